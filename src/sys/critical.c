@@ -1,0 +1,3 @@
+#include "sys/critical.h"
+
+__thread struct sys_critical sys_critical;

@@ -1,0 +1,48 @@
+/*
+ * Critical sections with respect to signals.
+ *
+ * While a thread works inside the library it may hold locks and own half a conversation with a
+ * server. A signal handler of the application that ran there could call back into the library and
+ * deadlock, or leave with siglongjmp(). As for a system call on a local file, handlers therefore
+ * run only when the call is over. It costs no system call: src/preload/signal.c hands every handler
+ * of the application to the kernel as a trampoline, which inside a critical section blocks signals
+ * in the interrupted context, queues the signal again, and returns; leaving the section unblocks.
+ */
+#ifndef SYS_CRITICAL_H
+#define SYS_CRITICAL_H
+
+#include "sys/sys.h"
+
+struct sys_critical {
+    int depth;                      /* sections entered by this thread */
+    volatile sig_atomic_t deferred; /* set by the trampoline: `mask` must be restored */
+    unsigned long mask;             /* the thread's signal mask before the trampoline blocked all */
+};
+
+extern __thread struct sys_critical sys_critical;
+
+static inline void sys_critical_enter(void)
+{
+    sys_critical.depth++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline void sys_critical_leave(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    sys_critical.depth--;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (__builtin_expect(sys_critical.deferred && sys_critical.depth == 0, 0)) {
+        unsigned long mask = sys_critical.mask;
+        sys_critical.deferred = 0;
+        sys_sigprocmask(SIG_SETMASK, &mask, NULL);
+    }
+}
+
+/* True while this thread is inside the library: calls that arrive then are the library's own. */
+static inline int sys_critical_inside(void)
+{
+    return sys_critical.depth != 0;
+}
+
+#endif

@@ -1,0 +1,98 @@
+#include "sys/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "sys/fd.h"
+#include "sys/sys.h"
+
+enum { LINE_MAX_BYTES = 1024 };
+
+static const char *const names[] = {"error", "warning", "notice", "info", "debug"};
+
+/* Set once at start, before threads use them. */
+static _Atomic int threshold = LOG_LEVEL_NOTICE;
+static bool to_syslog;
+static int file = -1;
+static struct stat stderr_at_start;
+static bool stderr_known;
+
+int log_open(const char *target)
+{
+    stderr_known = sys_fstat(STDERR_FILENO, &stderr_at_start) == 0;
+    if (!target || strcmp(target, "stderr") == 0)
+        return 0;
+    if (strcmp(target, "syslog") == 0) {
+        to_syslog = true;
+        return 0;
+    }
+    int fd = sys_open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    if (fd < 0)
+        return fd;
+    file = sys_fd_protect(fd);
+    return 0;
+}
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
+}
+
+int log_level_parse(const char *name, enum log_level *level)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *level = (enum log_level)i;
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+bool log_wanted(enum log_level level)
+{
+    return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
+/*
+ * An application may close descriptor 2 and open a data file there. A regular file that was not the
+ * standard error at start gets no message.
+ */
+static bool stderr_is_safe(void)
+{
+    struct stat now;
+    if (sys_fstat(STDERR_FILENO, &now) != 0)
+        return false;
+    if (!S_ISREG(now.st_mode))
+        return true;
+    return stderr_known && now.st_dev == stderr_at_start.st_dev &&
+           now.st_ino == stderr_at_start.st_ino;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+    if (!log_wanted(level))
+        return;
+    char line[LINE_MAX_BYTES];
+    int length = snprintf(line, sizeof(line), "directnfs[%d]: ", (int)sys_getpid());
+    int prefix = length;
+    va_list arguments;
+    va_start(arguments, format);
+    length += vsnprintf(line + length, sizeof(line) - (size_t)length - 1, format, arguments);
+    va_end(arguments);
+    if (length > (int)sizeof(line) - 2)
+        length = (int)sizeof(line) - 2;
+    if (to_syslog) {
+        static const int priority[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
+        syslog(LOG_DAEMON | priority[level], "directnfs: %s", line + prefix);
+        return;
+    }
+    line[length++] = '\n';
+    if (file >= 0)
+        (void)sys_write(file, line, (size_t)length);
+    else if (stderr_is_safe())
+        (void)sys_write(STDERR_FILENO, line, (size_t)length);
+}
