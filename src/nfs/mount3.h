@@ -1,0 +1,89 @@
+/*
+ * The MOUNT protocol version 3 (RFC 1813 appendix I) and the port mapper (RFC 1833), over TCP.
+ *
+ * These calls run once per mount, before any I/O. Each opens its own connection, waits no longer
+ * than target->timeout_ms altogether, and closes the connection with a reset so that no source
+ * port stays in TIME_WAIT. They never raise SIGPIPE. Safe to call from several threads.
+ *
+ * They return 0 or
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH, ...  as connect() says
+ *   -ETIMEDOUT     nobody answered in time
+ *   -ECONNRESET    the connection broke before the answer came
+ *   -EBADMSG       the answer cannot be understood
+ *   -EPROTONOSUPPORT  the program or this version of it is not served there
+ *   -EKEYREJECTED  the RPC layer of the server refused the credentials
+ * and what the call itself adds.
+ */
+#ifndef NFS_MOUNT3_H
+#define NFS_MOUNT3_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include "nfs/nfs3_types.h"
+
+#define MOUNT3_PROGRAM     100005u
+#define MOUNT3_VERSION     3u
+#define MOUNT3_PATH_MAX    1024u /* MNTPATHLEN */
+#define MOUNT3_NAME_MAX    255u  /* MNTNAMLEN */
+#define MOUNT3_FLAVORS_MAX 16u   /* more in a reply are dropped */
+#define PORTMAP_PORT       111u
+
+/* Flavours of RPC authentication that MNT lists (RFC 5531 section 8.2). */
+#define MOUNT3_AUTH_NONE 0u
+#define MOUNT3_AUTH_SYS  1u
+
+/* Who asks (AUTH_SYS). Owned by the caller. */
+struct mount3_identity {
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t group_count; /* those beyond 16 are not sent: AUTH_SYS has no room for them */
+    const gid_t *groups;  /* group_count of them; NULL if none */
+};
+
+/* Whom to ask, and from where. Owned by the caller, only read. */
+struct mount3_target {
+    const struct sockaddr *peer; /* IPv4 or IPv6; its port is ignored */
+    const struct sockaddr
+        *local;      /* source address, or NULL for the kernel's choice; port ignored */
+    uint16_t port;   /* TCP port of the service; for mount3_portmap() 0 means 111 */
+    bool privileged; /* try a source port below 1024; without the right to bind one,
+                        any port is used and the server decides */
+    int timeout_ms;  /* for the whole call, connecting included; above 0 */
+    const struct mount3_identity *identity; /* NULL: no credentials (AUTH_NONE) */
+};
+
+/*
+ * Asks the port mapper of the peer for the TCP port of an RPC program: PMAPPROC_GETPORT (version 2)
+ * over IPv4, RPCBPROC_GETADDR (version 4, then 3) over IPv6. -ENOENT: not registered there.
+ */
+int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_t version,
+                   uint16_t *port);
+
+/* Calls procedure NULL of the MOUNT service. */
+int mount3_null(const struct mount3_target *target);
+
+/*
+ * MNT: the root file handle of the exported directory `path`. *flavor_count is the capacity of
+ * flavors[] going in and the number of flavours stored coming out; both may be NULL.
+ * Adds -EACCES and -EPERM (refused: not in the export's list of clients, or a privileged source
+ * port is demanded), -ENOENT, -ENOTDIR, -EIO, -EINVAL, -ENAMETOOLONG, -EOPNOTSUPP, -EREMOTEIO
+ * (MNT3ERR_SERVERFAULT) for the values of mountstat3, -EIO for a value the RFC does not know.
+ */
+int mount3_mount(const struct mount3_target *target, const char *path, struct nfs3_fh *root,
+                 uint32_t *flavors, uint32_t *flavor_count);
+
+/* UMNT: takes this client's entry for `path` out of the server's list; only informative there. */
+int mount3_umount(const struct mount3_target *target, const char *path);
+
+/*
+ * EXPORT: calls found(arg, directory, groups) for each exported directory; `groups` is the list of
+ * clients that may mount it, separated by spaces, empty for everybody, and cut short with " ..."
+ * if it is very long. The strings die with the call.
+ */
+int mount3_exports(const struct mount3_target *target,
+                   void (*found)(void *arg, const char *directory, const char *groups), void *arg);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * Statuses and procedures of NFS version 3 as errno values and names.
+ */
+#ifndef NFS_NFS3_STATUS_H
+#define NFS_NFS3_STATUS_H
+
+#include <stdint.h>
+
+/*
+ * The negative errno value for an nfsstat3 (RFC 1813 section 2.6); 0 for NFS3_OK, -EIO for a
+ * status that the standard does not know. NFS3ERR_JUKEBOX gives -EAGAIN, which no file call may
+ * return for it: whoever runs the call waits and sends it again.
+ */
+int nfs3_status_errno(uint32_t status);
+
+/* "NFS3ERR_STALE" and so on, "NFS3ERR_unknown" for others. Never NULL, never freed. */
+const char *nfs3_status_name(uint32_t status);
+
+/* "READ" and so on for enum nfs3_proc, "unknown" for others. Never NULL, never freed. */
+const char *nfs3_proc_name(uint32_t proc);
+
+#endif
