@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * directnfs.conf(5): what an administrator may tune. Every member is always within its range.
+ */
+#ifndef CONF_TUNABLES_H
+#define CONF_TUNABLES_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/diagnostic.h"
+
+enum conf_stability {
+    CONF_STABILITY_UNSTABLE, /* UNSTABLE writes and COMMIT, RFC 1813 section 4.8 */
+    CONF_STABILITY_STABLE,   /* every write FILE_SYNC */
+};
+
+enum conf_privileged_port {
+    CONF_PRIVILEGED_PORT_AUTO, /* below 1024 if the process may bind one */
+    CONF_PRIVILEGED_PORT_YES,
+    CONF_PRIVILEGED_PORT_NO,
+};
+
+/* From the gravest to the most detailed: a message is written if its level <= the chosen one. */
+enum conf_log_level {
+    CONF_LOG_ERROR,
+    CONF_LOG_WARNING,
+    CONF_LOG_NOTICE,
+    CONF_LOG_INFO,
+    CONF_LOG_DEBUG,
+};
+
+/* Filled once at start, then read-only: no lock, no owner beyond the one who declared it. */
+struct conf_tunables {
+    int connections; /* sockets per path and process at most: 1..64, default 4 */
+    int rsize;       /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
+    int wsize;       /* bytes of one WRITE; likewise */
+    double actimeo;  /* seconds attributes may be stale: 0..3600, default 3 */
+    enum conf_stability stability;
+    int64_t uncommitted_max;      /* bytes kept for rewriting, host-wide per user: >= 16 MiB,
+                                     default 256 MiB */
+    int64_t uncommitted_file_max; /* bytes of one file before an early COMMIT: >= 1 MiB,
+                                     default 32 MiB */
+    enum conf_privileged_port privileged_port;
+    int retransmit_timeout; /* seconds without a reply: 1..600, default 60 */
+    int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */
+    enum conf_log_level log_level;
+};
+
+/* Sets every member to its default. */
+void conf_tunables_default(struct conf_tunables *tunables);
+
+/*
+ * Takes `length` bytes in libconfig's syntax that came from `file` over the defaults. Unknown keys,
+ * wrong types and values out of range are errors in `d`, and leave the default. Returns 0, -EINVAL
+ * when there was an error, or -ENOMEM. `tunables` is always valid afterwards.
+ */
+int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const char *text,
+                        size_t length, struct conf_diagnostics *d);
+
+/* Writes the name of the file to read to `file`: $DIRECTNFS_CONF, else
+ * /etc/directnfs/directnfs.conf. Returns 1 if it was asked for by the environment (and must
+ * therefore exist), else 0. An empty variable counts as unset. */
+int conf_tunables_file(char file[PATH_MAX]);
+
+/*
+ * Loads `file`. If it does not exist, the defaults are taken, which is an error only if `required`.
+ * Returns as conf_tunables_parse().
+ */
+int conf_tunables_load(struct conf_tunables *tunables, const char *file, int required,
+                       struct conf_diagnostics *d);
+
+/* The name of the n-th key, from 0; NULL after the last. */
+const char *conf_tunables_key(size_t n);
+
+/* The tunables as a directnfs.conf that parses to the same, in memory for free(3). NULL without
+ * memory. */
+char *conf_tunables_print(const struct conf_tunables *tunables);
+
+#endif
