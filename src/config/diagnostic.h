@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the readers of configuration found wrong: a growing list with the place of each finding.
  * A reader never stops at the first mistake; it appends here and goes on, so that `directnfs check`

@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The kernel's mount table, /proc/PID/mountinfo: see proc_pid_mountinfo(5).
  */

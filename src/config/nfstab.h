@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * nfstab(5): which server directories are served by us, at which mount, over which paths.
  *

@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * directnfs.conf(5): what an administrator may tune. Every member is always within its range.
  */
@@ -10,6 +9,7 @@
 #include <stdint.h>
 
 #include "config/diagnostic.h"
+#include "sys/log.h"
 
 enum conf_stability {
     CONF_STABILITY_UNSTABLE, /* UNSTABLE writes and COMMIT, RFC 1813 section 4.8 */
@@ -20,15 +20,6 @@ enum conf_privileged_port {
     CONF_PRIVILEGED_PORT_AUTO, /* below 1024 if the process may bind one */
     CONF_PRIVILEGED_PORT_YES,
     CONF_PRIVILEGED_PORT_NO,
-};
-
-/* From the gravest to the most detailed: a message is written if its level <= the chosen one. */
-enum conf_log_level {
-    CONF_LOG_ERROR,
-    CONF_LOG_WARNING,
-    CONF_LOG_NOTICE,
-    CONF_LOG_INFO,
-    CONF_LOG_DEBUG,
 };
 
 /* Filled once at start, then read-only: no lock, no owner beyond the one who declared it. */
@@ -45,7 +36,7 @@ struct conf_tunables {
     enum conf_privileged_port privileged_port;
     int retransmit_timeout; /* seconds without a reply: 1..600, default 60 */
     int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */
-    enum conf_log_level log_level;
+    enum log_level log_level;
 };
 
 /* Sets every member to its default. */
