@@ -129,7 +129,7 @@ enum nfs3_properties {
 
 /* nfs_fh3: opaque; the first `len` bytes of `data` are valid. */
 struct nfs3_fh {
-    uint32_t len; /* 0..NFS3_FH_MAX */
+    uint32_t len; /* 1..NFS3_FH_MAX */
     uint8_t data[NFS3_FH_MAX];
 };
 
