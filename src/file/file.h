@@ -1,0 +1,135 @@
+/*
+ * What POSIX promises of a file, over NFSv3. The face (src/preload) calls this room only.
+ *
+ * A managed descriptor is a real descriptor of the kernel that has a `file_open` in the table; its
+ * number, flags, locks and offset are the kernel's. Everything returns a result or -errno; EINTR
+ * never. A function that takes a descriptor may also return FILE_KERNEL: the file was handed to the
+ * kernel
+ * ("demoted") before this call did any I/O, so the face makes the real call.
+ *
+ * Callers hold a critical section (sys/critical.h) from file_get() to file_put().
+ */
+#ifndef FILE_FILE_H
+#define FILE_FILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+enum { FILE_KERNEL = -65536, FILE_TABLE_SIZE = 1 << 20 };
+
+struct file_open;
+
+/* Managed descriptors. NULL: the kernel's. Never locked; file_get() makes use safe against close.
+ */
+extern _Atomic(struct file_open *) file_table[FILE_TABLE_SIZE];
+
+/* One load for an unmanaged descriptor. */
+static inline bool file_is_managed(int fd)
+{
+    return (unsigned)fd < FILE_TABLE_SIZE &&
+           atomic_load_explicit(&file_table[fd], memory_order_relaxed) != NULL;
+}
+
+/* Takes a reference that keeps the file open until file_put(); NULL when not managed. */
+struct file_open *file_get(int fd);
+void file_put(struct file_open *open);
+
+/* ---- life of the process -----------------------------------------------------------------------
+ */
+
+/*
+ * Reads the configuration, once, before any other function of this room (the face does it on the
+ * first call that could matter). Mistakes in it are said on the log, and leave everything to the
+ * kernel. No traffic yet.
+ */
+void file_start(void);
+
+/* True if any mount is configured: otherwise no call needs more than the real function. */
+bool file_enabled(void);
+
+/* Adopts descriptors that came over exec: once, from the constructor. */
+void file_adopt_inherited(void);
+
+/* pthread_atfork() handlers. */
+void file_fork_prepare(void);
+void file_fork_parent(void);
+void file_fork_child(void);
+
+/* COMMITs what this process wrote, before exec and exit. Keeps all descriptors as they are. */
+int file_commit_all(void);
+/* At exit: as above, then folds the statistics. Writes after it are FILE_SYNC. */
+void file_finish(void);
+
+/* ---- descriptors -------------------------------------------------------------------------------
+ */
+
+/*
+ * After the kernel opened `fd` with these flags: adopts it, or leaves it to the kernel and records
+ * the reason. Must be called for every open of a path, O_TRUNC in the flags included (the ledger is
+ * told).
+ */
+void file_opened(int fd, int flags);
+
+/* Like file_opened(), for a descriptor that must stay with the kernel, e.g. fopen(): `reason` is
+ * recorded, and if this process has the file open as managed, that is demoted too. */
+void file_opened_for_kernel(int fd, int flags, const char *reason);
+
+/*
+ * Before the kernel closes or replaces `fd` (close, dup2 onto it, close_range): COMMITs if it was
+ * the last descriptor of a file this process wrote. 0 or -errno (-EIO, -ENOSPC) that close() must
+ * report after the kernel's close.
+ */
+int file_closing(int fd);
+
+/* After the kernel made `to` a duplicate of `from` (dup, dup2, dup3, F_DUPFD): to's old file was
+ * given to file_closing() before. */
+void file_duplicated(int from, int to);
+
+/* Hands the file to the kernel for good, all descriptors of it in this process: drains, COMMITs,
+ * records `reason` (a string constant). No-op on unmanaged descriptors. 0, or -errno of the COMMIT.
+ */
+int file_demote(int fd, const char *reason);
+
+/* ---- input and output --------------------------------------------------------------------------
+ */
+
+/* `flags` are RWF_*. Short only at end of file, or when an error came after some bytes. */
+ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                    off_t offset, int flags);
+ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                     off_t offset, int flags);
+/* At the kernel's file offset, which moves. */
+ssize_t file_readv(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                   int flags);
+ssize_t file_writev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                    int flags);
+off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence);
+
+int file_fsync(struct file_open *open, int fd);
+/* sync(): COMMITs every file of this host that has uncommitted data. */
+void file_sync_all(void);
+int file_ftruncate(struct file_open *open, int fd, off_t size);
+/* fallocate(2): -EOPNOTSUPP for what NFSv3 cannot do. `emulate`: as posix_fallocate(3), by writing.
+ */
+int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
+                  bool emulate);
+/* Before fcntl(F_SETFL, flags). */
+int file_set_flags(struct file_open *open, int fd, int flags);
+
+/* ---- attributes: after the kernel answered -----------------------------------------------------
+ */
+
+/* fstat of a managed descriptor: overlays size, blocks and times. */
+int file_stat(struct file_open *open, int fd, struct stat *status);
+/* stat of a path, or of an unmanaged descriptor, if its device has a mount of ours. */
+void file_stat_path(struct stat *status);
+void file_statx_path(struct statx *status);
+
+/* True if files of this device may be ours: for calls that name a file by path, as truncate(). */
+bool file_on_mount(dev_t device);
+
+#endif

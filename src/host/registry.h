@@ -1,0 +1,188 @@
+/*
+ * Files as all processes of one host (and user) see them, in shared memory: size and attributes at
+ * memory speed, and the ledger of written but uncommitted data.
+ *
+ * Everything here survives the death of any process at any instruction (robust process-shared
+ * mutexes; what a lock guards can be rebuilt from the records), and nothing blocks on the network.
+ */
+#ifndef HOST_REGISTRY_H
+#define HOST_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <time.h>
+
+enum { HOST_VERIFIER_SIZE = 8, HOST_HANDLE_MAX = 64 };
+
+/* A file: device and inode number as the kernel shows them, and the server's handle. */
+struct host_file_key {
+    uint64_t device;
+    uint64_t inode;
+    uint64_t server; /* hash of server and export: the same in all processes */
+    uint32_t handle_length;
+    uint8_t handle[HOST_HANDLE_MAX];
+};
+
+/*
+ * A process's hold on the entry of a file. Kept in the process's own memory by the caller. The
+ * shared entry may be recycled while nothing is uncommitted in it: every function notices by
+ * `generation` and finds or makes the entry again.
+ */
+struct host_file {
+    struct host_file_key key;
+    uint32_t index;
+    uint64_t generation;
+};
+
+/* What the server said of a file. */
+struct host_attributes {
+    uint64_t size;
+    uint64_t used; /* bytes of disk space */
+    struct timespec mtime, ctime;
+};
+
+/*
+ * Maps the registry in the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>/), making
+ * it with room for `uncommitted_max` bytes of uncommitted data if it is not there. Once a process.
+ * -errno when it cannot be had (said on the log with the reason); then no file may be adopted.
+ */
+int host_registry_open(uint64_t uncommitted_max);
+bool host_registry_ready(void);
+
+/* In the child of fork(): the child is a process of its own in the registry. */
+void host_registry_after_fork(void);
+
+/*
+ * Finds or makes the entry of a file. An entry with the same device and inode but another handle or
+ * server is of a file that is gone: it is emptied, uncommitted data included.
+ */
+void host_file_attach(struct host_file *file, const struct host_file_key *key);
+
+/* ---- attributes --------------------------------------------------------------------------------
+ */
+
+/*
+ * Reads the attributes without a lock (a sequence lock; a few loads). `*verified_ns` is when the
+ * server last confirmed them (CLOCK_MONOTONIC), 0 for never. False when nothing is known.
+ */
+bool host_file_attributes(struct host_file *file, struct host_attributes *attributes,
+                          uint64_t *verified_ns);
+
+/* As above for a file that this process may not have opened; no entry is made. False: not known. */
+bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *attributes);
+
+/*
+ * Brackets a question to the server (GETATTR, or any call whose reply has post_op_attr):
+ *   epoch = host_file_asking(file);  ... RPC ...;  host_file_learned(file, epoch, &attributes, now)
+ * Replies of several processes overtake one another. Attributes replace the known size only if no
+ * write or truncation by this host began or ended since `epoch`; otherwise the size only grows,
+ * unless a truncation was among them, when it stays. The size never falls below the end of
+ * uncommitted data. Times and `used` follow the later ctime.
+ */
+uint64_t host_file_asking(struct host_file *file);
+void host_file_learned(struct host_file *file, uint64_t epoch,
+                       const struct host_attributes *attributes, uint64_t now_ns);
+
+/* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
+ * data of the ledger beyond it is dropped. `done` false: the change failed. Waits for overlapping
+ * writes. */
+void host_file_truncate_begin(struct host_file *file, uint64_t size);
+void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
+/* The kernel already truncated or replaced the file that has this device and inode, if known here.
+ */
+void host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size);
+
+/* Some process of this host writes the file through the kernel: sizes must be asked for, and fsync
+ * must flush the kernel too. Stays set for the life of the entry. */
+void host_file_set_kernel_writer(struct host_file *file);
+bool host_file_has_kernel_writer(struct host_file *file);
+
+/* ---- the ledger --------------------------------------------------------------------------------
+ */
+/*
+ * Invariants: acknowledged records of a file do not overlap (a newer write takes the bytes away
+ * from older ones), so the order of writing again does not matter; writes in flight of the whole
+ * host do not overlap either (a later one waits), so a replay never overtakes a newer write.
+ */
+
+enum host_outcome {
+    HOST_WRITE_FAILED,   /* nothing is promised: forget it */
+    HOST_WRITE_STABLE,   /* on stable storage: forget it, and older data it covers */
+    HOST_WRITE_UNSTABLE, /* acknowledged with `verifier`: keep until a COMMIT returns the same */
+};
+
+/* One write of the application, or one replay. In the caller's memory, between begin and end. */
+struct host_write {
+    uint64_t offset;
+    size_t length;
+    bool kept; /* the data is in the ledger: send it from there */
+    uint32_t first_record;
+    uint32_t record_count;
+};
+
+enum { HOST_WRITE_MAX = 1 << 20, HOST_WRITE_VECTORS = HOST_WRITE_MAX / 8192 + 20 };
+
+/*
+ * Announces a write of length <= HOST_WRITE_MAX. Waits while another write in flight overlaps.
+ * `keep`: copies the data into the ledger first. Returns 0; -ENOSPC when the ledger has no room
+ * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT.
+ */
+int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
+                     size_t length, bool keep, struct host_write *write);
+
+/* The kept data as vectors (at most HOST_WRITE_VECTORS); bytes [from, from + length) of the write.
+ * Returns the number of vectors. Only this memory may be sent again later. */
+int host_write_data(const struct host_write *write, size_t from, size_t length,
+                    struct iovec *vectors);
+
+/* Ends it, wakes those who wait for the range, and lets the known size grow on success.
+ * `attributes` (may be NULL) are those of the reply, with the epoch of before it was sent. */
+void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
+                    const uint8_t verifier[HOST_VERIFIER_SIZE]);
+
+/* Bytes uncommitted in a file (by all processes of the host); and in all files. No lock. */
+uint64_t host_file_uncommitted(struct host_file *file);
+uint64_t host_uncommitted(void);
+
+/* True if this process itself has uncommitted data in the file. */
+bool host_file_uncommitted_here(struct host_file *file);
+
+/*
+ * Is some uncommitted data of the file acknowledged with another verifier than this one? (Then the
+ * server restarted since, and what it says of the file may lack that data.)
+ */
+bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[HOST_VERIFIER_SIZE]);
+
+/*
+ * COMMIT: `host_commit_begin` notes which acknowledged writes the COMMIT to be sent vouches for.
+ * `host_commit_end` drops those whose verifier is the one that came back, and returns how many
+ * bytes have another one: they may be lost and must be written again, one after the other: while
+ * (host_replay_next(file, &commit, &write)) { WRITE FILE_SYNC from host_write_data();
+ *                                                     host_write_end(file, &write, ...); }
+ * A record that another process is replaying is waited for. A replay that ended with
+ * HOST_WRITE_FAILED stays in the ledger, acknowledged as before, and is not offered again in this
+ * commit; the fsync must then report EIO.
+ */
+struct host_commit {
+    uint64_t sequence;
+    uint64_t tried; /* replays offered up to this sequence number */
+    uint8_t verifier[HOST_VERIFIER_SIZE];
+};
+void host_commit_begin(struct host_file *file, struct host_commit *commit);
+uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
+                         const uint8_t verifier[HOST_VERIFIER_SIZE]);
+bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write);
+
+/* The file is gone from the server (ESTALE): its uncommitted data can go nowhere. Returns bytes. */
+uint64_t host_file_forget(struct host_file *file);
+
+/*
+ * Walks files that have uncommitted data: with `server` (0: any), and with data of dead processes
+ * only if `orphans`. *cursor starts at 0. False at the end. For committing the largest user when
+ * the ledger is full, what dead processes left behind, and sync().
+ */
+bool host_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans, struct host_file *file);
+
+#endif
