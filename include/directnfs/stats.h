@@ -1,0 +1,151 @@
+/*
+ * The layout of the statistics that each process shows in shared memory.
+ *
+ * A process that uses directnfs keeps one file `stats.<pid>.<starttime>` in the run directory
+ * ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>/), holding one struct directnfs_stats. It is
+ * mapped and updated by its process only, without locks; anyone may read it at any moment. When
+ * the process ends its counters are added to the file `stats.ended`, of the same layout, which is
+ * only ever replaced as a whole.
+ *
+ * For readers: check magic, layout and size first. Bound every count and terminate every string:
+ * the writer may be in the middle of a change. Numbers are of the host's byte order.
+ */
+#ifndef DIRECTNFS_STATS_H
+#define DIRECTNFS_STATS_H
+
+#include <stdint.h>
+
+#define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
+#define DIRECTNFS_STATS_LAYOUT 1u
+
+enum {
+    DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
+    DIRECTNFS_PROCEDURE_MOUNT = 22,
+    DIRECTNFS_HISTOGRAM_BUCKETS = 32,
+    DIRECTNFS_SERVERS = 16,
+    DIRECTNFS_CHANNELS = 128,
+    DIRECTNFS_FILES = 512,
+    DIRECTNFS_NAME_BYTES = 256,
+    DIRECTNFS_FILE_NAME_BYTES = 512, /* of a longer name the end is kept, after "..." */
+    DIRECTNFS_ADDRESS_BYTES = 64,
+    DIRECTNFS_REASON_BYTES = 96
+};
+
+enum directnfs_slot {
+    DIRECTNFS_SLOT_FREE,
+    DIRECTNFS_SLOT_USED,
+    DIRECTNFS_SLOT_CLOSED /* of a file without descriptors; kept until its place is needed */
+};
+
+enum directnfs_channel_state {
+    DIRECTNFS_CHANNEL_DOWN,
+    DIRECTNFS_CHANNEL_UP,
+    DIRECTNFS_CHANNEL_PROBING,
+    DIRECTNFS_CHANNEL_OFFLINE
+};
+
+enum directnfs_file_state { DIRECTNFS_FILE_DIRECT, DIRECTNFS_FILE_KERNEL };
+
+enum directnfs_mount_kind { DIRECTNFS_KERNEL_BACKED, DIRECTNFS_STANDALONE };
+
+/*
+ * One procedure. Bucket 0 of the histogram counts calls of less than a microsecond, bucket i those
+ * of 2^(i-1) up to 2^i microseconds, the last one everything beyond.
+ */
+struct directnfs_procedure_stats {
+    uint64_t calls;  /* answered, errors included */
+    uint64_t errors; /* status other than OK, or no usable reply */
+    uint64_t total_ns;
+    uint64_t max_ns;
+    uint64_t histogram[DIRECTNFS_HISTOGRAM_BUCKETS];
+};
+
+/* What is added up when processes end. Only uint64_t counters; max_ns is not added but compared. */
+struct directnfs_counters {
+    struct directnfs_procedure_stats procedures[DIRECTNFS_PROCEDURES];
+    uint64_t read_bytes;         /* NFS_READBYTES: received by READ */
+    uint64_t write_bytes;        /* NFS_WRITEBYTES: acknowledged by WRITE */
+    uint64_t verifier_changes;   /* COMMITs that came back with another verifier than the WRITEs */
+    uint64_t jukebox_waits;      /* replies NFS3ERR_JUKEBOX */
+    uint64_t retransmissions;    /* calls sent again with the same xid */
+    uint64_t rewritten_bytes;    /* written again after a change of verifier */
+    uint64_t files_direct;       /* files adopted */
+    uint64_t files_kernel;       /* files of a mount that were left or handed to the kernel */
+    uint64_t files_not_shown;    /* for which the table below had no room */
+    uint64_t channels_not_shown; /* likewise */
+    uint64_t spare[6];
+};
+
+struct directnfs_server_stats {
+    uint32_t slot; /* enum directnfs_slot */
+    uint32_t kind; /* enum directnfs_mount_kind */
+    uint32_t mntport, nfsport;
+    uint32_t version; /* 3 */
+    uint32_t wtmax, rtmax;
+    uint32_t spare;
+    char name[DIRECTNFS_NAME_BYTES];      /* of the server, from the nfstab */
+    char directory[DIRECTNFS_NAME_BYTES]; /* exported */
+    char mount[DIRECTNFS_NAME_BYTES];     /* where it is seen here */
+    char security[16];                    /* "sys" */
+};
+
+struct directnfs_channel_stats {
+    uint32_t slot;
+    uint32_t server; /* index in `servers` */
+    uint32_t id;     /* CH_ID: counts up in a process, never used twice */
+    uint32_t state;  /* enum directnfs_channel_state */
+    uint64_t sends;  /* calls sent */
+    uint64_t recvs;  /* replies received */
+    uint64_t pings;  /* NULL calls that ask whether the path lives */
+    uint64_t reconnects;
+    uint64_t outstanding; /* calls in flight now */
+    uint64_t sent_bytes, received_bytes;
+    uint64_t rtt_us;   /* smoothed round trip time */
+    uint64_t reissued; /* calls sent again */
+    uint64_t spare;
+    char path[DIRECTNFS_ADDRESS_BYTES];
+    char local[DIRECTNFS_ADDRESS_BYTES];
+};
+
+struct directnfs_file_stats {
+    uint32_t slot;
+    uint32_t server;
+    uint32_t state; /* enum directnfs_file_state */
+    uint32_t opens; /* open file descriptions of this process now */
+    uint64_t size;  /* bytes, as last known to this process */
+    uint64_t closed_ns;
+    uint64_t name_hash;
+    char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty for direct */
+    char name[DIRECTNFS_FILE_NAME_BYTES];
+};
+
+struct directnfs_stats {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t size; /* bytes of this struct */
+
+    /* The process; in `stats.ended` the last ended process that had files. */
+    uint32_t pid;
+    uint32_t uid;           /* effective */
+    uint64_t starttime;     /* /proc/PID/stat, field 22: with `pid` it names the process for ever */
+    uint64_t pid_namespace; /* inode number of /proc/PID/ns/pid */
+    char program[DIRECTNFS_ADDRESS_BYTES];
+    uint64_t started_ns, updated_ns, ended_ns; /* CLOCK_REALTIME; ended_ns 0: alive or killed */
+
+    /* In `stats.ended` only. */
+    uint64_t processes;      /* how many are added up in `counters` */
+    uint64_t last_pid;       /* the one that was added last, so that a death between adding it */
+    uint64_t last_starttime; /* and removing its file cannot make it count twice */
+    uint64_t last_started_ns;
+
+    /* Slots that were ever used, from the start of each table. */
+    uint32_t server_count, channel_count, file_count;
+    uint32_t spare;
+
+    struct directnfs_counters counters;
+    struct directnfs_server_stats servers[DIRECTNFS_SERVERS];
+    struct directnfs_channel_stats channels[DIRECTNFS_CHANNELS];
+    struct directnfs_file_stats files[DIRECTNFS_FILES];
+};
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * Counters of this process for `directnfs stat`: the writer's side.
+ *
+ * Everything may be called at any time from any thread: until host_stats_open() the memory is this
+ * process's own, then it is the shared segment, at the same address. So pointers into it stay valid
+ * for the life of the process, fork included (a child counts in a segment of its own, from zero).
+ * Counters are changed with host_stats_add() and host_stats_set(); nothing here blocks or fails.
+ */
+#ifndef HOST_STATS_H
+#define HOST_STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "directnfs/stats.h"
+
+extern struct directnfs_stats *const host_stats;
+
+/* Relaxed atomics: `host_stats_add(&channel->sends, 1)`. Fields of 32 and 64 bits. */
+#define host_stats_add(field, n)     ((void)__atomic_fetch_add((field), (n), __ATOMIC_RELAXED))
+#define host_stats_sub(field, n)     ((void)__atomic_fetch_sub((field), (n), __ATOMIC_RELAXED))
+#define host_stats_set(field, value) __atomic_store_n((field), (value), __ATOMIC_RELAXED)
+#define host_stats_get(field)        __atomic_load_n((field), __ATOMIC_RELAXED)
+
+/*
+ * Makes the segment in the run directory and maps it; again only after a fork (and then it happens
+ * by itself at the child's first channel or call). 0 or -errno, said on the log once; counting goes
+ * on in private memory then.
+ */
+int host_stats_open(void);
+
+/*
+ * Counts an answered call: `procedure` is the number of NFSv3's or DIRECTNFS_PROCEDURE_MOUNT, from
+ * sending to the reply in nanoseconds, `error` for a status other than OK or an unusable reply.
+ */
+void host_stats_call(unsigned procedure, uint64_t latency_ns, bool error);
+
+/* A mount of a server. Strings are copied, and cut when too long. */
+struct host_stats_server {
+    const char *name, *directory, *mount, *security;
+    enum directnfs_mount_kind kind;
+    unsigned mntport, nfsport;
+    unsigned wtmax, rtmax; /* bytes */
+};
+
+/*
+ * Enters a mount, or updates it when name, directory and mount are known already. Returns its
+ * number, DIRECTNFS_SERVERS when the table is full (it is then not shown; valid as an argument
+ * below).
+ */
+unsigned host_stats_server(const struct host_stats_server *server);
+
+/* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
+struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *path,
+                                                   const char *local);
+/* The channel is gone. Its counters are not used by anyone any more. */
+void host_stats_channel_free(struct directnfs_channel_stats *channel);
+
+/*
+ * A file was opened: enters it, or counts another open of the same name and server. `reason` (may
+ * be NULL) says why the kernel serves it. Never NULL.
+ */
+struct directnfs_file_stats *host_stats_file(const char *name, unsigned server, uint64_t size,
+                                             enum directnfs_file_state state, const char *reason);
+/* A change of who serves it (demotion): counts in files_kernel when it goes to the kernel. */
+void host_stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_state state,
+                           const char *reason);
+/* One open less; without any the slot may be reused for another file. */
+void host_stats_file_close(struct directnfs_file_stats *file);
+
+/* In the child of fork(), before anything else here: keeps servers and open files, zeroes counters
+ * and forgets channels. No system call that could fail matters; the parent's segment is untouched.
+ */
+void host_stats_after_fork(void);
+
+/* At exit: adds the counters to those of ended processes and removes the segment. Idempotent;
+ * counting afterwards is harmless and lost. */
+void host_stats_finish(void);
+
+/* Adds and removes the segments of processes that died without host_stats_finish(). */
+void host_stats_reap(void);
+
+#endif
