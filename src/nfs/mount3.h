@@ -3,7 +3,8 @@
  *
  * These calls run once per mount, before any I/O. Each opens its own connection, waits no longer
  * than target->timeout_ms altogether, and closes the connection with a reset so that no source
- * port stays in TIME_WAIT. They never raise SIGPIPE. Safe to call from several threads.
+ * port stays in TIME_WAIT. They never raise SIGPIPE. Safe to call from several threads. They
+ * allocate, so they are nothing for a signal handler.
  *
  * They return 0 or
  *   -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH, ...  as connect() says
@@ -11,7 +12,10 @@
  *   -ECONNRESET    the connection broke before the answer came
  *   -EBADMSG       the answer cannot be understood
  *   -EPROTONOSUPPORT  the program or this version of it is not served there
- *   -EKEYREJECTED  the RPC layer of the server refused the credentials
+ *   -EKEYREJECTED  the RPC layer of the server refused the credentials; some servers say so when
+ *                  they want a source port below 1024
+ *   -EREMOTEIO     the server failed by its own account
+ *   -EAFNOSUPPORT  peer or local is neither IPv4 nor IPv6, or they are not of one family
  * and what the call itself adds.
  */
 #ifndef NFS_MOUNT3_H
@@ -58,11 +62,12 @@ struct mount3_target {
 /*
  * Asks the port mapper of the peer for the TCP port of an RPC program: PMAPPROC_GETPORT (version 2)
  * over IPv4, RPCBPROC_GETADDR (version 4, then 3) over IPv6. -ENOENT: not registered there.
+ * target->privileged and target->identity play no part: nobody asks for them here.
  */
 int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_t version,
                    uint16_t *port);
 
-/* Calls procedure NULL of the MOUNT service. */
+/* Calls procedure NULL of the MOUNT service, without credentials. */
 int mount3_null(const struct mount3_target *target);
 
 /*
@@ -81,7 +86,8 @@ int mount3_umount(const struct mount3_target *target, const char *path);
 /*
  * EXPORT: calls found(arg, directory, groups) for each exported directory; `groups` is the list of
  * clients that may mount it, separated by spaces, empty for everybody, and cut short with " ..."
- * if it is very long. The strings die with the call.
+ * if it is very long. The strings die with the call. Entries may have been reported before an
+ * error.
  */
 int mount3_exports(const struct mount3_target *target,
                    void (*found)(void *arg, const char *directory, const char *groups), void *arg);
