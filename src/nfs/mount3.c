@@ -5,9 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <rpc/rpc.h>
+/* libtirpc's parts one by one: its rpc/rpc.h bears the name of a header of ours. */
+#include <rpc/types.h>
+#include <rpc/xdr.h>
+#include <rpc/auth.h>
+#include <rpc/auth_unix.h>
+#include <rpc/clnt.h>
+#include <rpc/rpc_msg.h>
 #include <rpc/pmap_prot.h>
-#include <rpc/rpcb_prot.h>
 #include "sys/fd.h"
 #include "sys/sys.h"
 
@@ -405,7 +410,17 @@ static int call_service(const struct mount3_target *target, uint16_t port, bool 
 
 /* The port mapper (RFC 1833). */
 
-#define UADDR_MAX 64u /* an IPv6 address, a scope, two numbers for the port */
+#define RPCBIND_VERSION_3    3u
+#define RPCBIND_VERSION_4    4u
+#define RPCBIND_PROC_GETADDR 3u
+#define NETID_MAX            15u
+#define UADDR_MAX            64u /* an IPv6 address, a scope, two numbers for the port */
+
+struct getaddr_args {
+    u_int program;
+    u_int version;
+    char netid[NETID_MAX + 1];
+};
 
 struct getaddr_result {
     char address[UADDR_MAX + 1];
@@ -421,9 +436,15 @@ static bool get_port(XDR *xdrs, void *results)
     return xdr_u_int(xdrs, results);
 }
 
+/* struct rpcb: program, version, network, address, owner; the last two play no part in GETADDR. */
 static bool put_rpcb(XDR *xdrs, void *args)
 {
-    return xdr_rpcb(xdrs, args);
+    struct getaddr_args *asked = args;
+    char *netid = asked->netid, *nothing = asked->netid + strlen(asked->netid);
+
+    return xdr_u_int(xdrs, &asked->program) && xdr_u_int(xdrs, &asked->version) &&
+           xdr_string(xdrs, &netid, NETID_MAX) && xdr_string(xdrs, &nothing, NETID_MAX) &&
+           xdr_string(xdrs, &nothing, NETID_MAX);
 }
 
 static bool get_address(XDR *xdrs, void *results)
@@ -484,19 +505,12 @@ static int portmap_getport(const struct mount3_target *target, uint16_t port, ui
 static int portmap_getaddr(const struct mount3_target *target, uint16_t port, uint64_t deadline,
                            uint32_t program, uint32_t version)
 {
-    char netid[] = "tcp6", nothing[] = "";
-    struct rpcb asked = {
-        .r_prog = program,
-        .r_vers = version,
-        .r_netid = netid,
-        .r_addr = nothing,
-        .r_owner = nothing,
-    };
+    struct getaddr_args asked = {program, version, "tcp6"};
     struct getaddr_result answer = {""};
     struct exchange exchange = {
-        .program = RPCBPROG,
-        .version = RPCBVERS4,
-        .procedure = RPCBPROC_GETADDR,
+        .program = PMAPPROG,
+        .version = RPCBIND_VERSION_4,
+        .procedure = RPCBIND_PROC_GETADDR,
         .put_args = put_rpcb,
         .args = &asked,
         .get_results = get_address,
@@ -505,7 +519,7 @@ static int portmap_getaddr(const struct mount3_target *target, uint16_t port, ui
     int rc = call_service(target, port, false, deadline, &exchange);
 
     if (rc == -EPROTONOSUPPORT) {
-        exchange.version = RPCBVERS;
+        exchange.version = RPCBIND_VERSION_3;
         rc = call_service(target, port, false, deadline, &exchange);
     }
     if (rc < 0)
