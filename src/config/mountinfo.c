@@ -1,0 +1,176 @@
+#include "config/mountinfo.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/text.h"
+
+#define MOUNTINFO_SIZE_MAX (64 * 1024 * 1024)
+
+/* The next field of a line: separated by single blanks, terminated here. NULL at the end. */
+static char *next_field(char **cursor)
+{
+    char *field = *cursor;
+    if (field == NULL || *field == '\0')
+        return NULL;
+    char *blank = strchr(field, ' ');
+    if (blank != NULL) {
+        *blank = '\0';
+        *cursor = blank + 1;
+    } else {
+        *cursor = NULL;
+    }
+    return field;
+}
+
+/* A decimal number that ends at `stop`. Returns what follows it, or NULL. */
+static const char *parse_number(const char *text, char stop, unsigned *number)
+{
+    unsigned long value = 0;
+    const char *c = text;
+
+    for (; *c >= '0' && *c <= '9'; c++) {
+        value = value * 10 + (unsigned long)(*c - '0');
+        if (value > UINT_MAX)
+            return NULL;
+    }
+    if (c == text || *c != stop)
+        return NULL;
+    *number = (unsigned)value;
+    return c + 1;
+}
+
+static bool unescape_field(char *field)
+{
+    bool has_nul;
+    if (field == NULL)
+        return false;
+    size_t length = conf_unescape(field, strlen(field), &has_nul);
+    field[length] = '\0';
+    return !has_nul;
+}
+
+/* id parent major:minor root mount-point options [optional fields] - type source super-options */
+static bool parse_line(char *line, struct conf_mount *mount)
+{
+    char *id = next_field(&line), *parent = next_field(&line), *device = next_field(&line);
+    char *root = next_field(&line), *mount_point = next_field(&line), *options = next_field(&line);
+    char *field;
+
+    if (options == NULL || !parse_number(id, '\0', &mount->id) ||
+        !parse_number(parent, '\0', &mount->parent))
+        return false;
+    const char *minor = parse_number(device, ':', &mount->major);
+    if (minor == NULL || !parse_number(minor, '\0', &mount->minor))
+        return false;
+
+    do {
+        field = next_field(&line);
+    } while (field != NULL && strcmp(field, "-") != 0);
+
+    char *type = next_field(&line), *source = next_field(&line);
+    char *super_options = next_field(&line);
+    if (!unescape_field(root) || !unescape_field(mount_point) || !unescape_field(options) ||
+        !unescape_field(type) || !unescape_field(source) || !unescape_field(super_options))
+        return false;
+    mount->root = root;
+    mount->mount_point = mount_point;
+    mount->options = options;
+    mount->type = type;
+    mount->source = source;
+    mount->super_options = super_options;
+    return true;
+}
+
+int conf_mountinfo_parse(struct conf_mountinfo *info, const char *text, size_t length)
+{
+    *info = (struct conf_mountinfo){0};
+    info->text = malloc(length + 1);
+    if (info->text == NULL)
+        return -ENOMEM;
+    memcpy(info->text, text, length);
+    info->text[length] = '\0';
+
+    char *line = info->text, *end = info->text + length;
+    for (unsigned number = 1; line < end; number++) {
+        char *newline = memchr(line, '\n', (size_t)(end - line));
+        char *next = newline == NULL ? end : newline + 1;
+        struct conf_mount mount = {.line = number};
+
+        if (newline != NULL)
+            *newline = '\0';
+        /* A NUL byte inside of a line ends the string early: the line is not of the format. */
+        if (memchr(line, '\0', (size_t)((newline == NULL ? end : newline) - line)) != NULL ||
+            !parse_line(line, &mount)) {
+            info->malformed++;
+        } else {
+            struct conf_mount *slot = conf_grow(&info->mounts, info->count, sizeof(mount));
+            if (slot == NULL) {
+                conf_mountinfo_free(info);
+                return -ENOMEM;
+            }
+            *slot = mount;
+            info->count++;
+        }
+        line = next;
+    }
+    return 0;
+}
+
+int conf_mountinfo_load(struct conf_mountinfo *info, const char *file)
+{
+    char *text;
+    size_t length;
+
+    *info = (struct conf_mountinfo){0};
+    int result = conf_file_read(file, MOUNTINFO_SIZE_MAX, &text, &length);
+    if (result != 0)
+        return result;
+    result = conf_mountinfo_parse(info, text, length);
+    free(text);
+    return result;
+}
+
+const struct conf_mount *conf_mountinfo_at(const struct conf_mountinfo *info,
+                                           const char *mount_point)
+{
+    for (size_t i = info->count; i > 0; i--)
+        if (strcmp(info->mounts[i - 1].mount_point, mount_point) == 0)
+            return &info->mounts[i - 1];
+    return NULL;
+}
+
+bool conf_mount_option(const char *options, const char *name, char *value, size_t size)
+{
+    size_t name_length = strlen(name);
+    bool found = false;
+
+    for (const char *option = options; *option != '\0';) {
+        size_t length = strcspn(option, ",");
+        if (length >= name_length && strncmp(option, name, name_length) == 0 &&
+            (length == name_length || option[name_length] == '=')) {
+            found = true;
+            if (value != NULL && size > 0) {
+                const char *from = option + name_length + (length > name_length ? 1 : 0);
+                size_t copied = (size_t)(option + length - from);
+                if (copied >= size)
+                    copied = size - 1;
+                memcpy(value, from, copied);
+                value[copied] = '\0';
+            }
+        }
+        option += length;
+        if (*option == ',')
+            option++;
+    }
+    return found;
+}
+
+void conf_mountinfo_free(struct conf_mountinfo *info)
+{
+    free(info->mounts);
+    free(info->text);
+    *info = (struct conf_mountinfo){0};
+}

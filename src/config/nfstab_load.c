@@ -1,0 +1,392 @@
+/*
+ * Where an nfstab comes from: the files of the lookup order, the kernel's mounts, and the resolver.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/mountinfo.h"
+#include "config/nfstab_tree.h"
+#include "config/text.h"
+
+/* --- where to look ----------------------------------------------------------------------- */
+
+static void set_source(char source[PATH_MAX], const char *directory, const char *file)
+{
+    /* What is too long for open() is no file that could be found. */
+    if (snprintf(source, PATH_MAX, "%s%s", directory, file) >= PATH_MAX)
+        source[0] = '\0';
+}
+
+void conf_sources_default(struct conf_sources *sources)
+{
+    const char *only = secure_getenv("DIRECTNFS_NFSTAB");
+    const char *home = secure_getenv("DIRECTNFS_HOME");
+
+    memset(sources, 0, sizeof(*sources));
+    if (only != NULL && *only != '\0') {
+        /* Cut if too long, so that it is still the only one and fails when it is opened. */
+        snprintf(sources->only, PATH_MAX, "%s", only);
+        return;
+    }
+    if (home != NULL && *home != '\0')
+        set_source(sources->files[0], home, "/nfstab");
+    set_source(sources->files[1], "/etc/directnfs", "/nfstab");
+    set_source(sources->files[2], "/etc", "/oranfstab");
+    set_source(sources->mountinfo, "/proc", "/self/mountinfo");
+}
+
+/* --- the first entry for a mount wins ---------------------------------------------------- */
+
+static const struct conf_export *find_export(const struct conf_nfstab *tab, const char *mount)
+{
+    for (size_t s = 0; s < tab->server_count; s++)
+        for (size_t e = 0; e < tab->servers[s].export_count; e++)
+            if (strcmp(tab->servers[s].exports[e].mount, mount) == 0)
+                return &tab->servers[s].exports[e];
+    return NULL;
+}
+
+/* Moves an export of `server` to the overridden ones. */
+static int override_export(struct conf_nfstab *tab, const struct conf_server *server,
+                           struct conf_export *export, const struct conf_export *by)
+{
+    char *name = strdup(server->name);
+    struct conf_overridden *overridden =
+        name == NULL ? NULL
+                     : conf_grow(&tab->overridden, tab->overridden_count, sizeof(*overridden));
+    if (overridden == NULL) {
+        free(name);
+        return -ENOMEM;
+    }
+    tab->overridden_count++;
+    overridden->server = name;
+    overridden->directory = export->directory;
+    overridden->mount = export->mount;
+    overridden->at = export->at;
+    overridden->by = by->at;
+    *export = (struct conf_export){0};
+    return 0;
+}
+
+/* Moves what `from` has to `tab`, entries for mounts that `tab` already has to its overridden ones.
+ * `from` is left empty, also when there is no memory. */
+static int merge(struct conf_nfstab *tab, struct conf_nfstab *from)
+{
+    int result = 0;
+
+    for (size_t i = 0; result == 0 && i < from->file_count; i++) {
+        char **slot = conf_grow(&tab->files, tab->file_count, sizeof(*slot));
+        if (slot == NULL) {
+            result = -ENOMEM;
+            break;
+        }
+        tab->file_count++;
+        *slot = from->files[i];
+        from->files[i] = NULL;
+    }
+
+    size_t earlier = tab->server_count;
+    for (size_t s = 0; result == 0 && s < from->server_count; s++) {
+        struct conf_server *server = &from->servers[s];
+        size_t kept = 0, count = server->export_count;
+
+        for (size_t e = 0; result == 0 && e < count; e++) {
+            struct conf_nfstab before = {.servers = tab->servers, .server_count = earlier};
+            const struct conf_export *by = find_export(&before, server->exports[e].mount);
+            if (by != NULL) {
+                result = override_export(tab, server, &server->exports[e], by);
+            } else {
+                struct conf_export export = server->exports[e];
+                server->exports[e] = (struct conf_export){0};
+                server->exports[kept++] = export;
+            }
+        }
+        if (result != 0)
+            break;
+        server->export_count = kept;
+        if (kept == 0)
+            continue;
+        struct conf_server *slot = conf_nfstab_add_server(tab);
+        if (slot == NULL) {
+            result = -ENOMEM;
+            break;
+        }
+        *slot = *server;
+        *server = (struct conf_server){0};
+    }
+    conf_nfstab_free(from);
+    return result;
+}
+
+/* --- files ------------------------------------------------------------------------------- */
+
+static int load_file(struct conf_nfstab *tab, const char *file, bool required,
+                     struct conf_diagnostics *d)
+{
+    struct conf_position at = {.file = file};
+    struct conf_nfstab one = {0};
+    char *text;
+    size_t length;
+
+    int result = conf_file_read(file, CONF_NFSTAB_SIZE_MAX, &text, &length);
+    if (!required && (result == -ENOENT || result == -ENOTDIR))
+        return 0;
+    if (result == -ENOMEM)
+        return result;
+    if (result == -EFBIG) {
+        conf_diagnostics_add(d, CONF_ERROR, at, "found more than %d bytes, expected at most that",
+                             CONF_NFSTAB_SIZE_MAX);
+        return -EINVAL;
+    }
+    if (result != 0) {
+        conf_diagnostics_add(d, CONF_ERROR, at, "cannot be read: %s, expected an nfstab",
+                             result == -EINVAL ? "not a regular file" : strerror(-result));
+        return -EINVAL;
+    }
+    int parsed = conf_nfstab_parse(&one, file, text, length, d);
+    free(text);
+    result = merge(tab, &one);
+    return result != 0 ? result : parsed;
+}
+
+/* --- the kernel's mounts ----------------------------------------------------------------- */
+
+static unsigned port_option(const struct conf_mount *mount, const char *name)
+{
+    char value[16];
+    if (!conf_mount_option(mount->super_options, name, value, sizeof(value)))
+        return 0;
+    unsigned long port = strtoul(value, NULL, 10);
+    return port > 0 && port < 65535 ? (unsigned)port : 0;
+}
+
+/* Splits "server:/export" or "[IPv6]:/export" into the server's name and the directory. */
+static const char *split_source(const char *source, char name[CONF_ADDRESS_SIZE])
+{
+    const char *bracket = *source == '[' ? strchr(source, ']') : NULL;
+    const char *colon = strchr(bracket != NULL ? bracket : source, ':');
+    size_t length = colon == NULL ? 0 : (size_t)(colon - source);
+
+    if (length == 0 || length >= CONF_ADDRESS_SIZE)
+        return NULL;
+    memcpy(name, source, length);
+    name[length] = '\0';
+    return colon + 1;
+}
+
+static struct conf_server *find_server(struct conf_nfstab *tab, const char *name, const char *peer,
+                                       unsigned nfsport, unsigned mntport)
+{
+    for (size_t i = 0; i < tab->server_count; i++) {
+        struct conf_server *server = &tab->servers[i];
+        if (strcmp(server->name, name) == 0 && strcmp(server->paths[0].peer, peer) == 0 &&
+            server->nfsport == nfsport && server->mntport == mntport)
+            return server;
+    }
+    return NULL;
+}
+
+/* Adds one NFS version 3 mount; one that cannot be used is left out with a notice. */
+static int add_mount(struct conf_nfstab *tab, const char *file, const struct conf_mount *mount,
+                     struct conf_diagnostics *d)
+{
+    char name[CONF_ADDRESS_SIZE], option[CONF_ADDRESS_SIZE], peer[CONF_ADDRESS_SIZE];
+    char quoted[CONF_QUOTE_SIZE];
+    struct conf_position at = {file, mount->line, 1};
+
+    conf_quote(quoted, mount->mount_point, strlen(mount->mount_point));
+    if (conf_mount_option(mount->super_options, "sec", option, sizeof(option)) &&
+        strcmp(option, "sys") != 0) {
+        char security[CONF_QUOTE_SIZE];
+        conf_diagnostics_add(d, CONF_NOTICE, at,
+                             "found mount %s with security %s, which is not supported yet; it is "
+                             "left to the kernel",
+                             quoted, conf_quote(security, option, strlen(option)));
+        return 0;
+    }
+    const char *directory = split_source(mount->source, name);
+    if (directory == NULL || *directory != '/' || strlen(directory) > CONF_EXPORT_LENGTH_MAX ||
+        !conf_mount_option(mount->super_options, "addr", option, sizeof(option)) ||
+        conf_address_copy(peer, option) != NULL) {
+        conf_diagnostics_add(d, CONF_NOTICE, at,
+                             "found NFS mount %s without an address or a directory of the server; "
+                             "it is left to the kernel",
+                             quoted);
+        return 0;
+    }
+
+    /* The kernel always knows a mount port, as the port mapper told it once. Only where the NFS
+     * port is not the usual one was it chosen by hand, and may have to be used instead of asking.
+     */
+    unsigned nfsport = port_option(mount, "port");
+    unsigned mntport = nfsport == 0 ? 0 : port_option(mount, "mountport");
+    struct conf_server *server = find_server(tab, name, peer, nfsport, mntport);
+    if (server == NULL) {
+        char *copy = strdup(name);
+        server = copy == NULL ? NULL : conf_nfstab_add_server(tab);
+        if (server == NULL) {
+            free(copy);
+            return -ENOMEM;
+        }
+        server->name = copy;
+        server->at = at;
+        server->nfsport = nfsport;
+        server->mntport = mntport;
+        struct conf_path *path = conf_server_add_path(server);
+        if (path == NULL)
+            return -ENOMEM;
+        path->at = at;
+        memcpy(path->peer, peer, sizeof(peer));
+    }
+
+    struct conf_export *export = conf_server_add_export(server);
+    if (export == NULL)
+        return -ENOMEM;
+    export->kernel = CONF_KERNEL_YES;
+    export->at = at;
+    export->mount_at = at;
+    export->directory = strdup(directory);
+    export->mount = strdup(mount->mount_point);
+    return export->directory == NULL || export->mount == NULL ? -ENOMEM : 0;
+}
+
+static bool is_nfs3(const struct conf_mount *mount)
+{
+    char version[8];
+    return strcmp(mount->type, "nfs") == 0 && mount->mount_point[0] == '/' &&
+           conf_mount_option(mount->super_options, "vers", version, sizeof(version)) &&
+           strcmp(version, "3") == 0;
+}
+
+static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf_diagnostics *d)
+{
+    struct conf_mountinfo info;
+    struct conf_nfstab one = {0};
+
+    int result = conf_mountinfo_load(&info, file);
+    if (result == -ENOMEM)
+        return result;
+    if (result != 0) {
+        /* Without /proc there is nothing to find, but nothing is wrong with the nfstab either. */
+        struct conf_position at = {.file = file};
+        conf_diagnostics_add(d, CONF_NOTICE, at,
+                             "cannot be read: %s; NFS mounts that no nfstab names are left to the "
+                             "kernel",
+                             strerror(-result));
+        return 0;
+    }
+    const char *name = NULL;
+    for (size_t i = 0; result == 0 && i < info.count; i++) {
+        const struct conf_mount *mount = &info.mounts[i];
+        if (!is_nfs3(mount) || conf_mountinfo_at(&info, mount->mount_point) != mount)
+            continue;
+        if (name == NULL)
+            name = conf_nfstab_file(&one, file);
+        result = name == NULL ? -ENOMEM : add_mount(&one, name, mount, d);
+    }
+    conf_mountinfo_free(&info);
+    if (result != 0) {
+        conf_nfstab_free(&one);
+        return result;
+    }
+    return merge(tab, &one);
+}
+
+int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources,
+                     struct conf_diagnostics *d)
+{
+    bool invalid = false;
+    int result;
+
+    if (sources->only[0] != '\0')
+        return load_file(tab, sources->only, true, d);
+    for (size_t i = 0; i < sizeof(sources->files) / sizeof(sources->files[0]); i++) {
+        if (sources->files[i][0] == '\0')
+            continue;
+        result = load_file(tab, sources->files[i], false, d);
+        if (result == -ENOMEM)
+            return result;
+        invalid |= result != 0;
+    }
+    if (sources->mountinfo[0] != '\0') {
+        result = load_mountinfo(tab, sources->mountinfo, d);
+        if (result != 0)
+            return result;
+    }
+    return invalid ? -EINVAL : 0;
+}
+
+/* --- names ------------------------------------------------------------------------------- */
+
+int conf_path_resolve(const char *text, int family, struct sockaddr_storage *address,
+                      socklen_t *length)
+{
+    struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+
+    *length = 0;
+    memset(address, 0, sizeof(*address));
+    hints.ai_flags = AI_NUMERICHOST;
+    int result = getaddrinfo(text, NULL, &hints, &list);
+    if (result == EAI_NONAME) {
+        hints.ai_flags = 0;
+        result = getaddrinfo(text, NULL, &hints, &list);
+    }
+    if (result != 0)
+        return result;
+    if (list->ai_addrlen > sizeof(*address)) {
+        freeaddrinfo(list);
+        return EAI_FAMILY;
+    }
+    memcpy(address, list->ai_addr, list->ai_addrlen);
+    *length = list->ai_addrlen;
+    freeaddrinfo(list);
+    return 0;
+}
+
+static bool resolve(const char *text, const char *what, struct conf_position at, int family,
+                    struct sockaddr_storage *address, socklen_t *length, struct conf_diagnostics *d)
+{
+    char quoted[CONF_QUOTE_SIZE];
+    int result = conf_path_resolve(text, family, address, length);
+
+    if (result == 0)
+        return true;
+    conf_diagnostics_add(d, CONF_ERROR, at, "found %s %s, which does not resolve: %s, expected %s",
+                         what, conf_quote(quoted, text, strlen(text)), gai_strerror(result),
+                         family == AF_INET6  ? "a known host with an IPv6 address, as its local has"
+                         : family == AF_INET ? "a known host with an IPv4 address, as its local has"
+                                             : "an address or a known host");
+    return false;
+}
+
+int conf_nfstab_resolve(struct conf_nfstab *tab, struct conf_diagnostics *d)
+{
+    int result = 0;
+
+    for (size_t s = 0; s < tab->server_count; s++) {
+        struct conf_server *server = &tab->servers[s];
+        for (size_t i = 0; i < server->path_count; i++) {
+            struct conf_path *path = &server->paths[i];
+            bool local = true;
+            int family = AF_UNSPEC;
+
+            path->peer_length = path->local_length = 0;
+            if (path->local[0] != '\0') {
+                local = resolve(path->local, "local", path->local_at, AF_UNSPEC,
+                                &path->local_address, &path->local_length, d);
+                family = local ? path->local_address.ss_family : AF_UNSPEC;
+            }
+            bool peer = resolve(path->peer, "path", path->at, family, &path->peer_address,
+                                &path->peer_length, d);
+            if (!local || !peer) {
+                path->peer_length = 0;
+                result = -EHOSTUNREACH;
+            }
+        }
+    }
+    return result;
+}

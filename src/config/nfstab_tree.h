@@ -1,0 +1,36 @@
+/*
+ * Building and taking apart the tree of nfstab.h; not for other rooms.
+ */
+#ifndef CONF_NFSTAB_TREE_H
+#define CONF_NFSTAB_TREE_H
+
+#include "config/nfstab.h"
+
+/* Keeps a copy of a file's name in the tree for positions to point to. NULL without memory. */
+const char *conf_nfstab_file(struct conf_nfstab *tab, const char *file);
+
+/* Append an element with everything at its default and return it, or NULL without memory. The
+ * pointer holds until the next element of its kind is appended to the same parent. */
+struct conf_server *conf_nfstab_add_server(struct conf_nfstab *tab);
+struct conf_path *conf_server_add_path(struct conf_server *server);
+struct conf_export *conf_server_add_export(struct conf_server *server);
+
+/* Free what the element owns, not the element. */
+void conf_export_clear(struct conf_export *export);
+void conf_server_clear(struct conf_server *server);
+
+/* Is this text an address as conf_path.peer has it (with [] around IPv6 or without)? If so it is
+ * copied to `address` without brackets and NULL is returned, else what would have been right. */
+const char *conf_address_copy(char address[CONF_ADDRESS_SIZE], const char *text);
+
+/*
+ * Normalises an absolute directory in place: no doubled slash, no "." part, no slash at the end
+ * (but "/" stays). Returns NULL, or what would have been right.
+ */
+const char *conf_directory_normalise(char *directory);
+
+/* Is the text at the start of a value rather the start of the next item ("mount: /b")? Knows the
+ * keys of the grammar; looks not further than the end of the line. */
+bool conf_nfstab_is_item(const char *text, const char *end);
+
+#endif

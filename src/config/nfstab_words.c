@@ -1,0 +1,212 @@
+#include "config/nfstab_words.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "config/nfstab_tree.h"
+
+static const struct keyword keywords[] = {
+    {"server", KEY_SERVER, "a name"},
+    {"path", KEY_PATH, "an address or a host name"},
+    {"local", KEY_LOCAL, "an address or a host name"},
+    {"dontroute", KEY_DONTROUTE, NULL},
+    {"donotroute", KEY_DONTROUTE, NULL},
+    {"export", KEY_EXPORT, "a directory of the server"},
+    {"mount", KEY_MOUNT, "a directory"},
+    {"kernel", KEY_KERNEL, "auto, yes or no"},
+    {"security", KEY_SECURITY, "sys"},
+    {"security_default", KEY_SECURITY, "sys"},
+    {"nfs_version", KEY_NFS_VERSION, "nfsv3"},
+    {"mnt_timeout", KEY_MNT_TIMEOUT, "a number of seconds"},
+    {"connections", KEY_CONNECTIONS, "a number"},
+    {"nfsport", KEY_NFSPORT, "a port number"},
+    {"mntport", KEY_MNTPORT, "a port number"},
+    {"uid", KEY_UID, "a number or 'process'"},
+    {"gid", KEY_GID, "a number or 'process'"},
+    {"management", KEY_SNMP, "a word"},
+    {"community", KEY_SNMP, "a word"},
+};
+
+#define KEY_LIST                                                                          \
+    "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
+    "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
+
+struct conf_position words_position(const struct words *words, const char *at)
+{
+    struct conf_position position = words->line;
+    position.column = (unsigned)(at - words->line_start) + 1;
+    return position;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f' || c == '\0';
+}
+
+static bool ends_word(char c)
+{
+    return is_blank(c) || c == '\n' || c == '#';
+}
+
+static const struct keyword *find_keyword(const char *text, size_t length)
+{
+    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+        if (strlen(keywords[i].name) == length && strncasecmp(keywords[i].name, text, length) == 0)
+            return &keywords[i];
+    return NULL;
+}
+
+static size_t key_length(const char *text, const char *end)
+{
+    size_t length = 0;
+    while (text + length < end && !ends_word(text[length]) && text[length] != ':')
+        length++;
+    return length;
+}
+
+static size_t word_length(const char *text, const char *end)
+{
+    size_t length = 0;
+    while (text + length < end && !ends_word(text[length]))
+        length++;
+    return length;
+}
+
+static const char *skip_blanks(const char *text, const char *end)
+{
+    while (text < end && is_blank(*text))
+        text++;
+    return text;
+}
+
+bool conf_nfstab_is_item(const char *text, const char *end)
+{
+    size_t length = key_length(text, end);
+    const struct keyword *keyword = find_keyword(text, length);
+    if (keyword == NULL)
+        return false;
+    const char *after = skip_blanks(text + length, end);
+    bool colon = after < end && *after == ':';
+    return keyword->expected == NULL ? !colon : colon;
+}
+
+bool words_next(struct words *words)
+{
+    const char *from = words->cursor;
+    words->cursor = skip_blanks(from, words->end);
+    const char *nul = memchr(from, '\0', (size_t)(words->cursor - from));
+    if (nul != NULL && !words->nul_reported) {
+        words->nul_reported = true;
+        words_fail(words, words_position(words, nul), "found a NUL byte, expected text");
+    }
+    return words->cursor < words->end && *words->cursor != '\n' && *words->cursor != '#';
+}
+
+static const char *quote_word(const struct words *words, char quoted[CONF_QUOTE_SIZE])
+{
+    if (words->cursor >= words->end || *words->cursor == '\n')
+        return "the end of the line";
+    if (*words->cursor == '#')
+        return "a comment";
+    return conf_quote(quoted, words->cursor, word_length(words->cursor, words->end));
+}
+
+const char *words_quote(const struct words *words, char quoted[CONF_QUOTE_SIZE])
+{
+    return conf_quote(quoted, words->value, strlen(words->value));
+}
+
+bool words_value(struct words *words, const struct keyword *keyword, struct conf_position *at)
+{
+    char quoted[CONF_QUOTE_SIZE];
+    bool any = words_next(words);
+
+    *at = words_position(words, words->cursor);
+    if (any && *words->cursor == ':') {
+        words->cursor++;
+    } else {
+        words_fail(words, *at, "found %s after '%s', expected ':'", quote_word(words, quoted),
+                   keyword->name);
+        /* If the colon was only forgotten, what stands there is the value. */
+        if (!any || conf_nfstab_is_item(words->cursor, words->end))
+            return false;
+    }
+    any = words_next(words);
+    *at = words_position(words, words->cursor);
+    if (!any || conf_nfstab_is_item(words->cursor, words->end)) {
+        words_fail(words, *at, "found %s after '%s:', expected %s", quote_word(words, quoted),
+                   keyword->name, keyword->expected);
+        return false;
+    }
+
+    size_t length = word_length(words->cursor, words->end);
+    bool has_nul;
+    memcpy(words->value, words->cursor, length);
+    words->cursor += length;
+    length = conf_unescape(words->value, length, &has_nul);
+    words->value[length] = '\0';
+    if (has_nul) {
+        words_fail(words, *at, "found the escape of a NUL byte, expected %s", keyword->expected);
+        return false;
+    }
+    return true;
+}
+
+/* Passes over the rest of something that is no item, so that one mistake is one message. */
+static void skip_unknown(struct words *words, size_t length)
+{
+    words->cursor += length;
+    if (!words_next(words))
+        return;
+    if (*words->cursor == ':') {
+        words->cursor++;
+        if (words_next(words) && !conf_nfstab_is_item(words->cursor, words->end))
+            words->cursor += word_length(words->cursor, words->end);
+        return;
+    }
+    while (words_next(words)) {
+        size_t key = key_length(words->cursor, words->end);
+        if (find_keyword(words->cursor, key) != NULL)
+            return;
+        words->cursor += word_length(words->cursor, words->end);
+    }
+}
+
+const struct keyword *words_key(struct words *words, struct conf_position *at)
+{
+    char quoted[CONF_QUOTE_SIZE];
+    size_t length = key_length(words->cursor, words->end);
+    const struct keyword *keyword = find_keyword(words->cursor, length);
+
+    *at = words_position(words, words->cursor);
+    if (keyword != NULL) {
+        words->cursor += length;
+        return keyword;
+    }
+    if (length == 0)
+        length = word_length(words->cursor, words->end);
+    words_fail(words, *at, "found %s, expected a key: " KEY_LIST,
+               conf_quote(quoted, words->cursor, length));
+    skip_unknown(words, length);
+    return NULL;
+}
+
+void words_no_value(struct words *words, const struct keyword *keyword)
+{
+    if (!words_next(words) || *words->cursor != ':')
+        return;
+    words_fail(words, words_position(words, words->cursor),
+               "found ':' after '%s', expected none: it is a flag", keyword->name);
+    words->cursor++;
+}
+
+bool words_next_line(struct words *words)
+{
+    if (words->line.line > 0) {
+        const char *newline = memchr(words->cursor, '\n', (size_t)(words->end - words->cursor));
+        words->cursor = newline == NULL ? words->end : newline + 1;
+    }
+    words->line.line++;
+    words->line_start = words->cursor;
+    return words->cursor < words->end;
+}

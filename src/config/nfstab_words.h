@@ -1,0 +1,79 @@
+/*
+ * The words of nfstab(5): keys, colons and values of a line, each with its place. Used by the
+ * parser in nfstab_parse.c; not for other rooms.
+ */
+#ifndef CONF_NFSTAB_WORDS_H
+#define CONF_NFSTAB_WORDS_H
+
+#include "config/nfstab.h"
+#include "config/text.h"
+
+enum key {
+    KEY_SERVER,
+    KEY_PATH,
+    KEY_LOCAL,
+    KEY_DONTROUTE,
+    KEY_EXPORT,
+    KEY_MOUNT,
+    KEY_KERNEL,
+    KEY_SECURITY,
+    KEY_NFS_VERSION,
+    KEY_MNT_TIMEOUT,
+    KEY_CONNECTIONS,
+    KEY_NFSPORT,
+    KEY_MNTPORT,
+    KEY_UID,
+    KEY_GID,
+    KEY_SNMP,
+};
+
+struct keyword {
+    const char *name;
+    enum key key;
+    const char *expected; /* as a value; NULL: a flag */
+};
+
+/* Where the parser stands in a text. Lives on the parser's stack. */
+struct words {
+    struct conf_diagnostics *d;
+    bool failed; /* an error was added */
+    const char *cursor;
+    const char *end;
+    const char *line_start;
+    struct conf_position line; /* column unused */
+    bool nul_reported;
+    char *value; /* of the last item, escapes undone; has room for the whole text */
+};
+
+#define words_fail(words, at, ...)                                       \
+    do {                                                                 \
+        (words)->failed = true;                                          \
+        conf_diagnostics_add((words)->d, CONF_ERROR, (at), __VA_ARGS__); \
+    } while (0)
+
+/* The place of a character of the current line. */
+struct conf_position words_position(const struct words *words, const char *at);
+
+/* Moves to the next word of the line. False at the end of the line or at a comment. */
+bool words_next(struct words *words);
+
+/* Moves to the start of the next line. False if there is none. */
+bool words_next_line(struct words *words);
+
+/*
+ * Takes the key under the cursor and returns what it means, its place in `at`. What is no key is
+ * reported and passed over together with what seems to belong to it; then NULL is returned.
+ */
+const struct keyword *words_key(struct words *words, struct conf_position *at);
+
+/* Takes the colon and the value after a key; the value goes to words->value, its place to `at`.
+ * Returns false if there is none, which was then reported. */
+bool words_value(struct words *words, const struct keyword *keyword, struct conf_position *at);
+
+/* Takes a colon after a flag, which is a mistake. */
+void words_no_value(struct words *words, const struct keyword *keyword);
+
+/* The value in quotes for a message. */
+const char *words_quote(const struct words *words, char quoted[CONF_QUOTE_SIZE]);
+
+#endif
