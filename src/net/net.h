@@ -37,9 +37,11 @@ struct net_address {
 struct net_channel {
     struct net_server *server;
     struct net_path *path;
-    struct directnfs_channel_stats *stats; /* never NULL */
+    struct directnfs_channel_stats *stats; /* NULL until the first attempt to connect */
     void *transport;                       /* owned by src/rpc */
     int fd;                                /* -1 until connected */
+    unsigned local_port;                   /* of the last connection: asked for again; 0: none */
+    uint64_t connected_ns;                 /* when it was made (CLOCK_MONOTONIC) */
     _Atomic unsigned outstanding;          /* calls in flight; kept by src/rpc */
     unsigned index;                        /* in server->channels */
 };

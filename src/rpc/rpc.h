@@ -19,9 +19,11 @@
 
 enum {
     RPC_AUTH_BYTES_MAX = 8 + 4 + 4 + 256 + 4 + 4 + 4 + 16 * 4 + 8, /* credential and verifier */
-    RPC_CALL_HEAD_MAX = 4 + 24 + RPC_AUTH_BYTES_MAX,
-    RPC_ARGS_MAX = 640,   /* arguments of a call without payload: two handles and two names */
-    RPC_RESULTS_MAX = 768 /* results of a reply without payload */
+    RPC_ARGS_MAX = 704, /* arguments without payload: two handles and two names */
+    RPC_HEAD_MAX = 4 + 24 + RPC_AUTH_BYTES_MAX + RPC_ARGS_MAX,
+    RPC_RESULTS_MAX = 768, /* results without payload */
+    RPC_VECTORS_MAX = 512,
+    RPC_PAYLOAD_MAX = 1 << 20
 };
 
 /* An AUTH_SYS credential (RFC 5531 appendix A) and empty verifier, encoded once. Immutable. */
@@ -35,7 +37,7 @@ struct rpc_auth {
 void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint32_t gid,
                   const uint32_t *groups, unsigned count);
 
-enum rpc_state { RPC_IDLE, RPC_WAITING, RPC_DONE };
+enum rpc_state { RPC_WAITING, RPC_LEAD, RPC_DONE };
 
 /*
  * Finds the payload in results of which the first `have` bytes are at `results`.
@@ -46,38 +48,46 @@ typedef int (*rpc_payload_find)(const uint8_t *results, size_t have, size_t *hea
 
 /*
  * One call. Owned by the caller, who fills the first part, and must leave it and the memory it
- * points to alone from rpc_submit() until rpc_wait() returned.
+ * points to alone from rpc_submit() until rpc_wait() returned. Large: do not zero it, use
+ * rpc_call_begin().
  */
 struct rpc_call {
-    /* filled by the caller */
-    const struct rpc_auth *auth;
-    uint32_t program, version, procedure;
-    size_t args_length;
-    uint8_t args[RPC_ARGS_MAX];
+    /* set by the caller after rpc_call_begin() */
     const struct iovec *payload; /* sent after the arguments, padded to four bytes */
-    int payload_count;
+    int payload_count;           /* at most RPC_VECTORS_MAX */
     size_t payload_length;
     rpc_payload_find find_payload; /* NULL: the reply has no payload */
     const struct iovec *destination;
-    int destination_count;
+    int destination_count; /* at most RPC_VECTORS_MAX */
     size_t destination_length;
 
-    /* filled by rpc: the answer */
-    int error;             /* 0, or -errno: -EBADMSG, -EACCES (credential), -EPROTONOSUPPORT, ... */
-    size_t results_length; /* procedure-specific results without the payload */
-    uint8_t results[RPC_RESULTS_MAX];
-    size_t received;               /* payload bytes at `destination` */
-    uint64_t sent_ns, answered_ns; /* CLOCK_MONOTONIC */
-    uint64_t connected_ns;         /* when the connection that answered was made */
+    /* the answer */
+    int error;             /* 0, or -errno: see rpc_wait() */
+    size_t results_length; /* procedure-specific results, without the payload */
+    size_t received;       /* payload bytes at `destination` */
+    uint64_t sent_ns;      /* when it was first sent (CLOCK_MONOTONIC) */
+    uint64_t answered_ns;
+    uint64_t connected_ns; /* when the connection that answered was made */
 
     /* owned by rpc */
     struct net_channel *channel;
-    uint32_t xid;
+    uint32_t xid; /* 0: none yet */
+    bool sent;
+    uint64_t last_sent_ns;
     _Atomic uint32_t state; /* enum rpc_state; a futex that followers wait on */
     struct rpc_call *next_unsent;
     size_t head_length;
-    uint8_t head[RPC_CALL_HEAD_MAX];
+    uint8_t head[RPC_HEAD_MAX]; /* record mark, call header, credential, arguments */
+    uint8_t results[RPC_RESULTS_MAX];
 };
+
+/*
+ * Starts a call: writes everything up to the arguments. Returns where they go, with room for
+ * RPC_ARGS_MAX bytes. rpc_call_end() is told where they ended.
+ */
+uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint32_t program,
+                        uint32_t version, uint32_t procedure);
+void rpc_call_end(struct rpc_call *call, const uint8_t *end);
 
 /*
  * Sends calls (all on the same channel, in as few system calls as possible) without waiting for
@@ -88,7 +98,9 @@ void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsign
 /*
  * Waits until all these calls are answered; sends, receives, reconnects and resends as needed, for
  * ever, with a line on the log at most once a minute for a server that does not answer.
- * Afterwards each call's `error` tells how it went.
+ * Afterwards each call's `error` tells how the RPC went (RFC 5531 section 9): 0, -EACCES
+ * (credential refused), -EPROTONOSUPPORT (program or version), -EOPNOTSUPP (procedure), -EREMOTEIO
+ * (system error there), -EBADMSG (the answer, or what the server made of the call, is garbage).
  */
 void rpc_wait(struct rpc_call *const *calls, unsigned count);
 

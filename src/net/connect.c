@@ -1,0 +1,132 @@
+#include "net/connect.h"
+
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "sys/fd.h"
+#include "sys/sys.h"
+
+enum { PORT_LOWEST = 512, PORT_HIGHEST = 1023 };
+
+static socklen_t address_length(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+static void address_set_port(struct sockaddr_storage *address, unsigned port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+}
+
+static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
+{
+    address_set_port(local, port);
+    return sys_bind(fd, (const struct sockaddr *)local, address_length(local));
+}
+
+/*
+ * Many servers (Linux: `secure`, the default) answer only ports below 1024. Starts at a port that
+ * differs from process to process, so that many processes do not all try the same ones.
+ */
+static int bind_privileged(int fd, struct sockaddr_storage *local)
+{
+    enum { PORTS = PORT_HIGHEST - PORT_LOWEST + 1 };
+    unsigned start = (unsigned)(sys_now_ns() >> 10) + (unsigned)sys_getpid() * 7;
+    int result = -EADDRINUSE;
+    for (unsigned i = 0; i < PORTS && result == -EADDRINUSE; i++)
+        result = bind_port(fd, local, PORT_LOWEST + (start + i) % PORTS);
+    return result;
+}
+
+static int bind_local(int fd, const struct net_address *address, enum net_port policy,
+                      unsigned preferred_port)
+{
+    struct sockaddr_storage local = address->local;
+    bool any = local.ss_family == AF_UNSPEC;
+    if (any) {
+        memset(&local, 0, sizeof(local));
+        local.ss_family = address->peer.ss_family;
+    }
+    if (preferred_port && bind_port(fd, &local, preferred_port) == 0)
+        return 0;
+    if (policy != NET_PORT_ANY) {
+        int result = bind_privileged(fd, &local);
+        if (result == 0 || policy == NET_PORT_PRIVILEGED)
+            return result;
+    }
+    return any ? 0 : bind_port(fd, &local, 0);
+}
+
+static int set_flag(int fd, int level, int name, int value)
+{
+    return sys_setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static int wait_connected(int fd, int timeout_ms)
+{
+    uint64_t deadline = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
+    for (;;) {
+        int64_t left_ms = (int64_t)(deadline - sys_now_ns()) / 1000000;
+        struct pollfd poll = {.fd = fd, .events = POLLOUT};
+        int ready = sys_poll(&poll, 1, left_ms > 0 ? (int)left_ms : 0);
+        if (ready == -EINTR)
+            continue;
+        if (ready < 0)
+            return ready;
+        if (ready == 0)
+            return -ETIMEDOUT;
+        int error = 0;
+        socklen_t length = sizeof(error);
+        sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+        return -error;
+    }
+}
+
+int net_connect_from(const struct net_address *address, enum net_port policy,
+                     unsigned preferred_port, int timeout_ms)
+{
+    int fd = sys_socket(address->peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return fd;
+    /* Closing resets the connection: no late duplicate of a call survives it, and no privileged
+     * port is held in TIME_WAIT. */
+    struct linger abortive = {.l_onoff = 1, .l_linger = 0};
+    sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+    set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_flag(fd, SOL_SOCKET, SO_REUSEADDR, preferred_port != 0);
+    if (address->dontroute)
+        set_flag(fd, SOL_SOCKET, SO_DONTROUTE, 1);
+
+    int result = bind_local(fd, address, policy, preferred_port);
+    if (result == 0)
+        result = sys_connect(fd, (const struct sockaddr *)&address->peer,
+                             address_length(&address->peer));
+    if (result == -EINPROGRESS || result == -EINTR)
+        result = wait_connected(fd, timeout_ms);
+    if (result != 0) {
+        sys_close(fd);
+        return result;
+    }
+    sys_fcntl(fd, F_SETFL, 0); /* blocking: a reader sleeps in the kernel's recvmsg() */
+    return sys_fd_protect(fd);
+}
+
+int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms)
+{
+    return net_connect_from(address, policy, 0, timeout_ms);
+}
+
+unsigned net_local_port(int fd)
+{
+    struct sockaddr_storage local;
+    socklen_t length = sizeof(local);
+    if (sys_getsockname(fd, (struct sockaddr *)&local, &length) != 0)
+        return 0;
+    return ntohs(local.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&local)->sin6_port
+                                             : ((struct sockaddr_in *)&local)->sin_port);
+}
