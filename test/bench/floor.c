@@ -1,0 +1,567 @@
+// floor: what an NFSv3 client cannot be cheaper than.  Raw sockets, one thread, no shim, no POSIX.
+//
+// Calls are encoded once and patched; all calls that can leave, leave in one system call; READ
+// payload is received in place, several replies in one system call.  At depth 1 an operation is one
+// send and one receive.
+//
+// Replies to READ are received in one of two ways. "Predicted": while the server answers in the
+// order of the calls, the place of every byte on the stream is known, so one recvmsg scatters the
+// headers and payloads of many replies.  The first reply out of order is put right by copying, and
+// from then on the connection is "chained": one recvmsg takes the payload of the reply whose header
+// is known and the header of the reply after it.  Replies to WRITE are short: they are received in
+// bulk and parsed.
+#include <getopt.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "measure.h"
+#include "setup.h"
+#include "wire.h"
+
+#define DEPTH_MOST   1024
+#define CALL_BYTES   256
+#define HEADER_MOST  256  // of a reply, with its record mark, before the payload
+#define VECTORS_MOST 1024 // of one system call
+
+// One call in flight at a time; its encoded form stays and is patched.
+struct operation {
+    uint32_t xid; // number of its slot in the low half, so that a reply finds it at once
+    bool in_flight;
+    uint64_t sent; // nanoseconds
+    unsigned char *data;
+    unsigned char header[HEADER_MOST];
+    unsigned char call[CALL_BYTES];
+};
+
+struct channel {
+    int fd;
+    bool chained;
+    // Slots in flight in the order of their calls, only while not chained.
+    unsigned queue[DEPTH_MOST], first, queued;
+    size_t filled; // bytes received of the first one, or (chained) of the header or payload
+    // Chained: the operation whose payload is coming, and the header coming before one is known.
+    struct operation *current;
+    unsigned char header[HEADER_MOST];
+    // Replies received in bulk, not yet parsed.
+    unsigned char *bulk;
+    size_t bulk_used;
+    // Slots whose next call is to be sent.
+    unsigned ready[DEPTH_MOST], readies;
+};
+
+static struct {
+    bool write, random;
+    uint32_t size, depth, connections, stable, lookahead;
+    uint64_t seconds, count, file_size, warm_up;
+    const char *host, *export, *file;
+    uint16_t nfs_port, mount_port;
+} option = {.size = 8192,
+            .depth = 1,
+            .connections = 1,
+            .stable = NFS_UNSTABLE,
+            .lookahead = 16,
+            .file_size = 64 << 20,
+            .host = "127.0.0.1",
+            .file = "floor.data"};
+
+static struct nfs_handle handle;
+static struct operation *operation;
+static struct channel *channel;
+static size_t call_length, offset_at; // of the encoded call, and of the file offset within it
+static size_t header_length;          // of a reply to READ, with its record mark
+static size_t bulk_bytes;
+static uint64_t issued, completed, issue_most, deadline, next_block,
+    random_state = 88172645463325252u;
+static uint64_t system_calls;
+static struct histogram latency;
+
+// The calls in flight
+
+static void operation_encode(unsigned slot, struct operation *o)
+{
+    struct wire_writer w = {o->call, o->call + sizeof o->call, false};
+    o->xid = 0x10000 | slot;
+    wire_call_begin(&w, o->xid, NFS_PROGRAM, option.write ? NFS_WRITE : NFS_READ, geteuid(),
+                    getegid());
+    wire_put_handle(&w, &handle);
+    offset_at = (size_t)(w.at - o->call);
+    wire_put64(&w, 0);
+    wire_put32(&w, option.size);
+    if (option.write) {
+        wire_put32(&w, option.stable);
+        wire_put32(&w, option.size);
+    }
+    if (w.bad)
+        die("call too long");
+    wire_record_end(&w, o->call, option.write ? option.size : 0);
+    call_length = (size_t)(w.at - o->call);
+}
+
+// Gives the slot its next call, unless the phase is over.
+static void operation_next(struct channel *c, unsigned slot)
+{
+    if (issued == issue_most)
+        return;
+    struct operation *o = &operation[slot];
+    uint64_t blocks = option.file_size / option.size;
+    uint64_t block = option.random ? random_next(&random_state) % blocks : next_block;
+    next_block = next_block + 1 == blocks ? 0 : next_block + 1;
+    o->xid += 0x10000;
+    wire_store32(o->call + 4, o->xid);
+    wire_store64(o->call + offset_at, block * option.size);
+    c->ready[c->readies++] = slot;
+    issued++;
+}
+
+static void operation_complete(struct channel *c, struct operation *o, uint64_t now)
+{
+    o->in_flight = false;
+    completed++;
+    histogram_add(&latency, now - o->sent);
+    if (deadline && now >= deadline)
+        issue_most = issued;
+    operation_next(c, (unsigned)(o - operation));
+}
+
+// Sends the calls that are ready, in as few system calls as the kernel's limit on vectors allows.
+static void channel_send(struct channel *c)
+{
+    static struct iovec vector[VECTORS_MOST];
+    static const unsigned per_call = VECTORS_MOST / 2;
+    uint64_t now = c->readies ? clock_ns() : 0;
+    for (unsigned done = 0; done < c->readies;) {
+        unsigned batch = c->readies - done < per_call ? c->readies - done : per_call;
+        size_t vectors = 0, left = 0;
+        for (unsigned i = 0; i < batch; i++) {
+            unsigned slot = c->ready[done + i];
+            struct operation *o = &operation[slot];
+            o->sent = now;
+            o->in_flight = true;
+            if (!c->chained)
+                c->queue[(c->first + c->queued++) % DEPTH_MOST] = slot;
+            vector[vectors++] = (struct iovec){o->call, call_length};
+            if (option.write)
+                vector[vectors++] = (struct iovec){o->data, option.size};
+        }
+        left = batch * (call_length + (option.write ? option.size : 0));
+        struct iovec *v = vector;
+        while (left) {
+            struct msghdr message = {.msg_iov = v, .msg_iovlen = vectors};
+            ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL);
+            system_calls++;
+            if (n < 0)
+                die("send: %s", strerror(errno));
+            left -= (size_t)n;
+            while (vectors && (size_t)n >= v->iov_len) {
+                n -= (ssize_t)v->iov_len;
+                v++;
+                vectors--;
+            }
+            if (n) {
+                v->iov_base = (char *)v->iov_base + n;
+                v->iov_len -= (size_t)n;
+            }
+        }
+        done += batch;
+    }
+    c->readies = 0;
+}
+
+static struct operation *operation_of(uint32_t xid)
+{
+    unsigned slot = xid & 0xffff;
+    if (slot >= option.depth || operation[slot].xid != xid || !operation[slot].in_flight)
+        return NULL;
+    return &operation[slot];
+}
+
+// Reads a whole header of a reply to READ, with its record mark.  NULL when it is not the reply to
+// a call in flight that gives all the bytes asked for, in the shape learned at the start.
+static struct operation *read_header_check(const unsigned char *header)
+{
+    uint32_t xid, length = (uint32_t)(header_length - 4) + option.size;
+    struct wire_reader r = {header + 4, header + header_length, false};
+    bool accepted = wire_get_reply(&r, &xid);
+    uint32_t status = wire_get32(&r);
+    wire_get_post_op(&r, NULL);
+    uint32_t count = wire_get32(&r);
+    wire_get_bool(&r);
+    uint32_t bytes = wire_get32(&r);
+    if (!accepted || status || r.bad || r.at != r.end || count != option.size ||
+        bytes != option.size || wire_load32(header) != (RPC_LAST_FRAGMENT | length))
+        return NULL;
+    return operation_of(xid);
+}
+
+static size_t channel_receive(struct channel *c, struct iovec *vector, size_t vectors, bool wait)
+{
+    struct msghdr message = {.msg_iov = vector, .msg_iovlen = vectors};
+    ssize_t n = recvmsg(c->fd, &message, wait ? 0 : MSG_DONTWAIT);
+    system_calls++;
+    if (n == 0)
+        die("the server closed the connection");
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        die("receive: %s", strerror(errno));
+    return n < 0 ? 0 : (size_t)n;
+}
+
+// Parses the whole replies at the front of the bulk buffer; READ payload is copied to its place.
+static void bulk_parse(struct channel *c, uint64_t now)
+{
+    size_t at = 0;
+    while (c->bulk_used - at >= 4) {
+        uint32_t mark = wire_load32(c->bulk + at), xid;
+        size_t length = mark & ~RPC_LAST_FRAGMENT;
+        if (!(mark & RPC_LAST_FRAGMENT) || length > HEADER_MOST + option.size)
+            die("a reply in fragments, or of %zu bytes: not for this client", length);
+        if (c->bulk_used - at - 4 < length)
+            break;
+        struct wire_reader r = {c->bulk + at + 4, c->bulk + at + 4 + length, false};
+        bool accepted = wire_get_reply(&r, &xid);
+        struct operation *o = operation_of(xid);
+        uint32_t status = wire_get32(&r);
+        if (!accepted || r.bad || !o || status)
+            die("xid %#x: RPC %s, status %u", xid, accepted ? "accepted" : "refused", status);
+        const unsigned char *payload = NULL;
+        uint32_t count, bytes = 0;
+        if (option.write) {
+            wire_get_wcc(&r);
+            count = wire_get32(&r);
+        } else {
+            wire_get_post_op(&r, NULL);
+            count = wire_get32(&r);
+            wire_get_bool(&r);
+            payload = wire_get_opaque(&r, option.size, &bytes);
+            if (payload)
+                memcpy(o->data, payload, bytes);
+        }
+        if (r.bad || count != option.size || (payload && bytes != count))
+            die("xid %#x: %u bytes of %u", xid, count, option.size);
+        operation_complete(c, o, now);
+        at += 4 + length;
+    }
+    memmove(c->bulk, c->bulk + at, c->bulk_used - at);
+    c->bulk_used -= at;
+}
+
+static void receive_bulk(struct channel *c, bool wait)
+{
+    struct iovec vector = {c->bulk + c->bulk_used, bulk_bytes - c->bulk_used};
+    c->bulk_used += channel_receive(c, &vector, 1, wait);
+    bulk_parse(c, clock_ns());
+}
+
+// The first reply out of order: `left` bytes from the one at the front of the queue on lie where
+// other replies were expected.  They go to the bulk buffer; from now on the connection is chained.
+static void prediction_failed(struct channel *c, size_t left)
+{
+    for (unsigned i = 0; left; i++) {
+        struct operation *o = &operation[c->queue[(c->first + i) % DEPTH_MOST]];
+        size_t header = left < header_length ? left : header_length;
+        memcpy(c->bulk + c->bulk_used, o->header, header);
+        size_t data = left - header < option.size ? left - header : option.size;
+        memcpy(c->bulk + c->bulk_used + header, o->data, data);
+        c->bulk_used += header + data;
+        left -= header + data;
+    }
+    c->chained = true;
+    c->filled = c->first = c->queued = 0;
+    bulk_parse(c, clock_ns());
+}
+
+static void receive_predicted(struct channel *c, bool wait)
+{
+    struct iovec vector[VECTORS_MOST];
+    size_t vectors = 0, skip = c->filled, whole = header_length + option.size;
+    unsigned expected = c->queued < option.lookahead ? c->queued : option.lookahead;
+    for (unsigned i = 0; i < expected; i++) {
+        struct operation *o = &operation[c->queue[(c->first + i) % DEPTH_MOST]];
+        if (skip < header_length) {
+            vector[vectors++] = (struct iovec){o->header + skip, header_length - skip};
+            skip = header_length;
+        }
+        vector[vectors++] = (struct iovec){o->data + (skip - header_length), whole - skip};
+        skip = 0;
+    }
+    size_t before = c->filled;
+    size_t got = before + channel_receive(c, vector, vectors, wait);
+    uint64_t now = clock_ns();
+    while (got) {
+        struct operation *o = &operation[c->queue[c->first]];
+        if (got >= header_length && before < header_length && read_header_check(o->header) != o) {
+            prediction_failed(c, got);
+            return;
+        }
+        if (got < whole)
+            break;
+        c->first = (c->first + 1) % DEPTH_MOST;
+        c->queued--;
+        got -= whole;
+        before = 0;
+        operation_complete(c, o, now);
+    }
+    c->filled = got;
+}
+
+static void receive_chained(struct channel *c, bool wait)
+{
+    struct iovec vector[2];
+    size_t vectors = 0, payload = 0;
+    if (c->current) {
+        payload = option.size - c->filled;
+        vector[vectors++] = (struct iovec){c->current->data + c->filled, payload};
+        vector[vectors++] = (struct iovec){c->header, header_length};
+    } else {
+        vector[vectors++] = (struct iovec){c->header + c->filled, header_length - c->filled};
+    }
+    size_t got = channel_receive(c, vector, vectors, wait);
+    if (c->current) {
+        if (got < payload) {
+            c->filled += got;
+            return;
+        }
+        operation_complete(c, c->current, clock_ns());
+        c->current = NULL;
+        c->filled = got - payload;
+    } else {
+        c->filled += got;
+    }
+    if (c->filled == header_length) {
+        c->current = read_header_check(c->header);
+        if (!c->current)
+            die("an error, a short READ or a reply of another shape: not for this client");
+        c->filled = 0;
+    }
+}
+
+static void channel_work(struct channel *c, bool wait)
+{
+    if (option.write || c->bulk_used)
+        receive_bulk(c, wait);
+    else if (c->chained)
+        receive_chained(c, wait);
+    else
+        receive_predicted(c, wait);
+    channel_send(c);
+}
+
+// Runs calls until `most` were sent or `seconds` went by (0: no limit), and all are answered.
+static void run_phase(uint64_t most, uint64_t seconds, int epoll)
+{
+    issued = completed = 0;
+    issue_most = most;
+    deadline = seconds ? clock_ns() + seconds * 1000000000u : 0;
+    for (unsigned slot = 0; slot < option.depth; slot++)
+        operation_next(&channel[slot % option.connections], slot);
+    for (unsigned i = 0; i < option.connections; i++)
+        channel_send(&channel[i]);
+    while (completed < issued) {
+        if (option.connections == 1) {
+            channel_work(&channel[0], true);
+            continue;
+        }
+        struct epoll_event events[64];
+        int n = epoll_wait(epoll, events, 64, -1);
+        system_calls++;
+        if (n < 0 && errno != EINTR)
+            die("epoll_wait: %s", strerror(errno));
+        for (int i = 0; i < n; i++)
+            channel_work(events[i].data.ptr, false);
+    }
+}
+
+// How long the header of a READ reply is depends on whether the server adds attributes.
+static void learn_header_length(int fd)
+{
+    struct wire_writer w = setup_begin(NFS_PROGRAM, NFS_READ);
+    wire_put_handle(&w, &handle);
+    wire_put64(&w, 0);
+    wire_put32(&w, 4096);
+    struct wire_reader r = setup_call(fd, &w, "READ");
+    uint32_t status = wire_get32(&r);
+    wire_get_post_op(&r, NULL);
+    uint32_t count = wire_get32(&r);
+    wire_get_bool(&r);
+    uint32_t bytes = wire_get32(&r);
+    if (status || r.bad || count != bytes || !count)
+        die("READ: status %u, %u bytes", status, count);
+    header_length = 4 + (size_t)(r.at - setup_buffer);
+    if (header_length > HEADER_MOST)
+        die("READ: a header of %zu bytes", header_length);
+}
+
+static int channels_open(void)
+{
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    channel = calloc(option.connections, sizeof *channel);
+    operation = calloc(option.depth, sizeof *operation);
+    unsigned char *data = mmap(NULL, (size_t)option.depth * option.size, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    bulk_bytes = option.depth * ((size_t)HEADER_MOST + option.size) + HEADER_MOST;
+    if (epoll < 0 || !channel || !operation || data == MAP_FAILED)
+        die("out of memory");
+    for (unsigned i = 0; i < option.connections; i++) {
+        struct channel *c = &channel[i];
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+        c->fd = connect_to(option.host, option.nfs_port);
+        c->bulk = malloc(bulk_bytes);
+        if (!c->bulk || epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event) < 0)
+            die("out of memory");
+    }
+    setup_mount(option.host, option.mount_port, option.export, &handle);
+    setup_file(channel[0].fd, option.file, option.file_size, &handle);
+    learn_header_length(channel[0].fd);
+    for (unsigned slot = 0; slot < option.depth; slot++) {
+        operation[slot].data = data + (size_t)slot * option.size;
+        memset(operation[slot].data, (int)slot + 1, option.size);
+        operation_encode(slot, &operation[slot]);
+    }
+    return epoll;
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: floor --nfs-port N --mount-port N --export DIR [--host ADDRESS] [--file NAME]\n"
+          "             [--rw read|write] [--size BYTES] [--depth N] [--connections N]\n"
+          "             [--seconds N | --count N] [--file-size BYTES] [--sequential | --random]\n"
+          "             [--stable unstable|data_sync|file_sync] [--lookahead N] [--warm-up N]\n"
+          "Prints one line of JSON.  The depth is that of all connections together.\n",
+          to);
+}
+
+static void wrong_usage(const char *name, const char *value)
+{
+    fprintf(stderr, "floor: --%s %s is not known\n", name, value);
+    usage(stderr);
+    exit(2);
+}
+
+static void options_read(int argc, char **argv)
+{
+    static const struct option options[] = {{"rw", required_argument, NULL, 'w'},
+                                            {"size", required_argument, NULL, 's'},
+                                            {"depth", required_argument, NULL, 'd'},
+                                            {"connections", required_argument, NULL, 'c'},
+                                            {"seconds", required_argument, NULL, 't'},
+                                            {"count", required_argument, NULL, 'n'},
+                                            {"file-size", required_argument, NULL, 'z'},
+                                            {"sequential", no_argument, NULL, 'q'},
+                                            {"random", no_argument, NULL, 'r'},
+                                            {"stable", required_argument, NULL, 'b'},
+                                            {"host", required_argument, NULL, 'o'},
+                                            {"nfs-port", required_argument, NULL, 'p'},
+                                            {"mount-port", required_argument, NULL, 'm'},
+                                            {"export", required_argument, NULL, 'e'},
+                                            {"file", required_argument, NULL, 'f'},
+                                            {"lookahead", required_argument, NULL, 'a'},
+                                            {"warm-up", required_argument, NULL, 'u'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    bool warm_up_given = false;
+    int letter;
+    while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        switch (letter) {
+        case 'w':
+            if (strcmp(optarg, "read") && strcmp(optarg, "write"))
+                wrong_usage("rw", optarg);
+            option.write = optarg[0] == 'w';
+            break;
+        case 's':
+            option.size = (uint32_t)number_option("size", optarg, 4, 16 << 20);
+            break;
+        case 'd':
+            option.depth = (uint32_t)number_option("depth", optarg, 1, DEPTH_MOST);
+            break;
+        case 'c':
+            option.connections = (uint32_t)number_option("connections", optarg, 1, DEPTH_MOST);
+            break;
+        case 't':
+            option.seconds = number_option("seconds", optarg, 1, 86400);
+            break;
+        case 'n':
+            option.count = number_option("count", optarg, 1, UINT64_MAX);
+            break;
+        case 'z':
+            option.file_size = number_option("file-size", optarg, 4096, INT64_MAX);
+            break;
+        case 'q':
+        case 'r':
+            option.random = letter == 'r';
+            break;
+        case 'b':
+            if (!strcmp(optarg, "unstable"))
+                option.stable = NFS_UNSTABLE;
+            else if (!strcmp(optarg, "data_sync"))
+                option.stable = NFS_DATA_SYNC;
+            else if (!strcmp(optarg, "file_sync"))
+                option.stable = NFS_FILE_SYNC;
+            else
+                wrong_usage("stable", optarg);
+            break;
+        case 'o':
+            option.host = optarg;
+            break;
+        case 'p':
+            option.nfs_port = (uint16_t)number_option("nfs-port", optarg, 1, 65535);
+            break;
+        case 'm':
+            option.mount_port = (uint16_t)number_option("mount-port", optarg, 1, 65535);
+            break;
+        case 'e':
+            option.export = optarg;
+            break;
+        case 'f':
+            option.file = optarg;
+            break;
+        case 'a':
+            option.lookahead = (uint32_t)number_option("lookahead", optarg, 1, VECTORS_MOST / 2);
+            break;
+        case 'u':
+            option.warm_up = number_option("warm-up", optarg, 0, UINT64_MAX);
+            warm_up_given = true;
+            break;
+        case 'h':
+            usage(stdout);
+            exit(0);
+        default:
+            usage(stderr);
+            exit(2);
+        }
+    }
+    if (optind != argc || !option.nfs_port || !option.mount_port || !option.export ||
+        option.size % 4 || option.size > option.file_size || option.connections > option.depth) {
+        usage(stderr);
+        exit(2);
+    }
+    if (!option.count && !option.seconds)
+        option.count = 200000;
+    if (!warm_up_given)
+        option.warm_up = option.count && option.count / 10 < 10000 ? option.count / 10 : 10000;
+}
+
+int main(int argc, char **argv)
+{
+    options_read(argc, argv);
+    int epoll = channels_open();
+    if (option.warm_up)
+        run_phase(option.warm_up, 0, epoll);
+    memset(&latency, 0, sizeof latency);
+    system_calls = 0;
+
+    struct measure m;
+    measure_begin(&m);
+    run_phase(option.count ? option.count : UINT64_MAX, option.seconds, epoll);
+    measure_end(&m);
+    measure_print(&m,
+                  &(struct measured_work){.rw = option.write ? "write" : "read",
+                                          .size = option.size,
+                                          .depth = option.depth,
+                                          .connections = option.connections,
+                                          .ops = completed,
+                                          .syscalls = (double)system_calls},
+                  &latency);
+    return 0;
+}

@@ -1,0 +1,154 @@
+// What every benchmark program has in common: options, clocks, latency histogram, the result line.
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <sys/resource.h>
+
+__attribute__((noreturn, format(printf, 1, 2))) static inline void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+// A number with an optional suffix k, m or g (powers of 1024), in least..most; anything else ends
+// the program with exit code 2.
+static inline uint64_t number_option(const char *name, const char *text, uint64_t least,
+                                     uint64_t most)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 0);
+    unsigned shift = *end == 'k' ? 10 : *end == 'm' ? 20 : *end == 'g' ? 30 : 0;
+    if (shift)
+        end++;
+    if (errno || end == text || *end || strchr(text, '-') || value > UINT64_MAX >> shift ||
+        value << shift < least || value << shift > most) {
+        fprintf(stderr, "%s: --%s %s: expected a number from %llu to %llu\n",
+                program_invocation_short_name, name, text, (unsigned long long)least,
+                (unsigned long long)most);
+        exit(2);
+    }
+    return value << shift;
+}
+
+static inline uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t random_next(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+// Latencies in nanoseconds; 16 linear steps in each power of two, so within 6 per cent.
+struct histogram {
+    uint64_t total;
+    uint64_t bucket[64 * 16];
+};
+
+static inline void histogram_add(struct histogram *h, uint64_t ns)
+{
+    unsigned top = 63 - (unsigned)__builtin_clzll(ns | 16);
+    h->bucket[(top - 4) * 16 + (ns >> (top - 4))]++;
+    h->total++;
+}
+
+static inline void histogram_merge(struct histogram *into, const struct histogram *from)
+{
+    into->total += from->total;
+    for (unsigned i = 0; i < 64 * 16; i++)
+        into->bucket[i] += from->bucket[i];
+}
+
+// Upper edge of the bucket that holds the given fraction, in microseconds.
+static inline double histogram_quantile(const struct histogram *h, double fraction)
+{
+    uint64_t wanted = (uint64_t)(fraction * (double)h->total), seen = 0;
+    for (unsigned i = 0; i < 64 * 16; i++) {
+        seen += h->bucket[i];
+        if (seen > wanted || (seen && seen == h->total)) {
+            unsigned group = i < 32 ? 0 : i / 16 - 1;
+            return (double)((uint64_t)(i - group * 16 + 1) << group) / 1000.0;
+        }
+    }
+    return 0;
+}
+
+// Wall clock and CPU of the measured phase.
+struct measure {
+    uint64_t begin, end; // nanoseconds
+    struct rusage usage_begin, usage_end;
+};
+
+static inline void measure_begin(struct measure *m)
+{
+    getrusage(RUSAGE_SELF, &m->usage_begin);
+    m->begin = clock_ns();
+}
+
+static inline void measure_end(struct measure *m)
+{
+    m->end = clock_ns();
+    getrusage(RUSAGE_SELF, &m->usage_end);
+}
+
+static inline double timeval_us(struct timeval from, struct timeval to)
+{
+    return (double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_usec - from.tv_usec);
+}
+
+// What was run, for the result line.
+struct measured_work {
+    const char *rw;
+    uint64_t size, depth, connections, threads; // 0: does not apply, left out
+    uint64_t ops;
+    double syscalls; // of all ops; negative when the program cannot know them
+};
+
+// One JSON object on one line.  Times are microseconds; cpu is of the whole process.
+static inline void measure_print(const struct measure *m, const struct measured_work *work,
+                                 const struct histogram *latency)
+{
+    double ops = work->ops ? (double)work->ops : 1;
+    double seconds = (double)(m->end - m->begin) / 1e9;
+    double user = timeval_us(m->usage_begin.ru_utime, m->usage_end.ru_utime) / ops;
+    double sys = timeval_us(m->usage_begin.ru_stime, m->usage_end.ru_stime) / ops;
+    printf("{\"program\": \"%s\", \"rw\": \"%s\", \"size\": %llu", program_invocation_short_name,
+           work->rw, (unsigned long long)work->size);
+    if (work->depth)
+        printf(", \"depth\": %llu", (unsigned long long)work->depth);
+    if (work->connections)
+        printf(", \"connections\": %llu", (unsigned long long)work->connections);
+    if (work->threads)
+        printf(", \"threads\": %llu", (unsigned long long)work->threads);
+    printf(", \"ops\": %llu, \"seconds\": %.3f, \"ops_per_s\": %.0f", (unsigned long long)work->ops,
+           seconds, (double)work->ops / seconds);
+    printf(", \"user_us_per_op\": %.3f, \"sys_us_per_op\": %.3f, \"cpu_us_per_op\": %.3f", user,
+           sys, user + sys);
+    if (work->syscalls >= 0)
+        printf(", \"syscalls_per_op\": %.3f", work->syscalls / ops);
+    else
+        printf(", \"syscalls_per_op\": null");
+    printf(", \"p50_us\": %.1f, \"p99_us\": %.1f}\n", histogram_quantile(latency, 0.50),
+           histogram_quantile(latency, 0.99));
+}
+
+#endif

@@ -1,0 +1,616 @@
+// The procedures of MOUNT and NFS version 3 that memserver answers, on the files of memfiles.h.
+#ifndef BENCH_MEMPROCS_H
+#define BENCH_MEMPROCS_H
+
+#include <limits.h>
+#include <sys/statvfs.h>
+
+#include "memfiles.h"
+#include "wire.h"
+
+#define HANDLE_MAGIC 0x6d656d31u
+
+struct credential {
+    uint32_t uid, gid, groups, group[16];
+};
+
+// What a procedure gives back beside its result: payload to be sent after it.
+struct payload {
+    const unsigned char *data;
+    size_t length;
+};
+
+static struct {
+    uint32_t most; // rtmax and wtmax
+    bool no_attributes, counters;
+    const char *directory;
+    char real_directory[PATH_MAX];
+    uint32_t instance;
+    unsigned char verifier[NFS_VERIFIER_BYTES];
+    uint64_t nfs_calls[NFS_PROCEDURES], mount_calls[4], read_bytes, written_bytes, garbage;
+} server = {.most = 1 << 20};
+
+static uint32_t status_of(int error)
+{
+    switch (-error) {
+    case 0:
+        return NFS_OK;
+    case EPERM:
+    case ENOENT:
+    case ENXIO:
+    case EACCES:
+    case EEXIST:
+    case EXDEV:
+    case ENODEV:
+    case ENOTDIR:
+    case EISDIR:
+    case EINVAL:
+    case EFBIG:
+    case ENOSPC:
+    case EROFS:
+    case EMLINK:
+        return (uint32_t)-error;
+    case ENAMETOOLONG:
+        return NFS_NAMETOOLONG;
+    case EDQUOT:
+        return NFS_DQUOT;
+    case ESTALE:
+        return NFS_STALE;
+    case EOPNOTSUPP:
+        return NFS_NOTSUPP;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+        return NFS_SERVERFAULT;
+    default:
+        return NFS_IO;
+    }
+}
+
+// Attributes and handles
+
+static void put_time(struct wire_writer *w, const struct timespec *t)
+{
+    wire_put32(w, (uint32_t)t->tv_sec);
+    wire_put32(w, (uint32_t)t->tv_nsec);
+}
+
+static void put_attributes(struct wire_writer *w, const struct stat *st)
+{
+    uint32_t type = S_ISREG(st->st_mode)    ? 1
+                    : S_ISDIR(st->st_mode)  ? 2
+                    : S_ISBLK(st->st_mode)  ? 3
+                    : S_ISCHR(st->st_mode)  ? 4
+                    : S_ISLNK(st->st_mode)  ? 5
+                    : S_ISSOCK(st->st_mode) ? 6
+                                            : 7;
+    wire_put32(w, type);
+    wire_put32(w, st->st_mode & 07777);
+    wire_put32(w, (uint32_t)st->st_nlink);
+    wire_put32(w, st->st_uid);
+    wire_put32(w, st->st_gid);
+    wire_put64(w, (uint64_t)st->st_size);
+    wire_put64(w, (uint64_t)st->st_blocks * 512);
+    wire_put64(w, 0);
+    wire_put64(w, st->st_dev);
+    wire_put64(w, st->st_ino);
+    put_time(w, &st->st_atim);
+    put_time(w, &st->st_mtim);
+    put_time(w, &st->st_ctim);
+}
+
+static void put_post_op(struct wire_writer *w, const struct file *f)
+{
+    if (!f || server.no_attributes) {
+        wire_put32(w, 0);
+        return;
+    }
+    wire_put32(w, 1);
+    put_attributes(w, &f->st);
+}
+
+static void put_wcc(struct wire_writer *w, const struct stat *before, const struct file *after)
+{
+    if (!before || server.no_attributes) {
+        wire_put32(w, 0);
+    } else {
+        wire_put32(w, 1);
+        wire_put64(w, (uint64_t)before->st_size);
+        put_time(w, &before->st_mtim);
+        put_time(w, &before->st_ctim);
+    }
+    put_post_op(w, after);
+}
+
+static void put_handle(struct wire_writer *w, const struct file *f)
+{
+    wire_put32(w, 24);
+    wire_put32(w, HANDLE_MAGIC);
+    wire_put32(w, server.instance);
+    wire_put64(w, f->st.st_dev);
+    wire_put64(w, f->st.st_ino);
+}
+
+// The file of the handle that comes next.  NULL with a status when there is none (or r went bad).
+static struct file *get_file(struct wire_reader *r, uint32_t *status)
+{
+    struct nfs_handle handle;
+    wire_get_handle(r, &handle);
+    struct wire_reader h = {handle.data, handle.data + handle.length, false};
+    uint32_t magic = wire_get32(&h), instance = wire_get32(&h);
+    uint64_t dev = wire_get64(&h), ino = wire_get64(&h);
+    if (h.bad || h.at != h.end || magic != HANDLE_MAGIC) {
+        *status = NFS_BADHANDLE;
+        return NULL;
+    }
+    struct file *f = instance == server.instance ? file_find(dev, ino) : NULL;
+    *status = f ? NFS_OK : NFS_STALE;
+    return f;
+}
+
+// The same, with the attributes as they are now (always) or as of this tick.
+static struct file *get_fresh_file(struct wire_reader *r, bool always, uint32_t *status)
+{
+    struct file *f = get_file(r, status);
+    int error = !f ? 0 : always ? file_refresh(f) : file_refresh_if_old(f);
+    if (!error)
+        return f;
+    *status = status_of(error);
+    return NULL;
+}
+
+// A file name as a C string; *error says what is wrong with it.
+static void get_name(struct wire_reader *r, char name[NAME_MAX + 1], int *error)
+{
+    uint32_t length;
+    const unsigned char *bytes = wire_get_opaque(r, PATH_MAX, &length);
+    *error = 0;
+    name[0] = '\0';
+    if (!bytes)
+        return;
+    if (length > NAME_MAX) {
+        *error = -ENAMETOOLONG;
+    } else if (length == 0 || memchr(bytes, '\0', length) || memchr(bytes, '/', length)) {
+        *error = -EINVAL;
+    } else {
+        memcpy(name, bytes, length);
+        name[length] = '\0';
+    }
+}
+
+// sattr3 (RFC 1813, section 2.6); the times of utimensat say "leave" and "now" by themselves.
+struct new_attributes {
+    bool set_mode, set_uid, set_gid, set_size, set_times;
+    uint32_t mode, uid, gid;
+    uint64_t size;
+    struct timespec times[2];
+};
+
+static void get_new_time(struct wire_reader *r, struct timespec *t, bool *set)
+{
+    uint32_t how = wire_get32(r);
+    *t = (struct timespec){.tv_nsec = how == 0 ? UTIME_OMIT : UTIME_NOW};
+    if (how == 2) {
+        t->tv_sec = wire_get32(r);
+        t->tv_nsec = wire_get32(r);
+    }
+    if (how > 2 || (how == 2 && t->tv_nsec > 999999999))
+        r->bad = true;
+    *set |= how != 0;
+}
+
+static void get_new_attributes(struct wire_reader *r, struct new_attributes *a)
+{
+    memset(a, 0, sizeof *a);
+    if ((a->set_mode = wire_get_bool(r)))
+        a->mode = wire_get32(r) & 07777;
+    if ((a->set_uid = wire_get_bool(r)))
+        a->uid = wire_get32(r);
+    if ((a->set_gid = wire_get_bool(r)))
+        a->gid = wire_get32(r);
+    if ((a->set_size = wire_get_bool(r)))
+        a->size = wire_get64(r);
+    get_new_time(r, &a->times[0], &a->set_times);
+    get_new_time(r, &a->times[1], &a->set_times);
+}
+
+static int apply_attributes(struct file *f, const struct new_attributes *a)
+{
+    if ((a->set_uid || a->set_gid) &&
+        fchown(f->fd, a->set_uid ? a->uid : (uid_t)-1, a->set_gid ? a->gid : (gid_t)-1) < 0)
+        return -errno;
+    if (a->set_mode && fchmod(f->fd, a->mode) < 0)
+        return -errno;
+    if (a->set_size) {
+        if (!S_ISREG(f->st.st_mode))
+            return S_ISDIR(f->st.st_mode) ? -EISDIR : -EINVAL;
+        if (a->size > INT64_MAX)
+            return -EFBIG;
+        if (ftruncate(f->fd, (off_t)a->size) < 0)
+            return -errno;
+    }
+    if (a->set_times && futimens(f->fd, a->times) < 0)
+        return -errno;
+    f->touched = TICK_NONE;
+    return file_refresh(f);
+}
+
+// The procedures.  Each decodes its arguments, then writes its result; it need not look at
+// args->bad before it changes something only where a zero argument is harmless.
+
+typedef void procedure(struct wire_reader *args, struct wire_writer *w,
+                       const struct credential *who, struct payload *payload);
+
+#define PROCEDURE(name)                                                    \
+    static void name(struct wire_reader *args, struct wire_writer *w,      \
+                     __attribute__((unused)) const struct credential *who, \
+                     __attribute__((unused)) struct payload *payload)
+
+PROCEDURE(do_null)
+{
+    (void)args;
+    (void)w;
+}
+
+PROCEDURE(do_getattr)
+{
+    uint32_t status;
+    struct file *f = get_fresh_file(args, true, &status);
+    wire_put32(w, status);
+    if (f)
+        put_attributes(w, &f->st);
+}
+
+PROCEDURE(do_setattr)
+{
+    uint32_t status;
+    struct new_attributes attributes;
+    struct stat before;
+    struct file *f = get_fresh_file(args, true, &status);
+    get_new_attributes(args, &attributes);
+    bool guarded = wire_get_bool(args);
+    struct timespec ctime = {0, 0};
+    if (guarded) {
+        ctime.tv_sec = wire_get32(args);
+        ctime.tv_nsec = wire_get32(args);
+    }
+    if (args->bad)
+        return;
+    if (f) {
+        before = f->st;
+        if (guarded && (uint32_t)before.st_ctim.tv_sec != (uint32_t)ctime.tv_sec)
+            status = NFS_NOT_SYNC;
+        else if (guarded && before.st_ctim.tv_nsec != ctime.tv_nsec)
+            status = NFS_NOT_SYNC;
+        else
+            status = status_of(apply_attributes(f, &attributes));
+        if (status == NFS_STALE)
+            f = NULL;
+    }
+    wire_put32(w, status);
+    put_wcc(w, f ? &before : NULL, f);
+}
+
+PROCEDURE(do_lookup)
+{
+    uint32_t status;
+    int error;
+    char name[NAME_MAX + 1];
+    struct file *found = NULL, *dir = get_fresh_file(args, false, &status);
+    get_name(args, name, &error);
+    if (args->bad)
+        return;
+    if (dir)
+        status = status_of(error ? error : file_lookup(dir, name, &found));
+    wire_put32(w, status);
+    if (status == NFS_OK) {
+        put_handle(w, found);
+        put_post_op(w, found);
+    }
+    put_post_op(w, dir);
+}
+
+static bool in_group(const struct credential *who, gid_t gid)
+{
+    for (uint32_t i = 0; i < who->groups; i++)
+        if (who->group[i] == gid)
+            return true;
+    return who->gid == gid;
+}
+
+PROCEDURE(do_access)
+{
+    uint32_t status;
+    struct file *f = get_fresh_file(args, true, &status);
+    uint32_t asked = wire_get32(args), granted = 0;
+    wire_put32(w, status);
+    put_post_op(w, f);
+    if (!f)
+        return;
+    mode_t mode = f->st.st_mode;
+    mode_t bits = who->uid == 0                 ? 6 | ((mode & 0111) || S_ISDIR(mode) ? 1 : 0)
+                  : who->uid == f->st.st_uid    ? mode >> 6 & 7
+                  : in_group(who, f->st.st_gid) ? mode >> 3 & 7
+                                                : mode & 7;
+    if (bits & 4)
+        granted |= 0x01; // READ
+    if (bits & 2)
+        granted |= S_ISDIR(mode) ? 0x04 | 0x08 | 0x10 : 0x04 | 0x08; // MODIFY, EXTEND, DELETE
+    if (bits & 1)
+        granted |= S_ISDIR(mode) ? 0x02 : 0x20; // LOOKUP, EXECUTE
+    wire_put32(w, granted & asked);
+}
+
+PROCEDURE(do_read)
+{
+    uint32_t status;
+    struct file *f = get_fresh_file(args, false, &status);
+    uint64_t offset = wire_get64(args);
+    uint32_t count = wire_get32(args);
+    if (args->bad)
+        return;
+    if (count > server.most)
+        count = server.most;
+    // Whether the end moved is worth a question to the kernel; what lies before it is not.
+    if (f && offset + count >= (uint64_t)f->st.st_size && file_refresh(f) < 0) {
+        f = NULL;
+        status = NFS_STALE;
+    }
+    if (f && !S_ISREG(f->st.st_mode))
+        status = S_ISDIR(f->st.st_mode) ? NFS_ISDIR : NFS_INVAL;
+    else if (f && offset > INT64_MAX)
+        status = NFS_INVAL;
+    uint64_t size = f ? (uint64_t)f->st.st_size : 0;
+    if (status == NFS_OK && offset >= size)
+        count = 0;
+    else if (status == NFS_OK && count > size - offset)
+        count = (uint32_t)(size - offset);
+    if (status == NFS_OK && count)
+        status = status_of(file_map(f, offset + count));
+    wire_put32(w, status);
+    put_post_op(w, f);
+    if (status != NFS_OK)
+        return;
+    wire_put32(w, count);
+    wire_put32(w, offset + count >= size);
+    wire_put32(w, count);
+    if (count)
+        *payload = (struct payload){f->map + offset, count};
+    server.read_bytes += count;
+}
+
+PROCEDURE(do_write)
+{
+    uint32_t status, length;
+    struct stat before;
+    struct file *f = get_fresh_file(args, false, &status);
+    uint64_t offset = wire_get64(args);
+    uint32_t count = wire_get32(args), stable = wire_get32(args);
+    const unsigned char *data = wire_get_opaque(args, server.most, &length);
+    if (stable > NFS_FILE_SYNC || count > length)
+        args->bad = true;
+    if (args->bad)
+        return;
+    if (f) {
+        before = f->st;
+        ssize_t written = file_write(f, data, count, offset);
+        if (written >= 0 && stable != NFS_UNSTABLE) {
+            int error = file_sync(f);
+            written = error ? error : written;
+        }
+        status = written < 0 ? status_of((int)written) : NFS_OK;
+        count = written < 0 ? 0 : (uint32_t)written;
+        if (status == NFS_STALE)
+            f = NULL;
+    }
+    wire_put32(w, status);
+    put_wcc(w, f ? &before : NULL, f);
+    if (status != NFS_OK)
+        return;
+    wire_put32(w, count);
+    wire_put32(w, stable);
+    wire_put_bytes(w, server.verifier, sizeof server.verifier);
+    server.written_bytes += count;
+}
+
+// CREATE in a directory that exists.  The verifier of an exclusive one is kept in the time stamps,
+// where a repeated request finds it (RFC 1813, section 3.3.8).
+static int create_file(struct file *dir, const char *name, uint32_t how,
+                       const unsigned char *verifier, struct new_attributes *a,
+                       const struct credential *who, struct file **found)
+{
+    if (how == NFS_CREATE_EXCLUSIVE) {
+        *a = (struct new_attributes){.set_times = true};
+        a->times[0].tv_sec = wire_load32(verifier) & INT32_MAX;
+        a->times[1].tv_sec = wire_load32(verifier + 4) & INT32_MAX;
+    }
+    if (!S_ISDIR(dir->st.st_mode))
+        return -ENOTDIR;
+    int fd = openat(dir->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        if (geteuid() == 0 && !a->set_uid && !a->set_gid && fchown(fd, who->uid, who->gid) < 0) {
+            int error = -errno;
+            close(fd);
+            return error;
+        }
+        int error = file_adopt(fd, true, found);
+        return error ? error : apply_attributes(*found, a);
+    }
+    if (errno != EEXIST || how == NFS_CREATE_GUARDED)
+        return -errno;
+    int error = file_lookup(dir, name, found);
+    if (error)
+        return error;
+    if (!S_ISREG((*found)->st.st_mode))
+        return -EEXIST;
+    if (how == NFS_CREATE_EXCLUSIVE)
+        return (*found)->st.st_atim.tv_sec == a->times[0].tv_sec &&
+                       (*found)->st.st_mtim.tv_sec == a->times[1].tv_sec
+                   ? 0
+                   : -EEXIST;
+    struct new_attributes size_only = {.set_size = a->set_size, .size = a->size};
+    return a->set_size ? apply_attributes(*found, &size_only) : 0;
+}
+
+PROCEDURE(do_create)
+{
+    uint32_t status;
+    int error;
+    char name[NAME_MAX + 1];
+    struct new_attributes attributes = {0};
+    const unsigned char *verifier = NULL;
+    struct file *found = NULL, *dir = get_fresh_file(args, true, &status);
+    get_name(args, name, &error);
+    uint32_t how = wire_get32(args);
+    if (how == NFS_CREATE_EXCLUSIVE)
+        verifier = wire_get_bytes(args, NFS_VERIFIER_BYTES);
+    else
+        get_new_attributes(args, &attributes);
+    if (how > NFS_CREATE_EXCLUSIVE)
+        args->bad = true;
+    if (args->bad)
+        return;
+    struct stat before;
+    if (dir) {
+        before = dir->st;
+        if (!error)
+            error = create_file(dir, name, how, verifier, &attributes, who, &found);
+        status = status_of(error);
+        if (file_refresh(dir) < 0)
+            dir = NULL;
+    }
+    wire_put32(w, status);
+    if (status == NFS_OK) {
+        wire_put32(w, 1);
+        put_handle(w, found);
+        put_post_op(w, found);
+    }
+    put_wcc(w, dir ? &before : NULL, dir);
+}
+
+PROCEDURE(do_fsstat)
+{
+    uint32_t status;
+    struct statvfs st;
+    struct file *f = get_fresh_file(args, true, &status);
+    if (f && fstatvfs(f->fd, &st) < 0)
+        status = status_of(-errno);
+    wire_put32(w, status);
+    put_post_op(w, f);
+    if (status != NFS_OK)
+        return;
+    wire_put64(w, (uint64_t)st.f_blocks * st.f_frsize);
+    wire_put64(w, (uint64_t)st.f_bfree * st.f_frsize);
+    wire_put64(w, (uint64_t)st.f_bavail * st.f_frsize);
+    wire_put64(w, st.f_files);
+    wire_put64(w, st.f_ffree);
+    wire_put64(w, st.f_favail);
+    wire_put32(w, 0); // invarsec
+}
+
+PROCEDURE(do_fsinfo)
+{
+    uint32_t status;
+    struct file *f = get_fresh_file(args, true, &status);
+    wire_put32(w, status);
+    put_post_op(w, f);
+    if (status != NFS_OK)
+        return;
+    for (int i = 0; i < 2; i++) { // READ, then WRITE: most, preferred, multiple
+        wire_put32(w, server.most);
+        wire_put32(w, server.most);
+        wire_put32(w, 4096);
+    }
+    wire_put32(w, 65536); // dtpref
+    wire_put64(w, INT64_MAX);
+    wire_put32(w, 0); // time_delta
+    wire_put32(w, 1);
+    wire_put32(w, 0x1b); // LINK, SYMLINK, HOMOGENEOUS, CANSETTIME
+}
+
+PROCEDURE(do_pathconf)
+{
+    uint32_t status;
+    struct file *f = get_fresh_file(args, true, &status);
+    wire_put32(w, status);
+    put_post_op(w, f);
+    if (status != NFS_OK)
+        return;
+    wire_put32(w, 32000); // linkmax
+    wire_put32(w, NAME_MAX);
+    wire_put32(w, 1); // no_trunc
+    wire_put32(w, 1); // chown_restricted
+    wire_put32(w, 0); // case_insensitive
+    wire_put32(w, 1); // case_preserving
+}
+
+PROCEDURE(do_commit)
+{
+    uint32_t status;
+    struct stat before;
+    struct file *f = get_fresh_file(args, true, &status);
+    wire_get64(args);
+    wire_get32(args);
+    if (args->bad)
+        return;
+    if (f) {
+        before = f->st;
+        status = status_of(file_sync(f));
+    }
+    wire_put32(w, status);
+    put_wcc(w, f ? &before : NULL, f);
+    if (status == NFS_OK)
+        wire_put_bytes(w, server.verifier, sizeof server.verifier);
+}
+
+PROCEDURE(do_mount)
+{
+    uint32_t length;
+    const unsigned char *path = wire_get_opaque(args, 1024, &length);
+    if (!path)
+        return;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    bool ours =
+        (length == strlen(server.directory) && !memcmp(path, server.directory, length)) ||
+        (length == strlen(server.real_directory) && !memcmp(path, server.real_directory, length));
+    wire_put32(w, ours ? NFS_OK : NFS_ACCES);
+    if (!ours)
+        return;
+    put_handle(w, files.root);
+    wire_put32(w, 1);
+    wire_put32(w, RPC_AUTH_SYS);
+}
+
+PROCEDURE(do_unmount)
+{
+    uint32_t length;
+    (void)w;
+    wire_get_opaque(args, 1024, &length);
+}
+
+static const struct {
+    const char *name;
+    procedure *run;
+} nfs_procedures[NFS_PROCEDURES] =
+    {
+        [NFS_NULL] = {"NULL", do_null},
+        [NFS_GETATTR] = {"GETATTR", do_getattr},
+        [NFS_SETATTR] = {"SETATTR", do_setattr},
+        [NFS_LOOKUP] = {"LOOKUP", do_lookup},
+        [NFS_ACCESS] = {"ACCESS", do_access},
+        [NFS_READ] = {"READ", do_read},
+        [NFS_WRITE] = {"WRITE", do_write},
+        [NFS_CREATE] = {"CREATE", do_create},
+        [NFS_FSSTAT] = {"FSSTAT", do_fsstat},
+        [NFS_FSINFO] = {"FSINFO", do_fsinfo},
+        [NFS_PATHCONF] = {"PATHCONF", do_pathconf},
+        [NFS_COMMIT] = {"COMMIT", do_commit},
+},
+  mount_procedures[4] = {
+      [MOUNT_NULL] = {"MOUNT_NULL", do_null},
+      [MOUNT_MNT] = {"MOUNT_MNT", do_mount},
+      [MOUNT_UMNT] = {"MOUNT_UMNT", do_unmount},
+};
+
+#endif

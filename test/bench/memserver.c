@@ -1,0 +1,544 @@
+// memserver: an NFSv3 server at memory speed, to measure clients against.
+//
+// One thread, epoll, TCP.  It serves the files of one directory, meant to be on tmpfs, through
+// shared mappings: the payload of a READ reply leaves by sendmsg straight from the file's memory,
+// requests arrive in large batches and their replies leave together.  MOUNT and NFS are answered on
+// either port.  There is no access control beyond the answer to ACCESS: for benchmarks on the
+// loopback only.
+//
+// A request that breaks a rule of RFC 5531 or of XDR closes its connection.
+#include <getopt.h>
+#include <linux/magic.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include "measure.h"
+#include "memprocs.h"
+
+#define HEADER_ROOM   4096u        // of a WRITE request around its payload, generously
+#define INPUT_SLACK   (256u << 10) // room to receive beyond one whole record
+#define OUTPUT_BYTES  (64u << 10)  // reply headers waiting to be sent
+#define REPLY_MOST    512u         // bytes of the longest reply without its payload
+#define VECTORS       768
+#define PAYLOAD_MOST  (4u << 20) // payload waiting to be sent
+#define SWEEP_SECONDS 5
+
+// One client.  Owned by the event loop; dies at the first error on its socket.
+struct connection {
+    struct connection *next, *previous;
+    int fd;
+    bool blocked; // output is waiting for room in the socket; no input is taken meanwhile
+
+    // input[record .. assembled) is the record being put together from its fragments (nothing while
+    // record == assembled); input[raw .. tail) are the bytes after it, not yet looked at.
+    unsigned char *input;
+    size_t record, assembled, raw, tail;
+
+    // vector[sent .. vectors) is to be sent; it points into output[] and into mappings.
+    unsigned char *output;
+    size_t output_used, payload_waiting;
+    int vectors, sent;
+    struct iovec vector[VECTORS];
+};
+
+// Of the event loop.
+static struct {
+    int epoll, blocked;             // blocked: connections that wait for room in their socket
+    size_t input_bytes;             // of every connection's input
+    struct connection *connections; // all of them
+} loop;
+
+static volatile sig_atomic_t stop_wanted, counters_wanted;
+
+// Output
+
+// Sends what is waiting.  1 all sent, 0 the socket is full, -1 the connection is lost.
+static int output_flush(struct connection *c)
+{
+    while (c->sent < c->vectors) {
+        struct msghdr message = {.msg_iov = c->vector + c->sent,
+                                 .msg_iovlen = (size_t)(c->vectors - c->sent)};
+        ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN ? 0
+                                   : -1; // EFAULT too: the file was cut under a promised payload
+        size_t left = (size_t)n;
+        while (c->sent < c->vectors && left >= c->vector[c->sent].iov_len)
+            left -= c->vector[c->sent++].iov_len;
+        if (left) {
+            c->vector[c->sent].iov_base = (char *)c->vector[c->sent].iov_base + left;
+            c->vector[c->sent].iov_len -= left;
+        }
+    }
+    c->sent = c->vectors = 0;
+    c->output_used = c->payload_waiting = 0;
+    return 1;
+}
+
+static void output_append(struct connection *c, const void *data, size_t length)
+{
+    struct iovec *last = c->vectors > c->sent ? &c->vector[c->vectors - 1] : NULL;
+    if (last && (const char *)last->iov_base + last->iov_len == (const char *)data)
+        last->iov_len += length;
+    else
+        c->vector[c->vectors++] = (struct iovec){(void *)(uintptr_t)data, length};
+}
+
+static bool output_full(const struct connection *c)
+{
+    return c->output_used + REPLY_MOST > OUTPUT_BYTES || c->vectors + 3 > VECTORS ||
+           c->payload_waiting > PAYLOAD_MOST;
+}
+
+// Requests
+
+static bool get_credential(struct wire_reader *r, struct credential *who)
+{
+    uint32_t flavour = wire_get32(r), length;
+    const unsigned char *body = wire_get_opaque(r, RPC_AUTH_MAX, &length);
+    *who = (struct credential){.uid = 65534, .gid = 65534};
+    if (!body || flavour != RPC_AUTH_SYS)
+        return body != NULL;
+    struct wire_reader b = {body, body + length, false};
+    wire_get32(&b);
+    wire_get_opaque(&b, 255, &length);
+    who->uid = wire_get32(&b);
+    who->gid = wire_get32(&b);
+    who->groups = wire_get32(&b);
+    if (who->groups > 16)
+        return false;
+    for (uint32_t i = 0; i < who->groups; i++)
+        who->group[i] = wire_get32(&b);
+    return !b.bad;
+}
+
+// Answers one request.  False when it is garbage: the connection is to be closed.
+static bool request_answer(struct connection *c, const unsigned char *record, size_t length)
+{
+    struct wire_reader args = {record, record + length, false};
+    unsigned char *start = c->output + c->output_used;
+    struct wire_writer w = {start, start + REPLY_MOST, false};
+    struct payload payload = {NULL, 0};
+    struct credential who;
+    uint32_t verifier_length;
+
+    uint32_t xid = wire_get32(&args), type = wire_get32(&args), version = wire_get32(&args);
+    uint32_t program = wire_get32(&args), program_version = wire_get32(&args);
+    uint32_t number = wire_get32(&args);
+    if (!get_credential(&args, &who))
+        return false;
+    wire_get32(&args);
+    wire_get_opaque(&args, RPC_AUTH_MAX, &verifier_length);
+    if (args.bad || type != RPC_CALL)
+        return false;
+
+    bool mount = program == MOUNT_PROGRAM;
+    wire_put32(&w, 0);
+    wire_put32(&w, xid);
+    wire_put32(&w, RPC_REPLY);
+    if (version != RPC_VERSION) {
+        wire_put32(&w, RPC_DENIED);
+        wire_put32(&w, RPC_MISMATCH);
+        wire_put32(&w, RPC_VERSION);
+        wire_put32(&w, RPC_VERSION);
+    } else {
+        wire_put32(&w, RPC_ACCEPTED);
+        wire_put32(&w, RPC_AUTH_NONE);
+        wire_put32(&w, 0);
+        procedure *run = mount ? (number < 4 ? mount_procedures[number].run : NULL)
+                               : (number < NFS_PROCEDURES ? nfs_procedures[number].run : NULL);
+        if (!mount && program != NFS_PROGRAM) {
+            wire_put32(&w, RPC_PROG_UNAVAIL);
+        } else if (program_version != 3) {
+            wire_put32(&w, RPC_PROG_MISMATCH);
+            wire_put32(&w, 3);
+            wire_put32(&w, 3);
+        } else if (!run) {
+            wire_put32(&w, RPC_PROC_UNAVAIL);
+        } else {
+            (mount ? server.mount_calls : server.nfs_calls)[number]++;
+            wire_put32(&w, RPC_SUCCESS);
+            run(&args, &w, &who, &payload);
+        }
+    }
+    if (args.bad || w.bad)
+        return false;
+
+    static const unsigned char zeroes[4];
+    size_t padding = -payload.length & 3;
+    wire_record_end(&w, start, payload.length + padding);
+    output_append(c, start, (size_t)(w.at - start));
+    c->output_used += (size_t)(w.at - start);
+    if (payload.length)
+        output_append(c, payload.data, payload.length);
+    if (padding)
+        output_append(c, zeroes, padding);
+    c->payload_waiting += payload.length;
+    return true;
+}
+
+// The next whole record.  1 there is one at *record, 0 not yet, -1 it is too long.
+static int record_next(struct connection *c, const unsigned char **record, size_t *length)
+{
+    while (c->tail - c->raw >= 4) {
+        uint32_t mark = wire_load32(c->input + c->raw);
+        size_t fragment = mark & ~RPC_LAST_FRAGMENT;
+        if (c->assembled - c->record + fragment > server.most + HEADER_ROOM)
+            return -1;
+        if (c->tail - c->raw - 4 < fragment)
+            return 0;
+        unsigned char *body = c->input + c->raw + 4;
+        c->raw += 4 + fragment;
+        if (mark & RPC_LAST_FRAGMENT && c->record == c->assembled) {
+            *record = body;
+            *length = fragment;
+            c->record = c->assembled = c->raw;
+            return 1;
+        }
+        memmove(c->input + c->assembled, body, fragment);
+        c->assembled += fragment;
+        if (mark & RPC_LAST_FRAGMENT) {
+            *record = c->input + c->record;
+            *length = c->assembled - c->record;
+            c->record = c->assembled = c->raw;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// A change of size may take away the pages that a READ before it in the batch has promised.
+static bool request_changes_size(const unsigned char *record, size_t length)
+{
+    return length >= 24 && wire_load32(record + 12) == NFS_PROGRAM &&
+           (wire_load32(record + 20) == NFS_SETATTR || wire_load32(record + 20) == NFS_CREATE);
+}
+
+static bool connection_block(struct connection *c, bool block)
+{
+    if (c->blocked == block)
+        return true;
+    c->blocked = block;
+    loop.blocked += block ? 1 : -1;
+    struct epoll_event event = {.events = block ? EPOLLOUT : EPOLLIN, .data.ptr = c};
+    return epoll_ctl(loop.epoll, EPOLL_CTL_MOD, c->fd, &event) == 0;
+}
+
+// Answers what has arrived, as long as the replies can be sent.  False when the connection is lost.
+static bool connection_answer(struct connection *c)
+{
+    const unsigned char *record;
+    size_t length;
+    for (;;) {
+        size_t raw = c->raw, assembled = c->assembled, start = c->record;
+        if (output_full(c)) {
+            int flushed = output_flush(c);
+            if (flushed <= 0)
+                return flushed == 0 && connection_block(c, true);
+        }
+        int found = record_next(c, &record, &length);
+        if (found < 0)
+            server.garbage++;
+        if (found <= 0)
+            return found == 0 && (output_flush(c) ?: connection_block(c, true)) > 0;
+        if (c->payload_waiting && request_changes_size(record, length)) {
+            int flushed = output_flush(c);
+            if (flushed == 0 &&
+                record == c->input + raw + 4) { // in one fragment: it can simply wait
+                c->raw = raw;
+                c->assembled = assembled;
+                c->record = start;
+                return connection_block(c, true);
+            }
+            if (flushed < 0)
+                return false;
+        }
+        if (!request_answer(c, record, length)) {
+            server.garbage++;
+            return false;
+        }
+    }
+}
+
+static bool connection_receive(struct connection *c)
+{
+    // What is left moves to the front: there is always room for the rest of the longest record.
+    size_t part = c->assembled - c->record, left = c->tail - c->raw;
+    if (part && c->record)
+        memmove(c->input, c->input + c->record, part);
+    if (left && c->raw > part)
+        memmove(c->input + part, c->input + c->raw, left);
+    c->record = 0;
+    c->assembled = c->raw = part;
+    c->tail = part + left;
+    ssize_t n = recv(c->fd, c->input + c->tail, loop.input_bytes - c->tail, MSG_DONTWAIT);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    c->tail += (size_t)n;
+    return n > 0 && connection_answer(c);
+}
+
+static void connection_close(struct connection *c)
+{
+    if (c->blocked)
+        loop.blocked--;
+    if (c->next)
+        c->next->previous = c->previous;
+    *(c->previous ? &c->previous->next : &loop.connections) = c->next;
+    close(c->fd);
+    free(c->input);
+    free(c->output);
+    free(c);
+}
+
+static void connection_ready(struct connection *c)
+{
+    bool alive;
+    if (c->blocked) {
+        int flushed = output_flush(c);
+        alive = flushed == 0 || (flushed > 0 && connection_block(c, false) && connection_answer(c));
+    } else {
+        alive = connection_receive(c);
+    }
+    if (!alive)
+        connection_close(c);
+}
+
+static void connection_accept(int listener)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), one = 1;
+    if (fd < 0)
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct connection *c = calloc(1, sizeof *c);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    if (c) {
+        c->fd = fd;
+        c->input = malloc(loop.input_bytes);
+        c->output = malloc(OUTPUT_BYTES);
+        if (c->input && c->output && epoll_ctl(loop.epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
+            c->next = loop.connections;
+            if (c->next)
+                c->next->previous = c;
+            loop.connections = c;
+            return;
+        }
+        free(c->input);
+        free(c->output);
+        free(c);
+    }
+    close(fd);
+}
+
+// Start and end
+
+static int listen_on(const char *address, uint16_t *port)
+{
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(*port)};
+    socklen_t length = sizeof sin;
+    if (inet_pton(AF_INET, address, &sin.sin_addr) != 1) {
+        fprintf(stderr, "memserver: --bind %s: expected an IPv4 address\n", address);
+        exit(2);
+    }
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, (struct sockaddr *)&sin, sizeof sin) < 0 || listen(fd, SOMAXCONN) < 0 ||
+        getsockname(fd, (struct sockaddr *)&sin, &length) < 0)
+        die("%s port %u: %s", address, *port, strerror(errno));
+    *port = ntohs(sin.sin_port);
+    return fd;
+}
+
+static void counters_print(FILE *to)
+{
+    fputc('{', to);
+    for (int i = 0; i < NFS_PROCEDURES; i++)
+        if (nfs_procedures[i].name)
+            fprintf(to, "\"%s\": %llu, ", nfs_procedures[i].name,
+                    (unsigned long long)server.nfs_calls[i]);
+    for (int i = 0; i < 4; i++)
+        if (mount_procedures[i].name)
+            fprintf(to, "\"%s\": %llu, ", mount_procedures[i].name,
+                    (unsigned long long)server.mount_calls[i]);
+    fprintf(to, "\"read_bytes\": %llu, \"written_bytes\": %llu, \"garbage\": %llu}\n",
+            (unsigned long long)server.read_bytes, (unsigned long long)server.written_bytes,
+            (unsigned long long)server.garbage);
+    fflush(to);
+}
+
+static void signal_handler(int number)
+{
+    if (number == SIGUSR1)
+        counters_wanted = 1;
+    else
+        stop_wanted = 1;
+}
+
+// Signals are taken only while waiting, so none falls between the test of its flag and the wait.
+static sigset_t signals_prepare(void)
+{
+    struct sigaction action = {.sa_handler = signal_handler};
+    sigset_t ours, waiting;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &ours, &waiting);
+    sigdelset(&waiting, SIGTERM);
+    sigdelset(&waiting, SIGINT);
+    sigdelset(&waiting, SIGUSR1);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    files_catch_faults();
+    return waiting;
+}
+
+static void directory_open(const char *directory)
+{
+    struct statfs fs;
+    bool writable;
+    if (!realpath(directory, server.real_directory))
+        die("%s: %s", directory, strerror(errno));
+    int fd = file_open_any(AT_FDCWD, server.real_directory, &writable);
+    if (fd < 0 || fstatfs(fd, &fs) < 0)
+        die("%s: %s", directory, strerror(errno));
+    files_tick();
+    int error = file_adopt(fd, false, &files.root);
+    if (error)
+        die("%s: %s", directory, strerror(-error));
+    if (!S_ISDIR(files.root->st.st_mode))
+        die("%s: not a directory", directory);
+    files.syncing = fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
+    server.directory = directory;
+}
+
+static void serve(int nfs_listener, int mount_listener, const sigset_t *waiting)
+{
+    struct epoll_event events[64];
+    uint64_t swept = 0;
+    int listeners[2] = {nfs_listener, mount_listener};
+    for (int i = 0; i < 2; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &listeners[i]};
+        if (listeners[i] >= 0 && epoll_ctl(loop.epoll, EPOLL_CTL_ADD, listeners[i], &event) < 0)
+            die("epoll: %s", strerror(errno));
+    }
+    while (!stop_wanted) {
+        if (counters_wanted) {
+            counters_wanted = 0;
+            counters_print(stdout);
+        }
+        int n = epoll_pwait(loop.epoll, events, 64, SWEEP_SECONDS * 1000, waiting);
+        files_tick();
+        for (int i = 0; i < n; i++) {
+            int *listener = events[i].data.ptr;
+            if (listener == &listeners[0] || listener == &listeners[1])
+                connection_accept(*listener);
+            else
+                connection_ready(events[i].data.ptr);
+        }
+        if (files.tick - swept > SWEEP_SECONDS * 1000000000ull) {
+            swept = files.tick;
+            files_sweep();
+        }
+        if (!loop.blocked && files.retired)
+            mappings_release();
+    }
+}
+
+static void usage(FILE *to)
+{
+    fputs("usage: memserver --dir DIR [--port N] [--mount-port N] [--bind ADDRESS]\n"
+          "                 [--max-transfer BYTES] [--no-attributes] [--counters]\n"
+          "Serves DIR by NFSv3 on TCP; prints \"ready nfs=PORT mount=PORT\" when it listens.\n"
+          "SIGUSR1 prints the counters on standard output, SIGTERM ends it.\n",
+          to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
+                                            {"port", required_argument, NULL, 'p'},
+                                            {"mount-port", required_argument, NULL, 'm'},
+                                            {"bind", required_argument, NULL, 'b'},
+                                            {"max-transfer", required_argument, NULL, 't'},
+                                            {"no-attributes", no_argument, NULL, 'a'},
+                                            {"counters", no_argument, NULL, 'c'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    const char *directory = NULL, *address = "127.0.0.1";
+    uint16_t port = 0, mount_port = 0;
+    bool own_mount_port = false;
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        switch (option) {
+        case 'd':
+            directory = optarg;
+            break;
+        case 'p':
+            port = (uint16_t)number_option("port", optarg, 0, 65535);
+            break;
+        case 'm':
+            mount_port = (uint16_t)number_option("mount-port", optarg, 0, 65535);
+            own_mount_port = true;
+            break;
+        case 'b':
+            address = optarg;
+            break;
+        case 't':
+            server.most = (uint32_t)number_option("max-transfer", optarg, 512, 16 << 20);
+            break;
+        case 'a':
+            server.no_attributes = true;
+            break;
+        case 'c':
+            server.counters = true;
+            break;
+        case 'h':
+            usage(stdout);
+            return 0;
+        default:
+            usage(stderr);
+            return 2;
+        }
+    }
+    if (!directory || optind != argc) {
+        usage(stderr);
+        return 2;
+    }
+    umask(0);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (getrandom(server.verifier, sizeof server.verifier, 0) != sizeof server.verifier ||
+        getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
+        die("getrandom: %s", strerror(errno));
+    directory_open(directory);
+    loop.input_bytes = server.most + HEADER_ROOM + 4 + INPUT_SLACK;
+    loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (loop.epoll < 0)
+        die("epoll: %s", strerror(errno));
+    sigset_t waiting = signals_prepare();
+    int listener = listen_on(address, &port), mount_listener = -1;
+    if (own_mount_port)
+        mount_listener = listen_on(address, &mount_port);
+    else
+        mount_port = port;
+    printf("ready nfs=%u mount=%u\n", port, mount_port);
+    fflush(stdout);
+    serve(listener, mount_listener, &waiting);
+    if (server.counters)
+        counters_print(stderr);
+    while (loop.connections)
+        connection_close(loop.connections);
+    files_forget_all();
+    return 0;
+}
