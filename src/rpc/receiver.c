@@ -247,16 +247,13 @@ static int parse_reply(struct rpc_receiver *receiver, size_t *landed,
     uint32_t payload = 0;
     if (call->find_payload && rpc_reply_parse(message, available, &results) > 0) {
         int found = call->find_payload(message + results, available - results, &head, &payload);
-        if (found == 1 && payload > 0) {
-            size_t before = results + head;
-            if (before > length || payload > length - before ||
-                payload > call->destination_length || head > RPC_RESULTS_MAX)
-                return -EBADMSG;
-            bool in_place =
-                *landed > 0 && call == receiver->target && 4 + before == have && *landed <= payload;
+        size_t before = results + head;
+        if (found == 1 && payload > 0 && before <= length && payload <= length - before &&
+            payload <= call->destination_length && head <= RPC_RESULTS_MAX) {
+            bool in_place = call == receiver->target && 4 + before == have && *landed <= payload;
             if (*landed > 0 && !in_place)
                 return take_back(receiver, landed);
-            receiver->guess = 4 + before < RPC_RECEIVER_STAGE ? 4 + before : GUESS_FIRST;
+            receiver->guess = 4 + before;
             call->error = 0;
             memcpy(call->results, message + results, head);
             call->results_length = head;

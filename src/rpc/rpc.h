@@ -22,7 +22,7 @@ enum {
     RPC_ARGS_MAX = 704, /* arguments without payload: two handles and two names */
     RPC_HEAD_MAX = 4 + 24 + RPC_AUTH_BYTES_MAX + RPC_ARGS_MAX,
     RPC_RESULTS_MAX = 768, /* results without payload */
-    RPC_VECTORS_MAX = 512,
+    RPC_VECTORS_MAX = 160,
     RPC_PAYLOAD_MAX = 1 << 20
 };
 
@@ -96,11 +96,12 @@ void rpc_call_end(struct rpc_call *call, const uint8_t *end);
 void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsigned count);
 
 /*
- * Waits until all these calls are answered; sends, receives, reconnects and resends as needed, for
- * ever, with a line on the log at most once a minute for a server that does not answer.
- * Afterwards each call's `error` tells how the RPC went (RFC 5531 section 9): 0, -EACCES
- * (credential refused), -EPROTONOSUPPORT (program or version), -EOPNOTSUPP (procedure), -EREMOTEIO
- * (system error there), -EBADMSG (the answer, or what the server made of the call, is garbage).
+ * Waits until all these calls, which were submitted together, are answered; sends, receives,
+ * reconnects and resends as needed, for ever, with a line on the log at most once a minute for a
+ * server that does not answer. Afterwards each call's `error` tells how the RPC went (RFC 5531
+ * section 9): 0, -EACCES (credential refused), -EPROTONOSUPPORT (program or version), -EOPNOTSUPP
+ * (procedure), -EREMOTEIO (system error there), -EBADMSG (the answer, or what the server made of
+ * the call, is garbage).
  */
 void rpc_wait(struct rpc_call *const *calls, unsigned count);
 
