@@ -62,7 +62,7 @@ static struct {
             .depth = 1,
             .connections = 1,
             .stable = NFS_UNSTABLE,
-            .lookahead = 16,
+            .lookahead = 32,
             .file_size = 64 << 20,
             .host = "127.0.0.1",
             .file = "floor.data"};
