@@ -1,0 +1,46 @@
+/*
+ * What the parts of `directnfs check` share: check.c reads the configuration, check_server.c
+ * contacts servers, check_wait.c keeps the kernel and the resolver from blocking for ever.
+ */
+#ifndef CMD_CHECK_H
+#define CMD_CHECK_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "config/nfstab.h"
+#include "config/tunables.h"
+
+/* The state of one check. Owned by cmd_check(). */
+struct check {
+    const struct conf_tunables *tunables;
+    int timeout_ms;    /* for each question */
+    unsigned problems; /* lines that said NOT FINE */
+    unsigned mounts;   /* exports of all servers */
+    unsigned served;   /* of these: would be served by the library */
+};
+
+/* Contacts a server on each path and prints what would be used and how. */
+void check_server(struct check *check, const struct conf_server *server);
+
+/* One line of the report: `indent` blanks, a label, a text. */
+void check_line(unsigned indent, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, "NOT FINE: " before the text; counts it. */
+void check_problem(struct check *check, unsigned indent, const char *label, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/*
+ * conf_path_resolve(), bounded. Returns 0, an EAI_ code, or EAI_AGAIN when the resolver took longer
+ * (it is left alone then, in a thread that dies with the command).
+ */
+int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address,
+                  socklen_t *length);
+
+/* stat(2), bounded: the mount point may be a kernel mount of a server that does not answer. Returns
+ * 0 or -errno, -ETIMEDOUT in that case. */
+int check_stat(const char *path, int timeout_ms, struct stat *status);
+
+#endif

@@ -1,0 +1,319 @@
+/*
+ * directnfs check: one export on one path: MOUNT, FSINFO, GETATTR, ACCESS, and the mount point.
+ */
+#include "cmd/check_export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/text.h"
+#include "nfs/nfs3_status.h"
+#include "nfs/nfs3_xdr.h"
+
+enum { INDENT = 6, EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
+
+/* ---- MOUNT -------------------------------------------------------------------------------------
+ */
+
+/* May this process bind a source port below 1024, as many exports demand? */
+static bool may_bind_privileged(int family)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool may = false;
+    for (int port = 1023; port >= 600; port--) {
+        struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+        struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+        int result = family == AF_INET6 ? bind(fd, (struct sockaddr *)&six, sizeof(six))
+                                        : bind(fd, (struct sockaddr *)&four, sizeof(four));
+        may = result == 0;
+        if (may || errno != EADDRINUSE)
+            break;
+    }
+    close(fd);
+    return may;
+}
+
+/* The server's exports, as far as they are shown. */
+struct exports {
+    const char *wanted;
+    unsigned count;
+    bool listed;        /* `wanted`, or a directory above it, is among them */
+    char clients[1024]; /* who may mount that one; empty: everybody */
+};
+
+/* True if `directory` is `above` or lies in it. */
+static bool lies_in(const char *directory, const char *above)
+{
+    size_t length = strlen(above);
+    while (length > 0 && above[length - 1] == '/')
+        length--;
+    return strncmp(directory, above, length) == 0 &&
+           (directory[length] == '/' || directory[length] == '\0');
+}
+
+static void export_found(void *argument, const char *directory, const char *groups)
+{
+    struct exports *exports = argument;
+    if (exports->count++ < EXPORTS_SHOWN)
+        check_line(INDENT, "exported", "%s to %s", directory, groups[0] ? groups : "everybody");
+    if (lies_in(exports->wanted, directory)) {
+        exports->listed = true;
+        snprintf(exports->clients, sizeof(exports->clients), "%s", groups);
+    }
+}
+
+/* Says why MNT was refused; the list of exports helps to find a wrong directory or client. */
+static void explain_refusal(struct check *check, const struct conf_export *export,
+                            const struct mount3_target *target, int error)
+{
+    const char *reason =
+        error == -EREMOTEIO ? "the server is at fault (MNT3ERR_SERVERFAULT)" : strerror(-error);
+    check_problem(check, INDENT, "MOUNT", "refused: %s (%s:%u:%u)", reason, export->at.file,
+                  export->at.line, export->at.column);
+
+    struct exports exports = {.wanted = export->directory};
+    int listing = mount3_exports(target, export_found, &exports);
+    if (exports.count > EXPORTS_SHOWN)
+        check_line(INDENT, "exported", "... and %u more", exports.count - EXPORTS_SHOWN);
+    if (listing == 0 && exports.count == 0)
+        check_line(INDENT, "exported", "nothing");
+    if (listing == 0 && !exports.listed) {
+        check_line(INDENT, "remedy",
+                   "%s is not among the server's exports: correct the nfstab, "
+                   "or export it",
+                   export->directory);
+        return;
+    }
+    if (error == -ENOENT || error == -ENOTDIR) {
+        check_line(INDENT, "remedy", "see whether %s is a directory on the server",
+                   export->directory);
+        return;
+    }
+    if (error != -EACCES && error != -EPERM)
+        return;
+    if (!target->privileged || !may_bind_privileged(target->peer->sa_family))
+        check_line(INDENT, "remedy",
+                   "the call came from a port above 1023: export with `insecure` "
+                   "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+    check_line(INDENT, "remedy", "see whether the export is for this client%s%s",
+               exports.clients[0] ? "; it is for " : "", exports.clients);
+}
+
+/* MNT. False: reported. */
+static bool mount_export(struct check *check, const struct conf_export *export,
+                         const struct mount3_target *target, struct nfs3_fh *handle)
+{
+    uint32_t flavors[MOUNT3_FLAVORS_MAX], count = MOUNT3_FLAVORS_MAX;
+    int error = mount3_mount(target, export->directory, handle, flavors, &count);
+    if (error) {
+        explain_refusal(check, export, target, error);
+        return false;
+    }
+    bool sys = count == 0; /* a server that lists nothing does not care */
+    for (uint32_t i = 0; i < count; i++)
+        sys = sys || flavors[i] == MOUNT3_AUTH_SYS;
+    mount3_umount(target, export->directory);
+    if (!sys) {
+        check_problem(check, INDENT, "MOUNT", "granted, but the export does not take AUTH_SYS");
+        check_line(INDENT, "remedy", "export with sec=sys; Kerberos is not supported yet");
+        return false;
+    }
+    check_line(INDENT, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS", handle->len);
+    return true;
+}
+
+/* ---- NFS ---------------------------------------------------------------------------------------
+ */
+
+/* Says that a procedure failed: of RPC (-errno) or with an NFS status. */
+static void failed(struct check *check, const char *procedure, int error, uint32_t status)
+{
+    if (error)
+        check_problem(check, INDENT, procedure, "%s", strerror(-error));
+    else
+        check_problem(check, INDENT, procedure, "%s: %s", nfs3_status_name(status),
+                      strerror(-nfs3_status_errno(status)));
+}
+
+/* A call whose only argument is a handle. Leaves a reader at the results. */
+static int handle_call(const struct check_nfs *nfs, uint32_t procedure, const struct nfs3_fh *fh,
+                       struct rpc_call *call, struct xdr_reader *reader)
+{
+    struct xdr_writer arguments;
+    check_nfs_begin(nfs, procedure, call, &arguments);
+    nfs3_fh_args_put(&arguments, fh);
+    return check_nfs_call(nfs, call, &arguments, reader);
+}
+
+/* The bytes of one transfer: what the server grants, cut by the tunable. */
+static unsigned transfer(uint32_t granted, int tunable)
+{
+    unsigned size = tunable > 0 && (unsigned)tunable < granted ? (unsigned)tunable : granted;
+    return size < TRANSFER_MAX ? size : TRANSFER_MAX;
+}
+
+static bool check_fsinfo(struct check *check, const struct check_nfs *nfs, const struct nfs3_fh *fh)
+{
+    struct rpc_call call;
+    struct xdr_reader reader;
+    struct nfs3_fsinfo_res res = {0};
+    int error = handle_call(nfs, NFS3_PROC_FSINFO, fh, &call, &reader);
+    if (!error)
+        error = nfs3_fsinfo_res_get(&reader, &res);
+    if (error || res.status != NFS3_OK) {
+        failed(check, "FSINFO", error, res.status);
+        return false;
+    }
+    check_line(INDENT, "sizes",
+               "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
+               transfer(res.rtmax, check->tunables->rsize),
+               transfer(res.wtmax, check->tunables->wsize), res.rtmax, res.wtmax);
+    return true;
+}
+
+static bool check_access(struct check *check, const struct check_nfs *nfs, const struct nfs3_fh *fh)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } rights[] = {
+        {NFS3_ACCESS_READ, "read"},     {NFS3_ACCESS_LOOKUP, "lookup"},
+        {NFS3_ACCESS_MODIFY, "modify"}, {NFS3_ACCESS_EXTEND, "extend"},
+        {NFS3_ACCESS_DELETE, "delete"},
+    };
+    uint32_t wanted = 0;
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+        wanted |= rights[i].bit;
+
+    struct rpc_call call;
+    struct xdr_writer arguments;
+    struct xdr_reader reader;
+    struct nfs3_access_res res = {0};
+    check_nfs_begin(nfs, NFS3_PROC_ACCESS, &call, &arguments);
+    nfs3_access_args_put(&arguments, fh, wanted);
+    int error = check_nfs_call(nfs, &call, &arguments, &reader);
+    if (!error)
+        error = nfs3_access_res_get(&reader, &res);
+    if (error || res.status != NFS3_OK) {
+        failed(check, "ACCESS", error, res.status);
+        return false;
+    }
+    char granted[64] = "";
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+        if (res.access & rights[i].bit)
+            snprintf(granted + strlen(granted), sizeof(granted) - strlen(granted), "%s%s",
+                     granted[0] ? ", " : "", rights[i].name);
+    const struct rpc_auth *auth = nfs->auth;
+    if ((res.access & NFS3_ACCESS_LOOKUP) == 0) {
+        check_problem(check, INDENT, "access", "uid %u, gid %u may not enter the directory (%s)",
+                      auth->uid, auth->gid, granted[0] ? granted : "no right at all");
+        check_line(INDENT, "remedy",
+                   "correct the owner or the mode of the directory on the "
+                   "server; root is mostly squashed: run check as the "
+                   "database's user");
+        return false;
+    }
+    check_line(INDENT, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid, granted,
+               res.access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
+                   ? ""
+                   : "; nothing can be created: read-only export, or the directory's mode");
+    return true;
+}
+
+/* ---- how it would be served --------------------------------------------------------------------
+ */
+
+static bool standalone(struct check *check, const struct conf_server *conf,
+                       const struct conf_export *export, const char *why)
+{
+    check_problem(check, INDENT, "kind",
+                  "standalone, which is not served yet: %s; the library "
+                  "leaves the files to the kernel",
+                  why);
+    check_line(INDENT, "remedy", "mount it: mount -t nfs -o vers=3,hard %s:%s %s", conf->name,
+               export->directory, export->mount);
+    return false;
+}
+
+/* Is the directory at the mount point the one that the server calls its root? */
+static bool check_kind(struct check *check, const struct conf_server *conf,
+                       const struct conf_export *export, const struct check_nfs *nfs,
+                       const struct nfs3_fh *fh)
+{
+    struct rpc_call call;
+    struct xdr_reader reader;
+    struct nfs3_getattr_res res = {0};
+    int error = handle_call(nfs, NFS3_PROC_GETATTR, fh, &call, &reader);
+    if (!error)
+        error = nfs3_getattr_res_get(&reader, &res);
+    if (error || res.status != NFS3_OK) {
+        failed(check, "GETATTR", error, res.status);
+        return false;
+    }
+    if (res.attr.type != NFS3_DIR) {
+        check_problem(check, INDENT, "kind", "%s is no directory on the server", export->directory);
+        return false;
+    }
+    if (export->kernel == CONF_KERNEL_NO)
+        return standalone(check, conf, export, "the nfstab says `kernel: no`");
+
+    struct stat status;
+    char why[256];
+    error = check_stat(export->mount, check->timeout_ms, &status);
+    if (error == -ETIMEDOUT) {
+        check_problem(check, INDENT, "kind",
+                      "the kernel does not answer for %s within %g s: its own mount hangs",
+                      export->mount, check->timeout_ms / 1000.0);
+        return false;
+    }
+    if (error)
+        snprintf(why, sizeof(why), "at the mount point the kernel says: %s", strerror(-error));
+    else if (!S_ISDIR(status.st_mode))
+        snprintf(why, sizeof(why), "there is no directory at the mount point");
+    else if ((uint64_t)status.st_ino != res.attr.fileid)
+        snprintf(why, sizeof(why),
+                 "the directory at the mount point is another one (file id %ju, the server's "
+                 "has %" PRIu64 ")",
+                 (uintmax_t)status.st_ino, res.attr.fileid);
+    else {
+        check_line(INDENT, "kind",
+                   "kernel-backed: the mount point shows the server's directory "
+                   "(file id %" PRIu64 ")",
+                   res.attr.fileid);
+        return true;
+    }
+    return standalone(check, conf, export, why);
+}
+
+void check_export(struct check *check, const struct conf_server *conf,
+                  const struct conf_export *export, const struct mount3_target *target,
+                  const struct check_nfs *nfs, struct check_root *root)
+{
+    struct nfs3_fh handle;
+    check_line(4, "export", "%s at %s", export->directory, export->mount);
+    root->paths++;
+    if (!mount_export(check, export, target, &handle) || nfs->server == NULL)
+        return;
+    if (!root->known) {
+        root->known = true;
+        root->handle = handle;
+    } else if (handle.len != root->handle.len ||
+               memcmp(handle.data, root->handle.data, handle.len) != 0) {
+        check_problem(check, INDENT, "paths",
+                      "this path leads to another file system than the "
+                      "first: the file handles differ");
+        check_line(INDENT, "remedy", "all paths of a stanza must be addresses of one server");
+        return;
+    }
+    bool fine = check_fsinfo(check, nfs, &handle);
+    fine = check_access(check, nfs, &handle) && fine;
+    fine = check_kind(check, conf, export, nfs, &handle) && fine;
+    root->served += fine;
+}

@@ -1,0 +1,98 @@
+/*
+ * Calls that may block for ever, with a limit: each runs in a thread of its own.
+ */
+#include "cmd/check.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/*
+ * One call. Owned by the thread while it runs; by the caller once the thread was joined. A thread
+ * that is too late keeps it, so it never writes to memory that the caller has given up.
+ */
+struct bounded {
+    void (*call)(struct bounded *call);
+    char text[PATH_MAX];
+    int family;
+    int result;
+    struct sockaddr_storage address;
+    socklen_t length;
+    struct stat status;
+};
+
+static void *bounded_thread(void *argument)
+{
+    struct bounded *call = argument;
+    call->call(call);
+    return NULL;
+}
+
+/* Returns the finished call for free(3); NULL, with an errno value in *error, otherwise. */
+static struct bounded *bounded_run(void (*function)(struct bounded *), const char *text, int family,
+                                   int timeout_ms, int *error)
+{
+    struct bounded *call = calloc(1, sizeof(*call));
+    *error = ENOMEM;
+    if (call == NULL)
+        return NULL;
+    call->call = function;
+    call->family = family;
+    strncpy(call->text, text, sizeof(call->text) - 1);
+
+    pthread_t thread;
+    *error = pthread_create(&thread, NULL, bounded_thread, call);
+    if (*error != 0) {
+        free(call);
+        return NULL;
+    }
+    struct timespec limit;
+    clock_gettime(CLOCK_MONOTONIC, &limit);
+    limit.tv_sec += timeout_ms / 1000;
+    limit.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (limit.tv_nsec >= 1000000000) {
+        limit.tv_sec++;
+        limit.tv_nsec -= 1000000000;
+    }
+    *error = pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &limit);
+    return *error == 0 ? call : NULL;
+}
+
+static void resolve(struct bounded *call)
+{
+    call->result = conf_path_resolve(call->text, call->family, &call->address, &call->length);
+}
+
+int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address,
+                  socklen_t *length)
+{
+    int error;
+    struct bounded *call = bounded_run(resolve, text, family, timeout_ms, &error);
+    if (call == NULL)
+        return error == ETIMEDOUT ? EAI_AGAIN : EAI_MEMORY;
+    int result = call->result;
+    *address = call->address;
+    *length = call->length;
+    free(call);
+    return result;
+}
+
+static void look(struct bounded *call)
+{
+    call->result = stat(call->text, &call->status) == 0 ? 0 : -errno;
+}
+
+int check_stat(const char *path, int timeout_ms, struct stat *status)
+{
+    int error;
+    struct bounded *call = bounded_run(look, path, 0, timeout_ms, &error);
+    if (call == NULL)
+        return -error;
+    int result = call->result;
+    *status = call->status;
+    free(call);
+    return result;
+}

@@ -1,0 +1,43 @@
+/*
+ * The directnfs command: what its parts share. One thread, unless a function says otherwise.
+ */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum cmd_exit {
+    CMD_FINE = 0,
+    CMD_NOT_FINE = 1,     /* what was checked or asked for is not fine */
+    CMD_WRONG_USAGE = 2,  /* options or arguments that make no sense */
+    CMD_RUN_FAILED = 125, /* `run` itself failed, as env(1) says it */
+    CMD_NOT_EXECUTABLE = 126,
+    CMD_NOT_FOUND = 127,
+};
+
+/* The subcommands: argv[0] is the subcommand's name. Each returns the exit status of the command.
+ * They use getopt_long(3), so only one of them runs in a process. */
+int cmd_run(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
+
+/* Says "directnfs COMMAND: text" and where help is, on stderr. Returns CMD_WRONG_USAGE. */
+int cmd_usage_error(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Says "directnfs COMMAND: text" on stderr. */
+void cmd_complain(const char *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Says what getopt_long() did not like, after it returned '?' or ':' with opterr 0 and an option
+ * string that starts with "+:" or ":". Returns CMD_WRONG_USAGE. */
+int cmd_option_error(const char *command, int result, char **argv);
+
+/*
+ * Parses a whole decimal number within [low, high]; a fraction is allowed if `fraction`. Returns
+ * false for anything else, such as blanks, signs, or characters that follow.
+ */
+bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value);
+
+#endif

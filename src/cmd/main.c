@@ -1,0 +1,144 @@
+/*
+ * directnfs(1): finds the subcommand, and says what can be said without one.
+ */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+
+static const char help[] =
+    "usage: directnfs run [-t NFSTAB] [--] PROGRAM [ARGUMENT...]\n"
+    "       directnfs check [--print] [--timeout SECONDS] [NFSTAB]\n"
+    "       directnfs stat [servers|channels|files|stats] [--json] [--last] [--pid PID]\n"
+    "       directnfs --help | --version\n"
+    "\n"
+    "  run    starts an unmodified program whose files on configured mounts are read and\n"
+    "         written by the NFSv3 client in libdirectnfs.so\n"
+    "  check  shows every mistake in the nfstab and the tunables, then contacts each server\n"
+    "         on each path and says what would be used and how\n"
+    "  stat   shows which servers, sockets and files running programs use, and how fast\n"
+    "\n"
+    "run:\n"
+    "  -t, --nfstab NFSTAB    use this nfstab and no other\n"
+    "check:\n"
+    "      --print            print the effective configuration as an nfstab; contact nobody\n"
+    "      --timeout SECONDS  wait no longer than this for each answer (default 5)\n"
+    "stat:\n"
+    "      --json             print an array of objects (without a view: an object of arrays)\n"
+    "      --last             show the sums over processes that have ended\n"
+    "      --pid PID          show this process only\n"
+    "\n"
+    "Exit status: 0 fine, 1 what was checked is not fine, 2 wrong usage; run: that of PROGRAM,\n"
+    "127 if it is not found, 126 if it cannot be started, 125 if the library is missing.\n"
+    "Manual pages: directnfs(1), libdirectnfs(8), nfstab(5), directnfs.conf(5).\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", cmd_run},
+    {"check", cmd_check},
+    {"stat", cmd_stat},
+};
+
+static void complain(const char *command, const char *format, va_list arguments)
+{
+    fflush(stdout);
+    fprintf(stderr, "directnfs%s%s: ", command ? " " : "", command ? command : "");
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+void cmd_complain(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain(command, format, arguments);
+    va_end(arguments);
+}
+
+int cmd_usage_error(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain(command, format, arguments);
+    va_end(arguments);
+    fputs("Try 'directnfs --help'.\n", stderr);
+    return CMD_WRONG_USAGE;
+}
+
+int cmd_option_error(const char *command, int result, char **argv)
+{
+    /* A long option has no letter in optopt when it is unknown; it was the word before optind. */
+    const char *word = argv[optind - 1];
+    if (result == ':')
+        return cmd_usage_error(command, "the option %s needs an argument", word);
+    if (optopt && optopt < 256 && strncmp(word, "--", 2) != 0)
+        return cmd_usage_error(command, "unknown option -%c", optopt);
+    return cmd_usage_error(command,
+                           "unknown or ambiguous option, or one that takes no argument: %s", word);
+}
+
+bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value)
+{
+    if (text[0] == '\0' || strspn(text, fraction ? "0123456789." : "0123456789") != strlen(text))
+        return false;
+    char *end;
+    double number = strtod(text, &end);
+    if (*end != '\0' || end == text || !(number >= low && number <= high))
+        return false;
+    *value = number;
+    return true;
+}
+
+/* A full disk or a closed pipe must not pass for a report that was printed. */
+static int flush_output(int status)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        cmd_complain(NULL, "cannot write to standard output: %m");
+        return status == CMD_FINE ? CMD_NOT_FINE : status;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {0},
+    };
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "+:hV", options, NULL)) != -1;) {
+        switch (option) {
+        case 'h':
+            fputs(help, stdout);
+            return flush_output(CMD_FINE);
+        case 'V':
+            puts("directnfs " DIRECTNFS_VERSION);
+            return flush_output(CMD_FINE);
+        default:
+            return cmd_option_error(NULL, option, argv);
+        }
+    }
+    if (optind == argc)
+        return cmd_usage_error(NULL, "which command? There are run, check and stat");
+
+    char **rest = argv + optind;
+    int count = argc - optind;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(rest[0], commands[i].name) != 0)
+            continue;
+        /* People ask for help behind the subcommand too; behind `run PROGRAM` it is not ours. */
+        if (count > 1 && (strcmp(rest[1], "--help") == 0 || strcmp(rest[1], "-h") == 0)) {
+            fputs(help, stdout);
+            return flush_output(CMD_FINE);
+        }
+        optind = 0; /* glibc: start afresh with another vector */
+        return flush_output(commands[i].run(count, rest));
+    }
+    return cmd_usage_error(NULL, "'%s' is no command; there are run, check and stat", rest[0]);
+}

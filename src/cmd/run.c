@@ -1,0 +1,119 @@
+/*
+ * directnfs run: puts the library in front of a program and becomes that program.
+ *
+ * Nothing here may take time: the program's user waits for it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+
+#define LIBRARY "libdirectnfs.so"
+
+/*
+ * Writes the absolute path of the library to `path`: beside the command, as a build leaves it, or
+ * in ../lib from there, as it is installed. Returns false, with a complaint, if it cannot be used.
+ */
+static bool find_library(char path[PATH_MAX])
+{
+    static const char *const places[] = {LIBRARY, "../lib/" LIBRARY};
+    char command[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", command, sizeof(command) - 1);
+    if (length < 0) {
+        cmd_complain("run", "cannot find where this command lies: /proc/self/exe: %m");
+        return false;
+    }
+    command[length] = '\0';
+    char *slash = strrchr(command, '/');
+    if (slash)
+        slash[1] = '\0';
+
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char place[2 * PATH_MAX];
+        snprintf(place, sizeof(place), "%s%s", command, places[i]);
+        if (realpath(place, path) == NULL || access(path, R_OK) != 0)
+            continue;
+        if (strpbrk(path, " :") != NULL) {
+            cmd_complain(
+                "run",
+                "%s cannot be preloaded: LD_PRELOAD takes no path with a blank or a colon; "
+                "move the installation elsewhere",
+                path);
+            return false;
+        }
+        return true;
+    }
+    cmd_complain("run", "%s is neither in %s nor in %s../lib; build or install it there", LIBRARY,
+                 command, command);
+    return false;
+}
+
+/* Puts the library first and keeps what others preload behind it. Returns 0 or -1 with errno. */
+static int set_preload(const char *library)
+{
+    const char *others = getenv("LD_PRELOAD");
+    if (others == NULL || others[0] == '\0')
+        return setenv("LD_PRELOAD", library, 1);
+    char *both;
+    if (asprintf(&both, "%s:%s", library, others) < 0)
+        return -1;
+    int result = setenv("LD_PRELOAD", both, 1);
+    free(both);
+    return result;
+}
+
+/* The program may change its directory, so the environment gets an absolute name. */
+static bool set_nfstab(const char *nfstab)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    if (realpath(nfstab, path) == NULL || stat(path, &status) != 0 || access(path, R_OK) != 0) {
+        cmd_complain("run", "cannot read the nfstab '%s': %m", nfstab);
+        return false;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        cmd_complain("run", "the nfstab '%s' is no regular file", nfstab);
+        return false;
+    }
+    if (setenv("DIRECTNFS_NFSTAB", path, 1) != 0) {
+        cmd_complain("run", "%m");
+        return false;
+    }
+    return true;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"nfstab", required_argument, NULL, 't'},
+        {0},
+    };
+    const char *nfstab = NULL;
+    for (int option; (option = getopt_long(argc, argv, "+:t:", options, NULL)) != -1;) {
+        if (option != 't')
+            return cmd_option_error("run", option, argv);
+        nfstab = optarg;
+    }
+    if (optind == argc)
+        return cmd_usage_error("run", "which program is to be run?");
+    if (nfstab && !set_nfstab(nfstab))
+        return CMD_WRONG_USAGE;
+
+    char library[PATH_MAX];
+    if (!find_library(library))
+        return CMD_RUN_FAILED;
+    if (set_preload(library) != 0) {
+        cmd_complain("run", "%m");
+        return CMD_RUN_FAILED;
+    }
+    execvp(argv[optind], argv + optind);
+    int error = errno;
+    cmd_complain("run", "cannot start '%s': %s", argv[optind], strerror(error));
+    return error == ENOENT ? CMD_NOT_FOUND : CMD_NOT_EXECUTABLE;
+}

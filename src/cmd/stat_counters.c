@@ -1,0 +1,221 @@
+/*
+ * directnfs stat: the view stats: calls and how long they took, by process and procedure.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/stat_view.h"
+#include "nfs/nfs3_status.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define NAME_SIZE     32
+
+/* "NFS_READ" and so on, as Oracle's view calls the counters. */
+static void counter_name(unsigned procedure, char name[NAME_SIZE])
+{
+    snprintf(name, NAME_SIZE, "NFS_%s",
+             procedure == DIRECTNFS_PROCEDURE_MOUNT ? "MOUNT" : nfs3_proc_name(procedure));
+}
+
+/* The counters that are no procedure. */
+static const struct {
+    const char *name;
+    size_t offset;
+} counters[] = {
+    {"NFS_READBYTES", offsetof(struct directnfs_counters, read_bytes)},
+    {"NFS_WRITEBYTES", offsetof(struct directnfs_counters, write_bytes)},
+    {"VERIFIER_CHANGES", offsetof(struct directnfs_counters, verifier_changes)},
+    {"REWRITTEN_BYTES", offsetof(struct directnfs_counters, rewritten_bytes)},
+    {"JUKEBOX_WAITS", offsetof(struct directnfs_counters, jukebox_waits)},
+    {"RETRANSMISSIONS", offsetof(struct directnfs_counters, retransmissions)},
+    {"FILES_DIRECT", offsetof(struct directnfs_counters, files_direct)},
+    {"FILES_KERNEL", offsetof(struct directnfs_counters, files_kernel)},
+    {"FILES_NOT_SHOWN", offsetof(struct directnfs_counters, files_not_shown)},
+    {"CHANNELS_NOT_SHOWN", offsetof(struct directnfs_counters, channels_not_shown)},
+};
+
+static uint64_t counter(const struct directnfs_counters *from, size_t i)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)from + counters[i].offset, sizeof(value));
+    return value;
+}
+
+/* ---- latency -----------------------------------------------------------------------------------
+ */
+
+static uint64_t max_us(const struct directnfs_procedure_stats *procedure)
+{
+    return procedure->max_ns / 1000 + (procedure->max_ns % 1000 != 0);
+}
+
+static double mean_us(const struct directnfs_procedure_stats *procedure)
+{
+    return procedure->calls ? (double)procedure->total_ns / (double)procedure->calls / 1000 : 0;
+}
+
+/*
+ * The upper bound, in microseconds, of the histogram's bucket that the given share of calls does
+ * not exceed: a percentile to within a factor of two. Never more than the slowest call.
+ */
+static uint64_t percentile_us(const struct directnfs_procedure_stats *procedure, unsigned percent)
+{
+    /* The sum, not `calls`: they may differ while the process goes on counting. */
+    double all = 0, sum = 0;
+    for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
+        all += (double)procedure->histogram[i];
+    for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS - 1 && all > 0; i++) {
+        sum += (double)procedure->histogram[i];
+        if (sum * 100 >= all * percent) {
+            uint64_t bound = UINT64_C(1) << i;
+            return bound < max_us(procedure) ? bound : max_us(procedure);
+        }
+    }
+    return all > 0 ? max_us(procedure) : 0;
+}
+
+/* ---- sums --------------------------------------------------------------------------------------
+ */
+
+static void add(struct directnfs_counters *sum, const struct directnfs_counters *more)
+{
+    for (size_t p = 0; p < DIRECTNFS_PROCEDURES; p++) {
+        struct directnfs_procedure_stats *to = &sum->procedures[p];
+        const struct directnfs_procedure_stats *from = &more->procedures[p];
+        to->calls += from->calls;
+        to->errors += from->errors;
+        to->total_ns += from->total_ns;
+        to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
+        for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
+            to->histogram[i] += from->histogram[i];
+    }
+    for (size_t i = 0; i < LENGTH(counters); i++) {
+        uint64_t value = counter(sum, i) + counter(more, i);
+        memcpy((char *)sum + counters[i].offset, &value, sizeof(value));
+    }
+}
+
+/* ---- for people --------------------------------------------------------------------------------
+ */
+
+static const struct cmd_column procedure_columns[] = {
+    {"PROCEDURE", false}, {"CALLS", true},  {"ERRORS", true}, {"MEAN_US", true},
+    {"P50_US", true},     {"P99_US", true}, {"MAX_US", true},
+};
+
+/* What was never called is left out. */
+static void print_counters(const struct directnfs_counters *from, size_t width, FILE *out)
+{
+    struct cmd_table table = {
+        .columns = procedure_columns, .column_count = LENGTH(procedure_columns), .key_columns = 1};
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
+        const struct directnfs_procedure_stats *procedure = &from->procedures[p];
+        char name[NAME_SIZE];
+        if (procedure->calls == 0)
+            continue;
+        counter_name(p, name);
+        cmd_table_text(&table, name, sizeof(name));
+        cmd_table_number(&table, procedure->calls);
+        cmd_table_number(&table, procedure->errors);
+        cmd_table_real(&table, mean_us(procedure));
+        cmd_table_number(&table, percentile_us(procedure, 50));
+        cmd_table_number(&table, percentile_us(procedure, 99));
+        cmd_table_number(&table, max_us(procedure));
+    }
+    cmd_table_print(&table, width, "No call was made.", out);
+    cmd_table_free(&table);
+
+    const char *separator = "";
+    for (size_t i = 0; i < LENGTH(counters); i++) {
+        uint64_t value = counter(from, i);
+        /* The first two always, the others when there is something to see. */
+        if (value == 0 && i >= 2)
+            continue;
+        fprintf(out, "%s%s %llu", separator, counters[i].name, (unsigned long long)value);
+        separator = i % 4 == 3 ? "\n" : "  ";
+    }
+    fputc('\n', out);
+}
+
+void stat_counters_print(const struct stat_set *set, size_t width, FILE *out)
+{
+    struct directnfs_counters *sum = calloc(1, sizeof(*sum));
+    for (size_t i = 0; i < set->count; i++) {
+        const struct directnfs_stats *stats = set->processes[i];
+        char *program = cmd_printable(stats->program, sizeof(stats->program));
+        if (i > 0)
+            fputc('\n', out);
+        if (set->ended)
+            fprintf(out, "%llu ended processes of user %u, the last was PNUM %u (%s)\n",
+                    (unsigned long long)stats->processes, stats->uid, stats->pid, program);
+        else
+            fprintf(out, "PNUM %u (%s)\n", stats->pid, program);
+        free(program);
+        print_counters(&stats->counters, width, out);
+        if (sum)
+            add(sum, &stats->counters);
+    }
+    if (sum && set->count > 1) {
+        fprintf(out, "\nSum of %zu %s\n", set->count, set->ended ? "users" : "processes");
+        print_counters(sum, width, out);
+    }
+    free(sum);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------
+ */
+
+static void print_latency(struct cmd_json *json, const struct directnfs_procedure_stats *procedure,
+                          const char *name)
+{
+    cmd_json_open(json, name, '{');
+    cmd_json_number(json, "errors", procedure->errors);
+    cmd_json_real(json, "mean_us", mean_us(procedure));
+    cmd_json_number(json, "p50_us", percentile_us(procedure, 50));
+    cmd_json_number(json, "p99_us", percentile_us(procedure, 99));
+    cmd_json_number(json, "max_us", max_us(procedure));
+    size_t last = DIRECTNFS_HISTOGRAM_BUCKETS;
+    while (last > 0 && procedure->histogram[last - 1] == 0)
+        last--;
+    cmd_json_open(json, "histogram", '[');
+    for (size_t i = 0; i < last; i++)
+        cmd_json_number(json, NULL, procedure->histogram[i]);
+    cmd_json_close(json, ']');
+    cmd_json_close(json, '}');
+}
+
+static void print_process(const struct stat_set *set, const struct directnfs_stats *stats,
+                          struct cmd_json *json)
+{
+    const struct directnfs_counters *from = &stats->counters;
+    char name[NAME_SIZE];
+    cmd_json_open(json, NULL, '{');
+    cmd_json_number(json, "pnum", stats->pid);
+    cmd_json_text(json, "program", stats->program, sizeof(stats->program));
+    cmd_json_number(json, "uid", stats->uid);
+    if (set->ended)
+        cmd_json_number(json, "processes", stats->processes);
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
+        counter_name(p, name);
+        cmd_json_number(json, name, from->procedures[p].calls);
+    }
+    for (size_t i = 0; i < LENGTH(counters); i++)
+        cmd_json_number(json, counters[i].name, counter(from, i));
+    cmd_json_open(json, "latency", '{');
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
+        counter_name(p, name);
+        if (from->procedures[p].calls > 0)
+            print_latency(json, &from->procedures[p], name);
+    }
+    cmd_json_close(json, '}');
+    cmd_json_close(json, '}');
+}
+
+void stat_counters_print_json(const struct stat_set *set, struct cmd_json *json, const char *key)
+{
+    cmd_json_open(json, key, '[');
+    for (size_t i = 0; i < set->count; i++)
+        print_process(set, set->processes[i], json);
+    cmd_json_close(json, ']');
+}

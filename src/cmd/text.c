@@ -1,0 +1,304 @@
+#include "cmd/text.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+
+static void *need(void *memory)
+{
+    if (memory == NULL) {
+        cmd_complain(NULL, "there is not enough memory");
+        exit(CMD_NOT_FINE);
+    }
+    return memory;
+}
+
+/*
+ * Decodes one character of UTF-8 (RFC 3629) from at most `size` bytes. Returns its length, or 0 for
+ * bytes that are none: overlong forms and surrogates included.
+ */
+static size_t decode(const unsigned char *bytes, size_t size, uint32_t *character)
+{
+    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length;
+    if (bytes[0] < 0x80) {
+        *character = bytes[0];
+        return 1;
+    } else if (bytes[0] >= 0xc2 && bytes[0] < 0xe0) {
+        length = 2;
+        *character = bytes[0] & 0x1f;
+    } else if (bytes[0] >= 0xe0 && bytes[0] < 0xf0) {
+        length = 3;
+        *character = bytes[0] & 0x0f;
+    } else if (bytes[0] >= 0xf0 && bytes[0] < 0xf5) {
+        length = 4;
+        *character = bytes[0] & 0x07;
+    } else {
+        return 0;
+    }
+    if (length > size)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+        *character = *character << 6 | (bytes[i] & 0x3f);
+    }
+    if (*character < lowest[length] || *character > 0x10ffff ||
+        (*character >= 0xd800 && *character < 0xe000))
+        return 0;
+    return length;
+}
+
+/* True for what makes a terminal do something other than show a character. */
+static bool is_control(uint32_t character)
+{
+    return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
+           (character >= 0x200b && character <= 0x200f) ||
+           (character >= 0x2028 && character <= 0x202e) ||
+           (character >= 0x2066 && character <= 0x2069) || character == 0xfeff;
+}
+
+char *cmd_printable(const char *text, size_t limit)
+{
+    size_t size = strnlen(text, limit);
+    char *result = need(malloc(4 * size + 1));
+    char *end = result;
+    const unsigned char *bytes = (const unsigned char *)text;
+    for (size_t i = 0; i < size;) {
+        uint32_t character;
+        size_t length = decode(bytes + i, size - i, &character);
+        if (length > 0 && !is_control(character)) {
+            memcpy(end, bytes + i, length);
+            end += length;
+            i += length;
+            continue;
+        }
+        for (size_t last = i + (length ? length : 1); i < last; i++)
+            end += sprintf(end, "\\x%02x", bytes[i]);
+    }
+    *end = '\0';
+    return result;
+}
+
+static void add_cell(struct cmd_table *table, char *cell)
+{
+    /* The array grows when the count is a power of two, so that its capacity need not be kept. */
+    size_t count = table->cell_count;
+    if ((count & (count - 1)) == 0)
+        table->cells =
+            need(reallocarray(table->cells, count ? 2 * count : 1, sizeof(*table->cells)));
+    table->cells[table->cell_count++] = cell;
+}
+
+void cmd_table_text(struct cmd_table *table, const char *text, size_t limit)
+{
+    add_cell(table, cmd_printable(text, limit));
+}
+
+void cmd_table_number(struct cmd_table *table, uint64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    add_cell(table, need(strdup(text)));
+}
+
+void cmd_table_real(struct cmd_table *table, double number)
+{
+    char *text;
+    if (asprintf(&text, "%.1f", number) < 0)
+        text = NULL;
+    add_cell(table, need(text));
+}
+
+void cmd_table_free(struct cmd_table *table)
+{
+    for (size_t i = 0; i < table->cell_count; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    table->cells = NULL;
+    table->cell_count = 0;
+}
+
+/* Characters of printable text: its bytes but for those that continue a character. */
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += (*text & 0xc0) != 0x80;
+    return count;
+}
+
+static void print_cell(const struct cmd_column *column, const char *text, size_t width, bool last,
+                       FILE *out)
+{
+    int fill = (int)(width - characters(text));
+    if (column->number)
+        fprintf(out, "%*s%s", fill, "", text);
+    else
+        fprintf(out, "%s%*s", text, last ? 0 : fill, "");
+    fputs(last ? "\n" : "  ", out);
+}
+
+/* Prints the key columns and those of [first, end). */
+static void print_part(const struct cmd_table *table, const size_t *widths, size_t first,
+                       size_t end, FILE *out)
+{
+    size_t rows = table->cell_count / table->column_count;
+    for (size_t line = 0; line <= rows; line++) {
+        for (size_t i = 0; i < end; i++) {
+            if (i >= table->key_columns && i < first)
+                continue;
+            const struct cmd_column *column = &table->columns[i];
+            const char *text =
+                line == 0 ? column->name : table->cells[(line - 1) * table->column_count + i];
+            print_cell(column, text, widths[i], i == end - 1, out);
+        }
+    }
+}
+
+void cmd_table_print(const struct cmd_table *table, size_t width, const char *none, FILE *out)
+{
+    if (table->cell_count == 0) {
+        fprintf(out, "%s\n", none);
+        return;
+    }
+    size_t *widths = need(calloc(table->column_count, sizeof(*widths)));
+    for (size_t i = 0; i < table->column_count; i++)
+        widths[i] = strlen(table->columns[i].name);
+    for (size_t i = 0; i < table->cell_count; i++) {
+        size_t *widest = &widths[i % table->column_count];
+        size_t length = characters(table->cells[i]);
+        *widest = length > *widest ? length : *widest;
+    }
+    size_t keys = 0;
+    for (size_t i = 0; i < table->key_columns; i++)
+        keys += widths[i] + 2;
+
+    for (size_t first = table->key_columns, end; first < table->column_count; first = end) {
+        size_t used = keys + widths[first];
+        for (end = first + 1; end < table->column_count; end++) {
+            used += 2 + widths[end];
+            if (width != 0 && used > width)
+                break;
+        }
+        if (first > table->key_columns)
+            fputc('\n', out);
+        print_part(table, widths, first, end, out);
+    }
+    free(widths);
+}
+
+size_t cmd_terminal_width(void)
+{
+    const char *columns = getenv("COLUMNS");
+    double number;
+    if (columns && cmd_parse_number(columns, false, 1, 10000, &number))
+        return (size_t)number;
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+        return size.ws_col;
+    return 0;
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------
+ */
+
+static void json_string(FILE *out, const char *text, size_t limit, bool lower)
+{
+    size_t size = strnlen(text, limit);
+    const unsigned char *bytes = (const unsigned char *)text;
+    fputc('"', out);
+    for (size_t i = 0; i < size;) {
+        uint32_t character;
+        size_t length = decode(bytes + i, size - i, &character);
+        if (length == 0) {
+            fputs("\\ufffd", out);
+            i++;
+            continue;
+        }
+        if (is_control(character))
+            fprintf(out, "\\u%04x", character);
+        else if (character == '"' || character == '\\')
+            fprintf(out, "\\%c", (int)character);
+        else if (lower && character < 0x80)
+            fputc(tolower((int)character), out);
+        else
+            fwrite(bytes + i, 1, length, out);
+        i += length;
+    }
+    fputc('"', out);
+}
+
+/* What stands before an element: comma, line, indentation, key. */
+static void json_element(struct cmd_json *json, const char *key)
+{
+    if (json->filled)
+        fputc(',', json->out);
+    if (json->depth > 0)
+        fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+    json->filled = true;
+    if (key) {
+        json_string(json->out, key, SIZE_MAX, true);
+        fputs(": ", json->out);
+    }
+}
+
+void cmd_json_open(struct cmd_json *json, const char *key, char bracket)
+{
+    json_element(json, key);
+    fputc(bracket, json->out);
+    json->depth++;
+    json->filled = false;
+}
+
+void cmd_json_close(struct cmd_json *json, char bracket)
+{
+    json->depth--;
+    if (json->filled)
+        fprintf(json->out, "\n%*s", (int)(2 * json->depth), "");
+    fputc(bracket, json->out);
+    json->filled = true;
+    if (json->depth == 0)
+        fputc('\n', json->out);
+}
+
+void cmd_json_text(struct cmd_json *json, const char *key, const char *text, size_t limit)
+{
+    json_element(json, key);
+    json_string(json->out, text, limit, false);
+}
+
+void cmd_json_number(struct cmd_json *json, const char *key, uint64_t number)
+{
+    json_element(json, key);
+    fprintf(json->out, "%" PRIu64, number);
+}
+
+void cmd_json_real(struct cmd_json *json, const char *key, double number)
+{
+    json_element(json, key);
+    fprintf(json->out, "%.1f", number);
+}
+
+void cmd_json_table(struct cmd_json *json, const char *key, const struct cmd_table *table)
+{
+    cmd_json_open(json, key, '[');
+    for (size_t i = 0; i < table->cell_count; i++) {
+        const struct cmd_column *column = &table->columns[i % table->column_count];
+        if (i % table->column_count == 0)
+            cmd_json_open(json, NULL, '{');
+        json_element(json, column->name);
+        if (column->number)
+            fputs(table->cells[i], json->out);
+        else
+            json_string(json->out, table->cells[i], SIZE_MAX, false);
+        if (i % table->column_count == table->column_count - 1)
+            cmd_json_close(json, '}');
+    }
+    cmd_json_close(json, ']');
+}
