@@ -148,6 +148,10 @@ static int load_file(struct conf_nfstab *tab, const char *file, bool required,
     }
     int parsed = conf_nfstab_parse(&one, file, text, length, d);
     free(text);
+    if (parsed == -ENOMEM) {
+        conf_nfstab_free(&one);
+        return parsed;
+    }
     result = merge(tab, &one);
     return result != 0 ? result : parsed;
 }

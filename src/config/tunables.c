@@ -1,0 +1,349 @@
+#include "config/tunables.h"
+
+#include <errno.h>
+#include <libconfig.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/text.h"
+#include "sys/sys.h"
+
+#define KIB         ((int64_t)1024)
+#define MIB         (1024 * KIB)
+#define TIB         (1024 * 1024 * MIB)
+#define WORDS_MAX   5
+#define BYTES_LEAST 4096 /* of one READ or WRITE */
+
+enum type {
+    TYPE_INT,   /* an int */
+    TYPE_SIZE,  /* an int: 0, or within the range */
+    TYPE_BYTES, /* an int64_t */
+    TYPE_FLOAT, /* a double */
+    TYPE_WORD,  /* an enum whose values are the indexes of words[] */
+};
+
+#define KEY(name) #name, offsetof(struct conf_tunables, name)
+
+/* Every key once: what it may hold, and where it goes. */
+static const struct key {
+    const char *name;
+    size_t offset;
+    enum type type;
+    int64_t initial, minimum, maximum;
+    const char *words[WORDS_MAX];
+} keys[] = {
+    {KEY(connections), TYPE_INT, 4, 1, 64, {0}},
+    {KEY(rsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
+    {KEY(wsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
+    {KEY(actimeo), TYPE_FLOAT, 3, 0, 3600, {0}},
+    {KEY(stability), TYPE_WORD, CONF_STABILITY_UNSTABLE, 0, 0, {"unstable", "stable"}},
+    {KEY(uncommitted_max), TYPE_BYTES, 256 * MIB, 16 * MIB, TIB, {0}},
+    {KEY(uncommitted_file_max), TYPE_BYTES, 32 * MIB, MIB, TIB, {0}},
+    {KEY(privileged_port), TYPE_WORD, CONF_PRIVILEGED_PORT_AUTO, 0, 0, {"auto", "yes", "no"}},
+    {KEY(retransmit_timeout), TYPE_INT, 60, 1, 600, {0}},
+    {KEY(reconnect_max), TYPE_INT, 5, 1, 60, {0}},
+    {KEY(log_level),
+     TYPE_WORD,
+     LOG_LEVEL_NOTICE,
+     0,
+     0,
+     {"error", "warning", "notice", "info", "debug"}},
+};
+
+#define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
+
+/* A TYPE_WORD member is stored as the int it is. */
+_Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
+                   sizeof(enum conf_privileged_port) == sizeof(int) &&
+                   sizeof(enum log_level) == sizeof(int),
+               "enums are ints");
+
+static void store_integer(struct conf_tunables *tunables, const struct key *key, int64_t value)
+{
+    char *member = (char *)tunables + key->offset;
+    int small = (int)value;
+
+    if (key->type == TYPE_BYTES)
+        memcpy(member, &value, sizeof(value));
+    else
+        memcpy(member, &small, sizeof(small));
+}
+
+static int64_t load_integer(const struct conf_tunables *tunables, const struct key *key)
+{
+    const char *member = (const char *)tunables + key->offset;
+    int64_t value;
+    int small;
+
+    if (key->type == TYPE_BYTES) {
+        memcpy(&value, member, sizeof(value));
+        return value;
+    }
+    memcpy(&small, member, sizeof(small));
+    return small;
+}
+
+void conf_tunables_default(struct conf_tunables *tunables)
+{
+    memset(tunables, 0, sizeof(*tunables));
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        double initial = (double)keys[i].initial;
+        if (keys[i].type == TYPE_FLOAT)
+            memcpy((char *)tunables + keys[i].offset, &initial, sizeof(initial));
+        else
+            store_integer(tunables, &keys[i], keys[i].initial);
+    }
+}
+
+const char *conf_tunables_key(size_t n)
+{
+    return n < KEY_COUNT ? keys[n].name : NULL;
+}
+
+static const struct key *find_key(const char *name)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+/* --- one setting ------------------------------------------------------------------------- */
+
+/* What the setting holds, for a message. */
+static const char *quote_setting(const config_setting_t *setting, char quoted[CONF_QUOTE_SIZE])
+{
+    switch (config_setting_type(setting)) {
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_INT64:
+        snprintf(quoted, CONF_QUOTE_SIZE, "%lld", config_setting_get_int64(setting));
+        return quoted;
+    case CONFIG_TYPE_FLOAT:
+        snprintf(quoted, CONF_QUOTE_SIZE, "%g", config_setting_get_float(setting));
+        return quoted;
+    case CONFIG_TYPE_BOOL:
+        return config_setting_get_bool(setting) ? "true" : "false";
+    case CONFIG_TYPE_STRING: {
+        const char *text = config_setting_get_string(setting);
+        return conf_quote(quoted, text, strlen(text));
+    }
+    default:
+        return "a group or a list";
+    }
+}
+
+static bool take_integer(struct conf_tunables *tunables, const struct key *key,
+                         const config_setting_t *setting, struct conf_position at,
+                         struct conf_diagnostics *d)
+{
+    char quoted[CONF_QUOTE_SIZE];
+    int type = config_setting_type(setting);
+
+    if (type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64) {
+        int64_t value = config_setting_get_int64(setting);
+        if ((value >= key->minimum && value <= key->maximum) ||
+            (key->type == TYPE_SIZE && value == 0)) {
+            store_integer(tunables, key, value);
+            return true;
+        }
+    }
+    conf_diagnostics_add(
+        d, CONF_ERROR, at, "found %s for '%s', expected %sa whole number from %lld to %lld",
+        quote_setting(setting, quoted), key->name, key->type == TYPE_SIZE ? "0 or " : "",
+        (long long)key->minimum, (long long)key->maximum);
+    return false;
+}
+
+static bool take_float(struct conf_tunables *tunables, const struct key *key,
+                       const config_setting_t *setting, struct conf_position at,
+                       struct conf_diagnostics *d)
+{
+    char quoted[CONF_QUOTE_SIZE];
+    int type = config_setting_type(setting);
+    double value = -1;
+
+    if (type == CONFIG_TYPE_FLOAT)
+        value = config_setting_get_float(setting);
+    else if (type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64)
+        value = (double)config_setting_get_int64(setting);
+    if (value >= (double)key->minimum && value <= (double)key->maximum) {
+        memcpy((char *)tunables + key->offset, &value, sizeof(value));
+        return true;
+    }
+    conf_diagnostics_add(d, CONF_ERROR, at,
+                         "found %s for '%s', expected a number from %lld to %lld",
+                         quote_setting(setting, quoted), key->name, (long long)key->minimum,
+                         (long long)key->maximum);
+    return false;
+}
+
+static bool take_word(struct conf_tunables *tunables, const struct key *key,
+                      const config_setting_t *setting, struct conf_position at,
+                      struct conf_diagnostics *d)
+{
+    char quoted[CONF_QUOTE_SIZE], expected[128] = "";
+    const char *text = config_setting_get_string(setting); /* NULL for another type */
+
+    for (int i = 0; i < WORDS_MAX && key->words[i] != NULL; i++) {
+        size_t used = strlen(expected);
+        if (text != NULL && strcmp(text, key->words[i]) == 0) {
+            store_integer(tunables, key, i);
+            return true;
+        }
+        snprintf(expected + used, sizeof(expected) - used, "%s\"%s\"", i == 0 ? "" : " or ",
+                 key->words[i]);
+    }
+    conf_diagnostics_add(d, CONF_ERROR, at, "found %s for '%s', expected %s",
+                         quote_setting(setting, quoted), key->name, expected);
+    return false;
+}
+
+static bool take_setting(struct conf_tunables *tunables, const config_setting_t *setting,
+                         struct conf_position at, struct conf_diagnostics *d)
+{
+    char quoted[CONF_QUOTE_SIZE];
+    const char *name = config_setting_name(setting);
+    const struct key *key = find_key(name);
+
+    if (key == NULL) {
+        conf_diagnostics_add(d, CONF_ERROR, at,
+                             "found the unknown key %s, expected one of directnfs.conf(5)",
+                             conf_quote(quoted, name, strlen(name)));
+        return false;
+    }
+    switch (key->type) {
+    case TYPE_FLOAT:
+        return take_float(tunables, key, setting, at, d);
+    case TYPE_WORD:
+        return take_word(tunables, key, setting, at, d);
+    default:
+        return take_integer(tunables, key, setting, at, d);
+    }
+}
+
+/* --- a file ------------------------------------------------------------------------------ */
+
+/* Included files are looked for beside the file, not where the application happens to stand. */
+static void set_include_directory(config_t *config, const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    char *directory = slash == NULL   ? strdup(".")
+                      : slash == file ? strdup("/")
+                                      : strndup(file, (size_t)(slash - file));
+    if (directory != NULL)
+        config_set_include_dir(config, directory);
+    free(directory);
+}
+
+int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const char *text,
+                        size_t length, struct conf_diagnostics *d)
+{
+    struct conf_position at = {.file = file};
+    int result = 0;
+    config_t config;
+
+    conf_tunables_default(tunables);
+    const char *nul = memchr(text, '\0', length);
+    if (nul != NULL) {
+        at.line = 1;
+        for (const char *c = text; c < nul; c++)
+            at.line += *c == '\n';
+        conf_diagnostics_add(d, CONF_ERROR, at, "found a NUL byte, expected text");
+        return -EINVAL;
+    }
+    char *copy = strndup(text, length);
+    if (copy == NULL)
+        return -ENOMEM;
+
+    config_init(&config);
+    set_include_directory(&config, file);
+    if (config_read_string(&config, copy) != CONFIG_TRUE) {
+        if (config_error_file(&config) != NULL)
+            at.file = config_error_file(&config);
+        at.line = (unsigned)config_error_line(&config);
+        conf_diagnostics_add(d, CONF_ERROR, at, "%s, expected settings such as 'key = value;'",
+                             config_error_text(&config));
+        result = -EINVAL;
+    } else {
+        config_setting_t *root = config_root_setting(&config);
+        for (int i = 0; i < config_setting_length(root); i++) {
+            const config_setting_t *setting = config_setting_get_elem(root, (unsigned)i);
+            const char *included = config_setting_source_file(setting);
+            at.file = included != NULL ? included : file;
+            at.line = config_setting_source_line(setting);
+            if (!take_setting(tunables, setting, at, d))
+                result = -EINVAL;
+        }
+    }
+    config_destroy(&config);
+    free(copy);
+    return result;
+}
+
+int conf_tunables_file(char file[PATH_MAX])
+{
+    const char *chosen = secure_getenv("DIRECTNFS_CONF");
+    bool asked_for = chosen != NULL && *chosen != '\0';
+
+    snprintf(file, PATH_MAX, "%s", asked_for ? chosen : "/etc/directnfs/directnfs.conf");
+    return asked_for;
+}
+
+int conf_tunables_load(struct conf_tunables *tunables, const char *file, int required,
+                       struct conf_diagnostics *d)
+{
+    struct conf_position at = {.file = file};
+    char *text;
+    size_t length;
+
+    conf_tunables_default(tunables);
+    int result = conf_file_read(file, CONF_FILE_SIZE_MAX, &text, &length);
+    if (!required && (result == -ENOENT || result == -ENOTDIR))
+        return 0;
+    if (result == -ENOMEM)
+        return result;
+    if (result != 0) {
+        conf_diagnostics_add(d, CONF_ERROR, at, "cannot be read: %s, expected a directnfs.conf",
+                             result == -EINVAL ? "not a regular file" : strerror(-result));
+        return -EINVAL;
+    }
+    result = conf_tunables_parse(tunables, file, text, length, d);
+    free(text);
+    return result;
+}
+
+char *conf_tunables_print(const struct conf_tunables *tunables)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (out == NULL)
+        return NULL;
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct key *key = &keys[i];
+        double number;
+
+        fprintf(out, "%s = ", key->name);
+        if (key->type == TYPE_FLOAT) {
+            memcpy(&number, (const char *)tunables + key->offset, sizeof(number));
+            /* Not %f: the application's locale may want a decimal comma. */
+            int64_t micro = (int64_t)(number * 1e6 + 0.5);
+            fprintf(out, "%lld.%06lld;\n", (long long)(micro / 1000000),
+                    (long long)(micro % 1000000));
+        } else if (key->type == TYPE_WORD) {
+            fprintf(out, "\"%s\";\n", key->words[load_integer(tunables, key)]);
+        } else {
+            int64_t value = load_integer(tunables, key);
+            fprintf(out, "%lld%s;\n", (long long)value, value > INT_MAX ? "L" : "");
+        }
+    }
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

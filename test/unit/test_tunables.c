@@ -1,0 +1,408 @@
+/* directnfs.conf: defaults, ranges, mistakes with their lines, and the sample that is installed. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "config/tunables.h"
+
+/* libconfig 1.5 itself leaks a few bytes when it refuses a text; nothing else may. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libconfig.so\n";
+}
+
+static int parse(struct conf_tunables *tunables, const char *text, struct conf_diagnostics *d)
+{
+    return conf_tunables_parse(tunables, "test.conf", text, strlen(text), d);
+}
+
+static void assert_defaults(const struct conf_tunables *tunables)
+{
+    assert_int_equal(tunables->connections, 4);
+    assert_int_equal(tunables->rsize, 0);
+    assert_int_equal(tunables->wsize, 0);
+    assert_true(tunables->actimeo == 3.0);
+    assert_int_equal(tunables->stability, CONF_STABILITY_UNSTABLE);
+    assert_int_equal(tunables->uncommitted_max, 268435456);
+    assert_int_equal(tunables->uncommitted_file_max, 33554432);
+    assert_int_equal(tunables->privileged_port, CONF_PRIVILEGED_PORT_AUTO);
+    assert_int_equal(tunables->retransmit_timeout, 60);
+    assert_int_equal(tunables->reconnect_max, 5);
+    assert_int_equal(tunables->log_level, LOG_LEVEL_NOTICE);
+}
+
+/* A text must give exactly one error, in this line, that contains both pieces. */
+static void assert_error(const char *text, unsigned line, const char *found, const char *expected)
+{
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(parse(&tunables, text, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(d.list[0].at.file, "test.conf");
+    assert_int_equal(d.list[0].at.line, line);
+    assert_non_null(strstr(d.list[0].text, found));
+    assert_non_null(strstr(d.list[0].text, expected));
+    assert_defaults(&tunables);
+    conf_diagnostics_free(&d);
+}
+
+static void an_empty_file_gives_the_defaults(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(parse(&tunables, "", &d), 0);
+    assert_int_equal(d.count, 0);
+    assert_defaults(&tunables);
+}
+
+static void every_key_is_taken(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(parse(&tunables,
+                           "connections = 16; rsize = 65536; wsize = 4096\n"
+                           "actimeo = 0.25; stability = \"stable\";\n"
+                           "uncommitted_max = 8589934592L; uncommitted_file_max = 1048576;\n"
+                           "privileged_port = \"no\"; retransmit_timeout = 600;\n"
+                           "reconnect_max : 1; log_level = \"debug\";\n",
+                           &d),
+                     0);
+    assert_int_equal(d.count, 0);
+    assert_int_equal(tunables.connections, 16);
+    assert_int_equal(tunables.rsize, 65536);
+    assert_int_equal(tunables.wsize, 4096);
+    assert_true(tunables.actimeo == 0.25);
+    assert_int_equal(tunables.stability, CONF_STABILITY_STABLE);
+    assert_int_equal(tunables.uncommitted_max, INT64_C(8589934592));
+    assert_int_equal(tunables.uncommitted_file_max, 1048576);
+    assert_int_equal(tunables.privileged_port, CONF_PRIVILEGED_PORT_NO);
+    assert_int_equal(tunables.retransmit_timeout, 600);
+    assert_int_equal(tunables.reconnect_max, 1);
+    assert_int_equal(tunables.log_level, LOG_LEVEL_DEBUG);
+}
+
+static void whole_seconds_are_fine_for_actimeo(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    assert_int_equal(parse(&tunables, "actimeo = 0;", NULL), 0);
+    assert_true(tunables.actimeo == 0);
+}
+
+static void an_unknown_key_is_an_error(void **state)
+{
+    (void)state;
+    assert_error("\n\nconections = 4;", 3, "'conections'", "directnfs.conf(5)");
+}
+
+static void a_wrong_type_is_an_error(void **state)
+{
+    (void)state;
+    assert_error("connections = \"4\";", 1, "'4' for 'connections'", "a whole number from 1 to 64");
+    assert_error("\nconnections = 4.5;", 2, "4.5", "a whole number from 1 to 64");
+    assert_error("connections = true;", 1, "true", "a whole number");
+    assert_error("connections = { a = 1; };", 1, "a group or a list", "a whole number");
+    assert_error("connections = [ 4 ];", 1, "a group or a list", "a whole number");
+    assert_error("actimeo = \"3\";", 1, "'3' for 'actimeo'", "a number from 0 to 3600");
+    assert_error("stability = 1;", 1, "found 1 for 'stability'", "\"unstable\" or \"stable\"");
+    assert_error("privileged_port = true;", 1, "true", "\"auto\" or \"yes\" or \"no\"");
+}
+
+static void a_value_out_of_range_is_an_error(void **state)
+{
+    (void)state;
+    assert_error("connections = 0;", 1, "found 0", "from 1 to 64");
+    assert_error("connections = 65;", 1, "found 65", "from 1 to 64");
+    assert_error("connections = -1;", 1, "found -1", "from 1 to 64");
+    assert_error("connections = 4294967300L;", 1, "found 4294967300", "from 1 to 64");
+    assert_error("rsize = 4095;", 1, "found 4095", "0 or a whole number from 4096 to 1048576");
+    assert_error("wsize = 1048577;", 1, "found 1048577", "0 or a whole number");
+    assert_error("actimeo = 3600.5;", 1, "found 3600.5", "from 0 to 3600");
+    assert_error("actimeo = -0.5;", 1, "found -0.5", "from 0 to 3600");
+    assert_error("stability = \"datasync\";", 1, "'datasync'", "\"unstable\" or \"stable\"");
+    assert_error("uncommitted_max = 16777215;", 1, "16777215", "from 16777216");
+    assert_error("uncommitted_file_max = 1;", 1, "found 1 ", "from 1048576");
+    assert_error("retransmit_timeout = 601;", 1, "601", "from 1 to 600");
+    assert_error("reconnect_max = 0;", 1, "found 0", "from 1 to 60");
+    assert_error("log_level = \"Debug\";", 1, "'Debug'", "\"debug\"");
+}
+
+static void all_mistakes_are_found_and_the_rest_is_taken(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(parse(&tunables, "a = 1;\nconnections = 99;\nrsize = 8192;\nb = 2;", &d),
+                     -EINVAL);
+    assert_int_equal(d.errors, 3);
+    assert_int_equal(d.list[0].at.line, 1);
+    assert_int_equal(d.list[1].at.line, 2);
+    assert_int_equal(d.list[2].at.line, 4);
+    assert_int_equal(tunables.connections, 4);
+    assert_int_equal(tunables.rsize, 8192);
+    conf_diagnostics_free(&d);
+}
+
+static void a_syntax_error_names_its_line(void **state)
+{
+    (void)state;
+    assert_error("# fine\n\nconnections = ;\n", 3, "syntax error", "key = value;");
+    assert_error("connections = 4;\nconnections = 5;\n", 2, "duplicate", "key = value;");
+}
+
+static void a_nul_byte_is_an_error(void **state)
+{
+    (void)state;
+    static const char text[] = "connections = 5;\n\n\0connections = 99;";
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_tunables_parse(&tunables, "f", text, sizeof(text) - 1, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_int_equal(d.list[0].at.line, 3);
+    assert_defaults(&tunables);
+    conf_diagnostics_free(&d);
+}
+
+static void a_message_reads_as_compilers_write_it(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    char line[256];
+    parse(&tunables, "\nconnections = 0;", &d);
+    assert_string_equal(conf_diagnostic_format(&d.list[0], line, sizeof(line)),
+                        "test.conf:2: error: found 0 for 'connections', "
+                        "expected a whole number from 1 to 64");
+    conf_diagnostics_free(&d);
+}
+
+static void a_missing_file_gives_the_defaults(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_tunables_load(&tunables, "/nowhere/directnfs.conf", 0, &d), 0);
+    assert_int_equal(d.count, 0);
+    assert_defaults(&tunables);
+}
+
+static void a_missing_file_that_was_asked_for_is_an_error(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    char line[256];
+    assert_int_equal(conf_tunables_load(&tunables, "/nowhere/directnfs.conf", 1, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(conf_diagnostic_format(&d.list[0], line, sizeof(line)),
+                        "/nowhere/directnfs.conf: error: cannot be read: "
+                        "No such file or directory, expected a directnfs.conf");
+    assert_defaults(&tunables);
+    conf_diagnostics_free(&d);
+}
+
+static void a_directory_is_an_error_even_if_not_asked_for(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_tunables_load(&tunables, "/tmp", 0, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    conf_diagnostics_free(&d);
+}
+
+static void the_environment_chooses_the_file(void **state)
+{
+    (void)state;
+    char file[PATH_MAX];
+    setenv("DIRECTNFS_CONF", "/some/where.conf", 1);
+    assert_int_equal(conf_tunables_file(file), 1);
+    assert_string_equal(file, "/some/where.conf");
+    setenv("DIRECTNFS_CONF", "", 1);
+    assert_int_equal(conf_tunables_file(file), 0);
+    unsetenv("DIRECTNFS_CONF");
+    assert_int_equal(conf_tunables_file(file), 0);
+    assert_string_equal(file, "/etc/directnfs/directnfs.conf");
+}
+
+static void an_included_file_is_named_in_its_mistakes(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/test_tunables.XXXXXX", main_file[64], included[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(main_file, sizeof(main_file), "%s/main.conf", directory);
+    snprintf(included, sizeof(included), "%s/more.conf", directory);
+    FILE *out = fopen(main_file, "w");
+    fputs("@include \"more.conf\"\n", out);
+    fclose(out);
+    out = fopen(included, "w");
+    fputs("rsize = 8192;\nconnections = 0;\n", out);
+    fclose(out);
+
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_tunables_load(&tunables, main_file, 1, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(d.list[0].at.file, "more.conf");
+    assert_int_equal(d.list[0].at.line, 2);
+    assert_int_equal(tunables.rsize, 8192);
+    conf_diagnostics_free(&d);
+    unlink(main_file);
+    unlink(included);
+    rmdir(directory);
+}
+
+static void what_is_printed_parses_to_the_same(void **state)
+{
+    (void)state;
+    struct conf_tunables first, second;
+    struct conf_diagnostics d = {0};
+    assert_int_equal(parse(&first,
+                           "connections = 7; actimeo = 1.5; log_level = \"info\";"
+                           "uncommitted_max = 8589934592L; privileged_port = \"yes\";",
+                           NULL),
+                     0);
+    char *text = conf_tunables_print(&first);
+    assert_non_null(text);
+    assert_int_equal(parse(&second, text, &d), 0);
+    assert_int_equal(d.count, 0);
+    assert_memory_equal(&first, &second, sizeof(first));
+    free(text);
+}
+
+/* --- the sample ---------------------------------------------------------------------------- */
+
+static char *read_sample(void)
+{
+    FILE *in = fopen("conf/directnfs.conf", "r");
+    if (in == NULL)
+        fail_msg("conf/directnfs.conf: run the test in the top directory of the source");
+    char *text = calloc(1, 65536);
+    assert_true(fread(text, 1, 65535, in) > 0);
+    fclose(in);
+    return text;
+}
+
+/* In the sample a default is a line "#key = value;", prose is "# text". */
+static char *uncomment(char *text)
+{
+    for (char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (line[0] == '#' && line[1] >= 'a' && line[1] <= 'z')
+            line[0] = ' ';
+        if (*line == '\0')
+            break;
+    }
+    return text;
+}
+
+static void the_sample_is_valid_and_changes_nothing(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    char *text = read_sample();
+    assert_int_equal(parse(&tunables, text, &d), 0);
+    assert_int_equal(d.count, 0);
+    assert_defaults(&tunables);
+    free(text);
+}
+
+static void the_sample_shows_every_key_with_its_default(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = uncomment(read_sample());
+
+    for (n = 0; conf_tunables_key(n) != NULL; n++) {
+        char line[64];
+        snprintf(line, sizeof(line), "\n %s = ", conf_tunables_key(n));
+        if (strstr(text, line) == NULL)
+            fail_msg("conf/directnfs.conf does not show '%s'", conf_tunables_key(n));
+    }
+    assert_int_equal(n, 11);
+
+    struct conf_tunables tunables;
+    struct conf_diagnostics d = {0};
+    int result = parse(&tunables, text, &d);
+    if (result != 0)
+        fail_msg("%u: %s", d.count > 0 ? d.list[0].at.line : 0,
+                 d.count > 0 ? d.list[0].text : "no memory");
+    assert_defaults(&tunables);
+    free(text);
+}
+
+static void the_manual_names_every_key(void **state)
+{
+    (void)state;
+    FILE *in = fopen("man/directnfs.conf.5", "r");
+    if (in == NULL)
+        fail_msg("man/directnfs.conf.5: run the test in the top directory of the source");
+    char *text = calloc(1, 65536);
+    assert_true(fread(text, 1, 65535, in) > 0);
+    fclose(in);
+    for (size_t n = 0; conf_tunables_key(n) != NULL; n++) {
+        char item[64];
+        snprintf(item, sizeof(item), "\n.It Ic %s ", conf_tunables_key(n));
+        if (strstr(text, item) == NULL)
+            fail_msg("man/directnfs.conf.5 does not describe '%s'", conf_tunables_key(n));
+    }
+    free(text);
+}
+
+static void random_text_does_no_harm(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "connections=4;\n{}[]()\"\"#/*@:.-0xL \xff";
+    uint32_t seed = 7;
+    for (int round = 0; round < 500; round++) {
+        char text[200];
+        size_t length = (size_t)round % sizeof(text);
+        for (size_t i = 0; i < length; i++) {
+            seed = seed * 1664525 + 1013904223;
+            text[i] = alphabet[(seed >> 16) % (sizeof(alphabet) - 1)];
+        }
+        struct conf_tunables tunables;
+        struct conf_diagnostics d = {0};
+        int result = conf_tunables_parse(&tunables, "f", text, length, &d);
+        assert_true(result == 0 ? d.errors == 0 : d.errors > 0);
+        assert_true(tunables.connections >= 1 && tunables.connections <= 64);
+        conf_diagnostics_free(&d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_file_gives_the_defaults),
+        cmocka_unit_test(every_key_is_taken),
+        cmocka_unit_test(whole_seconds_are_fine_for_actimeo),
+        cmocka_unit_test(an_unknown_key_is_an_error),
+        cmocka_unit_test(a_wrong_type_is_an_error),
+        cmocka_unit_test(a_value_out_of_range_is_an_error),
+        cmocka_unit_test(all_mistakes_are_found_and_the_rest_is_taken),
+        cmocka_unit_test(a_syntax_error_names_its_line),
+        cmocka_unit_test(a_nul_byte_is_an_error),
+        cmocka_unit_test(a_message_reads_as_compilers_write_it),
+        cmocka_unit_test(a_missing_file_gives_the_defaults),
+        cmocka_unit_test(a_missing_file_that_was_asked_for_is_an_error),
+        cmocka_unit_test(a_directory_is_an_error_even_if_not_asked_for),
+        cmocka_unit_test(the_environment_chooses_the_file),
+        cmocka_unit_test(an_included_file_is_named_in_its_mistakes),
+        cmocka_unit_test(what_is_printed_parses_to_the_same),
+        cmocka_unit_test(the_sample_is_valid_and_changes_nothing),
+        cmocka_unit_test(the_sample_shows_every_key_with_its_default),
+        cmocka_unit_test(the_manual_names_every_key),
+        cmocka_unit_test(random_text_does_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
