@@ -31,6 +31,7 @@ struct operation {
     uint32_t xid; // number of its slot in the low half, so that a reply finds it at once
     bool in_flight;
     uint64_t sent; // nanoseconds
+    uint64_t block;
     unsigned char *data;
     unsigned char header[HEADER_MOST];
     unsigned char call[CALL_BYTES];
@@ -53,7 +54,7 @@ struct channel {
 };
 
 static struct {
-    bool write, random;
+    bool write, random, verify;
     uint32_t size, depth, connections, stable, lookahead;
     uint64_t seconds, count, file_size, warm_up;
     const char *host, *export, *file;
@@ -100,6 +101,21 @@ static void operation_encode(unsigned slot, struct operation *o)
     call_length = (size_t)(w.at - o->call);
 }
 
+// With --verify every block begins and ends with its number, so that a payload that came to the
+// wrong place, or not whole, is found.
+static void block_stamp(struct operation *o)
+{
+    memcpy(o->data, &o->block, sizeof o->block);
+    memcpy(o->data + option.size - sizeof o->block, &o->block, sizeof o->block);
+}
+
+static void block_check(const struct operation *o)
+{
+    if (memcmp(o->data, &o->block, sizeof o->block) ||
+        memcmp(o->data + option.size - sizeof o->block, &o->block, sizeof o->block))
+        die("block %llu: not what was written", (unsigned long long)o->block);
+}
+
 // Gives the slot its next call, unless the phase is over.
 static void operation_next(struct channel *c, unsigned slot)
 {
@@ -109,6 +125,9 @@ static void operation_next(struct channel *c, unsigned slot)
     uint64_t blocks = option.file_size / option.size;
     uint64_t block = option.random ? random_next(&random_state) % blocks : next_block;
     next_block = next_block + 1 == blocks ? 0 : next_block + 1;
+    o->block = block;
+    if (option.verify && option.write)
+        block_stamp(o);
     o->xid += 0x10000;
     wire_store32(o->call + 4, o->xid);
     wire_store64(o->call + offset_at, block * option.size);
@@ -119,6 +138,8 @@ static void operation_next(struct channel *c, unsigned slot)
 static void operation_complete(struct channel *c, struct operation *o, uint64_t now)
 {
     o->in_flight = false;
+    if (option.verify && !option.write)
+        block_check(o);
     completed++;
     histogram_add(&latency, now - o->sent);
     if (deadline && now >= deadline)
@@ -428,7 +449,9 @@ static void usage(FILE *to)
           "             [--rw read|write] [--size BYTES] [--depth N] [--connections N]\n"
           "             [--seconds N | --count N] [--file-size BYTES] [--sequential | --random]\n"
           "             [--stable unstable|data_sync|file_sync] [--lookahead N] [--warm-up N]\n"
-          "Prints one line of JSON.  The depth is that of all connections together.\n",
+          "             [--verify]\n"
+          "Prints one line of JSON.  The depth is that of all connections together.\n"
+          "--verify: write stamps every block with its number, read looks for it.\n",
           to);
 }
 
@@ -458,6 +481,7 @@ static void options_read(int argc, char **argv)
                                             {"file", required_argument, NULL, 'f'},
                                             {"lookahead", required_argument, NULL, 'a'},
                                             {"warm-up", required_argument, NULL, 'u'},
+                                            {"verify", no_argument, NULL, 'v'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     bool warm_up_given = false;
@@ -470,7 +494,7 @@ static void options_read(int argc, char **argv)
             option.write = optarg[0] == 'w';
             break;
         case 's':
-            option.size = (uint32_t)number_option("size", optarg, 4, 16 << 20);
+            option.size = (uint32_t)number_option("size", optarg, 16, 16 << 20);
             break;
         case 'd':
             option.depth = (uint32_t)number_option("depth", optarg, 1, DEPTH_MOST);
@@ -522,6 +546,9 @@ static void options_read(int argc, char **argv)
         case 'u':
             option.warm_up = number_option("warm-up", optarg, 0, UINT64_MAX);
             warm_up_given = true;
+            break;
+        case 'v':
+            option.verify = true;
             break;
         case 'h':
             usage(stdout);
