@@ -225,10 +225,12 @@ static void batch_fill(struct rpc_transport *transport, struct batch *batch)
             in_flight_add(transport, call);
             host_stats_add(&stats->sends, 1);
             host_stats_add(&stats->outstanding, 1);
-            if (call->sent_ns == 0)
+            if (call->sent_ns == 0) {
                 call->sent_ns = now;
-            else
+            } else {
                 host_stats_add(&stats->reissued, 1);
+                host_stats_add(&host_stats->counters.retransmissions, 1);
+            }
         }
         call->last_sent_ns = now;
         batch_add(batch, call, transport->unsent_offset);

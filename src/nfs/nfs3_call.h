@@ -1,0 +1,28 @@
+/* One call of NFSv3, from building it to its status: inside src/nfs only. */
+#ifndef NFS_NFS3_CALL_H
+#define NFS_NFS3_CALL_H
+
+#include "nfs/nfs3_proc.h"
+#include "nfs/xdr.h"
+
+/* Starts a call and points the writer at its arguments. */
+void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
+                     enum nfs3_proc procedure, struct xdr_writer *arguments);
+
+/* The arguments are written. */
+void nfs3_call_end(struct rpc_call *call, const struct xdr_writer *arguments);
+
+/* Sends calls and waits for all, within the client's time limit. */
+void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count);
+
+/*
+ * The outcome of an answered call, counted for the statistics: the RPC's error or the meaning of
+ * the status at the start of the results. Points the reader at the results (status included).
+ */
+int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
+                      struct xdr_reader *results);
+
+/* The pause before a call that was answered JUKEBOX is sent again; `*waits` counts them. */
+void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits);
+
+#endif

@@ -1,0 +1,247 @@
+/* READ and WRITE: transfers of any length in parts that are on their way together. */
+#include <errno.h>
+
+#include "host/stats.h"
+#include "nfs/nfs3_call.h"
+#include "nfs/nfs3_status.h"
+#include "nfs/nfs3_xdr.h"
+#include "rpc/message.h"
+
+enum { PARTS = 4 /* on their way together; each takes 5 KiB of the caller's stack */ };
+
+/* One READ or WRITE of a transfer. */
+struct part {
+    struct rpc_call call;
+    const struct iovec *vectors;
+    int vector_count;
+    size_t from, length; /* in the transfer */
+    struct iovec own_vectors[RPC_VECTORS_MAX];
+};
+
+/* A transfer while it runs. */
+struct job {
+    const struct nfs3_client *client;
+    const struct nfs3_fh *fh;
+    uint64_t offset;
+    const struct iovec *vectors;
+    int vector_count;
+    size_t length;
+    bool write;
+    enum nfs3_stable stable;
+    bool verifier_known, verifier_differs;
+    struct nfs3_transfer *transfer;
+};
+
+static void part_begin(struct part *part, const struct job *job)
+{
+    struct xdr_writer w;
+    uint64_t offset = job->offset + part->from;
+    if (job->write) {
+        nfs3_call_begin(&part->call, job->client, NFS3_PROC_WRITE, &w);
+        nfs3_write_args_put(&w, job->fh, offset, (uint32_t)part->length, job->stable);
+        part->call.payload = part->vectors;
+        part->call.payload_count = part->vector_count;
+        part->call.payload_length = part->length;
+    } else {
+        nfs3_call_begin(&part->call, job->client, NFS3_PROC_READ, &w);
+        nfs3_read_args_put(&w, job->fh, offset, (uint32_t)part->length);
+        part->call.find_payload = nfs3_read_head;
+        part->call.destination = part->vectors;
+        part->call.destination_count = part->vector_count;
+        part->call.destination_length = part->length;
+    }
+    nfs3_call_end(&part->call, &w);
+}
+
+/* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach. */
+static void part_cut(struct part *part, const struct job *job, size_t from)
+{
+    size_t limit = job->write ? job->client->write_max : job->client->read_max;
+    size_t length = job->length - from < limit ? job->length - from : limit;
+    part->from = from;
+    if (from == 0 && length == job->length && job->vector_count <= RPC_VECTORS_MAX) {
+        part->vectors = job->vectors;
+        part->vector_count = job->vector_count;
+        part->length = length;
+        return;
+    }
+    size_t skip = from;
+    int first = 0;
+    while (skip >= job->vectors[first].iov_len)
+        skip -= job->vectors[first++].iov_len;
+    size_t reach = 0;
+    for (int i = first; i < job->vector_count && i < first + RPC_VECTORS_MAX; i++)
+        reach += job->vectors[i].iov_len;
+    reach -= skip;
+    part->length = length < reach ? length : reach;
+    part->vector_count = rpc_vectors_slice(job->vectors + first, job->vector_count - first, skip,
+                                           part->length, part->own_vectors);
+    part->vectors = part->own_vectors;
+}
+
+static int read_part_end(struct part *part, struct job *job, size_t *done)
+{
+    struct xdr_reader r;
+    struct nfs3_read_res res;
+    int error = nfs3_call_outcome(&part->call, NFS3_PROC_READ, &r);
+    if (part->call.error != 0)
+        return error;
+    int malformed = nfs3_read_res_get(&r, (uint32_t)part->length, &res);
+    if (error != 0 || malformed != 0)
+        return error ? error : malformed;
+    if (res.count != part->call.received)
+        return -EBADMSG;
+    if (res.attr.present)
+        job->transfer->attr = res.attr;
+    job->transfer->eof = res.eof;
+    *done = res.count;
+    host_stats_add(&host_stats->counters.read_bytes, res.count);
+    /* Nothing, and not the end: a server that says this again and again would hang the caller. */
+    return res.count == 0 && !res.eof ? -EIO : 0;
+}
+
+static int write_part_end(struct part *part, struct job *job, size_t *done)
+{
+    struct xdr_reader r;
+    struct nfs3_write_res res;
+    int error = nfs3_call_outcome(&part->call, NFS3_PROC_WRITE, &r);
+    if (part->call.error != 0)
+        return error;
+    int malformed = nfs3_write_res_get(&r, (uint32_t)part->length, &res);
+    if (error != 0 || malformed != 0)
+        return error ? error : malformed;
+    if (res.count == 0 || res.committed < (uint32_t)job->stable)
+        return -EIO; /* RFC 1813 section 3.3.7 allows neither */
+    struct nfs3_transfer *transfer = job->transfer;
+    if (res.wcc.after.present)
+        transfer->attr = res.wcc.after;
+    if (!job->verifier_known)
+        transfer->verifier = res.verifier;
+    else if (transfer->verifier != res.verifier)
+        job->verifier_differs = true;
+    job->verifier_known = true;
+    if (res.committed < transfer->committed)
+        transfer->committed = res.committed;
+    *done = res.count;
+    host_stats_add(&host_stats->counters.write_bytes, res.count);
+    return 0;
+}
+
+/* Runs one part, or what is left of it, until it is complete, fails, or the file ends. */
+static int part_finish(struct part *part, struct job *job, unsigned *waits)
+{
+    struct rpc_call *calls[] = {&part->call};
+    for (;;) {
+        size_t done = 0;
+        int error = job->write ? write_part_end(part, job, &done) : read_part_end(part, job, &done);
+        if (error == 0) {
+            struct nfs3_transfer *transfer = job->transfer;
+            if (part->call.connected_ns < transfer->connected_ns)
+                transfer->connected_ns = part->call.connected_ns;
+            transfer->length += done;
+            if (done == part->length || transfer->eof)
+                return 0;
+            struct part rest;
+            part_cut(&rest, job, part->from + done);
+            part->length -= done;
+            part->from += done;
+            if (rest.length > part->length)
+                rest.length = part->length;
+            part->vector_count = rpc_vectors_slice(rest.vectors, rest.vector_count, 0, rest.length,
+                                                   part->own_vectors);
+            part->vectors = part->own_vectors;
+        } else if (error == -EAGAIN) {
+            nfs3_jukebox_pause(job->client, waits);
+        } else {
+            return error;
+        }
+        part_begin(part, job);
+        nfs3_call_run(job->client, calls, 1);
+    }
+}
+
+/* Runs the whole job with up to `count` parts on their way. */
+static int job_run(struct job *job, struct part *parts, unsigned count)
+{
+    struct nfs3_transfer *transfer = job->transfer;
+    unsigned waits = 0;
+    while (transfer->length < job->length && !transfer->eof) {
+        struct rpc_call *calls[PARTS];
+        unsigned used = 0;
+        size_t from = transfer->length;
+        while (used < count && from < job->length) {
+            part_cut(&parts[used], job, from);
+            part_begin(&parts[used], job);
+            calls[used] = &parts[used].call;
+            from += parts[used++].length;
+        }
+        nfs3_call_run(job->client, calls, used);
+        int error = 0;
+        for (unsigned i = 0; i < used && error == 0 && !transfer->eof; i++)
+            error = part_finish(&parts[i], job, &waits);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static int job_run_many(struct job *job)
+{
+    struct part parts[PARTS];
+    return job_run(job, parts, PARTS);
+}
+
+static int job_start(struct job *job)
+{
+    size_t limit = job->write ? job->client->write_max : job->client->read_max;
+    struct nfs3_transfer *transfer = job->transfer;
+    do {
+        transfer->length = 0;
+        transfer->eof = false;
+        transfer->connected_ns = UINT64_MAX;
+        transfer->verifier = 0;
+        transfer->committed = NFS3_FILE_SYNC;
+        transfer->attr.present = false;
+        job->verifier_known = job->verifier_differs = false;
+        int error;
+        if (job->length <= limit && job->vector_count <= RPC_VECTORS_MAX) {
+            struct part part;
+            error = job_run(job, &part, 1);
+        } else {
+            error = job_run_many(job);
+        }
+        if (error != 0)
+            return error;
+        /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
+    } while (job->verifier_differs && transfer->committed != NFS3_FILE_SYNC);
+    return 0;
+}
+
+int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
+              const struct iovec *vectors, int count, size_t length, struct nfs3_transfer *transfer)
+{
+    struct job job = {.client = client,
+                      .fh = fh,
+                      .offset = offset,
+                      .vectors = vectors,
+                      .vector_count = count,
+                      .length = length,
+                      .transfer = transfer};
+    return job_start(&job);
+}
+
+int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
+               const struct iovec *vectors, int count, size_t length, enum nfs3_stable stable,
+               struct nfs3_transfer *transfer)
+{
+    struct job job = {.client = client,
+                      .fh = fh,
+                      .offset = offset,
+                      .vectors = vectors,
+                      .vector_count = count,
+                      .length = length,
+                      .write = true,
+                      .stable = stable,
+                      .transfer = transfer};
+    return job_start(&job);
+}

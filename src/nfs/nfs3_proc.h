@@ -1,0 +1,78 @@
+/*
+ * The procedures of NFSv3 (RFC 1813 section 3.3), typed and synchronous.
+ *
+ * All return 0 or -errno: what the server's status means (nfs3_status.h), or what the RPC layer
+ * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, for as long as it
+ * takes; a server that does not answer is waited for, unless the client has a time limit.
+ */
+#ifndef NFS_NFS3_PROC_H
+#define NFS_NFS3_PROC_H
+
+#include <sys/uio.h>
+
+#include "nfs/nfs3_types.h"
+#include "rpc/rpc.h"
+
+/* Who asks whom. Owned by the caller, only read here. */
+struct nfs3_client {
+    struct net_server *server;
+    const struct rpc_auth *auth;
+    uint32_t read_max; /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
+    uint32_t write_max;
+    int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
+};
+
+int nfs3_null(const struct nfs3_client *client);
+int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
+                 struct nfs3_attr *attr);
+int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
+                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc);
+/* `name` is one component; -ENAMETOOLONG when it is longer than NFS3_NAME_MAX. */
+int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
+                struct nfs3_fh *fh, struct nfs3_post_attr *attr);
+/* `*access` goes in as the bits asked for (enum nfs3_access) and comes out as those granted. */
+int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint32_t *access,
+                struct nfs3_post_attr *attr);
+int nfs3_create(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
+                enum nfs3_create_mode mode, const struct nfs3_sattr *sattr, uint64_t verifier,
+                struct nfs3_create_res *res);
+int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
+                struct nfs3_fsinfo_res *res);
+int nfs3_fsstat(const struct nfs3_client *client, const struct nfs3_fh *fh,
+                struct nfs3_fsstat_res *res);
+int nfs3_pathconf(const struct nfs3_client *client, const struct nfs3_fh *fh,
+                  struct nfs3_pathconf_res *res);
+/* Bytes [offset, offset + count); count 0: to the end of the file. */
+int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
+                uint32_t count, uint64_t *verifier, struct nfs3_wcc *wcc);
+
+/* What came of an nfs3_read() or nfs3_write(). */
+struct nfs3_transfer {
+    size_t length;              /* bytes from `offset` on, without a gap */
+    bool eof;                   /* read: the end of the file was met */
+    uint64_t connected_ns;      /* when the oldest connection that answered was made */
+    uint64_t verifier;          /* write: the same for all parts */
+    uint32_t committed;         /* write: the weakest of all parts (enum nfs3_stable) */
+    struct nfs3_post_attr attr; /* of the last part that had it */
+};
+
+/*
+ * Reads `length` bytes into `vectors`, in parts of client->read_max that are on their way together.
+ * Short replies are continued. Returns 0 when `length` bytes or those up to the end of the file are
+ * there, or the error that stopped it with transfer->length bytes before it.
+ */
+int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
+              const struct iovec *vectors, int count, size_t length,
+              struct nfs3_transfer *transfer);
+
+/*
+ * Writes likewise, with the stability asked for. When the server restarts in the middle, so that
+ * parts come back with different verifiers, everything is written again: one verifier holds for
+ * all. The memory must not change during the call. On an error transfer->length bytes before it are
+ * written.
+ */
+int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
+               const struct iovec *vectors, int count, size_t length, enum nfs3_stable stable,
+               struct nfs3_transfer *transfer);
+
+#endif
