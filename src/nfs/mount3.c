@@ -292,6 +292,17 @@ int mount3_umount(const struct mount3_target *target, const char *path)
     return call_mount(target, &exchange);
 }
 
+/* xdr_bool() takes any number for true. */
+static bool get_bool(XDR *xdrs, bool *value)
+{
+    u_int number;
+
+    if (!xdr_u_int(xdrs, &number) || number > 1)
+        return false;
+    *value = number != 0;
+    return true;
+}
+
 struct export_results {
     void (*found)(void *arg, const char *directory, const char *groups);
     void *arg;
@@ -302,13 +313,12 @@ static bool get_groups(XDR *xdrs, char *groups, size_t size)
 {
     static const char more[] = " ...";
     char name[MOUNT3_NAME_MAX + 1], *text = name;
-    bool_t follows;
     size_t used = 0;
-    bool full = false;
+    bool follows, full = false;
 
     groups[0] = '\0';
     for (;;) {
-        if (!xdr_bool(xdrs, &follows))
+        if (!get_bool(xdrs, &follows))
             return false;
         if (!follows)
             return true;
@@ -330,10 +340,10 @@ static bool get_exports(XDR *xdrs, void *results)
     struct export_results *list = results;
     char directory[MOUNT3_PATH_MAX + 1], *text = directory;
     char groups[4096];
-    bool_t follows;
+    bool follows;
 
     for (;;) {
-        if (!xdr_bool(xdrs, &follows))
+        if (!get_bool(xdrs, &follows))
             return false;
         if (!follows)
             return true;
