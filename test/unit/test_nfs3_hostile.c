@@ -111,6 +111,17 @@ static void a_name_too_long_is_not_encoded(void **state)
                      -ENAMETOOLONG);
 }
 
+static void a_handle_too_long_is_not_encoded(void **state)
+{
+    struct nfs3_fh fh = {.len = NFS3_FH_MAX + 1};
+    uint8_t buffer[NFS3_ARGS_MAX];
+    struct xdr_writer w;
+
+    (void)state;
+    xdr_writer_init(&w, buffer, sizeof(buffer));
+    assert_int_equal(nfs3_fh_args_put(&w, &fh), -EMSGSIZE);
+}
+
 /* What no peer may send. */
 
 #define FH65                                                                        \
@@ -267,6 +278,7 @@ int main(void)
         cmocka_unit_test(encoding_into_a_buffer_too_small_is_refused),
         cmocka_unit_test(limits_are_accepted_and_fit_the_stated_sizes),
         cmocka_unit_test(a_name_too_long_is_not_encoded),
+        cmocka_unit_test(a_handle_too_long_is_not_encoded),
         cmocka_unit_test(hostile_messages_are_refused),
         cmocka_unit_test(read_head_finds_the_payload_after_attributes),
         cmocka_unit_test(read_head_finds_the_payload_without_attributes),

@@ -57,6 +57,7 @@ static void a_writer_that_failed_stays_failed(void **state)
     xdr_put_u64(&w, 1);
     xdr_put_u32(&w, 1);
     assert_true(w.bad);
+    assert_null(xdr_put_room(&w, 0));
     assert_memory_equal(block, "\xee\xee\xee\xee\xee\xee", 6);
     free(block);
 }
