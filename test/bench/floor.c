@@ -4,12 +4,13 @@
 // payload is received in place, several replies in one system call.  At depth 1 an operation is one
 // send and one receive.
 //
-// Replies to READ are received in one of two ways. "Predicted": while the server answers in the
+// Replies to READ are received in one of three ways. "Predicted": while the server answers in the
 // order of the calls, the place of every byte on the stream is known, so one recvmsg scatters the
-// headers and payloads of many replies.  The first reply out of order is put right by copying, and
-// from then on the connection is "chained": one recvmsg takes the payload of the reply whose header
-// is known and the header of the reply after it.  Replies to WRITE are short: they are received in
-// bulk and parsed.
+// headers and payloads of many replies.  The first reply out of order is put right by copying; from
+// then on a connection with small blocks is "copied", all that has come is received in bulk and the
+// payloads are copied, which is cheaper than a system call each; one with large blocks is
+// "chained": one recvmsg takes the payload of the reply whose header is known and the header of the
+// reply after it.  Replies to WRITE are short: they are received in bulk and parsed.
 #include <getopt.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -23,8 +24,9 @@
 
 #define DEPTH_MOST   1024
 #define CALL_BYTES   256
-#define HEADER_MOST  256  // of a reply, with its record mark, before the payload
-#define VECTORS_MOST 1024 // of one system call
+#define HEADER_MOST  256         // of a reply, with its record mark, before the payload
+#define VECTORS_MOST 1024        // of one system call
+#define COPY_MOST    (32u << 10) // a larger payload costs more to copy than a system call
 
 // One call in flight at a time; its encoded form stays and is patched.
 struct operation {
@@ -39,8 +41,8 @@ struct operation {
 
 struct channel {
     int fd;
-    bool chained;
-    // Slots in flight in the order of their calls, only while not chained.
+    enum { PREDICTED, COPIED, CHAINED } way;
+    // Slots in flight in the order of their calls, only while predicted.
     unsigned queue[DEPTH_MOST], first, queued;
     size_t filled; // bytes received of the first one, or (chained) of the header or payload
     // Chained: the operation whose payload is coming, and the header coming before one is known.
@@ -161,7 +163,7 @@ static void channel_send(struct channel *c)
             struct operation *o = &operation[slot];
             o->sent = now;
             o->in_flight = true;
-            if (!c->chained)
+            if (c->way == PREDICTED)
                 c->queue[(c->first + c->queued++) % DEPTH_MOST] = slot;
             vector[vectors++] = (struct iovec){o->call, call_length};
             if (option.write)
@@ -276,7 +278,8 @@ static void receive_bulk(struct channel *c, bool wait)
 }
 
 // The first reply out of order: `left` bytes from the one at the front of the queue on lie where
-// other replies were expected.  They go to the bulk buffer; from now on the connection is chained.
+// other replies were expected.  They go to the bulk buffer; from now on the replies are copied, or
+// chained.
 static void prediction_failed(struct channel *c, size_t left)
 {
     for (unsigned i = 0; left; i++) {
@@ -288,7 +291,7 @@ static void prediction_failed(struct channel *c, size_t left)
         c->bulk_used += header + data;
         left -= header + data;
     }
-    c->chained = true;
+    c->way = option.size <= COPY_MOST ? COPIED : CHAINED;
     c->filled = c->first = c->queued = 0;
     bulk_parse(c, clock_ns());
 }
@@ -360,9 +363,9 @@ static void receive_chained(struct channel *c, bool wait)
 
 static void channel_work(struct channel *c, bool wait)
 {
-    if (option.write || c->bulk_used)
+    if (option.write || c->way == COPIED || c->bulk_used)
         receive_bulk(c, wait);
-    else if (c->chained)
+    else if (c->way == CHAINED)
         receive_chained(c, wait);
     else
         receive_predicted(c, wait);
