@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 #include "cmd/text.h"
-#include "nfs/nfs3_status.h"
-#include "nfs/nfs3_xdr.h"
 
 enum { INDENT = 6, EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
 
@@ -132,26 +130,6 @@ static bool mount_export(struct check *check, const struct conf_export *export,
 /* ---- NFS ---------------------------------------------------------------------------------------
  */
 
-/* Says that a procedure failed: of RPC (-errno) or with an NFS status. */
-static void failed(struct check *check, const char *procedure, int error, uint32_t status)
-{
-    if (error)
-        check_problem(check, INDENT, procedure, "%s", strerror(-error));
-    else
-        check_problem(check, INDENT, procedure, "%s: %s", nfs3_status_name(status),
-                      strerror(-nfs3_status_errno(status)));
-}
-
-/* A call whose only argument is a handle. Leaves a reader at the results. */
-static int handle_call(const struct check_nfs *nfs, uint32_t procedure, const struct nfs3_fh *fh,
-                       struct rpc_call *call, struct xdr_reader *reader)
-{
-    struct xdr_writer arguments;
-    check_nfs_begin(nfs, procedure, call, &arguments);
-    nfs3_fh_args_put(&arguments, fh);
-    return check_nfs_call(nfs, call, &arguments, reader);
-}
-
 /* The bytes of one transfer: what the server grants, cut by the tunable. */
 static unsigned transfer(uint32_t granted, int tunable)
 {
@@ -159,16 +137,13 @@ static unsigned transfer(uint32_t granted, int tunable)
     return size < TRANSFER_MAX ? size : TRANSFER_MAX;
 }
 
-static bool check_fsinfo(struct check *check, const struct check_nfs *nfs, const struct nfs3_fh *fh)
+static bool check_fsinfo(struct check *check, const struct nfs3_client *client,
+                         const struct nfs3_fh *fh)
 {
-    struct rpc_call call;
-    struct xdr_reader reader;
-    struct nfs3_fsinfo_res res = {0};
-    int error = handle_call(nfs, NFS3_PROC_FSINFO, fh, &call, &reader);
-    if (!error)
-        error = nfs3_fsinfo_res_get(&reader, &res);
-    if (error || res.status != NFS3_OK) {
-        failed(check, "FSINFO", error, res.status);
+    struct nfs3_fsinfo_res res;
+    int error = nfs3_fsinfo(client, fh, &res);
+    if (error) {
+        check_problem(check, INDENT, "FSINFO", "%s", strerror(-error));
         return false;
     }
     check_line(INDENT, "sizes",
@@ -178,7 +153,8 @@ static bool check_fsinfo(struct check *check, const struct check_nfs *nfs, const
     return true;
 }
 
-static bool check_access(struct check *check, const struct check_nfs *nfs, const struct nfs3_fh *fh)
+static bool check_access(struct check *check, const struct nfs3_client *client,
+                         const struct nfs3_fh *fh)
 {
     static const struct {
         uint32_t bit;
@@ -192,26 +168,20 @@ static bool check_access(struct check *check, const struct check_nfs *nfs, const
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
         wanted |= rights[i].bit;
 
-    struct rpc_call call;
-    struct xdr_writer arguments;
-    struct xdr_reader reader;
-    struct nfs3_access_res res = {0};
-    check_nfs_begin(nfs, NFS3_PROC_ACCESS, &call, &arguments);
-    nfs3_access_args_put(&arguments, fh, wanted);
-    int error = check_nfs_call(nfs, &call, &arguments, &reader);
-    if (!error)
-        error = nfs3_access_res_get(&reader, &res);
-    if (error || res.status != NFS3_OK) {
-        failed(check, "ACCESS", error, res.status);
+    struct nfs3_post_attr attr;
+    uint32_t access = wanted;
+    int error = nfs3_access(client, fh, &access, &attr);
+    if (error) {
+        check_problem(check, INDENT, "ACCESS", "%s", strerror(-error));
         return false;
     }
     char granted[64] = "";
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
-        if (res.access & rights[i].bit)
+        if (access & rights[i].bit)
             snprintf(granted + strlen(granted), sizeof(granted) - strlen(granted), "%s%s",
                      granted[0] ? ", " : "", rights[i].name);
-    const struct rpc_auth *auth = nfs->auth;
-    if ((res.access & NFS3_ACCESS_LOOKUP) == 0) {
+    const struct rpc_auth *auth = client->auth;
+    if ((access & NFS3_ACCESS_LOOKUP) == 0) {
         check_problem(check, INDENT, "access", "uid %u, gid %u may not enter the directory (%s)",
                       auth->uid, auth->gid, granted[0] ? granted : "no right at all");
         check_line(INDENT, "remedy",
@@ -221,7 +191,7 @@ static bool check_access(struct check *check, const struct check_nfs *nfs, const
         return false;
     }
     check_line(INDENT, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid, granted,
-               res.access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
+               access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
                    ? ""
                    : "; nothing can be created: read-only export, or the directory's mode");
     return true;
@@ -237,27 +207,31 @@ static bool standalone(struct check *check, const struct conf_server *conf,
                   "standalone, which is not served yet: %s; the library "
                   "leaves the files to the kernel",
                   why);
-    check_line(INDENT, "remedy", "mount it: mount -t nfs -o vers=3,hard %s:%s %s", conf->name,
-               export->directory, export->mount);
+    const char *peer = conf->paths[0].peer;
+    bool colons = strchr(peer, ':') != NULL;
+    char ports[64] = "";
+    if (conf->nfsport)
+        snprintf(ports, sizeof(ports), ",port=%u", conf->nfsport);
+    if (conf->mntport)
+        snprintf(ports + strlen(ports), sizeof(ports) - strlen(ports), ",mountport=%u",
+                 conf->mntport);
+    check_line(INDENT, "remedy", "mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports,
+               colons ? "[" : "", peer, colons ? "]" : "", export->directory, export->mount);
     return false;
 }
 
 /* Is the directory at the mount point the one that the server calls its root? */
 static bool check_kind(struct check *check, const struct conf_server *conf,
-                       const struct conf_export *export, const struct check_nfs *nfs,
+                       const struct conf_export *export, const struct nfs3_client *client,
                        const struct nfs3_fh *fh)
 {
-    struct rpc_call call;
-    struct xdr_reader reader;
-    struct nfs3_getattr_res res = {0};
-    int error = handle_call(nfs, NFS3_PROC_GETATTR, fh, &call, &reader);
-    if (!error)
-        error = nfs3_getattr_res_get(&reader, &res);
-    if (error || res.status != NFS3_OK) {
-        failed(check, "GETATTR", error, res.status);
+    struct nfs3_attr attr;
+    int error = nfs3_getattr(client, fh, &attr);
+    if (error) {
+        check_problem(check, INDENT, "GETATTR", "%s", strerror(-error));
         return false;
     }
-    if (res.attr.type != NFS3_DIR) {
+    if (attr.type != NFS3_DIR) {
         check_problem(check, INDENT, "kind", "%s is no directory on the server", export->directory);
         return false;
     }
@@ -277,16 +251,16 @@ static bool check_kind(struct check *check, const struct conf_server *conf,
         snprintf(why, sizeof(why), "at the mount point the kernel says: %s", strerror(-error));
     else if (!S_ISDIR(status.st_mode))
         snprintf(why, sizeof(why), "there is no directory at the mount point");
-    else if ((uint64_t)status.st_ino != res.attr.fileid)
+    else if ((uint64_t)status.st_ino != attr.fileid)
         snprintf(why, sizeof(why),
                  "the directory at the mount point is another one (file id %ju, the server's "
                  "has %" PRIu64 ")",
-                 (uintmax_t)status.st_ino, res.attr.fileid);
+                 (uintmax_t)status.st_ino, attr.fileid);
     else {
         check_line(INDENT, "kind",
                    "kernel-backed: the mount point shows the server's directory "
                    "(file id %" PRIu64 ")",
-                   res.attr.fileid);
+                   attr.fileid);
         return true;
     }
     return standalone(check, conf, export, why);
@@ -294,12 +268,12 @@ static bool check_kind(struct check *check, const struct conf_server *conf,
 
 void check_export(struct check *check, const struct conf_server *conf,
                   const struct conf_export *export, const struct mount3_target *target,
-                  const struct check_nfs *nfs, struct check_root *root)
+                  const struct nfs3_client *client, struct check_root *root)
 {
     struct nfs3_fh handle;
     check_line(4, "export", "%s at %s", export->directory, export->mount);
     root->paths++;
-    if (!mount_export(check, export, target, &handle) || nfs->server == NULL)
+    if (!mount_export(check, export, target, &handle) || client == NULL)
         return;
     if (!root->known) {
         root->known = true;
@@ -312,8 +286,8 @@ void check_export(struct check *check, const struct conf_server *conf,
         check_line(INDENT, "remedy", "all paths of a stanza must be addresses of one server");
         return;
     }
-    bool fine = check_fsinfo(check, nfs, &handle);
-    fine = check_access(check, nfs, &handle) && fine;
-    fine = check_kind(check, conf, export, nfs, &handle) && fine;
+    bool fine = check_fsinfo(check, client, &handle);
+    fine = check_access(check, client, &handle) && fine;
+    fine = check_kind(check, conf, export, client, &handle) && fine;
     root->served += fine;
 }

@@ -172,25 +172,7 @@ static bool find_port(struct check *check, const struct mount3_target *target, u
 /* ---- NFS ---------------------------------------------------------------------------------------
  */
 
-void check_nfs_begin(const struct check_nfs *nfs, uint32_t procedure, struct rpc_call *call,
-                     struct xdr_writer *arguments)
-{
-    uint8_t *start = rpc_call_begin(call, nfs->auth, NFS3_PROGRAM, NFS3_VERSION, procedure);
-    xdr_writer_init(arguments, start, RPC_ARGS_MAX);
-}
-
-int check_nfs_call(const struct check_nfs *nfs, struct rpc_call *call,
-                   const struct xdr_writer *arguments, struct xdr_reader *results)
-{
-    struct rpc_call *calls[] = {call};
-    rpc_call_end(call, arguments->p);
-    rpc_submit(nfs->server, calls, 1);
-    rpc_wait_for(calls, 1, nfs->timeout_ms);
-    xdr_reader_init(results, call->results, call->error ? 0 : call->results_length);
-    return call->error;
-}
-
-/* Connects and calls NULL. Returns the server for rpc calls, or NULL: reported. */
+/* Connects and calls NULL. Returns the server for the calls of NFS, or NULL: reported. */
 static struct net_server *connect_nfs(struct check *check, const struct conf_server *conf,
                                       const struct net_address *address, unsigned port,
                                       const struct rpc_auth *auth)
@@ -228,13 +210,9 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
         check_problem(check, 4, "NFS", "%s", strerror(-error));
         return NULL;
     }
-    struct check_nfs nfs = {server, auth, check->timeout_ms};
-    struct rpc_call call;
-    struct xdr_writer arguments;
-    struct xdr_reader results;
+    struct nfs3_client client = {.server = server, .auth = auth, .timeout_ms = check->timeout_ms};
     uint64_t before = sys_now_ns();
-    check_nfs_begin(&nfs, NFS3_PROC_NULL, &call, &arguments);
-    error = check_nfs_call(&nfs, &call, &arguments, &results);
+    error = nfs3_null(&client);
     if (error) {
         unreachable(check, "NFS", "NFS service", port, error);
         rpc_server_release(server);
@@ -283,9 +261,11 @@ static void check_path(struct check *check, const struct conf_server *conf, size
         if (error) {
             unreachable(check, "MOUNT", "MOUNT service", mntport, error);
         } else {
-            struct check_nfs nfs = {server, auth, check->timeout_ms};
+            struct nfs3_client client = {
+                .server = server, .auth = auth, .timeout_ms = check->timeout_ms};
             for (size_t i = 0; i < conf->export_count; i++)
-                check_export(check, conf, &conf->exports[i], &target, &nfs, &roots[i]);
+                check_export(check, conf, &conf->exports[i], &target, server ? &client : NULL,
+                             &roots[i]);
         }
     }
     if (server) {
