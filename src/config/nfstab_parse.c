@@ -32,6 +32,7 @@ struct parser {
     bool dontroute;
     bool export_open;                    /* the last export waits for its mount */
     bool path_seen, export_seen;         /* also when they were wrong */
+    bool export_lost;                    /* an export without a value waits for its mount */
     struct conf_position seen[KEY_SNMP]; /* where an item stood that is allowed once; line 0: not */
 
     /* The identity of the file: what is given first counts for stanzas that give none. 0: none. */
@@ -185,6 +186,7 @@ static void take_export(struct parser *parser, struct conf_position at)
 
     end_export(parser);
     parser->export_seen = true;
+    parser->export_lost = false;
     if (parser->words.value[0] != '/')
         words_fail(&parser->words, at,
                    "found %s, expected an absolute directory (starting with '/')",
@@ -228,6 +230,10 @@ static void take_mount(struct parser *parser, struct conf_position at)
 
     if (parser->mount_count > CONF_EXPORTS_MAX)
         return;
+    if (parser->export_lost) {
+        parser->export_lost = false;
+        return;
+    }
     if (!parser->export_open) {
         words_fail(&parser->words, at,
                    "found mount %s without an export, expected 'export:' before it",
@@ -376,6 +382,7 @@ static void begin_stanza(struct parser *parser, struct conf_position at)
     parser->export_open = false;
     parser->path_seen = false;
     parser->export_seen = false;
+    parser->export_lost = false;
     memset(parser->seen, 0, sizeof(parser->seen));
     if (strlen(name) >= CONF_ADDRESS_SIZE)
         words_fail(&parser->words, at, "found a name of %zu bytes, expected at most %d",
@@ -493,9 +500,15 @@ static void take_item(struct parser *parser)
     }
     /* What is missing was reported; do not report what follows from it. */
     parser->path_seen |= keyword->key == KEY_PATH;
-    parser->export_seen |= keyword->key == KEY_EXPORT;
-    if (keyword->key == KEY_MOUNT)
+    if (keyword->key == KEY_EXPORT) {
+        end_export(parser);
+        parser->export_seen = true;
+        parser->export_lost = true;
+    }
+    if (keyword->key == KEY_MOUNT) {
         parser->export_open = false;
+        parser->export_lost = false;
+    }
     if (keyword->key == KEY_SERVER) {
         parser->words.value[0] = '\0';
         begin_stanza(parser, value_at);

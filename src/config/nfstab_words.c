@@ -198,6 +198,8 @@ void words_no_value(struct words *words, const struct keyword *keyword)
     words_fail(words, words_position(words, words->cursor),
                "found ':' after '%s', expected none: it is a flag", keyword->name);
     words->cursor++;
+    if (words_next(words) && !conf_nfstab_is_item(words->cursor, words->end))
+        words->cursor += word_length(words->cursor, words->end);
 }
 
 bool words_next_line(struct words *words)

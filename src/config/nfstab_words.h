@@ -70,7 +70,7 @@ const struct keyword *words_key(struct words *words, struct conf_position *at);
  * Returns false if there is none, which was then reported. */
 bool words_value(struct words *words, const struct keyword *keyword, struct conf_position *at);
 
-/* Takes a colon after a flag, which is a mistake. */
+/* Takes a colon and a value after a flag, if there are any: a mistake. */
 void words_no_value(struct words *words, const struct keyword *keyword);
 
 /* The value in quotes for a message. */

@@ -1,0 +1,417 @@
+/* nfstab: where it is looked for, the kernel's mounts, and the addresses of names. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "nfstab_helpers.h"
+
+/* Files of a test lie in a directory of its own. */
+static char directory[] = "/tmp/test_nfstab.XXXXXX";
+
+static const char *path_of(const char *name)
+{
+    static char paths[8][128];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof(paths[0]), "%s/%s", directory, name);
+    return path;
+}
+
+static const char *write_file(const char *name, const char *text)
+{
+    const char *path = path_of(name);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+    return path;
+}
+
+/* --- where it is looked for ---------------------------------------------------------------- */
+
+static void set_sources(struct conf_sources *sources, const char *first, const char *second,
+                        const char *third, const char *mountinfo)
+{
+    memset(sources, 0, sizeof(*sources));
+    strcpy(sources->files[0], first);
+    strcpy(sources->files[1], second);
+    strcpy(sources->files[2], third);
+    strcpy(sources->mountinfo, mountinfo);
+}
+
+static void the_environment_names_the_sources(void **state)
+{
+    (void)state;
+    struct conf_sources sources;
+    setenv("DIRECTNFS_NFSTAB", "", 1);
+    setenv("DIRECTNFS_HOME", "/opt/d", 1);
+    conf_sources_default(&sources);
+    assert_string_equal(sources.only, "");
+    assert_string_equal(sources.files[0], "/opt/d/nfstab");
+    assert_string_equal(sources.files[1], "/etc/directnfs/nfstab");
+    assert_string_equal(sources.files[2], "/etc/oranfstab");
+    assert_string_equal(sources.mountinfo, "/proc/self/mountinfo");
+    unsetenv("DIRECTNFS_HOME");
+    conf_sources_default(&sources);
+    assert_string_equal(sources.files[0], "");
+    setenv("DIRECTNFS_NFSTAB", "/my/tab", 1);
+    conf_sources_default(&sources);
+    assert_string_equal(sources.only, "/my/tab");
+    assert_string_equal(sources.files[1], "");
+    assert_string_equal(sources.mountinfo, "");
+    unsetenv("DIRECTNFS_NFSTAB");
+}
+
+static void the_first_entry_for_a_mount_wins(void **state)
+{
+    (void)state;
+    struct conf_sources sources;
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    const char *one = write_file("one", "uid: 11\nserver: s1\nexport: /1 mount: /m/a\n");
+    const char *two = write_file("two", "server: s2\n path: 10.0.0.2\nexport: /2 mount: /m/a/\n"
+                                        "export: /22 mount: /m/b\n");
+    const char *three = write_file("three", "server: s3\nexport: /3 mount: /m/b\n"
+                                            "server: s4\nexport: /4 mount: /m/c\n");
+    const char *mounts =
+        write_file("mounts", "9 1 0:9 / /m/c rw - nfs k:/c rw,vers=3,addr=10.0.0.9\n"
+                             "8 1 0:8 / /m/d rw - nfs k:/d rw,vers=3,addr=10.0.0.9\n");
+    set_sources(&sources, one, two, three, mounts);
+    assert_int_equal(conf_nfstab_load(&tab, &sources, &d), 0);
+    assert_int_equal(d.count, 0);
+
+    assert_int_equal(tab.server_count, 4);
+    static const char *const servers[] = {"s1", "s2", "s4", "k"};
+    static const char *const mount_points[] = {"/m/a", "/m/b", "/m/c", "/m/d"};
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(tab.servers[i].name, servers[i]);
+        assert_int_equal(tab.servers[i].export_count, 1);
+        assert_string_equal(tab.servers[i].exports[0].mount, mount_points[i]);
+    }
+    assert_int_equal(tab.servers[0].uid, 11);
+    assert_true(tab.servers[1].uid == CONF_ID_PROCESS);
+    assert_string_equal(tab.servers[3].exports[0].at.file, mounts);
+
+    assert_int_equal(tab.overridden_count, 3);
+    assert_string_equal(tab.overridden[0].server, "s2");
+    assert_string_equal(tab.overridden[0].directory, "/2");
+    assert_string_equal(tab.overridden[0].mount, "/m/a");
+    assert_string_equal(tab.overridden[0].at.file, two);
+    assert_int_equal(tab.overridden[0].at.line, 3);
+    assert_int_equal(tab.overridden[0].at.column, 9);
+    assert_string_equal(tab.overridden[0].by.file, one);
+    assert_int_equal(tab.overridden[0].by.line, 3);
+    assert_string_equal(tab.overridden[1].server, "s3");
+    assert_string_equal(tab.overridden[1].by.file, two);
+    assert_int_equal(tab.overridden[1].by.line, 4);
+    assert_string_equal(tab.overridden[2].server, "k");
+    assert_string_equal(tab.overridden[2].by.file, three);
+    assert_round_trip(&tab);
+    conf_nfstab_free(&tab);
+}
+
+static void only_the_file_of_the_environment_is_read(void **state)
+{
+    (void)state;
+    struct conf_sources sources;
+    struct conf_nfstab tab = {0};
+    set_sources(&sources, write_file("one", "garbage"), "", "", "/proc/self/mountinfo");
+    strcpy(sources.only, write_file("only", "server: o\nexport: /o mount: /o\n"));
+    assert_int_equal(conf_nfstab_load(&tab, &sources, NULL), 0);
+    assert_int_equal(tab.server_count, 1);
+    assert_string_equal(tab.servers[0].name, "o");
+    conf_nfstab_free(&tab);
+}
+
+static void files_that_do_not_exist_are_passed_over(void **state)
+{
+    (void)state;
+    struct conf_sources sources;
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    set_sources(&sources, path_of("absent"), "/dev/null/x", path_of("absent/too"),
+                write_file("mounts", ""));
+    assert_int_equal(conf_nfstab_load(&tab, &sources, &d), 0);
+    assert_int_equal(d.count, 0);
+    assert_int_equal(tab.server_count, 0);
+    conf_nfstab_free(&tab);
+}
+
+static void the_only_file_must_exist(void **state)
+{
+    (void)state;
+    struct conf_sources sources = {0};
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    char line[256];
+    strcpy(sources.only, "/nowhere/nfstab");
+    assert_int_equal(conf_nfstab_load(&tab, &sources, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(conf_diagnostic_format(&d.list[0], line, sizeof(line)),
+                        "/nowhere/nfstab: error: cannot be read: No such file or directory, "
+                        "expected an nfstab");
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static void what_is_no_file_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const strange[] = {"/tmp", "/dev/null"};
+    for (size_t i = 0; i < 2; i++) {
+        struct conf_sources sources;
+        struct conf_nfstab tab = {0};
+        struct conf_diagnostics d = {0};
+        set_sources(&sources, strange[i], "", "", "");
+        assert_int_equal(conf_nfstab_load(&tab, &sources, &d), -EINVAL);
+        assert_int_equal(d.errors, 1);
+        assert_string_equal(d.list[0].at.file, strange[i]);
+        conf_diagnostics_free(&d);
+        conf_nfstab_free(&tab);
+    }
+}
+
+static void mistakes_of_all_files_are_found(void **state)
+{
+    (void)state;
+    struct conf_sources sources;
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    const char *one = write_file("one", "server: a\nexport: /1 mount: /1\nuid: 0\n");
+    const char *two = write_file("two", "server: b\nexport: /2\n");
+    set_sources(&sources, one, two, "", "");
+    assert_int_equal(conf_nfstab_load(&tab, &sources, &d), -EINVAL);
+    assert_int_equal(d.errors, 2);
+    assert_string_equal(d.list[0].at.file, one);
+    assert_int_equal(d.list[0].at.line, 3);
+    assert_string_equal(d.list[1].at.file, two);
+    assert_int_equal(d.list[1].at.line, 2);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+/* --- the kernel's mounts ------------------------------------------------------------------- */
+
+static void load_mounts(struct conf_nfstab *tab, const char *text, struct conf_diagnostics *d)
+{
+    struct conf_sources sources;
+    set_sources(&sources, "", "", "", write_file("mounts", text));
+    *tab = (struct conf_nfstab){0};
+    assert_int_equal(conf_nfstab_load(tab, &sources, d), 0);
+}
+
+static void an_nfs3_mount_gives_an_export(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    load_mounts(&tab,
+                "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+                "30 20 0:30 / /mnt/my\\040data rw,relatime shared:3 - nfs filer:/vol/my\\040data "
+                "rw,vers=3,rsize=1048576,hard,proto=tcp,port=12049,sec=sys,mountaddr=192.0.2.8,"
+                "mountvers=3,mountport=12050,mountproto=tcp,local_lock=none,addr=192.0.2.9\n"
+                "31 20 0:31 / /mnt/six rw - nfs [2001:db8::9]:/six "
+                "rw,vers=3,mountport=20048,addr=2001:db8::9\n",
+                &d);
+    assert_int_equal(d.count, 0);
+    assert_int_equal(tab.server_count, 2);
+    const struct conf_server *server = &tab.servers[0];
+    assert_string_equal(server->name, "filer");
+    assert_int_equal(server->path_count, 1);
+    assert_string_equal(server->paths[0].peer, "192.0.2.9");
+    assert_string_equal(server->paths[0].local, "");
+    assert_int_equal(server->nfsport, 12049);
+    assert_int_equal(server->mntport, 12050);
+    assert_int_equal(server->mnt_timeout, 600);
+    assert_int_equal(server->export_count, 1);
+    assert_string_equal(server->exports[0].directory, "/vol/my data");
+    assert_string_equal(server->exports[0].mount, "/mnt/my data");
+    assert_int_equal(server->exports[0].kernel, CONF_KERNEL_YES);
+    assert_int_equal(server->exports[0].at.line, 2);
+    assert_string_equal(tab.servers[1].name, "[2001:db8::9]");
+    assert_string_equal(tab.servers[1].paths[0].peer, "2001:db8::9");
+    assert_int_equal(tab.servers[1].nfsport, 0);
+    assert_int_equal(tab.servers[1].mntport, 0);
+    assert_round_trip(&tab);
+    conf_nfstab_free(&tab);
+}
+
+static void mounts_of_one_server_share_a_stanza(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    load_mounts(&tab,
+                "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,addr=10.0.0.1\n"
+                "31 1 0:31 / /b rw - nfs f:/b rw,vers=3,addr=10.0.0.1\n"
+                "32 1 0:32 / /c rw - nfs f:/c rw,vers=3,addr=10.0.0.2\n",
+                NULL);
+    assert_int_equal(tab.server_count, 2);
+    assert_int_equal(tab.servers[0].export_count, 2);
+    assert_string_equal(tab.servers[1].exports[0].mount, "/c");
+    conf_nfstab_free(&tab);
+}
+
+static void other_mounts_give_nothing(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    load_mounts(&tab,
+                "30 1 0:30 / /a rw - nfs4 f:/a rw,vers=4.2,addr=10.0.0.1\n"
+                "31 1 0:31 / /b rw - nfs f:/b rw,vers=4.1,addr=10.0.0.1\n"
+                "32 1 0:32 / /c rw - nfs f:/c rw,vers=2,addr=10.0.0.1\n"
+                "33 1 0:33 / /d rw - nfsd nfsd rw,vers=3\n"
+                "34 1 0:34 / /e rw - nfs f:/e rw,vers=3,addr=10.0.0.1\n"
+                "35 34 0:35 / /e rw - tmpfs none rw\n"
+                "nonsense\n",
+                &d);
+    assert_int_equal(d.count, 0);
+    assert_int_equal(tab.server_count, 0);
+    conf_nfstab_free(&tab);
+}
+
+static void mounts_that_cannot_be_served_give_a_notice(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    load_mounts(&tab,
+                "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,sec=krb5p,addr=10.0.0.1\n"
+                "31 1 0:31 / /b rw - nfs f:/b rw,vers=3\n"
+                "32 1 0:32 / /c rw - nfs nothing rw,vers=3,addr=10.0.0.1\n"
+                "33 1 0:33 / /d rw - nfs f:/d rw,vers=3,addr=10.0.0\n",
+                &d);
+    assert_int_equal(tab.server_count, 0);
+    assert_int_equal(d.errors, 0);
+    assert_int_equal(d.notices, 4);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(d.list[i].at.line, i + 1);
+    assert_non_null(strstr(d.list[0].text, "'krb5p', which is not supported yet"));
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+/* --- names --------------------------------------------------------------------------------- */
+
+static void numeric_addresses_are_pinned(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    char text[INET6_ADDRSTRLEN];
+    parse(&tab, "server: s export: /a mount: /b\npath: 192.0.2.7 local: 192.0.2.8\npath: [::1]\n");
+    struct conf_path *paths = tab.servers[0].paths;
+    assert_int_equal(paths[0].peer_length, 0);
+    assert_int_equal(conf_nfstab_resolve(&tab, &d), 0);
+    assert_int_equal(d.count, 0);
+
+    const struct sockaddr_in *peer = (const void *)&paths[0].peer_address;
+    assert_int_equal(paths[0].peer_length, sizeof(*peer));
+    assert_int_equal(peer->sin_family, AF_INET);
+    assert_int_equal(peer->sin_port, 0);
+    assert_string_equal(inet_ntop(AF_INET, &peer->sin_addr, text, sizeof(text)), "192.0.2.7");
+    const struct sockaddr_in *local = (const void *)&paths[0].local_address;
+    assert_int_equal(paths[0].local_length, sizeof(*local));
+    assert_string_equal(inet_ntop(AF_INET, &local->sin_addr, text, sizeof(text)), "192.0.2.8");
+    assert_int_equal(paths[1].peer_length, sizeof(struct sockaddr_in6));
+    assert_int_equal(paths[1].peer_address.ss_family, AF_INET6);
+    assert_int_equal(paths[1].local_length, 0);
+    conf_nfstab_free(&tab);
+}
+
+static void a_name_is_resolved(void **state)
+{
+    (void)state;
+    struct sockaddr_storage address;
+    socklen_t length;
+    assert_int_equal(conf_path_resolve("localhost", AF_INET, &address, &length), 0);
+    assert_int_equal(length, sizeof(struct sockaddr_in));
+    assert_int_equal(((struct sockaddr_in *)&address)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+}
+
+/* The top-level domain "invalid" is reserved for names that never resolve, RFC 2606. */
+static void what_does_not_resolve_is_an_error_with_its_place(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    parse(&tab, "server: s export: /a mount: /b\n  path: nas.invalid\n"
+                "  path: 192.0.2.1\n  path: 10.0.0.1");
+    assert_int_equal(conf_nfstab_resolve(&tab, &d), -EHOSTUNREACH);
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(d.list[0].at.file, "test");
+    assert_int_equal(d.list[0].at.line, 2);
+    assert_int_equal(d.list[0].at.column, 9);
+    assert_non_null(strstr(d.list[0].text, "found path 'nas.invalid', which does not resolve: "));
+    assert_int_equal(tab.servers[0].paths[0].peer_length, 0);
+    assert_true(tab.servers[0].paths[1].peer_length > 0);
+    assert_true(tab.servers[0].paths[2].peer_length > 0);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static void path_and_local_must_be_of_one_family(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    parse(&tab, "server: s export: /a mount: /b\npath: 192.0.2.1 local: [::1]\n");
+    assert_int_equal(conf_nfstab_resolve(&tab, &d), -EHOSTUNREACH);
+    assert_int_equal(d.errors, 1);
+    assert_int_equal(d.list[0].at.column, 7);
+    assert_non_null(strstr(d.list[0].text, "an IPv6 address, as its local has"));
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static void a_local_that_does_not_resolve_spoils_its_path(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    parse(&tab, "server: s export: /a mount: /b\npath: 192.0.2.1 local: me.invalid\n");
+    assert_int_equal(conf_nfstab_resolve(&tab, &d), -EHOSTUNREACH);
+    assert_int_equal(d.errors, 1);
+    assert_int_equal(d.list[0].at.column, 24);
+    assert_int_equal(tab.servers[0].paths[0].peer_length, 0);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) == NULL ? -1 : 0;
+}
+
+static int remove_directory(void **state)
+{
+    static const char *const names[] = {"one", "two", "three", "only", "mounts"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unlink(path_of(names[i]));
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_environment_names_the_sources),
+        cmocka_unit_test(the_first_entry_for_a_mount_wins),
+        cmocka_unit_test(only_the_file_of_the_environment_is_read),
+        cmocka_unit_test(files_that_do_not_exist_are_passed_over),
+        cmocka_unit_test(the_only_file_must_exist),
+        cmocka_unit_test(what_is_no_file_is_an_error),
+        cmocka_unit_test(mistakes_of_all_files_are_found),
+        cmocka_unit_test(an_nfs3_mount_gives_an_export),
+        cmocka_unit_test(mounts_of_one_server_share_a_stanza),
+        cmocka_unit_test(other_mounts_give_nothing),
+        cmocka_unit_test(mounts_that_cannot_be_served_give_a_notice),
+        cmocka_unit_test(numeric_addresses_are_pinned),
+        cmocka_unit_test(a_name_is_resolved),
+        cmocka_unit_test(what_does_not_resolve_is_an_error_with_its_place),
+        cmocka_unit_test(path_and_local_must_be_of_one_family),
+        cmocka_unit_test(a_local_that_does_not_resolve_spoils_its_path),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

@@ -1,0 +1,498 @@
+/* nfstab: every mistake with its place, and input that nobody should write. */
+#include <errno.h>
+
+#include "nfstab_helpers.h"
+
+struct expected {
+    unsigned line, column;
+    const char *text;
+};
+
+/* Parses a text that must have exactly these mistakes. */
+static void assert_mistakes(const char *text, size_t count, const struct expected *expected)
+{
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, strlen(text), &d), -EINVAL);
+    if (d.count != count)
+        print_diagnostics(&d);
+    assert_int_equal(d.count, count);
+    assert_int_equal(d.errors, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(d.list[i].at.file, "test");
+        assert_string_equal(d.list[i].text, expected[i].text);
+        assert_int_equal(d.list[i].at.line, expected[i].line);
+        assert_int_equal(d.list[i].at.column, expected[i].column);
+    }
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static void assert_mistake(const char *text, unsigned line, unsigned column, const char *message)
+{
+    struct expected expected = {line, column, message};
+    assert_mistakes(text, 1, &expected);
+}
+
+/* --- mistakes ------------------------------------------------------------------------------ */
+
+#define KEYS                                                                              \
+    "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
+    "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
+
+static void unknown_keys(void **state)
+{
+    (void)state;
+    assert_mistake("server: s\n  paht: 10.0.0.1\nexport: /a mount: /b\n", 2, 3,
+                   "found 'paht', expected a key: " KEYS);
+    assert_mistake("server: s export: /a mount: /b\nhello big world\n", 2, 1,
+                   "found 'hello', expected a key: " KEYS);
+    assert_mistake("server: s\npath: 10.0.0.1 10.0.0.2\nexport: /a mount: /b\n", 2, 16,
+                   "found '10.0.0.2', expected a key: " KEYS);
+    assert_mistake("server: s\n: /x\nexport: /a mount: /b\n", 2, 1,
+                   "found ':', expected a key: " KEYS);
+    assert_mistake("server: s export: /a mount: /b\n\t\x01\xff\n", 2, 2,
+                   "found '\\x01\\xff', expected a key: " KEYS);
+}
+
+static void missing_colons_and_values(void **state)
+{
+    (void)state;
+    assert_mistake("server: s\npath 10.0.0.1\nexport: /a mount: /b\n", 2, 6,
+                   "found '10.0.0.1' after 'path', expected ':'");
+    assert_mistake("server s\nexport: /a mount: /b\n", 1, 8,
+                   "found 's' after 'server', expected ':'");
+    assert_mistake("server: s\npath\nexport: /a mount: /b\n", 2, 5,
+                   "found the end of the line after 'path', expected ':'");
+    assert_mistake("server: s\npath: # none\nexport: /a mount: /b\n", 2, 7,
+                   "found a comment after 'path:', expected an address or a host name");
+    assert_mistake("server: s\npath: local: 10.0.0.1\nexport: /a mount: /b\npath: s\n", 2, 7,
+                   "found 'local:' after 'path:', expected an address or a host name");
+    assert_mistake("server: s\nexport: mount: /b\n", 2, 9,
+                   "found 'mount:' after 'export:', expected a directory of the server");
+    assert_mistake("server:\nexport: /a mount: /b", 1, 8,
+                   "found the end of the line after 'server:', expected a name");
+    assert_mistake("server: s\nexport: /a mount:", 2, 18,
+                   "found the end of the line after 'mount:', expected a directory");
+    assert_mistake("server: s\ndontroute: yes\nexport: /a mount: /b\n", 2, 10,
+                   "found ':' after 'dontroute', expected none: it is a flag");
+}
+
+static void items_before_a_server(void **state)
+{
+    (void)state;
+    static const struct expected expected[] = {
+        {1, 1, "found 'path' before any server, expected 'server:' first"},
+        {2, 2, "found 'dontroute' before any server, expected 'server:' first"},
+        {3, 1, "found 'export' before any server, expected 'server:' first"},
+        {3, 12, "found 'mount' before any server, expected 'server:' first"},
+    };
+    assert_mistakes("path: 10.0.0.1\n dontroute\nexport: /a mount: /b\n", 4, expected);
+}
+
+static void exports_and_mounts_that_do_not_pair(void **state)
+{
+    (void)state;
+    assert_mistake("server: s\nexport: /x mount: /y mount: /b\n", 2, 29,
+                   "found mount '/b' without an export, expected 'export:' before it");
+    assert_mistake("server: s\nexport: /x\nexport: /a mount: /b\n", 2, 9,
+                   "found export '/x' without a mount, expected 'mount:' after it");
+    assert_mistake("server: s\nexport: /x", 2, 9,
+                   "found export '/x' without a mount, expected 'mount:' after it");
+    assert_mistake("server: s\npath: a\n", 1, 9,
+                   "found server 's' without an export, expected 'export:' and 'mount:'");
+    assert_mistake("server: s\nkernel: no\nexport: /a mount: /b", 2, 9,
+                   "found 'kernel' without an export, expected 'export:' before it");
+}
+
+static void two_mounts_at_one_place(void **state)
+{
+    (void)state;
+    assert_mistake("server: s\nexport: /a mount: /m\nserver: t\nexport: /b mount: //m/./\n", 4, 19,
+                   "found a second mount at '/m', expected one (the first is in line 2)");
+}
+
+static void directories_that_are_not_absolute(void **state)
+{
+    (void)state;
+    assert_mistake("server: s\nexport: vol mount: /m\n", 2, 9,
+                   "found 'vol', expected an absolute directory (starting with '/')");
+    assert_mistake("server: s\nexport: /vol mount: mnt\n", 2, 21,
+                   "found 'mnt', expected an absolute directory (starting with '/')");
+    assert_mistake("server: s\nexport: /vol mount: /mnt/../m\n", 2, 21,
+                   "found '/mnt/../m', expected a directory without '..'");
+    assert_mistake("server: s\nexport: /v\\000ol mount: /m\n", 2, 9,
+                   "found the escape of a NUL byte, expected a directory of the server");
+}
+
+static void directories_that_are_too_long(void **state)
+{
+    (void)state;
+    char text[8192] = "server: s\nexport: /";
+    memset(text + strlen(text), 'x', 1024);
+    strcat(text, " mount: /m\n");
+    assert_mistake(text, 2, 9, "found a directory of 1025 bytes, expected at most 1024");
+
+    memset(text, 0, sizeof(text));
+    strcpy(text, "server: s\nexport: /a mount: /");
+    memset(text + strlen(text), 'y', 4095);
+    assert_mistake(text, 2, 19, "found a directory of 4096 bytes, expected at most 4095");
+}
+
+static void addresses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *address, *expected;
+    } wrong[] = {
+        {"10.0.0.256", "an IPv4 address such as 192.0.2.1"},
+        {"10.0.0", "an IPv4 address such as 192.0.2.1"},
+        {"[::1", "an IPv6 address with ']' at its end"},
+        {"[]", "an IPv6 address such as [2001:db8::1]"},
+        {"[10.0.0.1]", "an IPv6 address such as [2001:db8::1]"},
+        {"1::2::3", "an IPv6 address such as [2001:db8::1]"},
+        {"host:2049", "an IPv6 address such as [2001:db8::1]"},
+        {"fe80::1%", "an IPv6 address such as [2001:db8::1]"},
+        {"-host", "an IPv4 address, an IPv6 address or a host name"},
+        {"a/b", "an IPv4 address, an IPv6 address or a host name"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char text[256], message[256];
+        snprintf(message, sizeof(message), "found '%s', expected %s", wrong[i].address,
+                 wrong[i].expected);
+        snprintf(text, sizeof(text), "server: s\npath: %s\nexport: /a mount: /b", wrong[i].address);
+        assert_mistake(text, 2, 7, message);
+        snprintf(text, sizeof(text), "server: s\n local: %s\nexport: /a mount: /b",
+                 wrong[i].address);
+        assert_mistake(text, 2, 9, message);
+    }
+}
+
+static void a_server_without_path_whose_name_is_none(void **state)
+{
+    (void)state;
+    assert_mistake("server: my/filer\nexport: /a mount: /b\n", 1, 9,
+                   "found server 'my/filer' without a path, and the name is not an address or a "
+                   "host name, expected 'path:'");
+}
+
+static void more_locals_than_paths(void **state)
+{
+    (void)state;
+    assert_mistake("server: s\nlocal: 10.0.0.1 path: 10.0.0.2\nlocal: 10.0.0.3\n"
+                   "export: /a mount: /b\n",
+                   3, 8,
+                   "found local '10.0.0.3', the 2. of a server with 1 path, "
+                   "expected a path for each local");
+}
+
+static void more_paths_or_locals_than_there_is_room_for(void **state)
+{
+    (void)state;
+    char text[2048] = "server: s export: /a mount: /b\n";
+    for (int i = 0; i < CONF_PATHS_MAX; i++)
+        sprintf(text + strlen(text), "path: 10.0.0.%d local: 10.0.1.%d\n", i, i);
+    size_t length = strlen(text);
+    strcpy(text + length, "path: 10.0.0.32\n");
+    assert_mistake(text, 34, 7, "found another path, expected at most 32 for a server");
+    strcpy(text + length, "local: 10.0.1.32\n");
+    assert_mistake(text, 34, 8, "found another local, expected at most 32 for a server");
+}
+
+static void numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value;
+        unsigned long minimum, maximum;
+    } wrong[] = {
+        {"connections", "0", 1, 64},
+        {"connections", "65", 1, 64},
+        {"connections", "4x", 1, 64},
+        {"connections", "-1", 1, 64},
+        {"nfsport", "0", 1, 65535},
+        {"nfsport", "65536", 1, 65535},
+        {"mntport", "99999999999999999999999999", 1, 65535},
+        {"mnt_timeout", "0", 1, 86400},
+        {"mnt_timeout", "86401", 1, 86400},
+        {"uid", "0", 1, 4294967294},
+        {"uid", "000", 1, 4294967294},
+        {"uid", "4294967295", 1, 4294967294},
+        {"gid", "0", 1, 4294967294},
+        {"gid", "users", 1, 4294967294},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char text[256], message[256];
+        snprintf(text, sizeof(text), "server: s\nexport: /a mount: /b\n%s: %s", wrong[i].key,
+                 wrong[i].value);
+        snprintf(message, sizeof(message), "found '%s', expected a number from %lu to %lu",
+                 wrong[i].value, wrong[i].minimum, wrong[i].maximum);
+        assert_mistake(text, 3, (unsigned)strlen(wrong[i].key) + 3, message);
+    }
+}
+
+static void items_that_are_allowed_once(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"mnt_timeout", "connections", "nfsport",
+                                       "mntport",     "uid",         "gid"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char text[256], message[256];
+        snprintf(text, sizeof(text), "server: s export: /a mount: /b\n%s:5\n%s:6\n", keys[i],
+                 keys[i]);
+        snprintf(message, sizeof(message),
+                 "found a second '%s', expected one (the first is in line 2)", keys[i]);
+        assert_mistake(text, 3, (unsigned)strlen(keys[i]) + 2, message);
+    }
+}
+
+static void versions_and_securities_that_are_not_supported(void **state)
+{
+    (void)state;
+    static const char *const versions[] = {"nfsv4", "NFSv4.1", "pNFS"};
+    static const char *const securities[] = {"krb5", "krb5i", "KRB5P"};
+    char text[256], message[256];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "server: s export: /a mount: /b\nnfs_version: %s\n",
+                 versions[i]);
+        snprintf(message, sizeof(message), "found '%s', which is not supported yet, expected nfsv3",
+                 versions[i]);
+        assert_mistake(text, 2, 14, message);
+        snprintf(message, sizeof(message), "found '%s', which is not supported yet, expected sys",
+                 securities[i]);
+        snprintf(text, sizeof(text), "server: s export: /a mount: /b security: %s", securities[i]);
+        assert_mistake(text, 1, 42, message);
+        snprintf(text, sizeof(text), "server: s export: /a mount: /b\nsecurity_default: %s",
+                 securities[i]);
+        assert_mistake(text, 2, 19, message);
+    }
+    assert_mistake("server: s export: /a mount: /b\nnfs_version: 3\n", 2, 14,
+                   "found '3', expected nfsv3");
+    assert_mistake("server: s export: /a mount: /b security: none", 1, 42,
+                   "found 'none', expected sys");
+    assert_mistake("server: s export: /a mount: /b kernel: maybe", 1, 40,
+                   "found 'maybe', expected auto, yes or no");
+}
+
+static void all_mistakes_are_found(void **state)
+{
+    (void)state;
+    static const struct expected expected[] = {
+        {2, 1, "found 'foo', expected a key: " KEYS},
+        {3, 7, "found '1.2.3', expected an IPv4 address such as 192.0.2.1"},
+        {4, 14, "found '100', expected a number from 1 to 64"},
+        {5, 21, "found 'm', expected an absolute directory (starting with '/')"},
+        {7, 14, "found 'nfsv5', expected nfsv3"},
+        {6, 9, "found server 't' without an export, expected 'export:' and 'mount:'"},
+    };
+    assert_mistakes("server: s\nfoo: bar\npath: 1.2.3\nconnections: 100\nexport: /vol mount: m\n"
+                    "server: t\nnfs_version: nfsv5\n",
+                    6, expected);
+}
+
+static void nul_bytes_are_a_mistake(void **state)
+{
+    (void)state;
+    static const char text[] = "server: s\nexport: /a\0 mount: /b\n\0\n";
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, sizeof(text) - 1, &d), -EINVAL);
+    assert_int_equal(d.count, 1);
+    assert_string_equal(d.list[0].text, "found a NUL byte, expected text");
+    assert_int_equal(d.list[0].at.line, 2);
+    assert_int_equal(d.list[0].at.column, 11);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static void a_message_names_file_line_and_column(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    char line[256];
+    conf_nfstab_parse(&tab, "/etc/nfstab", "uid: 0", 6, &d);
+    assert_string_equal(conf_diagnostic_format(&d.list[0], line, sizeof(line)),
+                        "/etc/nfstab:1:6: error: found '0', "
+                        "expected a number from 1 to 4294967294");
+    conf_nfstab_free(&tab);
+    conf_diagnostics_free(&d);
+}
+
+/* --- hostile input ------------------------------------------------------------------------- */
+
+static void garbage(unsigned rounds, const char *const *pieces, size_t piece_count)
+{
+    uint32_t seed = 3;
+    for (unsigned round = 0; round < rounds; round++) {
+        char text[600];
+        size_t length = 0;
+        for (unsigned i = 0; i < round % 60; i++) {
+            seed = seed * 1664525 + 1013904223;
+            const char *piece = pieces[(seed >> 16) % piece_count];
+            char byte = (char)(seed >> 8);
+            size_t size = piece == NULL ? 1 : strlen(piece);
+            if (length + size > sizeof(text))
+                break;
+            memcpy(text + length, piece == NULL ? &byte : piece, size);
+            length += size;
+        }
+        /* In memory that ends where the text ends, so that a sanitizer sees a read beyond. */
+        char *exact = malloc(length > 0 ? length : 1);
+        memcpy(exact, text, length);
+        struct conf_nfstab tab = {0};
+        struct conf_diagnostics d = {0};
+        int result = conf_nfstab_parse(&tab, "test", exact, length, &d);
+        assert_true(result == 0 ? d.errors == 0 : result == -EINVAL && d.errors > 0);
+        if (result == 0)
+            assert_round_trip(&tab);
+        free(conf_nfstab_print(&tab));
+        conf_diagnostics_free(&d);
+        conf_nfstab_free(&tab);
+        free(exact);
+    }
+}
+
+static void random_bytes_do_no_harm(void **state)
+{
+    (void)state;
+    static const char *const bytes[] = {NULL};
+    garbage(2000, bytes, 1);
+}
+
+static void random_items_do_no_harm(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {
+        "server",
+        "server: s\n",
+        "path",
+        "path: h ",
+        "local: ::1 ",
+        "dontroute",
+        "export: /a ",
+        "mount: /b\n",
+        "mount: /c\n",
+        "export: /d mount: /e ",
+        "kernel: no\n",
+        "uid: 7\n",
+        ":",
+        " ",
+        "\n",
+        "#",
+        "/",
+        "..",
+        "\\040",
+        "\\000",
+        "[",
+        "::1",
+        "]",
+        "connections:2\n",
+        NULL,
+    };
+    garbage(3000, pieces, sizeof(pieces) / sizeof(pieces[0]));
+}
+
+static void a_very_long_line_is_read_and_quoted_short(void **state)
+{
+    (void)state;
+    size_t length = 900 * 1024;
+    char *text = malloc(length + 1);
+    memset(text, 'x', length);
+    text[length] = '\0';
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, length, &d), -EINVAL);
+    assert_int_equal(d.count, 1);
+    assert_true(strlen(d.list[0].text) < 600);
+    assert_non_null(strstr(d.list[0].text, "xxx...'"));
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+
+    memcpy(text, "server: ", 8);
+    memcpy(text + length - 22, "\nexport: /a mount: /b\n", 22);
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, length, &d), -EINVAL);
+    assert_non_null(strstr(d.list[0].text, "expected at most 255"));
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+    free(text);
+}
+
+static void too_large_a_text_is_refused(void **state)
+{
+    (void)state;
+    char *text = malloc(CONF_NFSTAB_SIZE_MAX + 1);
+    memset(text, '\n', CONF_NFSTAB_SIZE_MAX + 1);
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, CONF_NFSTAB_SIZE_MAX, &d), 0);
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, CONF_NFSTAB_SIZE_MAX + 1, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+    free(text);
+}
+
+static void countless_mistakes_are_counted_but_not_kept(void **state)
+{
+    (void)state;
+    char text[4000];
+    for (size_t i = 0; i < sizeof(text); i += 2)
+        memcpy(text + i, "z\n", 2);
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, sizeof(text), &d), -EINVAL);
+    assert_int_equal(d.errors, 2000);
+    assert_int_equal(d.count, CONF_DIAGNOSTICS_MAX);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+}
+
+static void too_many_exports_are_refused(void **state)
+{
+    (void)state;
+    size_t size = (CONF_EXPORTS_MAX + 2) * 40, length = 0;
+    char *text = malloc(size);
+    length += (size_t)sprintf(text, "server: s\n");
+    for (int i = 0; i <= CONF_EXPORTS_MAX; i++)
+        length += (size_t)sprintf(text + length, "export: /a mount: /m%d\n", i);
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics d = {0};
+    assert_int_equal(conf_nfstab_parse(&tab, "test", text, length, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_int_equal(d.list[0].at.line, CONF_EXPORTS_MAX + 2);
+    assert_int_equal(tab.servers[0].export_count, CONF_EXPORTS_MAX);
+    conf_diagnostics_free(&d);
+    conf_nfstab_free(&tab);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_keys),
+        cmocka_unit_test(missing_colons_and_values),
+        cmocka_unit_test(items_before_a_server),
+        cmocka_unit_test(exports_and_mounts_that_do_not_pair),
+        cmocka_unit_test(two_mounts_at_one_place),
+        cmocka_unit_test(directories_that_are_not_absolute),
+        cmocka_unit_test(directories_that_are_too_long),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(a_server_without_path_whose_name_is_none),
+        cmocka_unit_test(more_locals_than_paths),
+        cmocka_unit_test(more_paths_or_locals_than_there_is_room_for),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(items_that_are_allowed_once),
+        cmocka_unit_test(versions_and_securities_that_are_not_supported),
+        cmocka_unit_test(all_mistakes_are_found),
+        cmocka_unit_test(nul_bytes_are_a_mistake),
+        cmocka_unit_test(a_message_names_file_line_and_column),
+        cmocka_unit_test(random_bytes_do_no_harm),
+        cmocka_unit_test(random_items_do_no_harm),
+        cmocka_unit_test(a_very_long_line_is_read_and_quoted_short),
+        cmocka_unit_test(too_large_a_text_is_refused),
+        cmocka_unit_test(countless_mistakes_are_counted_but_not_kept),
+        cmocka_unit_test(too_many_exports_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
