@@ -526,7 +526,6 @@ static void nobody_listening_is_connection_refused(void **state)
     close(fd);
 }
 
-/* SIGPIPE has its default action here: it would end the test. */
 static void a_server_that_aborts_is_a_reset(void **state)
 {
     struct responder responder = {.manner = ANSWER_GOODBYE};
