@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+#
+# A PostgreSQL 15 cluster in $mnt whose server runs under the library, for scripts that sourced harness.sh.
+# Everything runs as user postgres; connections come through a socket in $T/s.
+
+pg_bin=/usr/lib/postgresql/15/bin
+pg_data=$mnt/data
+pg_log=$T/log/postgres
+pg_connect=(-h "$T/s" -U postgres)
+
+# pg_init: a cluster with checksums and little memory, so that blocks come from the files and not from its cache
+pg_init() {
+    run_as postgres
+    install -d -o postgres "$T/s"
+    command_limit=120 under_preload "$pg_bin/initdb" -k -A trust -E UTF8 --locale=C -D "$pg_data" || return
+    cat >>"$pg_data/postgresql.conf" <<END
+listen_addresses = ''
+unix_socket_directories = '$T/s'
+shared_buffers = 8MB
+max_wal_size = 64MB
+checkpoint_timeout = 30s
+max_connections = 30
+END
+}
+
+pg_start() {
+    at_end pg_abort
+    command_limit=90 under_preload "$pg_bin/pg_ctl" -D "$pg_data" -l "$pg_log" -w -t 60 start
+}
+pg_stop() { as_user "$pg_bin/pg_ctl" -D "$pg_data" -w -t 60 -m "${1:-fast}" stop; }
+pg_abort() { [ ! -e "$pg_data/postmaster.pid" ] || as_user "$pg_bin/pg_ctl" -D "$pg_data" -w -t 10 -m immediate stop; }
+
+# The clients of the server need no library.
+pg_client() { as_user timeout -k 2 "${command_limit:-180}" "$@"; }
+pg_query() { pg_client "$pg_bin/psql" "${pg_connect[@]}" -d "${2:-postgres}" -qXAt -v ON_ERROR_STOP=1 -c "$1"; }
+pg_bench() { pg_client "$pg_bin/pgbench" "${pg_connect[@]}" "$@" postgres; }
+pg_amcheck() {
+    pg_client "$pg_bin/pg_amcheck" "${pg_connect[@]}" --install-missing --heapallindexed --parent-check --no-strict-names \
+        -d postgres
+}
+
+# The four sums that pgbench keeps equal.
+pg_sums() {
+    pg_query "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)
+        AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)
+        AND (SELECT sum(tbalance) FROM pgbench_tellers) = (SELECT sum(delta) FROM pgbench_history)
+        AND (SELECT count(*) FROM pgbench_history) > 0"
+}
