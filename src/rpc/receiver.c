@@ -74,6 +74,8 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *only, b
                                   receiver->payload_length - call->received, vectors);
         if (payloads)
             want = receiver->skip + receiver->guess;
+        if (want > RPC_RECEIVER_STAGE)
+            want = RPC_RECEIVER_STAGE;
     } else if (only && only->find_payload && receiver->end == 0 && receiver->skip == 0 &&
                !receiver->gathering) {
         receiver->target = only;
