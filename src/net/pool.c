@@ -139,6 +139,8 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
         channel->stats = host_stats_channel(server->id, channel->path->address.peer_text,
                                             channel->path->address.local_text);
     if (fd < 0) {
+        if (fd == -EADDRNOTAVAIL) /* another connection has the old port: ask for it no more */
+            channel->local_port = 0;
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
         return fd;
     }
