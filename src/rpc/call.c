@@ -50,8 +50,12 @@ struct rpc_transport {
     bool leading, sending;
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
     bool connected;
-    unsigned attempts;        /* to connect, since the last success */
-    uint64_t silent_since_ns; /* for saying so: 0 when all is well */
+    unsigned withdrawing;      /* threads that take calls back: not to be connected meanwhile */
+    unsigned attempts;         /* to connect, since the last success */
+    int connect_error;         /* of the last attempt to connect */
+    uint64_t connect_after_ns; /* when the next attempt is due */
+    uint64_t looked_ns;        /* when calls were last looked after */
+    uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
     uint64_t said_ns;
     struct rpc_receiver receiver;
 };
@@ -210,14 +214,14 @@ static void batch_add(struct batch *batch, struct rpc_call *call, size_t skip)
     batch->total += length;
 }
 
-static void batch_fill(struct rpc_transport *transport, struct batch *batch)
+static void batch_fill(struct rpc_transport *transport, struct batch *batch, unsigned count_max)
 {
     struct directnfs_channel_stats *stats = transport->channel->stats;
     batch->count = 0;
     batch->total = 0;
     batch->vector_count = 0;
     uint64_t now = sys_now_ns();
-    while (transport->unsent && batch->count < BATCH && transport->in_flight < IN_FLIGHT_MAX &&
+    while (transport->unsent && batch->count < count_max && transport->in_flight < IN_FLIGHT_MAX &&
            batch->vector_count + transport->unsent->payload_count + 2 <= VECTORS_MAX) {
         struct rpc_call *call = unsent_take(transport);
         if (!call->sent) { /* not so when it was sent in part, or again */
@@ -299,11 +303,12 @@ static void fail(struct rpc_transport *transport, struct rpc_call *call, int err
 static void send_unsent(struct rpc_transport *transport, bool lead)
 {
     struct batch batch;
+    unsigned count_max = BATCH;
     if (transport->sending)
         return;
     transport->sending = true;
     while (transport->connected && transport->unsent && transport->in_flight < IN_FLIGHT_MAX) {
-        batch_fill(transport, &batch);
+        batch_fill(transport, &batch, count_max);
         int fd = transport->channel->fd;
         pthread_mutex_unlock(&transport->lock);
         struct msghdr message = {.msg_iov = batch.vectors,
@@ -316,8 +321,13 @@ static void send_unsent(struct rpc_transport *transport, bool lead)
         if (sent > 0)
             host_stats_add(&transport->channel->stats->sent_bytes, (uint64_t)sent);
         bool whole = batch_return(transport, &batch, sent > 0 ? (size_t)sent : 0);
-        if (sent == -EFAULT) { /* the application gave us memory that is not there */
-            connection_lost(transport);
+        if (sent == -EFAULT && whole) { /* the application gave us memory that is not there */
+            if (batch.count > 1) {      /* whose memory? */
+                count_max = 1;
+                continue;
+            }
+            if (transport->unsent_offset > 0)
+                connection_lost(transport);
             fail(transport, batch.calls[0], -EFAULT);
         } else if (!whole || (sent < 0 && sent != -EAGAIN && sent != -ENOBUFS && sent != -ENOMEM))
             connection_lost(transport);
@@ -385,26 +395,32 @@ static void queue_again(struct rpc_transport *transport)
 }
 
 /*
- * The leader makes a new connection; the lock is free meanwhile. One attempt, after the pause that
- * is due, within `timeout_ms`. Returns 0, -EAGAIN when another thread still uses the old socket, or
- * what connecting said.
+ * The leader makes a new connection; the lock is free meanwhile. One attempt within `timeout_ms`,
+ * or a sleep until one is due. Returns 0, -EAGAIN when it is too early or another thread still uses
+ * the old socket, or what connecting said.
  */
 static int connect_again(struct rpc_transport *transport, int timeout_ms)
 {
     struct net_channel *channel = transport->channel;
-    bool busy = transport->sending;
-    int pause = busy ? 1 : net_reconnect_pause_ms(channel->server, transport->attempts);
+    int64_t early_ns = (int64_t)(transport->connect_after_ns - sys_now_ns());
+    int pause = transport->sending || transport->withdrawing ? 1
+                : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
+                                                             : 0;
     pthread_mutex_unlock(&transport->lock);
+    int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
-    int result = busy ? -EAGAIN : 0;
-    if (!busy)
+    else
         result = net_channel_connect(channel, timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms
                                                                               : CONNECT_TIMEOUT_MS);
     pthread_mutex_lock(&transport->lock);
-    if (busy)
+    if (pause > 0)
         return result;
     transport->attempts++;
+    transport->connect_after_ns =
+        sys_now_ns() +
+        (uint64_t)net_reconnect_pause_ms(channel->server, transport->attempts) * 1000000;
+    transport->connect_error = result;
     if (result != 0) {
         say_waiting(transport, strerrordesc_np(-result));
         return result;
@@ -427,6 +443,7 @@ static struct rpc_call *only_call(struct rpc_transport *transport, struct rpc_ca
 static void look_after_silence(struct rpc_transport *transport)
 {
     uint64_t now = sys_now_ns(), oldest = now;
+    transport->looked_ns = now;
     for (unsigned i = 0; i < SLOTS; i++) {
         struct rpc_call *call = transport->calls[i];
         if (call && call->last_sent_ns < oldest)
@@ -462,9 +479,7 @@ static void receive(struct rpc_transport *transport, struct rpc_call *own, int t
         sys_poll(&poll, 1, timeout_ms < 1000 ? timeout_ms : 1000);
     }
     struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
-    do
-        got = sys_recvmsg(fd, &message, full || timeout_ms < 1000 ? MSG_DONTWAIT : 0);
-    while (got == -EINTR);
+    got = sys_recvmsg(fd, &message, full || timeout_ms < 1000 ? MSG_DONTWAIT : 0);
     pthread_mutex_lock(&transport->lock);
     transport->receiving = false;
 
@@ -473,7 +488,7 @@ static void receive(struct rpc_transport *transport, struct rpc_call *own, int t
         fail(transport, transport->receiver.target, -EFAULT);
         return;
     }
-    if (got == -EAGAIN) {
+    if (got == -EAGAIN || got == -EINTR) { /* frequent signals shall not put off timeouts */
         look_after_silence(transport);
         say_waiting(transport, "connected, but silent");
         return;
@@ -495,13 +510,20 @@ static void receive(struct rpc_transport *transport, struct rpc_call *own, int t
         return;
     }
     transport->attempts = 0;
+    transport->connect_after_ns = 0;
     transport->silent_since_ns = 0;
+    if (sys_now_ns() - transport->looked_ns >= SECOND_NS)
+        look_after_silence(transport);
 }
 
-/* Wakes a follower, if there is one, to lead. */
+/* Wakes a follower, if there is one and none is woken already, to lead. */
 static void pass_lead(struct rpc_transport *transport)
 {
     transport->leading = false;
+    for (struct follower *f = transport->followers; f; f = f->next) {
+        if (atomic_load(&f->call->state) == RPC_LEAD)
+            return;
+    }
     for (struct follower *f = transport->followers; f; f = f->next) {
         uint32_t waiting = RPC_WAITING;
         if (atomic_compare_exchange_strong(&f->call->state, &waiting, RPC_LEAD)) {
@@ -566,6 +588,7 @@ static bool is_done(struct rpc_call *call)
  */
 static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int error)
 {
+    transport->withdrawing++; /* else the leader connects, and sends the call again, in between */
     if (call->sent)
         connection_lost(transport);
     while (!is_done(call) && call->sent && (transport->receiving || transport->sending)) {
@@ -573,6 +596,7 @@ static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int
         sys_nanosleep_ms(1);
         pthread_mutex_lock(&transport->lock);
     }
+    transport->withdrawing--;
     if (is_done(call))
         return;
     fail(transport, call, error);
@@ -584,7 +608,6 @@ static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t d
     if (count == 0)
         return;
     struct rpc_transport *transport = transport_of(calls[0]->channel);
-    int error = -ETIMEDOUT;
     bool lead = false;
     unsigned i = 0;
     pthread_mutex_lock(&transport->lock);
@@ -606,17 +629,17 @@ static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t d
         }
         lead = transport->leading = true;
         if (!transport->connected) {
-            int result = connect_again(transport, timeout_ms);
-            if (result != 0 && result != -EAGAIN)
-                error = result;
+            connect_again(transport, timeout_ms);
             continue;
         }
         send_unsent(transport, true);
         if (transport->connected && !is_done(calls[i]))
             receive(transport, calls[i], timeout_ms);
     }
-    if (lead)
+    if (lead || !transport->leading) /* it may just have been woken to lead */
         pass_lead(transport);
+    int error =
+        !transport->connected && transport->connect_error ? transport->connect_error : -ETIMEDOUT;
     for (; i < count; i++) {
         if (!is_done(calls[i]))
             withdraw(transport, calls[i], error);
