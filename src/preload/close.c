@@ -1,0 +1,144 @@
+/*
+ * Descriptors end and multiply. Those that are the library's own do not exist for the application:
+ * a loop that closes everything passes them by.
+ */
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "preload/preload.h"
+
+PRELOAD_SLOW static int managed_close(int fd)
+{
+    sys_critical_enter();
+    int error = file_closing(fd);
+    int result = sys_close(fd);
+    sys_critical_leave();
+    /* On Linux the descriptor is gone whatever close() says, so EINTR would tell nothing. */
+    if (result == -EINTR)
+        result = 0;
+    return (int)preload_result(result < 0 ? result : error);
+}
+
+PRELOAD_EXPORT int close(int fd)
+{
+    if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
+        return preload_fail(EBADF);
+    if (preload_managed(fd))
+        return managed_close(fd);
+    return PRELOAD_REAL(close)(fd);
+}
+
+/* file_closing() for every managed descriptor of [first, last]. As in the kernel, errors of closing
+ * many at once reach nobody; src/file logs what was lost. */
+static void closing_range(unsigned first, unsigned last)
+{
+    unsigned limit = (unsigned)preload_managed_limit();
+    for (unsigned fd = first; fd <= last && fd < limit; fd++) {
+        if (!preload_managed((int)fd))
+            continue;
+        sys_critical_enter();
+        file_closing((int)fd);
+        sys_critical_leave();
+    }
+}
+
+/* close_range(2) of a piece without a descriptor of ours; before Linux 5.9 one by one. */
+static int close_piece(unsigned first, unsigned last, unsigned flags)
+{
+    long result = sys_call3(SYS_close_range, first, last, flags);
+    if (result != -ENOSYS || flags != 0)
+        return (int)result;
+    struct rlimit limit;
+    if (sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) == 0 && last >= limit.rlim_cur)
+        last = (unsigned)limit.rlim_cur;
+    for (unsigned fd = first; fd <= last && fd <= INT_MAX; fd++)
+        sys_close((int)fd);
+    return 0;
+}
+
+/* 0 or -errno */
+static int close_around_ours(unsigned first, unsigned last, unsigned flags)
+{
+    closing_range(first, last);
+    while (first <= last) {
+        int ours = first <= INT_MAX ? sys_fd_next_ours((int)first) : -1;
+        unsigned end = ours >= 0 && (unsigned)ours <= last ? (unsigned)ours : UINT_MAX;
+        if (end == UINT_MAX)
+            return close_piece(first, last, flags);
+        if (end > first) {
+            int result = close_piece(first, end - 1, flags);
+            if (result < 0)
+                return result;
+        }
+        first = end + 1;
+    }
+    return 0;
+}
+
+PRELOAD_EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+    unsigned known = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
+    if (first > last || ((unsigned)flags & ~known))
+        return preload_fail(EINVAL);
+    /* Ours have the flag already. */
+    if (((unsigned)flags & CLOSE_RANGE_CLOEXEC) || sys_critical_inside())
+        return PRELOAD_REAL(close_range)(first, last, flags);
+    return (int)preload_result(close_around_ours(first, last, (unsigned)flags));
+}
+
+PRELOAD_EXPORT void closefrom(int lowest)
+{
+    close_around_ours(lowest > 0 ? (unsigned)lowest : 0, UINT_MAX, 0);
+}
+
+PRELOAD_EXPORT int dup(int fd)
+{
+    if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
+        return preload_fail(EBADF);
+    int result = PRELOAD_REAL(dup)(fd);
+    preload_duplicated(fd, result);
+    return result;
+}
+
+/*
+ * Before the kernel replaces `to`: false, with errno, if it is not the application's. What `to` was
+ * is told to src/file only if the call will not fail for `from`. As in the kernel, an error of this
+ * close reaches nobody.
+ */
+static bool may_replace(int from, int to)
+{
+    if (sys_critical_inside())
+        return true;
+    if (sys_fd_is_ours(from) || sys_fd_is_ours(to)) {
+        errno = EBADF;
+        return false;
+    }
+    if (from != to && preload_managed(to) && sys_fcntl(from, F_GETFD, 0) >= 0) {
+        sys_critical_enter();
+        file_closing(to);
+        sys_critical_leave();
+    }
+    return true;
+}
+
+PRELOAD_EXPORT int dup2(int from, int to)
+{
+    if (!may_replace(from, to))
+        return -1;
+    int result = PRELOAD_REAL(dup2)(from, to);
+    preload_duplicated(from, result);
+    return result;
+}
+
+PRELOAD_EXPORT int dup3(int from, int to, int flags)
+{
+    if ((flags & ~O_CLOEXEC) || from == to)
+        return preload_fail(EINVAL);
+    if (!may_replace(from, to))
+        return -1;
+    int result = PRELOAD_REAL(dup3)(from, to, flags);
+    preload_duplicated(from, result);
+    return result;
+}
+
+PRELOAD_CLOSE(PRELOAD_NOTHING, PRELOAD_ALIAS)

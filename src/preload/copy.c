@@ -1,0 +1,146 @@
+/*
+ * Copies between descriptors. If one of the two is ours they become a loop of reads and writes
+ * through the wrappers of this room, which find the right world for each side.
+ */
+#include "preload/preload.h"
+
+enum { BUFFER_SIZE = 256 * 1024 };
+
+/*
+ * Copies up to `length` bytes from `in` at `from`; to `out` at `to`, or at its own position if `to`
+ * is NULL. Returns the bytes copied, short at end of file, when `out` takes no more, or when an
+ * error came after some bytes; -1 and errno if nothing was copied.
+ */
+static ssize_t copy(int in, off_t from, int out, const off_t *to, size_t length)
+{
+    size_t size = length < BUFFER_SIZE ? length : BUFFER_SIZE;
+    if (length == 0)
+        return 0;
+    char *buffer = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys_mmap_failed(buffer))
+        return preload_fail(ENOMEM);
+    size_t copied = 0;
+    ssize_t failed = 0;
+    while (copied < length) {
+        size_t want = length - copied < size ? length - copied : size;
+        ssize_t got = pread(in, buffer, want, from + (off_t)copied);
+        if (got <= 0) {
+            failed = got;
+            break;
+        }
+        ssize_t put = to ? pwrite(out, buffer, (size_t)got, *to + (off_t)copied)
+                         : write(out, buffer, (size_t)got);
+        if (put < 0) {
+            failed = put;
+            break;
+        }
+        copied += (size_t)put;
+        if (put < got)
+            break;
+    }
+    int saved = errno;
+    sys_munmap(buffer, size);
+    errno = saved;
+    return copied > 0 ? (ssize_t)copied : failed;
+}
+
+/* The most that one call moves: sendfile(2), NOTES. */
+static size_t bounded(size_t length)
+{
+    return length < 0x7ffff000 ? length : 0x7ffff000;
+}
+
+PRELOAD_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
+{
+    if (!preload_managed(in) && !preload_managed(out))
+        return PRELOAD_REAL(sendfile)(out, in, offset, count);
+    int flags = sys_fcntl(out, F_GETFL, 0);
+    if (flags >= 0 && (flags & O_APPEND))
+        return preload_fail(EINVAL);
+    off_t from = offset ? *offset : lseek(in, 0, SEEK_CUR);
+    if (from < 0)
+        return offset || errno == ESPIPE ? preload_fail(EINVAL) : -1;
+    ssize_t copied = copy(in, from, out, NULL, bounded(count));
+    if (copied > 0 && offset)
+        *offset = from + copied;
+    else if (copied > 0 && lseek(in, from + copied, SEEK_SET) < 0)
+        return -1;
+    return copied;
+}
+
+/* What copy_file_range(2) demands of its descriptors. Shortens *length to the end of the file. 0 or
+ * -errno. */
+static int check_range(int in, off_t from, int out, off_t to, size_t *length)
+{
+    struct stat source, target;
+    int reading = sys_fcntl(in, F_GETFL, 0), writing = sys_fcntl(out, F_GETFL, 0);
+    if (reading < 0 || writing < 0 || (reading & O_ACCMODE) == O_WRONLY ||
+        (writing & O_ACCMODE) == O_RDONLY || (writing & O_APPEND))
+        return -EBADF;
+    if (fstat(in, &source) < 0 || fstat(out, &target) < 0)
+        return -errno;
+    if (S_ISDIR(source.st_mode) || S_ISDIR(target.st_mode))
+        return -EISDIR;
+    if (!S_ISREG(source.st_mode) || !S_ISREG(target.st_mode) || from < 0 || to < 0)
+        return -EINVAL;
+    if (from >= source.st_size)
+        *length = 0;
+    else if (*length > (size_t)(source.st_size - from))
+        *length = (size_t)(source.st_size - from);
+    bool same = source.st_dev == target.st_dev && source.st_ino == target.st_ino;
+    if (same && from < to + (off_t)*length && to < from + (off_t)*length)
+        return -EINVAL;
+    return 0;
+}
+
+PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset,
+                                       size_t length, unsigned flags)
+{
+    if (!preload_managed(in) && !preload_managed(out))
+        return PRELOAD_REAL(copy_file_range)(in, in_offset, out, out_offset, length, flags);
+    if (flags != 0)
+        return preload_fail(EINVAL);
+    off_t from = in_offset ? *in_offset : lseek(in, 0, SEEK_CUR);
+    off_t to = out_offset ? *out_offset : lseek(out, 0, SEEK_CUR);
+    length = bounded(length);
+    int error = check_range(in, from, out, to, &length);
+    if (error < 0)
+        return preload_fail(-error);
+    ssize_t copied = copy(in, from, out, &to, length);
+    if (copied <= 0)
+        return copied;
+    if (in_offset)
+        *in_offset = from + copied;
+    else if (lseek(in, from + copied, SEEK_SET) < 0)
+        return -1;
+    if (out_offset)
+        *out_offset = to + copied;
+    else if (lseek(out, to + copied, SEEK_SET) < 0)
+        return -1;
+    return copied;
+}
+
+/* Pages cannot be passed on; programs fall back on read() and write(): splice(2), EINVAL. */
+PRELOAD_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset,
+                              size_t length, unsigned flags)
+{
+    if (preload_managed(in) || preload_managed(out))
+        return preload_fail(EINVAL);
+    return PRELOAD_REAL(splice)(in, in_offset, out, out_offset, length, flags);
+}
+
+PRELOAD_EXPORT ssize_t tee(int in, int out, size_t length, unsigned flags)
+{
+    if (preload_managed(in) || preload_managed(out))
+        return preload_fail(EINVAL);
+    return PRELOAD_REAL(tee)(in, out, length, flags);
+}
+
+PRELOAD_EXPORT ssize_t vmsplice(int fd, const struct iovec *vectors, size_t count, unsigned flags)
+{
+    if (preload_managed(fd))
+        return preload_fail(EINVAL);
+    return PRELOAD_REAL(vmsplice)(fd, vectors, count, flags);
+}
+
+PRELOAD_COPY(PRELOAD_NOTHING, PRELOAD_ALIAS)

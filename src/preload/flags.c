@@ -1,0 +1,63 @@
+/* fcntl(2) and ioctl(2). Locks, owners, leases and hints stay the kernel's business. */
+#include <linux/fs.h>
+
+#include "preload/preload.h"
+
+PRELOAD_SLOW static int managed_set_flags(int fd, int flags)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    int result = file_set_flags(open, fd, flags);
+    preload_leave(open);
+    return (int)preload_result(result);
+}
+
+PRELOAD_EXPORT int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+
+    /* Our own descriptors do not exist for the application: not even their FD_CLOEXEC. */
+    if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
+        return preload_fail(EBADF);
+    if (command == F_SETFL && preload_managed(fd) &&
+        managed_set_flags(fd, (int)(long)argument) == -1)
+        return -1;
+    int result = PRELOAD_REAL(fcntl)(fd, command, argument);
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+        preload_duplicated(fd, result);
+    return result;
+}
+
+/* Copies by the file system's own means know nothing of data that the kernel has not seen. */
+static bool clones_managed(int fd, unsigned long request, const void *argument)
+{
+    switch (request) {
+    case FICLONE:
+        return preload_managed(fd) || preload_managed((int)(long)argument);
+    case FICLONERANGE:
+        return preload_managed(fd) ||
+               preload_managed((int)((const struct file_clone_range *)argument)->src_fd);
+    case FIDEDUPERANGE:
+        return preload_managed(fd);
+    default:
+        return false;
+    }
+}
+
+PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+
+    if (PRELOAD_UNLIKELY(clones_managed(fd, request, argument)))
+        return preload_fail(EOPNOTSUPP);
+    return PRELOAD_REAL(ioctl)(fd, request, argument);
+}
+
+PRELOAD_FLAGS(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,0 +1,294 @@
+/*
+ * Start and end of the library in a process, and the table of real functions.
+ *
+ * Calls arrive before any constructor ran, some from inside malloc's own initialisation. So real
+ * functions are found one by one on first use (dlsym() allocates nothing when it finds the symbol),
+ * and nothing else happens until our constructor: what was opened before it is adopted there, as
+ * are descriptors that came over exec.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "preload/preload.h"
+#include "sys/log.h"
+
+_Atomic(void *) preload_real[PRELOAD_SYMBOLS];
+atomic_bool preload_started;
+
+/* One more than the highest descriptor that was ever offered to src/file. */
+static atomic_int managed_limit;
+
+#define NAME(type, name, parameters) #name,
+#define NAME_TWIN(type, name, parameters, target)
+static const char *const names[] = {PRELOAD_ALL(NAME, NAME_TWIN)};
+
+/*
+ * The worst case: the symbol is missing, or it is asked for while dlsym() fails on another one and
+ * allocates for its message. Then the system call of that name is made directly.
+ */
+static long raw_result(long result)
+{
+    if ((unsigned long)result > -4096UL) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+static long raw_open(const char *path, long flags, long mode)
+{
+    return raw_result(sys_open(path, (int)flags, (mode_t)mode));
+}
+
+static long raw_missing(void)
+{
+    return raw_result(-ENOSYS);
+}
+
+#define RAW(name, number)                                                  \
+    static long raw_##name(long a, long b, long c, long d, long e, long f) \
+    {                                                                      \
+        return raw_result(sys_call6(number, a, b, c, d, e, f));            \
+    }
+RAW(openat, SYS_openat)
+RAW(close, SYS_close)
+RAW(read, SYS_read)
+RAW(write, SYS_write)
+RAW(pread, SYS_pread64)
+RAW(pwrite, SYS_pwrite64)
+RAW(readv, SYS_readv)
+RAW(writev, SYS_writev)
+RAW(lseek, SYS_lseek)
+RAW(fcntl, SYS_fcntl)
+RAW(ioctl, SYS_ioctl)
+RAW(fstat, SYS_fstat)
+RAW(fstatat, SYS_newfstatat)
+RAW(mmap, SYS_mmap)
+RAW(dup, SYS_dup)
+RAW(dup3, SYS_dup3)
+RAW(close_range, SYS_close_range)
+
+static void *raw_function(enum preload_symbol symbol)
+{
+    switch (symbol) {
+    case PRELOAD_open:
+        return (void *)raw_open;
+    case PRELOAD_openat:
+        return (void *)raw_openat;
+    case PRELOAD_close:
+        return (void *)raw_close;
+    case PRELOAD_read:
+        return (void *)raw_read;
+    case PRELOAD_write:
+        return (void *)raw_write;
+    case PRELOAD_pread:
+        return (void *)raw_pread;
+    case PRELOAD_pwrite:
+        return (void *)raw_pwrite;
+    case PRELOAD_readv:
+        return (void *)raw_readv;
+    case PRELOAD_writev:
+        return (void *)raw_writev;
+    case PRELOAD_lseek:
+        return (void *)raw_lseek;
+    case PRELOAD_fcntl:
+        return (void *)raw_fcntl;
+    case PRELOAD_ioctl:
+        return (void *)raw_ioctl;
+    case PRELOAD_fstat:
+        return (void *)raw_fstat;
+    case PRELOAD_fstatat:
+        return (void *)raw_fstatat;
+    case PRELOAD_mmap:
+        return (void *)raw_mmap;
+    case PRELOAD_dup:
+        return (void *)raw_dup;
+    case PRELOAD_dup3:
+        return (void *)raw_dup3;
+    case PRELOAD_close_range:
+        return (void *)raw_close_range;
+    default:
+        return (void *)raw_missing;
+    }
+}
+
+void *preload_resolve(enum preload_symbol symbol)
+{
+    static __thread int resolving;
+    if (resolving)
+        return raw_function(symbol);
+    resolving = 1;
+    int saved = errno;
+    void *function = dlsym(RTLD_NEXT, names[symbol]);
+    errno = saved;
+    resolving = 0;
+    if (function == NULL)
+        function = raw_function(symbol);
+    atomic_store_explicit(&preload_real[symbol], function, memory_order_relaxed);
+    return function;
+}
+
+/* ---- descriptors -------------------------------------------------------------------------------
+ */
+
+static void note_descriptor(int fd)
+{
+    int limit = atomic_load_explicit(&managed_limit, memory_order_relaxed);
+    while (fd >= limit && !atomic_compare_exchange_weak(&managed_limit, &limit, fd + 1))
+        ;
+}
+
+int preload_managed_limit(void)
+{
+    return atomic_load_explicit(&managed_limit, memory_order_relaxed);
+}
+
+/* How many slots the kernel's table of this process has: FDSize of proc(5). */
+static int descriptor_slots(void)
+{
+    char text[2048];
+    int fd = sys_open("/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+    ssize_t length = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        sys_close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    const char *size = strstr(text, "FDSize:");
+    int slots = size ? atoi(size + strlen("FDSize:")) : 0;
+    return slots > 0 ? slots : FILE_TABLE_SIZE;
+}
+
+PRELOAD_SLOW void preload_adopt(int fd, int flags)
+{
+    bool directory = (flags & O_DIRECTORY) && (flags & O_TMPFILE) != O_TMPFILE;
+    if (directory || (flags & O_PATH))
+        return;
+    int saved = errno;
+    sys_critical_enter();
+    note_descriptor(fd);
+    if (fd <= STDERR_FILENO)
+        file_opened_for_kernel(fd, flags, "standard descriptor");
+    else
+        file_opened(fd, flags);
+    sys_critical_leave();
+    errno = saved;
+}
+
+void preload_duplicated(int from, int to)
+{
+    if (to < 0 || from == to || !preload_managed(from))
+        return;
+    int saved = errno;
+    sys_critical_enter();
+    note_descriptor(to);
+    if (to <= STDERR_FILENO)
+        file_demote(from, "standard descriptor");
+    else
+        file_duplicated(from, to);
+    sys_critical_leave();
+    errno = saved;
+}
+
+PRELOAD_SLOW int preload_demote(int fd, const char *reason)
+{
+    if (!preload_managed(fd))
+        return 0;
+    sys_critical_enter();
+    int result = file_demote(fd, reason);
+    sys_critical_leave();
+    return result < 0 ? preload_fail(-result) : 0;
+}
+
+/* ---- fork, exec, exit --------------------------------------------------------------------------
+ */
+
+void preload_fork_prepare(void)
+{
+    sys_critical_enter();
+    file_fork_prepare();
+}
+
+void preload_fork_parent(void)
+{
+    file_fork_parent();
+    sys_critical_leave();
+}
+
+void preload_fork_child(void)
+{
+    preload_signal_child();
+    file_fork_child();
+    sys_critical_leave();
+}
+
+void preload_commit(void)
+{
+    if (!preload_active())
+        return;
+    sys_critical_enter();
+    file_commit_all();
+    sys_critical_leave();
+}
+
+__attribute__((destructor)) void preload_finish(void)
+{
+    if (!preload_active())
+        return;
+    int saved = errno;
+    sys_critical_enter();
+    file_finish();
+    sys_critical_leave();
+    errno = saved;
+}
+
+static void set_log_level(const char *name)
+{
+    enum log_level level;
+    if (name == NULL || *name == '\0')
+        return;
+    if (log_level_parse(name, &level) == 0)
+        log_set_level(level);
+    else
+        log_warning("DIRECTNFS_LOG_LEVEL: no level is called \"%s\"; error, warning, notice, info "
+                    "and debug are",
+                    name);
+}
+
+static void open_log(const char *target)
+{
+    int result = log_open(target && *target ? target : NULL);
+    if (result < 0)
+        log_warning("DIRECTNFS_LOG: %s: %s; messages go to standard error", target,
+                    strerror(-result));
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    /* All at once, so that no signal handler and no child of fork() meets the dynamic linker. */
+    for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
+        preload_find(symbol);
+
+    const char *disable = getenv("DIRECTNFS_DISABLE");
+    if (disable != NULL && strcmp(disable, "1") == 0)
+        return;
+
+    int saved = errno;
+    sys_critical_enter();
+    open_log(getenv("DIRECTNFS_LOG"));
+    set_log_level(getenv("DIRECTNFS_LOG_LEVEL"));
+    file_start();
+    if (file_enabled()) {
+        enum log_level level;
+        const char *wanted = getenv("DIRECTNFS_LOG_LEVEL");
+        if (wanted != NULL && log_level_parse(wanted, &level) == 0)
+            log_set_level(level); /* the environment goes before directnfs.conf */
+        atomic_store(&managed_limit, descriptor_slots());
+        preload_signal_start();
+        pthread_atfork(preload_fork_prepare, preload_fork_parent, preload_fork_child);
+        atomic_store(&preload_started, true);
+        file_adopt_inherited();
+        for (int fd = 0; fd <= STDERR_FILENO; fd++)
+            file_demote(fd, "standard descriptor");
+    }
+    sys_critical_leave();
+    errno = saved;
+}

@@ -1,0 +1,28 @@
+/* Memory maps are the kernel's; advice about its page cache is of no use for a file of ours. */
+#include "preload/preload.h"
+
+/* A private map shows the file's pages as well, and a read-only one shows later writes. */
+PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd,
+                          off_t offset)
+{
+    if (!(flags & MAP_ANONYMOUS) && preload_managed(fd) && preload_demote(fd, "mmap") < 0)
+        return MAP_FAILED;
+    return PRELOAD_REAL(mmap)(address, size, protection, flags, fd, offset);
+}
+
+/* Returns the error instead of setting errno. */
+PRELOAD_EXPORT int posix_fadvise(int fd, off_t offset, off_t length, int advice)
+{
+    if (preload_managed(fd))
+        return length < 0 || advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE ? EINVAL : 0;
+    return PRELOAD_REAL(posix_fadvise)(fd, offset, length, advice);
+}
+
+PRELOAD_EXPORT ssize_t readahead(int fd, off64_t offset, size_t count)
+{
+    if (preload_managed(fd))
+        return 0;
+    return PRELOAD_REAL(readahead)(fd, offset, count);
+}
+
+PRELOAD_MAP(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,0 +1,148 @@
+/*
+ * What the files of the face share: the table of real functions, and the two ways into the room
+ * below, by descriptor and by a freshly opened one.
+ *
+ * Every wrapper has the same shape: ask whether the descriptor is ours (one load); if so do it in
+ * src/file and set errno; otherwise, or when src/file answers FILE_KERNEL, call the real function.
+ * A call made while this thread is already inside the library is the library's own (libtirpc,
+ * getaddrinfo) and goes straight to the real function.
+ */
+#ifndef PRELOAD_PRELOAD_H
+#define PRELOAD_PRELOAD_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "file/file.h"
+#include "preload/symbols.h"
+#include "sys/critical.h"
+#include "sys/fd.h"
+
+#define PRELOAD_EXPORT      __attribute__((visibility("default")))
+#define PRELOAD_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define PRELOAD_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define PRELOAD_SLOW        __attribute__((noinline, cold))
+
+/* The names of struct stat and struct stat64 differ, their layouts do not: twins are meant. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wattribute-alias"
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+#endif
+
+#define PRELOAD_DECLARE(type, name, parameters)              extern PRELOAD_EXPORT type name parameters;
+#define PRELOAD_DECLARE_TWIN(type, name, parameters, target) PRELOAD_DECLARE(type, name, parameters)
+PRELOAD_ALL(PRELOAD_DECLARE, PRELOAD_DECLARE_TWIN)
+
+/* For the end of each file: PRELOAD_family(PRELOAD_NOTHING, PRELOAD_ALIAS) */
+#define PRELOAD_NOTHING(type, name, parameters)
+#define PRELOAD_ALIAS(type, name, parameters, target) \
+    extern PRELOAD_EXPORT __attribute__((alias(#target))) type name parameters;
+
+#define PRELOAD_NUMBER(type, name, parameters) PRELOAD_##name,
+#define PRELOAD_NUMBER_TWIN(type, name, parameters, target)
+enum preload_symbol { PRELOAD_ALL(PRELOAD_NUMBER, PRELOAD_NUMBER_TWIN) PRELOAD_SYMBOLS };
+
+/* Real functions; NULL until first needed. Each is written once with one value, so no lock. */
+extern _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
+
+/* Finds the next definition after ours. Never NULL: what is missing becomes a function that makes
+ * the raw system call, or fails with ENOSYS. */
+void *preload_resolve(enum preload_symbol symbol);
+
+static inline void *preload_find(enum preload_symbol symbol)
+{
+    void *function = atomic_load_explicit(&preload_real[symbol], memory_order_relaxed);
+    return PRELOAD_LIKELY(function != NULL) ? function : preload_resolve(symbol);
+}
+
+/* The real function of that name: PRELOAD_REAL(read)(fd, buffer, size). */
+#define PRELOAD_REAL(name) ((__typeof__(&name))preload_find(PRELOAD_##name))
+
+/* Set by the constructor when a mount is configured; until then everything passes through. */
+extern atomic_bool preload_started;
+
+static inline bool preload_active(void)
+{
+    return atomic_load_explicit(&preload_started, memory_order_relaxed) && !sys_critical_inside();
+}
+
+static inline bool preload_managed(int fd)
+{
+    return PRELOAD_UNLIKELY(file_is_managed(fd)) && !sys_critical_inside();
+}
+
+/* Enters the library for a managed descriptor. NULL: not managed any more, and nothing entered. */
+static inline struct file_open *preload_enter(int fd)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    if (open == NULL)
+        sys_critical_leave();
+    return open;
+}
+
+static inline void preload_leave(struct file_open *open)
+{
+    file_put(open);
+    sys_critical_leave();
+}
+
+/* A result of src/file as libc returns it. FILE_KERNEL stays, for the caller to look at. */
+static inline ssize_t preload_result(ssize_t result)
+{
+    if (PRELOAD_UNLIKELY(result < 0) && result != FILE_KERNEL) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+static inline int preload_fail(int error)
+{
+    errno = error;
+    return -1;
+}
+
+/*
+ * After a successful open: lets src/file adopt the descriptor. errno is kept. The descriptors 0 to
+ * 2 are left to the kernel: stdio is on them already, and writes to them inside libc, unseen.
+ */
+void preload_adopt(int fd, int flags);
+
+static inline int preload_opened(int fd, int flags)
+{
+    if (fd >= 0 && preload_active())
+        preload_adopt(fd, flags);
+    return fd;
+}
+
+/* After the kernel duplicated `from`. errno is kept. */
+void preload_duplicated(int from, int to);
+
+/* The descriptor goes to the kernel for good. 0, or -1 and errno when its data could not be
+ * committed. No-op on unmanaged descriptors. */
+int preload_demote(int fd, const char *reason);
+
+/* Above every descriptor that may be managed: bounds the walk over the table. */
+int preload_managed_limit(void);
+
+/* Handlers around fork(): those of src/file, in a critical section, because locks are held. */
+void preload_fork_prepare(void);
+void preload_fork_parent(void);
+void preload_fork_child(void);
+
+/* What exec and exit owe the server. */
+void preload_commit(void);
+void preload_finish(void);
+
+/* signal.c: from now on handlers of the application are called through the trampoline, those that
+ * are installed already included; and after fork, in the child. */
+void preload_signal_start(void);
+void preload_signal_child(void);
+
+/* clone() without a stack of its own, as fork() by a raw system call. Result or -errno. */
+long preload_raw_fork(long number, long a, long b, long c, long d, long e);
+
+#endif

@@ -1,0 +1,227 @@
+/* Processes: fork, exec, exit, and libraries that are loaded later. */
+#include "preload/preload.h"
+
+/*
+ * src/file hears of it through pthread_atfork(). vfork() has this definition too: a child that
+ * shares the parent's memory and not its descriptors would, by its close(), change the parent's
+ * table of managed files.
+ */
+PRELOAD_EXPORT pid_t fork(void)
+{
+    return PRELOAD_REAL(fork)();
+}
+
+/* _Fork() runs no handlers of pthread_atfork(), but ours must run. */
+PRELOAD_EXPORT pid_t _Fork(void)
+{
+    if (!preload_active())
+        return PRELOAD_REAL(_Fork)();
+    preload_fork_prepare();
+    pid_t child = PRELOAD_REAL(_Fork)();
+    int saved = errno;
+    if (child == 0)
+        preload_fork_child();
+    else
+        preload_fork_parent();
+    errno = saved;
+    return child;
+}
+
+long preload_raw_fork(long number, long a, long b, long c, long d, long e)
+{
+    bool active = preload_active();
+    if (active)
+        preload_fork_prepare();
+    long child = sys_call6(number, a, b, c, d, e, 0);
+    if (active && child == 0)
+        preload_fork_child();
+    else if (active)
+        preload_fork_parent();
+    return child;
+}
+
+struct clone_start {
+    int (*function)(void *);
+    void *argument;
+};
+
+/* In the child's copy of the parent's memory. */
+static int clone_child(void *argument)
+{
+    struct clone_start start = *(struct clone_start *)argument;
+    preload_fork_child();
+    return start.function(start.argument);
+}
+
+/* Without CLONE_VM it is a fork; with it a thread, which needs nothing. */
+PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+    va_list arguments;
+    va_start(arguments, argument);
+    pid_t *parent_tid = va_arg(arguments, pid_t *);
+    void *tls = va_arg(arguments, void *);
+    pid_t *child_tid = va_arg(arguments, pid_t *);
+    va_end(arguments);
+    if ((flags & CLONE_VM) || function == NULL || !preload_active())
+        return PRELOAD_REAL(clone)(function, stack, flags, argument, parent_tid, tls, child_tid);
+
+    struct clone_start start = {function, argument};
+    preload_fork_prepare();
+    int child = PRELOAD_REAL(clone)(clone_child, stack, flags, &start, parent_tid, tls, child_tid);
+    int saved = errno;
+    preload_fork_parent();
+    errno = saved;
+    return child;
+}
+
+/* ---- exec --------------------------------------------------------------------------------------
+ *
+ * The new program finds the descriptors that stay open and adopts them again; what this process
+ * wrote is committed first, since afterwards nobody would do it at its exit.
+ */
+
+/* Collects the arguments of execl(3) and its sisters; `rest` then stands behind the NULL. The empty
+ * assembler statement hides from the compiler that libc's header promises a first argument. */
+#define COLLECT(argv, first, rest)                                                         \
+    const char *argv##_first = (first);                                                    \
+    __asm__("" : "+r"(argv##_first));                                                      \
+    size_t argv##_count = 1;                                                               \
+    va_list rest;                                                                          \
+    va_start(rest, first);                                                                 \
+    for (const char *next = argv##_first; next != NULL; next = va_arg(rest, const char *)) \
+        argv##_count++;                                                                    \
+    va_end(rest);                                                                          \
+    char *argv[argv##_count];                                                              \
+    argv[0] = (char *)argv##_first;                                                        \
+    va_start(rest, first);                                                                 \
+    for (size_t i = 1; i < argv##_count; i++)                                              \
+    argv[i] = va_arg(rest, char *)
+
+PRELOAD_EXPORT int execl(const char *path, const char *argument, ...)
+{
+    COLLECT(argv, argument, rest);
+    va_end(rest);
+    preload_commit();
+    return PRELOAD_REAL(execv)(path, argv);
+}
+
+PRELOAD_EXPORT int execle(const char *path, const char *argument, ...)
+{
+    COLLECT(argv, argument, rest);
+    char *const *envp = va_arg(rest, char *const *);
+    va_end(rest);
+    preload_commit();
+    return PRELOAD_REAL(execve)(path, argv, envp);
+}
+
+PRELOAD_EXPORT int execlp(const char *file, const char *argument, ...)
+{
+    COLLECT(argv, argument, rest);
+    va_end(rest);
+    preload_commit();
+    return PRELOAD_REAL(execvp)(file, argv);
+}
+
+PRELOAD_EXPORT int execv(const char *path, char *const argv[])
+{
+    preload_commit();
+    return PRELOAD_REAL(execv)(path, argv);
+}
+
+PRELOAD_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+    preload_commit();
+    return PRELOAD_REAL(execve)(path, argv, envp);
+}
+
+PRELOAD_EXPORT int execvp(const char *file, char *const argv[])
+{
+    preload_commit();
+    return PRELOAD_REAL(execvp)(file, argv);
+}
+
+PRELOAD_EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+    preload_commit();
+    return PRELOAD_REAL(execvpe)(file, argv, envp);
+}
+
+PRELOAD_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+    preload_commit();
+    return PRELOAD_REAL(fexecve)(fd, argv, envp);
+}
+
+PRELOAD_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const envp[],
+                            int flags)
+{
+    preload_commit();
+    return PRELOAD_REAL(execveat)(dirfd, path, argv, envp, flags);
+}
+
+/*
+ * The child's file actions are system calls inside libc on the child's own copy of the descriptors,
+ * where ours are FD_CLOEXEC; the parent goes on and commits in its own time. Nothing is to be done.
+ */
+PRELOAD_EXPORT int posix_spawn(pid_t *pid, const char *path,
+                               const posix_spawn_file_actions_t *actions,
+                               const posix_spawnattr_t *attributes, char *const argv[],
+                               char *const envp[])
+{
+    return PRELOAD_REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
+}
+
+PRELOAD_EXPORT int posix_spawnp(pid_t *pid, const char *file,
+                                const posix_spawn_file_actions_t *actions,
+                                const posix_spawnattr_t *attributes, char *const argv[],
+                                char *const envp[])
+{
+    return PRELOAD_REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
+}
+
+/* ---- exit --------------------------------------------------------------------------------------
+ *
+ * exit(3) runs our destructor; these do not.
+ */
+
+PRELOAD_EXPORT void _exit(int status)
+{
+    preload_finish();
+    for (;;)
+        sys_call1(SYS_exit_group, status);
+}
+
+PRELOAD_EXPORT void quick_exit(int status)
+{
+    preload_finish();
+    PRELOAD_REAL(quick_exit)(status);
+    __builtin_unreachable();
+}
+
+/* ---- libraries ---------------------------------------------------------------------------------
+ *
+ * RTLD_DEEPBIND would let a library find libc's functions before ours. The real function looks at
+ * its return address for the caller's DT_RUNPATH, $ORIGIN and namespace, so these two must leave by
+ * a jump, whatever the level of optimisation.
+ */
+#if defined(__clang__)
+#define LEAVE_BY_JUMP
+#define JUMP __attribute__((musttail)) return
+#else
+#define LEAVE_BY_JUMP __attribute__((optimize("O2"), no_sanitize("thread", "address", "undefined")))
+#define JUMP          return
+#endif
+
+PRELOAD_EXPORT LEAVE_BY_JUMP void *dlopen(const char *file, int mode)
+{
+    mode &= ~RTLD_DEEPBIND;
+    JUMP PRELOAD_REAL(dlopen)(file, mode);
+}
+
+PRELOAD_EXPORT LEAVE_BY_JUMP void *dlmopen(Lmid_t space, const char *file, int mode)
+{
+    mode &= ~RTLD_DEEPBIND;
+    JUMP PRELOAD_REAL(dlmopen)(space, file, mode);
+}
+
+PRELOAD_PROCESS(PRELOAD_NOTHING, PRELOAD_ALIAS)

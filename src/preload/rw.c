@@ -1,0 +1,163 @@
+/* Reading and writing: streaming, positioned, vectors. */
+#include <limits.h>
+
+#include "preload/preload.h"
+
+/* The kernel moves at most this much in one call: read(2), NOTES. */
+enum { TRANSFER_MAX = 0x7ffff000 };
+
+static inline struct iovec one_vector(const void *buffer, size_t size)
+{
+    return (struct iovec){(void *)buffer, size < TRANSFER_MAX ? size : TRANSFER_MAX};
+}
+
+static bool vectors_valid(const struct iovec *vectors, int count)
+{
+    if (count < 0 || count > IOV_MAX)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (vectors[i].iov_len > SSIZE_MAX)
+            return false;
+    return true;
+}
+
+typedef ssize_t transfer(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                         int flags);
+typedef ssize_t transfer_at(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                            off_t offset, int flags);
+
+/* At the file offset. FILE_KERNEL: make the real call; else the result, with errno set. */
+PRELOAD_SLOW static ssize_t managed(transfer *function, int fd, const struct iovec *vectors,
+                                    int count, int flags)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    ssize_t result =
+        vectors_valid(vectors, count) ? function(open, fd, vectors, count, flags) : -EINVAL;
+    preload_leave(open);
+    return preload_result(result);
+}
+
+/* At a given offset: otherwise the same. */
+PRELOAD_SLOW static ssize_t managed_at(transfer_at *function, int fd, const struct iovec *vectors,
+                                       int count, off_t offset, int flags)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    ssize_t result = offset >= 0 && vectors_valid(vectors, count)
+                         ? function(open, fd, vectors, count, offset, flags)
+                         : -EINVAL;
+    preload_leave(open);
+    return preload_result(result);
+}
+
+/* Returns from the wrapper unless the real call is to be made. */
+#define RETURN_IF_SERVED(call)     \
+    do {                           \
+        ssize_t served = (call);   \
+        if (served != FILE_KERNEL) \
+            return served;         \
+    } while (0)
+
+PRELOAD_EXPORT ssize_t read(int fd, void *buffer, size_t size)
+{
+    if (preload_managed(fd)) {
+        struct iovec vector = one_vector(buffer, size);
+        RETURN_IF_SERVED(managed(file_readv, fd, &vector, 1, 0));
+    }
+    return PRELOAD_REAL(read)(fd, buffer, size);
+}
+
+/* The buffer's end is checked by the real function, which ends the program if it is overrun. */
+PRELOAD_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room)
+{
+    if (size <= room && preload_managed(fd))
+        return read(fd, buffer, size);
+    return PRELOAD_REAL(__read_chk)(fd, buffer, size, room);
+}
+
+PRELOAD_EXPORT ssize_t write(int fd, const void *buffer, size_t size)
+{
+    if (preload_managed(fd)) {
+        struct iovec vector = one_vector(buffer, size);
+        RETURN_IF_SERVED(managed(file_writev, fd, &vector, 1, 0));
+    }
+    return PRELOAD_REAL(write)(fd, buffer, size);
+}
+
+PRELOAD_EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
+{
+    if (preload_managed(fd)) {
+        struct iovec vector = one_vector(buffer, size);
+        RETURN_IF_SERVED(managed_at(file_preadv, fd, &vector, 1, offset, 0));
+    }
+    return PRELOAD_REAL(pread)(fd, buffer, size, offset);
+}
+
+PRELOAD_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t size, off_t offset, size_t room)
+{
+    if (size <= room && preload_managed(fd))
+        return pread(fd, buffer, size, offset);
+    return PRELOAD_REAL(__pread_chk)(fd, buffer, size, offset, room);
+}
+
+PRELOAD_EXPORT ssize_t pwrite(int fd, const void *buffer, size_t size, off_t offset)
+{
+    if (preload_managed(fd)) {
+        struct iovec vector = one_vector(buffer, size);
+        RETURN_IF_SERVED(managed_at(file_pwritev, fd, &vector, 1, offset, 0));
+    }
+    return PRELOAD_REAL(pwrite)(fd, buffer, size, offset);
+}
+
+PRELOAD_EXPORT ssize_t readv(int fd, const struct iovec *vectors, int count)
+{
+    if (preload_managed(fd))
+        RETURN_IF_SERVED(managed(file_readv, fd, vectors, count, 0));
+    return PRELOAD_REAL(readv)(fd, vectors, count);
+}
+
+PRELOAD_EXPORT ssize_t writev(int fd, const struct iovec *vectors, int count)
+{
+    if (preload_managed(fd))
+        RETURN_IF_SERVED(managed(file_writev, fd, vectors, count, 0));
+    return PRELOAD_REAL(writev)(fd, vectors, count);
+}
+
+PRELOAD_EXPORT ssize_t preadv(int fd, const struct iovec *vectors, int count, off_t offset)
+{
+    if (preload_managed(fd))
+        RETURN_IF_SERVED(managed_at(file_preadv, fd, vectors, count, offset, 0));
+    return PRELOAD_REAL(preadv)(fd, vectors, count, offset);
+}
+
+PRELOAD_EXPORT ssize_t pwritev(int fd, const struct iovec *vectors, int count, off_t offset)
+{
+    if (preload_managed(fd))
+        RETURN_IF_SERVED(managed_at(file_pwritev, fd, vectors, count, offset, 0));
+    return PRELOAD_REAL(pwritev)(fd, vectors, count, offset);
+}
+
+/* For the calls with flags an offset of -1 stands for the file offset: preadv2(2). */
+PRELOAD_EXPORT ssize_t preadv2(int fd, const struct iovec *vectors, int count, off_t offset,
+                               int flags)
+{
+    if (preload_managed(fd))
+        RETURN_IF_SERVED(offset == -1 ? managed(file_readv, fd, vectors, count, flags)
+                                      : managed_at(file_preadv, fd, vectors, count, offset, flags));
+    return PRELOAD_REAL(preadv2)(fd, vectors, count, offset, flags);
+}
+
+PRELOAD_EXPORT ssize_t pwritev2(int fd, const struct iovec *vectors, int count, off_t offset,
+                                int flags)
+{
+    if (preload_managed(fd))
+        RETURN_IF_SERVED(offset == -1
+                             ? managed(file_writev, fd, vectors, count, flags)
+                             : managed_at(file_pwritev, fd, vectors, count, offset, flags));
+    return PRELOAD_REAL(pwritev2)(fd, vectors, count, offset, flags);
+}
+
+PRELOAD_RW(PRELOAD_NOTHING, PRELOAD_ALIAS)

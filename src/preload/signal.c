@@ -1,0 +1,266 @@
+/*
+ * Handlers of the application run between our calls, never inside one (sys/critical.h).
+ *
+ * The kernel is given a trampoline for each handler, with the application's mask and flags. Outside
+ * a critical section it calls the handler at once. Inside, it blocks all signals in the interrupted
+ * context, sends itself the same signal with the same siginfo_t, which so stays pending, and
+ * returns; sys_critical_leave() restores the mask, and the handler runs.
+ *
+ * SIG_DFL and SIG_IGN pass through. Nothing is inherited over exec: the kernel resets handlers.
+ */
+#include <string.h>
+
+#include "preload/preload.h"
+
+enum { SIGNALS = 65 };
+
+/*
+ * What the trampoline must know of a signal, in one word, so that handlers and other threads need
+ * no lock to read it: the handler's address, which has its upper bits clear in user space, and two
+ * of the flags. 0: no handler was ever set. The rest (mask, other flags) the kernel keeps for us.
+ */
+#define WORD_SIGINFO   (UINT64_C(1) << 63)
+#define WORD_RESETHAND (UINT64_C(1) << 62)
+#define WORD_ADDRESS   (WORD_RESETHAND - 1)
+static _Atomic uint64_t handlers[SIGNALS];
+
+/* Held while word and kernel are changed together; in a critical section, so never by a thread
+ * whose handler then waits for it. Reset in the child of fork(). */
+static atomic_flag changing = ATOMIC_FLAG_INIT;
+
+static atomic_bool trampolines; /* set once, at start */
+
+/* Signals for which siginterrupt(3) was called with true: a bit each. */
+static _Atomic uint64_t interrupting;
+
+/* Those by which the processor reports what the interrupted instruction did. */
+static const unsigned long synchronous_signals = 1UL << (SIGSEGV - 1) | 1UL << (SIGBUS - 1) |
+                                                 1UL << (SIGFPE - 1) | 1UL << (SIGILL - 1) |
+                                                 1UL << (SIGTRAP - 1) | 1UL << (SIGSYS - 1);
+
+/* libc's own: thread cancellation and setuid() of all threads, which must not wait for us. */
+static const unsigned long libc_signals = 1UL << (32 - 1) | 1UL << (33 - 1);
+
+static bool is_synchronous(int number, const siginfo_t *info)
+{
+    return info->si_code > 0 && (synchronous_signals >> (number - 1) & 1);
+}
+
+static uint64_t word_of(const struct sigaction *action)
+{
+    return (uint64_t)(uintptr_t)action->sa_sigaction |
+           (action->sa_flags & SA_SIGINFO ? WORD_SIGINFO : 0) |
+           ((unsigned)action->sa_flags & SA_RESETHAND ? WORD_RESETHAND : 0);
+}
+
+static bool is_handler(const struct sigaction *action)
+{
+    return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+/* Sends the signal to this thread again, as it came. */
+static void queue_again(int number, siginfo_t *info)
+{
+    long pid = sys_getpid(), tid = sys_gettid();
+    /* No room for another queued signal (RLIMIT_SIGPENDING): better without its siginfo_t than
+     * not at all. */
+    if (sys_call4(SYS_rt_tgsigqueueinfo, pid, tid, number, info) < 0)
+        sys_call3(SYS_tgkill, pid, tid, number);
+}
+
+/*
+ * Several trampolines may be on the stack, the kernel having entered them one after the other, and
+ * the last one runs first. The lowest of them, which runs last or alone, knows the thread's own
+ * mask: `nested` tells it.
+ */
+static __thread int nested;
+
+static void defer(int number, siginfo_t *info, ucontext_t *context)
+{
+    unsigned long blocked = ~(synchronous_signals | libc_signals);
+    nested++;
+    if (nested == 1) {
+        memcpy(&sys_critical.mask, &context->uc_sigmask, sizeof(sys_critical.mask));
+        sys_critical.deferred = 1;
+    }
+    /* Now, because of SA_NODEFER; and when the trampoline returns. */
+    sys_sigprocmask(SIG_BLOCK, &blocked, NULL);
+    unsigned long mask;
+    memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+    mask |= blocked;
+    memcpy(&context->uc_sigmask, &mask, sizeof(mask));
+    queue_again(number, info);
+    nested--;
+}
+
+static void lock(void)
+{
+    sys_critical_enter();
+    while (atomic_flag_test_and_set_explicit(&changing, memory_order_acquire))
+        sys_call0(SYS_sched_yield);
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&changing, memory_order_release);
+    sys_critical_leave();
+}
+
+/* SA_RESETHAND: of several threads one runs the handler, and the rest meet the default. */
+static uint64_t take_once(int number)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    lock();
+    uint64_t word = atomic_load(&handlers[number]);
+    if (word & WORD_RESETHAND) {
+        atomic_store(&handlers[number], 0);
+        PRELOAD_REAL(sigaction)(number, &standard, NULL);
+    }
+    unlock();
+    return word;
+}
+
+static void trampoline(int number, siginfo_t *info, void *context)
+{
+    if (sys_critical_inside() && !is_synchronous(number, info)) {
+        defer(number, info, context);
+        return;
+    }
+    uint64_t word = atomic_load(&handlers[number]);
+    if (PRELOAD_UNLIKELY(word & WORD_RESETHAND))
+        word = take_once(number);
+    void *handler = (void *)(uintptr_t)(word & WORD_ADDRESS);
+    if (handler == NULL)
+        queue_again(number, info);
+    else if (word & WORD_SIGINFO)
+        ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
+    else
+        ((void (*)(int))handler)(number);
+}
+
+void preload_signal_child(void)
+{
+    atomic_flag_clear(&changing);
+}
+
+/* `old` as the application set it. */
+static void show_application(struct sigaction *old, uint64_t word)
+{
+    if (old->sa_sigaction != trampoline)
+        return;
+    unsigned flags = (unsigned)old->sa_flags & ~(unsigned)SA_SIGINFO;
+    flags |= word & WORD_SIGINFO ? SA_SIGINFO : 0;
+    flags |= word & WORD_RESETHAND ? (unsigned)SA_RESETHAND : 0;
+    old->sa_flags = (int)flags;
+    old->sa_sigaction = (void (*)(int, siginfo_t *, void *))(uintptr_t)(word & WORD_ADDRESS);
+}
+
+PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    if (!atomic_load_explicit(&trampolines, memory_order_relaxed) || number < 1 ||
+        number >= SIGNALS)
+        return PRELOAD_REAL(sigaction)(number, action, old);
+
+    /* Copies, so that a bad pointer of the caller faults before the lock is taken. */
+    struct sigaction new, previous;
+    bool handler = false;
+    if (action != NULL) {
+        new = *action;
+        handler = is_handler(&new);
+    }
+    uint64_t wanted = handler ? word_of(&new) : 0;
+    if (handler) {
+        new.sa_sigaction = trampoline;
+        new.sa_flags = (int)(((unsigned)new.sa_flags | SA_SIGINFO) & ~(unsigned)SA_RESETHAND);
+    }
+
+    lock();
+    uint64_t word = atomic_load(&handlers[number]);
+    /* First our word, then the kernel. On the way back to SIG_DFL the word stays, for a trampoline
+     * that is on its way. */
+    if (handler)
+        atomic_store(&handlers[number], wanted);
+    int result = PRELOAD_REAL(sigaction)(number, action ? &new : NULL, &previous);
+    int saved = errno;
+    if (result != 0 && handler)
+        atomic_store(&handlers[number], word);
+    unlock();
+
+    if (result == 0 && old != NULL) {
+        show_application(&previous, word);
+        *old = previous;
+    }
+    errno = saved;
+    return result;
+}
+
+static preload_handler set_handler(int number, preload_handler handler, unsigned flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)flags}, old;
+    sigemptyset(&action.sa_mask);
+    if (handler == SIG_ERR) {
+        errno = EINVAL;
+        return SIG_ERR;
+    }
+    return sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+/* BSD semantics, as libc's: system calls are restarted unless siginterrupt(3) says otherwise. */
+PRELOAD_EXPORT preload_handler signal(int number, preload_handler handler)
+{
+    bool interrupt =
+        number >= 1 && number < SIGNALS && (atomic_load(&interrupting) >> (number - 1) & 1);
+    return set_handler(number, handler, interrupt ? 0 : SA_RESTART);
+}
+
+PRELOAD_EXPORT preload_handler sysv_signal(int number, preload_handler handler)
+{
+    return set_handler(number, handler, (unsigned)SA_RESETHAND | SA_NODEFER);
+}
+
+/* sigset(3): SIG_HOLD blocks the signal, everything else sets the disposition and unblocks it. */
+PRELOAD_EXPORT preload_handler sigset(int number, preload_handler disposition)
+{
+    sigset_t set, before;
+    struct sigaction old;
+    sigemptyset(&set);
+    if (sigaddset(&set, number) < 0)
+        return SIG_ERR;
+    if (disposition == SIG_HOLD) {
+        if (pthread_sigmask(SIG_BLOCK, &set, &before) != 0 || sigaction(number, NULL, &old) < 0)
+            return SIG_ERR;
+    } else {
+        old.sa_handler = set_handler(number, disposition, 0);
+        if (old.sa_handler == SIG_ERR || pthread_sigmask(SIG_UNBLOCK, &set, &before) != 0)
+            return SIG_ERR;
+    }
+    return sigismember(&before, number) ? SIG_HOLD : old.sa_handler;
+}
+
+PRELOAD_EXPORT int siginterrupt(int number, int interrupt)
+{
+    struct sigaction action;
+    if (sigaction(number, NULL, &action) < 0)
+        return -1;
+    uint64_t bit = UINT64_C(1) << (number - 1);
+    if (interrupt) {
+        atomic_fetch_or(&interrupting, bit);
+        action.sa_flags &= ~SA_RESTART;
+    } else {
+        atomic_fetch_and(&interrupting, ~bit);
+        action.sa_flags |= SA_RESTART;
+    }
+    return sigaction(number, &action, NULL);
+}
+
+void preload_signal_start(void)
+{
+    atomic_store(&trampolines, true);
+    for (int number = 1; number < SIGNALS; number++) {
+        struct sigaction action;
+        if (PRELOAD_REAL(sigaction)(number, NULL, &action) == 0 && is_handler(&action))
+            sigaction(number, &action, NULL);
+    }
+}
+
+PRELOAD_SIGNAL(PRELOAD_NOTHING, PRELOAD_ALIAS)

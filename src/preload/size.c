@@ -1,0 +1,91 @@
+/* Changing the size, and allocation. */
+#include "preload/preload.h"
+
+PRELOAD_SLOW static int managed_ftruncate(int fd, off_t size)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    int result = file_ftruncate(open, fd, size);
+    preload_leave(open);
+    return (int)preload_result(result);
+}
+
+PRELOAD_EXPORT int ftruncate(int fd, off_t size)
+{
+    if (preload_managed(fd)) {
+        int result = managed_ftruncate(fd, size);
+        if (result != FILE_KERNEL)
+            return result;
+    }
+    return PRELOAD_REAL(ftruncate)(fd, size);
+}
+
+/*
+ * By path: the size is changed through the engine too, so that the ledger hears of it. The file is
+ * opened, which asks for the same permission and fails with the same errors as truncate(2) itself.
+ * FILE_KERNEL: not on a mount of ours, or not adopted.
+ */
+PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
+{
+    struct stat status;
+    if (sys_fstatat(AT_FDCWD, path, &status, 0) < 0 || !S_ISREG(status.st_mode) ||
+        !file_on_mount(status.st_dev))
+        return FILE_KERNEL;
+    int fd = sys_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0)
+        return FILE_KERNEL;
+    preload_adopt(fd, O_WRONLY);
+    int result = preload_managed(fd) ? managed_ftruncate(fd, size) : FILE_KERNEL;
+    int saved = errno;
+    int closed = close(fd);
+    if (result == 0)
+        return closed;
+    errno = saved;
+    return result;
+}
+
+PRELOAD_EXPORT int truncate(const char *path, off_t size)
+{
+    if (preload_active() && size >= 0) {
+        int result = mounted_truncate(path, size);
+        if (result != FILE_KERNEL)
+            return result;
+    }
+    return PRELOAD_REAL(truncate)(path, size);
+}
+
+PRELOAD_SLOW static int managed_allocate(int fd, int mode, off_t offset, off_t length, bool emulate)
+{
+    if (offset < 0 || length <= 0)
+        return -EINVAL;
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    int result = file_allocate(open, fd, mode, offset, length, emulate);
+    preload_leave(open);
+    return result;
+}
+
+PRELOAD_EXPORT int fallocate(int fd, int mode, off_t offset, off_t length)
+{
+    if (preload_managed(fd)) {
+        int result = managed_allocate(fd, mode, offset, length, false);
+        if (result != FILE_KERNEL)
+            return (int)preload_result(result);
+    }
+    return PRELOAD_REAL(fallocate)(fd, mode, offset, length);
+}
+
+/* Returns the error instead of setting errno. */
+PRELOAD_EXPORT int posix_fallocate(int fd, off_t offset, off_t length)
+{
+    if (preload_managed(fd)) {
+        int result = managed_allocate(fd, 0, offset, length, true);
+        if (result != FILE_KERNEL)
+            return -result;
+    }
+    return PRELOAD_REAL(posix_fallocate)(fd, offset, length);
+}
+
+PRELOAD_SIZE(PRELOAD_NOTHING, PRELOAD_ALIAS)

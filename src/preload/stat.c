@@ -1,0 +1,137 @@
+/*
+ * Attributes: the kernel answers, then size, blocks and times of files of ours are made right. A
+ * FILE_KERNEL of src/file means that the kernel's answer of after the demotion is the right one.
+ */
+#include <sys/sysmacros.h>
+
+#include "preload/preload.h"
+
+PRELOAD_SLOW static int overlay_managed(int fd, struct stat *status)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return 0;
+    int result = file_stat(open, fd, status);
+    preload_leave(open);
+    if (result == FILE_KERNEL)
+        result = sys_fstat(fd, status);
+    return (int)preload_result(result);
+}
+
+static int overlay_path(struct stat *status)
+{
+    if (PRELOAD_LIKELY(!file_on_mount(status->st_dev)))
+        return 0;
+    int saved = errno;
+    sys_critical_enter();
+    file_stat_path(status);
+    sys_critical_leave();
+    errno = saved;
+    return 0;
+}
+
+static inline int after_fstat(int result, int fd, struct stat *status)
+{
+    if (result != 0 || !preload_active())
+        return result;
+    return file_is_managed(fd) ? overlay_managed(fd, status) : overlay_path(status);
+}
+
+static inline int after_stat(int result, struct stat *status)
+{
+    return result == 0 && preload_active() ? overlay_path(status) : result;
+}
+
+/* AT_EMPTY_PATH makes the *at() calls fstat(). */
+static inline bool names_descriptor(const char *path, int flags)
+{
+    return (flags & AT_EMPTY_PATH) && *path == '\0';
+}
+
+PRELOAD_EXPORT int stat(const char *path, struct stat *status)
+{
+    return after_stat(PRELOAD_REAL(stat)(path, status), status);
+}
+
+PRELOAD_EXPORT int lstat(const char *path, struct stat *status)
+{
+    return after_stat(PRELOAD_REAL(lstat)(path, status), status);
+}
+
+PRELOAD_EXPORT int fstat(int fd, struct stat *status)
+{
+    return after_fstat(PRELOAD_REAL(fstat)(fd, status), fd, status);
+}
+
+PRELOAD_EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags)
+{
+    int result = PRELOAD_REAL(fstatat)(dirfd, path, status, flags);
+    if (result == 0 && names_descriptor(path, flags))
+        return after_fstat(result, dirfd, status);
+    return after_stat(result, status);
+}
+
+PRELOAD_EXPORT int __xstat(int version, const char *path, struct stat *status)
+{
+    return after_stat(PRELOAD_REAL(__xstat)(version, path, status), status);
+}
+
+PRELOAD_EXPORT int __lxstat(int version, const char *path, struct stat *status)
+{
+    return after_stat(PRELOAD_REAL(__lxstat)(version, path, status), status);
+}
+
+PRELOAD_EXPORT int __fxstat(int version, int fd, struct stat *status)
+{
+    return after_fstat(PRELOAD_REAL(__fxstat)(version, fd, status), fd, status);
+}
+
+PRELOAD_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *status,
+                              int flags)
+{
+    int result = PRELOAD_REAL(__fxstatat)(version, dirfd, path, status, flags);
+    if (result == 0 && names_descriptor(path, flags))
+        return after_fstat(result, dirfd, status);
+    return after_stat(result, status);
+}
+
+static struct statx_timestamp statx_time(struct timespec time)
+{
+    return (struct statx_timestamp){.tv_sec = time.tv_sec, .tv_nsec = (uint32_t)time.tv_nsec};
+}
+
+/* statx() of a managed descriptor: what fstat() says goes over the kernel's answer. */
+PRELOAD_SLOW static int overlay_managed_statx(int fd, struct statx *extended)
+{
+    struct stat status;
+    int result = sys_fstat(fd, &status);
+    result = result < 0 ? (int)preload_result(result) : overlay_managed(fd, &status);
+    if (result < 0)
+        return result;
+    extended->stx_size = (uint64_t)status.st_size;
+    extended->stx_blocks = (uint64_t)status.st_blocks;
+    extended->stx_atime = statx_time(status.st_atim);
+    extended->stx_mtime = statx_time(status.st_mtim);
+    extended->stx_ctime = statx_time(status.st_ctim);
+    return 0;
+}
+
+PRELOAD_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask,
+                         struct statx *status)
+{
+    int result = PRELOAD_REAL(statx)(dirfd, path, flags, mask, status);
+    if (result != 0 || !preload_active())
+        return result;
+    if (names_descriptor(path, flags) && file_is_managed(dirfd))
+        return overlay_managed_statx(dirfd, status);
+    if (file_on_mount(makedev(status->stx_dev_major, status->stx_dev_minor))) {
+        int saved = errno;
+        sys_critical_enter();
+        file_statx_path(status);
+        sys_critical_leave();
+        errno = saved;
+    }
+    return 0;
+}
+
+PRELOAD_STAT(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,0 +1,67 @@
+/* Flushing. */
+#include "preload/preload.h"
+
+PRELOAD_SLOW static int managed_fsync(int fd)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    int result = file_fsync(open, fd);
+    preload_leave(open);
+    return (int)preload_result(result);
+}
+
+PRELOAD_EXPORT int fsync(int fd)
+{
+    if (preload_managed(fd)) {
+        int result = managed_fsync(fd);
+        if (result != FILE_KERNEL)
+            return result;
+    }
+    return PRELOAD_REAL(fsync)(fd);
+}
+
+PRELOAD_EXPORT int fdatasync(int fd)
+{
+    if (preload_managed(fd)) {
+        int result = managed_fsync(fd);
+        if (result != FILE_KERNEL)
+            return result;
+    }
+    return PRELOAD_REAL(fdatasync)(fd);
+}
+
+/* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error but success makes
+ * PostgreSQL panic and RocksDB abort. */
+PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags)
+{
+    if (preload_managed(fd))
+        return 0;
+    return PRELOAD_REAL(sync_file_range)(fd, offset, length, flags);
+}
+
+static void sync_all(void)
+{
+    sys_critical_enter();
+    file_sync_all();
+    sys_critical_leave();
+}
+
+PRELOAD_EXPORT void sync(void)
+{
+    PRELOAD_REAL(sync)();
+    if (preload_active())
+        sync_all();
+}
+
+PRELOAD_EXPORT int syncfs(int fd)
+{
+    struct stat status;
+    int result = PRELOAD_REAL(syncfs)(fd);
+    if (result == 0 && preload_active() && sys_fstat(fd, &status) == 0 &&
+        file_on_mount(status.st_dev))
+        sync_all();
+    return result;
+}
+
+PRELOAD_SYNC(PRELOAD_NOTHING, PRELOAD_ALIAS)

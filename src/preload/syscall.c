@@ -1,0 +1,239 @@
+/*
+ * syscall(2): programs and libraries make some of the wrapped calls through it. Those go to the
+ * wrapper; everything else (futex, gettid, ...) goes to the kernel at once.
+ */
+#include <linux/aio_abi.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <string.h>
+
+#include "preload/preload.h"
+
+static long returned(long result)
+{
+    if ((unsigned long)result > -4096UL)
+        return preload_fail((int)-result);
+    return result;
+}
+
+static long call_openat2(long dirfd, long path, long how, long size)
+{
+    long fd = returned(sys_call4(SYS_openat2, dirfd, path, how, size));
+    return fd < 0 ? fd : preload_opened((int)fd, (int)((const struct open_how *)how)->flags);
+}
+
+/* The kernel's AIO, which libaio submits in this way, reaches the descriptor behind our back. */
+static long call_io_submit(long context, long count, struct iocb **list)
+{
+    if (preload_active())
+        for (long i = 0; i < count; i++)
+            if (preload_demote((int)list[i]->aio_fildes, "asynchronous I/O") < 0)
+                return -1;
+    return returned(sys_call3(SYS_io_submit, context, count, list));
+}
+
+/*
+ * A child on the same stack with shared memory, which is what vfork() is, becomes a plain fork for
+ * the reason given at fork(), and because this function returns in the child.
+ */
+static unsigned long fork_flags(unsigned long flags)
+{
+    return flags & ~(unsigned long)(CLONE_VM | CLONE_VFORK);
+}
+
+static bool is_fork(unsigned long flags, unsigned long stack)
+{
+    return stack == 0 && !(flags & CLONE_THREAD);
+}
+
+static long call_clone(long flags, long stack, long c, long d, long e)
+{
+    if (is_fork((unsigned long)flags, (unsigned long)stack))
+        return returned(
+            preload_raw_fork(SYS_clone, (long)fork_flags((unsigned long)flags), stack, c, d, e));
+    return returned(sys_call5(SYS_clone, flags, stack, c, d, e));
+}
+
+static long call_clone3(const struct clone_args *arguments, size_t size)
+{
+    if (size < CLONE_ARGS_SIZE_VER0 || size > sizeof(struct clone_args) ||
+        !is_fork(arguments->flags, arguments->stack))
+        return returned(sys_call2(SYS_clone3, arguments, size));
+    struct clone_args copy = {0};
+    memcpy(&copy, arguments, size);
+    copy.flags = fork_flags(copy.flags);
+    return returned(preload_raw_fork(SYS_clone3, (long)&copy, (long)size, 0, 0, 0));
+}
+
+/* The kernel's struct sigaction, which differs from libc's. */
+struct kernel_sigaction {
+    preload_handler handler;
+    unsigned long flags;
+#ifdef SA_RESTORER
+    void (*restorer)(void);
+#elif defined(__x86_64__)
+    void (*restorer)(void);
+#endif
+    unsigned long mask;
+};
+
+static long call_rt_sigaction(int number, const struct kernel_sigaction *action,
+                              struct kernel_sigaction *old, size_t size)
+{
+    struct sigaction new, previous;
+    /* libc keeps two real-time signals for itself and refuses them. */
+    if (size != sizeof(unsigned long) || (number >= 32 && number < SIGRTMIN))
+        return returned(sys_call4(SYS_rt_sigaction, number, action, old, size));
+    if (action != NULL) {
+        memset(&new, 0, sizeof(new));
+        new.sa_handler = action->handler;
+        new.sa_flags = (int)action->flags;
+        memcpy(&new.sa_mask, &action->mask, sizeof(action->mask));
+    }
+    if (sigaction(number, action ? &new : NULL, old ? &previous : NULL) < 0)
+        return -1;
+    if (old != NULL) {
+        memset(old, 0, sizeof(*old));
+        old->handler = previous.sa_handler;
+        old->flags = (unsigned)previous.sa_flags;
+        memcpy(&old->mask, &previous.sa_mask, sizeof(old->mask));
+    }
+    return 0;
+}
+
+PRELOAD_EXPORT long syscall(long number, ...)
+{
+    /* A system call has six arguments at most, all of the size of a register. */
+    va_list arguments;
+    va_start(arguments, number);
+    long a = va_arg(arguments, long);
+    long b = va_arg(arguments, long);
+    long c = va_arg(arguments, long);
+    long d = va_arg(arguments, long);
+    long e = va_arg(arguments, long);
+    long f = va_arg(arguments, long);
+    va_end(arguments);
+
+    switch (number) {
+    case SYS_read:
+        return read((int)a, (void *)b, (size_t)c);
+    case SYS_write:
+        return write((int)a, (const void *)b, (size_t)c);
+    case SYS_pread64:
+        return pread((int)a, (void *)b, (size_t)c, d);
+    case SYS_pwrite64:
+        return pwrite((int)a, (const void *)b, (size_t)c, d);
+    case SYS_readv:
+        return readv((int)a, (const struct iovec *)b, (int)c);
+    case SYS_writev:
+        return writev((int)a, (const struct iovec *)b, (int)c);
+    /* Here and below the low half of the offset is all of it: the high half is for 32 bits. */
+    case SYS_preadv:
+        return preadv((int)a, (const struct iovec *)b, (int)c, d);
+    case SYS_pwritev:
+        return pwritev((int)a, (const struct iovec *)b, (int)c, d);
+    case SYS_preadv2:
+        return preadv2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
+    case SYS_pwritev2:
+        return pwritev2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
+    case SYS_lseek:
+        return lseek((int)a, b, (int)c);
+
+    case SYS_openat:
+        return openat((int)a, (const char *)b, (int)c, (mode_t)d);
+    case SYS_openat2:
+        return call_openat2(a, b, c, d);
+    case SYS_open_by_handle_at:
+        return open_by_handle_at((int)a, (struct file_handle *)b, (int)c);
+    case SYS_close:
+        return close((int)a);
+    case SYS_close_range:
+        return close_range((unsigned)a, (unsigned)b, (int)c);
+    case SYS_dup:
+        return dup((int)a);
+    case SYS_dup3:
+        return dup3((int)a, (int)b, (int)c);
+    case SYS_fcntl:
+        return fcntl((int)a, (int)b, c);
+    case SYS_ioctl:
+        return ioctl((int)a, (unsigned long)b, c);
+
+    case SYS_fsync:
+        return fsync((int)a);
+    case SYS_fdatasync:
+        return fdatasync((int)a);
+    case SYS_sync_file_range:
+        return sync_file_range((int)a, b, c, (unsigned)d);
+    case SYS_sync:
+        sync();
+        return 0;
+    case SYS_syncfs:
+        return syncfs((int)a);
+    case SYS_ftruncate:
+        return ftruncate((int)a, b);
+    case SYS_truncate:
+        return truncate((const char *)a, b);
+    case SYS_fallocate:
+        return fallocate((int)a, (int)b, c, d);
+
+    case SYS_fstat:
+        return fstat((int)a, (struct stat *)b);
+    case SYS_newfstatat:
+        return fstatat((int)a, (const char *)b, (struct stat *)c, (int)d);
+    case SYS_statx:
+        return statx((int)a, (const char *)b, (int)c, (unsigned)d, (struct statx *)e);
+
+    case SYS_mmap:
+        return (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f);
+    case SYS_fadvise64:
+        return returned(-posix_fadvise((int)a, b, c, (int)d));
+    case SYS_readahead:
+        return readahead((int)a, b, (size_t)c);
+    case SYS_sendfile:
+        return sendfile((int)a, (int)b, (off_t *)c, (size_t)d);
+    case SYS_copy_file_range:
+        return copy_file_range((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f);
+    case SYS_splice:
+        return splice((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f);
+    case SYS_tee:
+        return tee((int)a, (int)b, (size_t)c, (unsigned)d);
+    case SYS_vmsplice:
+        return vmsplice((int)a, (const struct iovec *)b, (size_t)c, (unsigned)d);
+    case SYS_io_submit:
+        return call_io_submit(a, b, (struct iocb **)c);
+
+    case SYS_rt_sigaction:
+        return call_rt_sigaction((int)a, (const struct kernel_sigaction *)b,
+                                 (struct kernel_sigaction *)c, (size_t)d);
+    case SYS_clone:
+        return call_clone(a, b, c, d, e);
+    case SYS_clone3:
+        return call_clone3((const struct clone_args *)a, (size_t)b);
+    case SYS_execve:
+    case SYS_execveat:
+        preload_commit();
+        break;
+    case SYS_exit_group:
+        preload_finish();
+        break;
+
+#ifdef SYS_open /* calls that newer processors do without */
+    case SYS_open:
+        return open((const char *)a, (int)b, (mode_t)c);
+    case SYS_creat:
+        return creat((const char *)a, (mode_t)b);
+    case SYS_dup2:
+        return dup2((int)a, (int)b);
+    case SYS_stat:
+        return stat((const char *)a, (struct stat *)b);
+    case SYS_lstat:
+        return lstat((const char *)a, (struct stat *)b);
+    case SYS_fork:
+    case SYS_vfork:
+        return returned(preload_raw_fork(SYS_fork, 0, 0, 0, 0, 0));
+#endif
+    default:
+        break;
+    }
+    return returned(sys_call6(number, a, b, c, d, e, f));
+}
