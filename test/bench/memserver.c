@@ -20,7 +20,7 @@
 #include "memprocs.h"
 
 #define HEADER_ROOM   4096u        // of a WRITE request around its payload, generously
-#define INPUT_SLACK   (256u << 10) // room to receive beyond one whole record
+#define RECEIVE_MOST  (256u << 10) // in one system call, unless a record is longer
 #define OUTPUT_BYTES  (64u << 10)  // reply headers waiting to be sent
 #define REPLY_MOST    512u         // bytes of the longest reply without its payload
 #define VECTORS       768
@@ -277,7 +277,15 @@ static bool connection_receive(struct connection *c)
     c->record = 0;
     c->assembled = c->raw = part;
     c->tail = part + left;
-    ssize_t n = recv(c->fd, c->input + c->tail, loop.input_bytes - c->tail, MSG_DONTWAIT);
+    // Not much beyond the record that is coming: what follows it would have to be moved again, and
+    // a batch that fits the processor's cache is answered faster.
+    size_t room = loop.input_bytes - c->tail, wanted = RECEIVE_MOST;
+    if (left >= 4) {
+        size_t whole = 4 + (wire_load32(c->input + c->raw) & ~RPC_LAST_FRAGMENT);
+        if (whole > left && whole - left > wanted)
+            wanted = whole - left;
+    }
+    ssize_t n = recv(c->fd, c->input + c->tail, wanted < room ? wanted : room, MSG_DONTWAIT);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
     c->tail += (size_t)n;
@@ -522,7 +530,7 @@ int main(int argc, char **argv)
         getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
         die("getrandom: %s", strerror(errno));
     directory_open(directory);
-    loop.input_bytes = server.most + HEADER_ROOM + 4 + INPUT_SLACK;
+    loop.input_bytes = server.most + HEADER_ROOM + 4 + RECEIVE_MOST;
     loop.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop.epoll < 0)
         die("epoll: %s", strerror(errno));
