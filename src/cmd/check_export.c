@@ -38,6 +38,15 @@ static bool may_bind_privileged(int family)
     return may;
 }
 
+/* After a refusal: the port may be why. */
+static void explain_port(const struct mount3_target *target)
+{
+    if (!target->privileged || !may_bind_privileged(target->peer->sa_family))
+        check_line(INDENT, "remedy",
+                   "the call came from a port above 1023: export with `insecure` "
+                   "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+}
+
 /* The server's exports, as far as they are shown. */
 struct exports {
     const char *wanted;
@@ -96,10 +105,7 @@ static void explain_refusal(struct check *check, const struct conf_export *expor
     }
     if (error != -EACCES && error != -EPERM)
         return;
-    if (!target->privileged || !may_bind_privileged(target->peer->sa_family))
-        check_line(INDENT, "remedy",
-                   "the call came from a port above 1023: export with `insecure` "
-                   "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+    explain_port(target);
     check_line(INDENT, "remedy", "see whether the export is for this client%s%s",
                exports.clients[0] ? "; it is for " : "", exports.clients);
 }
@@ -137,13 +143,15 @@ static unsigned transfer(uint32_t granted, int tunable)
     return size < TRANSFER_MAX ? size : TRANSFER_MAX;
 }
 
-static bool check_fsinfo(struct check *check, const struct nfs3_client *client,
-                         const struct nfs3_fh *fh)
+static bool check_fsinfo(struct check *check, const struct mount3_target *target,
+                         const struct nfs3_client *client, const struct nfs3_fh *fh)
 {
     struct nfs3_fsinfo_res res;
     int error = nfs3_fsinfo(client, fh, &res);
     if (error) {
         check_problem(check, INDENT, "FSINFO", "%s", strerror(-error));
+        if (error == -EACCES || error == -EPERM)
+            explain_port(target);
         return false;
     }
     check_line(INDENT, "sizes",
@@ -286,8 +294,9 @@ void check_export(struct check *check, const struct conf_server *conf,
         check_line(INDENT, "remedy", "all paths of a stanza must be addresses of one server");
         return;
     }
-    bool fine = check_fsinfo(check, client, &handle);
-    fine = check_access(check, client, &handle) && fine;
+    if (!check_fsinfo(check, target, client, &handle))
+        return;
+    bool fine = check_access(check, client, &handle);
     fine = check_kind(check, conf, export, client, &handle) && fine;
     root->served += fine;
 }

@@ -214,7 +214,16 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
     uint64_t before = sys_now_ns();
     error = nfs3_null(&client);
     if (error) {
-        unreachable(check, "NFS", "NFS service", port, error);
+        if (error == -ETIMEDOUT) {
+            check_problem(check, 4, "NFS",
+                          "port %u takes connections, but gives no answer of NFS within %g s", port,
+                          check->timeout_ms / 1000.0);
+            check_line(4, "remedy",
+                       "see whether this is the port of the NFS service (rpcinfo -p), "
+                       "and whether the service hangs");
+        } else {
+            unreachable(check, "NFS", "NFS service", port, error);
+        }
         rpc_server_release(server);
         net_server_destroy(server);
         return NULL;
