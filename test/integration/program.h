@@ -1,0 +1,101 @@
+/*
+ * What the test programs of this directory share. Each takes a directory to work in (made if it is
+ * not there) and exits with 0 when all was right, 77 when it cannot run, else 1 with a message on
+ * standard error. They know nothing of the library: on any file system they must pass.
+ */
+#ifndef INTEGRATION_PROGRAM_H
+#define INTEGRATION_PROGRAM_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* Says what is wrong and ends the process, without the destructors that a fork would repeat. */
+__attribute__((format(printf, 1, 2), noreturn, unused)) static void fail(const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof(text) - 1, format, arguments);
+    va_end(arguments);
+    if (length > (int)sizeof(text) - 2)
+        length = (int)sizeof(text) - 2;
+    text[length] = '\n';
+    if (write(STDERR_FILENO, text, (size_t)length + 1) < 0)
+        _exit(2);
+    _exit(1);
+}
+
+#define CHECK(condition)                                                                   \
+    do {                                                                                   \
+        int check_errno_ = errno;                                                          \
+        if (!(condition)) {                                                                \
+            check_errno_ = errno ? errno : check_errno_;                                   \
+            fail("%s:%d: %s: %s", __FILE__, __LINE__, #condition, strerror(check_errno_)); \
+        }                                                                                  \
+    } while (0)
+
+/* The directory that the program was given. */
+__attribute__((unused)) static const char *directory(int argc, char **argv)
+{
+    if (argc < 2)
+        fail("usage: %s DIRECTORY", argv[0]);
+    if (mkdir(argv[1], 0777) < 0 && errno != EEXIST)
+        fail("%s: %s", argv[1], strerror(errno));
+    return argv[1];
+}
+
+__attribute__((unused)) static const char *below(const char *path, const char *name)
+{
+    static __thread char text[PATH_MAX];
+    snprintf(text, sizeof(text), "%s/%s", path, name);
+    return text;
+}
+
+/* Bytes that tell where they belong: those of `offset` on, of the version `seed`. Never all zero.
+ */
+__attribute__((unused)) static void fill(void *buffer, size_t size, uint64_t offset, uint64_t seed)
+{
+    uint8_t *bytes = buffer;
+    for (size_t i = 0; i < size; i++) {
+        uint64_t at = offset + i;
+        uint64_t x =
+            (at / 8 + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ (seed + 1) * UINT64_C(0xbf58476d1ce4e5b9);
+        x ^= x >> 29;
+        bytes[i] = (uint8_t)(x >> 8 * (at % 8));
+    }
+}
+
+/* The index of the first byte that fill() would not have written, or -1. */
+__attribute__((unused)) static ssize_t differs(const void *buffer, size_t size, uint64_t offset,
+                                               uint64_t seed)
+{
+    const uint8_t *bytes = buffer;
+    for (size_t i = 0; i < size; i++) {
+        uint8_t expected;
+        fill(&expected, 1, offset + i, seed);
+        if (bytes[i] != expected)
+            return (ssize_t)i;
+    }
+    return -1;
+}
+
+/* A small generator of random numbers (xorshift). *state must not be 0. */
+__attribute__((unused)) static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+#endif
