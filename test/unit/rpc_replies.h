@@ -1,0 +1,263 @@
+/*
+ * Streams of RPC replies and the truth about them, for tests: replies of READ's shape (NFSv3, RFC
+ * 1813 section 3.3.6) and others, good and bad, in one or more fragments.
+ */
+#ifndef TEST_RPC_REPLIES_H
+#define TEST_RPC_REPLIES_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/message.h"
+
+enum { ATTRIBUTES = 84, GUARD = 16, GUARD_BYTE = 0xee };
+
+struct bytes {
+    uint8_t *data;
+    size_t length, capacity;
+};
+
+static inline void put_bytes(struct bytes *bytes, const void *data, size_t length)
+{
+    if (bytes->length + length > bytes->capacity) {
+        bytes->capacity = (bytes->length + length) * 2 + 64;
+        bytes->data = realloc(bytes->data, bytes->capacity);
+        assert_non_null(bytes->data);
+    }
+    if (length > 0)
+        memcpy(bytes->data + bytes->length, data, length);
+    bytes->length += length;
+}
+
+static inline void put_word(struct bytes *bytes, uint32_t value)
+{
+    uint8_t word[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
+                       (uint8_t)value};
+    put_bytes(bytes, word, 4);
+}
+
+static inline void put_pattern(struct bytes *bytes, size_t length, uint8_t seed)
+{
+    for (size_t i = 0; i < length; i++) {
+        uint8_t byte = (uint8_t)(seed + i * 7 + (i >> 8));
+        put_bytes(bytes, &byte, 1);
+    }
+}
+
+/* A small generator with a known seed, so that every failure comes again. */
+static inline uint32_t random_next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+static inline size_t random_below(uint64_t *seed, size_t limit)
+{
+    return random_next(seed) % limit;
+}
+
+/* Finds the payload of a READ's results, as rpc_payload_find says. */
+static inline int find_read_payload(const uint8_t *results, size_t have, size_t *head,
+                                    uint32_t *length)
+{
+    *length = 0;
+    if (have < 8)
+        return 0;
+    uint32_t follow = rpc_word(results + 4);
+    if (follow > 1)
+        return -EBADMSG;
+    size_t need = 8 + (follow ? ATTRIBUTES : 0);
+    if (rpc_word(results) != 0) {
+        *head = need;
+        return have >= need;
+    }
+    need += 12;
+    if (have < need)
+        return 0;
+    *head = need;
+    *length = rpc_word(results + need - 4);
+    return 1;
+}
+
+/* A reply, and what a caller must see of it. */
+struct reply {
+    struct bytes message; /* from the xid on, without record marks */
+    uint32_t xid;
+    int error;
+    struct bytes results;
+    struct bytes payload;
+};
+
+static inline void reply_free(struct reply *reply)
+{
+    free(reply->message.data);
+    free(reply->results.data);
+    free(reply->payload.data);
+}
+
+/* xid to accept status. */
+static inline void reply_begin(struct reply *reply, uint32_t xid, uint32_t verifier,
+                               uint32_t status)
+{
+    memset(reply, 0, sizeof(*reply));
+    reply->xid = xid;
+    put_word(&reply->message, xid);
+    put_word(&reply->message, 1);
+    put_word(&reply->message, 0);
+    put_word(&reply->message, verifier ? 6 : 0);
+    put_word(&reply->message, verifier);
+    put_pattern(&reply->message, (verifier + 3) & ~3u, 0x40);
+    put_word(&reply->message, status);
+}
+
+static inline void reply_result(struct reply *reply, const void *data, size_t length)
+{
+    put_bytes(&reply->message, data, length);
+    put_bytes(&reply->results, data, length);
+}
+
+static inline void reply_result_word(struct reply *reply, uint32_t value)
+{
+    put_word(&reply->message, value);
+    put_word(&reply->results, value);
+}
+
+static inline void reply_read(struct reply *reply, uint32_t xid, bool attributes, size_t length)
+{
+    uint8_t attribute_bytes[ATTRIBUTES];
+    memset(attribute_bytes, 0x5a, sizeof(attribute_bytes));
+    reply_begin(reply, xid, 0, 0);
+    reply_result_word(reply, 0);
+    reply_result_word(reply, attributes);
+    if (attributes)
+        reply_result(reply, attribute_bytes, ATTRIBUTES);
+    reply_result_word(reply, (uint32_t)length);
+    reply_result_word(reply, length % 2);
+    reply_result_word(reply, (uint32_t)length);
+    put_pattern(&reply->payload, length, (uint8_t)xid);
+    put_bytes(&reply->message, reply->payload.data, length);
+    put_bytes(&reply->message, "\xaa\xbb\xcc", -length & 3); /* a server may send any padding */
+}
+
+static inline void reply_plain(struct reply *reply, uint32_t xid, size_t length)
+{
+    reply_begin(reply, xid, 0, 0);
+    put_pattern(&reply->results, length, (uint8_t)(xid + 3));
+    put_bytes(&reply->message, reply->results.data, length);
+}
+
+static inline void reply_bad(struct reply *reply, int error)
+{
+    reply->error = error;
+    reply->results.length = 0;
+    reply->payload.length = 0;
+}
+
+/* Appends the reply as a record of one fragment. */
+static inline void put_record(struct bytes *stream, const struct bytes *message)
+{
+    put_word(stream, RPC_LAST_FRAGMENT | (uint32_t)message->length);
+    put_bytes(stream, message->data, message->length);
+}
+
+/* Appends it in fragments of at most `longest` bytes, some of them empty. */
+static inline void put_fragments(struct bytes *stream, const struct bytes *message, size_t longest,
+                                 uint64_t *seed)
+{
+    size_t at = 0;
+    for (;;) {
+        size_t take = random_below(seed, longest + 1);
+        if (take > message->length - at)
+            take = message->length - at;
+        bool last = at + take == message->length && random_below(seed, 3) > 0;
+        put_word(stream, (last ? RPC_LAST_FRAGMENT : 0) | (uint32_t)take);
+        put_bytes(stream, message->data + at, take);
+        at += take;
+        if (last)
+            return;
+    }
+}
+
+/* A call that waits for a reply, and its destination in vectors with guards around each. */
+struct expecting {
+    struct rpc_call call;
+    struct reply reply;
+    bool in_flight;
+    unsigned answers;
+    struct iovec vectors[4];
+    uint8_t *blocks[4];
+};
+
+static inline struct expecting *expecting_new(uint32_t xid, bool read, size_t destination,
+                                              int vectors)
+{
+    struct expecting *e = malloc(sizeof(*e));
+    assert_non_null(e);
+    memset(e, 0xd7, sizeof(*e)); /* nothing may be relied on that rpc_call_begin() does not set */
+    memset(&e->reply, 0, sizeof(e->reply));
+    struct rpc_auth auth;
+    rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
+    rpc_call_end(&e->call, rpc_call_begin(&e->call, &auth, 1, 1, 1));
+    rpc_call_stamp(&e->call, xid);
+    e->in_flight = true;
+    e->answers = 0;
+    memset(e->blocks, 0, sizeof(e->blocks));
+    if (!read)
+        return e;
+    size_t left = destination;
+    for (int i = 0; i < vectors; i++) {
+        size_t length = i == vectors - 1 ? left : left / 3;
+        left -= length;
+        e->blocks[i] = malloc(length + 2 * GUARD);
+        assert_non_null(e->blocks[i]);
+        memset(e->blocks[i], GUARD_BYTE, length + 2 * GUARD);
+        e->vectors[i] = (struct iovec){e->blocks[i] + GUARD, length};
+    }
+    e->call.find_payload = find_read_payload;
+    e->call.destination = e->vectors;
+    e->call.destination_count = vectors;
+    e->call.destination_length = destination;
+    return e;
+}
+
+static inline void expecting_check_guards(const struct expecting *e)
+{
+    for (int i = 0; i < 4 && e->blocks[i]; i++) {
+        for (size_t g = 0; g < GUARD; g++) {
+            assert_int_equal(e->blocks[i][g], GUARD_BYTE);
+            assert_int_equal(e->blocks[i][GUARD + e->vectors[i].iov_len + g], GUARD_BYTE);
+        }
+    }
+}
+
+/* The call was answered: compares with the truth. */
+static inline void expecting_check(const struct expecting *e)
+{
+    const struct rpc_call *call = &e->call;
+    assert_int_equal(call->error, e->reply.error);
+    assert_int_equal(call->results_length, e->reply.results.length);
+    if (call->results_length > 0)
+        assert_memory_equal(call->results, e->reply.results.data, call->results_length);
+    assert_int_equal(call->received, e->reply.payload.length);
+    size_t at = 0;
+    for (int i = 0; i < call->destination_count && at < call->received; i++) {
+        size_t length = e->vectors[i].iov_len;
+        if (length > call->received - at)
+            length = call->received - at;
+        assert_memory_equal(e->vectors[i].iov_base, e->reply.payload.data + at, length);
+        at += length;
+    }
+    expecting_check_guards(e);
+}
+
+static inline void expecting_free(struct expecting *e)
+{
+    for (int i = 0; i < 4; i++)
+        free(e->blocks[i]);
+    reply_free(&e->reply);
+    free(e);
+}
+
+#endif

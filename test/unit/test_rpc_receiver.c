@@ -1,0 +1,852 @@
+/*
+ * The receiver of replies, without sockets: streams of replies are delivered into the vectors it
+ * asks for, split in every way, and every answer is compared with the truth.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+
+#include "rpc/receiver.h"
+#include "rpc_replies.h"
+
+enum { CALLS_MAX = 16 };
+
+/* Whom the owner takes for the only call: none; one that is alone; any (others were sent, and even
+ * answered, after the receiver was asked where to receive). */
+enum only { ONLY_NEVER, ONLY_ALONE, ONLY_ANY, ONLY_KINDS };
+enum payloads { PAYLOADS_NO, PAYLOADS_TRUE, PAYLOADS_ALWAYS, PAYLOADS_KINDS };
+
+struct scene {
+    struct expecting *calls[CALLS_MAX];
+    unsigned count;
+    struct bytes stream;
+    struct rpc_receiver receiver;
+    unsigned answers, receives;
+    enum only only;
+    enum payloads payloads;
+    bool compare; /* with the truth; not for garbage */
+    uint64_t seed;
+};
+
+static struct rpc_call *find(void *context, uint32_t xid)
+{
+    struct scene *scene = context;
+    for (unsigned i = 0; i < scene->count; i++) {
+        if (scene->calls[i]->in_flight && scene->calls[i]->call.xid == xid)
+            return &scene->calls[i]->call;
+    }
+    return NULL;
+}
+
+static void answered(void *context, struct rpc_call *call)
+{
+    struct scene *scene = context;
+    struct expecting *e = (struct expecting *)call; /* its first member */
+    assert_true(e->in_flight);
+    e->in_flight = false;
+    e->answers++;
+    scene->answers++;
+    if (scene->compare)
+        expecting_check(e);
+    else
+        expecting_check_guards(e);
+}
+
+static struct rpc_call *choose_only(struct scene *scene)
+{
+    struct rpc_call *found[CALLS_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < scene->count; i++) {
+        if (scene->calls[i]->in_flight)
+            found[count++] = &scene->calls[i]->call;
+    }
+    if (count == 0 || scene->only == ONLY_NEVER || (scene->only == ONLY_ALONE && count > 1))
+        return NULL;
+    return found[random_below(&scene->seed, count)];
+}
+
+static bool choose_payloads(struct scene *scene)
+{
+    bool any = false;
+    for (unsigned i = 0; i < scene->count; i++)
+        any |= scene->calls[i]->in_flight && scene->calls[i]->call.find_payload;
+    return scene->payloads == PAYLOADS_ALWAYS || (scene->payloads == PAYLOADS_TRUE && any);
+}
+
+/* Every byte that is asked for lies in the stage, or in the destination of a call in flight. */
+static void check_vector(struct scene *scene, const struct iovec *vector)
+{
+    const uint8_t *from = vector->iov_base, *to = from + vector->iov_len;
+    const struct rpc_receiver *receiver = &scene->receiver;
+    if (from >= receiver->stage && to <= receiver->stage + receiver->capacity)
+        return;
+    for (unsigned i = 0; i < scene->count; i++) {
+        struct expecting *e = scene->calls[i];
+        for (int v = 0; e->in_flight && v < 4 && e->blocks[v]; v++) {
+            const uint8_t *base = e->vectors[v].iov_base;
+            if (from >= base && to <= base + e->vectors[v].iov_len) {
+                assert_true(rpc_receiver_uses(receiver, &e->call));
+                return;
+            }
+        }
+    }
+    fail_msg("a vector of %zu bytes points nowhere", vector->iov_len);
+}
+
+/* One receive: at most `limit` bytes of what is at `data`. Returns how many, or -errno. */
+static ssize_t receive(struct scene *scene, const uint8_t *data, size_t limit)
+{
+    struct iovec vectors[RPC_RECEIVER_VECTORS];
+    struct rpc_call *only = choose_only(scene);
+    int count = rpc_receiver_vectors(&scene->receiver, only, choose_payloads(scene), vectors);
+    assert_in_range(count, 1, RPC_RECEIVER_VECTORS);
+    size_t done = 0;
+    for (int i = 0; i < count; i++) {
+        check_vector(scene, &vectors[i]);
+        size_t take = vectors[i].iov_len < limit - done ? vectors[i].iov_len : limit - done;
+        if (take > 0)
+            memcpy(vectors[i].iov_base, data + done, take);
+        done += take;
+    }
+    assert_true(done > 0);
+    scene->receives++;
+    struct rpc_receiver_owner owner = {find, answered, scene};
+    int result = rpc_receiver_received(&scene->receiver, done, &owner);
+    return result ? result : (ssize_t)done;
+}
+
+/* Delivers bytes [from, to) of the stream in pieces of at most `piece`. 0 or -errno. */
+static int deliver(struct scene *scene, size_t from, size_t to, size_t piece)
+{
+    while (from < to) {
+        ssize_t done =
+            receive(scene, scene->stream.data + from, to - from < piece ? to - from : piece);
+        if (done < 0)
+            return (int)done;
+        from += (size_t)done;
+    }
+    return 0;
+}
+
+static void rewind_scene(struct scene *scene, bool fresh)
+{
+    if (fresh) {
+        rpc_receiver_free(&scene->receiver);
+        rpc_receiver_init(&scene->receiver);
+    } else {
+        rpc_receiver_reset(&scene->receiver);
+    }
+    scene->answers = 0;
+    scene->receives = 0;
+    for (unsigned i = 0; i < scene->count; i++) {
+        struct expecting *e = scene->calls[i];
+        e->in_flight = true;
+        e->answers = 0;
+        memset(e->call.results, 0xcd, sizeof(e->call.results));
+        for (int v = 0; v < 4 && e->blocks[v]; v++)
+            memset(e->vectors[v].iov_base, 0xcd, e->vectors[v].iov_len);
+    }
+}
+
+static void check_all_answered(struct scene *scene)
+{
+    assert_int_equal(scene->answers, scene->count);
+    for (unsigned i = 0; i < scene->count; i++) {
+        assert_int_equal(scene->calls[i]->answers, 1);
+        expecting_check(scene->calls[i]); /* nothing has changed it since */
+        assert_false(rpc_receiver_uses(&scene->receiver, &scene->calls[i]->call));
+    }
+    assert_int_equal(scene->receiver.start, scene->receiver.end);
+    assert_int_equal(scene->receiver.skip, 0);
+    assert_false(scene->receiver.gathering);
+}
+
+static struct scene *scene_new(uint64_t seed)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+    assert_non_null(scene);
+    scene->compare = true;
+    scene->seed = seed;
+    rpc_receiver_init(&scene->receiver);
+    return scene;
+}
+
+static void scene_free(struct scene *scene)
+{
+    for (unsigned i = 0; i < scene->count; i++)
+        expecting_free(scene->calls[i]);
+    free(scene->stream.data);
+    rpc_receiver_free(&scene->receiver);
+    free(scene);
+}
+
+static struct expecting *scene_call(struct scene *scene, bool read, size_t destination, int vectors)
+{
+    assert_true(scene->count < CALLS_MAX);
+    uint32_t xid = 1000 + scene->count * 13;
+    return scene->calls[scene->count++] = expecting_new(xid, read, destination, vectors);
+}
+
+/* A READ of `length` bytes that is answered with `got`. */
+static void scene_read(struct scene *scene, bool attributes, size_t length, size_t got, int vectors)
+{
+    struct expecting *e = scene_call(scene, true, length, vectors);
+    reply_read(&e->reply, e->call.xid, attributes, got);
+    if (got > length)
+        reply_bad(&e->reply, -EBADMSG);
+    put_record(&scene->stream, &e->reply.message);
+}
+
+static void scene_plain(struct scene *scene, size_t length)
+{
+    struct expecting *e = scene_call(scene, false, 0, 0);
+    reply_plain(&e->reply, e->call.xid, length);
+    if (length > RPC_RESULTS_MAX)
+        reply_bad(&e->reply, -EBADMSG);
+    put_record(&scene->stream, &e->reply.message);
+}
+
+static void scene_unknown(struct scene *scene, size_t length)
+{
+    struct reply reply;
+    reply_read(&reply, 0x77777777, true, length);
+    put_record(&scene->stream, &reply.message);
+    reply_free(&reply);
+}
+
+/* All kinds of owners; all splits in two, one byte at a time, as much as fits, and at random. */
+static void run_every_way(struct scene *scene)
+{
+    size_t length = scene->stream.length;
+    for (int kind = 0; kind < ONLY_KINDS * PAYLOADS_KINDS; kind++) {
+        scene->only = (enum only)(kind % ONLY_KINDS);
+        scene->payloads = (enum payloads)(kind / ONLY_KINDS);
+        size_t step = length > 3000 ? length / 997 + 1 : 1;
+        for (size_t split = 0; split <= length; split += step) {
+            rewind_scene(scene, split % 2);
+            assert_int_equal(deliver(scene, 0, split, SIZE_MAX), 0);
+            assert_int_equal(deliver(scene, split, length, SIZE_MAX), 0);
+            check_all_answered(scene);
+        }
+        for (size_t piece = 1; piece < 12; piece++) {
+            rewind_scene(scene, piece % 2);
+            assert_int_equal(deliver(scene, 0, length, piece), 0);
+            check_all_answered(scene);
+        }
+        for (int round = 0; round < 20; round++) {
+            rewind_scene(scene, round % 2);
+            size_t most = 1 + random_below(&scene->seed, length);
+            for (size_t at = 0; at < length;) {
+                size_t piece = 1 + random_below(&scene->seed, most);
+                if (piece > length - at)
+                    piece = length - at;
+                assert_int_equal(deliver(scene, at, at + piece, SIZE_MAX), 0);
+                at += piece;
+            }
+            check_all_answered(scene);
+        }
+    }
+}
+
+static void finish(struct scene *scene)
+{
+    run_every_way(scene);
+    scene_free(scene);
+}
+
+/* ---- one kind of reply after the other ---------------------------------------------------------
+ */
+
+static void one_read_with_attributes(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(1);
+    scene_read(scene, true, 512, 512, 1);
+    finish(scene);
+}
+
+static void one_read_without_attributes(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(2);
+    scene_read(scene, false, 512, 512, 2);
+    finish(scene);
+}
+
+static void short_payloads_and_padding(void **state)
+{
+    (void)state;
+    for (size_t got = 0; got <= 9; got++) {
+        for (size_t room = got; room <= 64; room += 32) {
+            struct scene *scene = scene_new(3 + got);
+            scene_read(scene, got % 2, room, got, 1 + (int)(got % 4));
+            finish(scene);
+        }
+    }
+}
+
+static void one_plain_reply(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 4, 100, RPC_RESULTS_MAX, RPC_RESULTS_MAX + 4};
+    for (size_t i = 0; i < 5; i++) {
+        struct scene *scene = scene_new(4);
+        scene_plain(scene, lengths[i]);
+        finish(scene);
+    }
+}
+
+static void many_replies_in_any_order(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(5);
+    scene_read(scene, true, 300, 300, 3);
+    scene_plain(scene, 116);
+    scene_read(scene, false, 200, 7, 2);
+    scene_read(scene, true, 64, 0, 1);
+    scene_plain(scene, 0);
+    scene_read(scene, true, 40, 40, 4);
+    scene_read(scene, false, 40, 39, 1);
+    /* calls are found by xid: the order in which they were made is the reverse of the replies' */
+    for (unsigned i = 0; i < scene->count / 2; i++) {
+        struct expecting *e = scene->calls[i];
+        scene->calls[i] = scene->calls[scene->count - 1 - i];
+        scene->calls[scene->count - 1 - i] = e;
+    }
+    finish(scene);
+}
+
+static void unknown_xids_are_skipped(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(6);
+    scene_unknown(scene, 33);
+    scene_read(scene, true, 128, 128, 2);
+    scene_unknown(scene, 0);
+    scene_unknown(scene, 700);
+    scene_plain(scene, 8);
+    finish(scene);
+}
+
+static void long_unknown_replies_are_skipped(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(7);
+    scene_unknown(scene, 30000);
+    scene_read(scene, true, 500, 500, 1);
+    finish(scene);
+}
+
+static void error_replies_to_read(void **state)
+{
+    (void)state;
+    for (int attributes = 0; attributes < 2; attributes++) {
+        struct scene *scene = scene_new(8);
+        struct expecting *e = scene_call(scene, true, 256, 2);
+        reply_begin(&e->reply, e->call.xid, 0, 0);
+        reply_result_word(&e->reply, 70); /* NFS3ERR_STALE */
+        reply_result_word(&e->reply, (uint32_t)attributes);
+        uint8_t attribute_bytes[ATTRIBUTES] = {1, 2, 3};
+        if (attributes)
+            reply_result(&e->reply, attribute_bytes, ATTRIBUTES);
+        put_record(&scene->stream, &e->reply.message);
+        scene_read(scene, true, 64, 64, 1);
+        finish(scene);
+    }
+}
+
+static void refused_calls(void **state)
+{
+    (void)state;
+    for (uint32_t status = 1; status <= 5; status++) {
+        static const int errors[] = {0,           -EPROTONOSUPPORT, -EPROTONOSUPPORT,
+                                     -EOPNOTSUPP, -EBADMSG,         -EREMOTEIO};
+        struct scene *scene = scene_new(9);
+        struct expecting *e = scene_call(scene, status % 2, 64, 1);
+        reply_begin(&e->reply, e->call.xid, 0, status);
+        if (status == 2) {
+            put_word(&e->reply.message, 2);
+            put_word(&e->reply.message, 4);
+        }
+        reply_bad(&e->reply, errors[status]);
+        put_record(&scene->stream, &e->reply.message);
+        scene_read(scene, false, 20, 20, 1);
+        finish(scene);
+    }
+}
+
+static void denied_call(void **state)
+{
+    (void)state;
+    for (int read = 0; read < 2; read++) {
+        struct scene *scene = scene_new(10);
+        struct expecting *e = scene_call(scene, read, 64, 1);
+        e->reply.xid = e->call.xid;
+        put_word(&e->reply.message, e->call.xid);
+        put_word(&e->reply.message, 1);
+        put_word(&e->reply.message, 1); /* denied */
+        put_word(&e->reply.message, 1); /* AUTH_ERROR */
+        put_word(&e->reply.message, 5); /* AUTH_TOOWEAK */
+        reply_bad(&e->reply, -EACCES);
+        put_record(&scene->stream, &e->reply.message);
+        scene_plain(scene, 12);
+        finish(scene);
+    }
+}
+
+static void verifiers_with_bodies(void **state)
+{
+    (void)state;
+    for (uint32_t body = 1; body <= 400; body += 57) {
+        struct scene *scene = scene_new(11);
+        for (int i = 0; i < 2; i++) { /* the second is guessed right */
+            struct expecting *e = scene_call(scene, true, 96, 2);
+            reply_begin(&e->reply, e->call.xid, body, 0);
+            for (int word = 0; word < 4; word++)
+                reply_result_word(&e->reply, word == 2);
+            reply_result_word(&e->reply, 90);
+            put_pattern(&e->reply.payload, 90, 9);
+            put_bytes(&e->reply.message, e->reply.payload.data, 90);
+            put_bytes(&e->reply.message, "\0\0", 2);
+            put_record(&scene->stream, &e->reply.message);
+        }
+        finish(scene);
+    }
+}
+
+static void heads_of_changing_length(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(12);
+    for (int i = 0; i < 6; i++)
+        scene_read(scene, i & 1, 100, 100 - (size_t)(i & 2), 1 + i % 4);
+    finish(scene);
+}
+
+static void payloads_of_many_sizes(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {4096,  RPC_RECEIVER_STAGE - 132, RPC_RECEIVER_STAGE - 131,
+                                   8192,  RPC_RECEIVER_STAGE + 1,   65536,
+                                   262144};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct scene *scene = scene_new(13 + i);
+        scene_read(scene, i % 2, sizes[i], sizes[i], 1 + (int)(i % 4));
+        scene_plain(scene, 64);
+        scene_read(scene, true, sizes[i], sizes[i] / 2 + 1, 4);
+        rewind_scene(scene, true);
+        for (int kind = 0; kind < ONLY_KINDS * PAYLOADS_KINDS; kind++) {
+            scene->only = (enum only)(kind % ONLY_KINDS);
+            scene->payloads = (enum payloads)(kind / ONLY_KINDS);
+            for (size_t piece = 500; piece <= scene->stream.length; piece = piece * 3 + 17) {
+                rewind_scene(scene, kind % 2);
+                assert_int_equal(deliver(scene, 0, scene->stream.length, piece), 0);
+                check_all_answered(scene);
+            }
+        }
+        scene_free(scene);
+    }
+}
+
+static void largest_payload(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(14);
+    scene_read(scene, true, RPC_PAYLOAD_MAX, RPC_PAYLOAD_MAX, 4);
+    for (int only = 0; only < ONLY_KINDS; only++) {
+        scene->only = (enum only)only;
+        scene->payloads = PAYLOADS_TRUE;
+        rewind_scene(scene, true);
+        assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+        check_all_answered(scene);
+    }
+    scene_free(scene);
+}
+
+/* ---- replies that are wrong, in streams that are not -------------------------------------------
+ */
+
+static void payload_longer_than_its_destination(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct scene *scene = scene_new(15);
+        scene_read(scene, i % 2, i == 2 ? 0 : 100, 101 + (size_t)i * 40, 1);
+        scene_read(scene, true, 60, 60, 2);
+        finish(scene);
+    }
+}
+
+static void payload_longer_than_its_record(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(16);
+    struct expecting *e = scene_call(scene, true, 256, 1);
+    reply_read(&e->reply, e->call.xid, true, 200);
+    e->reply.message.length -= 100;
+    reply_bad(&e->reply, -EBADMSG);
+    put_record(&scene->stream, &e->reply.message);
+    scene_read(scene, true, 60, 60, 2);
+    finish(scene);
+}
+
+static void results_that_end_too_early(void **state)
+{
+    (void)state;
+    for (size_t cut = 24; cut < 24 + 8 + ATTRIBUTES + 12; cut += 4) {
+        struct scene *scene = scene_new(17);
+        struct expecting *e = scene_call(scene, true, 64, 1);
+        reply_read(&e->reply, e->call.xid, true, 64);
+        e->reply.message.length = cut;
+        reply_bad(&e->reply, -EBADMSG);
+        put_record(&scene->stream, &e->reply.message);
+        scene_read(scene, true, 8, 8, 1);
+        finish(scene);
+    }
+}
+
+static void results_of_another_shape(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(18);
+    struct expecting *e = scene_call(scene, true, 64, 1);
+    reply_begin(&e->reply, e->call.xid, 0, 0);
+    for (uint32_t i = 0; i < 60; i++)
+        put_word(&e->reply.message, 0x01010101 * (i + 2));
+    reply_bad(&e->reply, -EBADMSG);
+    put_record(&scene->stream, &e->reply.message);
+    scene_plain(scene, 20);
+    scene_read(scene, false, 8, 8, 1);
+    finish(scene);
+}
+
+static void bytes_behind_the_payload_are_dropped(void **state)
+{
+    (void)state;
+    static const size_t tails[] = {4, 100, RPC_RECEIVER_STAGE, 50000, RPC_PAYLOAD_MAX};
+    for (size_t i = 0; i < 5; i++) {
+        struct scene *scene = scene_new(19);
+        struct expecting *e = scene_call(scene, true, 64, 1);
+        reply_read(&e->reply, e->call.xid, true, 64);
+        put_pattern(&e->reply.message, tails[i], 1);
+        put_record(&scene->stream, &e->reply.message);
+        scene_read(scene, true, 8, 8, 1);
+        if (tails[i] < 1000) {
+            run_every_way(scene);
+        } else {
+            for (int kind = 0; kind < ONLY_KINDS * PAYLOADS_KINDS; kind++) {
+                scene->only = (enum only)(kind % ONLY_KINDS);
+                scene->payloads = (enum payloads)(kind / ONLY_KINDS);
+                for (size_t piece = 130; piece < 200000; piece *= 3) {
+                    rewind_scene(scene, true);
+                    assert_int_equal(deliver(scene, 0, scene->stream.length, piece), 0);
+                    check_all_answered(scene);
+                }
+            }
+        }
+        scene_free(scene);
+    }
+}
+
+/* ---- fragments ---------------------------------------------------------------------------------
+ */
+
+static void fragments(void **state)
+{
+    (void)state;
+    static const size_t longest[] = {1, 3, 20, 100, 1000};
+    for (size_t i = 0; i < 5; i++) {
+        struct scene *scene = scene_new(20 + i);
+        scene_read(scene, true, 64, 64, 2);
+        struct expecting *e = scene_call(scene, true, 150, 3);
+        reply_read(&e->reply, e->call.xid, i % 2, 147);
+        put_fragments(&scene->stream, &e->reply.message, longest[i], &scene->seed);
+        e = scene_call(scene, false, 0, 0);
+        reply_plain(&e->reply, e->call.xid, 60);
+        put_fragments(&scene->stream, &e->reply.message, longest[i], &scene->seed);
+        struct reply unknown;
+        reply_plain(&unknown, 0x7777, 40);
+        put_fragments(&scene->stream, &unknown.message, longest[i], &scene->seed);
+        reply_free(&unknown);
+        scene_read(scene, false, 30, 30, 1);
+        finish(scene);
+    }
+}
+
+static void large_record_in_fragments(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(26);
+    struct expecting *e = scene_call(scene, true, RPC_PAYLOAD_MAX, 3);
+    reply_read(&e->reply, e->call.xid, true, RPC_PAYLOAD_MAX);
+    put_fragments(&scene->stream, &e->reply.message, 70000, &scene->seed);
+    scene_read(scene, true, 100, 100, 1);
+    for (int kind = 0; kind < ONLY_KINDS * PAYLOADS_KINDS; kind++) {
+        scene->only = (enum only)(kind % ONLY_KINDS);
+        scene->payloads = (enum payloads)(kind / ONLY_KINDS);
+        rewind_scene(scene, kind % 2);
+        assert_int_equal(deliver(scene, 0, scene->stream.length, 9999), 0);
+        check_all_answered(scene);
+    }
+    scene_free(scene);
+}
+
+/* Random streams of everything above. */
+static void random_streams(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct scene *scene = scene_new(seed * 7919);
+        unsigned count = 1 + (unsigned)random_below(&scene->seed, 8);
+        for (unsigned i = 0; i < count; i++) {
+            size_t kind = random_below(&scene->seed, 8);
+            size_t length = random_below(&scene->seed, kind % 2 ? 60 : 9000);
+            int vectors = 1 + (int)random_below(&scene->seed, 4);
+            if (kind < 4) {
+                scene_read(scene, kind & 1, length + random_below(&scene->seed, 30), length,
+                           vectors);
+            } else if (kind < 6) {
+                scene_plain(scene, random_below(&scene->seed, RPC_RESULTS_MAX + 1));
+            } else if (kind == 6) {
+                scene_unknown(scene, length);
+            } else {
+                struct expecting *e = scene_call(scene, true, length, vectors);
+                reply_read(&e->reply, e->call.xid, length & 1, length);
+                put_fragments(&scene->stream, &e->reply.message,
+                              1 + random_below(&scene->seed, 500), &scene->seed);
+            }
+        }
+        for (int round = 0; round < 60; round++) {
+            scene->only = (enum only)random_below(&scene->seed, ONLY_KINDS);
+            scene->payloads = (enum payloads)random_below(&scene->seed, PAYLOADS_KINDS);
+            rewind_scene(scene, round % 3 == 0);
+            size_t most = 1 + random_below(&scene->seed, round % 2 ? scene->stream.length : 300);
+            for (size_t at = 0; at < scene->stream.length;) {
+                size_t piece = 1 + random_below(&scene->seed, most);
+                if (piece > scene->stream.length - at)
+                    piece = scene->stream.length - at;
+                assert_int_equal(deliver(scene, at, at + piece, SIZE_MAX), 0);
+                at += piece;
+            }
+            check_all_answered(scene);
+        }
+        scene_free(scene);
+    }
+}
+
+/* ---- streams that make no sense ----------------------------------------------------------------
+ */
+
+/* Whatever comes before, and however it is split, the stream is refused; no call is answered. */
+static void expect_refused(const struct bytes *garbage)
+{
+    for (int kind = 0; kind < ONLY_KINDS * PAYLOADS_KINDS * 2; kind++) {
+        struct scene *scene = scene_new(30);
+        if (kind % 2)
+            scene_read(scene, true, 40, 40, 1);
+        unsigned answers = scene->count;
+        scene_call(scene, true, 4000, 1);
+        put_bytes(&scene->stream, garbage->data, garbage->length);
+        scene->only = (enum only)(kind / 2 % ONLY_KINDS);
+        scene->payloads = (enum payloads)(kind / 2 / ONLY_KINDS);
+        for (size_t piece = 1; piece <= scene->stream.length; piece += 1 + piece / 7) {
+            rewind_scene(scene, piece % 2);
+            assert_int_equal(deliver(scene, 0, scene->stream.length, piece), -EBADMSG);
+            assert_int_equal(scene->answers, answers);
+        }
+        scene_free(scene);
+    }
+}
+
+static void refuse_words(const uint32_t *words, size_t count, size_t zeros)
+{
+    struct bytes garbage = {0};
+    for (size_t i = 0; i < count; i++)
+        put_word(&garbage, words[i]);
+    for (size_t i = 0; i < zeros; i++)
+        put_bytes(&garbage, "", 1);
+    expect_refused(&garbage);
+    free(garbage.data);
+}
+
+static void refuses_oversized_records(void **state)
+{
+    (void)state;
+    refuse_words((const uint32_t[]){0x80000000u | (RPC_RECORD_MAX + 1), 5}, 2, 0);
+    refuse_words((const uint32_t[]){0xffffffff, 5}, 2, 0);
+    refuse_words((const uint32_t[]){0x7fffffff, 5}, 2, 0);
+    refuse_words((const uint32_t[]){0x48545450, 0x2f312e31}, 2, 0); /* "HTTP/1.1" */
+}
+
+static void refuses_records_too_short_for_a_reply(void **state)
+{
+    (void)state;
+    for (uint32_t length = 0; length < 20; length++)
+        refuse_words((const uint32_t[]){0x80000000u | length}, 1, length < 4 ? 4 : length);
+    refuse_words((const uint32_t[]){8, 1, 2, 0x80000000u | 8, 1, 2}, 6, 0); /* in fragments */
+    refuse_words((const uint32_t[]){0, 0, 0, 0x80000000u}, 4, 0);
+}
+
+static void refuses_endless_fragments(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(31);
+    scene_call(scene, true, 100, 1);
+    static const uint8_t zeros[65536];
+    for (int i = 0; i < 17; i++) {
+        put_word(&scene->stream, 65536);
+        put_bytes(&scene->stream, zeros, sizeof(zeros));
+    }
+    for (int only = 0; only < ONLY_KINDS; only++) {
+        scene->only = (enum only)only;
+        rewind_scene(scene, true);
+        assert_int_equal(deliver(scene, 0, scene->stream.length, 10000), -EBADMSG);
+        assert_int_equal(scene->answers, 0);
+    }
+    scene_free(scene);
+}
+
+/* Good streams with some bytes changed: anything may be said of them, but nothing is written
+ * outside of its place, and no call is answered twice. */
+static void damaged_streams_do_no_harm(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        struct scene *scene = scene_new(seed * 104729);
+        scene->compare = false;
+        scene_read(scene, true, 90, 80, 2);
+        scene_plain(scene, 50);
+        struct expecting *e = scene_call(scene, true, 50, 1);
+        reply_read(&e->reply, e->call.xid, false, 50);
+        put_fragments(&scene->stream, &e->reply.message, 60, &scene->seed);
+        scene_read(scene, false, 9000, 8999, 3);
+        scene_unknown(scene, 10);
+        scene_read(scene, true, 60, 60, 1);
+        unsigned changes = 1 + (unsigned)random_below(&scene->seed, 4);
+        for (unsigned i = 0; i < changes; i++) {
+            size_t at = random_below(&scene->seed,
+                                     random_below(&scene->seed, 2) ? scene->stream.length : 600);
+            scene->stream.data[at] = (uint8_t)random_next(&scene->seed);
+        }
+        scene->only = (enum only)random_below(&scene->seed, ONLY_KINDS);
+        scene->payloads = (enum payloads)random_below(&scene->seed, PAYLOADS_KINDS);
+        rewind_scene(scene, true);
+        size_t piece = 1 + random_below(&scene->seed, 10000);
+        int result = deliver(scene, 0, scene->stream.length, piece);
+        assert_true(result == 0 || result == -EBADMSG);
+        for (unsigned i = 0; i < scene->count; i++) {
+            assert_true(scene->calls[i]->answers <= 1);
+            expecting_check_guards(scene->calls[i]);
+        }
+        /* a new connection: all is well again */
+        scene->stream.length = 0;
+        scene->compare = true;
+        for (unsigned i = 0; i < scene->count; i++)
+            put_record(&scene->stream, &scene->calls[i]->reply.message);
+        rewind_scene(scene, false);
+        assert_int_equal(deliver(scene, 0, scene->stream.length, piece), 0);
+        check_all_answered(scene);
+        scene_free(scene);
+    }
+}
+
+/* ---- economy -----------------------------------------------------------------------------------
+ */
+
+static void a_lone_read_takes_one_receive(void **state)
+{
+    (void)state;
+    for (int attributes = 0; attributes < 2; attributes++) {
+        struct scene *scene = scene_new(40);
+        scene->only = ONLY_ALONE;
+        scene->payloads = PAYLOADS_TRUE;
+        scene_read(scene, attributes, 8192, 8192, 2);
+        rewind_scene(scene, true);
+        assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+        check_all_answered(scene);
+        for (int i = 0; i < 3; i++) { /* the length of the head is known now */
+            rewind_scene(scene, false);
+            assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+            assert_int_equal(scene->receives, 1);
+            check_all_answered(scene);
+        }
+        scene_free(scene);
+    }
+}
+
+static void reads_in_flight_take_one_receive_each(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(41);
+    scene->only = ONLY_ALONE;
+    scene->payloads = PAYLOADS_TRUE;
+    for (int i = 0; i < 10; i++)
+        scene_read(scene, true, 8192, 8192, 1);
+    rewind_scene(scene, true);
+    assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+    check_all_answered(scene);
+    assert_true(scene->receives <= 11);
+    scene_free(scene);
+}
+
+static void reset_forgets_the_middle_of_a_reply(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(42);
+    scene_read(scene, true, 3000, 3000, 3);
+    scene_plain(scene, 100);
+    struct expecting *e = scene_call(scene, true, 150, 3);
+    reply_read(&e->reply, e->call.xid, true, 147);
+    put_fragments(&scene->stream, &e->reply.message, 50, &scene->seed);
+    for (int only = 0; only < ONLY_KINDS; only++) {
+        scene->only = (enum only)only;
+        scene->payloads = PAYLOADS_TRUE;
+        for (size_t cut = 1; cut < scene->stream.length; cut++) {
+            rewind_scene(scene, cut % 16 == 0);
+            assert_int_equal(deliver(scene, 0, cut, SIZE_MAX), 0);
+            rewind_scene(scene, false);
+            assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+            check_all_answered(scene);
+        }
+    }
+    scene_free(scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_read_with_attributes),
+        cmocka_unit_test(one_read_without_attributes),
+        cmocka_unit_test(short_payloads_and_padding),
+        cmocka_unit_test(one_plain_reply),
+        cmocka_unit_test(many_replies_in_any_order),
+        cmocka_unit_test(unknown_xids_are_skipped),
+        cmocka_unit_test(long_unknown_replies_are_skipped),
+        cmocka_unit_test(error_replies_to_read),
+        cmocka_unit_test(refused_calls),
+        cmocka_unit_test(denied_call),
+        cmocka_unit_test(verifiers_with_bodies),
+        cmocka_unit_test(heads_of_changing_length),
+        cmocka_unit_test(payloads_of_many_sizes),
+        cmocka_unit_test(largest_payload),
+        cmocka_unit_test(payload_longer_than_its_destination),
+        cmocka_unit_test(payload_longer_than_its_record),
+        cmocka_unit_test(results_that_end_too_early),
+        cmocka_unit_test(results_of_another_shape),
+        cmocka_unit_test(bytes_behind_the_payload_are_dropped),
+        cmocka_unit_test(fragments),
+        cmocka_unit_test(large_record_in_fragments),
+        cmocka_unit_test(random_streams),
+        cmocka_unit_test(refuses_oversized_records),
+        cmocka_unit_test(refuses_records_too_short_for_a_reply),
+        cmocka_unit_test(refuses_endless_fragments),
+        cmocka_unit_test(damaged_streams_do_no_harm),
+        cmocka_unit_test(a_lone_read_takes_one_receive),
+        cmocka_unit_test(reads_in_flight_take_one_receive_each),
+        cmocka_unit_test(reset_forgets_the_middle_of_a_reply),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
