@@ -7,7 +7,7 @@ CC      ?= gcc
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 CFLAGS   ?= -O2 -g
-CPPFLAGS += -D_GNU_SOURCE -DDIRECTNFS_VERSION='"$(VERSION)"' -Iinclude -Isrc $(shell pkg-config --cflags libtirpc)
+CPPFLAGS += -D_GNU_SOURCE -DDIRECTNFS_VERSION='"$(VERSION)"' -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
 CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fvisibility=hidden -ftls-model=initial-exec -pthread -MMD -MP
 LIBS     := $(shell pkg-config --libs libtirpc libconfig) -pthread
 

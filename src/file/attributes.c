@@ -1,0 +1,196 @@
+/* Size and attributes at memory speed. */
+#include <sys/sysmacros.h>
+
+#include "file/inode.h"
+#include "sys/sys.h"
+
+void file_attributes_convert(const struct nfs3_attr *attr, struct host_attributes *attributes)
+{
+    attributes->size = attr->size;
+    attributes->used = attr->used;
+    attributes->mtime = (struct timespec){attr->mtime.sec, attr->mtime.nsec};
+    attributes->ctime = (struct timespec){attr->ctime.sec, attr->ctime.nsec};
+}
+
+int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
+                          struct host_attributes *attributes)
+{
+    uint64_t verified;
+    uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9);
+    if (host_file_attributes(&inode->host, attributes, &verified) &&
+        verified >= atomic_load_explicit(&inode->opened_ns, memory_order_relaxed) &&
+        sys_now_ns() - verified < allowed_ns && !host_file_has_kernel_writer(&inode->host))
+        return 0;
+    struct nfs3_client client = file_mount_client(inode->mount, auth);
+    struct nfs3_attr attr;
+    uint64_t asked_ns = sys_now_ns();
+    uint64_t epoch = host_file_asking(&inode->host);
+    int result = nfs3_getattr(&client, &inode->fh, &attr);
+    if (result != 0)
+        return result;
+    struct host_attributes fresh;
+    file_attributes_convert(&attr, &fresh);
+    host_file_learned(&inode->host, epoch, &fresh, asked_ns);
+    if (!host_file_attributes(&inode->host, attributes, &verified))
+        *attributes = fresh;
+    return 0;
+}
+
+/* As between enter and leave; on ESTALE of a removed file the kernel takes over. */
+static int attributes_of(struct file_open *open, struct host_attributes *attributes)
+{
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    int result = file_inode_attributes(open->inode, open->auth, attributes);
+    file_inode_leave(open->inode);
+    if (result == -ESTALE) {
+        file_inode_demote(open->inode, open->auth, "stale handle");
+        return FILE_KERNEL;
+    }
+    return result;
+}
+
+off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
+{
+    if (whence != SEEK_END && whence != SEEK_DATA && whence != SEEK_HOLE)
+        return FILE_KERNEL; /* the offset is the kernel's */
+    struct host_attributes attributes;
+    int result = attributes_of(open, &attributes);
+    if (result != 0)
+        return result;
+    off_t size = (off_t)attributes.size;
+    if (whence == SEEK_END) {
+        if (__builtin_add_overflow(size, offset, &offset))
+            return -EOVERFLOW;
+        return sys_lseek(fd, offset, SEEK_SET);
+    }
+    if (offset < 0 || offset >= size)
+        return -ENXIO;
+    /* NFSv3 tells nothing of holes: all is data, up to the hole that every file ends with. */
+    return sys_lseek(fd, whence == SEEK_DATA ? offset : size, SEEK_SET);
+}
+
+int file_stat(struct file_open *open, int fd, struct stat *status)
+{
+    (void)fd;
+    struct host_attributes attributes;
+    int result = attributes_of(open, &attributes);
+    if (result != 0)
+        return result;
+    status->st_size = (off_t)attributes.size;
+    status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
+    status->st_mtim = attributes.mtime;
+    status->st_ctim = attributes.ctime;
+    return 0;
+}
+
+/* The kernel may have cached what was true before this host wrote; the later change time wins. */
+static bool known_better(uint64_t device, uint64_t inode, int64_t seconds, uint32_t nanoseconds,
+                         struct host_attributes *attributes)
+{
+    if (!host_file_peek(device, inode, attributes))
+        return false;
+    return attributes->ctime.tv_sec > seconds ||
+           (attributes->ctime.tv_sec == seconds && attributes->ctime.tv_nsec > nanoseconds);
+}
+
+void file_stat_path(struct stat *status)
+{
+    struct host_attributes attributes;
+    if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev) ||
+        !known_better(status->st_dev, status->st_ino, status->st_ctim.tv_sec,
+                      (uint32_t)status->st_ctim.tv_nsec, &attributes))
+        return;
+    status->st_size = (off_t)attributes.size;
+    status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
+    status->st_mtim = attributes.mtime;
+    status->st_ctim = attributes.ctime;
+}
+
+void file_statx_path(struct statx *status)
+{
+    struct host_attributes attributes;
+    dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
+    if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device) ||
+        !known_better(device, status->stx_ino, status->stx_ctime.tv_sec, status->stx_ctime.tv_nsec,
+                      &attributes))
+        return;
+    status->stx_size = attributes.size;
+    status->stx_blocks = (attributes.used + 511) / 512;
+    status->stx_mtime.tv_sec = attributes.mtime.tv_sec;
+    status->stx_mtime.tv_nsec = (uint32_t)attributes.mtime.tv_nsec;
+    status->stx_ctime.tv_sec = attributes.ctime.tv_sec;
+    status->stx_ctime.tv_nsec = (uint32_t)attributes.ctime.tv_nsec;
+}
+
+bool file_on_mount(dev_t device)
+{
+    return file_mount_has_device(device);
+}
+
+/* ---- changes of size
+ * ------------------------------------------------------------------------------- */
+
+static int set_size(struct file_open *open, uint64_t size)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs3_sattr sattr = {.set_size = true, .size = size};
+    struct nfs3_wcc wcc;
+    uint64_t asked_ns = sys_now_ns();
+    host_file_truncate_begin(&inode->host, size);
+    int result = nfs3_setattr(&client, &inode->fh, &sattr, &wcc);
+    host_file_truncate_end(&inode->host, size, result == 0);
+    if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {
+        struct host_attributes attributes;
+        file_attributes_convert(&wcc.after.attr, &attributes);
+        host_file_learned(&inode->host, host_file_asking(&inode->host), &attributes, asked_ns);
+    }
+    return result;
+}
+
+int file_ftruncate(struct file_open *open, int fd, off_t size)
+{
+    (void)fd;
+    if (size < 0 || open->access == O_RDONLY)
+        return -EINVAL;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    int result = set_size(open, (uint64_t)size);
+    file_inode_leave(open->inode);
+    if (result == -ESTALE) {
+        file_inode_demote(open->inode, open->auth, "stale handle");
+        return FILE_KERNEL;
+    }
+    return result;
+}
+
+int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
+                  bool emulate)
+{
+    if (open->access == O_RDONLY)
+        return -EBADF;
+    if (offset < 0 || length <= 0)
+        return -EINVAL;
+    if (mode != 0 || !emulate)
+        return -EOPNOTSUPP;
+    off_t end;
+    if (__builtin_add_overflow(offset, length, &end))
+        return -EFBIG;
+    struct host_attributes attributes;
+    int result = attributes_of(open, &attributes);
+    if (result != 0)
+        return result;
+    /* NFSv3 cannot reserve space: what is beyond the end of the file is written. */
+    static const uint8_t zeros[65536];
+    off_t at = (off_t)attributes.size > offset ? (off_t)attributes.size : offset;
+    while (at < end) {
+        size_t left = (size_t)(end - at);
+        struct iovec vector = {(void *)zeros, left < sizeof(zeros) ? left : sizeof(zeros)};
+        ssize_t written = file_pwritev(open, fd, &vector, 1, at, 0);
+        if (written < 0)
+            return (int)written;
+        at += written;
+    }
+    return 0;
+}

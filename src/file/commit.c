@@ -1,0 +1,147 @@
+/* Durability: COMMIT, verifiers, writing again. */
+#include "file/inode.h"
+#include "host/stats.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+_Atomic bool file_finishing;
+
+/* Writes one lost piece again. It is in the ledger; nothing newer can overtake it. */
+static int replay(const struct nfs3_client *client, const struct nfs3_fh *fh,
+                  struct host_file *host, struct host_write *write)
+{
+    struct iovec vectors[HOST_WRITE_VECTORS];
+    struct nfs3_transfer transfer;
+    uint8_t none[HOST_VERIFIER_SIZE] = {0};
+    int count = host_write_data(write, 0, write->length, vectors);
+    int result = nfs3_write(client, fh, write->offset, vectors, count, write->length,
+                            NFS3_FILE_SYNC, &transfer);
+    host_write_end(host, write, result == 0 ? HOST_WRITE_STABLE : HOST_WRITE_FAILED, none);
+    if (result == 0)
+        host_stats_add(&host_stats->counters.rewritten_bytes, write->length);
+    return result;
+}
+
+int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
+                struct host_file *host, const char *path, uint64_t *rewritten)
+{
+    struct nfs3_client client = file_mount_client(mount, auth);
+    struct host_commit commit;
+    struct nfs3_wcc wcc;
+    uint64_t verifier;
+    uint64_t sent_ns = sys_now_ns();
+    if (rewritten)
+        *rewritten = 0;
+    host_commit_begin(host, &commit);
+    int result = nfs3_commit(&client, fh, 0, 0, &verifier, &wcc);
+    if (result == -ESTALE) {
+        uint64_t lost = host_file_forget(host);
+        if (lost > 0)
+            log_notice("%s: removed on the server with %llu bytes not committed", path,
+                       (unsigned long long)lost);
+    }
+    if (result != 0)
+        return result;
+    file_server_saw(mount->server, verifier, sent_ns);
+    uint64_t lost = host_commit_end(host, &commit, (const uint8_t *)&verifier);
+    if (lost == 0)
+        return 0;
+    host_stats_add(&host_stats->counters.verifier_changes, 1);
+    log_warning("%s: server %s restarted before it committed %llu bytes; writing them again", path,
+                mount->server->conf->name, (unsigned long long)lost);
+    struct host_write write;
+    while (host_replay_next(host, &commit, &write)) {
+        size_t length = write.length;
+        int again = replay(&client, fh, host, &write);
+        if (again == 0 && rewritten)
+            *rewritten += length;
+        if (again != 0) {
+            log_error("%s: %zu bytes at offset %llu, which the server lost, cannot be written "
+                      "again: %s",
+                      path, length, (unsigned long long)write.offset, strerrordesc_np(-again));
+            result = -EIO;
+        }
+    }
+    return result;
+}
+
+int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)
+{
+    return file_commit(inode->mount, auth, &inode->fh, &inode->host, inode->path, rewritten);
+}
+
+static struct nfs3_fh handle_of(const struct host_file *file)
+{
+    struct nfs3_fh fh = {.len = file->key.handle_length};
+    for (uint32_t i = 0; i < fh.len; i++)
+        fh.data[i] = file->key.handle[i];
+    return fh;
+}
+
+static void commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
+{
+    uint32_t cursor = 0;
+    struct host_file file;
+    while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
+        struct nfs3_fh fh = handle_of(&file);
+        file_commit(mount, auth, &fh, &file, mount->path, NULL);
+    }
+}
+
+void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    if (host_file_uncommitted(&inode->host) > 0)
+        file_inode_commit(inode, auth, NULL);
+    else
+        commit_all_of(inode->mount, auth, false);
+}
+
+void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
+{
+    commit_all_of(mount, auth, true);
+}
+
+int file_fsync(struct file_open *open, int fd)
+{
+    struct file_inode *inode = open->inode;
+    if (!file_inode_enter(inode))
+        return FILE_KERNEL;
+    int result = file_inode_commit(inode, open->auth, NULL);
+    bool kernel_too = host_file_has_kernel_writer(&inode->host);
+    file_inode_leave(inode);
+    if (result == -ESTALE) {
+        file_inode_demote(inode, open->auth, "stale handle");
+        return FILE_KERNEL;
+    }
+    if (result == 0 && kernel_too)
+        result = sys_fsync(fd);
+    return result;
+}
+
+void file_sync_all(void)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_mount *mount = file_mount_at(i);
+        const struct rpc_auth *auth = file_auth_now(mount);
+        if (atomic_load(&mount->state) == FILE_MOUNT_READY && auth)
+            commit_all_of(mount, auth, false);
+    }
+}
+
+static void commit_own(struct file_inode *inode, void *context)
+{
+    int *result = context;
+    if (atomic_load(&inode->demoted) || !inode->auth || !host_file_uncommitted_here(&inode->host))
+        return;
+    int error = file_inode_commit(inode, inode->auth, NULL);
+    if (error != 0 && error != -ESTALE)
+        *result = error;
+}
+
+int file_commit_all(void)
+{
+    int result = 0;
+    if (host_registry_ready())
+        file_inode_each(commit_own, &result);
+    return result;
+}

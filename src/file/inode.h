@@ -1,0 +1,98 @@
+/* Open files of this process. Inside src/file only. */
+#ifndef FILE_INODE_H
+#define FILE_INODE_H
+
+#include "directnfs/stats.h"
+#include "file/file.h"
+#include "file/mount.h"
+#include "host/registry.h"
+
+/*
+ * A regular file that this process has (or had) open on a mount. In the hash table by device and
+ * inode number. Fields are constant but for what is marked. Freed with its last open, unless it is
+ * demoted: that is remembered, so that a later open does not see the file through both worlds.
+ */
+struct file_inode {
+    struct file_inode *next; /* under file_lock */
+    dev_t device;
+    ino_t inode;
+    unsigned opens;        /* under file_lock: file_open objects, and openers that just use it */
+    _Atomic bool demoted;  /* set once; then wait for busy == 0 */
+    _Atomic unsigned busy; /* calls on it that are using the engine */
+    const char *reason;    /* of the demotion; under file_lock */
+    struct file_mount *mount;
+    const struct rpc_auth *auth; /* under file_lock: granted `access` by the server */
+    uint32_t access;             /* under file_lock */
+    struct nfs3_fh fh;
+    struct host_file host;
+    char path[]; /* when it was adopted; for messages */
+};
+
+/*
+ * An open file description. `references` counts one for each descriptor in the table and one for
+ * each file_get(). Memory is never given back to the allocator, so that file_get() may look at one
+ * that is being freed.
+ */
+struct file_open {
+    _Atomic unsigned references;
+    struct file_open *next_free; /* under file_lock */
+    struct file_inode *inode;
+    const struct rpc_auth *auth;
+    int access; /* O_ACCMODE */
+    enum nfs3_stable stable;
+    struct directnfs_file_stats *stats;
+};
+
+/* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
+extern pthread_mutex_t file_lock;
+
+/* Brackets a call that uses the engine. False: the file is demoted, make the real call. */
+bool file_inode_enter(struct file_inode *inode);
+void file_inode_leave(struct file_inode *inode);
+
+/* Finds the inode and counts a user of it; NULL if this process does not know it. */
+struct file_inode *file_inode_find(dev_t device, ino_t number);
+/* Makes it (or returns the one that another thread just made); NULL: no memory. */
+struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
+void file_inode_release(struct file_inode *inode);
+/* Calls visit(inode, context) for each inode in use, without the lock. */
+void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context);
+
+/* Enters a new open file description at `fd`. Takes over the caller's use of the inode. 0/-ENOMEM
+ */
+int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags);
+
+/* ---- durability (commit.c) ---------------------------------------------------------------------
+ */
+
+/*
+ * COMMITs the file, and writes again what the server lost. Returns 0 when all data that any process
+ * of this host had written before the call is on stable storage; -EIO when data is lost; -ESTALE
+ * when the file is gone; or what the server said. *rewritten (may be NULL): bytes written again.
+ */
+int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
+                struct host_file *host, const char *path, uint64_t *rewritten);
+int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten);
+
+/* Makes room in the ledger by committing files, this one first. */
+void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth);
+
+/* Commits what processes that died left behind on a mount that was just contacted. */
+void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
+
+/* Set at exit: no one will COMMIT any more. */
+extern _Atomic bool file_finishing;
+
+/* ---- attributes (attributes.c) -----------------------------------------------------------------
+ */
+
+void file_attributes_convert(const struct nfs3_attr *attr, struct host_attributes *attributes);
+
+/* The attributes, not older than actimeo. 0 or -errno of GETATTR. */
+int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
+                          struct host_attributes *attributes);
+
+/* Demotes the inode (demote.c): see file_demote(). The caller is not between enter and leave. */
+int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
+
+#endif

@@ -1,0 +1,276 @@
+/* Reading and writing. */
+#include <limits.h>
+#include <string.h>
+
+#include "file/inode.h"
+#include "rpc/message.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+#define TRANSFER_MAX ((size_t)0x7ffff000) /* as read(2) */
+
+/* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
+static ssize_t total_length(const struct iovec *vectors, int count)
+{
+    if (count < 0 || count > IOV_MAX)
+        return -EINVAL;
+    size_t total = 0;
+    for (int i = 0; i < count; i++) {
+        if (vectors[i].iov_len > (size_t)SSIZE_MAX - total)
+            return -EINVAL;
+        total += vectors[i].iov_len;
+    }
+    return (ssize_t)(total < TRANSFER_MAX ? total : TRANSFER_MAX);
+}
+
+/* ---- reading
+ * ------------------------------------------------------------------------------------- */
+
+/*
+ * Data that was acknowledged but is not committed may be missing from what a server tells that
+ * restarted since. If that can be, a COMMIT finds out and writes it again. 1: read again; 0: all is
+ * well; -errno
+ */
+static int read_was_stale(struct file_inode *inode, const struct rpc_auth *auth,
+                          const struct nfs3_transfer *transfer)
+{
+    uint64_t verifier, rewritten;
+    if (host_file_uncommitted(&inode->host) == 0)
+        return 0;
+    if (file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) &&
+        !host_file_verifier_differs(&inode->host, (const uint8_t *)&verifier))
+        return 0;
+    int result = file_inode_commit(inode, auth, &rewritten);
+    return result != 0 ? result : rewritten > 0;
+}
+
+static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
+                       size_t length, off_t offset)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs3_transfer transfer;
+    int result, stale;
+    do {
+        result =
+            nfs3_read(&client, &inode->fh, (uint64_t)offset, vectors, count, length, &transfer);
+        if (result != 0)
+            break;
+        stale = read_was_stale(inode, open->auth, &transfer);
+        if (stale < 0)
+            return stale == -ESTALE ? stale : -EIO;
+    } while (stale);
+    return result != 0 && (transfer.length == 0 || result == -ESTALE) ? result
+                                                                      : (ssize_t)transfer.length;
+}
+
+/* What to do when an error comes back: a removed file that is still open is the kernel's to serve.
+ */
+static ssize_t finish(struct file_open *open, ssize_t result)
+{
+    file_inode_leave(open->inode);
+    if (result != -ESTALE)
+        return result;
+    file_inode_demote(open->inode, open->auth, "stale handle");
+    return FILE_KERNEL;
+}
+
+ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                    off_t offset, int flags)
+{
+    (void)fd;
+    if (open->access == O_WRONLY)
+        return -EBADF;
+    if (offset < 0)
+        return -EINVAL;
+    if (flags & ~RWF_HIPRI)
+        return -EOPNOTSUPP;
+    ssize_t length = total_length(vectors, count);
+    if (length <= 0)
+        return length;
+    if (offset > INT64_MAX - length)
+        return -EINVAL;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    return finish(open, read_at(open, vectors, count, (size_t)length, offset));
+}
+
+/* ---- writing
+ * ------------------------------------------------------------------------------------- */
+
+/* A piece of a write: at most HOST_WRITE_MAX bytes and RPC_VECTORS_MAX vectors. */
+struct piece {
+    const struct iovec *vectors;
+    int count;
+    size_t length;
+    struct iovec own[RPC_VECTORS_MAX];
+};
+
+static void piece_cut(struct piece *piece, const struct iovec *vectors, int count, size_t from,
+                      size_t length)
+{
+    if (from == 0 && length <= HOST_WRITE_MAX && count <= RPC_VECTORS_MAX) {
+        piece->vectors = vectors;
+        piece->count = count;
+        piece->length = length;
+        return;
+    }
+    while (from >= vectors->iov_len) {
+        from -= vectors++->iov_len;
+        count--;
+    }
+    size_t reach = 0;
+    for (int i = 0; i < count && i < RPC_VECTORS_MAX; i++)
+        reach += vectors[i].iov_len;
+    reach -= from;
+    if (length > reach)
+        length = reach;
+    if (length > HOST_WRITE_MAX)
+        length = HOST_WRITE_MAX;
+    piece->count = rpc_vectors_slice(vectors, count, from, length, piece->own);
+    piece->vectors = piece->own;
+    piece->length = length;
+}
+
+/* Announces the write; finds room in the ledger. *stable becomes FILE_SYNC when there is none. */
+static int announce(struct file_open *open, const struct piece *piece, uint64_t offset,
+                    enum nfs3_stable *stable, struct host_write *write)
+{
+    struct host_file *host = &open->inode->host;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        int result = host_write_begin(host, offset, piece->vectors, piece->count, piece->length,
+                                      *stable == NFS3_UNSTABLE, write);
+        if (result != -ENOSPC)
+            return result;
+        if (attempt == 1)
+            *stable = NFS3_FILE_SYNC;
+        else
+            file_commit_for_room(open->inode, open->auth);
+    }
+    return -ENOSPC;
+}
+
+/* Writes one piece. Returns its length, or less after an error, or -errno. */
+static ssize_t write_piece(struct file_open *open, const struct piece *piece, uint64_t offset,
+                           enum nfs3_stable stable)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct iovec kept[HOST_WRITE_VECTORS];
+    struct host_write write;
+    struct nfs3_transfer transfer;
+    int result = announce(open, piece, offset, &stable, &write);
+    if (result != 0)
+        return result;
+    const struct iovec *vectors = piece->vectors;
+    int count = piece->count;
+    if (write.kept) { /* what may have to be sent again is what is sent */
+        count = host_write_data(&write, 0, piece->length, kept);
+        vectors = kept;
+    }
+    uint64_t asked_ns = sys_now_ns();
+    uint64_t epoch = host_file_asking(&inode->host);
+    result =
+        nfs3_write(&client, &inode->fh, offset, vectors, count, piece->length, stable, &transfer);
+    if (transfer.attr.present) {
+        struct host_attributes attributes;
+        file_attributes_convert(&transfer.attr.attr, &attributes);
+        host_file_learned(&inode->host, epoch, &attributes, asked_ns);
+    }
+    if (result != 0) {
+        host_write_end(&inode->host, &write, HOST_WRITE_FAILED, NULL);
+        return result;
+    }
+    if (transfer.committed == NFS3_UNSTABLE)
+        file_server_saw(inode->mount->server, transfer.verifier, asked_ns);
+    host_write_end(&inode->host, &write,
+                   transfer.committed == NFS3_UNSTABLE ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
+                   (const uint8_t *)&transfer.verifier);
+    return (ssize_t)piece->length;
+}
+
+static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int count,
+                        size_t length, off_t offset, enum nfs3_stable stable)
+{
+    struct file_inode *inode = open->inode;
+    size_t done = 0;
+    while (done < length) {
+        struct piece piece;
+        piece_cut(&piece, vectors, count, done, length - done);
+        ssize_t written = write_piece(open, &piece, (uint64_t)offset + done, stable);
+        if (written < 0)
+            return done > 0 && written != -ESTALE ? (ssize_t)done : written;
+        done += (size_t)written;
+    }
+    if (stable == NFS3_UNSTABLE &&
+        host_file_uncommitted(&inode->host) > (uint64_t)file_tunables.uncommitted_file_max) {
+        /* An error of this COMMIT is found again, and told, by the fsync that the data waits for.
+         */
+        (void)file_inode_commit(inode, open->auth, NULL);
+    }
+    return (ssize_t)length;
+}
+
+ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                     off_t offset, int flags)
+{
+    if (open->access == O_RDONLY)
+        return -EBADF;
+    if (offset < 0)
+        return -EINVAL;
+    if (flags & RWF_APPEND) {
+        int result = file_demote(fd, "RWF_APPEND");
+        return result != 0 ? result : FILE_KERNEL;
+    }
+    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC))
+        return -EOPNOTSUPP;
+    ssize_t length = total_length(vectors, count);
+    if (length <= 0)
+        return length;
+    if (offset > INT64_MAX - length)
+        return -EFBIG;
+    enum nfs3_stable stable = open->stable;
+    if (flags & RWF_SYNC || atomic_load_explicit(&file_finishing, memory_order_relaxed))
+        stable = NFS3_FILE_SYNC;
+    else if (flags & RWF_DSYNC && stable == NFS3_UNSTABLE)
+        stable = NFS3_DATA_SYNC;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    return finish(open, write_at(open, vectors, count, (size_t)length, offset, stable));
+}
+
+/* ---- at the kernel's offset
+ * ------------------------------------------------------------------------ */
+
+/*
+ * The kernel's offset is moved first, in one atomic step, so that others who share it (threads, and
+ * processes after fork) get the next range; what was not used is given back.
+ */
+static ssize_t
+at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags,
+          ssize_t (*transfer)(struct file_open *, int, const struct iovec *, int, off_t, int))
+{
+    ssize_t length = total_length(vectors, count);
+    if (length < 0)
+        return length;
+    off_t end = sys_lseek(fd, length, SEEK_CUR);
+    if (end < 0)
+        return end == -EOVERFLOW || end == -EINVAL ? -EFBIG : end;
+    ssize_t done = transfer(open, fd, vectors, count, end - length, flags);
+    ssize_t used = done > 0 ? done : 0;
+    if (used < length)
+        sys_lseek(fd, used - length, SEEK_CUR);
+    return done;
+}
+
+ssize_t file_readv(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                   int flags)
+{
+    return at_offset(open, fd, vectors, count, flags, file_preadv);
+}
+
+ssize_t file_writev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                    int flags)
+{
+    return at_offset(open, fd, vectors, count, flags, file_pwritev);
+}

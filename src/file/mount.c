@@ -1,0 +1,603 @@
+#include "file/mount.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+
+#include "host/registry.h"
+#include "host/stats.h"
+#include "nfs/mount3.h"
+#include "nfs/nfs3_status.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    MOUNTS_MAX = 256,
+    CONTACT_TIMEOUT_MS = 5000, /* for each question of the first contact */
+    RETRY_S = 30,
+    NFS_MAGIC = 0x6969
+};
+
+struct conf_tunables file_tunables;
+
+/* All constant after file_mounts_load(). */
+static struct conf_nfstab nfstab;
+static struct file_mount *mounts[MOUNTS_MAX];
+static unsigned mount_count;
+static struct file_server *servers;
+
+/* Credentials that were in use, newest first; only added to. */
+struct auth_entry {
+    struct auth_entry *next;
+    unsigned group_count;
+    uint32_t groups[16];
+    struct rpc_auth auth;
+};
+static _Atomic(struct auth_entry *) auths;
+static char machine[65];
+
+/* ---- configuration
+ * ------------------------------------------------------------------------------- */
+
+static void log_diagnostics(const struct conf_diagnostics *d)
+{
+    char line[900];
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->list[i].severity == CONF_ERROR)
+            log_error("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
+        else
+            log_info("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
+    }
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    do
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
+    return hash;
+}
+
+/* The mount's place in the file system, as /proc/self/fd will name files below it. */
+static int find_place(struct file_mount *mount)
+{
+    int fd = sys_open(mount->conf->mount, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = sys_readlink(link, mount->path, sizeof(mount->path) - 1);
+    struct stat status;
+    struct statfs fs;
+    int result = length < 0 ? (int)length : sys_fstat(fd, &status);
+    if (result == 0)
+        result = (int)sys_call2(SYS_fstatfs, fd, &fs);
+    sys_close(fd);
+    if (result != 0)
+        return result;
+    mount->path[length] = '\0';
+    mount->path_length = (size_t)length;
+    mount->device = status.st_dev;
+    mount->inode = status.st_ino;
+    mount->kernel_nfs = fs.f_type == NFS_MAGIC;
+    return 0;
+}
+
+static void mount_add(struct file_server *server, const struct conf_export *conf)
+{
+    if (mount_count == MOUNTS_MAX) {
+        log_error("mount %s: more than %d mounts; the kernel serves it", conf->mount, MOUNTS_MAX);
+        return;
+    }
+    struct file_mount *mount = calloc(1, sizeof(*mount));
+    if (!mount)
+        return;
+    mount->conf = conf;
+    mount->server = server;
+    if (conf->kernel == CONF_KERNEL_NO) {
+        log_notice("mount %s: `kernel: no` (a mount that is served without the kernel) is not "
+                   "supported; its files stay with the kernel",
+                   conf->mount);
+        free(mount);
+        return;
+    }
+    int result = find_place(mount);
+    if (result != 0) {
+        log_notice("mount %s: %s; nothing is served there", conf->mount, strerrordesc_np(-result));
+        free(mount);
+        return;
+    }
+    pthread_mutex_init(&mount->contact, NULL);
+    pthread_mutex_init(&mount->lock, NULL);
+    mount->registry_key = hash_text(
+        hash_text(UINT64_C(0xcbf29ce484222325), server->conf->paths[0].peer), conf->directory);
+    mounts[mount_count++] = mount;
+}
+
+void file_mounts_load(void)
+{
+    struct conf_diagnostics d = {0};
+    struct conf_sources sources;
+    char tunables_file[PATH_MAX];
+    int required = conf_tunables_file(tunables_file);
+    int broken = conf_tunables_load(&file_tunables, tunables_file, required, &d);
+    conf_sources_default(&sources);
+    int result = conf_nfstab_load(&nfstab, &sources, &d);
+    if (d.errors > 0) {
+        log_diagnostics(&d);
+        log_error("%s; the kernel serves all files (`directnfs check` shows all mistakes)",
+                  result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable");
+    } else if (d.notices > 0) {
+        log_diagnostics(&d);
+    }
+    conf_diagnostics_free(&d);
+    if (result != 0 || broken != 0)
+        return;
+    enum log_level level;
+    if (!getenv("DIRECTNFS_LOG_LEVEL") ||
+        log_level_parse(getenv("DIRECTNFS_LOG_LEVEL"), &level) != 0)
+        log_set_level(file_tunables.log_level);
+    struct utsname name;
+    if (sys_call1(SYS_uname, &name) == 0)
+        snprintf(machine, sizeof(machine), "%s", name.nodename);
+    servers = calloc(nfstab.server_count, sizeof(*servers));
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        servers[i].conf = &nfstab.servers[i];
+        pthread_mutex_init(&servers[i].lock, NULL);
+        for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
+            mount_add(&servers[i], &nfstab.servers[i].exports[j]);
+    }
+}
+
+unsigned file_mount_count(void)
+{
+    return mount_count;
+}
+
+struct file_mount *file_mount_at(unsigned index)
+{
+    return mounts[index];
+}
+
+bool file_mount_has_device(dev_t device)
+{
+    for (unsigned i = 0; i < mount_count; i++) {
+        if (mounts[i]->device == device)
+            return true;
+    }
+    return false;
+}
+
+struct file_mount *file_mount_find(dev_t device, const char *path)
+{
+    struct file_mount *best = NULL;
+    for (unsigned i = 0; i < mount_count; i++) {
+        struct file_mount *mount = mounts[i];
+        if (mount->device != device || strncmp(path, mount->path, mount->path_length) != 0)
+            continue;
+        if (path[mount->path_length] != '/' && mount->path_length > 1)
+            continue;
+        if (!best || mount->path_length > best->path_length)
+            best = mount;
+    }
+    return best;
+}
+
+/* ---- credentials
+ * --------------------------------------------------------------------------------- */
+
+const struct rpc_auth *file_auth_now(const struct file_mount *mount)
+{
+    const struct conf_server *conf = mount->server->conf;
+    struct auth_entry now;
+    /* An identifier that does not exist changes nothing, and the old one is returned. */
+    uint32_t uid = (uint32_t)sys_call1(SYS_setfsuid, -1);
+    uint32_t gid = (uint32_t)sys_call1(SYS_setfsgid, -1);
+    uint32_t groups[1024];
+    long count = sys_call2(SYS_getgroups, 1024, groups);
+    now.group_count = count < 0 ? 0 : count > 16 ? 16 : (unsigned)count;
+    memcpy(now.groups, groups, now.group_count * sizeof(groups[0]));
+    if (conf->uid != CONF_ID_PROCESS)
+        uid = conf->uid;
+    if (conf->gid != (gid_t)CONF_ID_PROCESS)
+        gid = conf->gid;
+    struct auth_entry *first = atomic_load(&auths);
+    for (struct auth_entry *e = first; e; e = e->next) {
+        if (e->auth.uid == uid && e->auth.gid == gid && e->group_count == now.group_count &&
+            memcmp(e->groups, now.groups, now.group_count * sizeof(now.groups[0])) == 0)
+            return &e->auth;
+    }
+    struct auth_entry *made = malloc(sizeof(*made));
+    if (!made)
+        return NULL;
+    *made = now;
+    rpc_auth_sys(&made->auth, machine, uid, gid, now.groups, now.group_count);
+    made->next = first;
+    while (!atomic_compare_exchange_weak(&auths, &made->next, made))
+        ;
+    return &made->auth;
+}
+
+struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
+{
+    return (struct nfs3_client){.server = mount->server->net,
+                                .auth = auth,
+                                .read_max = mount->read_max,
+                                .write_max = mount->write_max};
+}
+
+/* ---- first contact
+ * ------------------------------------------------------------------------------- */
+
+static int find_ports(struct file_server *server, struct mount3_target *target)
+{
+    const struct conf_server *conf = server->conf;
+    int result = 0;
+    server->mntport = (uint16_t)conf->mntport;
+    server->nfsport = (uint16_t)conf->nfsport;
+    if (!server->mntport)
+        result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &server->mntport);
+    if (result == 0 && !server->nfsport)
+        result = mount3_portmap(target, NFS3_PROGRAM, NFS3_VERSION, &server->nfsport);
+    return result;
+}
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+/* Asks one path of the server for the root handle; on success *address is the path. */
+static int mount_over(struct file_mount *mount, const struct conf_path *path,
+                      struct net_address *address)
+{
+    struct file_server *server = mount->server;
+    socklen_t length;
+    memset(address, 0, sizeof(*address));
+    snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
+    snprintf(address->local_text, sizeof(address->local_text), "%.63s", path->local);
+    address->dontroute = path->dontroute;
+    if (conf_path_resolve(path->peer, AF_UNSPEC, &address->peer, &length) != 0)
+        return -EHOSTUNREACH;
+    if (path->local[0] &&
+        conf_path_resolve(path->local, address->peer.ss_family, &address->local, &length) != 0)
+        return -EADDRNOTAVAIL;
+    uint32_t gid = 0;
+    struct mount3_identity identity = {0, gid, 0, NULL};
+    const struct rpc_auth *auth = file_auth_now(mount);
+    if (auth) {
+        identity.uid = auth->uid;
+        identity.gid = auth->gid;
+    }
+    unsigned timeout_ms = server->conf->mnt_timeout * 1000;
+    struct mount3_target target = {
+        .peer = (const struct sockaddr *)&address->peer,
+        .local = path->local[0] ? (const struct sockaddr *)&address->local : NULL,
+        .privileged = file_tunables.privileged_port != CONF_PRIVILEGED_PORT_NO,
+        .timeout_ms = timeout_ms < CONTACT_TIMEOUT_MS ? (int)timeout_ms : CONTACT_TIMEOUT_MS,
+        .identity = &identity,
+    };
+    int result = find_ports(server, &target);
+    if (result != 0)
+        return result;
+    set_port(&address->peer, server->nfsport);
+    target.port = server->mntport;
+    uint64_t asked_ns = sys_now_ns();
+    result = mount3_mount(&target, mount->conf->directory, &mount->root, NULL, NULL);
+    host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
+    return result;
+}
+
+/* MOUNT over the first path that answers; the server's sockets use that path. */
+static int mount_any(struct file_mount *mount)
+{
+    struct file_server *server = mount->server;
+    struct net_address address;
+    int result = -EHOSTUNREACH;
+    for (size_t i = 0; i < server->conf->path_count; i++) {
+        result = mount_over(mount, &server->conf->paths[i], &address);
+        if (result == 0)
+            break;
+        log_warning("server %s: mounting %s over path %s failed: %s%s", server->conf->name,
+                    mount->conf->directory, server->conf->paths[i].peer, strerrordesc_np(-result),
+                    result == -EACCES || result == -EPERM
+                        ? " (the server's export list must name this host, and must say `insecure` "
+                          "if this process may not use a port below 1024)"
+                        : "");
+    }
+    if (result != 0)
+        return result;
+    pthread_mutex_lock(&server->lock);
+    bool known = server->net != NULL;
+    pthread_mutex_unlock(&server->lock);
+    if (known)
+        return 0;
+    struct net_server_options options = {
+        .name = server->conf->name,
+        .id = mount->stats_id,
+        .connections_max = server->conf->connections ? server->conf->connections
+                                                     : (unsigned)file_tunables.connections,
+        .port_policy = file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES
+                           ? NET_PORT_PRIVILEGED
+                       : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
+                                                                                  : NET_PORT_AUTO,
+        .reconnect_max_s = (unsigned)file_tunables.reconnect_max,
+        .retransmit_timeout_s = (unsigned)file_tunables.retransmit_timeout,
+    };
+    struct net_server *net;
+    result = net_server_create(&options, &address, 1, &net);
+    if (result != 0)
+        return result;
+    pthread_mutex_lock(&server->lock);
+    if (!server->net) {
+        server->net = net;
+        net = NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (net)
+        net_server_destroy(net);
+    return 0;
+}
+
+static uint32_t transfer_size(uint32_t granted, int wanted)
+{
+    uint32_t size = granted < RPC_PAYLOAD_MAX ? granted : RPC_PAYLOAD_MAX;
+    if (wanted > 0 && size > (uint32_t)wanted)
+        size = (uint32_t)wanted;
+    if (size > 4096)
+        size -= size % 4096;
+    return size ? size : 4096;
+}
+
+static void enter_statistics(struct file_mount *mount)
+{
+    host_stats_open();
+    struct host_stats_server entry = {
+        .name = mount->server->conf->name,
+        .directory = mount->conf->directory,
+        .mount = mount->conf->mount,
+        .security = "sys",
+        .kind = DIRECTNFS_KERNEL_BACKED,
+        .mntport = mount->server->mntport,
+        .nfsport = mount->server->nfsport,
+        .wtmax = mount->write_max,
+        .rtmax = mount->read_max,
+    };
+    mount->stats_id = host_stats_server(&entry);
+}
+
+/*
+ * The directory at the mount point and the server's must be one: same file number, and a change
+ * time that lies between two looks at the kernel's.
+ */
+static int prove_root(struct file_mount *mount, const struct nfs3_client *client)
+{
+    for (int attempt = 0; attempt < 5; attempt++) {
+        struct statx before, after;
+        struct nfs3_attr attr;
+        int result =
+            sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &before);
+        if (result == 0)
+            result = nfs3_getattr(client, &mount->root, &attr);
+        if (result == 0)
+            result =
+                sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &after);
+        if (result != 0)
+            return result;
+        if (attr.type != NFS3_DIR || attr.fileid != before.stx_ino)
+            return -EXDEV;
+        int64_t at = (int64_t)attr.ctime.sec * 1000000000 + attr.ctime.nsec;
+        if (at >= before.stx_ctime.tv_sec * 1000000000 + before.stx_ctime.tv_nsec &&
+            at <= after.stx_ctime.tv_sec * 1000000000 + after.stx_ctime.tv_nsec)
+            return 0;
+        sys_nanosleep_ms(10);
+    }
+    return -EXDEV;
+}
+
+static int contact(struct file_mount *mount)
+{
+    int result = host_registry_open((uint64_t)file_tunables.uncommitted_max);
+    if (result != 0)
+        return result;
+    enter_statistics(mount);
+    result = mount_any(mount);
+    if (result != 0)
+        return result;
+    const struct rpc_auth *auth = file_auth_now(mount);
+    if (!auth)
+        return -ENOMEM;
+    struct nfs3_client client = file_mount_client(mount, auth);
+    client.timeout_ms = CONTACT_TIMEOUT_MS;
+    struct nfs3_fsinfo_res info;
+    result = nfs3_fsinfo(&client, &mount->root, &info);
+    if (result == 0)
+        result = prove_root(mount, &client);
+    if (result == -EXDEV) {
+        log_error(
+            "mount %s: it is not the directory %s of server %s (another file number or change "
+            "time); the kernel serves its files. Mount the export there, or correct the "
+            "nfstab",
+            mount->conf->mount, mount->conf->directory, mount->server->conf->name);
+        return result;
+    }
+    if (result != 0) {
+        log_warning("server %s: %s: no answer from the NFS service: %s", mount->server->conf->name,
+                    mount->conf->directory, strerrordesc_np(-result));
+        return result;
+    }
+    mount->read_max = transfer_size(info.rtmax, file_tunables.rsize);
+    mount->write_max = transfer_size(info.wtmax, file_tunables.wsize);
+    enter_statistics(mount);
+    log_notice(
+        "mount %s: server %s, export %s, path %s port %u, reads of %u and writes of %u bytes",
+        mount->conf->mount, mount->server->conf->name, mount->conf->directory,
+        mount->server->net->paths[0].address.peer_text, mount->server->nfsport, mount->read_max,
+        mount->write_max);
+    return 0;
+}
+
+int file_mount_contact(struct file_mount *mount, const char **reason)
+{
+    *reason = "server not reachable";
+    int state = atomic_load_explicit(&mount->state, memory_order_acquire);
+    if (state == FILE_MOUNT_READY)
+        return 0;
+    pthread_mutex_lock(&mount->contact);
+    state = atomic_load(&mount->state);
+    int result = 0;
+    if (state == FILE_MOUNT_REFUSED) {
+        result = -EXDEV;
+    } else if (state == FILE_MOUNT_FAILED && sys_now_ns() < mount->retry_ns) {
+        result = -EHOSTDOWN;
+    } else if (state != FILE_MOUNT_READY) {
+        result = contact(mount);
+        int now = result == 0        ? FILE_MOUNT_READY
+                  : result == -EXDEV ? FILE_MOUNT_REFUSED
+                                     : FILE_MOUNT_FAILED;
+        if (now == FILE_MOUNT_FAILED) {
+            mount->retry_ns = sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
+            log_warning("mount %s: %s; the kernel serves files opened now; asking the server again "
+                        "in %d s",
+                        mount->conf->mount, strerrordesc_np(-result), RETRY_S);
+        }
+        atomic_store_explicit(&mount->state, now, memory_order_release);
+    }
+    pthread_mutex_unlock(&mount->contact);
+    if (result == -EXDEV)
+        *reason = "mount is not the export";
+    return result;
+}
+
+/* ---- paths to handles
+ * ---------------------------------------------------------------------------- */
+
+static struct file_directory *directory_slot(struct file_mount *mount, const char *path,
+                                             size_t length)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (uint8_t)path[i]) * UINT64_C(0x100000001b3);
+    return &mount->directories[(hash >> 20) % FILE_DIRECTORIES];
+}
+
+static bool directory_known(struct file_mount *mount, const char *path, size_t length,
+                            struct nfs3_fh *fh)
+{
+    pthread_mutex_lock(&mount->lock);
+    struct file_directory *slot = directory_slot(mount, path, length);
+    bool known =
+        slot->path && strlen(slot->path) == length && memcmp(slot->path, path, length) == 0;
+    if (known)
+        *fh = slot->fh;
+    pthread_mutex_unlock(&mount->lock);
+    return known;
+}
+
+static void directory_learn(struct file_mount *mount, const char *path, size_t length,
+                            const struct nfs3_fh *fh)
+{
+    char *copy = strndup(path, length);
+    pthread_mutex_lock(&mount->lock);
+    struct file_directory *slot = directory_slot(mount, path, length);
+    free(slot->path);
+    slot->path = copy;
+    slot->fh = *fh;
+    pthread_mutex_unlock(&mount->lock);
+}
+
+int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
+                      bool fresh, struct nfs3_fh *fh, struct nfs3_post_attr *attr)
+{
+    struct nfs3_client client = file_mount_client(mount, auth);
+    const char *relative = path + mount->path_length;
+    while (*relative == '/')
+        relative++;
+    struct nfs3_fh directory = mount->root;
+    const char *at = relative;
+
+    /* The deepest directory on the way that is known. */
+    for (const char *slash = strrchr(relative, '/'); slash && !fresh;
+         slash = memrchr(relative, '/', (size_t)(slash - relative))) {
+        if (directory_known(mount, relative, (size_t)(slash - relative), &directory)) {
+            at = slash + 1;
+            break;
+        }
+    }
+    for (;;) {
+        size_t length = strcspn(at, "/");
+        char name[NFS3_NAME_MAX + 1];
+        if (length == 0 || length > NFS3_NAME_MAX)
+            return length == 0 ? -ENOENT : -ENAMETOOLONG;
+        memcpy(name, at, length);
+        name[length] = '\0';
+        int result = nfs3_lookup(&client, &directory, name, fh, attr);
+        if (result != 0)
+            return result;
+        at += length;
+        if (*at == '\0')
+            return 0;
+        directory_learn(mount, relative, (size_t)(at - relative), fh);
+        directory = *fh;
+        at++;
+    }
+}
+
+/* ---- verifiers
+ * ----------------------------------------------------------------------------------- */
+
+void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns)
+{
+    pthread_mutex_lock(&server->lock);
+    if (sent_ns > server->seen_ns) {
+        server->verifier = verifier;
+        server->seen_ns = sent_ns;
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uint64_t *verifier)
+{
+    pthread_mutex_lock(&server->lock);
+    bool known = server->seen_ns >= connected_ns && server->seen_ns != 0;
+    *verifier = server->verifier;
+    pthread_mutex_unlock(&server->lock);
+    return known;
+}
+
+/* ---- fork
+ * ---------------------------------------------------------------------------------------- */
+
+void file_mounts_fork_prepare(void)
+{
+    for (unsigned i = 0; i < mount_count; i++)
+        pthread_mutex_lock(&mounts[i]->lock);
+    for (size_t i = 0; servers && i < nfstab.server_count; i++)
+        pthread_mutex_lock(&servers[i].lock);
+}
+
+void file_mounts_fork_parent(void)
+{
+    for (size_t i = 0; servers && i < nfstab.server_count; i++)
+        pthread_mutex_unlock(&servers[i].lock);
+    for (unsigned i = 0; i < mount_count; i++)
+        pthread_mutex_unlock(&mounts[i]->lock);
+}
+
+void file_mounts_fork_child(void)
+{
+    file_mounts_fork_parent();
+    for (unsigned i = 0; i < mount_count; i++)
+        pthread_mutex_init(&mounts[i]->contact, NULL); /* its holder does not exist here */
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        if (!servers[i].net)
+            continue;
+        rpc_after_fork(servers[i].net);
+        net_server_after_fork(servers[i].net);
+    }
+}

@@ -1,0 +1,111 @@
+/* Mounts: which server directory is seen where, and the way to it. Inside src/file only. */
+#ifndef FILE_MOUNT_H
+#define FILE_MOUNT_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "config/nfstab.h"
+#include "config/tunables.h"
+#include "nfs/nfs3_proc.h"
+
+/* The tunables; read once by file_start(), constant afterwards. */
+extern struct conf_tunables file_tunables;
+
+/*
+ * A server of the nfstab as this process talks to it; all its exports share it. `lock` guards the
+ * verifier, and is held for a few instructions only. Lives for ever.
+ */
+struct file_server {
+    const struct conf_server *conf;
+    struct net_server *net; /* NULL until the first export was mounted */
+    uint16_t mntport, nfsport;
+    pthread_mutex_t lock;
+    uint64_t verifier; /* the last that a WRITE or COMMIT returned ... */
+    uint64_t seen_ns;  /* ... to a call that was sent at this time; 0: none */
+};
+
+enum file_mount_state { FILE_MOUNT_NEW, FILE_MOUNT_READY, FILE_MOUNT_FAILED, FILE_MOUNT_REFUSED };
+
+enum { FILE_DIRECTORIES = 1024 };
+
+/* The handle of a directory below a mount, by its path relative to it. */
+struct file_directory {
+    char *path;
+    struct nfs3_fh fh;
+};
+
+/*
+ * An export. All but what `lock` guards is constant once `state` is READY. Lives for ever.
+ * FAILED is tried again after a while; REFUSED (not the same directory, not supported) is not.
+ */
+struct file_mount {
+    const struct conf_export *conf;
+    struct file_server *server;
+    char path[PATH_MAX]; /* of the mount, without symbolic links */
+    size_t path_length;
+    dev_t device;
+    ino_t inode;
+    bool kernel_nfs;       /* the mount is a kernel NFS mount, not the exported directory itself */
+    uint64_t registry_key; /* names server and export in the host registry */
+
+    _Atomic int state;       /* enum file_mount_state; written under `contact` */
+    pthread_mutex_t contact; /* held while the server is contacted first: seconds */
+    uint64_t retry_ns;       /* FAILED: not before; under `contact` */
+    unsigned stats_id;
+    struct nfs3_fh root;
+    uint32_t read_max, write_max;
+
+    pthread_mutex_t lock;                                /* guards `directories`; held briefly */
+    struct file_directory directories[FILE_DIRECTORIES]; /* a hash table without chains */
+};
+
+/* Reads the configuration (file_start()). */
+void file_mounts_load(void);
+unsigned file_mount_count(void);
+struct file_mount *file_mount_at(unsigned index);
+
+/* The mount that has this absolute path below it on this device; NULL if none. */
+struct file_mount *file_mount_find(dev_t device, const char *path);
+bool file_mount_has_device(dev_t device);
+
+/*
+ * Makes the mount ready: finds ports, mounts, proves that the root is the same directory. 0, or
+ * -errno with a reason (a string constant) for which its files stay with the kernel.
+ */
+int file_mount_contact(struct file_mount *mount, const char **reason);
+
+/* The client for calls on files of the mount with this credential. */
+struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);
+
+/* The credential of the calling thread at this moment: immutable, kept for ever. NULL: no memory.
+ */
+const struct rpc_auth *file_auth_now(const struct file_mount *mount);
+
+/*
+ * Finds the handle of the file with this absolute path below the mount. Directory handles come from
+ * the cache unless `fresh`. 0 or -errno.
+ */
+int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
+                      bool fresh, struct nfs3_fh *fh, struct nfs3_post_attr *attr);
+
+/* Notes the verifier that a reply to a call sent at `sent_ns` had. */
+void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns);
+
+/*
+ * The verifier of the instance of the server that is at the other end of a connection made at
+ * `connected_ns` and still alive. False: not known; a COMMIT will tell.
+ *
+ * A connection never outlives an instance. One that existed when the verifier was seen, and still
+ * does, leads to the instance that has it.
+ */
+bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uint64_t *verifier);
+
+void file_mounts_fork_prepare(void);
+void file_mounts_fork_parent(void);
+void file_mounts_fork_child(void);
+
+#endif

@@ -1,0 +1,35 @@
+/* Start and end of the process; flags of descriptors. */
+#include "file/inode.h"
+#include "host/stats.h"
+#include "sys/critical.h"
+
+static bool enabled;
+
+void file_start(void)
+{
+    file_mounts_load();
+    enabled = file_mount_count() > 0;
+}
+
+bool file_enabled(void)
+{
+    return enabled;
+}
+
+void file_finish(void)
+{
+    sys_critical_enter();
+    atomic_store(&file_finishing, true);
+    file_commit_all();
+    host_stats_finish();
+    sys_critical_leave();
+}
+
+int file_set_flags(struct file_open *open, int fd, int flags)
+{
+    (void)fd;
+    if (!(flags & O_APPEND))
+        return 0;
+    int result = file_inode_demote(open->inode, open->auth, "O_APPEND");
+    return result != 0 ? result : FILE_KERNEL;
+}

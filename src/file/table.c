@@ -1,0 +1,365 @@
+/* The table of descriptors, open file descriptions and inodes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "file/inode.h"
+#include "host/stats.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+
+enum { INODE_BUCKETS = 4096, OPENS_AT_ONCE = 64 };
+
+_Atomic(struct file_open *) file_table[FILE_TABLE_SIZE];
+pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
+static struct file_open *free_opens;             /* under file_lock */
+static _Atomic int table_top;                    /* no managed descriptor is above it */
+
+/* ---- inodes
+ * -------------------------------------------------------------------------------------- */
+
+static struct file_inode **bucket_of(dev_t device, ino_t number)
+{
+    uint64_t hash = ((uint64_t)number ^ (uint64_t)device << 32) * 0x9e3779b97f4a7c15u;
+    return &inodes[hash >> 52];
+}
+
+static struct file_inode *find_locked(dev_t device, ino_t number)
+{
+    struct file_inode *inode = *bucket_of(device, number);
+    while (inode && (inode->inode != number || inode->device != device))
+        inode = inode->next;
+    return inode;
+}
+
+struct file_inode *file_inode_find(dev_t device, ino_t number)
+{
+    pthread_mutex_lock(&file_lock);
+    struct file_inode *inode = find_locked(device, number);
+    if (inode)
+        inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    return inode;
+}
+
+struct file_inode *file_inode_make(const struct file_inode *like, const char *path)
+{
+    size_t path_size = strlen(path) + 1;
+    struct file_inode *made = malloc(sizeof(*made) + path_size);
+    if (!made)
+        return NULL;
+    memcpy(made, like, sizeof(*made));
+    memcpy(made->path, path, path_size);
+    made->opens = 1;
+    pthread_mutex_lock(&file_lock);
+    struct file_inode *known = find_locked(like->device, like->inode);
+    if (known) {
+        known->opens++;
+    } else {
+        struct file_inode **bucket = bucket_of(like->device, like->inode);
+        made->next = *bucket;
+        *bucket = made;
+    }
+    pthread_mutex_unlock(&file_lock);
+    if (known)
+        free(made);
+    return known ? known : made;
+}
+
+void file_inode_release(struct file_inode *inode)
+{
+    bool last = false;
+    pthread_mutex_lock(&file_lock);
+    if (--inode->opens == 0 && !atomic_load(&inode->demoted)) {
+        struct file_inode **at = bucket_of(inode->device, inode->inode);
+        while (*at != inode)
+            at = &(*at)->next;
+        *at = inode->next;
+        last = true;
+    }
+    pthread_mutex_unlock(&file_lock);
+    if (last)
+        free(inode);
+}
+
+bool file_inode_enter(struct file_inode *inode)
+{
+    atomic_fetch_add(&inode->busy, 1);
+    if (!atomic_load(&inode->demoted))
+        return true;
+    atomic_fetch_sub(&inode->busy, 1);
+    return false;
+}
+
+void file_inode_leave(struct file_inode *inode)
+{
+    atomic_fetch_sub_explicit(&inode->busy, 1, memory_order_release);
+}
+
+void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context)
+{
+    for (unsigned i = 0; i < INODE_BUCKETS; i++) {
+        struct file_inode *held = NULL, *inode;
+        do {
+            pthread_mutex_lock(&file_lock);
+            inode = held ? held->next : inodes[i];
+            if (inode)
+                inode->opens++;
+            pthread_mutex_unlock(&file_lock);
+            if (held)
+                file_inode_release(held);
+            if (inode)
+                visit(inode, context);
+            held = inode;
+        } while (held);
+    }
+}
+
+/* ---- open file descriptions
+ * ---------------------------------------------------------------------- */
+
+struct file_open *file_get(int fd)
+{
+    if ((unsigned)fd >= FILE_TABLE_SIZE)
+        return NULL;
+    for (;;) {
+        struct file_open *open = atomic_load_explicit(&file_table[fd], memory_order_acquire);
+        if (!open)
+            return NULL;
+        unsigned references = atomic_load_explicit(&open->references, memory_order_relaxed);
+        while (references != 0 && !atomic_compare_exchange_weak_explicit(
+                                      &open->references, &references, references + 1,
+                                      memory_order_acquire, memory_order_relaxed))
+            ;
+        if (references == 0)
+            continue; /* closed meanwhile: the slot has changed or is about to */
+        if (atomic_load_explicit(&file_table[fd], memory_order_acquire) == open)
+            return open;
+        file_put(open);
+    }
+}
+
+void file_put(struct file_open *open)
+{
+    if (atomic_fetch_sub_explicit(&open->references, 1, memory_order_acq_rel) != 1)
+        return;
+    struct file_inode *inode = open->inode;
+    host_stats_file_close(open->stats);
+    pthread_mutex_lock(&file_lock);
+    open->next_free = free_opens;
+    free_opens = open;
+    pthread_mutex_unlock(&file_lock);
+    file_inode_release(inode);
+}
+
+/* Under file_lock. */
+static struct file_open *take_free_open(void)
+{
+    if (!free_opens) {
+        struct file_open *more = calloc(OPENS_AT_ONCE, sizeof(*more));
+        for (unsigned i = 0; more && i < OPENS_AT_ONCE; i++) {
+            more[i].next_free = free_opens;
+            free_opens = &more[i];
+        }
+    }
+    struct file_open *open = free_opens;
+    if (open)
+        free_opens = open->next_free;
+    return open;
+}
+
+/* Under file_lock. Returns what was in the slot. */
+static struct file_open *table_set(int fd, struct file_open *open)
+{
+    if (open && fd > atomic_load_explicit(&table_top, memory_order_relaxed))
+        atomic_store_explicit(&table_top, fd, memory_order_relaxed);
+    return atomic_exchange(&file_table[fd], open);
+}
+
+static enum nfs3_stable stable_of(int flags)
+{
+    if (file_tunables.stability == CONF_STABILITY_STABLE || (flags & O_SYNC) == O_SYNC)
+        return NFS3_FILE_SYNC;
+    return flags & O_DSYNC ? NFS3_DATA_SYNC : NFS3_UNSTABLE;
+}
+
+int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags)
+{
+    struct host_attributes attributes = {0};
+    uint64_t verified;
+    host_file_attributes(&inode->host, &attributes, &verified);
+    struct directnfs_file_stats *stats = host_stats_file(
+        inode->path, inode->mount->stats_id, attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
+    pthread_mutex_lock(&file_lock);
+    struct file_open *open = take_free_open();
+    struct file_open *old = NULL;
+    if (open) {
+        open->inode = inode;
+        open->auth = auth;
+        open->access = flags & O_ACCMODE;
+        open->stable = stable_of(flags);
+        open->stats = stats;
+        atomic_store(&open->references, 1);
+        old = table_set(fd, open);
+    }
+    pthread_mutex_unlock(&file_lock);
+    if (old) /* a descriptor that was closed behind our back */
+        file_put(old);
+    return open ? 0 : -ENOMEM;
+}
+
+/* ---- descriptors
+ * --------------------------------------------------------------------------------- */
+
+int file_closing(int fd)
+{
+    if (!file_is_managed(fd))
+        return 0;
+    pthread_mutex_lock(&file_lock);
+    struct file_open *open = table_set(fd, NULL);
+    bool last = open && atomic_load(&open->references) == 1 && open->inode->opens == 1;
+    pthread_mutex_unlock(&file_lock);
+    if (!open)
+        return 0;
+    int result = 0;
+    if (last && host_file_uncommitted_here(&open->inode->host))
+        result = file_inode_commit(open->inode, open->auth, NULL);
+    file_put(open);
+    return result == -ESTALE ? 0 : result; /* a removed file's data is nobody's */
+}
+
+void file_duplicated(int from, int to)
+{
+    if ((unsigned)to >= FILE_TABLE_SIZE)
+        return;
+    struct file_open *open = file_get(from);
+    if (open && to <= STDERR_FILENO) {
+        /* The C library's stdio writes standard streams without passing by us. */
+        file_inode_demote(open->inode, open->auth, "standard stream");
+        file_put(open);
+        open = NULL;
+    }
+    pthread_mutex_lock(&file_lock);
+    if (open && atomic_load(&file_table[from]) != open) { /* demoted, or closed, meanwhile */
+        pthread_mutex_unlock(&file_lock);
+        file_put(open);
+        return;
+    }
+    struct file_open *old = table_set(to, open);
+    pthread_mutex_unlock(&file_lock);
+    if (old)
+        file_put(old);
+}
+
+/* ---- demotion
+ * ------------------------------------------------------------------------------------ */
+
+/* Takes the next descriptor of the inode, from *fd on, out of the table. */
+static struct file_open *take_descriptor(const struct file_inode *inode, int *fd)
+{
+    struct file_open *open = NULL;
+    pthread_mutex_lock(&file_lock);
+    int top = atomic_load(&table_top);
+    for (; *fd <= top && !open; ++*fd) {
+        struct file_open *here = atomic_load(&file_table[*fd]);
+        if (here && here->inode == inode)
+            open = table_set(*fd, NULL);
+    }
+    pthread_mutex_unlock(&file_lock);
+    return open;
+}
+
+int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+{
+    pthread_mutex_lock(&file_lock);
+    bool already = atomic_exchange(&inode->demoted, true);
+    if (!already)
+        inode->reason = reason;
+    inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    int result = 0;
+    if (!already) {
+        while (atomic_load(&inode->busy) != 0)
+            sys_nanosleep_ms(1);
+        result = file_inode_commit(inode, auth, NULL);
+        if (result == -ESTALE)
+            result = 0;
+        log_notice("%s: handed to the kernel: %s", inode->path, reason);
+        host_file_set_kernel_writer(&inode->host);
+    }
+    int fd = 0;
+    struct file_open *open;
+    while ((open = take_descriptor(inode, &fd))) {
+        if (inode->mount->kernel_nfs) {
+            /* Both worlds meet at the server, never in a stale page. */
+            int flags = sys_fcntl(fd - 1, F_GETFL, 0);
+            if (flags >= 0)
+                sys_fcntl(fd - 1, F_SETFL, flags | O_DIRECT);
+        }
+        host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        file_put(open);
+    }
+    file_inode_release(inode);
+    return result;
+}
+
+int file_demote(int fd, const char *reason)
+{
+    struct file_open *open = file_get(fd);
+    if (!open)
+        return 0;
+    int result = file_inode_demote(open->inode, open->auth, reason);
+    file_put(open);
+    return result;
+}
+
+/* ---- fork
+ * ---------------------------------------------------------------------------------------- */
+
+/*
+ * Threads of the parent do not exist in the child: references and calls that were theirs are
+ * forgotten; what the table holds is what counts. Under file_lock, which the prepare handler took.
+ */
+static void table_after_fork(void)
+{
+    int top = atomic_load(&table_top);
+    for (unsigned i = 0; i < INODE_BUCKETS; i++) {
+        for (struct file_inode *inode = inodes[i]; inode; inode = inode->next)
+            atomic_store(&inode->busy, 0);
+    }
+    for (int fd = 0; fd <= top; fd++) {
+        struct file_open *open = atomic_load(&file_table[fd]);
+        if (open)
+            atomic_store(&open->references, 0);
+    }
+    for (int fd = 0; fd <= top; fd++) {
+        struct file_open *open = atomic_load(&file_table[fd]);
+        if (open)
+            atomic_fetch_add(&open->references, 1);
+    }
+}
+
+void file_fork_prepare(void)
+{
+    sys_critical_enter();
+    file_mounts_fork_prepare();
+    pthread_mutex_lock(&file_lock);
+}
+
+void file_fork_parent(void)
+{
+    pthread_mutex_unlock(&file_lock);
+    file_mounts_fork_parent();
+    sys_critical_leave();
+}
+
+void file_fork_child(void)
+{
+    table_after_fork();
+    pthread_mutex_unlock(&file_lock);
+    file_mounts_fork_child();
+    host_registry_after_fork();
+    host_stats_after_fork();
+    sys_critical_leave();
+}
