@@ -142,20 +142,11 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
     struct file_inode fresh = {.device = status->st_dev, .inode = status->st_ino, .mount = mount};
     struct nfs3_attr attr;
     struct host_attributes attributes;
+    uint64_t asked_ns = sys_now_ns();
     if (inode) {
-        if (atomic_load(&inode->demoted))
-            return inode;
-        /* Close-to-open: an open sees what others closed before. */
-        uint64_t asked_ns = sys_now_ns();
-        uint64_t epoch = host_file_asking(&inode->host);
-        struct nfs3_client client = file_mount_client(mount, auth);
-        if (nfs3_getattr(&client, &inode->fh, &attr) == 0) {
-            file_attributes_convert(&attr, &attributes);
-            host_file_learned(&inode->host, epoch, &attributes, asked_ns);
-        }
+        atomic_store(&inode->opened_ns, asked_ns);
         return inode;
     }
-    uint64_t asked_ns = sys_now_ns();
     if (prove(&fresh, auth, fd, path, &attr, reason) != 0)
         return NULL;
     struct host_file_key key = {.device = status->st_dev,
@@ -164,8 +155,10 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
                                 .handle_length = fresh.fh.len};
     memcpy(key.handle, fresh.fh.data, fresh.fh.len);
     host_file_attach(&fresh.host, &key);
-    uint64_t epoch = host_file_asking(&fresh.host);
-    if (host_file_uncommitted(&fresh.host) == 0 || asked_ns != 0) {
+    atomic_store(&fresh.opened_ns, asked_ns);
+    uint64_t epoch = host_file_asking(&fresh.host), verified_ns;
+    if (!host_file_attributes(&fresh.host, &attributes, &verified_ns)) {
+        /* No process of this host knows the file, so none has changed it since the server told. */
         file_attributes_convert(&attr, &attributes);
         host_file_learned(&fresh.host, epoch, &attributes, asked_ns);
     }

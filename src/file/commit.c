@@ -1,4 +1,6 @@
 /* Durability: COMMIT, verifiers, writing again. */
+#include <string.h>
+
 #include "file/inode.h"
 #include "host/stats.h"
 #include "sys/log.h"
@@ -131,9 +133,12 @@ void file_sync_all(void)
 static void commit_own(struct file_inode *inode, void *context)
 {
     int *result = context;
-    if (atomic_load(&inode->demoted) || !inode->auth || !host_file_uncommitted_here(&inode->host))
+    pthread_mutex_lock(&file_lock);
+    const struct rpc_auth *auth = inode->auth;
+    pthread_mutex_unlock(&file_lock);
+    if (atomic_load(&inode->demoted) || !auth || !host_file_uncommitted_here(&inode->host))
         return;
-    int error = file_inode_commit(inode, inode->auth, NULL);
+    int error = file_inode_commit(inode, auth, NULL);
     if (error != 0 && error != -ESTALE)
         *result = error;
 }

@@ -19,7 +19,8 @@ struct file_inode {
     unsigned opens;        /* under file_lock: file_open objects, and openers that just use it */
     _Atomic bool demoted;  /* set once; then wait for busy == 0 */
     _Atomic unsigned busy; /* calls on it that are using the engine */
-    const char *reason;    /* of the demotion; under file_lock */
+    _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
+    const char *reason;         /* of the demotion; under file_lock */
     struct file_mount *mount;
     const struct rpc_auth *auth; /* under file_lock: granted `access` by the server */
     uint32_t access;             /* under file_lock */

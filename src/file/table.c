@@ -282,12 +282,13 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
     if (!already) {
         while (atomic_load(&inode->busy) != 0)
             sys_nanosleep_ms(1);
-        result = file_inode_commit(inode, auth, NULL);
+        if (host_file_uncommitted(&inode->host) > 0)
+            result = file_inode_commit(inode, auth, NULL);
         if (result == -ESTALE)
             result = 0;
-        log_notice("%s: handed to the kernel: %s", inode->path, reason);
         host_file_set_kernel_writer(&inode->host);
     }
+    bool managed = false;
     int fd = 0;
     struct file_open *open;
     while ((open = take_descriptor(inode, &fd))) {
@@ -297,9 +298,12 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
             if (flags >= 0)
                 sys_fcntl(fd - 1, F_SETFL, flags | O_DIRECT);
         }
+        managed = true;
         host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_put(open);
     }
+    if (managed)
+        log_notice("%s: handed to the kernel: %s", inode->path, reason);
     file_inode_release(inode);
     return result;
 }
