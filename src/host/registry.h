@@ -54,6 +54,9 @@ bool host_registry_ready(void);
 /* In the child of fork(): the child is a process of its own in the registry. */
 void host_registry_after_fork(void);
 
+/* At exit: gives up this process's place. What it left uncommitted stays, as of a dead process. */
+void host_registry_finish(void);
+
 /*
  * Finds or makes the entry of a file. An entry with the same device and inode but another handle or
  * server is of a file that is gone: it is emptied, uncommitted data included.
@@ -167,7 +170,7 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
  */
 struct host_commit {
     uint64_t sequence;
-    uint64_t tried; /* replays offered up to this sequence number */
+    uint64_t tried, tried_offset; /* replays offered up to this record */
     uint8_t verifier[HOST_VERIFIER_SIZE];
 };
 void host_commit_begin(struct host_file *file, struct host_commit *commit);

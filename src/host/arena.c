@@ -1,0 +1,244 @@
+/*
+ * Records and chunks: which are free, and which chunks belong to which record. All of it under
+ * arena_lock, and all of it can be computed from the records' states and chunk numbers.
+ */
+#include <string.h>
+
+#include "host/shared.h"
+#include "sys/sys.h"
+
+enum { RECORDS_STEP = 512, CHUNKS_STEP = 128 }; /* reserved at a time: 64 KiB, 1 MiB */
+
+static uint32_t load(const _Atomic uint32_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void store(_Atomic uint32_t *counter, uint32_t value)
+{
+    atomic_store_explicit(counter, value, memory_order_release);
+}
+
+/* What an owner of the lock left half done: the free lists and counts of users are made again. */
+static void rebuild(struct host_shared *shared)
+{
+    uint32_t records = 0, chunks = 0;
+    uint32_t record_end = load(&shared->next_record), chunk_end = load(&shared->next_chunk);
+    memset(host_map.chunk_users, 0, chunk_end * sizeof(host_map.chunk_users[0]));
+    for (uint32_t i = 1; i < record_end; i++) {
+        const struct host_record *record = host_record(i);
+        if (host_record_state(record) == HOST_RECORD_FREE) {
+            host_map.free_records[records++] = i;
+            continue;
+        }
+        for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
+            if (record->chunk[k] && record->chunk[k] < chunk_end)
+                host_map.chunk_users[record->chunk[k]]++;
+        }
+    }
+    for (uint32_t i = 1; i < chunk_end; i++) {
+        if (!host_map.chunk_users[i])
+            host_map.free_chunks[chunks++] = i;
+    }
+    store(&shared->free_records, records);
+    store(&shared->free_chunks, chunks);
+    atomic_fetch_add(&shared->arena_recoveries, 1);
+}
+
+static struct host_shared *lock_arena(void)
+{
+    struct host_shared *shared = host_map.shared;
+    if (pthread_mutex_lock(&shared->arena_lock) == EOWNERDEAD) {
+        rebuild(shared);
+        pthread_mutex_consistent(&shared->arena_lock);
+    }
+    return shared;
+}
+
+static void unlock_arena(struct host_shared *shared)
+{
+    pthread_mutex_unlock(&shared->arena_lock);
+}
+
+/* Makes sure that places up to `end` have memory; steps are rounded up to the whole array. */
+static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t limit, uint64_t at,
+                uint32_t size)
+{
+    uint32_t from = load(backed);
+    if (end <= from)
+        return 0;
+    uint32_t to = (end + step - 1) / step * step;
+    if (to > limit)
+        to = limit;
+    int error = host_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
+    if (error && end < to) {
+        to = end;
+        error = host_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
+    }
+    if (!error)
+        store(backed, to);
+    return error;
+}
+
+/* Makes sure that this many records and chunks can be taken. */
+static int check_room(struct host_shared *shared, uint32_t records, uint32_t chunks)
+{
+    uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
+    uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
+    if (free_records < records) {
+        uint32_t end = next_record + (records - free_records);
+        if (end > shared->record_count ||
+            back(&shared->backed_records, end, RECORDS_STEP, shared->record_count,
+                 host_map.records_at, sizeof(struct host_record)))
+            return -ENOSPC;
+    }
+    if (free_chunks < chunks) {
+        uint32_t end = next_chunk + (chunks - free_chunks);
+        if (end > shared->chunk_count || back(&shared->backed_chunks, end, CHUNKS_STEP,
+                                              shared->chunk_count, host_map.chunks_at, HOST_CHUNK))
+            return -ENOSPC;
+    }
+    return 0;
+}
+
+int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32_t owner)
+{
+    uint32_t need = 0;
+    for (uint32_t i = 0; kept && i < count; i++)
+        need += (pieces[i].length + HOST_CHUNK - 1) / HOST_CHUNK;
+
+    struct host_shared *shared = lock_arena();
+    int error = check_room(shared, count, need);
+    if (error) {
+        unlock_arena(shared);
+        return error;
+    }
+    uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
+    uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
+    uint32_t following = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t index = free_records ? host_map.free_records[--free_records] : next_record++;
+        struct host_record *record = host_record(index);
+        uint32_t chunks = kept ? (pieces[i].length + HOST_CHUNK - 1) / HOST_CHUNK : 0;
+        for (uint32_t k = 0; k < HOST_RECORD_CHUNKS; k++) {
+            uint32_t chunk = 0;
+            if (k < chunks) {
+                chunk = free_chunks ? host_map.free_chunks[--free_chunks] : next_chunk++;
+                host_map.chunk_users[chunk] = 1;
+            }
+            record->chunk[k] = chunk;
+        }
+        record->kept = kept;
+        record->base = pieces[i].base;
+        record->write_next = following;
+        atomic_store_explicit(&record->range, host_range(0, pieces[i].length),
+                              memory_order_relaxed);
+        atomic_store_explicit(&record->file, HOST_NO_FILE, memory_order_relaxed);
+        atomic_store_explicit(&record->owner, owner, memory_order_relaxed);
+        host_record_set_state(record, HOST_RECORD_PRIVATE);
+        pieces[i].record = following = index;
+    }
+    /* A record beyond next_record, or a chunk beyond next_chunk, is not looked at by rebuild(). */
+    store(&shared->next_chunk, next_chunk);
+    store(&shared->next_record, next_record);
+    store(&shared->free_chunks, free_chunks);
+    store(&shared->free_records, free_records);
+    unlock_arena(shared);
+    return 0;
+}
+
+/* Under the lock: a record refers to a chunk no more. */
+static void put_chunk(struct host_shared *shared, uint32_t *reference)
+{
+    uint32_t chunk = *reference, count = load(&shared->free_chunks);
+    if (!chunk)
+        return;
+    __atomic_store_n(reference, 0, __ATOMIC_RELEASE);
+    if (--host_map.chunk_users[chunk] == 0) {
+        host_map.free_chunks[count] = chunk;
+        store(&shared->free_chunks, count + 1);
+    }
+}
+
+void host_arena_give(uint32_t first)
+{
+    if (!first)
+        return;
+    struct host_shared *shared = lock_arena();
+    while (first) {
+        struct host_record *record = host_record(first);
+        uint32_t count, next = record->write_next;
+        for (int k = 0; k < HOST_RECORD_CHUNKS; k++)
+            put_chunk(shared, &record->chunk[k]);
+        host_record_set_state(record, HOST_RECORD_FREE);
+        count = load(&shared->free_records);
+        host_map.free_records[count] = first;
+        store(&shared->free_records, count + 1);
+        first = next;
+    }
+    unlock_arena(shared);
+}
+
+/* The chunks that hold [from, to): the first, and the one behind the last. */
+static int first_chunk(uint32_t from)
+{
+    return (int)(from / HOST_CHUNK);
+}
+static int end_chunk(uint32_t to)
+{
+    return (int)((to + HOST_CHUNK - 1) / HOST_CHUNK);
+}
+
+void host_arena_trim(uint32_t index, uint32_t from, uint32_t to)
+{
+    struct host_record *record = host_record(index);
+    uint32_t old_from = host_record_from(record), old_to = host_record_to(record);
+    atomic_store_explicit(&record->range, host_range(from, to), memory_order_release);
+    if (first_chunk(from) == first_chunk(old_from) && end_chunk(to) == end_chunk(old_to))
+        return;
+    struct host_shared *shared = lock_arena();
+    for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
+        if (k < first_chunk(from) || k >= end_chunk(to))
+            put_chunk(shared, &record->chunk[k]);
+    }
+    unlock_arena(shared);
+}
+
+uint32_t host_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uint32_t reuse,
+                          uint32_t owner)
+{
+    struct host_shared *shared = lock_arena();
+    const struct host_record *source = host_record(source_index);
+    uint32_t index = reuse;
+    if (check_room(shared, 1, 0) == 0) {
+        uint32_t count = load(&shared->free_records);
+        index = count ? host_map.free_records[count - 1] : load(&shared->next_record);
+        struct host_record *fresh = host_record(index);
+        memset(fresh->chunk, 0, sizeof(fresh->chunk));
+        fresh->write_next = 0;
+        atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
+        host_record_set_state(fresh, HOST_RECORD_PRIVATE);
+        if (count)
+            store(&shared->free_records, count - 1);
+        else
+            store(&shared->next_record, index + 1);
+    }
+    if (index) {
+        struct host_record *record = host_record(index);
+        for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
+            put_chunk(shared, &record->chunk[k]);
+            if (k >= first_chunk(from) && k < end_chunk(to)) {
+                host_map.chunk_users[source->chunk[k]]++;
+                record->chunk[k] = source->chunk[k];
+            }
+        }
+        record->kept = source->kept;
+        record->base = source->base;
+        record->sequence = source->sequence;
+        record->verifier = source->verifier;
+        atomic_store_explicit(&record->range, host_range(from, to), memory_order_relaxed);
+        atomic_store_explicit(&record->file, atomic_load(&source->file), memory_order_relaxed);
+    }
+    unlock_arena(shared);
+    return index;
+}

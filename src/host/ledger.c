@@ -1,0 +1,505 @@
+/*
+ * The ledger: writes in flight, and acknowledged data until it is committed.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "host/shared.h"
+#include "sys/sys.h"
+
+enum { WAIT_NS = 100000000, COMMIT_BATCH = 256 };
+#define SWEEP_INTERVAL_NS UINT64_C(1000000000)
+
+void host_stripe_wake(uint32_t stripe)
+{
+    struct host_stripe *s = &host_map.shared->stripes[stripe];
+    if (atomic_load_explicit(&s->waiting, memory_order_acquire) == 0 ||
+        atomic_exchange(&s->waiting, 0) == 0)
+        return;
+    atomic_fetch_add(&s->wake, 1);
+    sys_futex(&s->wake, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+void host_stripe_wait(uint32_t stripe, uint32_t owner)
+{
+    struct host_stripe *s = &host_map.shared->stripes[stripe];
+    struct timespec limit = {0, WAIT_NS};
+    uint32_t seen = atomic_load(&s->wake);
+    atomic_store(&s->waiting, 1);
+    host_stripe_unlock(stripe);
+    /* Whoever frees the range now finds `waiting` set and changes `wake`. */
+    if (sys_futex(&s->wake, FUTEX_WAIT, seen, &limit) == -ETIMEDOUT)
+        host_process_check(owner);
+    host_stripe_lock(stripe);
+}
+
+/* ---- begin ---- */
+
+static int check_vectors(const struct iovec *data, int count, size_t length)
+{
+    size_t have = 0;
+    for (int i = 0; i < count && have < length; i++) {
+        if (data[i].iov_len && (uintptr_t)data[i].iov_base < 4096)
+            return -EFAULT;
+        have += data[i].iov_len;
+    }
+    return have < length ? -EINVAL : 0;
+}
+
+static void copy_data(const struct host_piece *pieces, uint32_t count, const struct iovec *data)
+{
+    size_t used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct host_record *record = host_record(pieces[i].record);
+        for (uint32_t at = 0; at < pieces[i].length;) {
+            while (used == data->iov_len) {
+                data++;
+                used = 0;
+            }
+            uint32_t length = HOST_CHUNK - at % HOST_CHUNK;
+            if (length > pieces[i].length - at)
+                length = pieces[i].length - at;
+            if (length > data->iov_len - used)
+                length = (uint32_t)(data->iov_len - used);
+            memcpy(host_map.chunks + (uint64_t)record->chunk[at / HOST_CHUNK] * HOST_CHUNK +
+                       at % HOST_CHUNK,
+                   (const uint8_t *)data->iov_base + used, length);
+            at += length;
+            used += length;
+        }
+    }
+}
+
+static uint32_t cut_into_pieces(uint64_t offset, size_t length, struct host_piece *pieces)
+{
+    uint32_t count = 0;
+    while (length) {
+        uint64_t unit_end = ((offset >> HOST_UNIT_SHIFT) + 1) << HOST_UNIT_SHIFT;
+        pieces[count].base = offset;
+        pieces[count].length =
+            length < unit_end - offset ? (uint32_t)length : (uint32_t)(unit_end - offset);
+        offset += pieces[count].length;
+        length -= pieces[count].length;
+        count++;
+    }
+    return count;
+}
+
+/* The process that must be waited for before [start, end) may be written; UINT32_MAX: none. */
+static uint32_t in_the_way(const struct host_entry *entry, uint64_t start, uint64_t end)
+{
+    uint32_t truncator = atomic_load_explicit(&entry->truncator, memory_order_relaxed);
+    if (truncator && end > entry->truncate_size)
+        return truncator;
+    uint32_t record = host_record_conflict(host_entry_index(entry), start, end);
+    return record ? atomic_load_explicit(&host_record(record)->owner, memory_order_relaxed)
+                  : UINT32_MAX;
+}
+
+/* The entry, locked, with nothing in the way of a write to [start, end). */
+static struct host_entry *lock_range(struct host_file *file, uint64_t start, uint64_t end,
+                                     int *error)
+{
+    for (;;) {
+        struct host_entry *entry = host_entry_lock(file, true, error);
+        if (!entry)
+            return NULL;
+        uint32_t owner = in_the_way(entry, start, end);
+        if (owner == UINT32_MAX)
+            return entry;
+        host_stripe_wait(host_stripe_of(host_entry_index(entry)), owner);
+        host_entry_unlock(file);
+    }
+}
+
+int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
+                     size_t length, bool keep, struct host_write *write)
+{
+    struct host_piece pieces[HOST_WRITE_RECORDS];
+    *write = (struct host_write){.offset = offset, .length = length, .kept = keep};
+    if (length == 0)
+        return 0;
+    if (length > HOST_WRITE_MAX || offset + length < offset)
+        return -EINVAL;
+    uint32_t owner = host_process_slot();
+    if (!owner)
+        return -ENOSPC;
+    int error = keep ? check_vectors(data, count, length) : 0;
+    if (error)
+        return error;
+    struct host_process *self = &host_map.shared->processes[owner];
+    if (!atomic_load_explicit(&self->wrote, memory_order_relaxed))
+        atomic_store(&self->wrote, 1);
+
+    uint32_t piece_count = cut_into_pieces(offset, length, pieces);
+    error = host_arena_take(pieces, piece_count, keep, owner);
+    if (error) {
+        host_process_sweep(SWEEP_INTERVAL_NS);
+        error = host_arena_take(pieces, piece_count, keep, owner);
+    }
+    if (error)
+        return error;
+    if (keep)
+        copy_data(pieces, piece_count, data);
+
+    struct host_entry *entry = lock_range(file, offset, offset + length, &error);
+    if (!entry) {
+        host_arena_give(pieces[0].record);
+        return error;
+    }
+    for (uint32_t i = 0; i < piece_count; i++) {
+        struct host_record *record = host_record(pieces[i].record);
+        atomic_store_explicit(&record->file, host_entry_index(entry), memory_order_relaxed);
+        host_record_set_state(record, HOST_RECORD_IN_FLIGHT);
+        host_record_link(pieces[i].record);
+    }
+    atomic_fetch_add_explicit(&entry->changes, 1, memory_order_release);
+    host_entry_unlock(file);
+    write->first_record = pieces[0].record;
+    write->record_count = piece_count;
+    return 0;
+}
+
+int host_write_data(const struct host_write *write, size_t from, size_t length,
+                    struct iovec *vectors)
+{
+    int count = 0;
+    uint32_t index = write->first_record;
+    for (uint32_t i = 0; i < write->record_count && length; i++) {
+        const struct host_record *record = host_record(index);
+        uint32_t position = host_record_from(record), end = host_record_to(record);
+        index = record->write_next;
+        if (from >= end - position) {
+            from -= end - position;
+            continue;
+        }
+        position += (uint32_t)from;
+        from = 0;
+        while (position < end && length) {
+            size_t part = HOST_CHUNK - position % HOST_CHUNK;
+            if (part > end - position)
+                part = end - position;
+            if (part > length)
+                part = length;
+            uint8_t *start = host_map.chunks +
+                             (uint64_t)record->chunk[position / HOST_CHUNK] * HOST_CHUNK +
+                             position % HOST_CHUNK;
+            if (count &&
+                (uint8_t *)vectors[count - 1].iov_base + vectors[count - 1].iov_len == start)
+                vectors[count - 1].iov_len += part;
+            else
+                vectors[count++] = (struct iovec){start, part};
+            position += (uint32_t)part;
+            length -= part;
+        }
+    }
+    return count;
+}
+
+/* ---- end ---- */
+
+static void acknowledge(struct host_entry *entry, uint32_t index, uint64_t verifier,
+                        struct host_garbage *garbage)
+{
+    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
+    struct host_record *record = host_record(index);
+    record->sequence = atomic_fetch_add(&stripe->sequence, 1) + 1;
+    record->verifier = verifier;
+    host_record_set_state(record, HOST_RECORD_ACKED);
+    host_record_append(entry, index);
+    host_record_supersede(entry, index, garbage);
+}
+
+static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
+                      enum host_outcome outcome, uint64_t verifier, struct host_garbage *garbage)
+{
+    struct host_record *record = host_record(index);
+    switch (host_record_state(record)) {
+    case HOST_RECORD_PRIVATE: /* the file was forgotten meanwhile */
+        host_garbage_add(garbage, index);
+        break;
+    case HOST_RECORD_REPLAY:
+        if (outcome == HOST_WRITE_STABLE) {
+            host_record_drop(entry, index, garbage);
+            break;
+        }
+        /* An UNSTABLE answer to a replay leaves it to be committed with its old verifier, which no
+         * COMMIT will return: it is written again, until it is stable. */
+        host_record_set_state(record, HOST_RECORD_ACKED);
+        break;
+    case HOST_RECORD_IN_FLIGHT:
+        if (outcome == HOST_WRITE_UNSTABLE && kept)
+            acknowledge(entry, index, verifier, garbage);
+        else if (outcome == HOST_WRITE_FAILED || !host_record_supersede(entry, index, garbage))
+            host_record_drop(entry, index, garbage);
+        break;
+    default:
+        break;
+    }
+}
+
+static void grow(struct host_entry *entry, uint64_t end)
+{
+    if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
+        return;
+    host_entry_change(entry);
+    atomic_store_explicit(&entry->size, end, memory_order_release);
+    host_entry_changed(entry);
+}
+
+void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
+                    const uint8_t verifier[HOST_VERIFIER_SIZE])
+{
+    struct host_garbage garbage = {0};
+    uint64_t value = 0;
+    if (!write->record_count)
+        return;
+    if (verifier)
+        memcpy(&value, verifier, sizeof(value));
+
+    /* The entry of a file with linked records is never recycled, so the stripe is the records'. If
+     * the file was replaced under this write, its records are PRIVATE now, and `entry` is unused.
+     */
+    uint32_t index = write->first_record, stripe = host_stripe_of_file(file);
+    host_stripe_lock(stripe);
+    uint32_t place = atomic_load_explicit(&host_record(index)->file, memory_order_relaxed);
+    struct host_entry *entry = place < HOST_FILES ? &host_map.entries[place] : NULL;
+    for (uint32_t i = 0; i < write->record_count; i++) {
+        uint32_t next = host_record(index)->write_next;
+        end_piece(entry, index, write->kept, outcome, value, &garbage);
+        index = next;
+    }
+    if (entry) {
+        atomic_fetch_add_explicit(&entry->changes, 1, memory_order_release);
+        if (outcome != HOST_WRITE_FAILED)
+            grow(entry, write->offset + write->length);
+    }
+    host_stripe_unlock(stripe);
+    host_stripe_wake(stripe);
+    host_arena_give(garbage.first);
+    write->record_count = 0;
+}
+
+/* ---- questions ---- */
+
+uint64_t host_file_uncommitted(struct host_file *file)
+{
+    struct host_entry *entry = host_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->uncommitted, memory_order_acquire) : 0;
+}
+
+uint64_t host_uncommitted(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; host_map.shared && i < HOST_STRIPES; i++)
+        sum += atomic_load_explicit(&host_map.shared->stripes[i].uncommitted, memory_order_relaxed);
+    return sum;
+}
+
+bool host_file_uncommitted_here(struct host_file *file)
+{
+    uint32_t self = host_process_slot_taken();
+    bool found = false;
+    int error;
+    if (!self || !host_file_uncommitted(file))
+        return false;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    for (uint32_t i = entry->last; i && !found; i = host_record(i)->file_previous)
+        found = atomic_load(&host_record(i)->owner) == self;
+    host_entry_unlock(file);
+    return found;
+}
+
+bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[HOST_VERIFIER_SIZE])
+{
+    uint64_t value;
+    struct host_entry *entry = host_entry_peek(file);
+    memcpy(&value, verifier, sizeof(value));
+    if (!entry || !atomic_load_explicit(&entry->uncommitted, memory_order_acquire))
+        return false;
+    return (atomic_load_explicit(&entry->flags, memory_order_acquire) & HOST_ENTRY_MIXED) ||
+           atomic_load_explicit(&entry->verifier, memory_order_relaxed) != value;
+}
+
+/* ---- COMMIT ---- */
+
+void host_commit_begin(struct host_file *file, struct host_commit *commit)
+{
+    *commit = (struct host_commit){0};
+    if (host_map.shared)
+        commit->sequence =
+            atomic_load(&host_map.shared->stripes[host_stripe_of_file(file)].sequence);
+}
+
+/* Drops a number of records that the COMMIT vouches for. True if there may be more. */
+static bool commit_some(struct host_file *file, struct host_commit *commit, uint64_t verifier,
+                        uint64_t *differing)
+{
+    struct host_garbage garbage = {0};
+    int dropped = 0, error;
+    uint64_t bytes = 0;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    uint32_t next = entry->first;
+    while (next && dropped < COMMIT_BATCH) {
+        struct host_record *record = host_record(next);
+        uint32_t index = next;
+        if (record->sequence > commit->sequence)
+            break;
+        next = record->file_next;
+        if (record->verifier != verifier) {
+            bytes += host_record_to(record) - host_record_from(record);
+        } else if (host_record_state(record) == HOST_RECORD_ACKED) {
+            host_record_drop(entry, index, &garbage);
+            dropped++;
+        }
+    }
+    bool more = dropped == COMMIT_BATCH;
+    if (!more) {
+        *differing = bytes;
+        host_entry_verifiers(entry);
+    }
+    host_entry_unlock(file);
+    host_arena_give(garbage.first);
+    return more;
+}
+
+uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
+                         const uint8_t verifier[HOST_VERIFIER_SIZE])
+{
+    uint64_t value, differing = 0;
+    memcpy(&value, verifier, sizeof(value));
+    memcpy(commit->verifier, verifier, HOST_VERIFIER_SIZE);
+    while (commit_some(file, commit, value, &differing))
+        ;
+    return differing;
+}
+
+/* The first record that this commit must still write again; 0: none. */
+static uint32_t next_to_replay(const struct host_entry *entry, const struct host_commit *commit)
+{
+    uint64_t verifier;
+    memcpy(&verifier, commit->verifier, sizeof(verifier));
+    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
+        const struct host_record *record = host_record(i);
+        if (record->sequence > commit->sequence)
+            return 0;
+        bool tried =
+            record->sequence < commit->tried || (record->sequence == commit->tried &&
+                                                 host_record_start(record) <= commit->tried_offset);
+        if (record->verifier != verifier && !tried)
+            return i;
+    }
+    return 0;
+}
+
+bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write)
+{
+    uint32_t self = host_process_slot(), index;
+    int error;
+    while (self) {
+        struct host_entry *entry = host_entry_lock(file, false, &error);
+        if (!entry)
+            return false;
+        index = next_to_replay(entry, commit);
+        if (!index) {
+            host_entry_unlock(file);
+            return false;
+        }
+        struct host_record *record = host_record(index);
+        uint64_t start = host_record_start(record), end = host_record_end(record);
+        uint32_t owner = in_the_way(entry, start, end);
+        if (owner == UINT32_MAX) {
+            atomic_store(&record->owner, self);
+            host_record_set_state(record, HOST_RECORD_REPLAY);
+            atomic_store(&host_map.shared->processes[self].wrote, 1);
+            record->write_next = 0;
+            commit->tried = record->sequence;
+            commit->tried_offset = start;
+            *write = (struct host_write){.offset = start,
+                                         .length = end - start,
+                                         .kept = true,
+                                         .first_record = index,
+                                         .record_count = 1};
+            host_entry_unlock(file);
+            return true;
+        }
+        host_stripe_wait(host_stripe_of(host_entry_index(entry)), owner);
+        host_entry_unlock(file);
+    }
+    return false;
+}
+
+uint64_t host_file_forget(struct host_file *file)
+{
+    struct host_garbage garbage = {0};
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return 0;
+    uint64_t bytes = atomic_load(&entry->uncommitted);
+    host_record_cut(entry, 0, &garbage);
+    host_entry_unlock(file);
+    host_stripe_wake(host_stripe_of_file(file));
+    host_arena_give(garbage.first);
+    return bytes;
+}
+
+/* Under the stripe's lock. */
+static bool wanted(const struct host_entry *entry, uint64_t server, bool orphans)
+{
+    if (!entry->first || (server && entry->server != server))
+        return false;
+    if (!orphans)
+        return true;
+    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
+        if (atomic_load(&host_record(i)->owner) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void copy_key(const struct host_entry *entry, struct host_file *file)
+{
+    file->key.device = atomic_load(&entry->device);
+    file->key.inode = atomic_load(&entry->inode);
+    file->key.server = entry->server;
+    file->key.handle_length = entry->handle_length;
+    memcpy(file->key.handle, entry->handle, HOST_HANDLE_MAX);
+    file->index = host_entry_index(entry);
+    file->generation = atomic_load(&entry->generation);
+}
+
+bool host_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans, struct host_file *file)
+{
+    struct host_shared *shared = host_map.shared;
+    if (!shared)
+        return false;
+    if (*cursor == 0 && orphans)
+        host_process_sweep(0);
+    for (; *cursor < HOST_FILES; ++*cursor) {
+        uint32_t stripe = host_stripe_of(*cursor);
+        if (!atomic_load_explicit(&shared->set_state[*cursor / HOST_SET_SIZE],
+                                  memory_order_acquire) ||
+            !atomic_load_explicit(&shared->stripes[stripe].uncommitted, memory_order_relaxed)) {
+            *cursor |= HOST_SET_SIZE - 1; /* nothing in the whole set */
+            continue;
+        }
+        struct host_entry *entry = &host_map.entries[*cursor];
+        if (!atomic_load_explicit(&entry->uncommitted, memory_order_relaxed))
+            continue;
+        host_stripe_lock(stripe);
+        bool found = wanted(entry, server, orphans);
+        if (found)
+            copy_key(entry, file);
+        host_stripe_unlock(stripe);
+        if (found) {
+            ++*cursor;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,245 @@
+/*
+ * The process slots of the registry: who owns which record, and what happens to the records of
+ * processes that died.
+ */
+#include "host/shared.h"
+#include "sys/sys.h"
+
+static _Atomic uint32_t own_slot;
+
+static void lock_processes(void)
+{
+    /* A slot's `state` is written last when it is taken and when it is freed: nothing to mend. */
+    if (pthread_mutex_lock(&host_map.shared->process_lock) == EOWNERDEAD)
+        pthread_mutex_consistent(&host_map.shared->process_lock);
+}
+
+static void unlock_processes(void)
+{
+    pthread_mutex_unlock(&host_map.shared->process_lock);
+}
+
+/* A record of a dead process that is, or was, in the lists. */
+static void give_back_linked(uint32_t index, uint32_t slot)
+{
+    struct host_record *record = host_record(index);
+    struct host_garbage garbage = {0};
+    uint32_t file = atomic_load(&record->file);
+    if (file >= HOST_FILES)
+        return;
+    uint32_t stripe = host_stripe_of(file);
+    host_stripe_lock(stripe);
+    uint32_t state = host_record_state(record);
+    if (atomic_load(&record->owner) == slot && atomic_load(&record->file) == file) {
+        struct host_entry *entry = &host_map.entries[file];
+        if (state == HOST_RECORD_IN_FLIGHT) {
+            host_record_drop(entry, index, &garbage);
+            atomic_fetch_add(&entry->changes, 1);
+        } else if (state == HOST_RECORD_REPLAY) {
+            host_record_set_state(record, HOST_RECORD_ACKED);
+        }
+        if (state == HOST_RECORD_ACKED || state == HOST_RECORD_REPLAY)
+            atomic_store(&record->owner, 0);
+    }
+    host_stripe_unlock(stripe);
+    host_stripe_wake(stripe);
+    host_arena_give(garbage.first);
+}
+
+static void give_back_records(uint32_t slot)
+{
+    uint32_t end = atomic_load(&host_map.shared->next_record);
+    for (uint32_t i = 1; i < end; i++) {
+        struct host_record *record = host_record(i);
+        uint32_t state = host_record_state(record);
+        if (state == HOST_RECORD_FREE || atomic_load(&record->owner) != slot)
+            continue;
+        if (state != HOST_RECORD_PRIVATE)
+            give_back_linked(i, slot);
+        if (host_record_state(record) == HOST_RECORD_PRIVATE &&
+            atomic_load(&record->owner) == slot) {
+            record->write_next = 0;
+            host_arena_give(i);
+        }
+    }
+}
+
+/* Whether the size changed before the process died is not known: it must be asked for. */
+static void give_back_truncations(uint32_t slot)
+{
+    for (uint32_t set = 0; set < HOST_SETS; set++) {
+        if (!atomic_load(&host_map.shared->set_state[set]))
+            continue;
+        for (uint32_t i = 0; i < HOST_SET_SIZE; i++) {
+            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
+            uint32_t stripe = host_stripe_of(host_entry_index(entry));
+            if (atomic_load(&entry->truncator) != slot)
+                continue;
+            host_stripe_lock(stripe);
+            if (atomic_load(&entry->truncator) == slot) {
+                host_entry_change(entry);
+                atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
+                atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
+                atomic_store(&entry->truncator, 0);
+                host_entry_changed(entry);
+            }
+            host_stripe_unlock(stripe);
+            host_stripe_wake(stripe);
+        }
+    }
+}
+
+/* Under process_lock. */
+static void give_back(uint32_t slot)
+{
+    struct host_process *process = &host_map.shared->processes[slot];
+    if (atomic_load(&process->wrote))
+        give_back_records(slot);
+    if (atomic_load(&process->truncations))
+        give_back_truncations(slot);
+    atomic_store(&process->state, 0);
+}
+
+static bool alive(const struct host_process *process)
+{
+    struct host_identity identity = {process->pid, process->starttime};
+    return host_identity_alive(&identity);
+}
+
+void host_process_check(uint32_t slot)
+{
+    if (slot == 0 || slot >= HOST_PROCESSES)
+        return;
+    struct host_process *process = &host_map.shared->processes[slot];
+    lock_processes();
+    if (atomic_load(&process->state) && !alive(process))
+        give_back(slot);
+    unlock_processes();
+}
+
+void host_process_sweep(uint64_t interval_ns)
+{
+    struct host_shared *shared = host_map.shared;
+    uint64_t now = sys_now_ns();
+    if (now - atomic_load(&shared->swept_ns) < interval_ns)
+        return;
+    lock_processes();
+    atomic_store(&shared->swept_ns, now);
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        struct host_process *process = &shared->processes[slot];
+        if (atomic_load(&process->state) && !alive(process))
+            give_back(slot);
+    }
+    unlock_processes();
+}
+
+void host_process_sweep_all(void)
+{
+    struct host_shared *shared = host_map.shared;
+    lock_processes();
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        if (atomic_load(&shared->processes[slot].state))
+            give_back(slot);
+    }
+    unlock_processes();
+}
+
+/* Under process_lock. Looks at a few slots each time, so that no dead one stays for long. */
+static void check_some(struct host_shared *shared)
+{
+    for (int i = 0; i < 4 && shared->process_count > 1; i++) {
+        if (shared->process_cursor >= shared->process_count)
+            shared->process_cursor = 1;
+        struct host_process *process = &shared->processes[shared->process_cursor];
+        if (atomic_load(&process->state) && !alive(process))
+            give_back(shared->process_cursor);
+        shared->process_cursor++;
+    }
+}
+
+static uint32_t find_free(struct host_shared *shared)
+{
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        if (!atomic_load(&shared->processes[slot].state))
+            return slot;
+    }
+    return shared->process_count < HOST_PROCESSES ? shared->process_count++ : 0;
+}
+
+static uint32_t take_slot(const struct host_identity *self)
+{
+    struct host_shared *shared = host_map.shared;
+    check_some(shared);
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        struct host_process *process = &shared->processes[slot];
+        /* This process before exec(): its threads and their writes are no more. */
+        if (atomic_load(&process->state) && process->pid == self->pid &&
+            process->starttime == self->starttime)
+            give_back(slot);
+    }
+    uint32_t slot = find_free(shared);
+    if (slot == 0) {
+        for (uint32_t i = 1; i < shared->process_count; i++) {
+            if (atomic_load(&shared->processes[i].state) && !alive(&shared->processes[i]))
+                give_back(i);
+        }
+        slot = find_free(shared);
+    }
+    if (slot) {
+        struct host_process *process = &shared->processes[slot];
+        process->pid = self->pid;
+        process->starttime = self->starttime;
+        atomic_store(&process->wrote, 0);
+        atomic_store(&process->truncations, 0);
+        atomic_store(&process->state, 1);
+    }
+    return slot;
+}
+
+uint32_t host_process_slot(void)
+{
+    struct host_identity self;
+    uint32_t slot = atomic_load_explicit(&own_slot, memory_order_relaxed);
+    if (slot || !host_map.shared || host_identity_self(&self) != 0)
+        return slot;
+    lock_processes();
+    slot = atomic_load(&own_slot);
+    if (!slot) {
+        slot = take_slot(&self);
+        atomic_store(&own_slot, slot);
+    }
+    unlock_processes();
+    return slot;
+}
+
+uint32_t host_process_slot_taken(void)
+{
+    return atomic_load_explicit(&own_slot, memory_order_relaxed);
+}
+
+void host_process_after_fork(void)
+{
+    atomic_store(&own_slot, 0);
+}
+
+void host_process_leave(void)
+{
+    struct host_shared *shared = host_map.shared;
+    uint32_t slot = atomic_load(&own_slot), end = atomic_load(&shared->next_record);
+    if (!slot)
+        return;
+    struct host_process *process = &shared->processes[slot];
+    lock_processes();
+    bool busy = atomic_load(&process->truncations) != 0;
+    for (uint32_t i = 1; i < end && atomic_load(&process->wrote) && !busy; i++) {
+        uint32_t state = host_record_state(host_record(i));
+        /* Other threads may still be writing: then who finds this process dead cleans up. */
+        busy = atomic_load(&host_record(i)->owner) == slot && state != HOST_RECORD_FREE &&
+               state != HOST_RECORD_ACKED;
+    }
+    if (!busy) {
+        give_back(slot);
+        atomic_store(&own_slot, 0);
+    }
+    unlock_processes();
+}

@@ -1,0 +1,426 @@
+/*
+ * The lists that records are in: buckets by place in the file, and the acknowledged ones of a file
+ * in the order of acknowledgement. Everything here runs under the stripe's lock.
+ */
+#include <string.h>
+
+#include "host/shared.h"
+#include "sys/sys.h"
+
+uint32_t *host_bucket(uint32_t file, uint64_t offset)
+{
+    uint32_t count = host_map.shared->bucket_count;
+    uint64_t hash =
+        ((uint64_t)file << 40 ^ offset >> HOST_UNIT_SHIFT) * UINT64_C(0x9e3779b97f4a7c15);
+    return &host_map.buckets[host_stripe_of(file) * count + ((uint32_t)(hash >> 36) & (count - 1))];
+}
+
+static uint32_t file_of(const struct host_record *record)
+{
+    return atomic_load_explicit(&record->file, memory_order_relaxed);
+}
+
+void host_record_link(uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    uint32_t *head = host_bucket(file_of(record), record->base);
+    record->bucket_previous = 0;
+    record->bucket_next = *head;
+    if (*head)
+        host_record(*head)->bucket_previous = index;
+    *head = index;
+    host_map.entries[file_of(record)].records++;
+}
+
+static void unlink_bucket(uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    if (record->bucket_previous)
+        host_record(record->bucket_previous)->bucket_next = record->bucket_next;
+    else
+        *host_bucket(file_of(record), record->base) = record->bucket_next;
+    if (record->bucket_next)
+        host_record(record->bucket_next)->bucket_previous = record->bucket_previous;
+    host_map.entries[file_of(record)].records--;
+}
+
+/* ---- counters ---- */
+
+static void count_bytes(struct host_entry *entry, int64_t bytes)
+{
+    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
+    uint64_t before = atomic_load_explicit(&entry->uncommitted, memory_order_relaxed);
+    uint64_t all = atomic_load_explicit(&stripe->uncommitted, memory_order_relaxed);
+    atomic_store_explicit(&entry->uncommitted, before + (uint64_t)bytes, memory_order_release);
+    atomic_store_explicit(&stripe->uncommitted, all + (uint64_t)bytes, memory_order_relaxed);
+    if (before + (uint64_t)bytes == 0) {
+        entry->uncommitted_end = 0;
+        if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_MIXED)
+            atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+    }
+}
+
+/* Before the record's bytes are counted. */
+static void count_verifier(struct host_entry *entry, uint64_t verifier)
+{
+    if (atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0)
+        atomic_store_explicit(&entry->verifier, verifier, memory_order_release);
+    else if (atomic_load_explicit(&entry->verifier, memory_order_relaxed) != verifier)
+        atomic_fetch_or(&entry->flags, HOST_ENTRY_MIXED);
+}
+
+void host_entry_verifiers(struct host_entry *entry)
+{
+    if (!entry->first)
+        return;
+    uint64_t verifier = host_record(entry->first)->verifier;
+    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
+        if (host_record(i)->verifier != verifier)
+            return;
+    }
+    atomic_store(&entry->verifier, verifier);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+}
+
+/* ---- the list of a file ---- */
+
+/* Enters a record behind `previous` (0: at the head) and counts it. */
+static void insert_after(struct host_entry *entry, uint32_t previous, uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    uint32_t next = previous ? host_record(previous)->file_next : entry->first;
+    record->file_previous = previous;
+    record->file_next = next;
+    *(previous ? &host_record(previous)->file_next : &entry->first) = index;
+    *(next ? &host_record(next)->file_previous : &entry->last) = index;
+    if (host_record_end(record) > entry->uncommitted_end)
+        entry->uncommitted_end = host_record_end(record);
+    count_verifier(entry, record->verifier);
+    count_bytes(entry, (int64_t)host_record_to(record) - host_record_from(record));
+}
+
+void host_record_append(struct host_entry *entry, uint32_t index)
+{
+    insert_after(entry, entry->last, index);
+}
+
+static void unlink_file(struct host_entry *entry, uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    uint32_t next = record->file_next, previous = record->file_previous;
+    *(previous ? &host_record(previous)->file_next : &entry->first) = next;
+    *(next ? &host_record(next)->file_previous : &entry->last) = previous;
+    count_bytes(entry, (int64_t)host_record_from(record) - host_record_to(record));
+}
+
+void host_garbage_add(struct host_garbage *garbage, uint32_t index)
+{
+    host_record(index)->write_next = garbage->first;
+    garbage->first = index;
+}
+
+/* Takes a record out of all lists and makes it PRIVATE. */
+static void unlink_record(struct host_entry *entry, uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    uint32_t state = host_record_state(record);
+    if (state == HOST_RECORD_ACKED || state == HOST_RECORD_REPLAY)
+        unlink_file(entry, index);
+    unlink_bucket(index);
+    host_record_set_state(record, HOST_RECORD_PRIVATE);
+}
+
+void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garbage *garbage)
+{
+    /* Should this process die before it gives the record back, that is found by its owner. */
+    atomic_store_explicit(&host_record(index)->owner, host_process_slot_taken(),
+                          memory_order_relaxed);
+    unlink_record(entry, index);
+    host_garbage_add(garbage, index);
+}
+
+static void trim(struct host_entry *entry, uint32_t index, uint32_t from, uint32_t to)
+{
+    struct host_record *record = host_record(index);
+    int64_t less = (int64_t)host_record_to(record) - host_record_from(record) - (to - from);
+    host_arena_trim(index, from, to);
+    count_bytes(entry, -less);
+}
+
+/* ---- overlaps ---- */
+
+static bool overlaps(const struct host_record *record, uint32_t file, uint64_t start, uint64_t end)
+{
+    return file_of(record) == file && host_record_start(record) < end &&
+           start < host_record_end(record);
+}
+
+uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end)
+{
+    for (uint64_t unit = start >> HOST_UNIT_SHIFT; unit <= (end - 1) >> HOST_UNIT_SHIFT; unit++) {
+        uint32_t next = *host_bucket(file, unit << HOST_UNIT_SHIFT);
+        while (next) {
+            struct host_record *record = host_record(next);
+            uint32_t state = host_record_state(record);
+            if (state != HOST_RECORD_ACKED && overlaps(record, file, start, end))
+                return next;
+            next = record->bucket_next;
+        }
+    }
+    return 0;
+}
+
+/* Copies bytes of record `from` over those of record `to` at the same place of the file. */
+static void overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
+{
+    const struct host_record *source = host_record(from), *target = host_record(to);
+    while (start < end) {
+        uint64_t s = start - source->base, t = start - target->base;
+        uint64_t room = HOST_CHUNK - s % HOST_CHUNK, length = end - start;
+        if (room > HOST_CHUNK - t % HOST_CHUNK)
+            room = HOST_CHUNK - t % HOST_CHUNK;
+        if (length > room)
+            length = room;
+        memcpy(
+            host_map.chunks + (uint64_t)target->chunk[t / HOST_CHUNK] * HOST_CHUNK + t % HOST_CHUNK,
+            host_map.chunks + (uint64_t)source->chunk[s / HOST_CHUNK] * HOST_CHUNK + s % HOST_CHUNK,
+            length);
+        start += length;
+    }
+}
+
+/*
+ * `own` lies inside `index` and leaves something of it on both sides: the part behind becomes a
+ * record of its own. True if `own` was consumed for want of a free record.
+ */
+static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
+                  struct host_garbage *garbage)
+{
+    struct host_record *older = host_record(index), *record = host_record(own);
+    uint64_t start = host_record_start(record), end = host_record_end(record);
+    uint32_t cut = (uint32_t)(start - older->base), from = (uint32_t)(end - older->base);
+    uint32_t to = host_record_to(older), self = host_process_slot_taken();
+    bool consumed = false;
+    uint32_t second = host_arena_share(index, from, to, 0, self);
+    if (!second && host_record_state(record) == HOST_RECORD_ACKED) {
+        /* The older record takes the newer bytes, and vouches for both with its verifier. */
+        overlay(own, index, start, end);
+        host_record_drop(entry, own, garbage);
+        return true;
+    }
+    if (!second) {
+        unlink_record(entry, own);
+        second = host_arena_share(index, from, to, own, self);
+        consumed = true;
+    }
+    atomic_store_explicit(&host_record(second)->owner, atomic_load(&older->owner),
+                          memory_order_relaxed);
+    host_record_set_state(host_record(second), HOST_RECORD_ACKED);
+    host_record_link(second);
+    insert_after(entry, index, second);
+    trim(entry, index, host_record_from(older), cut);
+    return consumed;
+}
+
+bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage)
+{
+    const struct host_record *record = host_record(own);
+    uint64_t start = host_record_start(record), end = host_record_end(record);
+    uint32_t file = file_of(record), next = *host_bucket(file, record->base);
+    bool acknowledged = host_record_state(record) == HOST_RECORD_ACKED;
+    while (next) {
+        uint32_t index = next;
+        struct host_record *older = host_record(index);
+        next = older->bucket_next;
+        if (index == own || !overlaps(older, file, start, end) ||
+            host_record_state(older) != HOST_RECORD_ACKED)
+            continue;
+        /* Equal sequences: halves of a split that its process did not live to finish. */
+        if (acknowledged && (older->sequence > record->sequence ||
+                             (older->sequence == record->sequence && index > own)))
+            continue;
+        bool head = host_record_start(older)<start, tail = host_record_end(older)> end;
+        if (head && tail) {
+            if (split(entry, index, own, garbage))
+                return true;
+        } else if (head) {
+            trim(entry, index, host_record_from(older), (uint32_t)(start - older->base));
+        } else if (tail) {
+            trim(entry, index, (uint32_t)(end - older->base), host_record_to(older));
+        } else {
+            host_record_drop(entry, index, garbage);
+        }
+    }
+    return false;
+}
+
+/* Unlinks a record whose owner still uses it; the owner frees it when its write ends. */
+static void detach(struct host_entry *entry, uint32_t index)
+{
+    unlink_record(entry, index);
+    atomic_store_explicit(&host_record(index)->file, HOST_NO_FILE, memory_order_relaxed);
+}
+
+void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
+{
+    uint32_t next = entry->first;
+    while (next) {
+        uint32_t index = next;
+        struct host_record *record = host_record(index);
+        bool replay = host_record_state(record) == HOST_RECORD_REPLAY;
+        next = record->file_next;
+        if (host_record_end(record) <= size)
+            continue;
+        if (host_record_start(record) < size && !replay)
+            trim(entry, index, host_record_from(record), (uint32_t)(size - record->base));
+        else if (host_record_start(record) >= size && replay)
+            detach(entry, index);
+        else if (!replay)
+            host_record_drop(entry, index, garbage);
+    }
+}
+
+/* Calls back for every record of the file in any list, until it returns true; that record. */
+static uint32_t find_in_stripe(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
+                               uint64_t argument)
+{
+    uint32_t count = host_map.shared->bucket_count;
+    const uint32_t *buckets = &host_map.buckets[host_stripe_of(file) * count];
+    for (uint32_t i = 0; i < count && host_map.entries[file].records; i++) {
+        uint32_t next = buckets[i];
+        while (next) {
+            uint32_t index = next;
+            next = host_record(index)->bucket_next;
+            if (file_of(host_record(index)) == file && wanted(index, argument))
+                return index;
+        }
+    }
+    return 0;
+}
+
+static bool busy_beyond(uint32_t index, uint64_t size)
+{
+    return host_record_state(host_record(index)) != HOST_RECORD_ACKED &&
+           host_record_end(host_record(index)) > size;
+}
+
+uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size)
+{
+    return find_in_stripe(host_entry_index(entry), busy_beyond, size);
+}
+
+static bool detach_one(uint32_t index, uint64_t unused)
+{
+    (void)unused;
+    detach(&host_map.entries[file_of(host_record(index))], index);
+    return false;
+}
+
+void host_records_detach(uint32_t file)
+{
+    find_in_stripe(file, detach_one, 0);
+}
+
+/* ---- after the death of a process that held the lock ---- */
+
+static bool before(uint32_t a, uint32_t b)
+{
+    const struct host_record *left = host_record(a), *right = host_record(b);
+    return left->sequence != right->sequence ? left->sequence < right->sequence
+                                             : host_record_start(left) <= host_record_start(right);
+}
+
+static uint32_t merge(uint32_t a, uint32_t b)
+{
+    uint32_t first = 0, *end = &first;
+    while (a && b) {
+        uint32_t *smaller = before(a, b) ? &a : &b;
+        *end = *smaller;
+        *smaller = host_record(*end)->file_next;
+        end = &host_record(*end)->file_next;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+/* Sorts a list chained by file_next: parts[i] is empty or a sorted list of 2^i records. */
+static uint32_t sort(uint32_t list)
+{
+    uint32_t parts[32] = {0}, sorted = 0;
+    while (list) {
+        uint32_t one = list, i = 0;
+        list = host_record(one)->file_next;
+        host_record(one)->file_next = 0;
+        for (; parts[i]; i++) {
+            one = merge(parts[i], one);
+            parts[i] = 0;
+        }
+        parts[i] = one;
+    }
+    for (int i = 0; i < 32; i++)
+        sorted = merge(parts[i], sorted);
+    return sorted;
+}
+
+static void clear_entries(uint32_t stripe)
+{
+    for (uint32_t set = stripe; set < HOST_SETS; set += HOST_STRIPES) {
+        if (!atomic_load(&host_map.shared->set_state[set]))
+            continue;
+        for (uint32_t i = 0; i < HOST_SET_SIZE; i++) {
+            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
+            entry->first = entry->last = entry->records = 0;
+            atomic_store(&entry->uncommitted, 0);
+            atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+            /* Its change of attributes may be half done: ask the server. */
+            if (atomic_load(&entry->sequence) & 1) {
+                atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
+                atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
+                atomic_fetch_add(&entry->sequence, 1);
+            }
+        }
+    }
+}
+
+void host_stripe_rebuild(uint32_t stripe)
+{
+    struct host_shared *shared = host_map.shared;
+    struct host_garbage garbage = {0};
+    uint32_t count = shared->bucket_count, end = atomic_load(&shared->next_record);
+    memset(&host_map.buckets[stripe * count], 0, count * sizeof(uint32_t));
+    atomic_store(&shared->stripes[stripe].uncommitted, 0);
+    clear_entries(stripe);
+
+    for (uint32_t i = 1; i < end; i++) {
+        struct host_record *record = host_record(i);
+        uint32_t state = host_record_state(record), file = file_of(record);
+        if (state < HOST_RECORD_IN_FLIGHT || file >= HOST_FILES || host_stripe_of(file) != stripe)
+            continue;
+        host_record_link(i);
+        if (state == HOST_RECORD_IN_FLIGHT)
+            continue;
+        record->file_next = host_map.entries[file].first;
+        host_map.entries[file].first = i;
+    }
+    for (uint32_t set = stripe; set < HOST_SETS; set += HOST_STRIPES) {
+        for (uint32_t i = 0; atomic_load(&shared->set_state[set]) && i < HOST_SET_SIZE; i++) {
+            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
+            uint32_t list = sort(entry->first);
+            entry->first = 0;
+            while (list) {
+                uint32_t next = host_record(list)->file_next;
+                host_record_append(entry, list);
+                list = next;
+            }
+        }
+    }
+    for (uint32_t i = 1; i < end; i++) {
+        struct host_record *record = host_record(i);
+        uint32_t file = file_of(record);
+        if (host_record_state(record) == HOST_RECORD_ACKED && file < HOST_FILES &&
+            host_stripe_of(file) == stripe)
+            host_record_supersede(&host_map.entries[file], i, &garbage);
+    }
+    atomic_fetch_add(&shared->stripes[stripe].wake, 1);
+    host_arena_give(garbage.first);
+}

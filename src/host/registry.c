@@ -1,0 +1,321 @@
+#include "host/registry.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "host/shared.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    PAGE = 4096,
+    CHUNKS_MIN = 256,
+    CHUNKS_MAX = 1 << 22,
+    RECORDS_EXTRA = 16384, /* for writes without chunks, and for halves of split records */
+    ATTEMPTS = 200
+};
+
+struct host_map host_map = {.fd = -1};
+
+bool host_registry_ready(void)
+{
+    return host_map.shared != NULL;
+}
+
+static uint64_t align_page(uint64_t value)
+{
+    return (value + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+/* Where the parts are in a file with these counts. Returns its size. */
+static uint64_t lay_out(uint32_t chunks, uint32_t records, uint32_t buckets, uint64_t at[7])
+{
+    at[0] = align_page(sizeof(struct host_shared));
+    at[1] = at[0] + align_page((uint64_t)HOST_STRIPES * buckets * sizeof(uint32_t));
+    at[2] = at[1] + align_page((uint64_t)chunks * sizeof(uint32_t));
+    at[3] = at[2] + align_page((uint64_t)records * sizeof(uint32_t));
+    at[4] = at[3] + align_page((uint64_t)chunks * sizeof(uint16_t));
+    at[5] = at[4] + (uint64_t)HOST_FILES * sizeof(struct host_entry);
+    at[6] = at[5] + align_page((uint64_t)records * sizeof(struct host_record));
+    return at[6] + (uint64_t)chunks * HOST_CHUNK;
+}
+
+static int reserve(int fd, uint64_t offset, uint64_t length)
+{
+    int error;
+    do
+        error = (int)sys_call4(SYS_fallocate, fd, 0, offset, length);
+    while (error == -EINTR);
+    /* A file system without it gives memory as it is touched. */
+    return error == -EOPNOTSUPP ? 0 : error;
+}
+
+int host_registry_back(uint64_t offset, uint64_t length)
+{
+    int error = reserve(host_map.fd, offset, length);
+    return error ? -ENOSPC : 0;
+}
+
+static void set_map(struct host_shared *shared, int fd)
+{
+    uint64_t at[7];
+    uint8_t *base = (uint8_t *)shared;
+    lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
+    host_map.buckets = (uint32_t *)(base + at[0]);
+    host_map.free_chunks = (uint32_t *)(base + at[1]);
+    host_map.free_records = (uint32_t *)(base + at[2]);
+    host_map.chunk_users = (uint16_t *)(base + at[3]);
+    host_map.entries = (struct host_entry *)(base + at[4]);
+    host_map.records = (struct host_record *)(base + at[5]);
+    host_map.chunks = base + at[6];
+    host_map.entries_at = at[4];
+    host_map.records_at = at[5];
+    host_map.chunks_at = at[6];
+    host_map.fd = fd;
+    __atomic_store_n(&host_map.shared, shared, __ATOMIC_RELEASE);
+}
+
+static int make_mutex(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    int error = pthread_mutexattr_init(&attributes);
+    if (!error)
+        error = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    if (!error)
+        error = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    if (!error)
+        error = pthread_mutex_init(mutex, &attributes);
+    return -error;
+}
+
+/* Fills a new registry. All else in it is zero already. */
+static int make_header(struct host_shared *shared, uint32_t chunks, uint64_t size)
+{
+    uint64_t at[7];
+    shared->layout = HOST_REGISTRY_LAYOUT;
+    shared->header_size = sizeof(struct host_shared);
+    shared->chunk_count = chunks;
+    shared->record_count = chunks + RECORDS_EXTRA;
+    shared->bucket_count = 16;
+    while (shared->bucket_count * HOST_STRIPES < shared->record_count)
+        shared->bucket_count *= 2;
+    shared->total_size = lay_out(chunks, shared->record_count, shared->bucket_count, at);
+    shared->boot_id = host_boot_id();
+    shared->pid_namespace = host_pid_namespace();
+    shared->process_count = 1;
+    shared->process_cursor = 1;
+    shared->next_chunk = shared->next_record = 1;
+    shared->backed_chunks = shared->backed_records = 0;
+    int error = make_mutex(&shared->process_lock);
+    if (!error)
+        error = make_mutex(&shared->arena_lock);
+    for (int i = 0; i < HOST_STRIPES && !error; i++)
+        error = make_mutex(&shared->stripes[i].lock);
+    shared->magic = HOST_REGISTRY_MAGIC;
+    return shared->total_size == size ? error : -EINVAL;
+}
+
+/* Builds a registry under another name and links it into place: whoever is first wins. */
+static int create(const char *path, uint64_t uncommitted_max)
+{
+    char temporary[HOST_RUN_PATH_MAX + 16];
+    uint64_t at[7], wanted = uncommitted_max / HOST_CHUNK + 1;
+    uint32_t chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
+                      : wanted > CHUNKS_MAX ? CHUNKS_MAX
+                                            : (uint32_t)wanted;
+    uint32_t buckets = 16;
+    while (buckets * HOST_STRIPES < chunks + RECORDS_EXTRA)
+        buckets *= 2;
+    uint64_t size = lay_out(chunks, chunks + RECORDS_EXTRA, buckets, at);
+
+    snprintf(temporary, sizeof(temporary), "%s.new.%d", path, (int)sys_gettid());
+    sys_unlink(temporary);
+    int fd = sys_open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return fd;
+    int error = (int)sys_call2(SYS_fchmod, fd, 0600);
+    if (!error)
+        error = sys_ftruncate(fd, (off_t)size);
+    if (!error)
+        error = reserve(fd, 0, at[4]);
+    if (!error) {
+        void *memory = sys_mmap(NULL, at[4], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (sys_mmap_failed(memory)) {
+            error = (int)(long)memory;
+        } else {
+            error = make_header(memory, chunks, size);
+            sys_munmap(memory, at[4]);
+        }
+    }
+    if (!error)
+        error = (int)sys_call5(SYS_linkat, AT_FDCWD, temporary, AT_FDCWD, path, 0);
+    sys_unlink(temporary);
+    sys_close(fd);
+    return error == -EEXIST ? 0 : error;
+}
+
+/* NULL if the file is a registry that this program can use, else what is wrong with it. */
+static const char *examine(int fd, struct host_shared *head)
+{
+    struct stat status;
+    uint64_t at[7];
+    size_t wanted = offsetof(struct host_shared, process_lock);
+    memset(head, 0, wanted);
+    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
+        return "is not a regular file";
+    if (sys_pread(fd, head, wanted, 0) != (ssize_t)wanted || head->magic != HOST_REGISTRY_MAGIC)
+        return "is not a registry";
+    if (head->layout != HOST_REGISTRY_LAYOUT || head->header_size != sizeof(struct host_shared))
+        return "is of another version of directnfs";
+    if (head->chunk_count < CHUNKS_MIN || head->chunk_count > CHUNKS_MAX ||
+        head->record_count != head->chunk_count + RECORDS_EXTRA || head->bucket_count < 16 ||
+        head->bucket_count > (1u << 24) || (head->bucket_count & (head->bucket_count - 1)) ||
+        head->total_size !=
+            lay_out(head->chunk_count, head->record_count, head->bucket_count, at) ||
+        (uint64_t)status.st_size != head->total_size)
+        return "is damaged";
+    if (head->boot_id != host_boot_id())
+        return "is of before the last boot";
+    return NULL;
+}
+
+static int lock_file(int fd, int operation)
+{
+    int error;
+    do
+        error = (int)sys_call2(SYS_flock, fd, operation);
+    while (error == -EINTR);
+    return error;
+}
+
+static bool same_file(int fd, const char *path)
+{
+    struct stat open, named;
+    return sys_fstat(fd, &open) == 0 &&
+           sys_fstatat(AT_FDCWD, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+static void set_aside(const char *path, const char *reason)
+{
+    char aside[HOST_RUN_PATH_MAX + 64];
+    snprintf(aside, sizeof(aside), "%s.unusable.%d.%llu", path, (int)sys_gettid(),
+             (unsigned long long)sys_now_ns());
+    int error = sys_renameat2(path, aside, 0);
+    if (error)
+        log_error("the registry %s %s and cannot be set aside: %s", path, reason, strerror(-error));
+    else
+        log_warning(
+            "the registry %s %s and no process uses it: set aside as %s (remove it at will)", path,
+            reason, aside);
+}
+
+/* Opens the file at `path`, with a shared flock() on it. A descriptor; -EAGAIN: try again. */
+static int open_file(const char *path, uint64_t uncommitted_max)
+{
+    int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (fd == -ENOENT) {
+        int error = create(path, uncommitted_max);
+        return error ? error : -EAGAIN;
+    }
+    if (fd < 0)
+        return fd;
+    if (lock_file(fd, LOCK_SH | LOCK_NB) != 0 || !same_file(fd, path)) {
+        sys_close(fd);
+        return -EAGAIN;
+    }
+    return fd;
+}
+
+static int map_file(int fd, uint64_t size)
+{
+    void *memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (sys_mmap_failed(memory))
+        return (int)(long)memory;
+    set_map(memory, sys_fd_protect(fd));
+    return 0;
+}
+
+static int try_open(const char *path, uint64_t uncommitted_max)
+{
+    struct host_shared head;
+    int fd = open_file(path, uncommitted_max);
+    if (fd < 0)
+        return fd;
+    const char *wrong = examine(fd, &head);
+    bool foreign = !wrong && head.pid_namespace != host_pid_namespace();
+    bool alone = (wrong || foreign) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
+    if (wrong) {
+        if (alone && same_file(fd, path))
+            set_aside(path, wrong);
+        else if (!alone)
+            log_error("the registry %s %s, and processes use it: end them, or set DIRECTNFS_RUN to "
+                      "another directory",
+                      path, wrong);
+        sys_close(fd);
+        return alone ? -EAGAIN : -EBUSY;
+    }
+    if (foreign && (!alone || !same_file(fd, path))) {
+        sys_close(fd);
+        if (alone)
+            return -EAGAIN;
+        log_error("the registry %s is in use in another pid namespace (container): set "
+                  "DIRECTNFS_RUN to another directory",
+                  path);
+        return -EXDEV;
+    }
+    int error = map_file(fd, head.total_size);
+    if (error) {
+        sys_close(fd);
+        return error;
+    }
+    if (foreign) {
+        host_process_sweep_all();
+        atomic_store(&host_map.shared->pid_namespace, host_pid_namespace());
+        lock_file(host_map.fd, LOCK_SH);
+    }
+    return 0;
+}
+
+int host_registry_open(uint64_t uncommitted_max)
+{
+    char path[HOST_RUN_PATH_MAX];
+    if (host_registry_ready())
+        return 0;
+    int error = host_run_prepare();
+    if (error)
+        return error;
+    error = host_run_path(path, "registry");
+    for (int i = 0; i < ATTEMPTS && (i == 0 || error == -EAGAIN); i++) {
+        if (i > 2)
+            sys_nanosleep_ms(5);
+        error = try_open(path, uncommitted_max);
+    }
+    if (!error && host_process_slot() == 0) {
+        log_error("the registry %s has no room for another process, or /proc cannot be read", path);
+        error = -EAGAIN;
+    } else if (error && error != -EBUSY && error != -EXDEV) {
+        log_error("cannot open the registry %s: %s%s", path, strerror(-error),
+                  error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN" : "");
+    }
+    if (error && host_registry_ready()) {
+        struct host_shared *shared = host_map.shared;
+        host_map.shared = NULL;
+        sys_munmap(shared, shared->total_size);
+        sys_fd_close(host_map.fd);
+    }
+    return error;
+}
+
+void host_registry_after_fork(void)
+{
+    host_process_after_fork();
+}
+
+void host_registry_finish(void)
+{
+    if (host_registry_ready())
+        host_process_leave();
+}

@@ -1,0 +1,310 @@
+/*
+ * The layout of the registry in shared memory, and what the files of src/host share of it.
+ *
+ *   header | locks, counters | process slots | buckets | free lists | entries | records | chunks
+ *
+ * Everything is an index, never a pointer. Index 0 of records, chunks and process slots is no
+ * record, no chunk, and "a process that is no more".
+ *
+ * Locks, in the order of taking them: process_lock, one stripe's lock, arena_lock. All are robust:
+ * who gets one from a dead owner first puts in order what it guards.
+ *   process_lock  the process slots.
+ *   stripe lock   the entries of the stripe, their lists of records, its buckets, and the states of
+ *                 records that are linked there (IN_FLIGHT, ACKED, REPLAY).
+ *   arena_lock    which records and chunks are free, and which chunks belong to which record.
+ * A record's `state` is its commit point. On EOWNERDEAD the lists are made again from the records.
+ *
+ * Memory is reserved with fallocate() before its first use, so that a full /dev/shm is an error
+ * (-ENOSPC) and never a SIGBUS.
+ */
+#ifndef HOST_SHARED_H
+#define HOST_SHARED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "host/registry.h"
+#include "host/run.h"
+
+#define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
+
+enum {
+    HOST_REGISTRY_LAYOUT = 1,
+    HOST_STRIPES = 64,
+    HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
+    HOST_SET_SIZE = 16, /* entries in a set: one page */
+    HOST_FILES = HOST_SETS * HOST_SET_SIZE,
+    HOST_PROCESSES = 8192,
+    HOST_CHUNK = 8192,
+    HOST_UNIT_SHIFT = 16, /* a record never crosses a multiple of 64 KiB */
+    HOST_RECORD_CHUNKS = (1 << HOST_UNIT_SHIFT) / HOST_CHUNK,
+    HOST_WRITE_RECORDS = (HOST_WRITE_MAX >> HOST_UNIT_SHIFT) + 1,
+    HOST_NO_FILE = UINT32_MAX >> 1
+};
+
+enum host_record_state {
+    HOST_RECORD_FREE,
+    HOST_RECORD_PRIVATE, /* of its owner alone: being filled, or about to be freed; in no list */
+    HOST_RECORD_IN_FLIGHT,
+    HOST_RECORD_ACKED,
+    HOST_RECORD_REPLAY /* as ACKED, and its owner is writing it again */
+};
+
+/* A piece of one write. Bytes [from, to) counted from file offset `base`, which is byte 0 of
+ * chunk[0]. Trimming changes only `range`: a single store. */
+struct host_record {
+    _Atomic uint32_t state;
+    _Atomic uint32_t owner; /* process slot */
+    _Atomic uint32_t file;  /* entry, HOST_NO_FILE when the file was forgotten meanwhile */
+    uint32_t kept;
+    uint64_t base;
+    _Atomic uint64_t range; /* from << 32 | to */
+    uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split */
+    uint64_t verifier;
+    uint32_t bucket_next, bucket_previous; /* records of the same bucket */
+    uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
+    uint32_t write_next;                   /* the next piece of the same write */
+    uint32_t chunk[HOST_RECORD_CHUNKS];    /* arena_lock */
+    uint32_t padding[7];
+};
+_Static_assert(sizeof(struct host_record) == 128, "two cache lines");
+
+enum host_entry_flag {
+    HOST_ENTRY_PRESENT = 1,
+    HOST_ENTRY_KNOWN = 2, /* the attributes are */
+    HOST_ENTRY_KERNEL_WRITER = 4,
+    HOST_ENTRY_MIXED = 8 /* records of several verifiers */
+};
+
+/* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
+struct host_entry {
+    _Atomic uint32_t sequence; /* odd while attributes or key change */
+    _Atomic uint32_t flags;
+    _Atomic uint64_t generation; /* of the use of this place; never the same again */
+    _Atomic uint64_t device, inode;
+    uint64_t server;
+    uint32_t handle_length;
+    uint8_t handle[HOST_HANDLE_MAX];
+    uint32_t used_at;           /* stripe->clock at the last use */
+    uint32_t first, last;       /* records ACKED or REPLAY */
+    uint32_t records;           /* linked in any state: the entry may not be recycled */
+    _Atomic uint32_t truncator; /* process slot that changes the size now; 0: none */
+    uint64_t truncate_size;     /* writes beyond it wait for `truncator` */
+    _Atomic uint64_t size;      /* while not KNOWN: a lower bound from writes */
+    _Atomic uint64_t used;
+    _Atomic int64_t mtime, ctime; /* nanoseconds */
+    _Atomic uint64_t verified_ns;
+    _Atomic uint64_t changes;     /* begins and ends of writes */
+    _Atomic uint64_t truncations; /* likewise; drawn from the stripe's, so never repeated */
+    _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */
+    _Atomic uint64_t verifier;    /* of the records, unless MIXED */
+    uint64_t uncommitted_end;     /* at least the end of the last of them */
+} __attribute__((aligned(256)));
+_Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
+
+struct host_stripe {
+    pthread_mutex_t lock;
+    _Atomic uint32_t wake;    /* futex; changes when a range becomes free */
+    _Atomic uint32_t waiting; /* someone may wait on it */
+    uint32_t clock;
+    _Atomic uint64_t sequence; /* of acknowledgements */
+    uint64_t births;           /* source of generations and of `truncations` */
+    _Atomic uint64_t uncommitted;
+    _Atomic uint64_t recoveries; /* locks got from a dead owner */
+} __attribute__((aligned(128)));
+
+struct host_process {
+    _Atomic uint32_t state; /* 0 free, 1 used */
+    uint32_t pid;
+    uint64_t starttime;
+    _Atomic uint32_t wrote;       /* had records */
+    _Atomic uint32_t truncations; /* in progress */
+};
+
+struct host_shared {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t header_size;
+    uint64_t total_size;
+    uint32_t chunk_count, record_count;
+    uint32_t bucket_count; /* of one stripe; a power of two */
+    uint32_t padding;
+    uint64_t boot_id;
+    _Atomic uint64_t pid_namespace;
+
+    pthread_mutex_t process_lock __attribute__((aligned(128)));
+    uint32_t process_count;  /* slots ever used, slot 0 included */
+    uint32_t process_cursor; /* where to look for dead ones next */
+    _Atomic uint64_t swept_ns;
+
+    pthread_mutex_t arena_lock __attribute__((aligned(128)));
+    _Atomic uint32_t free_chunks, next_chunk, backed_chunks;
+    _Atomic uint32_t free_records, next_record, backed_records;
+    _Atomic uint64_t arena_recoveries;
+
+    struct host_stripe stripes[HOST_STRIPES];
+    /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */
+    _Atomic uint8_t set_state[HOST_SETS];
+    struct host_process processes[HOST_PROCESSES];
+};
+
+/* Where this process sees the parts. Immutable once host_registry_open() has succeeded. */
+struct host_map {
+    struct host_shared *shared;
+    uint32_t *buckets;
+    uint32_t *free_chunks, *free_records;
+    uint16_t *chunk_users; /* records that refer to a chunk: more than one after a split */
+    struct host_entry *entries;
+    struct host_record *records;
+    uint8_t *chunks;
+    uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
+    int fd; /* open with a shared flock() as long as this process or a child lives */
+};
+extern struct host_map host_map;
+
+/* ---- registry.c ---- */
+
+/* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
+int host_registry_back(uint64_t offset, uint64_t length);
+
+/* ---- process.c ---- */
+
+/* This process's slot, taken at its first use; 0 when there is none. Takes process_lock. */
+uint32_t host_process_slot(void);
+/* The same without a lock: 0 also while it was not taken yet. */
+uint32_t host_process_slot_taken(void);
+void host_process_after_fork(void);
+/* If the process of this slot is dead, gives back what it held, and frees the slot. */
+void host_process_check(uint32_t slot);
+/* As above for all slots; not more often than once in `interval_ns`. */
+void host_process_sweep(uint64_t interval_ns);
+/* Gives up all slots whatever the processes are, when nobody else can have the registry open. */
+void host_process_sweep_all(void);
+void host_process_leave(void);
+
+/* ---- arena.c ---- */
+
+struct host_piece {
+    uint64_t base;
+    uint32_t length;
+    uint32_t record; /* result */
+};
+/* Takes records, with chunks for their lengths if `kept`; PRIVATE, chained by write_next. 0 or
+ * -ENOSPC. */
+int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32_t owner);
+/* Frees PRIVATE records chained by write_next. */
+void host_arena_give(uint32_t first);
+/* Sets the range of an ACKED record, and frees chunks that fall outside. */
+void host_arena_trim(uint32_t record, uint32_t from, uint32_t to);
+/*
+ * A PRIVATE record for [from, to) of `source`, sharing its chunks: a new one, else `reuse` (whose
+ * own chunks are freed), else 0.
+ */
+uint32_t host_arena_share(uint32_t source, uint32_t from, uint32_t to, uint32_t reuse,
+                          uint32_t owner);
+
+/* ---- entry.c ---- */
+
+static inline uint32_t host_stripe_of(uint32_t file)
+{
+    return (file / HOST_SET_SIZE) % HOST_STRIPES;
+}
+/* Takes a stripe's lock, after putting in order what a dead owner left. */
+void host_stripe_lock(uint32_t stripe);
+void host_stripe_unlock(uint32_t stripe);
+/* Wakes those who wait for a range of the stripe; call without the lock if `waiting` was set. */
+void host_stripe_wake(uint32_t stripe);
+
+/*
+ * Finds the entry again if it was recycled, making it if `make`, and returns it with its stripe
+ * locked; NULL, with nothing locked, if there is none: -ESTALE in *error if the inode now is
+ * another file, -ENOSPC if there is no room.
+ */
+struct host_entry *host_entry_lock(struct host_file *file, bool make, int *error);
+void host_entry_unlock(const struct host_file *file);
+/* The entry without a lock, for single atomic loads; NULL: there is none. */
+struct host_entry *host_entry_peek(struct host_file *file);
+/* The stripe of a file's entry, whether there is one or not. */
+uint32_t host_stripe_of_file(const struct host_file *file);
+static inline uint32_t host_entry_index(const struct host_entry *entry)
+{
+    return (uint32_t)(entry - host_map.entries);
+}
+
+/* Bracket changes that readers without the lock may see half. */
+void host_entry_change(struct host_entry *entry);
+void host_entry_changed(struct host_entry *entry);
+
+/* ---- records.c: all under the stripe's lock ---- */
+
+static inline struct host_record *host_record(uint32_t index)
+{
+    return &host_map.records[index];
+}
+static inline uint32_t host_record_from(const struct host_record *record)
+{
+    return (uint32_t)(atomic_load_explicit(&record->range, memory_order_relaxed) >> 32);
+}
+static inline uint32_t host_record_to(const struct host_record *record)
+{
+    return (uint32_t)atomic_load_explicit(&record->range, memory_order_relaxed);
+}
+static inline uint64_t host_range(uint32_t from, uint32_t to)
+{
+    return (uint64_t)from << 32 | to;
+}
+static inline uint64_t host_record_start(const struct host_record *record)
+{
+    return record->base + host_record_from(record);
+}
+static inline uint64_t host_record_end(const struct host_record *record)
+{
+    return record->base + host_record_to(record);
+}
+static inline uint32_t host_record_state(const struct host_record *record)
+{
+    return atomic_load_explicit(&record->state, memory_order_acquire);
+}
+static inline void host_record_set_state(struct host_record *record, uint32_t state)
+{
+    atomic_store_explicit(&record->state, state, memory_order_release);
+}
+
+/* A chain of PRIVATE records to give back to the arena after unlocking. */
+struct host_garbage {
+    uint32_t first;
+};
+
+/* Head of the bucket for an offset of a file. */
+uint32_t *host_bucket(uint32_t file, uint64_t offset);
+/* Enters a record in its bucket and counts it in its entry. */
+void host_record_link(uint32_t index);
+/* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
+void host_record_append(struct host_entry *entry, uint32_t index);
+void host_garbage_add(struct host_garbage *garbage, uint32_t index);
+/* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`. */
+void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garbage *garbage);
+/* A record IN_FLIGHT or REPLAY that overlaps [start, end); 0: none. */
+uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end);
+/*
+ * Takes the bytes of record `own` away from older acknowledged records. True if `own` was consumed:
+ * its bytes were copied into an older record, or `own` itself became the second half of one.
+ */
+bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage);
+/* Shortens acknowledged records of the file to end at `size`. */
+void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage);
+/* A record IN_FLIGHT or REPLAY of the file with bytes at `size` or beyond; 0: none. */
+uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size);
+/* Unlinks what remains of a file that is gone; owners free such records when their write ends. */
+void host_records_detach(uint32_t file);
+/* Makes buckets, lists and counters of a stripe again from the records. */
+void host_stripe_rebuild(uint32_t stripe);
+/* Recomputes whether the records of a file have one verifier. */
+void host_entry_verifiers(struct host_entry *entry);
+/* Waits until a range of the stripe became free or a tenth of a second passed. Unlocks and locks.
+ */
+void host_stripe_wait(uint32_t stripe, uint32_t owner);
+
+#endif
