@@ -44,7 +44,7 @@ $(BUILD)/libdirectnfs.a: $(call obj,$(CORE))
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a src/preload/preload.map
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so -Wl,-z,now -Wl,-z,nodelete \
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
 	    -Wl,--version-script=src/preload/preload.map -o $@ $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(LIBS)
 
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a

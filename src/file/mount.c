@@ -1,4 +1,4 @@
-#include "file/mount.h"
+#include "file/inode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -434,6 +434,7 @@ static int contact(struct file_mount *mount)
     mount->read_max = transfer_size(info.rtmax, file_tunables.rsize);
     mount->write_max = transfer_size(info.wtmax, file_tunables.wsize);
     enter_statistics(mount);
+    file_commit_orphans(mount, auth);
     log_notice(
         "mount %s: server %s, export %s, path %s port %u, reads of %u and writes of %u bytes",
         mount->conf->mount, mount->server->conf->name, mount->conf->directory,
