@@ -251,8 +251,6 @@ void file_opened(int fd, int flags)
     const char *reason = NULL;
     if (fd >= FILE_TABLE_SIZE)
         reason = "descriptor number too high";
-    else if (fd <= STDERR_FILENO)
-        reason = "standard stream";
     else if (flags & O_APPEND)
         reason = "O_APPEND";
     opened(fd, flags, reason);

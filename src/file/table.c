@@ -234,12 +234,6 @@ void file_duplicated(int from, int to)
     if ((unsigned)to >= FILE_TABLE_SIZE)
         return;
     struct file_open *open = file_get(from);
-    if (open && to <= STDERR_FILENO) {
-        /* The C library's stdio writes standard streams without passing by us. */
-        file_inode_demote(open->inode, open->auth, "standard stream");
-        file_put(open);
-        open = NULL;
-    }
     pthread_mutex_lock(&file_lock);
     if (open && atomic_load(&file_table[from]) != open) { /* demoted, or closed, meanwhile */
         pthread_mutex_unlock(&file_lock);
