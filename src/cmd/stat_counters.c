@@ -1,22 +1,13 @@
 /*
  * directnfs stat: the view stats: calls and how long they took, by process and procedure.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/stat_view.h"
-#include "nfs/nfs3_status.h"
+#include "host/stats_read.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-#define NAME_SIZE     32
-
-/* "NFS_READ" and so on, as Oracle's view calls the counters. */
-static void counter_name(unsigned procedure, char name[NAME_SIZE])
-{
-    snprintf(name, NAME_SIZE, "NFS_%s",
-             procedure == DIRECTNFS_PROCEDURE_MOUNT ? "MOUNT" : nfs3_proc_name(procedure));
-}
 
 /* The counters that are no procedure. */
 static const struct {
@@ -40,39 +31,6 @@ static uint64_t counter(const struct directnfs_counters *from, size_t i)
     uint64_t value;
     memcpy(&value, (const char *)from + counters[i].offset, sizeof(value));
     return value;
-}
-
-/* ---- latency -----------------------------------------------------------------------------------
- */
-
-static uint64_t max_us(const struct directnfs_procedure_stats *procedure)
-{
-    return procedure->max_ns / 1000 + (procedure->max_ns % 1000 != 0);
-}
-
-static double mean_us(const struct directnfs_procedure_stats *procedure)
-{
-    return procedure->calls ? (double)procedure->total_ns / (double)procedure->calls / 1000 : 0;
-}
-
-/*
- * The upper bound, in microseconds, of the histogram's bucket that the given share of calls does
- * not exceed: a percentile to within a factor of two. Never more than the slowest call.
- */
-static uint64_t percentile_us(const struct directnfs_procedure_stats *procedure, unsigned percent)
-{
-    /* The sum, not `calls`: they may differ while the process goes on counting. */
-    double all = 0, sum = 0;
-    for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
-        all += (double)procedure->histogram[i];
-    for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS - 1 && all > 0; i++) {
-        sum += (double)procedure->histogram[i];
-        if (sum * 100 >= all * percent) {
-            uint64_t bound = UINT64_C(1) << i;
-            return bound < max_us(procedure) ? bound : max_us(procedure);
-        }
-    }
-    return all > 0 ? max_us(procedure) : 0;
 }
 
 /* ---- sums --------------------------------------------------------------------------------------
@@ -111,17 +69,17 @@ static void print_counters(const struct directnfs_counters *from, size_t width, 
         .columns = procedure_columns, .column_count = LENGTH(procedure_columns), .key_columns = 1};
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         const struct directnfs_procedure_stats *procedure = &from->procedures[p];
-        char name[NAME_SIZE];
+        struct host_latency latency;
         if (procedure->calls == 0)
             continue;
-        counter_name(p, name);
-        cmd_table_text(&table, name, sizeof(name));
+        host_stats_latency(procedure, &latency);
+        cmd_table_text(&table, host_stats_procedure_name(p), SIZE_MAX);
         cmd_table_number(&table, procedure->calls);
         cmd_table_number(&table, procedure->errors);
-        cmd_table_real(&table, mean_us(procedure));
-        cmd_table_number(&table, percentile_us(procedure, 50));
-        cmd_table_number(&table, percentile_us(procedure, 99));
-        cmd_table_number(&table, max_us(procedure));
+        cmd_table_real(&table, latency.mean);
+        cmd_table_real(&table, latency.p50);
+        cmd_table_real(&table, latency.p99);
+        cmd_table_real(&table, latency.max);
     }
     cmd_table_print(&table, width, "No call was made.", out);
     cmd_table_free(&table);
@@ -169,12 +127,14 @@ void stat_counters_print(const struct stat_set *set, size_t width, FILE *out)
 static void print_latency(struct cmd_json *json, const struct directnfs_procedure_stats *procedure,
                           const char *name)
 {
+    struct host_latency latency;
+    host_stats_latency(procedure, &latency);
     cmd_json_open(json, name, '{');
     cmd_json_number(json, "errors", procedure->errors);
-    cmd_json_real(json, "mean_us", mean_us(procedure));
-    cmd_json_number(json, "p50_us", percentile_us(procedure, 50));
-    cmd_json_number(json, "p99_us", percentile_us(procedure, 99));
-    cmd_json_number(json, "max_us", max_us(procedure));
+    cmd_json_real(json, "mean_us", latency.mean);
+    cmd_json_real(json, "p50_us", latency.p50);
+    cmd_json_real(json, "p99_us", latency.p99);
+    cmd_json_real(json, "max_us", latency.max);
     size_t last = DIRECTNFS_HISTOGRAM_BUCKETS;
     while (last > 0 && procedure->histogram[last - 1] == 0)
         last--;
@@ -189,25 +149,20 @@ static void print_process(const struct stat_set *set, const struct directnfs_sta
                           struct cmd_json *json)
 {
     const struct directnfs_counters *from = &stats->counters;
-    char name[NAME_SIZE];
     cmd_json_open(json, NULL, '{');
     cmd_json_number(json, "pnum", stats->pid);
     cmd_json_text(json, "program", stats->program, sizeof(stats->program));
     cmd_json_number(json, "uid", stats->uid);
     if (set->ended)
         cmd_json_number(json, "processes", stats->processes);
-    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
-        counter_name(p, name);
-        cmd_json_number(json, name, from->procedures[p].calls);
-    }
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
+        cmd_json_number(json, host_stats_procedure_name(p), from->procedures[p].calls);
     for (size_t i = 0; i < LENGTH(counters); i++)
         cmd_json_number(json, counters[i].name, counter(from, i));
     cmd_json_open(json, "latency", '{');
-    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
-        counter_name(p, name);
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
         if (from->procedures[p].calls > 0)
-            print_latency(json, &from->procedures[p], name);
-    }
+            print_latency(json, &from->procedures[p], host_stats_procedure_name(p));
     cmd_json_close(json, '}');
     cmd_json_close(json, '}');
 }

@@ -206,8 +206,8 @@ PLAIN_VIEW(channels, channel_columns, 5, "No connection was made.")
 PLAIN_VIEW(files, file_columns, 0, "No file of a configured mount was opened.")
 
 const struct stat_view stat_views[STAT_VIEWS] = {
-    {"servers", print_servers, print_json_servers},
-    {"channels", print_channels, print_json_channels},
-    {"files", print_files, print_json_files},
-    {"stats", stat_counters_print, stat_counters_print_json},
+    {"servers", "Servers", print_servers, print_json_servers},
+    {"channels", "Channels", print_channels, print_json_channels},
+    {"files", "Files", print_files, print_json_files},
+    {"stats", "Calls by process", stat_counters_print, stat_counters_print_json},
 };

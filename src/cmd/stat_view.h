@@ -2,7 +2,7 @@
  * The four views of `directnfs stat`.
  *
  * What they show was copied out of other processes' memory: counts are bounded and strings made
- * printable here, whatever they say.
+ * printable here, whoever copied it.
  */
 #ifndef CMD_STAT_VIEW_H
 #define CMD_STAT_VIEW_H
@@ -32,6 +32,7 @@ void stat_set_servers(struct stat_set *set);
 
 struct stat_view {
     const char *name;
+    const char *title;
     void (*print)(const struct stat_set *set, size_t width, FILE *out);
     void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
 };

@@ -1,0 +1,267 @@
+/*
+ * directnfs stat: collects the statistics of processes and prints views of them.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/cmd.h"
+#include "cmd/stat_view.h"
+#include "host/run.h"
+#include "host/stats_read.h"
+#include "sys/log.h"
+
+#define RUN_PARENT "/dev/shm"
+#define RUN_PREFIX "directnfs."
+
+/* What was asked for. */
+struct request {
+    const struct stat_view *view; /* NULL: all */
+    bool json, last;
+    uint32_t pid; /* 0: all */
+};
+
+/* ---- run directories ---------------------------------------------------------------------------
+ */
+
+/* Takes over the statistics, or frees them if they are not asked for. */
+static void add(struct stat_set *set, const struct request *request, struct directnfs_stats *stats)
+{
+    struct directnfs_stats **more = NULL;
+    if (request->pid == 0 || stats->pid == request->pid)
+        more = reallocarray(set->processes, set->count + 1, sizeof(*more));
+    if (more == NULL) {
+        free(stats);
+        return;
+    }
+    set->processes = more;
+    set->processes[set->count++] = stats;
+}
+
+static void read_running(struct stat_set *set, const struct request *request)
+{
+    struct host_stats_list list;
+    int error = host_stats_list_read(&list);
+    if (error)
+        cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
+    for (unsigned i = 0; i < list.problem_count; i++) {
+        char *path = cmd_printable(list.problems[i].path, sizeof(list.problems[i].path));
+        cmd_complain("stat", "%s is passed over: %s", path, list.problems[i].reason);
+        free(path);
+    }
+    for (unsigned i = 0; i < list.count; i++)
+        add(set, request, list.processes[i]);
+    list.count = 0; /* they are the set's now */
+    host_stats_list_free(&list);
+}
+
+static void read_ended(struct stat_set *set, const struct request *request)
+{
+    struct directnfs_stats *stats = malloc(sizeof(*stats));
+    int error = stats ? host_stats_read_ended(stats) : -ENOMEM;
+    if (error == 0) {
+        add(set, request, stats);
+        return;
+    }
+    free(stats);
+    if (error == -EBADMSG)
+        cmd_complain("stat", "stats.ended is damaged, or of another version of directnfs");
+    else if (error != -ENOENT)
+        cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
+}
+
+/*
+ * Reads the run directory that host_run_path() gives. Reading adds up what dead processes left, so
+ * it writes there: root does it as the directory's owner, whose files must stay his, and who shall
+ * not be able to lead root astray.
+ */
+static void read_directory(struct stat_set *set, const struct request *request)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct stat status;
+    int error = host_run_path(path, "");
+    if (error) {
+        cmd_complain("stat", "the run directory's name is too long");
+        return;
+    }
+    if (stat(path, &status) != 0)
+        return; /* nobody has made it yet */
+    bool other = geteuid() == 0 && status.st_uid != 0;
+    gid_t group = getegid();
+    if (other && (setegid(status.st_gid) != 0 || seteuid(status.st_uid) != 0)) {
+        cmd_complain("stat", "cannot become user %u to read %s: %m", status.st_uid, path);
+        exit(CMD_NOT_FINE);
+    }
+    if (request->last)
+        read_ended(set, request);
+    else
+        read_running(set, request);
+    if (other && (seteuid(0) != 0 || setegid(group) != 0)) {
+        cmd_complain("stat", "cannot become root again: %m");
+        exit(CMD_NOT_FINE);
+    }
+}
+
+/* As root: the run directories of all users. What does not belong to the user in its name was put
+ * there by somebody else and is passed over. */
+static void read_all_users(struct stat_set *set, const struct request *request)
+{
+    DIR *parent = opendir(RUN_PARENT);
+    if (parent == NULL) {
+        cmd_complain("stat", "cannot read " RUN_PARENT ": %m");
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(parent)) != NULL;) {
+        const char *number = entry->d_name + strlen(RUN_PREFIX);
+        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], *end;
+        struct stat status;
+        if (strncmp(entry->d_name, RUN_PREFIX, strlen(RUN_PREFIX)) != 0 ||
+            !isdigit((unsigned char)*number))
+            continue;
+        unsigned long uid = strtoul(number, &end, 10);
+        snprintf(path, sizeof(path), "%s/%s", RUN_PARENT, entry->d_name);
+        if (*end != '\0' || lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
+            status.st_uid != uid)
+            continue;
+        if (setenv("DIRECTNFS_RUN", path, 1) == 0)
+            read_directory(set, request);
+    }
+    closedir(parent);
+}
+
+static bool has_own_directory(void)
+{
+    const char *chosen = getenv("DIRECTNFS_RUN");
+    return geteuid() != 0 || (chosen != NULL && *chosen != '\0');
+}
+
+/* ---- printing ----------------------------------------------------------------------------------
+ */
+
+static void print_json(const struct stat_set *set, const struct request *request)
+{
+    struct cmd_json json = {.out = stdout};
+    if (request->view) {
+        request->view->print_json(set, &json, NULL);
+        return;
+    }
+    cmd_json_open(&json, NULL, '{');
+    for (size_t i = 0; i < STAT_VIEWS; i++)
+        stat_views[i].print_json(set, &json, stat_views[i].name);
+    cmd_json_close(&json, '}');
+}
+
+static void print(const struct stat_set *set, const struct request *request)
+{
+    size_t width = cmd_terminal_width();
+    for (size_t i = 0; i < STAT_VIEWS; i++) {
+        if (request->view && request->view != &stat_views[i])
+            continue;
+        if (!request->view)
+            printf("%s%s\n", i ? "\n" : "", stat_views[i].title);
+        stat_views[i].print(set, width, stdout);
+    }
+}
+
+/* Says why there is nothing to show. */
+static void complain_of_nothing(const struct request *request)
+{
+    char path[HOST_RUN_PATH_MAX] = RUN_PARENT "/" RUN_PREFIX "*";
+    if (has_own_directory())
+        host_run_path(path, "");
+    char *printable = cmd_printable(path, sizeof(path));
+    if (request->pid)
+        cmd_complain("stat", "no process %u %s directnfs, as far as %s tells", request->pid,
+                     request->last ? "that has ended used" : "uses", printable);
+    else if (request->last)
+        cmd_complain("stat", "no process that used directnfs has ended, as far as %s tells",
+                     printable);
+    else
+        cmd_complain("stat",
+                     "no process uses directnfs now, as far as %s tells; --last shows what ended",
+                     printable);
+    free(printable);
+}
+
+static int show(const struct request *request)
+{
+    struct stat_set set = {.ended = request->last};
+    bool own = has_own_directory();
+    log_set_level(LOG_LEVEL_ERROR);
+    if (own)
+        read_directory(&set, request);
+    else
+        read_all_users(&set, request);
+    if (!own)
+        unsetenv("DIRECTNFS_RUN");
+    int result = CMD_FINE;
+    if (set.count == 0) {
+        complain_of_nothing(request);
+        result = CMD_NOT_FINE;
+    } else {
+        stat_set_servers(&set);
+        if (request->json)
+            print_json(&set, request);
+        else
+            print(&set, request);
+    }
+    for (size_t i = 0; i < set.count; i++)
+        free(set.processes[i]);
+    free(set.processes);
+    free(set.servers);
+    return result;
+}
+
+static const struct stat_view *find_view(const char *name)
+{
+    for (size_t i = 0; i < STAT_VIEWS; i++)
+        if (strcmp(stat_views[i].name, name) == 0)
+            return &stat_views[i];
+    return NULL;
+}
+
+int cmd_stat(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"last", no_argument, NULL, 'l'},
+        {"pid", required_argument, NULL, 'p'},
+        {0},
+    };
+    struct request request = {0};
+    double pid;
+    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        switch (option) {
+        case 'j':
+            request.json = true;
+            break;
+        case 'l':
+            request.last = true;
+            break;
+        case 'p':
+            if (!cmd_parse_number(optarg, false, 1, INT32_MAX, &pid))
+                return cmd_usage_error("stat", "--pid takes a process number, not '%s'", optarg);
+            request.pid = (uint32_t)pid;
+            break;
+        default:
+            return cmd_option_error("stat", option, argv);
+        }
+    }
+    if (argc - optind > 1)
+        return cmd_usage_error("stat", "one view at a time; '%s' is too much", argv[optind + 1]);
+    if (argc > optind) {
+        request.view = find_view(argv[optind]);
+        if (request.view == NULL)
+            return cmd_usage_error("stat",
+                                   "no view is called '%s'; there are servers, channels, files and "
+                                   "stats",
+                                   argv[optind]);
+    }
+    return show(&request);
+}

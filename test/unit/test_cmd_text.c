@@ -1,0 +1,196 @@
+/* Output of the directnfs command: printable text, tables, JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../src/cmd/text.c"
+
+void cmd_complain(const char *command, const char *format, ...)
+{
+    (void)command;
+    fail_msg("%s", format);
+}
+
+bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value)
+{
+    (void)text, (void)fraction, (void)low, (void)high, (void)value;
+    return false;
+}
+
+static void printable_is(const char *text, size_t limit, const char *expected)
+{
+    char *result = cmd_printable(text, limit);
+    assert_string_equal(result, expected);
+    free(result);
+}
+
+static void printable_keeps_text(void **state)
+{
+    (void)state;
+    printable_is("", 10, "");
+    printable_is("/srv/pg data\\x", 100, "/srv/pg data\\x");
+    printable_is("d\xc3\xa9j\xc3\xa0 \xe2\x82\xac \xf0\x9f\x90\x98", 100,
+                 "d\xc3\xa9j\xc3\xa0 \xe2\x82\xac \xf0\x9f\x90\x98");
+}
+
+static void printable_escapes_controls(void **state)
+{
+    (void)state;
+    printable_is("a\x1b[31mb\n\x7f", 100, "a\\x1b[31mb\\x0a\\x7f");
+    printable_is("\xc2\x9b", 100, "\\xc2\\x9b"); /* CSI of C1 */
+    printable_is("a\xe2\x80\xae"
+                 "b",
+                 100, "a\\xe2\\x80\\xaeb"); /* right-to-left override */
+}
+
+static void printable_escapes_what_is_no_utf8(void **state)
+{
+    (void)state;
+    printable_is("\xff\xfe", 100, "\\xff\\xfe");
+    printable_is("\xc0\xaf", 100, "\\xc0\\xaf");          /* overlong */
+    printable_is("\xe0\x80\xaf", 100, "\\xe0\\x80\\xaf"); /* overlong */
+    printable_is("\xed\xa0\x80", 100, "\\xed\\xa0\\x80"); /* surrogate */
+    printable_is("\xf4\x90\x80\x80", 100, "\\xf4\\x90\\x80\\x80");
+    printable_is("x\xe2\x82", 100, "x\\xe2\\x82"); /* ends in the middle */
+}
+
+static void printable_stops_at_the_limit(void **state)
+{
+    (void)state;
+    static const char unterminated[4] = {'a', 'b', 'c', 'd'};
+    printable_is(unterminated, sizeof(unterminated), "abcd");
+    /* A character that the limit cuts is not read beyond it. */
+    static const char cut[2] = {'x', (char)0xc3};
+    printable_is(cut, sizeof(cut), "x\\xc3");
+}
+
+static const struct cmd_column columns[] = {{"NAME", false}, {"N", true}, {"LAST", false}};
+
+static char *print(const struct cmd_table *table, size_t width)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    cmd_table_print(table, width, "none", out);
+    fclose(out);
+    return text;
+}
+
+static void table_aligns_columns(void **state)
+{
+    (void)state;
+    struct cmd_table table = {.columns = columns, .column_count = 3, .key_columns = 1};
+    cmd_table_text(&table, "\xc3\xa9t\xc3\xa9", 100);
+    cmd_table_number(&table, 12345);
+    cmd_table_text(&table, "x", 100);
+    cmd_table_text(&table, "longer name", 100);
+    cmd_table_real(&table, 7.25);
+    cmd_table_text(&table, "", 100);
+    char *text = print(&table, 0);
+    assert_string_equal(text, "NAME             N  LAST\n"
+                              "\xc3\xa9t\xc3\xa9          12345  x\n"
+                              "longer name    7.2  \n");
+    free(text);
+    cmd_table_free(&table);
+}
+
+static void table_without_rows_says_so(void **state)
+{
+    (void)state;
+    struct cmd_table table = {.columns = columns, .column_count = 3};
+    char *text = print(&table, 0);
+    assert_string_equal(text, "none\n");
+    free(text);
+}
+
+static void table_is_split_at_the_width(void **state)
+{
+    (void)state;
+    struct cmd_table table = {.columns = columns, .column_count = 3, .key_columns = 1};
+    cmd_table_text(&table, "key", 100);
+    cmd_table_number(&table, 12345);
+    cmd_table_text(&table, "value", 100);
+    char *text = print(&table, 12);
+    assert_string_equal(text, "NAME      N\n"
+                              "key   12345\n"
+                              "\n"
+                              "NAME  LAST\n"
+                              "key   value\n");
+    free(text);
+    cmd_table_free(&table);
+}
+
+static void json_is_well_formed(void **state)
+{
+    (void)state;
+    char *text;
+    size_t size;
+    struct cmd_json json = {.out = open_memstream(&text, &size)};
+    cmd_json_open(&json, NULL, '{');
+    cmd_json_text(&json, "NAME", "q\"b\\n\n\x01 \xff\xc3\xa9", 100);
+    cmd_json_number(&json, "Number", UINT64_MAX);
+    cmd_json_real(&json, "real", 1.26);
+    cmd_json_open(&json, "empty", '[');
+    cmd_json_close(&json, ']');
+    cmd_json_open(&json, "list", '[');
+    cmd_json_number(&json, NULL, 1);
+    cmd_json_number(&json, NULL, 2);
+    cmd_json_close(&json, ']');
+    cmd_json_close(&json, '}');
+    fclose(json.out);
+    assert_string_equal(text, "{\n"
+                              "  \"name\": \"q\\\"b\\\\n\\u000a\\u0001 \\ufffd\xc3\xa9\",\n"
+                              "  \"number\": 18446744073709551615,\n"
+                              "  \"real\": 1.3,\n"
+                              "  \"empty\": [],\n"
+                              "  \"list\": [\n"
+                              "    1,\n"
+                              "    2\n"
+                              "  ]\n"
+                              "}\n");
+    free(text);
+}
+
+static void json_of_a_table_has_an_object_per_row(void **state)
+{
+    (void)state;
+    char *text;
+    size_t size;
+    struct cmd_json json = {.out = open_memstream(&text, &size)};
+    struct cmd_table table = {.columns = columns, .column_count = 3};
+    for (int i = 0; i < 2; i++) {
+        cmd_table_text(&table, "a", 100);
+        cmd_table_number(&table, 7);
+        cmd_table_text(&table, "\"", 100);
+    }
+    cmd_json_table(&json, NULL, &table);
+    fclose(json.out);
+    assert_string_equal(text,
+                        "[\n"
+                        "  {\n    \"name\": \"a\",\n    \"n\": 7,\n    \"last\": \"\\\"\"\n  },\n"
+                        "  {\n    \"name\": \"a\",\n    \"n\": 7,\n    \"last\": \"\\\"\"\n  }\n"
+                        "]\n");
+    free(text);
+    cmd_table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(printable_keeps_text),
+        cmocka_unit_test(printable_escapes_controls),
+        cmocka_unit_test(printable_escapes_what_is_no_utf8),
+        cmocka_unit_test(printable_stops_at_the_limit),
+        cmocka_unit_test(table_aligns_columns),
+        cmocka_unit_test(table_without_rows_says_so),
+        cmocka_unit_test(table_is_split_at_the_width),
+        cmocka_unit_test(json_is_well_formed),
+        cmocka_unit_test(json_of_a_table_has_an_object_per_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
