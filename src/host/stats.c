@@ -1,0 +1,442 @@
+#include "host/stats.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/stats_segment.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum state { PRIVATE, OPEN, FAILED, FORKED, FINISHED };
+enum { BACK_STEP = 16384 };
+
+/* The segment is mapped over these pages, so its address never changes. */
+static union {
+    struct directnfs_stats stats;
+    uint8_t pages[HOST_STATS_BYTES];
+} memory __attribute__((aligned(HOST_STATS_PAGE)));
+
+struct directnfs_stats *const host_stats = &memory.stats;
+
+/* Take what the tables have no room for; nobody reads them. */
+static struct directnfs_channel_stats unshown_channel;
+static struct directnfs_file_stats unshown_file;
+
+/* Guards the tables, and everything below. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int state = PRIVATE;
+static int failure;
+static uint32_t backed; /* bytes of the segment's file that have memory */
+static uint32_t last_channel_id;
+static struct host_identity identity;
+
+static uint64_t wall_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void touch(void)
+{
+    host_stats_set(&memory.stats.updated_ns, wall_clock(CLOCK_REALTIME_COARSE));
+}
+
+/* Copies a string into a field; of a too long one the end is kept if `tail`. */
+static void copy_text(char *field, size_t size, const char *text, bool tail)
+{
+    size_t length = text ? strlen(text) : 0;
+    memset(field, 0, size);
+    if (length < size)
+        memcpy(field, text ? text : "", length);
+    else if (tail)
+        snprintf(field, size, "...%s", text + length - (size - 4));
+    else
+        memcpy(field, text, size - 1);
+}
+
+static void read_program(char *name, size_t size)
+{
+    int fd = sys_open("/proc/self/comm", O_RDONLY | O_CLOEXEC, 0);
+    ssize_t length = fd < 0 ? 0 : sys_read(fd, name, size - 1);
+    if (fd >= 0)
+        sys_close(fd);
+    name[length > 0 ? length : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+}
+
+/* The end of what is used, in bytes from the start. */
+static uint32_t used_bytes(void)
+{
+    const struct directnfs_stats *stats = &memory.stats;
+    if (stats->file_count)
+        return (uint32_t)(offsetof(struct directnfs_stats, files) +
+                          stats->file_count * sizeof(struct directnfs_file_stats));
+    if (stats->channel_count)
+        return (uint32_t)(offsetof(struct directnfs_stats, channels) +
+                          stats->channel_count * sizeof(struct directnfs_channel_stats));
+    return (uint32_t)offsetof(struct directnfs_stats, channels);
+}
+
+/* Memory that is touched without being there would be a SIGBUS when /dev/shm is full. */
+static int back(int fd, uint32_t end)
+{
+    uint32_t to = (end + BACK_STEP - 1) / BACK_STEP * BACK_STEP;
+    if (to > HOST_STATS_BYTES)
+        to = HOST_STATS_BYTES;
+    int error;
+    do
+        error = (int)sys_call4(SYS_fallocate, fd, 0, 0, to);
+    while (error == -EINTR);
+    if (error && error != -EOPNOTSUPP)
+        return error;
+    backed = to;
+    return 0;
+}
+
+/* Under the lock: may the bytes up to `end` of the segment be used? */
+static bool ensure_backed(const void *last)
+{
+    char path[HOST_RUN_PATH_MAX];
+    uint32_t end = (uint32_t)((const uint8_t *)last - memory.pages);
+    int now = atomic_load(&state);
+    if ((now != OPEN && now != FINISHED) || end <= backed)
+        return true;
+    if (now == FINISHED || host_stats_path(path, &identity) != 0)
+        return false;
+    int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return false;
+    int error = back(fd, end);
+    sys_close(fd);
+    return error == 0;
+}
+
+/* Makes the file with what was counted so far, and maps it in place of the private memory. */
+static int make_segment(const char *path)
+{
+    int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return fd;
+    int error = sys_ftruncate(fd, HOST_STATS_BYTES);
+    if (!error)
+        error = back(fd, used_bytes());
+    if (!error)
+        error = host_stats_write_raw(fd, &memory.stats);
+    if (!error) {
+        void *mapped = sys_mmap(memory.pages, HOST_STATS_BYTES, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_FIXED, fd, 0);
+        error = sys_mmap_failed(mapped) ? (int)(long)mapped : 0;
+    }
+    if (error)
+        sys_unlink(path);
+    sys_close(fd);
+    return error;
+}
+
+static int open_segment(void)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct directnfs_stats *stats = &memory.stats;
+    int error = host_run_prepare();
+    if (!error)
+        error = host_identity_self(&identity);
+    if (!error)
+        error = host_stats_path(path, &identity);
+    if (error)
+        return error;
+    stats->magic = DIRECTNFS_STATS_MAGIC;
+    stats->layout = DIRECTNFS_STATS_LAYOUT;
+    stats->size = sizeof(*stats);
+    stats->pid = identity.pid;
+    stats->starttime = identity.starttime;
+    stats->uid = (uint32_t)sys_call0(SYS_geteuid);
+    stats->pid_namespace = host_pid_namespace();
+    read_program(stats->program, sizeof(stats->program));
+    stats->started_ns = wall_clock(CLOCK_REALTIME);
+    touch();
+    error = make_segment(path);
+    if (error == -EEXIST) {
+        /* Of this process before exec(). */
+        host_stats_fold(&identity, NULL);
+        error = make_segment(path);
+    }
+    if (error)
+        log_warning("no statistics of this process will be seen: cannot make %s: %s", path,
+                    strerror(-error));
+    return error;
+}
+
+int host_stats_open(void)
+{
+    pthread_mutex_lock(&lock);
+    int now = atomic_load(&state);
+    bool first = now == PRIVATE || now == FORKED;
+    if (first) {
+        failure = open_segment();
+        atomic_store(&state, failure ? FAILED : OPEN);
+    }
+    int error = failure;
+    pthread_mutex_unlock(&lock);
+    if (now == PRIVATE && !error)
+        host_stats_reap();
+    return error;
+}
+
+/* A child that uses the network shows itself. */
+static void open_in_child(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&state, memory_order_relaxed) == FORKED, 0))
+        host_stats_open();
+}
+
+void host_stats_call(unsigned procedure, uint64_t latency_ns, bool error)
+{
+    if (procedure >= DIRECTNFS_PROCEDURES)
+        return;
+    open_in_child();
+    struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];
+    uint64_t microseconds = latency_ns / 1000;
+    unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
+    if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)
+        bucket = DIRECTNFS_HISTOGRAM_BUCKETS - 1;
+    host_stats_add(&stats->calls, 1);
+    if (error)
+        host_stats_add(&stats->errors, 1);
+    host_stats_add(&stats->total_ns, latency_ns);
+    host_stats_add(&stats->histogram[bucket], 1);
+    uint64_t max = host_stats_get(&stats->max_ns);
+    while (latency_ns > max && !__atomic_compare_exchange_n(&stats->max_ns, &max, latency_ns, true,
+                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    touch();
+}
+
+static void set_slot(uint32_t *slot, uint32_t value)
+{
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+}
+
+/* ---- servers ---- */
+
+static bool same_server(const struct directnfs_server_stats *slot,
+                        const struct directnfs_server_stats *wanted)
+{
+    return slot->slot == DIRECTNFS_SLOT_USED && strcmp(slot->name, wanted->name) == 0 &&
+           strcmp(slot->directory, wanted->directory) == 0 &&
+           strcmp(slot->mount, wanted->mount) == 0;
+}
+
+unsigned host_stats_server(const struct host_stats_server *server)
+{
+    struct directnfs_server_stats wanted = {.kind = server->kind,
+                                            .mntport = server->mntport,
+                                            .nfsport = server->nfsport,
+                                            .version = 3,
+                                            .wtmax = server->wtmax,
+                                            .rtmax = server->rtmax};
+    copy_text(wanted.name, sizeof(wanted.name), server->name, false);
+    copy_text(wanted.directory, sizeof(wanted.directory), server->directory, true);
+    copy_text(wanted.mount, sizeof(wanted.mount), server->mount, true);
+    copy_text(wanted.security, sizeof(wanted.security), server->security, false);
+
+    pthread_mutex_lock(&lock);
+    unsigned count = memory.stats.server_count, id = 0;
+    while (id < count && !same_server(&memory.stats.servers[id], &wanted))
+        id++;
+    if (id < DIRECTNFS_SERVERS) {
+        struct directnfs_server_stats *slot = &memory.stats.servers[id];
+        if (id == count) {
+            *slot = wanted;
+            set_slot(&slot->slot, DIRECTNFS_SLOT_USED);
+            host_stats_set(&memory.stats.server_count, id + 1);
+        } else {
+            host_stats_set(&slot->kind, wanted.kind);
+            host_stats_set(&slot->mntport, wanted.mntport);
+            host_stats_set(&slot->nfsport, wanted.nfsport);
+            host_stats_set(&slot->wtmax, wanted.wtmax);
+            host_stats_set(&slot->rtmax, wanted.rtmax);
+        }
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+    return id;
+}
+
+/* ---- channels ---- */
+
+struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *path,
+                                                   const char *local)
+{
+    struct directnfs_channel_stats *channel = &unshown_channel;
+    open_in_child();
+    pthread_mutex_lock(&lock);
+    unsigned count = memory.stats.channel_count, index = 0;
+    while (index < count && memory.stats.channels[index].slot != DIRECTNFS_SLOT_FREE)
+        index++;
+    if (index < DIRECTNFS_CHANNELS && ensure_backed(&memory.stats.channels[index + 1])) {
+        channel = &memory.stats.channels[index];
+        memset(channel, 0, sizeof(*channel));
+        channel->server = server;
+        channel->id = ++last_channel_id;
+        copy_text(channel->path, sizeof(channel->path), path, false);
+        copy_text(channel->local, sizeof(channel->local), local, false);
+        set_slot(&channel->slot, DIRECTNFS_SLOT_USED);
+        if (index == count)
+            host_stats_set(&memory.stats.channel_count, index + 1);
+    } else {
+        host_stats_add(&memory.stats.counters.channels_not_shown, 1);
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+    return channel;
+}
+
+void host_stats_channel_free(struct directnfs_channel_stats *channel)
+{
+    if (channel == &unshown_channel)
+        return;
+    pthread_mutex_lock(&lock);
+    set_slot(&channel->slot, DIRECTNFS_SLOT_FREE);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- files ---- */
+
+static uint64_t hash_name(const char *name, unsigned server)
+{
+    uint64_t hash = 14695981039346656037u + server;
+    while (*name)
+        hash = (hash ^ (uint8_t)*name++) * 1099511628211u;
+    return hash;
+}
+
+/* The slot of this file, else a free one, else the one closed for the longest time, else NULL. */
+static struct directnfs_file_stats *file_slot(uint64_t hash, unsigned server)
+{
+    struct directnfs_file_stats *oldest = NULL;
+    unsigned count = memory.stats.file_count;
+    for (unsigned i = 0; i < count; i++) {
+        struct directnfs_file_stats *file = &memory.stats.files[i];
+        if (file->name_hash == hash && file->server == server)
+            return file;
+        if (file->slot == DIRECTNFS_SLOT_CLOSED && (!oldest || file->closed_ns < oldest->closed_ns))
+            oldest = file;
+    }
+    if (count < DIRECTNFS_FILES && ensure_backed(&memory.stats.files[count] + 1)) {
+        host_stats_set(&memory.stats.file_count, count + 1);
+        return &memory.stats.files[count];
+    }
+    return oldest;
+}
+
+static void count_file(enum directnfs_file_state file_state)
+{
+    host_stats_add(file_state == DIRECTNFS_FILE_KERNEL ? &memory.stats.counters.files_kernel
+                                                       : &memory.stats.counters.files_direct,
+                   1);
+}
+
+struct directnfs_file_stats *host_stats_file(const char *name, unsigned server, uint64_t size,
+                                             enum directnfs_file_state file_state,
+                                             const char *reason)
+{
+    uint64_t hash = hash_name(name, server);
+    pthread_mutex_lock(&lock);
+    struct directnfs_file_stats *file = file_slot(hash, server);
+    if (!file) {
+        file = &unshown_file;
+        host_stats_add(&memory.stats.counters.files_not_shown, 1);
+    } else {
+        bool known =
+            file->slot != DIRECTNFS_SLOT_FREE && file->name_hash == hash && file->server == server;
+        if (!known) {
+            set_slot(&file->slot, DIRECTNFS_SLOT_FREE);
+            file->server = server;
+            file->name_hash = hash;
+            host_stats_set(&file->opens, 0);
+            copy_text(file->name, sizeof(file->name), name, true);
+        }
+        copy_text(file->reason, sizeof(file->reason), reason, false);
+        host_stats_set(&file->state, file_state);
+        host_stats_set(&file->size, size);
+        host_stats_add(&file->opens, 1);
+        set_slot(&file->slot, DIRECTNFS_SLOT_USED);
+    }
+    count_file(file_state);
+    touch();
+    pthread_mutex_unlock(&lock);
+    return file;
+}
+
+void host_stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_state file_state,
+                           const char *reason)
+{
+    pthread_mutex_lock(&lock);
+    if (file == &unshown_file || file->state != file_state)
+        count_file(file_state);
+    if (file != &unshown_file) {
+        copy_text(file->reason, sizeof(file->reason), reason, false);
+        host_stats_set(&file->state, file_state);
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+}
+
+void host_stats_file_close(struct directnfs_file_stats *file)
+{
+    if (file == &unshown_file)
+        return;
+    pthread_mutex_lock(&lock);
+    uint32_t opens = host_stats_get(&file->opens);
+    if (opens)
+        host_stats_set(&file->opens, opens - 1);
+    if (opens <= 1) {
+        file->closed_ns = sys_now_ns();
+        set_slot(&file->slot, DIRECTNFS_SLOT_CLOSED);
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- life ---- */
+
+void host_stats_after_fork(void)
+{
+    int now = atomic_load(&state);
+    pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held it */
+    if (now == OPEN || now == FORKED || now == FINISHED) {
+        /* These pages are the parent's segment: move a private copy over them. */
+        uint8_t *copy = sys_mmap(NULL, HOST_STATS_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (sys_mmap_failed(copy))
+            return;
+        memcpy(copy, memory.pages, used_bytes());
+        void *moved = (void *)sys_call5(SYS_mremap, copy, HOST_STATS_BYTES, HOST_STATS_BYTES,
+                                        MREMAP_MAYMOVE | MREMAP_FIXED, memory.pages);
+        if (sys_mmap_failed(moved))
+            return;
+    }
+    memset(&memory.stats.counters, 0, sizeof(memory.stats.counters));
+    for (unsigned i = 0; i < memory.stats.channel_count; i++)
+        memory.stats.channels[i].slot = DIRECTNFS_SLOT_FREE;
+    memory.stats.channel_count = 0;
+    last_channel_id = 0;
+    backed = 0;
+    atomic_store(&state, now == PRIVATE ? PRIVATE : FORKED);
+}
+
+void host_stats_finish(void)
+{
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&state) == OPEN) {
+        host_stats_set(&memory.stats.ended_ns, wall_clock(CLOCK_REALTIME));
+        host_stats_fold(&identity, &memory.stats);
+    }
+    atomic_store(&state, FINISHED);
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,191 @@
+#include "host/stats_read.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/stats_segment.h"
+#include "sys/sys.h"
+
+static const char *const procedure_names[DIRECTNFS_PROCEDURES] = {
+    "NFS_NULL",   "NFS_GETATTR", "NFS_SETATTR",  "NFS_LOOKUP", "NFS_ACCESS",  "NFS_READLINK",
+    "NFS_READ",   "NFS_WRITE",   "NFS_CREATE",   "NFS_MKDIR",  "NFS_SYMLINK", "NFS_MKNOD",
+    "NFS_REMOVE", "NFS_RMDIR",   "NFS_RENAME",   "NFS_LINK",   "NFS_READDIR", "NFS_READDIRPLUS",
+    "NFS_FSSTAT", "NFS_FSINFO",  "NFS_PATHCONF", "NFS_COMMIT", "NFS_MOUNT"};
+
+const char *host_stats_procedure_name(unsigned procedure)
+{
+    return procedure < DIRECTNFS_PROCEDURES ? procedure_names[procedure] : NULL;
+}
+
+static void clean_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+    }
+}
+
+static void clean_server(struct directnfs_server_stats *server)
+{
+    if (server->slot > DIRECTNFS_SLOT_USED)
+        server->slot = DIRECTNFS_SLOT_FREE;
+    if (server->kind > DIRECTNFS_STANDALONE)
+        server->kind = DIRECTNFS_KERNEL_BACKED;
+    clean_text(server->name, sizeof(server->name));
+    clean_text(server->directory, sizeof(server->directory));
+    clean_text(server->mount, sizeof(server->mount));
+    clean_text(server->security, sizeof(server->security));
+}
+
+static void clean(struct directnfs_stats *stats)
+{
+    clean_text(stats->program, sizeof(stats->program));
+    for (unsigned i = 0; i < DIRECTNFS_SERVERS; i++)
+        clean_server(&stats->servers[i]);
+    for (unsigned i = 0; i < DIRECTNFS_CHANNELS; i++) {
+        struct directnfs_channel_stats *channel = &stats->channels[i];
+        if (channel->slot > DIRECTNFS_SLOT_USED)
+            channel->slot = DIRECTNFS_SLOT_FREE;
+        if (channel->server > DIRECTNFS_SERVERS)
+            channel->server = DIRECTNFS_SERVERS;
+        if (channel->state > DIRECTNFS_CHANNEL_OFFLINE)
+            channel->state = DIRECTNFS_CHANNEL_DOWN;
+        clean_text(channel->path, sizeof(channel->path));
+        clean_text(channel->local, sizeof(channel->local));
+    }
+    for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
+        struct directnfs_file_stats *file = &stats->files[i];
+        if (file->slot > DIRECTNFS_SLOT_CLOSED)
+            file->slot = DIRECTNFS_SLOT_FREE;
+        if (file->server > DIRECTNFS_SERVERS)
+            file->server = DIRECTNFS_SERVERS;
+        if (file->state > DIRECTNFS_FILE_KERNEL)
+            file->state = DIRECTNFS_FILE_DIRECT;
+        clean_text(file->reason, sizeof(file->reason));
+        clean_text(file->name, sizeof(file->name));
+    }
+}
+
+static int add_problem(struct host_stats_list *list, const char *path, int error)
+{
+    void *more = realloc(list->problems, (list->problem_count + 1) * sizeof(*list->problems));
+    if (!more)
+        return -ENOMEM;
+    list->problems = more;
+    struct host_stats_problem *problem = &list->problems[list->problem_count++];
+    snprintf(problem->path, sizeof(problem->path), "%s", path);
+    snprintf(problem->reason, sizeof(problem->reason), "%s",
+             error == -EBADMSG ? "damaged, or of another version of directnfs" : strerror(-error));
+    return 0;
+}
+
+static int add_process(struct host_stats_list *list, const struct host_identity *process)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct directnfs_stats *stats = malloc(sizeof(*stats));
+    void *more = realloc(list->processes, (list->count + 1) * sizeof(*list->processes));
+    if (more)
+        list->processes = more;
+    if (!stats || !more || host_stats_path(path, process) != 0) {
+        free(stats);
+        return -ENOMEM;
+    }
+    int error = host_stats_read_raw(path, stats);
+    if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
+        error = -EBADMSG;
+    if (!error) {
+        clean(stats);
+        list->processes[list->count++] = stats;
+        return 0;
+    }
+    free(stats);
+    /* Just ended, or just starting. */
+    return error == -ENOENT || error == -EAGAIN ? 0 : add_problem(list, path, error);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct directnfs_stats *left = *(struct directnfs_stats *const *)a;
+    const struct directnfs_stats *right = *(struct directnfs_stats *const *)b;
+    return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+int host_stats_list_read(struct host_stats_list *list)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct host_identity process;
+    struct dirent *entry;
+    *list = (struct host_stats_list){0};
+    int error = host_run_path(path, "");
+    if (error)
+        return error;
+    host_stats_reap();
+    DIR *directory = opendir(path);
+    if (!directory)
+        return errno == ENOENT ? 0 : -errno;
+    while (!error && (entry = readdir(directory))) {
+        if (host_stats_parse_name(entry->d_name, &process))
+            error = add_process(list, &process);
+    }
+    closedir(directory);
+    if (list->count)
+        qsort(list->processes, list->count, sizeof(*list->processes), by_pid);
+    return error;
+}
+
+void host_stats_list_free(struct host_stats_list *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        free(list->processes[i]);
+    free(list->processes);
+    free(list->problems);
+    *list = (struct host_stats_list){0};
+}
+
+int host_stats_read_ended(struct directnfs_stats *stats)
+{
+    char path[HOST_RUN_PATH_MAX];
+    host_stats_reap();
+    int error = host_run_path(path, "stats.ended");
+    if (!error)
+        error = host_stats_read_raw(path, stats);
+    if (!error)
+        clean(stats);
+    return error == -EAGAIN ? -EBADMSG : error;
+}
+
+/* Where the share `part` of all calls lies, in microseconds. */
+static double percentile(const struct directnfs_procedure_stats *procedure, double total,
+                         double part)
+{
+    double wanted = total * part, seen = 0;
+    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
+        double count = (double)procedure->histogram[i];
+        if (count > 0 && seen + count >= wanted) {
+            double low = i ? (double)(UINT64_C(1) << (i - 1)) : 0;
+            double high = i ? low * 2 : 1;
+            double at = low + (high - low) * (wanted - seen) / count;
+            double max = (double)procedure->max_ns / 1000;
+            return at < max ? at : max;
+        }
+        seen += count;
+    }
+    return 0;
+}
+
+void host_stats_latency(const struct directnfs_procedure_stats *procedure,
+                        struct host_latency *latency)
+{
+    double total = 0;
+    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
+        total += (double)procedure->histogram[i];
+    latency->max = (double)procedure->max_ns / 1000;
+    latency->mean =
+        procedure->calls ? (double)procedure->total_ns / 1000 / (double)procedure->calls : 0;
+    latency->p50 = percentile(procedure, total, 0.50);
+    latency->p90 = percentile(procedure, total, 0.90);
+    latency->p99 = percentile(procedure, total, 0.99);
+}
