@@ -19,6 +19,7 @@
 #
 # Variables for scripts:
 #     top, BUILD    the checkout, the build directory
+#     directnfs, library    the command and the library, where every user may read them
 #     T             temporary directory of this script, short, on tmpfs
 #     mnt           the directory that the server exports, which is also the mount directory (kernel-backed)
 #     plain_dir     a directory that no mount covers
@@ -48,7 +49,7 @@ harness_outside() {
         space=(unshare -n -m -p -f --mount-proc --kill-child=KILL)
     fi
     # After the second time limit unshare is killed, and with it all processes of the script.
-    HARNESS_T=$T HARNESS_SPACE=${#space[@]} timeout -k 10 "$time_limit" "${space[@]}" bash "$0" "$@" &
+    HARNESS_T=$T HARNESS_SPACE=${#space[@]} timeout -k 10 "$time_limit" "${space[@]}" bash "$(realpath "$0")" "$@" &
     limit=$!
     trap 'kill -TERM $limit' INT TERM HUP
     wait "$limit"
@@ -328,7 +329,7 @@ run_fresh() {
 # preload_words: fills the array `preload` with the words that start a program under the library (none when plain)
 preload_words() {
     preload=()
-    is_plain || preload=("$BUILD/directnfs" run -t "$nfstab" --)
+    is_plain || preload=("$directnfs" run -t "$nfstab" --)
 }
 # under_preload COMMAND...: killed after $command_limit seconds (60), so that a hang is a failure and not a wait
 under_preload() {
@@ -339,8 +340,8 @@ under_preload() {
 
 # The statistics of all processes of the run directory, those that run and those that ended, as JSON values.
 statistics() {
-    as_user "$BUILD/directnfs" stat "$1" --json
-    as_user "$BUILD/directnfs" stat "$1" --last --json
+    as_user "$directnfs" stat "$1" --json
+    as_user "$directnfs" stat "$1" --last --json
 }
 # counter NAME: e.g. nfs_read, nfs_writebytes, summed over all processes
 counter() {
@@ -361,11 +362,17 @@ engine_none() {
     equal "$1" "$total" 0
 }
 
-# need_build: ends the script if what it tests is not there
+# need_build: copies the command and the library to where every user may read them, or ends the script
 need_build() {
-    is_plain || [ -e "$BUILD/libdirectnfs.so" ] && { is_plain || [ -x "$BUILD/directnfs" ]; } && return
-    not_ok "build" "no libdirectnfs.so and directnfs in $BUILD; run make first"
-    exit 1
+    directnfs=$T/bin/directnfs
+    library=$T/bin/libdirectnfs.so
+    is_plain && return
+    mkdir -p "$T/bin"
+    if ! cp "$BUILD/directnfs" "$BUILD/libdirectnfs.so" "$T/bin" 2>/dev/null; then
+        not_ok "build" "no libdirectnfs.so and directnfs in $BUILD; run make first"
+        exit 1
+    fi
+    chmod 755 "$directnfs" "$library"
 }
 
 # ---- the second start --------------------------------------------------------------------------------------------
@@ -395,6 +402,7 @@ harness_inside() {
     chmod 666 "$DIRECTNFS_LOG"
     : >"$DIRECTNFS_CONF"
     need_build
+    cd "$T" || exit 1 # a directory that every user may enter
 }
 
 if [ -z "${HARNESS_T:-}" ]; then
