@@ -6,7 +6,6 @@
  * and nothing else happens until our constructor: what was opened before it is adopted there, as
  * are descriptors that came over exec.
  */
-#include <pthread.h>
 #include <string.h>
 
 #include "preload/preload.h"
@@ -162,39 +161,35 @@ PRELOAD_SLOW void preload_adopt(int fd, int flags)
     bool directory = (flags & O_DIRECTORY) && (flags & O_TMPFILE) != O_TMPFILE;
     if (directory || (flags & O_PATH))
         return;
-    int saved = errno;
-    sys_critical_enter();
+    struct preload_stay stay = preload_stay_begin();
     note_descriptor(fd);
     if (fd <= STDERR_FILENO)
         file_opened_for_kernel(fd, flags, "standard descriptor");
     else
         file_opened(fd, flags);
-    sys_critical_leave();
-    errno = saved;
+    preload_stay_end(stay);
 }
 
 void preload_duplicated(int from, int to)
 {
     if (to < 0 || from == to || !preload_managed(from))
         return;
-    int saved = errno;
-    sys_critical_enter();
+    struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
     if (to <= STDERR_FILENO)
         file_demote(from, "standard descriptor");
     else
         file_duplicated(from, to);
-    sys_critical_leave();
-    errno = saved;
+    preload_stay_end(stay);
 }
 
 PRELOAD_SLOW int preload_demote(int fd, const char *reason)
 {
     if (!preload_managed(fd))
         return 0;
-    sys_critical_enter();
+    struct preload_stay stay = preload_stay_begin();
     int result = file_demote(fd, reason);
-    sys_critical_leave();
+    preload_stay_end(stay);
     return result < 0 ? preload_fail(-result) : 0;
 }
 
@@ -224,20 +219,18 @@ void preload_commit(void)
 {
     if (!preload_active())
         return;
-    sys_critical_enter();
+    struct preload_stay stay = preload_stay_begin();
     file_commit_all();
-    sys_critical_leave();
+    preload_stay_end(stay);
 }
 
 __attribute__((destructor)) void preload_finish(void)
 {
     if (!preload_active())
         return;
-    int saved = errno;
-    sys_critical_enter();
+    struct preload_stay stay = preload_stay_begin();
     file_finish();
-    sys_critical_leave();
-    errno = saved;
+    preload_stay_end(stay);
 }
 
 static void set_log_level(const char *name)
@@ -267,18 +260,17 @@ __attribute__((constructor)) static void start(void)
     for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
         preload_find(symbol);
 
-    const char *disable = getenv("DIRECTNFS_DISABLE");
+    const char *disable = secure_getenv("DIRECTNFS_DISABLE");
     if (disable != NULL && strcmp(disable, "1") == 0)
         return;
 
-    int saved = errno;
-    sys_critical_enter();
-    open_log(getenv("DIRECTNFS_LOG"));
-    set_log_level(getenv("DIRECTNFS_LOG_LEVEL"));
+    struct preload_stay stay = preload_stay_begin();
+    open_log(secure_getenv("DIRECTNFS_LOG"));
+    set_log_level(secure_getenv("DIRECTNFS_LOG_LEVEL"));
     file_start();
     if (file_enabled()) {
         enum log_level level;
-        const char *wanted = getenv("DIRECTNFS_LOG_LEVEL");
+        const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (wanted != NULL && log_level_parse(wanted, &level) == 0)
             log_set_level(level); /* the environment goes before directnfs.conf */
         atomic_store(&managed_limit, descriptor_slots());
@@ -289,6 +281,5 @@ __attribute__((constructor)) static void start(void)
         for (int fd = 0; fd <= STDERR_FILENO; fd++)
             file_demote(fd, "standard descriptor");
     }
-    sys_critical_leave();
-    errno = saved;
+    preload_stay_end(stay);
 }

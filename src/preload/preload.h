@@ -11,6 +11,7 @@
 #define PRELOAD_PRELOAD_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,6 +88,30 @@ static inline void preload_leave(struct file_open *open)
 {
     file_put(open);
     sys_critical_leave();
+}
+
+/*
+ * A stay in the library that is no I/O: errno is kept, and the thread is not cancelled while it is
+ * inside, though libtirpc and getaddrinfo() call libc's cancellation points.
+ */
+struct preload_stay {
+    int saved_errno;
+    int cancel_state;
+};
+
+static inline struct preload_stay preload_stay_begin(void)
+{
+    struct preload_stay stay = {.saved_errno = errno};
+    sys_critical_enter();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &stay.cancel_state);
+    return stay;
+}
+
+static inline void preload_stay_end(struct preload_stay stay)
+{
+    pthread_setcancelstate(stay.cancel_state, &stay.cancel_state);
+    sys_critical_leave();
+    errno = stay.saved_errno;
 }
 
 /* A result of src/file as libc returns it. FILE_KERNEL stays, for the caller to look at. */

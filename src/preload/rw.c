@@ -26,10 +26,13 @@ typedef ssize_t transfer(struct file_open *open, int fd, const struct iovec *vec
 typedef ssize_t transfer_at(struct file_open *open, int fd, const struct iovec *vectors, int count,
                             off_t offset, int flags);
 
+/* Both are cancellation points, as the real calls are, but only before anything was done. */
+
 /* At the file offset. FILE_KERNEL: make the real call; else the result, with errno set. */
 PRELOAD_SLOW static ssize_t managed(transfer *function, int fd, const struct iovec *vectors,
                                     int count, int flags)
 {
+    pthread_testcancel();
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
@@ -43,6 +46,7 @@ PRELOAD_SLOW static ssize_t managed(transfer *function, int fd, const struct iov
 PRELOAD_SLOW static ssize_t managed_at(transfer_at *function, int fd, const struct iovec *vectors,
                                        int count, off_t offset, int flags)
 {
+    pthread_testcancel();
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;

@@ -132,10 +132,8 @@ static void trampoline(int number, siginfo_t *info, void *context)
     void *handler = (void *)(uintptr_t)(word & WORD_ADDRESS);
     if (handler == NULL)
         queue_again(number, info);
-    else if (word & WORD_SIGINFO)
+    else /* Without SA_SIGINFO the kernel passes all three, too. */
         ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
-    else
-        ((void (*)(int))handler)(number);
 }
 
 void preload_signal_child(void)

@@ -25,13 +25,11 @@ static FILE *opened_stream(FILE *stream, const char *mode)
 {
     if (stream == NULL || !preload_active())
         return stream;
-    int saved = errno;
+    struct preload_stay stay = preload_stay_begin();
     int fd = fileno(stream);
-    sys_critical_enter();
     if (fd >= 0)
         file_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
-    sys_critical_leave();
-    errno = saved;
+    preload_stay_end(stay);
     return stream;
 }
 

@@ -3,6 +3,7 @@
 
 PRELOAD_SLOW static int managed_fsync(int fd)
 {
+    pthread_testcancel();
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
@@ -42,9 +43,9 @@ PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsig
 
 static void sync_all(void)
 {
-    sys_critical_enter();
+    struct preload_stay stay = preload_stay_begin();
     file_sync_all();
-    sys_critical_leave();
+    preload_stay_end(stay);
 }
 
 PRELOAD_EXPORT void sync(void)

@@ -168,7 +168,8 @@ static void reading_and_writing(void)
     struct iovec two[2] = {{got, 7000}, {got + 7000, 100000}};
     struct iovec bad[1] = {{got, (size_t)SSIZE_MAX + 1}};
 
-    volatile int negative = -1, too_many = IOV_MAX + 1; /* the compiler knows that they are wrong */
+    static struct iovec many[IOV_MAX + 1];
+    volatile int negative = -1; /* the compiler knows that it is wrong */
 
     CALL(write(fd, block, LARGE));
     CALL(write(fd, block, 0));
@@ -210,7 +211,7 @@ static void reading_and_writing(void)
     BYTES(got, 15000);
     CALL(preadv(fd, two, 0, 0));
     CALL(preadv(fd, two, negative, 0));
-    CALL(readv(fd, two, too_many));
+    CALL(readv(fd, many, IOV_MAX + 1));
     CALL(readv(fd, bad, 1));
     CALL(preadv(fd, two, 2, -1));
 
