@@ -135,6 +135,14 @@ static void read_all_users(struct stat_set *set, const struct request *request)
     closedir(parent);
 }
 
+/* The order of all views, also when root sees the directories of several users. */
+static int by_pid(const void *a, const void *b)
+{
+    const struct directnfs_stats *first = *(struct directnfs_stats *const *)a;
+    const struct directnfs_stats *second = *(struct directnfs_stats *const *)b;
+    return (first->pid > second->pid) - (first->pid < second->pid);
+}
+
 static bool has_own_directory(void)
 {
     const char *chosen = getenv("DIRECTNFS_RUN");
@@ -205,6 +213,7 @@ static int show(const struct request *request)
         complain_of_nothing(request);
         result = CMD_NOT_FINE;
     } else {
+        qsort(set.processes, set.count, sizeof(*set.processes), by_pid);
         stat_set_servers(&set);
         if (request->json)
             print_json(&set, request);

@@ -105,8 +105,8 @@ void stat_counters_print(const struct stat_set *set, size_t width, FILE *out)
         if (i > 0)
             fputc('\n', out);
         if (set->ended)
-            fprintf(out, "%llu ended processes of user %u, the last was PNUM %u (%s)\n",
-                    (unsigned long long)stats->processes, stats->uid, stats->pid, program);
+            fprintf(out, "Ended processes of user %u: %llu, the last was PNUM %u (%s)\n",
+                    stats->uid, (unsigned long long)stats->processes, stats->pid, program);
         else
             fprintf(out, "PNUM %u (%s)\n", stats->pid, program);
         free(program);
