@@ -1,0 +1,213 @@
+/*
+ * What the tests of src/host share: a run directory of their own, children, and a look at the
+ * ledger from inside that checks its invariants. Include once per test program.
+ */
+#ifndef HOST_TEST_H
+#define HOST_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/shared.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+static char test_directory[64];
+
+/* In a child a failed assertion would jump back into the test runner: children use this. */
+static bool in_child;
+#define must(condition)                           \
+    do {                                          \
+        if (!(condition)) {                       \
+            if (in_child)                         \
+                _exit(99);                        \
+            fail_msg("not true: %s", #condition); \
+        }                                         \
+    } while (0)
+
+static inline void remove_contents(const char *path)
+{
+    char name[512];
+    struct dirent *entry;
+    DIR *directory = opendir(path);
+    while (directory && (entry = readdir(directory))) {
+        snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
+        if (entry->d_name[0] != '.')
+            unlink(name);
+    }
+    if (directory)
+        closedir(directory);
+}
+
+static inline int make_run_directory(void **state)
+{
+    (void)state;
+    strcpy(test_directory, "/dev/shm/directnfs-test.XXXXXX");
+    if (!mkdtemp(test_directory))
+        return -1;
+    log_set_level(LOG_LEVEL_ERROR);
+    return setenv("DIRECTNFS_RUN", test_directory, 1);
+}
+
+static inline int remove_run_directory(void **state)
+{
+    (void)state;
+    remove_contents(test_directory);
+    return rmdir(test_directory);
+}
+
+/* Runs a function in a child that is told about by the after-fork hook; returns its exit status, or
+ * 128 + signal. */
+static inline pid_t start_child(int (*body)(void *), void *argument)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        in_child = true;
+        host_registry_after_fork();
+        _exit(body(argument));
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static inline int end_child(pid_t child)
+{
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static inline int run_child(int (*body)(void *), void *argument)
+{
+    return end_child(start_child(body, argument));
+}
+
+static inline void key_for(struct host_file_key *key, uint64_t inode)
+{
+    memset(key, 0, sizeof(*key));
+    key->device = 77;
+    key->inode = inode;
+    key->server = 5;
+    key->handle_length = 16;
+    memcpy(key->handle, &inode, sizeof(inode));
+}
+
+static inline void attach(struct host_file *file, uint64_t inode)
+{
+    struct host_file_key key;
+    key_for(&key, inode);
+    host_file_attach(file, &key);
+}
+
+/*
+ * With no other process running: acknowledged records do not overlap, every chunk and record is
+ * free or used exactly as often as it is referred to, lists and counters agree with the records.
+ */
+static inline void check_invariants(void)
+{
+    struct host_shared *shared = host_map.shared;
+    uint32_t records = shared->next_record, chunks = shared->next_chunk, used = 0;
+    uint16_t *users = calloc(chunks, sizeof(*users));
+    uint8_t *seen = calloc(records, 1);
+    uint64_t bytes = 0, listed = 0;
+    for (uint32_t i = 1; i < records; i++) {
+        const struct host_record *record = host_record(i);
+        if (record->state == HOST_RECORD_FREE)
+            continue;
+        used++;
+        for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
+            assert_true(record->chunk[k] < chunks);
+            users[record->chunk[k]]++;
+        }
+        if (record->state != HOST_RECORD_ACKED && record->state != HOST_RECORD_REPLAY)
+            continue;
+        assert_true(record->kept && host_record_from(record) < host_record_to(record));
+        bytes += host_record_to(record) - host_record_from(record);
+        uint32_t other = *host_bucket(record->file, record->base);
+        bool found = false;
+        for (; other; other = host_record(other)->bucket_next) {
+            found |= other == i;
+            if (other != i && host_record(other)->file == record->file &&
+                host_record(other)->state != HOST_RECORD_IN_FLIGHT)
+                assert_false(host_record_start(host_record(other)) < host_record_end(record) &&
+                             host_record_start(record) < host_record_end(host_record(other)));
+        }
+        assert_true(found);
+    }
+    for (uint32_t i = 0; i < shared->free_records; i++) {
+        uint32_t index = host_map.free_records[i];
+        assert_true(index && index < records && !seen[index]);
+        assert_int_equal(host_record(index)->state, HOST_RECORD_FREE);
+        seen[index] = 1;
+    }
+    assert_int_equal(shared->free_records + used, records - 1);
+    for (uint32_t i = 0; i < shared->free_chunks; i++) {
+        uint32_t index = host_map.free_chunks[i];
+        assert_true(index && index < chunks);
+        assert_int_equal(users[index], 0);
+        users[index] = UINT16_MAX;
+    }
+    for (uint32_t i = 1; i < chunks; i++) {
+        assert_int_not_equal(users[i], 0); /* lost */
+        if (users[i] != UINT16_MAX)
+            assert_int_equal(users[i], host_map.chunk_users[i]);
+    }
+    for (uint32_t set = 0; set < HOST_SETS; set++) {
+        for (uint32_t i = 0; shared->set_state[set] && i < HOST_SET_SIZE; i++) {
+            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
+            uint64_t sum = 0, sequence = 0;
+            uint32_t previous = 0;
+            for (uint32_t r = entry->first; r; r = host_record(r)->file_next) {
+                sum += host_record_to(host_record(r)) - host_record_from(host_record(r));
+                assert_int_equal(host_record(r)->file_previous, previous);
+                assert_true(host_record(r)->sequence >= sequence);
+                sequence = host_record(r)->sequence;
+                previous = r;
+            }
+            assert_int_equal(entry->last, previous);
+            assert_int_equal(entry->uncommitted, sum);
+            assert_int_equal(entry->sequence & 1, 0);
+            listed += sum;
+        }
+    }
+    assert_int_equal(listed, bytes);
+    assert_int_equal(host_uncommitted(), bytes);
+    free(users);
+    free(seen);
+}
+
+/* The byte of the ledger at `offset` of a file, -1 when it has none; of acknowledged data only. */
+static inline void read_ledger(struct host_file *file, int *bytes, uint64_t *verifiers, size_t size)
+{
+    int error;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = -1;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return;
+    for (uint32_t r = entry->first; r; r = host_record(r)->file_next) {
+        const struct host_record *record = host_record(r);
+        for (uint32_t at = host_record_from(record); at < host_record_to(record); at++) {
+            uint64_t place = record->base + at;
+            assert_true(place < size);
+            assert_int_equal(bytes[place], -1);
+            bytes[place] = host_map.chunks[(uint64_t)record->chunk[at / HOST_CHUNK] * HOST_CHUNK +
+                                           at % HOST_CHUNK];
+            if (verifiers)
+                verifiers[place] = record->verifier;
+        }
+    }
+    host_entry_unlock(file);
+}
+
+#endif
