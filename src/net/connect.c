@@ -1,6 +1,7 @@
 #include "net/connect.h"
 
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "sys/fd.h"
@@ -14,12 +15,13 @@ static socklen_t address_length(const struct sockaddr_storage *address)
                                           : sizeof(struct sockaddr_in);
 }
 
+/* Copies, as one may not write a sockaddr_storage through a pointer to another type. */
 static void address_set_port(struct sockaddr_storage *address, unsigned port)
 {
-    if (address->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
-    else
-        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+    in_port_t value = htons((uint16_t)port);
+    size_t at = address->ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
+                                               : offsetof(struct sockaddr_in, sin_port);
+    memcpy((char *)address + at, &value, sizeof(value));
 }
 
 static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
