@@ -262,10 +262,14 @@ static bool batch_return(struct rpc_transport *transport, const struct batch *ba
     return true;
 }
 
+/*
+ * Wakes the reader. SHUT_WR would say FIN, and the port could then be in TIME_WAIT when the new
+ * connection asks for it.
+ */
 static void connection_lost(struct rpc_transport *transport)
 {
     if (transport->connected)
-        sys_shutdown(transport->channel->fd, SHUT_RDWR);
+        sys_shutdown(transport->channel->fd, SHUT_RD);
     transport->connected = false;
 }
 
