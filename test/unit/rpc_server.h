@@ -1,0 +1,426 @@
+/*
+ * A scripted RPC server in threads of the test, on loopback, and calls whose answers show any
+ * mix-up: every call carries a token, from which results and payloads follow.
+ *
+ *   ECHO   token --> token, token + 1
+ *   READ   token, length --> a READ's results with `length` bytes that follow from the token
+ *   WRITE  token, length, bytes --> token, 1 if the bytes follow from the token
+ */
+#ifndef TEST_RPC_SERVER_H
+#define TEST_RPC_SERVER_H
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rpc_replies.h"
+
+enum procedure { ECHO = 1, READ = 2, WRITE = 3 };
+enum order { IN_ORDER, REVERSE, RANDOM };
+enum { TOKENS = 1 << 18, HELD_MAX = 64, CONNECTIONS_MAX = 4096 };
+
+/* What the server does; all zero: answers at once, in order. */
+struct script {
+    enum order order;     /* of answers to the calls that came together */
+    bool silent;          /* reads, and never answers */
+    unsigned strangers;   /* replies to calls that no one made, before each reply */
+    unsigned close_after; /* replies on a connection: then it is closed */
+    unsigned reset_every; /* every so many replies half of one is sent, and the connection reset */
+    unsigned garbage_every; /* the same with garbage */
+    unsigned lose_one;      /* this reply is never sent */
+    size_t fragment;        /* longest fragment of a record; 0: records of one fragment */
+    int buffer;             /* size of socket buffers */
+};
+
+struct server {
+    struct script script;
+    int listener;
+    in_port_t port;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    unsigned connections;     /* under lock, with what follows */
+    int fds[CONNECTIONS_MAX]; /* -1 when closed */
+    pthread_t threads[CONNECTIONS_MAX];
+    in_port_t peer_ports[CONNECTIONS_MAX];
+    bool stopping;
+    _Atomic unsigned calls, replies, changed_xids, bad_calls;
+    _Atomic uint32_t xids[TOKENS]; /* with which a token was first seen */
+};
+
+struct connection {
+    struct server *server;
+    unsigned index;
+    int fd;
+};
+
+static inline uint8_t payload_byte(uint32_t token, size_t at)
+{
+    return (uint8_t)(token * 31 + at * 7 + (at >> 8));
+}
+
+static inline bool send_bytes(int fd, const uint8_t *data, size_t length)
+{
+    while (length > 0) {
+        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        data += sent;
+        length -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Builds the reply to a call of `length` bytes at `call`, from the xid on. */
+static inline void answer_call(struct server *server, const uint8_t *call, size_t length,
+                               struct bytes *message)
+{
+    uint32_t procedure = rpc_word(call + 20);
+    size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
+    at += 8 + rpc_word(call + at + 4);        /* behind the verifier */
+    uint32_t token = rpc_word(call + at) % TOKENS, xid = rpc_word(call);
+    uint32_t seen = 0;
+    if (!atomic_compare_exchange_strong(&server->xids[token], &seen, xid) && seen != xid)
+        atomic_fetch_add(&server->changed_xids, 1);
+    struct reply reply;
+    reply_begin(&reply, xid, 0, 0);
+    if (procedure == ECHO) {
+        put_word(&reply.message, token);
+        put_word(&reply.message, token + 1);
+        if (length != at + 4)
+            atomic_fetch_add(&server->bad_calls, 1);
+    } else if (procedure == READ) {
+        uint32_t count = rpc_word(call + at + 4);
+        bool attributes = token % 5 > 0;
+        const uint32_t words[] = {count, 0, count};
+        static const uint8_t zeros[ATTRIBUTES];
+        put_word(&reply.message, 0);
+        put_word(&reply.message, attributes);
+        put_bytes(&reply.message, zeros, attributes ? ATTRIBUTES : 0);
+        for (int i = 0; i < 3; i++)
+            put_word(&reply.message, words[i]);
+        size_t from = reply.message.length;
+        put_bytes(&reply.message, zeros, 0);
+        reply.message.data = realloc(reply.message.data, from + count + 4);
+        reply.message.capacity = from + count + 4;
+        for (size_t i = 0; i < count; i++)
+            reply.message.data[from + i] = payload_byte(token, i);
+        reply.message.length += count;
+        put_bytes(&reply.message, "\x11\x22\x33", -count & 3);
+    } else {
+        uint32_t count = rpc_word(call + at + 4), good = 1;
+        if (length != at + 8 + ((count + 3) & ~3u))
+            good = 0;
+        for (size_t i = 0; good && i < count; i++)
+            good = call[at + 8 + i] == payload_byte(token, i);
+        put_word(&reply.message, token);
+        put_word(&reply.message, good);
+        if (!good)
+            atomic_fetch_add(&server->bad_calls, 1);
+    }
+    *message = reply.message;
+    reply.message.data = NULL;
+    reply_free(&reply);
+}
+
+/* Sends a reply as the script says. False: the connection is to be closed. */
+static inline bool send_reply(struct connection *connection, const struct bytes *message,
+                              unsigned *sent, uint64_t *seed)
+{
+    struct server *server = connection->server;
+    const struct script *script = &server->script;
+    unsigned number = atomic_fetch_add(&server->replies, 1) + 1;
+    if (script->silent || number == script->lose_one)
+        return true;
+    struct bytes stream = {0};
+    for (unsigned i = 0; i < script->strangers; i++) {
+        struct reply stranger;
+        reply_read(&stranger, rpc_word(message->data) + 0x40000000u + i, true, number % 300);
+        put_record(&stream, &stranger.message);
+        reply_free(&stranger);
+    }
+    bool reset = script->reset_every && number % script->reset_every == 0;
+    if (script->garbage_every && number % script->garbage_every == 0) {
+        put_bytes(&stream, "\xff\xff\xff\xffgarbage, and more of it", 26);
+        reset = false;
+    } else if (script->fragment) {
+        put_fragments(&stream, message, script->fragment, seed);
+    } else {
+        put_record(&stream, message);
+    }
+    bool good = send_bytes(connection->fd, stream.data, reset ? stream.length / 2 : stream.length);
+    free(stream.data);
+    if (reset) {
+        struct linger abortive = {1, 0};
+        setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+        return false;
+    }
+    return good && !(script->close_after && ++*sent >= script->close_after);
+}
+
+static inline bool send_held(struct connection *connection, struct bytes *held, unsigned count,
+                             unsigned *sent, uint64_t *seed)
+{
+    bool good = true;
+    while (count > 0) {
+        enum order order = connection->server->script.order;
+        unsigned next = order == REVERSE  ? count - 1
+                        : order == RANDOM ? (unsigned)random_below(seed, count)
+                                          : 0;
+        good = good && send_reply(connection, &held[next], sent, seed);
+        free(held[next].data);
+        memmove(&held[next], &held[next + 1], (--count - next) * sizeof(*held));
+    }
+    return good;
+}
+
+static inline void *serve(void *context)
+{
+    struct connection *connection = context;
+    struct server *server = connection->server;
+    struct bytes in = {0}, held[HELD_MAX];
+    unsigned count = 0, sent = 0;
+    uint64_t seed = connection->index + 1;
+    bool good = true;
+    while (good) {
+        size_t at = 0;
+        while (good && in.length - at >= 4 &&
+               in.length - at - 4 >= (rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT)) {
+            size_t length = rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT;
+            atomic_fetch_add(&server->calls, 1);
+            answer_call(server, in.data + at + 4, length, &held[count++]);
+            at += 4 + length;
+            if (count == HELD_MAX || server->script.order == IN_ORDER) {
+                good = send_held(connection, held, count, &sent, &seed);
+                count = 0;
+            }
+        }
+        memmove(in.data, in.data + at, in.length -= at);
+        struct pollfd poll_in = {.fd = connection->fd, .events = POLLIN};
+        if (good && count > 0 && poll(&poll_in, 1, 1) == 0) {
+            good = send_held(connection, held, count, &sent, &seed);
+            count = 0;
+        }
+        static __thread uint8_t chunk[65536];
+        ssize_t got = good ? recv(connection->fd, chunk, sizeof(chunk), 0) : 0;
+        if (got <= 0)
+            break;
+        put_bytes(&in, chunk, (size_t)got);
+    }
+    while (count > 0)
+        free(held[--count].data);
+    free(in.data);
+    pthread_mutex_lock(&server->lock);
+    close(connection->fd);
+    server->fds[connection->index] = -1;
+    pthread_mutex_unlock(&server->lock);
+    free(connection);
+    return NULL;
+}
+
+static inline void *accept_connections(void *context)
+{
+    struct server *server = context;
+    for (;;) {
+        struct sockaddr_in peer;
+        socklen_t size = sizeof(peer);
+        int fd = accept4(server->listener, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC);
+        if (fd < 0)
+            return NULL;
+        int on = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        pthread_mutex_lock(&server->lock);
+        if (server->stopping || server->connections == CONNECTIONS_MAX) {
+            close(fd);
+        } else {
+            struct connection *connection = malloc(sizeof(*connection));
+            unsigned index = server->connections++;
+            *connection = (struct connection){server, index, fd};
+            server->fds[index] = fd;
+            server->peer_ports[index] = ntohs(peer.sin_port);
+            pthread_create(&server->threads[index], NULL, serve, connection);
+        }
+        pthread_mutex_unlock(&server->lock);
+    }
+}
+
+/* Binds a port, without listening yet. */
+static inline struct server *server_new(const struct script *script, sa_family_t family)
+{
+    struct server *server = calloc(1, sizeof(*server));
+    assert_non_null(server);
+    server->script = *script;
+    pthread_mutex_init(&server->lock, NULL);
+    server->listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(server->listener >= 0);
+    if (script->buffer) {
+        setsockopt(server->listener, SOL_SOCKET, SO_RCVBUF, &script->buffer, sizeof(int));
+        setsockopt(server->listener, SOL_SOCKET, SO_SNDBUF, &script->buffer, sizeof(int));
+    }
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = family == AF_INET6 ? sizeof(any6) : sizeof(any);
+    struct sockaddr *address =
+        family == AF_INET6 ? (struct sockaddr *)&any6 : (struct sockaddr *)&any;
+    assert_int_equal(bind(server->listener, address, size), 0);
+    assert_int_equal(getsockname(server->listener, address, &size), 0);
+    server->port = ntohs(family == AF_INET6 ? any6.sin6_port : any.sin_port);
+    return server;
+}
+
+static inline void server_listen(struct server *server)
+{
+    assert_int_equal(listen(server->listener, 128), 0);
+    sigset_t all, old; /* signals are for the threads under test */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    assert_int_equal(pthread_create(&server->thread, NULL, accept_connections, server), 0);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static inline struct server *server_start(const struct script *script)
+{
+    struct server *server = server_new(script, AF_INET);
+    server_listen(server);
+    return server;
+}
+
+/* Ends all threads of a server that listens. */
+static inline void server_stop(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->stopping = true;
+    pthread_mutex_unlock(&server->lock);
+    shutdown(server->listener, SHUT_RDWR);
+    pthread_join(server->thread, NULL);
+    close(server->listener);
+    for (unsigned i = 0; i < server->connections; i++) {
+        pthread_mutex_lock(&server->lock);
+        if (server->fds[i] >= 0)
+            shutdown(server->fds[i], SHUT_RDWR);
+        pthread_mutex_unlock(&server->lock);
+        pthread_join(server->threads[i], NULL);
+    }
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
+/* ---- the client's side -------------------------------------------------------------------------
+ */
+
+/* One call with its token; filled by query_begin(), compared by query_check(). */
+struct query {
+    struct rpc_call call;
+    enum procedure procedure;
+    uint32_t token;
+    size_t length, room;
+    uint8_t *memory;
+    struct iovec vectors[2];
+};
+
+static inline void query_begin(struct query *query, enum procedure procedure, uint32_t token,
+                               size_t length)
+{
+    static struct rpc_auth auth;
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&once);
+    if (auth.length == 0)
+        rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
+    pthread_mutex_unlock(&once);
+    query->procedure = procedure;
+    query->token = token % TOKENS;
+    query->length = length;
+    if (procedure != ECHO && length > query->room) {
+        free(query->memory);
+        query->memory = malloc(length);
+        assert_non_null(query->memory);
+        query->room = length;
+    }
+    struct bytes arguments = {0};
+    put_word(&arguments, query->token);
+    if (procedure != ECHO)
+        put_word(&arguments, (uint32_t)length);
+    uint8_t *at = rpc_call_begin(&query->call, &auth, 0x20000001, 1, procedure);
+    memcpy(at, arguments.data, arguments.length);
+    rpc_call_end(&query->call, at + arguments.length);
+    free(arguments.data);
+    if (procedure == ECHO)
+        return;
+    query->vectors[0] = (struct iovec){query->memory, length / 3};
+    query->vectors[1] = (struct iovec){query->memory + length / 3, length - length / 3};
+    if (procedure == READ) {
+        memset(query->memory, 0x99, length);
+        query->call.find_payload = find_read_payload;
+        query->call.destination = query->vectors;
+        query->call.destination_count = 2;
+        query->call.destination_length = length;
+    } else {
+        for (size_t i = 0; i < length; i++)
+            query->memory[i] = payload_byte(query->token, i);
+        query->call.payload = query->vectors;
+        query->call.payload_count = 2;
+        query->call.payload_length = length;
+    }
+}
+
+/* True if the answer is the one to this call. Does not use cmocka: for threads. */
+static inline bool query_good(const struct query *query)
+{
+    const struct rpc_call *call = &query->call;
+    if (call->error != 0 || atomic_load(&call->state) != RPC_DONE)
+        return false;
+    if (query->procedure != READ)
+        return call->results_length == 8 && rpc_word(call->results) == query->token &&
+               rpc_word(call->results + 4) == (query->procedure == ECHO ? query->token + 1 : 1);
+    if (call->received != query->length)
+        return false;
+    for (size_t i = 0; i < query->length; i++) {
+        if (query->memory[i] != payload_byte(query->token, i))
+            return false;
+    }
+    return true;
+}
+
+static inline void query_free(struct query *query)
+{
+    free(query->memory);
+    memset(query, 0, sizeof(*query));
+}
+
+static inline struct net_address loopback(in_port_t port)
+{
+    struct net_address address;
+    memset(&address, 0, sizeof(address));
+    struct sockaddr_in peer = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memcpy(&address.peer, &peer, sizeof(peer));
+    strcpy(address.peer_text, "127.0.0.1");
+    return address;
+}
+
+static inline struct net_server *client_new(in_port_t port, unsigned connections,
+                                            unsigned retransmit_timeout_s)
+{
+    struct net_address address = loopback(port);
+    struct net_server_options options = {.name = "scripted",
+                                         .connections_max = connections,
+                                         .port_policy = NET_PORT_ANY,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = retransmit_timeout_s};
+    struct net_server *client;
+    assert_int_equal(net_server_create(&options, &address, 1, &client), 0);
+    return client;
+}
+
+static inline void client_free(struct net_server *client)
+{
+    rpc_server_release(client);
+    net_server_destroy(client);
+}
+
+#endif
