@@ -1,0 +1,461 @@
+/* Statistics in shared memory: src/host/stats*.c. Each test runs in a child: a process has one. */
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "host/stats.h"
+#include "host/stats_read.h"
+#include "host/stats_segment.h"
+#include "host_test.h"
+
+#define RUN(body, argument)                             \
+    do {                                                \
+        remove_contents(test_directory);                \
+        assert_int_equal(run_child(body, argument), 0); \
+    } while (0)
+
+/* In children only. */
+#define check(condition)                                            \
+    do {                                                            \
+        if (!(condition)) {                                         \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+            _exit(98);                                              \
+        }                                                           \
+    } while (0)
+
+static unsigned add_server(const char *name)
+{
+    struct host_stats_server server = {.name = name,
+                                       .directory = "/export",
+                                       .mount = "/mnt",
+                                       .security = "sys",
+                                       .nfsport = 2049,
+                                       .mntport = 20048,
+                                       .wtmax = 1 << 20,
+                                       .rtmax = 1 << 20};
+    return host_stats_server(&server);
+}
+
+static int counts_before_and_after_open(void *unused)
+{
+    struct host_stats_list list;
+    (void)unused;
+    host_stats_call(6, 3000, false);
+    unsigned server = add_server("one");
+    check(server == 0 && add_server("two") == 1 && add_server("one") == 0);
+    check(host_stats_open() == 0 && host_stats_open() == 0);
+    host_stats_call(6, 5000, true);
+    host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, 1, false);
+    host_stats_call(DIRECTNFS_PROCEDURES, 1, false); /* no such procedure */
+    struct directnfs_channel_stats *channel = host_stats_channel(1, "10.0.0.1", "10.0.0.2");
+    host_stats_add(&channel->sends, 7);
+    host_stats_set(&channel->state, DIRECTNFS_CHANNEL_UP);
+    struct directnfs_file_stats *file =
+        host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL);
+    check(host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
+    host_stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
+
+    check(host_stats_list_read(&list) == 0);
+    check(list.count == 1 && list.problem_count == 0);
+    const struct directnfs_stats *stats = list.processes[0];
+    check(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
+    check(strcmp(stats->program, "test_stats") == 0 || stats->program[0]);
+    check(stats->counters.procedures[6].calls == 2 && stats->counters.procedures[6].errors == 1);
+    check(stats->counters.procedures[6].total_ns == 8000);
+    check(stats->counters.procedures[6].max_ns == 5000);
+    check(stats->counters.procedures[6].histogram[2] == 1);
+    check(stats->counters.procedures[6].histogram[3] == 1);
+    check(stats->counters.procedures[22].histogram[0] == 1);
+    check(stats->server_count == 2 && strcmp(stats->servers[1].name, "two") == 0);
+    check(stats->servers[0].nfsport == 2049 && stats->servers[0].version == 3);
+    check(stats->channel_count == 1 && stats->channels[0].sends == 7);
+    check(stats->channels[0].server == 1 && strcmp(stats->channels[0].path, "10.0.0.1") == 0);
+    check(stats->channels[0].state == DIRECTNFS_CHANNEL_UP && stats->channels[0].id == 1);
+    check(stats->file_count == 1 && stats->files[0].opens == 2);
+    check(strcmp(stats->files[0].name, "/mnt/a") == 0);
+    check(stats->files[0].state == DIRECTNFS_FILE_KERNEL);
+    check(strcmp(stats->files[0].reason, "mmap") == 0);
+    check(stats->counters.files_direct == 2 && stats->counters.files_kernel == 1);
+    host_stats_list_free(&list);
+    return 0;
+}
+
+static void counting_shows_up_at_a_reader(void **state)
+{
+    (void)state;
+    RUN(counts_before_and_after_open, NULL);
+}
+
+static int work_and_end(void *argument)
+{
+    check(host_stats_open() == 0);
+    for (int i = 0; i < *(int *)argument; i++)
+        host_stats_call(7, (uint64_t) * (int *)argument * 1000, false);
+    host_stats_add(&host_stats->counters.write_bytes, 8192);
+    host_stats_finish();
+    host_stats_finish();
+    host_stats_call(7, 1, false); /* harmless */
+    return 0;
+}
+
+static int count_files(void)
+{
+    int count = 0;
+    struct dirent *entry;
+    DIR *directory = opendir(test_directory);
+    while (directory && (entry = readdir(directory)))
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
+static struct directnfs_stats ended;
+
+static void no_count_of_ended_processes_is_lost(void **state)
+{
+    (void)state;
+    pid_t children[60];
+    uint64_t calls = 0;
+    remove_contents(test_directory);
+    assert_int_equal(host_stats_read_ended(&ended), -ENOENT);
+    for (int i = 0; i < 60; i++) {
+        int count = i + 1;
+        children[i] = start_child(work_and_end, &count);
+        calls += (uint64_t)count;
+    }
+    for (int i = 0; i < 60; i++)
+        assert_int_equal(end_child(children[i]), 0);
+    assert_int_equal(host_stats_read_ended(&ended), 0);
+    assert_int_equal(ended.processes, 60);
+    assert_int_equal(ended.counters.procedures[7].calls, calls);
+    assert_int_equal(ended.counters.procedures[7].max_ns, 60000);
+    assert_int_equal(ended.counters.write_bytes, 60 * 8192);
+    assert_int_equal(count_files(), 2); /* the sum and its lock */
+}
+
+static int work_and_be_killed(void *unused)
+{
+    (void)unused;
+    check(host_stats_open() == 0);
+    add_server("server");
+    host_stats_file("/mnt/killed", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
+    host_stats_call(6, 1000, false);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+static void a_killed_process_is_added_up_by_a_reader(void **state)
+{
+    (void)state;
+    struct host_stats_list list;
+    int one = 1;
+    remove_contents(test_directory);
+    assert_int_equal(run_child(work_and_be_killed, NULL), 128 + SIGKILL);
+    assert_int_equal(count_files(), 1);
+    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(list.count, 0);
+    host_stats_list_free(&list);
+    /* A later process without files leaves the tables for --last. */
+    assert_int_equal(run_child(work_and_end, &one), 0);
+    assert_int_equal(host_stats_read_ended(&ended), 0);
+    assert_int_equal(ended.processes, 2);
+    assert_int_equal(ended.counters.procedures[6].calls, 1);
+    assert_int_equal(ended.counters.procedures[7].calls, 1);
+    assert_int_equal(ended.file_count, 1);
+    assert_string_equal(ended.files[0].name, "/mnt/killed");
+    assert_string_equal(ended.servers[0].name, "server");
+    assert_int_equal(count_files(), 2);
+}
+
+/* Dying between adding up and removing the file must not count twice. */
+static int fold_twice(void *unused)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct host_identity self;
+    (void)unused;
+    check(host_stats_open() == 0);
+    host_stats_call(1, 1000, false);
+    check(host_identity_self(&self) == 0 && host_stats_path(path, &self) == 0);
+    check(host_stats_fold(&self, host_stats) == 0);
+    check(host_stats_fold(&self, host_stats) == -ENOENT);
+    check(host_stats_read_ended(&ended) == 0);
+    check(ended.processes == 1 && ended.counters.procedures[1].calls == 1);
+    return 0;
+}
+
+static void a_segment_is_never_added_twice(void **state)
+{
+    (void)state;
+    RUN(fold_twice, NULL);
+}
+
+static int forks(void *unused)
+{
+    struct host_stats_list list;
+    int status;
+    (void)unused;
+    check(host_stats_open() == 0);
+    add_server("server");
+    struct directnfs_channel_stats *channel = host_stats_channel(0, "a", "b");
+    struct directnfs_file_stats *file =
+        host_stats_file("/mnt/f", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
+    host_stats_call(6, 1000, false);
+    host_stats_add(&channel->sends, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        host_stats_after_fork();
+        check(host_stats->counters.procedures[6].calls == 0);
+        check(count_files() == 1); /* none of its own before it is used */
+        host_stats_file_close(file);
+        struct directnfs_channel_stats *own = host_stats_channel(0, "c", "d");
+        host_stats_add(&own->sends, 10);
+        host_stats_call(6, 1000, false);
+        host_stats_call(6, 1000, false);
+        check(host_stats_list_read(&list) == 0 && list.count == 2);
+        for (unsigned i = 0; i < 2; i++) {
+            const struct directnfs_stats *stats = list.processes[i];
+            bool mine = stats->pid == (uint32_t)getpid();
+            check(stats->counters.procedures[6].calls == (mine ? 2 : 1));
+            check(stats->channels[0].sends == (mine ? 10 : 1));
+            check(stats->files[0].slot == (mine ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED));
+            check(strcmp(stats->servers[0].name, "server") == 0);
+        }
+        host_stats_list_free(&list);
+        host_stats_finish();
+        _exit(0);
+    }
+    check(waitpid(child, &status, 0) == child && status == 0);
+    check(host_stats->counters.procedures[6].calls == 1 && channel->sends == 1);
+    check(file->slot == DIRECTNFS_SLOT_USED);
+    host_stats_finish();
+    check(host_stats_read_ended(&ended) == 0);
+    check(ended.processes == 2 && ended.counters.procedures[6].calls == 3);
+    return 0;
+}
+
+static void a_child_counts_for_itself(void **state)
+{
+    (void)state;
+    RUN(forks, NULL);
+}
+
+static int fills_tables(void *unused)
+{
+    char name[2000];
+    (void)unused;
+    check(host_stats_open() == 0);
+    for (int i = 0; i < DIRECTNFS_SERVERS + 3; i++) {
+        snprintf(name, sizeof(name), "server%d", i);
+        check(add_server(name) == (unsigned)(i < DIRECTNFS_SERVERS ? i : DIRECTNFS_SERVERS));
+    }
+    struct directnfs_channel_stats *channels[DIRECTNFS_CHANNELS + 1];
+    for (int i = 0; i <= DIRECTNFS_CHANNELS; i++) {
+        channels[i] = host_stats_channel(DIRECTNFS_SERVERS, "a", "b");
+        check(channels[i] != NULL);
+        host_stats_add(&channels[i]->sends, 1);
+    }
+    check(host_stats->counters.channels_not_shown == 1);
+    host_stats_channel_free(channels[DIRECTNFS_CHANNELS]);
+    host_stats_channel_free(channels[5]);
+    check(host_stats_channel(0, "c", "d") == channels[5] && channels[5]->sends == 0);
+    check(channels[5]->id == DIRECTNFS_CHANNELS + 1);
+
+    struct directnfs_file_stats *files[DIRECTNFS_FILES];
+    for (int i = 0; i < DIRECTNFS_FILES; i++) {
+        snprintf(name, sizeof(name), "/mnt/%d", i);
+        files[i] = host_stats_file(name, 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
+    }
+    struct directnfs_file_stats *unshown =
+        host_stats_file("/mnt/x", 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
+    check(host_stats->counters.files_not_shown == 1);
+    host_stats_file_state(unshown, DIRECTNFS_FILE_KERNEL, "reason");
+    host_stats_file_close(unshown);
+    host_stats_file_close(files[9]);
+    usleep(1000);
+    host_stats_file_close(files[3]);
+    memset(name, 'n', 1000);
+    strcpy(name + 1000, "/end");
+    check(host_stats_file(name, 0, 1, DIRECTNFS_FILE_KERNEL, "O_APPEND") == files[9]);
+    check(strlen(files[9]->name) == DIRECTNFS_FILE_NAME_BYTES - 1);
+    check(strncmp(files[9]->name, "...n", 4) == 0);
+    check(strcmp(files[9]->name + DIRECTNFS_FILE_NAME_BYTES - 5, "/end") == 0);
+    check(files[9]->opens == 1);
+    return 0;
+}
+
+static void full_tables_reuse_the_oldest_closed_slot(void **state)
+{
+    (void)state;
+    RUN(fills_tables, NULL);
+}
+
+/* ---- readers and damaged files ---- */
+
+static void put_file(const char *name, const void *data, size_t length, off_t size)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s/%s", test_directory, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, length), length);
+    assert_int_equal(ftruncate(fd, size), 0);
+    close(fd);
+}
+
+static void hostile_files_are_reported_or_made_harmless(void **state)
+{
+    (void)state;
+    struct host_stats_list list;
+    struct host_identity self;
+    char name[64], path[200];
+    struct directnfs_stats *stats = malloc(sizeof(*stats));
+    remove_contents(test_directory);
+    assert_int_equal(host_identity_self(&self), 0);
+    snprintf(name, sizeof(name), "stats.%u.%llu", self.pid, (unsigned long long)self.starttime);
+
+    memset(stats, 0xff, sizeof(*stats)); /* no terminator anywhere, every count huge */
+    put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
+    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(list.count, 0);
+    assert_int_equal(list.problem_count, 1);
+    assert_non_null(strstr(list.problems[0].path, name));
+    host_stats_list_free(&list);
+
+    stats->magic = DIRECTNFS_STATS_MAGIC;
+    stats->layout = DIRECTNFS_STATS_LAYOUT;
+    stats->size = sizeof(*stats);
+    stats->pid = self.pid;
+    stats->starttime = self.starttime;
+    stats->server_count = DIRECTNFS_SERVERS;
+    stats->channel_count = DIRECTNFS_CHANNELS;
+    stats->file_count = DIRECTNFS_FILES;
+    memset(stats->files[0].name, '\n', sizeof(stats->files[0].name));
+    put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
+    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(list.count, 1);
+    const struct directnfs_stats *copy = list.processes[0];
+    assert_in_range(strlen(copy->program), 0, sizeof(copy->program) - 1);
+    assert_int_equal(copy->servers[0].slot, DIRECTNFS_SLOT_FREE);
+    assert_in_range(strlen(copy->files[511].name), 0, DIRECTNFS_FILE_NAME_BYTES - 1);
+    assert_int_equal(copy->files[0].name[0], '?');
+    assert_in_range(copy->channels[0].state, 0, DIRECTNFS_CHANNEL_OFFLINE);
+    assert_in_range(copy->channels[0].server, 0, DIRECTNFS_SERVERS);
+    host_stats_list_free(&list);
+
+    stats->file_count = DIRECTNFS_FILES + 1;
+    put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
+    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(list.problem_count, 1);
+    host_stats_list_free(&list);
+
+    put_file(name, stats, 100, 100); /* cut short */
+    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(list.problem_count, 1);
+    host_stats_list_free(&list);
+
+    snprintf(path, sizeof(path), "%s/%s", test_directory, name);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0); /* must not hang */
+    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(list.problem_count, 1);
+    host_stats_list_free(&list);
+
+    put_file("stats.ended", "x", 1, HOST_STATS_BYTES);
+    assert_int_equal(host_stats_read_ended(stats), -EBADMSG);
+    free(stats);
+}
+
+static void file_names_are_parsed_strictly(void **state)
+{
+    (void)state;
+    struct host_identity process;
+    assert_true(host_stats_parse_name("stats.12.345", &process));
+    assert_int_equal(process.pid, 12);
+    assert_int_equal(process.starttime, 345);
+    assert_false(host_stats_parse_name("stats.ended", &process));
+    assert_false(host_stats_parse_name("stats.lock", &process));
+    assert_false(host_stats_parse_name("stats.12", &process));
+    assert_false(host_stats_parse_name("stats.12.", &process));
+    assert_false(host_stats_parse_name("stats.12.3x", &process));
+    assert_false(host_stats_parse_name("stats.-1.3", &process));
+    assert_false(host_stats_parse_name("stats.99999999999.3", &process));
+    assert_false(host_stats_parse_name("registry", &process));
+}
+
+static void percentiles_come_from_the_histogram(void **state)
+{
+    (void)state;
+    struct directnfs_procedure_stats procedure = {0};
+    struct host_latency latency;
+    host_stats_latency(&procedure, &latency);
+    assert_true(latency.mean == 0 && latency.p50 == 0 && latency.p99 == 0 && latency.max == 0);
+    procedure.calls = 100;
+    procedure.histogram[4] = 90;  /* 8 to 16 us */
+    procedure.histogram[11] = 10; /* 1,024 to 2,048 us */
+    procedure.total_ns = 90 * 10000 + 10 * 1500000;
+    procedure.max_ns = 1600000;
+    host_stats_latency(&procedure, &latency);
+    assert_true(latency.mean > 158.9 && latency.mean < 159.1);
+    assert_true(latency.p50 >= 8 && latency.p50 <= 16);
+    assert_true(latency.p90 >= 8 && latency.p90 <= 16);
+    assert_true(latency.p99 >= 1024 && latency.p99 <= 1600);
+    assert_true(latency.max > 1599 && latency.max < 1601);
+}
+
+static void procedures_have_the_names_of_the_views(void **state)
+{
+    (void)state;
+    assert_string_equal(host_stats_procedure_name(0), "NFS_NULL");
+    assert_string_equal(host_stats_procedure_name(1), "NFS_GETATTR");
+    assert_string_equal(host_stats_procedure_name(6), "NFS_READ");
+    assert_string_equal(host_stats_procedure_name(7), "NFS_WRITE");
+    assert_string_equal(host_stats_procedure_name(17), "NFS_READDIRPLUS");
+    assert_string_equal(host_stats_procedure_name(21), "NFS_COMMIT");
+    assert_string_equal(host_stats_procedure_name(22), "NFS_MOUNT");
+    assert_null(host_stats_procedure_name(23));
+}
+
+static void *count_in_thread(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 20000; i++)
+        host_stats_call(6, 1000, false);
+    return NULL;
+}
+
+static int counts_in_threads(void *unused)
+{
+    pthread_t threads[4];
+    (void)unused;
+    check(host_stats_open() == 0);
+    for (int i = 0; i < 4; i++)
+        check(pthread_create(&threads[i], NULL, count_in_thread, NULL) == 0);
+    for (int i = 0; i < 4; i++)
+        check(pthread_join(threads[i], NULL) == 0);
+    check(host_stats->counters.procedures[6].calls == 80000);
+    check(host_stats->counters.procedures[6].histogram[1] == 80000);
+    return 0;
+}
+
+static void threads_count_exactly(void **state)
+{
+    (void)state;
+    RUN(counts_in_threads, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counting_shows_up_at_a_reader),
+        cmocka_unit_test(no_count_of_ended_processes_is_lost),
+        cmocka_unit_test(a_killed_process_is_added_up_by_a_reader),
+        cmocka_unit_test(a_segment_is_never_added_twice),
+        cmocka_unit_test(a_child_counts_for_itself),
+        cmocka_unit_test(full_tables_reuse_the_oldest_closed_slot),
+        cmocka_unit_test(hostile_files_are_reported_or_made_harmless),
+        cmocka_unit_test(file_names_are_parsed_strictly),
+        cmocka_unit_test(percentiles_come_from_the_histogram),
+        cmocka_unit_test(procedures_have_the_names_of_the_views),
+        cmocka_unit_test(threads_count_exactly),
+    };
+    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+}
