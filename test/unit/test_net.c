@@ -1,0 +1,494 @@
+/* Sockets and pools, on loopback. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "rpc/rpc.h"
+#include "rpc_server.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+static int setup(void **state)
+{
+    (void)state;
+    alarm(60);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    alarm(0);
+    return 0;
+}
+
+static struct net_server *pool_new(unsigned connections_max, unsigned paths)
+{
+    struct net_address addresses[NET_PATHS_MAX];
+    for (unsigned i = 0; i < paths; i++)
+        addresses[i] = loopback((in_port_t)(1000 + i));
+    struct net_server_options options = {
+        .name = "pool", .connections_max = connections_max, .reconnect_max_s = 30};
+    struct net_server *server;
+    assert_int_equal(net_server_create(&options, addresses, paths, &server), 0);
+    return server;
+}
+
+/* ---- pools -------------------------------------------------------------------------------------
+ */
+
+static void an_idle_channel_is_used_again(void **state)
+{
+    (void)state;
+    struct net_server *server = pool_new(8, 1);
+    struct net_channel *first = net_channel_get(server);
+    for (int i = 0; i < 100; i++)
+        assert_ptr_equal(net_channel_get(server), first);
+    assert_int_equal(server->channel_count, 1);
+    assert_int_equal(first->fd, -1); /* no traffic until someone connects */
+    net_server_destroy(server);
+}
+
+static void grows_while_all_are_busy(void **state)
+{
+    (void)state;
+    struct net_server *server = pool_new(8, 1);
+    for (unsigned i = 0; i < 30; i++) {
+        struct net_channel *channel = net_channel_get(server);
+        assert_int_equal(channel->outstanding, i / 8); /* then the one with the fewest calls */
+        channel->outstanding++;
+        assert_int_equal(server->channel_count, i < 8 ? i + 1 : 8);
+    }
+    net_server_destroy(server);
+}
+
+static void prefers_the_fewest_calls_in_flight(void **state)
+{
+    (void)state;
+    struct net_server *server = pool_new(3, 1);
+    for (int i = 0; i < 3; i++)
+        net_channel_get(server)->outstanding = 5;
+    server->channels[0]->outstanding = 4;
+    server->channels[1]->outstanding = 2;
+    server->channels[2]->outstanding = 3;
+    assert_ptr_equal(net_channel_get(server), server->channels[1]);
+    server->channels[2]->outstanding = 0;
+    assert_ptr_equal(net_channel_get(server), server->channels[2]);
+    net_server_destroy(server);
+}
+
+static void paths_take_turns(void **state)
+{
+    (void)state;
+    struct net_server *server = pool_new(2, 3);
+    unsigned per_path[3] = {0};
+    for (int i = 0; i < 12; i++)
+        net_channel_get(server)->outstanding++;
+    assert_int_equal(server->channel_count, 6);
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(server->channels[i]->outstanding, 2);
+        assert_int_equal(server->channels[i]->index, i);
+        per_path[server->channels[i]->path - server->paths]++;
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(per_path[i], 2);
+    net_server_destroy(server);
+}
+
+static void limits_of_a_server(void **state)
+{
+    (void)state;
+    struct net_address addresses[NET_PATHS_MAX + 1];
+    for (int i = 0; i <= NET_PATHS_MAX; i++)
+        addresses[i] = loopback(1);
+    struct net_server_options options = {.name = "limits", .connections_max = 1000};
+    struct net_server *server = NULL;
+    assert_int_equal(net_server_create(&options, addresses, 0, &server), -EINVAL);
+    assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX + 1, &server), -EINVAL);
+    assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX, &server), 0);
+    assert_int_equal(server->connections_max, NET_CONNECTIONS_MAX);
+    for (int i = 0; i < NET_PATHS_MAX * NET_CONNECTIONS_MAX + 10; i++)
+        net_channel_get(server)->outstanding++;
+    assert_int_equal(server->channel_count, NET_PATHS_MAX * NET_CONNECTIONS_MAX);
+    net_server_destroy(server);
+    options.connections_max = 0;
+    assert_int_equal(net_server_create(&options, addresses, 1, &server), 0);
+    assert_int_equal(server->connections_max, 1);
+    net_server_destroy(server);
+}
+
+static void *grow(void *context)
+{
+    for (int i = 0; i < 200; i++)
+        atomic_fetch_add(&net_channel_get(context)->outstanding, 1);
+    return NULL;
+}
+
+static void threads_grow_a_pool(void **state)
+{
+    (void)state;
+    struct net_server *server = pool_new(16, 2);
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, grow, server), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(server->channel_count, 32);
+    unsigned total = 0;
+    for (int i = 0; i < 32; i++) {
+        assert_non_null(server->channels[i]);
+        total += server->channels[i]->outstanding;
+    }
+    assert_int_equal(total, 800);
+    net_server_destroy(server);
+}
+
+static void pauses_grow_up_to_their_limit(void **state)
+{
+    (void)state;
+    struct net_server *server = pool_new(1, 1);
+    assert_int_equal(net_reconnect_pause_ms(server, 0), 0);
+    int last = 0;
+    for (unsigned attempt = 1; attempt < 100; attempt++) {
+        int pause = net_reconnect_pause_ms(server, attempt);
+        assert_true(pause >= 100 && pause >= last && pause <= 30000);
+        last = pause;
+    }
+    assert_int_equal(last, 30000);
+    assert_int_equal(net_reconnect_pause_ms(server, 0xffffffff), 30000);
+    net_server_destroy(server);
+}
+
+/* ---- sockets -----------------------------------------------------------------------------------
+ */
+
+static struct sockaddr_in local_of(int fd)
+{
+    struct sockaddr_in local;
+    socklen_t size = sizeof(local);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &size), 0);
+    return local;
+}
+
+static int option_of(int fd, int level, int name)
+{
+    int value = 0;
+    socklen_t size = sizeof(value);
+    assert_int_equal(getsockopt(fd, level, name, &value, &size), 0);
+    return value;
+}
+
+static void socket_is_as_promised(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_address address = loopback(server->port);
+    int fd = net_connect(&address, NET_PORT_ANY, 5000);
+    assert_true(fd > 64); /* high in the table */
+    assert_true(sys_fd_is_ours(fd));
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+    assert_true(option_of(fd, IPPROTO_TCP, TCP_NODELAY));
+    assert_true(option_of(fd, SOL_SOCKET, SO_KEEPALIVE));
+    struct linger linger;
+    socklen_t size = sizeof(linger);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &size), 0);
+    assert_true(linger.l_onoff);
+    assert_int_equal(linger.l_linger, 0);
+    sys_fd_close(fd);
+    assert_false(sys_fd_is_ours(fd));
+    server_stop(server);
+}
+
+static void connects_from_a_local_address(void **state)
+{
+    (void)state;
+    static const enum net_port policies[] = {NET_PORT_ANY, NET_PORT_AUTO};
+    struct server *server = server_start(&(struct script){0});
+    for (int i = 0; i < 2; i++) {
+        struct net_address address = loopback(server->port);
+        struct sockaddr_in local = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 6)};
+        memcpy(&address.local, &local, sizeof(local));
+        int fd = net_connect(&address, policies[i], 5000);
+        assert_true(fd >= 0);
+        assert_int_equal(ntohl(local_of(fd).sin_addr.s_addr), INADDR_LOOPBACK + 6);
+        sys_fd_close(fd);
+    }
+    server_stop(server);
+}
+
+static void local_address_that_is_not_ours(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_address address = loopback(server->port);
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
+    memcpy(&address.local, &local, sizeof(local)); /* 192.0.2.1, of RFC 5737 */
+    assert_int_equal(net_connect(&address, NET_PORT_ANY, 5000), -EADDRNOTAVAIL);
+    server_stop(server);
+}
+
+/* May this process bind ports below 1024? */
+static bool privileged(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool can = false;
+    for (in_port_t port = 1023; !can && port > 1000; port--) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+        can = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    }
+    close(fd);
+    return can;
+}
+
+static void privileged_port(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_address address = loopback(server->port);
+    bool can = privileged();
+    int fd = net_connect(&address, NET_PORT_PRIVILEGED, 5000);
+    if (can) {
+        in_port_t port = ntohs(local_of(fd).sin_port);
+        assert_in_range(port, 512, 1023);
+        sys_fd_close(fd);
+    } else {
+        assert_int_equal(fd, -EACCES);
+    }
+    fd = net_connect(&address, NET_PORT_AUTO, 5000);
+    assert_true(fd >= 0);
+    assert_int_equal(ntohs(local_of(fd).sin_port) < 1024, can);
+    sys_fd_close(fd);
+    fd = net_connect(&address, NET_PORT_ANY, 5000);
+    assert_true(fd >= 0);
+    assert_true(ntohs(local_of(fd).sin_port) >= 1024);
+    sys_fd_close(fd);
+    server_stop(server);
+}
+
+static void auto_does_without_privilege(void **state)
+{
+    (void)state;
+    if (getuid() != 0)
+        skip(); /* test privileged_port sees the same then */
+    struct server *server = server_start(&(struct script){0});
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (setresuid(65534, 65534, 65534) != 0 || privileged())
+            _exit(77); /* ip_unprivileged_port_start is low */
+        struct net_address address = loopback(server->port);
+        if (net_connect(&address, NET_PORT_PRIVILEGED, 5000) != -EACCES)
+            _exit(1);
+        int fd = net_connect(&address, NET_PORT_AUTO, 5000);
+        _exit(fd >= 0 && ntohs(local_of(fd).sin_port) >= 1024 ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    server_stop(server);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void refused_port(void **state)
+{
+    (void)state;
+    struct server *server = server_new(&(struct script){0}, AF_INET);
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct net_channel *channel = net_channel_get(client);
+    assert_int_equal(net_channel_connect(channel, 5000), -ECONNREFUSED);
+    assert_int_equal(channel->fd, -1);
+    assert_true(channel->path->down);
+    server_listen(server);
+    assert_int_equal(net_channel_connect(channel, 5000), 0);
+    assert_true(channel->fd >= 0);
+    assert_false(channel->path->down);
+    assert_true(channel->connected_ns > 0);
+    net_channel_disconnect(channel);
+    assert_int_equal(channel->fd, -1);
+    client_free(client);
+    server_stop(server);
+}
+
+/* A listener whose queue is full answers no SYN, as a host that is down. */
+static void connecting_takes_no_longer_than_asked(void **state)
+{
+    (void)state;
+    struct server *server = server_new(&(struct script){0}, AF_INET);
+    assert_int_equal(listen(server->listener, 0), 0);
+    struct net_address address = loopback(server->port);
+    int fds[8], count = 0, result = 0;
+    while (count < 8 && (result = net_connect(&address, NET_PORT_ANY, 200)) >= 0)
+        fds[count++] = result;
+    assert_int_equal(result, -ETIMEDOUT);
+    while (count > 0)
+        sys_fd_close(fds[--count]);
+    close(server->listener);
+    free(server);
+}
+
+static void reconnects_from_the_same_port(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    for (int policy = NET_PORT_AUTO; policy <= NET_PORT_ANY; policy++) {
+        if (policy == NET_PORT_PRIVILEGED && !privileged())
+            continue;
+        struct net_server *client = client_new(server->port, 1, 60);
+        client->port_policy = (enum net_port)policy;
+        struct net_channel *channel = net_channel_get(client);
+        assert_int_equal(net_channel_connect(channel, 5000), 0);
+        unsigned port = channel->local_port;
+        assert_int_equal(port, ntohs(local_of(channel->fd).sin_port));
+        for (int i = 0; i < 20; i++) {
+            assert_int_equal(net_channel_connect(channel, 5000), 0);
+            assert_int_equal(ntohs(local_of(channel->fd).sin_port), port);
+            if (i % 2)
+                net_channel_disconnect(channel);
+        }
+        client_free(client);
+    }
+    server_stop(server);
+}
+
+static void another_port_when_the_old_one_is_taken(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct net_channel *channel = net_channel_get(client);
+    assert_int_equal(net_channel_connect(channel, 5000), 0);
+    unsigned port = channel->local_port;
+    net_channel_disconnect(channel);
+    /* another socket that shares the port, connected to the same server */
+    int thief = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    setsockopt(thief, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+    struct sockaddr_in peer = {.sin_family = AF_INET,
+                               .sin_port = htons(server->port),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(thief, (struct sockaddr *)&local, sizeof(local)), 0);
+    assert_int_equal(connect(thief, (struct sockaddr *)&peer, sizeof(peer)), 0);
+    int result = net_channel_connect(channel, 5000);
+    if (result != 0) /* at the latest the second attempt takes another */
+        result = net_channel_connect(channel, 5000);
+    assert_int_equal(result, 0);
+    assert_int_not_equal(channel->local_port, port);
+    close(thief);
+    client_free(client);
+    server_stop(server);
+}
+
+static void ipv6(void **state)
+{
+    (void)state;
+    int probe = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 peer = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    bool available = probe >= 0 && bind(probe, (struct sockaddr *)&peer, sizeof(peer)) == 0;
+    close(probe);
+    if (!available)
+        skip();
+    struct server *server = server_new(&(struct script){0}, AF_INET6);
+    server_listen(server);
+    peer.sin6_port = htons(server->port);
+    struct net_address address;
+    memset(&address, 0, sizeof(address));
+    memcpy(&address.peer, &peer, sizeof(peer));
+    strcpy(address.peer_text, "::1");
+    for (int with_local = 0; with_local < 2; with_local++) {
+        if (with_local) {
+            peer.sin6_port = 0;
+            memcpy(&address.local, &peer, sizeof(peer));
+        }
+        struct net_server_options options = {.name = "six",
+                                             .connections_max = 1,
+                                             .port_policy = NET_PORT_AUTO,
+                                             .reconnect_max_s = 1,
+                                             .retransmit_timeout_s = 60};
+        struct net_server *client;
+        assert_int_equal(net_server_create(&options, &address, 1, &client), 0);
+        struct query query = {0};
+        struct rpc_call *call = &query.call;
+        for (uint32_t i = 0; i < 3; i++) { /* the second and third after connecting again */
+            query_begin(&query, ECHO, 7 + i + 10 * (uint32_t)with_local, 0);
+            rpc_submit(client, &call, 1);
+            rpc_wait(&call, 1);
+            assert_true(query_good(&query));
+            unsigned port = client->channels[0]->local_port;
+            assert_int_equal(port < 1024, privileged());
+            assert_int_equal(net_channel_connect(client->channels[0], 5000), 0);
+            assert_int_equal(client->channels[0]->local_port, port);
+        }
+        client_free(client);
+    }
+    server_stop(server);
+}
+
+static void child_closes_silently(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    query_begin(&query, ECHO, 1, 0);
+    rpc_submit(client, &call, 1);
+    rpc_wait(&call, 1);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int fd = client->channels[0]->fd;
+        rpc_after_fork(client);
+        net_server_after_fork(client);
+        _exit(client->channels[0]->fd == -1 && fcntl(fd, F_GETFD) == -1 && !sys_fd_is_ours(fd) ? 0
+                                                                                               : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit(client, &call, 1);
+    rpc_wait(&call, 1);
+    assert_true(query_good(&query));
+    assert_int_equal(server->connections, 1); /* the parent's is as it was */
+    client_free(client);
+    server_stop(server);
+}
+
+#define net_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    log_open("/dev/null");
+    const struct CMUnitTest tests[] = {
+        net_test(an_idle_channel_is_used_again),
+        net_test(grows_while_all_are_busy),
+        net_test(prefers_the_fewest_calls_in_flight),
+        net_test(paths_take_turns),
+        net_test(limits_of_a_server),
+        net_test(threads_grow_a_pool),
+        net_test(pauses_grow_up_to_their_limit),
+        net_test(socket_is_as_promised),
+        net_test(connects_from_a_local_address),
+        net_test(local_address_that_is_not_ours),
+        net_test(privileged_port),
+        net_test(auto_does_without_privilege),
+        net_test(refused_port),
+        net_test(connecting_takes_no_longer_than_asked),
+        net_test(reconnects_from_the_same_port),
+        net_test(another_port_when_the_old_one_is_taken),
+        net_test(ipv6),
+        net_test(child_closes_silently),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
