@@ -73,12 +73,12 @@ static void queue_again(int number, siginfo_t *info)
  * the last one runs first. The lowest of them, which runs last or alone, knows the thread's own
  * mask: `nested` tells it.
  */
-static __thread int nested;
+static __thread volatile sig_atomic_t nested;
 
 static void defer(int number, siginfo_t *info, ucontext_t *context)
 {
     unsigned long blocked = ~(synchronous_signals | libc_signals);
-    nested++;
+    nested = nested + 1;
     if (nested == 1) {
         memcpy(&sys_critical.mask, &context->uc_sigmask, sizeof(sys_critical.mask));
         sys_critical.deferred = 1;
@@ -90,7 +90,7 @@ static void defer(int number, siginfo_t *info, ucontext_t *context)
     mask |= blocked;
     memcpy(&context->uc_sigmask, &mask, sizeof(mask));
     queue_again(number, info);
-    nested--;
+    nested = nested - 1;
 }
 
 static void lock(void)

@@ -37,6 +37,12 @@ static void closed(int fd)
     errno = 0;
     CHECK(pread(fd, &byte, 1, 0) == -1 && errno == EBADF);
     CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+    /* The number may become anything: nothing of the file clings to it. */
+    int pipes[2];
+    CHECK(pipe(pipes) == 0);
+    CHECK(write(pipes[1], "xy", 2) == 2);
+    CHECK(read(pipes[0], &byte, 1) == 1 && byte == 'x');
+    CHECK(close(pipes[0]) == 0 && close(pipes[1]) == 0);
 }
 
 static void close_all_of_proc(void)
