@@ -114,6 +114,15 @@ static int contact(const struct conf_nfstab *tab, const struct conf_tunables *tu
     return check.problems > 0 ? CMD_NOT_FINE : CMD_FINE;
 }
 
+/* Without a configuration that the library would use there is nobody to contact. */
+static void complain_of_mistakes(const char *file, size_t count)
+{
+    cmd_complain("check",
+                 "%s has %zu mistake%s: a program started with it leaves all files to the kernel. "
+                 "No server was contacted.",
+                 file, count, count == 1 ? "" : "s");
+}
+
 /* The work after the options: everything that is printed, and the exit status. */
 static int check_configuration(const char *nfstab, bool print, int timeout_ms)
 {
@@ -131,14 +140,12 @@ static int check_configuration(const char *nfstab, bool print, int timeout_ms)
     print_diagnostics(&found);
     print_diagnostics(&found_conf);
     print_overridden(&tab);
-    int status = conf_error ? CMD_NOT_FINE : CMD_FINE;
-    if (tab_error) {
-        cmd_complain("check",
-                     "the nfstab has %zu mistake%s: a program started with it leaves all files to "
-                     "the kernel. No server was contacted.",
-                     found.errors, found.errors == 1 ? "" : "s");
-        status = CMD_NOT_FINE;
-    } else if (print) {
+    int status = tab_error || conf_error ? CMD_NOT_FINE : CMD_FINE;
+    if (tab_error)
+        complain_of_mistakes("the nfstab", found.errors);
+    if (conf_error)
+        complain_of_mistakes(conf, found_conf.errors);
+    if (print && !tab_error) {
         char *text = conf_nfstab_print(&tab);
         if (text == NULL) {
             cmd_complain("check", "there is not enough memory");
@@ -147,11 +154,10 @@ static int check_configuration(const char *nfstab, bool print, int timeout_ms)
             fputs(text, stdout);
             free(text);
         }
-    } else {
+    } else if (status == CMD_FINE) {
         struct stat unused;
         print_sources(&tab, conf, stat(conf, &unused) == 0);
-        int contacted = contact(&tab, &tunables, timeout_ms);
-        status = contacted != CMD_FINE ? contacted : status;
+        status = contact(&tab, &tunables, timeout_ms);
     }
     conf_diagnostics_free(&found);
     conf_diagnostics_free(&found_conf);

@@ -39,8 +39,8 @@ void check_problem(struct check *check, unsigned indent, const char *label, cons
 int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address,
                   socklen_t *length);
 
-/* stat(2), bounded: the mount point may be a kernel mount of a server that does not answer. Returns
- * 0 or -errno, -ETIMEDOUT in that case. */
-int check_stat(const char *path, int timeout_ms, struct stat *status);
+/* statx(2) past all caches, bounded: the mount point may be a kernel mount of a server that does
+ * not answer. Returns 0 or -errno, -ETIMEDOUT in that case. */
+int check_statx(const char *path, int timeout_ms, struct statx *status);
 
 #endif

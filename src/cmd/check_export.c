@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/text.h"
+#include "sys/sys.h"
 
 enum { INDENT = 6, EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
 
@@ -136,11 +136,16 @@ static bool mount_export(struct check *check, const struct conf_export *export,
 /* ---- NFS ---------------------------------------------------------------------------------------
  */
 
-/* The bytes of one transfer: what the server grants, cut by the tunable. */
+/* The bytes of one transfer, as the library computes them: what the server grants, cut by the
+ * tunable, in whole pages. */
 static unsigned transfer(uint32_t granted, int tunable)
 {
-    unsigned size = tunable > 0 && (unsigned)tunable < granted ? (unsigned)tunable : granted;
-    return size < TRANSFER_MAX ? size : TRANSFER_MAX;
+    unsigned size = granted < TRANSFER_MAX ? granted : TRANSFER_MAX;
+    if (tunable > 0 && size > (unsigned)tunable)
+        size = (unsigned)tunable;
+    if (size > 4096)
+        size -= size % 4096;
+    return size ? size : 4096;
 }
 
 static bool check_fsinfo(struct check *check, const struct mount3_target *target,
@@ -228,50 +233,90 @@ static bool standalone(struct check *check, const struct conf_server *conf,
     return false;
 }
 
-/* Is the directory at the mount point the one that the server calls its root? */
+static int64_t nanoseconds(int64_t seconds, uint32_t rest)
+{
+    return seconds * 1000000000 + rest;
+}
+
+/*
+ * Is the directory at the mount point the one that the server calls its root? As the library asks:
+ * the file numbers are the same, and the server's time of change lies between two looks at the
+ * kernel's. Returns 0, -EXDEV with the reason in `why`, or another -errno of the kernel (in `why`
+ * too) or -EREMOTEIO for one of the server, which is reported.
+ */
+static int compare_roots(struct check *check, const char *mount, const struct nfs3_client *client,
+                         const struct nfs3_fh *fh, uint64_t *fileid, char *why, size_t size)
+{
+    for (int attempt = 0; attempt < 5; attempt++) {
+        struct statx before, after;
+        struct nfs3_attr attr;
+        if (attempt > 0)
+            sys_nanosleep_ms(10);
+        int error = check_statx(mount, check->timeout_ms, &before);
+        int remote = error ? 0 : nfs3_getattr(client, fh, &attr);
+        if (!error && !remote)
+            error = check_statx(mount, check->timeout_ms, &after);
+        if (error) {
+            snprintf(why, size, "at the mount point the kernel says: %s", strerror(-error));
+            return error;
+        }
+        if (remote) {
+            check_problem(check, INDENT, "GETATTR", "%s", strerror(-remote));
+            return -EREMOTEIO;
+        }
+        *fileid = attr.fileid;
+        if (!S_ISDIR(before.stx_mode) || attr.type != NFS3_DIR) {
+            snprintf(why, size, "there is no directory %s",
+                     attr.type != NFS3_DIR ? "on the server" : "at the mount point");
+            return -EXDEV;
+        }
+        if (before.stx_ino != attr.fileid) {
+            snprintf(why, size,
+                     "the directory at the mount point is another one (file id %ju, the server's "
+                     "has %" PRIu64 ")",
+                     (uintmax_t)before.stx_ino, attr.fileid);
+            return -EXDEV;
+        }
+        int64_t at = nanoseconds(attr.ctime.sec, attr.ctime.nsec);
+        if (at >= nanoseconds(before.stx_ctime.tv_sec, before.stx_ctime.tv_nsec) &&
+            at <= nanoseconds(after.stx_ctime.tv_sec, after.stx_ctime.tv_nsec))
+            return 0;
+    }
+    snprintf(why, size, "its time of change is not the server's");
+    return -ESTALE;
+}
+
 static bool check_kind(struct check *check, const struct conf_server *conf,
                        const struct conf_export *export, const struct nfs3_client *client,
                        const struct nfs3_fh *fh)
 {
-    struct nfs3_attr attr;
-    int error = nfs3_getattr(client, fh, &attr);
-    if (error) {
-        check_problem(check, INDENT, "GETATTR", "%s", strerror(-error));
-        return false;
-    }
-    if (attr.type != NFS3_DIR) {
-        check_problem(check, INDENT, "kind", "%s is no directory on the server", export->directory);
-        return false;
-    }
+    char why[256];
+    uint64_t fileid;
     if (export->kernel == CONF_KERNEL_NO)
         return standalone(check, conf, export, "the nfstab says `kernel: no`");
-
-    struct stat status;
-    char why[256];
-    error = check_stat(export->mount, check->timeout_ms, &status);
-    if (error == -ETIMEDOUT) {
+    switch (compare_roots(check, export->mount, client, fh, &fileid, why, sizeof(why))) {
+    case 0:
+        check_line(INDENT, "kind",
+                   "kernel-backed: the mount point shows the server's directory (file id %" PRIu64
+                   ")",
+                   fileid);
+        return true;
+    case -EREMOTEIO:
+        return false;
+    case -ETIMEDOUT:
         check_problem(check, INDENT, "kind",
                       "the kernel does not answer for %s within %g s: its own mount hangs",
                       export->mount, check->timeout_ms / 1000.0);
         return false;
+    case -ESTALE:
+        check_problem(check, INDENT, "kind", "%s; the library leaves the files to the kernel", why);
+        check_line(INDENT, "remedy",
+                   "a server that keeps attributes of a directory that others change must not "
+                   "(nfs-ganesha: Attr_Expiration_Time = 0)");
+        return false;
+    default:
+        return standalone(check, conf, export, why);
     }
-    if (error)
-        snprintf(why, sizeof(why), "at the mount point the kernel says: %s", strerror(-error));
-    else if (!S_ISDIR(status.st_mode))
-        snprintf(why, sizeof(why), "there is no directory at the mount point");
-    else if ((uint64_t)status.st_ino != attr.fileid)
-        snprintf(why, sizeof(why),
-                 "the directory at the mount point is another one (file id %ju, the server's "
-                 "has %" PRIu64 ")",
-                 (uintmax_t)status.st_ino, attr.fileid);
-    else {
-        check_line(INDENT, "kind",
-                   "kernel-backed: the mount point shows the server's directory "
-                   "(file id %" PRIu64 ")",
-                   attr.fileid);
-        return true;
-    }
-    return standalone(check, conf, export, why);
 }
 
 void check_export(struct check *check, const struct conf_server *conf,
@@ -280,10 +325,10 @@ void check_export(struct check *check, const struct conf_server *conf,
 {
     struct nfs3_fh handle;
     check_line(4, "export", "%s at %s", export->directory, export->mount);
-    root->paths++;
     if (!mount_export(check, export, target, &handle) || client == NULL)
         return;
-    if (!root->known) {
+    bool first = !root->known;
+    if (first) {
         root->known = true;
         root->handle = handle;
     } else if (handle.len != root->handle.len ||
@@ -298,5 +343,5 @@ void check_export(struct check *check, const struct conf_server *conf,
         return;
     bool fine = check_access(check, client, &handle);
     fine = check_kind(check, conf, export, client, &handle) && fine;
-    root->served += fine;
+    root->served = root->served || (first && fine);
 }

@@ -8,11 +8,11 @@
 #include "nfs/mount3.h"
 #include "nfs/nfs3_proc.h"
 
-/* What the first path that granted an export showed of it; the others must agree. */
+/* What the first path that granted an export showed of it. That path is the one that the library
+ * uses; the others must lead to the same directory. */
 struct check_root {
-    unsigned paths;  /* on which it was tried */
-    unsigned served; /* of these: would serve it */
-    bool known;      /* `handle` is valid */
+    bool known;  /* `handle` is valid */
+    bool served; /* over that path the library would serve it */
     struct nfs3_fh handle;
 };
 

@@ -301,9 +301,11 @@ void check_server(struct check *check, const struct conf_server *conf)
     check_line(0, "server", "%s", conf->name);
     for (size_t i = 0; i < conf->path_count; i++)
         check_path(check, conf, i, &identity, &auth, roots);
+    if (conf->path_count > 1)
+        check_line(2, "", "This release uses one path: the first above that grants MOUNT.");
     for (size_t i = 0; i < conf->export_count; i++) {
         check->mounts++;
-        check->served += roots[i].served == conf->path_count;
+        check->served += roots[i].served;
     }
     free(roots);
     free(groups);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "sys/sys.h"
+
 /*
  * One call. Owned by the thread while it runs; by the caller once the thread was joined. A thread
  * that is too late keeps it, so it never writes to memory that the caller has given up.
@@ -21,7 +23,7 @@ struct bounded {
     int result;
     struct sockaddr_storage address;
     socklen_t length;
-    struct stat status;
+    struct statx status;
 };
 
 static void *bounded_thread(void *argument)
@@ -82,10 +84,11 @@ int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_
 
 static void look(struct bounded *call)
 {
-    call->result = stat(call->text, &call->status) == 0 ? 0 : -errno;
+    call->result =
+        sys_statx(AT_FDCWD, call->text, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &call->status);
 }
 
-int check_stat(const char *path, int timeout_ms, struct stat *status)
+int check_statx(const char *path, int timeout_ms, struct statx *status)
 {
     int error;
     struct bounded *call = bounded_run(look, path, 0, timeout_ms, &error);
