@@ -76,11 +76,11 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *only, b
             want = receiver->skip + receiver->guess;
         if (want > RPC_RECEIVER_STAGE)
             want = RPC_RECEIVER_STAGE;
-    } else if (only && only->find_payload && receiver->end == 0 && receiver->skip == 0 &&
+    } else if (only && only->find_payload && receiver->end == 0 && receiver->skip < 4 &&
                !receiver->gathering) {
         receiver->target = only;
-        receiver->aimed = receiver->guess;
-        vectors[0] = (struct iovec){receiver->stage, receiver->guess};
+        receiver->aimed = receiver->skip + receiver->guess; /* padding of the last reply first */
+        vectors[0] = (struct iovec){receiver->stage, receiver->aimed};
         return 1 + rpc_vectors_slice(only->destination, only->destination_count, 0,
                                      only->destination_length, vectors + 1);
     } else if (payloads && !receiver->gathering) {

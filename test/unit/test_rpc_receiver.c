@@ -792,6 +792,29 @@ static void reads_in_flight_take_one_receive_each(void **state)
     scene_free(scene);
 }
 
+/* The padding of one reply comes with the head of the next. */
+static void padding_takes_no_receive_of_its_own(void **state)
+{
+    (void)state;
+    struct scene *scene = scene_new(43);
+    scene->only = ONLY_ALONE;
+    scene->payloads = PAYLOADS_TRUE;
+    scene_read(scene, true, 8191, 8191, 1);
+    rewind_scene(scene, true);
+    size_t padding = 0; /* of the last reply, that is still to be received */
+    for (int i = 0; i < 5; i++) {
+        struct bytes stream = {0};
+        put_bytes(&stream, "\xaa", padding);
+        put_bytes(&stream, scene->stream.data, scene->stream.length);
+        assert_int_equal(receive(scene, stream.data, stream.length), stream.length - 1);
+        padding = 1;
+        free(stream.data);
+        assert_int_equal(scene->answers, i + 1);
+        scene->calls[0]->in_flight = true;
+    }
+    scene_free(scene);
+}
+
 static void reset_forgets_the_middle_of_a_reply(void **state)
 {
     (void)state;
@@ -846,6 +869,7 @@ int main(void)
         cmocka_unit_test(damaged_streams_do_no_harm),
         cmocka_unit_test(a_lone_read_takes_one_receive),
         cmocka_unit_test(reads_in_flight_take_one_receive_each),
+        cmocka_unit_test(padding_takes_no_receive_of_its_own),
         cmocka_unit_test(reset_forgets_the_middle_of_a_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
