@@ -44,11 +44,12 @@ struct server {
     in_port_t port;
     pthread_t thread;
     pthread_mutex_t lock;
-    unsigned connections;     /* under lock, with what follows */
-    int fds[CONNECTIONS_MAX]; /* -1 when closed */
+    _Atomic unsigned connections; /* grows under lock, which guards what follows */
+    int fds[CONNECTIONS_MAX];     /* -1 when closed */
     pthread_t threads[CONNECTIONS_MAX];
     in_port_t peer_ports[CONNECTIONS_MAX];
     bool stopping;
+    _Atomic bool silent; /* as the script says at first */
     _Atomic unsigned calls, replies, changed_xids, bad_calls;
     _Atomic uint32_t xids[TOKENS]; /* with which a token was first seen */
 };
@@ -135,7 +136,7 @@ static inline bool send_reply(struct connection *connection, const struct bytes 
     struct server *server = connection->server;
     const struct script *script = &server->script;
     unsigned number = atomic_fetch_add(&server->replies, 1) + 1;
-    if (script->silent || number == script->lose_one)
+    if (atomic_load(&server->silent) || number == script->lose_one)
         return true;
     struct bytes stream = {0};
     for (unsigned i = 0; i < script->strangers; i++) {
@@ -200,7 +201,9 @@ static inline void *serve(void *context)
                 count = 0;
             }
         }
-        memmove(in.data, in.data + at, in.length -= at);
+        in.length -= at;
+        if (at > 0)
+            memmove(in.data, in.data + at, in.length);
         struct pollfd poll_in = {.fd = connection->fd, .events = POLLIN};
         if (good && count > 0 && poll(&poll_in, 1, 1) == 0) {
             good = send_held(connection, held, count, &sent, &seed);
@@ -255,6 +258,7 @@ static inline struct server *server_new(const struct script *script, sa_family_t
     struct server *server = calloc(1, sizeof(*server));
     assert_non_null(server);
     server->script = *script;
+    atomic_store(&server->silent, script->silent);
     pthread_mutex_init(&server->lock, NULL);
     server->listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(server->listener >= 0);

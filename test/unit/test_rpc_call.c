@@ -201,7 +201,10 @@ static void notices_a_lost_reply_while_others_come(void **state)
     assert_int_equal(server->changed_xids, 0);
     assert_int_equal(server->connections, 2);
     /* the duplicate request cache of the server finds a call sent again by xid, address and port */
-    assert_int_equal(server->peer_ports[0], server->peer_ports[1]);
+    pthread_mutex_lock(&server->lock);
+    in_port_t ports[] = {server->peer_ports[0], server->peer_ports[1]};
+    pthread_mutex_unlock(&server->lock);
+    assert_int_equal(ports[0], ports[1]);
     client_free(client);
     server_stop(server);
 }
@@ -418,7 +421,7 @@ static void withdrawal_while_another_thread_leads(void **state)
         assert_int_equal(wait_one(client, &query, 20), -ETIMEDOUT);
         query_free(&query);
     }
-    server->script.silent = false; /* read by the server's threads only after the next connection */
+    atomic_store(&server->silent, false);
     pthread_mutex_lock(&server->lock);
     for (unsigned i = 0; i < server->connections; i++) {
         if (server->fds[i] >= 0)
