@@ -1,0 +1,102 @@
+/*
+ * Asynchronous reads and writes: for libaio, io_uring and POSIX AIO of the face.
+ *
+ * A lane is what one application context (io_context_t, ring) submits to; its calls share channels,
+ * so that many leave in one system call. The caller drives: whoever waits on a lane sends and
+ * receives. Where nobody waits (completions announced by eventfd, signal or plain memory),
+ * attendants do: threads of ours, one for each channel that needs it, started on first need.
+ *
+ * As in file.h, callers are in a critical section and errors are -errno.
+ */
+#ifndef FILE_ASYNC_H
+#define FILE_ASYNC_H
+
+#include "file/file.h"
+#include "host/registry.h"
+#include "rpc/rpc.h"
+
+enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
+
+enum { FILE_LANE_CHANNELS = 8 };
+
+struct file_request;
+
+/*
+ * Requests that are waited for together. Owned by the caller; freed when file_lane_idle(). `lock`
+ * guards the list of requests that need more than one reply, and the channels.
+ */
+struct file_lane {
+    pthread_mutex_t lock;
+    struct net_channel *channels[FILE_LANE_CHANNELS]; /* one for each server that was used */
+    unsigned channel_count;
+    struct file_request *troubled;
+    _Atomic unsigned troubled_count;
+    _Atomic unsigned in_flight; /* submitted and not done */
+    _Atomic bool attended;
+    struct file_lane *next_attended; /* under the lock of the attendants */
+};
+
+/*
+ * One operation. The first part is the caller's; all of it, and the memory it points to, belongs to
+ * this room from file_submit() until `done` is called. Large: keep requests and use them again.
+ */
+struct file_request {
+    enum file_operation operation;
+    struct file_open *open; /* with the caller's reference, which file_submit() takes over */
+    int fd;
+    const struct iovec *vectors;
+    int count;
+    off_t offset;
+    int flags; /* RWF_* */
+    /*
+     * Called once, by any thread, possibly before file_submit() returns: bytes, 0 for FILE_SYNC,
+     * -errno, or FILE_KERNEL (the file was demoted before any I/O: submit it to the kernel). It
+     * must be short, must not block, and must not submit; the request may be used again from then
+     * on.
+     */
+    void (*done)(struct file_request *request, ssize_t result);
+
+    /* owned by this room */
+    struct file_lane *lane;
+    struct file_request *next;
+    size_t length;
+    int stable; /* enum nfs3_stable */
+    uint64_t asked_ns, epoch;
+    struct host_write write;
+    struct iovec kept[HOST_WRITE_VECTORS];
+    struct rpc_call call;
+};
+
+void file_lane_init(struct file_lane *lane);
+/* When no request is in flight. */
+void file_lane_end(struct file_lane *lane);
+
+/*
+ * Submits requests: those that fit in one READ or WRITE leave together, in one system call for each
+ * channel where possible; FILE_SYNC and larger ones are carried out before it returns. It may wait:
+ * for room in the ledger, for a write that overlaps one in flight, and below IN_FLIGHT_MAX never
+ * for replies.
+ */
+void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count);
+
+/*
+ * Drives the lane until satisfied(context) is true or the deadline (CLOCK_MONOTONIC ns; 0: never,
+ * 1 or any time in the past: only what has arrived already) has passed. `done` functions are called
+ * meanwhile. Also returns, false, when nothing is in flight, and when a signal was deferred for
+ * this thread, so that the caller can leave the critical section, let it run, and return EINTR if
+ * its interface says so. `satisfied` must be quick and not block.
+ */
+bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
+                    uint64_t deadline_ns);
+
+/* From now on attendants drive this lane whenever something is in flight. */
+void file_lane_attend(struct file_lane *lane);
+
+/* Attendants for every lane of this process: before waiting for something that may hang on a
+ * request in flight. Costs one atomic load when there is none. */
+void file_async_attend_all(void);
+
+/* In the child of fork(): lanes of the parent are forgotten; requests in flight never end here. */
+void file_async_fork_child(void);
+
+#endif
