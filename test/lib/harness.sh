@@ -23,6 +23,7 @@
 #     T             temporary directory of this script, short, on tmpfs
 #     mnt           the directory that the server exports, which is also the mount directory (kernel-backed)
 #     plain_dir     a directory that no mount covers
+#     second_address  an address of this machine beside 127.0.0.1, in namespaces of its own
 #     nfstab        the configuration that under_preload uses
 #
 # Output: one line for each check, `ok NAME`, `not ok NAME: REASON` or `skip NAME: REASON`, and lines that begin
@@ -377,6 +378,7 @@ need_build() {
 
 # ---- the second start --------------------------------------------------------------------------------------------
 
+second_address=198.18.0.1
 harness_inside() {
     T=$HARNESS_T
     if [ "$HARNESS_SPACE" != 0 ]; then
@@ -384,7 +386,7 @@ harness_inside() {
         mount -t tmpfs tmpfs /run
         ip link set lo up
         # A second address: resolvers that ask for configured address families do not count 127.0.0.1.
-        ip address add 192.0.2.1/32 dev lo
+        ip address add "$second_address/32" dev lo
     fi
     mkdir -p "$T/log" "$T/p" "$T/run"
     chmod 700 "$T/run"
