@@ -1,0 +1,218 @@
+/*
+ * A scene for the receiver: calls in flight, the stream of replies to them, and an owner that
+ * delivers it into the vectors the receiver asks for. Part of test_rpc_receiver.c.
+ */
+#ifndef TEST_RPC_SCENE_H
+#define TEST_RPC_SCENE_H
+
+#include <stdbool.h>
+
+#include "rpc/receiver.h"
+#include "rpc_replies.h"
+
+enum { CALLS_MAX = 16 };
+
+/* Whom the owner takes for the only call: none; one that is alone; any (others were sent, and even
+ * answered, after the receiver was asked where to receive). */
+enum only { ONLY_NEVER, ONLY_ALONE, ONLY_ANY, ONLY_KINDS };
+enum payloads { PAYLOADS_NO, PAYLOADS_TRUE, PAYLOADS_ALWAYS, PAYLOADS_KINDS };
+
+struct scene {
+    struct expecting *calls[CALLS_MAX];
+    unsigned count;
+    struct bytes stream;
+    struct rpc_receiver receiver;
+    unsigned answers, receives;
+    enum only only;
+    enum payloads payloads;
+    bool compare; /* with the truth; not for garbage */
+    uint64_t seed;
+};
+
+static struct rpc_call *find(void *context, uint32_t xid)
+{
+    struct scene *scene = context;
+    for (unsigned i = 0; i < scene->count; i++) {
+        if (scene->calls[i]->in_flight && scene->calls[i]->call.xid == xid)
+            return &scene->calls[i]->call;
+    }
+    return NULL;
+}
+
+static void answered(void *context, struct rpc_call *call)
+{
+    struct scene *scene = context;
+    struct expecting *e = (struct expecting *)call; /* its first member */
+    assert_true(e->in_flight);
+    e->in_flight = false;
+    e->answers++;
+    scene->answers++;
+    if (scene->compare)
+        expecting_check(e);
+    else
+        expecting_check_guards(e);
+}
+
+static struct rpc_call *choose_only(struct scene *scene)
+{
+    struct rpc_call *found[CALLS_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < scene->count; i++) {
+        if (scene->calls[i]->in_flight)
+            found[count++] = &scene->calls[i]->call;
+    }
+    if (count == 0 || scene->only == ONLY_NEVER || (scene->only == ONLY_ALONE && count > 1))
+        return NULL;
+    return found[random_below(&scene->seed, count)];
+}
+
+static bool choose_payloads(struct scene *scene)
+{
+    bool any = false;
+    for (unsigned i = 0; i < scene->count; i++)
+        any |= scene->calls[i]->in_flight && scene->calls[i]->call.find_payload;
+    return scene->payloads == PAYLOADS_ALWAYS || (scene->payloads == PAYLOADS_TRUE && any);
+}
+
+/* Every byte that is asked for lies in the stage, or in the destination of a call in flight. */
+static void check_vector(struct scene *scene, const struct iovec *vector)
+{
+    const uint8_t *from = vector->iov_base, *to = from + vector->iov_len;
+    const struct rpc_receiver *receiver = &scene->receiver;
+    if (from >= receiver->stage && to <= receiver->stage + receiver->capacity)
+        return;
+    for (unsigned i = 0; i < scene->count; i++) {
+        struct expecting *e = scene->calls[i];
+        for (int v = 0; e->in_flight && v < 4 && e->blocks[v]; v++) {
+            const uint8_t *base = e->vectors[v].iov_base;
+            if (from >= base && to <= base + e->vectors[v].iov_len) {
+                assert_true(rpc_receiver_uses(receiver, &e->call));
+                return;
+            }
+        }
+    }
+    fail_msg("a vector of %zu bytes points nowhere", vector->iov_len);
+}
+
+/* One receive: at most `limit` bytes of what is at `data`. Returns how many, or -errno. */
+static ssize_t receive(struct scene *scene, const uint8_t *data, size_t limit)
+{
+    struct iovec vectors[RPC_RECEIVER_VECTORS];
+    struct rpc_call *only = choose_only(scene);
+    int count = rpc_receiver_vectors(&scene->receiver, only, choose_payloads(scene), vectors);
+    assert_in_range(count, 1, RPC_RECEIVER_VECTORS);
+    size_t done = 0;
+    for (int i = 0; i < count; i++) {
+        check_vector(scene, &vectors[i]);
+        size_t take = vectors[i].iov_len < limit - done ? vectors[i].iov_len : limit - done;
+        if (take > 0)
+            memcpy(vectors[i].iov_base, data + done, take);
+        done += take;
+    }
+    assert_true(done > 0);
+    scene->receives++;
+    struct rpc_receiver_owner owner = {find, answered, scene};
+    int result = rpc_receiver_received(&scene->receiver, done, &owner);
+    return result ? result : (ssize_t)done;
+}
+
+/* Delivers bytes [from, to) of the stream in pieces of at most `piece`. 0 or -errno. */
+static int deliver(struct scene *scene, size_t from, size_t to, size_t piece)
+{
+    while (from < to) {
+        ssize_t done =
+            receive(scene, scene->stream.data + from, to - from < piece ? to - from : piece);
+        if (done < 0)
+            return (int)done;
+        from += (size_t)done;
+    }
+    return 0;
+}
+
+static void rewind_scene(struct scene *scene, bool fresh)
+{
+    if (fresh) {
+        rpc_receiver_free(&scene->receiver);
+        rpc_receiver_init(&scene->receiver);
+    } else {
+        rpc_receiver_reset(&scene->receiver);
+    }
+    scene->answers = 0;
+    scene->receives = 0;
+    for (unsigned i = 0; i < scene->count; i++) {
+        struct expecting *e = scene->calls[i];
+        e->in_flight = true;
+        e->answers = 0;
+        memset(e->call.results, 0xcd, sizeof(e->call.results));
+        for (int v = 0; v < 4 && e->blocks[v]; v++)
+            memset(e->vectors[v].iov_base, 0xcd, e->vectors[v].iov_len);
+    }
+}
+
+static void check_all_answered(struct scene *scene)
+{
+    assert_int_equal(scene->answers, scene->count);
+    for (unsigned i = 0; i < scene->count; i++) {
+        assert_int_equal(scene->calls[i]->answers, 1);
+        expecting_check(scene->calls[i]); /* nothing has changed it since */
+        assert_false(rpc_receiver_uses(&scene->receiver, &scene->calls[i]->call));
+    }
+    assert_int_equal(scene->receiver.start, scene->receiver.end);
+    assert_int_equal(scene->receiver.skip, 0);
+    assert_false(scene->receiver.gathering);
+}
+
+static struct scene *scene_new(uint64_t seed)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+    assert_non_null(scene);
+    scene->compare = true;
+    scene->seed = seed;
+    rpc_receiver_init(&scene->receiver);
+    return scene;
+}
+
+static void scene_free(struct scene *scene)
+{
+    for (unsigned i = 0; i < scene->count; i++)
+        expecting_free(scene->calls[i]);
+    free(scene->stream.data);
+    rpc_receiver_free(&scene->receiver);
+    free(scene);
+}
+
+static struct expecting *scene_call(struct scene *scene, bool read, size_t destination, int vectors)
+{
+    assert_true(scene->count < CALLS_MAX);
+    uint32_t xid = 1000 + scene->count * 13;
+    return scene->calls[scene->count++] = expecting_new(xid, read, destination, vectors);
+}
+
+/* A READ of `length` bytes that is answered with `got`. */
+static void scene_read(struct scene *scene, bool attributes, size_t length, size_t got, int vectors)
+{
+    struct expecting *e = scene_call(scene, true, length, vectors);
+    reply_read(&e->reply, e->call.xid, attributes, got);
+    if (got > length)
+        reply_bad(&e->reply, -EBADMSG);
+    put_record(&scene->stream, &e->reply.message);
+}
+
+static void scene_plain(struct scene *scene, size_t length)
+{
+    struct expecting *e = scene_call(scene, false, 0, 0);
+    reply_plain(&e->reply, e->call.xid, length);
+    if (length > RPC_RESULTS_MAX)
+        reply_bad(&e->reply, -EBADMSG);
+    put_record(&scene->stream, &e->reply.message);
+}
+
+static void scene_unknown(struct scene *scene, size_t length)
+{
+    struct reply reply;
+    reply_read(&reply, 0x77777777, true, length);
+    put_record(&scene->stream, &reply.message);
+    reply_free(&reply);
+}
+
+#endif
