@@ -406,8 +406,10 @@ static void *wait_for_ever(void *context)
 static void withdrawal_while_another_thread_leads(void **state)
 {
     (void)state;
-    struct server *server = server_start(&(struct script){.silent = true});
+    struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
+    check_echo(client, 0); /* after an answer the leader connects again without a pause */
+    atomic_store(&server->silent, true);
     struct query patient = {0};
     query_begin(&patient, READ, 1, 4000);
     struct rpc_call *call = &patient.call;
