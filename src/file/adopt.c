@@ -199,11 +199,12 @@ static void opened(int fd, int flags, const char *reason)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return;
-    const char *why = reason;
+    const char *why;
     if (file_mount_contact(mount, &why) != 0) {
         stays_with_kernel(mount, &status, path, why);
         return;
     }
+    why = reason;
     if (flags & O_TRUNC)
         host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)status.st_size);
     const struct rpc_auth *auth = file_auth_now(mount);

@@ -2,6 +2,7 @@
 #include <sys/sysmacros.h>
 
 #include "file/inode.h"
+#include "host/stats.h"
 #include "sys/sys.h"
 
 void file_attributes_convert(const struct nfs3_attr *attr, struct host_attributes *attributes)
@@ -47,6 +48,8 @@ static int attributes_of(struct file_open *open, struct host_attributes *attribu
         file_inode_demote(open->inode, open->auth, "stale handle");
         return FILE_KERNEL;
     }
+    if (result == 0)
+        host_stats_set(&open->stats->size, attributes->size);
     return result;
 }
 
@@ -146,6 +149,8 @@ static int set_size(struct file_open *open, uint64_t size)
         file_attributes_convert(&wcc.after.attr, &attributes);
         host_file_learned(&inode->host, host_file_asking(&inode->host), &attributes, asked_ns);
     }
+    if (result == 0)
+        host_stats_set(&open->stats->size, size);
     return result;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "file/inode.h"
+#include "host/stats.h"
 #include "rpc/message.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -202,6 +203,8 @@ static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int
             return done > 0 && written != -ESTALE ? (ssize_t)done : written;
         done += (size_t)written;
     }
+    if ((uint64_t)offset + length > host_stats_get(&open->stats->size))
+        host_stats_set(&open->stats->size, (uint64_t)offset + length);
     if (stable == NFS3_UNSTABLE &&
         host_file_uncommitted(&inode->host) > (uint64_t)file_tunables.uncommitted_file_max) {
         /* An error of this COMMIT is found again, and told, by the fsync that the data waits for.
