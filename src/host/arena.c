@@ -26,13 +26,16 @@ static void rebuild(struct host_shared *shared)
     uint32_t record_end = load(&shared->next_record), chunk_end = load(&shared->next_chunk);
     memset(host_map.chunk_users, 0, chunk_end * sizeof(host_map.chunk_users[0]));
     for (uint32_t i = 1; i < record_end; i++) {
-        const struct host_record *record = host_record(i);
+        struct host_record *record = host_record(i);
         if (host_record_state(record) == HOST_RECORD_FREE) {
             host_map.free_records[records++] = i;
             continue;
         }
         for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
-            if (record->chunk[k] && record->chunk[k] < chunk_end)
+            /* Taken by the dead owner, who did not come to move `next_chunk`: nobody's. */
+            if (record->chunk[k] >= chunk_end)
+                record->chunk[k] = 0;
+            if (record->chunk[k])
                 host_map.chunk_users[record->chunk[k]]++;
         }
     }

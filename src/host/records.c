@@ -222,7 +222,10 @@ static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
     return consumed;
 }
 
-bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage)
+/* `halves`: looks only at records of the same sequence, which are halves of a split that a process
+ * did not live to finish, and hold the same bytes. Else only at older ones. */
+static bool supersede(struct host_entry *entry, uint32_t own, bool halves,
+                      struct host_garbage *garbage)
 {
     const struct host_record *record = host_record(own);
     uint64_t start = host_record_start(record), end = host_record_end(record);
@@ -235,9 +238,8 @@ bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_g
         if (index == own || !overlaps(older, file, start, end) ||
             host_record_state(older) != HOST_RECORD_ACKED)
             continue;
-        /* Equal sequences: halves of a split that its process did not live to finish. */
-        if (acknowledged && (older->sequence > record->sequence ||
-                             (older->sequence == record->sequence && index > own)))
+        if (halves ? older->sequence != record->sequence || index > own
+                   : acknowledged && older->sequence >= record->sequence)
             continue;
         bool head = host_record_start(older)<start, tail = host_record_end(older)> end;
         if (head && tail) {
@@ -252,6 +254,11 @@ bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_g
         }
     }
     return false;
+}
+
+bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage)
+{
+    return supersede(entry, own, false, garbage);
 }
 
 /* Unlinks a record whose owner still uses it; the owner frees it when its write ends. */
@@ -414,12 +421,15 @@ void host_stripe_rebuild(uint32_t stripe)
             }
         }
     }
-    for (uint32_t i = 1; i < end; i++) {
-        struct host_record *record = host_record(i);
-        uint32_t file = file_of(record);
-        if (host_record_state(record) == HOST_RECORD_ACKED && file < HOST_FILES &&
-            host_stripe_of(file) == stripe)
-            host_record_supersede(&host_map.entries[file], i, &garbage);
+    /* First the halves: splitting a record of which a half already exists would make a third. */
+    for (int halves = 1; halves >= 0; halves--) {
+        for (uint32_t i = 1; i < end; i++) {
+            struct host_record *record = host_record(i);
+            uint32_t file = file_of(record);
+            if (host_record_state(record) == HOST_RECORD_ACKED && file < HOST_FILES &&
+                host_stripe_of(file) == stripe)
+                supersede(&host_map.entries[file], i, halves, &garbage);
+        }
     }
     atomic_fetch_add(&shared->stripes[stripe].wake, 1);
     host_arena_give(garbage.first);

@@ -63,8 +63,7 @@ void host_registry_finish(void);
  */
 void host_file_attach(struct host_file *file, const struct host_file_key *key);
 
-/* ---- attributes --------------------------------------------------------------------------------
- */
+/* ---- attributes ---- */
 
 /*
  * Reads the attributes without a lock (a sequence lock; a few loads). `*verified_ns` is when the
@@ -102,8 +101,7 @@ void host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t siz
 void host_file_set_kernel_writer(struct host_file *file);
 bool host_file_has_kernel_writer(struct host_file *file);
 
-/* ---- the ledger --------------------------------------------------------------------------------
- */
+/* ---- the ledger ---- */
 /*
  * Invariants: acknowledged records of a file do not overlap (a newer write takes the bytes away
  * from older ones), so the order of writing again does not matter; writes in flight of the whole
@@ -130,7 +128,9 @@ enum { HOST_WRITE_MAX = 1 << 20, HOST_WRITE_VECTORS = HOST_WRITE_MAX / 8192 + 20
 /*
  * Announces a write of length <= HOST_WRITE_MAX. Waits while another write in flight overlaps.
  * `keep`: copies the data into the ledger first. Returns 0; -ENOSPC when the ledger has no room
- * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT.
+ * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT; -ESTALE when the
+ * inode number now belongs to another file. A thread must end its write before it begins one that
+ * overlaps.
  */
 int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                      size_t length, bool keep, struct host_write *write);
@@ -140,7 +140,8 @@ int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec
 int host_write_data(const struct host_write *write, size_t from, size_t length,
                     struct iovec *vectors);
 
-/* Ends it, wakes those who wait for the range, and lets the known size grow on success.
+/* (What was not kept cannot be HOST_WRITE_UNSTABLE: it is taken for stable.)
+ * Ends it, wakes those who wait for the range, and lets the known size grow on success.
  * `attributes` (may be NULL) are those of the reply, with the epoch of before it was sent. */
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
                     const uint8_t verifier[HOST_VERIFIER_SIZE]);

@@ -544,6 +544,42 @@ static void death_with_a_stripes_lock_is_mended(void **state)
     host_file_forget(&file);
 }
 
+/* Dies when the newer write is acknowledged and the second half of the older one exists, but the
+ * older one was not shortened yet. */
+static int child_dies_in_split(void *argument)
+{
+    struct host_file *file = argument;
+    struct host_write write;
+    int error;
+    memset(buffer, 'n', 1000);
+    if (begin(file, 1000, 1000, true, &write) != 0)
+        return 1;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    uint32_t second = host_arena_share(entry->first, 2000, 65536, 0, host_process_slot());
+    host_record(second)->sequence = host_record(entry->first)->sequence;
+    host_record_set_state(host_record(second), HOST_RECORD_ACKED);
+    struct host_record *newer = host_record(write.first_record);
+    newer->sequence = ++host_map.shared->stripes[host_stripe_of_file(file)].sequence;
+    memcpy(&newer->verifier, first_verifier, sizeof(newer->verifier));
+    host_record_set_state(newer, HOST_RECORD_ACKED);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static void death_in_a_split_is_mended(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 117);
+    write_kept(&file, 0, 65536, 'o', first_verifier);
+    assert_int_equal(run_child(child_dies_in_split, &file), 128 + SIGKILL);
+    read_ledger(&file, found, NULL, MODEL_BYTES);
+    for (int i = 0; i < 65536; i++)
+        assert_int_equal(found[i], i >= 1000 && i < 2000 ? 'n' : 'o');
+    check_invariants();
+    host_file_forget(&file);
+}
+
 static int child_dies_with_arena(void *argument)
 {
     (void)argument;
@@ -725,6 +761,7 @@ int main(void)
         cmocka_unit_test(a_write_of_a_dead_process_is_dropped),
         cmocka_unit_test(a_replay_of_a_dead_process_is_done_by_another),
         cmocka_unit_test(death_with_a_stripes_lock_is_mended),
+        cmocka_unit_test(death_in_a_split_is_mended),
         cmocka_unit_test(death_with_the_arenas_lock_is_mended),
         cmocka_unit_test(killing_at_random_moments_breaks_nothing),
         cmocka_unit_test(two_hundred_children_at_once),
