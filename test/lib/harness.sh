@@ -356,6 +356,15 @@ engine_at_least() {
     if is_plain; then skip "$1" "runs without the library"; return; fi
     at_least "$1" "$(($(counter "$2") - $3))" "$4"
 }
+# state_has NAME FILE PATTERN: the view `files` shows the file with a state that matches, e.g. "kernel: mmap"
+state_has() {
+    local states
+    if is_plain; then skip "$1" "runs without the library"; return; fi
+    states=$(statistics files 2>>"$T/log/stat" |
+        jq -r --arg name "$2" '.[] | select(.filename == $name) | .state' 2>>"$T/log/stat" | sort -u | tr '\n' '|')
+    if grep -qE -- "$3" <<<"$states"; then ok "$1"; else not_ok "$1" "the state of $2 is '$states', expected '$3'"; fi
+}
+
 # engine_none NAME: no call of the engine was counted in this run directory
 engine_none() {
     local name total=0
