@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 CFLAGS   ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -DDIRECTNFS_VERSION='"$(VERSION)"' -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
-CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fvisibility=hidden -ftls-model=initial-exec -pthread -MMD -MP
+CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fno-strict-aliasing -fvisibility=hidden -ftls-model=initial-exec -pthread -MMD -MP
 LIBS     := $(shell pkg-config --libs libtirpc libconfig) -pthread
 
 ifdef WERROR

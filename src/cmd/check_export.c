@@ -15,8 +15,7 @@
 
 enum { INDENT = 6, EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
 
-/* ---- MOUNT -------------------------------------------------------------------------------------
- */
+/* ---- MOUNT ---- */
 
 /* May this process bind a source port below 1024, as many exports demand? */
 static bool may_bind_privileged(int family)
@@ -133,8 +132,7 @@ static bool mount_export(struct check *check, const struct conf_export *export,
     return true;
 }
 
-/* ---- NFS ---------------------------------------------------------------------------------------
- */
+/* ---- NFS ---- */
 
 /* The bytes of one transfer, as the library computes them: what the server grants, cut by the
  * tunable, in whole pages. */
@@ -210,8 +208,7 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
     return true;
 }
 
-/* ---- how it would be served --------------------------------------------------------------------
- */
+/* ---- how it would be served ---- */
 
 static bool standalone(struct check *check, const struct conf_server *conf,
                        const struct conf_export *export, const char *why)

@@ -15,8 +15,7 @@
 #include "cmd/check_export.h"
 #include "sys/sys.h"
 
-/* ---- who asks ----------------------------------------------------------------------------------
- */
+/* ---- who asks ---- */
 
 /* The identity of the calls: the caller's, unless the nfstab has another. Its groups are freed by
  * the caller. */
@@ -38,8 +37,7 @@ static gid_t *caller_identity(const struct conf_server *server, struct mount3_id
     return groups;
 }
 
-/* ---- addresses ---------------------------------------------------------------------------------
- */
+/* ---- addresses ---- */
 
 static void address_text(const struct sockaddr_storage *address, socklen_t length, char *text,
                          size_t size)
@@ -89,8 +87,7 @@ static bool resolve_path(struct check *check, const struct conf_path *path,
     return true;
 }
 
-/* ---- what went wrong ---------------------------------------------------------------------------
- */
+/* ---- what went wrong ---- */
 
 /* Explains why `service` at `port` gave no answer, and what to do about it. */
 static void unreachable(struct check *check, const char *label, const char *service, unsigned port,
@@ -139,8 +136,7 @@ static void unreachable(struct check *check, const char *label, const char *serv
     }
 }
 
-/* ---- ports -------------------------------------------------------------------------------------
- */
+/* ---- ports ---- */
 
 /* Finds the port of a program: as configured, else as the port mapper says. False: reported. */
 static bool find_port(struct check *check, const struct mount3_target *target, unsigned configured,
@@ -169,8 +165,7 @@ static bool find_port(struct check *check, const struct mount3_target *target, u
     return false;
 }
 
-/* ---- NFS ---------------------------------------------------------------------------------------
- */
+/* ---- NFS ---- */
 
 /* Connects and calls NULL. Returns the server for the calls of NFS, or NULL: reported. */
 static struct net_server *connect_nfs(struct check *check, const struct conf_server *conf,
@@ -233,8 +228,7 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
     return server;
 }
 
-/* ---- a path ------------------------------------------------------------------------------------
- */
+/* ---- a path ---- */
 
 static void check_path(struct check *check, const struct conf_server *conf, size_t number,
                        const struct mount3_identity *identity, const struct rpc_auth *auth,

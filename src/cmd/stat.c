@@ -27,8 +27,7 @@ struct request {
     uint32_t pid; /* 0: all */
 };
 
-/* ---- run directories ---------------------------------------------------------------------------
- */
+/* ---- run directories ---- */
 
 /* Takes over the statistics, or frees them if they are not asked for. */
 static void add(struct stat_set *set, const struct request *request, struct directnfs_stats *stats)
@@ -149,8 +148,7 @@ static bool has_own_directory(void)
     return geteuid() != 0 || (chosen != NULL && *chosen != '\0');
 }
 
-/* ---- printing ----------------------------------------------------------------------------------
- */
+/* ---- printing ---- */
 
 static void print_json(const struct stat_set *set, const struct request *request)
 {

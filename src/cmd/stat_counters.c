@@ -33,8 +33,7 @@ static uint64_t counter(const struct directnfs_counters *from, size_t i)
     return value;
 }
 
-/* ---- sums --------------------------------------------------------------------------------------
- */
+/* ---- sums ---- */
 
 static void add(struct directnfs_counters *sum, const struct directnfs_counters *more)
 {
@@ -54,8 +53,7 @@ static void add(struct directnfs_counters *sum, const struct directnfs_counters 
     }
 }
 
-/* ---- for people --------------------------------------------------------------------------------
- */
+/* ---- for people ---- */
 
 static const struct cmd_column procedure_columns[] = {
     {"PROCEDURE", false}, {"CALLS", true},  {"ERRORS", true}, {"MEAN_US", true},
@@ -121,8 +119,7 @@ void stat_counters_print(const struct stat_set *set, size_t width, FILE *out)
     free(sum);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 static void print_latency(struct cmd_json *json, const struct directnfs_procedure_stats *procedure,
                           const char *name)

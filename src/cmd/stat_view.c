@@ -15,8 +15,7 @@ static size_t bounded(size_t count, size_t limit)
     return count < limit ? count : limit;
 }
 
-/* ---- servers -----------------------------------------------------------------------------------
- */
+/* ---- servers ---- */
 
 static bool same_server(const struct directnfs_server_stats *a,
                         const struct directnfs_server_stats *b)
@@ -87,8 +86,7 @@ static void fill_servers(const struct stat_set *set, struct cmd_table *table)
     }
 }
 
-/* ---- channels ----------------------------------------------------------------------------------
- */
+/* ---- channels ---- */
 
 static const struct cmd_column channel_columns[] = {
     {"PNUM", true},       {"SVRNAME", false},   {"PATH", false},  {"LOCAL", false},
@@ -141,8 +139,7 @@ static void fill_channels(const struct stat_set *set, struct cmd_table *table)
         fill_channels_of(set, set->processes[i], table);
 }
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static const struct cmd_column file_columns[] = {
     {"FILENAME", false}, {"FILESIZE", true}, {"PNUM", true}, {"SVR_ID", true}, {"STATE", false},
@@ -175,8 +172,7 @@ static void fill_files(const struct stat_set *set, struct cmd_table *table)
         fill_files_of(set, set->processes[i], table);
 }
 
-/* ---- printing ----------------------------------------------------------------------------------
- */
+/* ---- printing ---- */
 
 static struct cmd_table table_of(const struct cmd_column *columns, size_t count, size_t keys)
 {

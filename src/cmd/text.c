@@ -205,8 +205,7 @@ size_t cmd_terminal_width(void)
     return 0;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 static void json_string(FILE *out, const char *text, size_t limit, bool lower)
 {

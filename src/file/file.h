@@ -39,8 +39,7 @@ static inline bool file_is_managed(int fd)
 struct file_open *file_get(int fd);
 void file_put(struct file_open *open);
 
-/* ---- life of the process -----------------------------------------------------------------------
- */
+/* ---- life of the process ---- */
 
 /*
  * Reads the configuration, once, before any other function of this room (the face does it on the
@@ -65,8 +64,7 @@ int file_commit_all(void);
 /* At exit: as above, then folds the statistics. Writes after it are FILE_SYNC. */
 void file_finish(void);
 
-/* ---- descriptors -------------------------------------------------------------------------------
- */
+/* ---- descriptors ---- */
 
 /*
  * After the kernel opened `fd` with these flags: adopts it, or leaves it to the kernel and records
@@ -95,8 +93,7 @@ void file_duplicated(int from, int to);
  */
 int file_demote(int fd, const char *reason);
 
-/* ---- input and output --------------------------------------------------------------------------
- */
+/* ---- input and output ---- */
 
 /* `flags` are RWF_*. Short only at end of file, or when an error came after some bytes. */
 ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
@@ -121,8 +118,7 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
 /* Before fcntl(F_SETFL, flags). */
 int file_set_flags(struct file_open *open, int fd, int flags);
 
-/* ---- attributes: after the kernel answered -----------------------------------------------------
- */
+/* ---- attributes: after the kernel answered ---- */
 
 /* fstat of a managed descriptor: overlays size, blocks and times. */
 int file_stat(struct file_open *open, int fd, struct stat *status);

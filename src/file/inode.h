@@ -63,8 +63,7 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
  */
 int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags);
 
-/* ---- durability (commit.c) ---------------------------------------------------------------------
- */
+/* ---- durability (commit.c) ---- */
 
 /*
  * COMMITs the file, and writes again what the server lost. Returns 0 when all data that any process
@@ -84,8 +83,7 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
 /* Set at exit: no one will COMMIT any more. */
 extern _Atomic bool file_finishing;
 
-/* ---- attributes (attributes.c) -----------------------------------------------------------------
- */
+/* ---- attributes (attributes.c) ---- */
 
 void file_attributes_convert(const struct nfs3_attr *attr, struct host_attributes *attributes);
 

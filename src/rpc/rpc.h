@@ -60,6 +60,12 @@ struct rpc_call {
     const struct iovec *destination;
     int destination_count; /* at most RPC_VECTORS_MAX */
     size_t destination_length;
+    /*
+     * NULL: somebody waits with rpc_wait(). Otherwise it is called once, by whichever thread
+     * received the answer, without a lock; it must not wait for any call, and the call may be used
+     * again in it.
+     */
+    void (*answered)(struct rpc_call *call);
 
     /* the answer */
     int error;             /* 0, or -errno: see rpc_wait() */
@@ -94,6 +100,18 @@ void rpc_call_end(struct rpc_call *call, const uint8_t *end);
  * replies. Never fails: what cannot be sent now is sent by rpc_wait().
  */
 void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsigned count);
+
+/* As rpc_submit(), on a channel of net_channel_get(): calls of one origin leave together. */
+void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count);
+
+/*
+ * Drives a channel for calls that have an `answered` function, until satisfied(context) is true,
+ * the deadline (CLOCK_MONOTONIC ns; 0: never) has passed, nothing is in flight, or a signal was
+ * deferred for this thread. A deadline in the past takes what has arrived. Returns what satisfied()
+ * said last; it is called under the channel's lock.
+ */
+bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), void *context,
+               uint64_t deadline_ns);
 
 /*
  * Waits until all these calls, which were submitted together, are answered; sends, receives,

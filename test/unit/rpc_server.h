@@ -314,8 +314,7 @@ static inline void server_stop(struct server *server)
     free(server);
 }
 
-/* ---- the client's side -------------------------------------------------------------------------
- */
+/* ---- the client's side ---- */
 
 /* One call with its token; filled by query_begin(), compared by query_check(). */
 struct query {

@@ -25,8 +25,7 @@ bool cmd_parse_number(const char *text, bool fraction, double low, double high, 
     return false;
 }
 
-/* ---- a set of two processes --------------------------------------------------------------------
- */
+/* ---- a set of two processes ---- */
 
 static struct directnfs_stats first, second;
 static struct directnfs_stats *processes[] = {&first, &second};
@@ -87,8 +86,7 @@ static void view_has(const char *name, bool is_json, const char *expected)
     free(text);
 }
 
-/* ---- sums -----------------------------------------------------------------------------------
- */
+/* ---- sums ---- */
 
 static void sums_add_counters_and_compare_maxima(void **state)
 {
@@ -109,8 +107,7 @@ static void sums_add_counters_and_compare_maxima(void **state)
     free(text);
 }
 
-/* ---- servers -----------------------------------------------------------------------------------
- */
+/* ---- servers ---- */
 
 static void servers_of_all_processes_are_merged(void **state)
 {
@@ -139,8 +136,7 @@ static void unknown_server_is_shown_as_none(void **state)
     view_has("files", true, "\"svr_id\": 0");
 }
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static void file_states_are_told(void **state)
 {
@@ -160,8 +156,7 @@ static void file_states_are_told(void **state)
     free(text);
 }
 
-/* ---- memory that somebody else wrote -----------------------------------------------------------
- */
+/* ---- memory that somebody else wrote ---- */
 
 /* Every byte the same: counts beyond all tables, no string terminated, no state known. */
 static void garbage_is_bounded(void **state)

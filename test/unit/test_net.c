@@ -40,8 +40,7 @@ static struct net_server *pool_new(unsigned connections_max, unsigned paths)
     return server;
 }
 
-/* ---- pools -------------------------------------------------------------------------------------
- */
+/* ---- pools ---- */
 
 static void an_idle_channel_is_used_again(void **state)
 {
@@ -165,8 +164,7 @@ static void pauses_grow_up_to_their_limit(void **state)
     net_server_destroy(server);
 }
 
-/* ---- sockets -----------------------------------------------------------------------------------
- */
+/* ---- sockets ---- */
 
 static struct sockaddr_in local_of(int fd)
 {

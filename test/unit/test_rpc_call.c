@@ -57,8 +57,7 @@ static void check_echo(struct net_server *client, uint32_t token)
     assert_true(query_good(&query));
 }
 
-/* ---- one thread --------------------------------------------------------------------------------
- */
+/* ---- one thread ---- */
 
 static void one_call(void **state)
 {
@@ -209,8 +208,7 @@ static void notices_a_lost_reply_while_others_come(void **state)
     server_stop(server);
 }
 
-/* ---- many threads ------------------------------------------------------------------------------
- */
+/* ---- many threads ---- */
 
 struct crowd {
     struct net_server *client;
@@ -392,8 +390,7 @@ static void threads_send_a_mebibyte_each(void **state)
     server_stop(server);
 }
 
-/* ---- withdrawal --------------------------------------------------------------------------------
- */
+/* ---- withdrawal ---- */
 
 static void *wait_for_ever(void *context)
 {
@@ -472,8 +469,7 @@ static void threads_that_give_up_among_threads_that_do_not(void **state)
     server_stop(server);
 }
 
-/* ---- addresses that are not there --------------------------------------------------------------
- */
+/* ---- addresses that are not there ---- */
 
 static void bad_addresses_fail_only_their_calls(void **state)
 {
@@ -531,8 +527,7 @@ static void bad_addresses_fail_only_their_calls(void **state)
     server_stop(server);
 }
 
-/* ---- signals -----------------------------------------------------------------------------------
- */
+/* ---- signals ---- */
 
 static _Atomic bool storm_over;
 static _Atomic unsigned interruptions;
@@ -584,8 +579,7 @@ static void calls_in_a_storm_of_signals(void **state)
     signal(SIGUSR1, SIG_DFL);
 }
 
-/* ---- fork --------------------------------------------------------------------------------------
- */
+/* ---- fork ---- */
 
 static void child_uses_the_server_too(void **state)
 {

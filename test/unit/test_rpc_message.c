@@ -151,8 +151,7 @@ static void head_has_room_for_the_largest_call(void **state)
     free(call);
 }
 
-/* ---- replies -----------------------------------------------------------------------------------
- */
+/* ---- replies ---- */
 
 static size_t put_words(uint8_t *at, const uint32_t *words, size_t count)
 {

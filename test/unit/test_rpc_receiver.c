@@ -50,8 +50,7 @@ static void finish(struct scene *scene)
     scene_free(scene);
 }
 
-/* ---- one kind of reply after the other ---------------------------------------------------------
- */
+/* ---- one kind of reply after the other ---- */
 
 static void one_read_with_attributes(void **state)
 {
@@ -259,8 +258,7 @@ static void largest_payload(void **state)
     scene_free(scene);
 }
 
-/* ---- replies that are wrong, in streams that are not -------------------------------------------
- */
+/* ---- replies that are wrong, in streams that are not ---- */
 
 static void payload_longer_than_its_destination(void **state)
 {
@@ -344,8 +342,7 @@ static void bytes_behind_the_payload_are_dropped(void **state)
     }
 }
 
-/* ---- fragments ---------------------------------------------------------------------------------
- */
+/* ---- fragments ---- */
 
 static void fragments(void **state)
 {
@@ -430,8 +427,7 @@ static void random_streams(void **state)
     }
 }
 
-/* ---- streams that make no sense ----------------------------------------------------------------
- */
+/* ---- streams that make no sense ---- */
 
 /* Whatever comes before, and however it is split, the stream is refused; no call is answered. */
 static void expect_refused(const struct bytes *garbage)
@@ -546,8 +542,7 @@ static void damaged_streams_do_no_harm(void **state)
     }
 }
 
-/* ---- economy -----------------------------------------------------------------------------------
- */
+/* ---- economy ---- */
 
 static void a_lone_read_takes_one_receive(void **state)
 {

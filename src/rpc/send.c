@@ -1,0 +1,135 @@
+/* Sending: what is queued leaves in as few system calls as possible. */
+#include "host/stats.h"
+#include "rpc/message.h"
+#include "rpc/transport.h"
+#include "sys/sys.h"
+
+enum { BATCH = 64 /* calls in one sendmsg() */, VECTORS_MAX = 256 };
+
+/* What one sendmsg() carries. The calls may be answered, and gone, before it returns. */
+struct batch {
+    unsigned count;
+    struct rpc_call *calls[BATCH];
+    uint32_t xids[BATCH];
+    size_t lengths[BATCH];
+    size_t total;
+    int vector_count;
+    struct iovec vectors[VECTORS_MAX];
+};
+
+static size_t call_length(const struct rpc_call *call)
+{
+    return call->head_length + ((call->payload_length + 3) & ~(size_t)3);
+}
+
+static void batch_add(struct batch *batch, struct rpc_call *call, size_t skip)
+{
+    static const uint8_t zeros[4];
+    struct iovec parts[RPC_VECTORS_MAX + 2];
+    int count = 0;
+    parts[count++] = (struct iovec){call->head, call->head_length};
+    for (int i = 0; i < call->payload_count; i++)
+        parts[count++] = call->payload[i];
+    size_t padding = -call->payload_length & 3;
+    if (padding > 0)
+        parts[count++] = (struct iovec){(void *)zeros, padding};
+    size_t length = call_length(call) - skip;
+    batch->vector_count +=
+        rpc_vectors_slice(parts, count, skip, length, batch->vectors + batch->vector_count);
+    batch->calls[batch->count] = call;
+    batch->xids[batch->count] = call->xid;
+    batch->lengths[batch->count++] = length;
+    batch->total += length;
+}
+
+static void batch_fill(struct rpc_transport *transport, struct batch *batch, unsigned count_max)
+{
+    struct directnfs_channel_stats *stats = transport->channel->stats;
+    batch->count = 0;
+    batch->total = 0;
+    batch->vector_count = 0;
+    uint64_t now = sys_now_ns();
+    while (transport->unsent && batch->count < count_max &&
+           transport->in_flight < RPC_IN_FLIGHT_MAX &&
+           batch->vector_count + transport->unsent->payload_count + 2 <= VECTORS_MAX) {
+        struct rpc_call *call = rpc_unsent_take(transport);
+        if (!call->sent) { /* not so when it was sent in part, or again */
+            call->sent = true;
+            rpc_in_flight_add(transport, call);
+            host_stats_add(&stats->sends, 1);
+            host_stats_add(&stats->outstanding, 1);
+            if (call->sent_ns == 0) {
+                call->sent_ns = now;
+            } else {
+                host_stats_add(&stats->reissued, 1);
+                host_stats_add(&host_stats->counters.retransmissions, 1);
+            }
+        }
+        call->last_sent_ns = now;
+        batch_add(batch, call, transport->unsent_offset);
+        transport->unsent_offset = 0;
+    }
+}
+
+/*
+ * Puts back what was not sent. False when a call that was sent in part is gone: only a server that
+ * answers what it has not read can do that.
+ */
+static bool batch_return(struct rpc_transport *transport, const struct batch *batch, size_t sent)
+{
+    unsigned first = 0;
+    while (first < batch->count && sent >= batch->lengths[first])
+        sent -= batch->lengths[first++];
+    for (unsigned i = batch->count; i-- > first;) {
+        struct rpc_call *call = rpc_in_flight_find(transport, batch->xids[i]);
+        if (call != batch->calls[i])
+            return false;
+        rpc_unsent_prepend(transport, call);
+        if (i == first)
+            transport->unsent_offset = call_length(call) - (batch->lengths[i] - sent);
+    }
+    return true;
+}
+
+void rpc_send_unsent(struct rpc_transport *transport, bool lead)
+{
+    struct batch batch;
+    unsigned count_max = BATCH;
+    if (transport->sending)
+        return;
+    transport->sending = true;
+    while (transport->connected && transport->unsent && transport->in_flight < RPC_IN_FLIGHT_MAX) {
+        batch_fill(transport, &batch, count_max);
+        int fd = transport->channel->fd;
+        pthread_mutex_unlock(&transport->lock);
+        struct msghdr message = {.msg_iov = batch.vectors,
+                                 .msg_iovlen = (size_t)batch.vector_count};
+        ssize_t sent;
+        do
+            sent = sys_sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (sent == -EINTR);
+        pthread_mutex_lock(&transport->lock);
+        if (sent > 0)
+            host_stats_add(&transport->channel->stats->sent_bytes, (uint64_t)sent);
+        bool whole = batch_return(transport, &batch, sent > 0 ? (size_t)sent : 0);
+        if (sent == -EFAULT && whole) { /* the application gave us memory that is not there */
+            if (batch.count > 1) {      /* whose memory? */
+                count_max = 1;
+                continue;
+            }
+            if (transport->unsent_offset > 0)
+                rpc_connection_lost(transport);
+            rpc_call_fail(transport, batch.calls[0], -EFAULT);
+        } else if (!whole || (sent < 0 && sent != -EAGAIN && sent != -ENOBUFS && sent != -ENOMEM))
+            rpc_connection_lost(transport);
+        else if (sent < 0 || (size_t)sent < batch.total) {
+            if (lead || !transport->leading)
+                break;
+            pthread_mutex_unlock(&transport->lock);
+            struct pollfd poll = {.fd = fd, .events = POLLOUT};
+            sys_poll(&poll, 1, 20);
+            pthread_mutex_lock(&transport->lock);
+        }
+    }
+    transport->sending = false;
+}

@@ -1,0 +1,225 @@
+#include "rpc/transport.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/stats.h"
+#include "rpc/message.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+void rpc_transport_init(struct rpc_transport *transport, struct net_channel *channel)
+{
+    memset(transport, 0, sizeof(*transport));
+    pthread_mutex_init(&transport->lock, NULL);
+    transport->channel = channel;
+    transport->unsent_end = &transport->unsent;
+    transport->finished_end = &transport->finished;
+    uint64_t seed = sys_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)sys_getpid() * 0x10001 +
+                    (uint64_t)(uintptr_t)transport;
+    transport->next_xid = (uint32_t)(seed >> 24) | 1;
+    rpc_receiver_init(&transport->receiver);
+}
+
+struct rpc_transport *rpc_transport_of(struct net_channel *channel)
+{
+    struct rpc_transport *transport = __atomic_load_n(&channel->transport, __ATOMIC_ACQUIRE);
+    if (transport)
+        return transport;
+    struct rpc_transport *made;
+    while (!(made = malloc(sizeof(*made)))) {
+        log_error("server %s: no memory for a connection; waiting for some", channel->server->name);
+        sys_nanosleep_ms(1000);
+    }
+    rpc_transport_init(made, channel);
+    pthread_mutex_lock(&channel->server->lock);
+    transport = channel->transport;
+    if (!transport)
+        __atomic_store_n(&channel->transport, made, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&channel->server->lock);
+    if (!transport)
+        return made;
+    rpc_receiver_free(&made->receiver);
+    free(made);
+    return transport;
+}
+
+/* ---- the queue and the table (all under the lock) ---- */
+
+void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
+{
+    call->next_unsent = NULL;
+    *transport->unsent_end = call;
+    transport->unsent_end = &call->next_unsent;
+}
+
+struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
+{
+    struct rpc_call *call = transport->unsent;
+    transport->unsent = call->next_unsent;
+    if (!transport->unsent)
+        transport->unsent_end = &transport->unsent;
+    return call;
+}
+
+void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call)
+{
+    call->next_unsent = transport->unsent;
+    if (!transport->unsent)
+        transport->unsent_end = &call->next_unsent;
+    transport->unsent = call;
+}
+
+struct rpc_call *rpc_in_flight_find(void *context, uint32_t xid)
+{
+    struct rpc_transport *transport = context;
+    struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
+    return call && call->xid == xid ? call : NULL;
+}
+
+void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
+{
+    if (call->xid == 0) {
+        while (transport->next_xid == 0 || transport->calls[transport->next_xid % RPC_SLOTS])
+            transport->next_xid++;
+        rpc_call_stamp(call, transport->next_xid++);
+    }
+    transport->calls[call->xid % RPC_SLOTS] = call;
+    transport->in_flight++;
+    transport->payloads += call->find_payload != NULL;
+}
+
+void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call)
+{
+    transport->calls[call->xid % RPC_SLOTS] = NULL;
+    transport->in_flight--;
+    transport->payloads -= call->find_payload != NULL;
+}
+
+/*
+ * The call's owner goes on as soon as the lock is free, so this is the last access to it; with an
+ * `answered` function it is called later, without the lock.
+ */
+static void call_done(struct rpc_transport *transport, struct rpc_call *call)
+{
+    atomic_fetch_sub_explicit(&transport->channel->outstanding, 1, memory_order_relaxed);
+    if (call->answered) {
+        call->next_unsent = NULL;
+        *transport->finished_end = call;
+        transport->finished_end = &call->next_unsent;
+        return;
+    }
+    bool asleep = false;
+    for (struct rpc_follower *f = transport->followers; f && !asleep; f = f->next)
+        asleep = f->call == call;
+    atomic_store_explicit(&call->state, RPC_DONE, memory_order_release);
+    if (asleep)
+        sys_futex(&call->state, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+void rpc_call_finished(struct rpc_transport *transport)
+{
+    struct rpc_call *call = transport->finished;
+    if (!call)
+        return;
+    transport->finished = NULL;
+    transport->finished_end = &transport->finished;
+    pthread_mutex_unlock(&transport->lock);
+    while (call) {
+        struct rpc_call *next = call->next_unsent;
+        call->answered(call);
+        call = next;
+    }
+    pthread_mutex_lock(&transport->lock);
+    for (struct rpc_follower *f = transport->followers; f; f = f->next) {
+        uint32_t waiting = RPC_WAITING;
+        if (!f->call && atomic_compare_exchange_strong(f->word, &waiting, RPC_DONE))
+            sys_futex(f->word, FUTEX_WAKE_PRIVATE, 1, NULL);
+    }
+}
+
+void rpc_call_answered(void *context, struct rpc_call *call)
+{
+    struct rpc_transport *transport = context;
+    struct directnfs_channel_stats *stats = transport->channel->stats;
+    call->answered_ns = sys_now_ns();
+    call->connected_ns = transport->channel->connected_ns;
+    uint64_t rtt_us = (call->answered_ns - call->last_sent_ns) / 1000;
+    uint64_t smooth = host_stats_get(&stats->rtt_us);
+    host_stats_set(&stats->rtt_us, smooth ? (7 * smooth + rtt_us) / 8 : rtt_us);
+    host_stats_add(&stats->recvs, 1);
+    host_stats_sub(&stats->outstanding, 1);
+    rpc_in_flight_remove(transport, call);
+    call_done(transport, call);
+}
+
+/*
+ * Wakes the reader. SHUT_WR would say FIN, and the port could then be in TIME_WAIT when the new
+ * connection asks for it.
+ */
+void rpc_connection_lost(struct rpc_transport *transport)
+{
+    if (transport->connected)
+        sys_shutdown(transport->channel->fd, SHUT_RD);
+    transport->connected = false;
+}
+
+static void unsent_remove(struct rpc_transport *transport, const struct rpc_call *call)
+{
+    for (struct rpc_call **at = &transport->unsent; *at; at = &(*at)->next_unsent) {
+        if (*at != call)
+            continue;
+        *at = call->next_unsent;
+        if (!*at)
+            transport->unsent_end = at;
+        return;
+    }
+}
+
+void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int error)
+{
+    unsent_remove(transport, call);
+    if (call->sent) {
+        rpc_in_flight_remove(transport, call);
+        host_stats_sub(&transport->channel->stats->outstanding, 1);
+    }
+    call->error = error;
+    call->results_length = 0;
+    call->received = 0;
+    call_done(transport, call);
+}
+
+/*
+ * All calls in flight go back to the head of the queue, the oldest first: sent again with the same
+ * xid, from memory that their callers leave alone until they are answered.
+ */
+void rpc_queue_again(struct rpc_transport *transport)
+{
+    struct rpc_call *again = NULL, **end = &again;
+    struct rpc_call *fresh = NULL, **fresh_end = &fresh;
+    while (transport->unsent) {
+        struct rpc_call *call = rpc_unsent_take(transport);
+        if (!call->sent) {
+            *fresh_end = call;
+            fresh_end = &call->next_unsent;
+        }
+    }
+    *fresh_end = NULL;
+    for (unsigned i = 0; i < RPC_SLOTS; i++) {
+        struct rpc_call *call = transport->calls[(transport->next_xid + i) % RPC_SLOTS];
+        if (!call)
+            continue;
+        rpc_in_flight_remove(transport, call);
+        host_stats_sub(&transport->channel->stats->outstanding, 1);
+        call->sent = false;
+        *end = call;
+        end = &call->next_unsent;
+    }
+    *end = fresh;
+    transport->unsent = again;
+    transport->unsent_end = fresh ? fresh_end : end;
+    if (!again)
+        transport->unsent_end = &transport->unsent;
+    transport->unsent_offset = 0;
+}

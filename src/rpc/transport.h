@@ -1,0 +1,92 @@
+/*
+ * A channel as src/rpc uses it: inside src/rpc only.
+ *
+ *   rpc_submit()  queue --> table of calls in flight (by xid) --> socket
+ *   rpc_wait()    leader: socket --> receiver --> call answered --> its owner wakes
+ *
+ * At most one thread sends on a channel (`sending`) and at most one reads (`leading`); both work
+ * without the lock while they are in the kernel. Only the leader connects, and not while a thread
+ * sends, so a descriptor never changes under a system call.
+ */
+#ifndef RPC_TRANSPORT_H
+#define RPC_TRANSPORT_H
+
+#include "rpc/receiver.h"
+#include "rpc/rpc.h"
+
+enum {
+    RPC_SLOTS = 256,        /* of the table of calls; a power of two */
+    RPC_IN_FLIGHT_MAX = 128 /* servers queue about as many on a connection */
+};
+
+/* A thread that sleeps until its call is answered, or it shall lead, or look again. On its stack.
+ */
+struct rpc_follower {
+    _Atomic uint32_t *word; /* enum rpc_state: of the call, or of the thread that drives */
+    struct rpc_call *call;  /* NULL for one that drives */
+    struct rpc_follower *next, **link;
+};
+
+/* State of a channel. Made at its first call, lives as long as the channel. `lock` guards all but
+ * `receiver`, which is the leader's. */
+struct rpc_transport {
+    pthread_mutex_t lock;
+    struct net_channel *channel;
+    struct rpc_call *calls[RPC_SLOTS]; /* in flight, by xid */
+    unsigned in_flight;
+    unsigned payloads; /* of them expect a payload */
+    uint32_t next_xid;
+    struct rpc_call *unsent, **unsent_end;
+    size_t unsent_offset; /* bytes of the first unsent call that are sent already */
+    struct rpc_call *finished, **finished_end; /* answered, `answered` not called yet */
+    struct rpc_follower *followers;
+    bool leading, sending;
+    bool receiving; /* the leader is in the kernel, which may write into a call's memory */
+    bool connected;
+    unsigned withdrawing;      /* threads that take calls back: not to be connected meanwhile */
+    unsigned attempts;         /* to connect, since the last success */
+    int connect_error;         /* of the last attempt to connect */
+    uint64_t connect_after_ns; /* when the next attempt is due */
+    uint64_t looked_ns;        /* when calls were last looked after */
+    uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
+    uint64_t said_ns;
+    struct rpc_receiver receiver;
+};
+
+/* The channel's state; made on first use. */
+struct rpc_transport *rpc_transport_of(struct net_channel *channel);
+/* As new: for one that is made, and in the child of fork(). */
+void rpc_transport_init(struct rpc_transport *transport, struct net_channel *channel);
+
+/* All below: under the lock. */
+
+void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call);
+struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
+void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
+
+/* The call in flight with this xid, or NULL. */
+struct rpc_call *rpc_in_flight_find(void *transport, uint32_t xid);
+/* Enters a call into the table; gives it an xid if it has none. */
+void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call);
+void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call);
+
+/* For the receiver: the call has its answer. The last access to it, unless `answered` is set. */
+void rpc_call_answered(void *transport, struct rpc_call *call);
+/* Ends a call without an answer. No connection may still carry a part of it. */
+void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int error);
+/* Calls the `answered` functions that are due, without the lock, and wakes those who drive. */
+void rpc_call_finished(struct rpc_transport *transport);
+
+/* Gives the connection up and wakes its reader. The leader will make a new one. */
+void rpc_connection_lost(struct rpc_transport *transport);
+/* All calls in flight go back to the head of the queue, the oldest first. */
+void rpc_queue_again(struct rpc_transport *transport);
+
+/*
+ * Sends what is queued, if no other thread does. The lock is free during system calls. Returns when
+ * all is sent, or the socket is full and the caller (`lead`) or no one leads, or the connection is
+ * lost. While another thread leads, and so reads replies, it waits for room.
+ */
+void rpc_send_unsent(struct rpc_transport *transport, bool lead);
+
+#endif
