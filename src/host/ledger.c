@@ -96,9 +96,10 @@ static uint32_t in_the_way(const struct host_entry *entry, uint64_t start, uint6
                   : UINT32_MAX;
 }
 
-/* The entry, locked, with nothing in the way of a write to [start, end). */
+/* The entry, locked, with nothing in the way of a write to [start, end). -EAGAIN: something is, and
+ * the caller does not `wait`. */
 static struct host_entry *lock_range(struct host_file *file, uint64_t start, uint64_t end,
-                                     int *error)
+                                     bool wait, int *error)
 {
     for (;;) {
         struct host_entry *entry = host_entry_lock(file, true, error);
@@ -107,13 +108,18 @@ static struct host_entry *lock_range(struct host_file *file, uint64_t start, uin
         uint32_t owner = in_the_way(entry, start, end);
         if (owner == UINT32_MAX)
             return entry;
+        if (!wait) {
+            host_entry_unlock(file);
+            *error = -EAGAIN;
+            return NULL;
+        }
         host_stripe_wait(host_stripe_of(host_entry_index(entry)), owner);
         host_entry_unlock(file);
     }
 }
 
-int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
-                     size_t length, bool keep, struct host_write *write)
+static int write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
+                       size_t length, bool keep, bool wait, struct host_write *write)
 {
     struct host_piece pieces[HOST_WRITE_RECORDS];
     *write = (struct host_write){.offset = offset, .length = length, .kept = keep};
@@ -142,7 +148,7 @@ int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec
     if (keep)
         copy_data(pieces, piece_count, data);
 
-    struct host_entry *entry = lock_range(file, offset, offset + length, &error);
+    struct host_entry *entry = lock_range(file, offset, offset + length, wait, &error);
     if (!entry) {
         host_arena_give(pieces[0].record);
         return error;
@@ -158,6 +164,18 @@ int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec
     write->first_record = pieces[0].record;
     write->record_count = piece_count;
     return 0;
+}
+
+int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
+                     size_t length, bool keep, struct host_write *write)
+{
+    return write_begin(file, offset, data, count, length, keep, true, write);
+}
+
+int host_write_try(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
+                   size_t length, bool keep, struct host_write *write)
+{
+    return write_begin(file, offset, data, count, length, keep, false, write);
 }
 
 int host_write_data(const struct host_write *write, size_t from, size_t length,

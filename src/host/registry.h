@@ -135,6 +135,11 @@ enum { HOST_WRITE_MAX = 1 << 20, HOST_WRITE_VECTORS = HOST_WRITE_MAX / 8192 + 20
 int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                      size_t length, bool keep, struct host_write *write);
 
+/* The same, but -EAGAIN instead of waiting: for callers whose own write may be what is in the way.
+ */
+int host_write_try(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
+                   size_t length, bool keep, struct host_write *write);
+
 /* The kept data as vectors (at most HOST_WRITE_VECTORS); bytes [from, from + length) of the write.
  * Returns the number of vectors. Only this memory may be sent again later. */
 int host_write_data(const struct host_write *write, size_t from, size_t length,

@@ -32,25 +32,88 @@ struct job {
     struct nfs3_transfer *transfer;
 };
 
-static void part_begin(struct part *part, const struct job *job)
+void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
+                     const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
+                     int count, size_t length)
 {
     struct xdr_writer w;
+    nfs3_call_begin(call, client, NFS3_PROC_READ, &w);
+    nfs3_read_args_put(&w, fh, offset, (uint32_t)length);
+    call->find_payload = nfs3_read_head;
+    call->destination = vectors;
+    call->destination_count = count;
+    call->destination_length = length;
+    nfs3_call_end(call, &w);
+}
+
+void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
+                      const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
+                      int count, size_t length, enum nfs3_stable stable)
+{
+    struct xdr_writer w;
+    nfs3_call_begin(call, client, NFS3_PROC_WRITE, &w);
+    nfs3_write_args_put(&w, fh, offset, (uint32_t)length, stable);
+    call->payload = vectors;
+    call->payload_count = count;
+    call->payload_length = length;
+    nfs3_call_end(call, &w);
+}
+
+int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer)
+{
+    struct xdr_reader r;
+    struct nfs3_read_res res;
+    int error = nfs3_call_outcome(call, NFS3_PROC_READ, &r);
+    if (error != 0)
+        return error;
+    error = nfs3_read_res_get(&r, (uint32_t)call->destination_length, &res);
+    if (error != 0)
+        return error;
+    if (res.count != call->received)
+        return -EBADMSG;
+    /* Nothing, and not the end: a server that says this again and again would hang the caller. */
+    if (res.count == 0 && !res.eof)
+        return -EIO;
+    transfer->length = res.count;
+    transfer->eof = res.eof;
+    transfer->connected_ns = call->connected_ns;
+    transfer->attr = res.attr;
+    host_stats_add(&host_stats->counters.read_bytes, res.count);
+    return 0;
+}
+
+int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
+                   struct nfs3_transfer *transfer)
+{
+    struct xdr_reader r;
+    struct nfs3_write_res res;
+    int error = nfs3_call_outcome(call, NFS3_PROC_WRITE, &r);
+    if (error != 0)
+        return error;
+    error = nfs3_write_res_get(&r, (uint32_t)call->payload_length, &res);
+    if (error != 0)
+        return error;
+    if (res.count == 0 || res.committed < (uint32_t)stable)
+        return -EIO; /* RFC 1813 section 3.3.7 allows neither */
+    transfer->length = res.count;
+    transfer->eof = false;
+    transfer->connected_ns = call->connected_ns;
+    transfer->verifier = res.verifier;
+    transfer->committed = res.committed;
+    transfer->attr = res.wcc.after;
+    host_stats_add(&host_stats->counters.write_bytes, res.count);
+    return 0;
+}
+
+static void part_begin(struct part *part, const struct job *job)
+{
     uint64_t offset = job->offset + part->from;
-    if (job->write) {
-        nfs3_call_begin(&part->call, job->client, NFS3_PROC_WRITE, &w);
-        nfs3_write_args_put(&w, job->fh, offset, (uint32_t)part->length, job->stable);
-        part->call.payload = part->vectors;
-        part->call.payload_count = part->vector_count;
-        part->call.payload_length = part->length;
-    } else {
-        nfs3_call_begin(&part->call, job->client, NFS3_PROC_READ, &w);
-        nfs3_read_args_put(&w, job->fh, offset, (uint32_t)part->length);
-        part->call.find_payload = nfs3_read_head;
-        part->call.destination = part->vectors;
-        part->call.destination_count = part->vector_count;
-        part->call.destination_length = part->length;
-    }
-    nfs3_call_end(&part->call, &w);
+    if (job->write)
+        nfs3_write_begin(&part->call, job->client, job->fh, offset, part->vectors,
+                         part->vector_count, part->length, job->stable);
+    else
+        nfs3_read_begin(&part->call, job->client, job->fh, offset, part->vectors,
+                        part->vector_count, part->length);
 }
 
 /* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach. */
@@ -79,51 +142,30 @@ static void part_cut(struct part *part, const struct job *job, size_t from)
     part->vectors = part->own_vectors;
 }
 
-static int read_part_end(struct part *part, struct job *job, size_t *done)
+/* Judges the answer to a part and adds it to the transfer. */
+static int part_end(struct part *part, struct job *job, size_t *done)
 {
-    struct xdr_reader r;
-    struct nfs3_read_res res;
-    int error = nfs3_call_outcome(&part->call, NFS3_PROC_READ, &r);
-    if (part->call.error != 0)
+    struct nfs3_transfer *transfer = job->transfer, own;
+    int error = job->write ? nfs3_write_end(&part->call, job->stable, &own)
+                           : nfs3_read_end(&part->call, &own);
+    if (error != 0)
         return error;
-    int malformed = nfs3_read_res_get(&r, (uint32_t)part->length, &res);
-    if (error != 0 || malformed != 0)
-        return error ? error : malformed;
-    if (res.count != part->call.received)
-        return -EBADMSG;
-    if (res.attr.present)
-        job->transfer->attr = res.attr;
-    job->transfer->eof = res.eof;
-    *done = res.count;
-    host_stats_add(&host_stats->counters.read_bytes, res.count);
-    /* Nothing, and not the end: a server that says this again and again would hang the caller. */
-    return res.count == 0 && !res.eof ? -EIO : 0;
-}
-
-static int write_part_end(struct part *part, struct job *job, size_t *done)
-{
-    struct xdr_reader r;
-    struct nfs3_write_res res;
-    int error = nfs3_call_outcome(&part->call, NFS3_PROC_WRITE, &r);
-    if (part->call.error != 0)
-        return error;
-    int malformed = nfs3_write_res_get(&r, (uint32_t)part->length, &res);
-    if (error != 0 || malformed != 0)
-        return error ? error : malformed;
-    if (res.count == 0 || res.committed < (uint32_t)job->stable)
-        return -EIO; /* RFC 1813 section 3.3.7 allows neither */
-    struct nfs3_transfer *transfer = job->transfer;
-    if (res.wcc.after.present)
-        transfer->attr = res.wcc.after;
-    if (!job->verifier_known)
-        transfer->verifier = res.verifier;
-    else if (transfer->verifier != res.verifier)
-        job->verifier_differs = true;
-    job->verifier_known = true;
-    if (res.committed < transfer->committed)
-        transfer->committed = res.committed;
-    *done = res.count;
-    host_stats_add(&host_stats->counters.write_bytes, res.count);
+    if (own.attr.present)
+        transfer->attr = own.attr;
+    if (own.connected_ns < transfer->connected_ns)
+        transfer->connected_ns = own.connected_ns;
+    if (job->write) {
+        if (!job->verifier_known)
+            transfer->verifier = own.verifier;
+        else if (transfer->verifier != own.verifier)
+            job->verifier_differs = true;
+        job->verifier_known = true;
+        if (own.committed < transfer->committed)
+            transfer->committed = own.committed;
+    }
+    transfer->eof = own.eof;
+    transfer->length += own.length;
+    *done = own.length;
     return 0;
 }
 
@@ -133,13 +175,9 @@ static int part_finish(struct part *part, struct job *job, unsigned *waits)
     struct rpc_call *calls[] = {&part->call};
     for (;;) {
         size_t done = 0;
-        int error = job->write ? write_part_end(part, job, &done) : read_part_end(part, job, &done);
+        int error = part_end(part, job, &done);
         if (error == 0) {
-            struct nfs3_transfer *transfer = job->transfer;
-            if (part->call.connected_ns < transfer->connected_ns)
-                transfer->connected_ns = part->call.connected_ns;
-            transfer->length += done;
-            if (done == part->length || transfer->eof)
+            if (done == part->length || job->transfer->eof)
                 return 0;
             struct part rest;
             part_cut(&rest, job, part->from + done);

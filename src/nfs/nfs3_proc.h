@@ -57,6 +57,22 @@ struct nfs3_transfer {
 };
 
 /*
+ * One READ or WRITE as a call of its own, for callers that keep many in flight: at most
+ * client->read_max (write_max) bytes and RPC_VECTORS_MAX vectors, which must stay valid and
+ * unchanged until the call is answered. The `_end` functions judge the answer: 0 and the transfer
+ * (length may be short), -EAGAIN for JUKEBOX, or -errno.
+ */
+void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
+                     const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
+                     int count, size_t length);
+int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer);
+void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
+                      const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
+                      int count, size_t length, enum nfs3_stable stable);
+int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
+                   struct nfs3_transfer *transfer);
+
+/*
  * Reads `length` bytes into `vectors`, in parts of client->read_max that are on their way together.
  * Short replies are continued. Returns 0 when `length` bytes or those up to the end of the file are
  * there, or the error that stopped it with transfer->length bytes before it.
