@@ -13,6 +13,7 @@
 
 #include "file/file.h"
 #include "host/registry.h"
+#include "nfs/nfs3_proc.h"
 #include "rpc/rpc.h"
 
 enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
@@ -22,18 +23,21 @@ enum { FILE_LANE_CHANNELS = 8 };
 struct file_request;
 
 /*
- * Requests that are waited for together. Owned by the caller; freed when file_lane_idle(). `lock`
- * guards the list of requests that need more than one reply, and the channels.
+ * Requests that are waited for together. Owned by the caller, from file_lane_init() to
+ * file_lane_end(). `lock` guards the list of troubled requests and the channels.
  */
 struct file_lane {
     pthread_mutex_t lock;
     struct net_channel *channels[FILE_LANE_CHANNELS]; /* one for each server that was used */
     unsigned channel_count;
-    struct file_request *troubled;
+    struct file_request *troubled; /* need more than one reply */
     _Atomic unsigned troubled_count;
     _Atomic unsigned in_flight; /* submitted and not done */
+    _Atomic uint32_t events;    /* futex: changes when a request is done or troubled */
+    _Atomic unsigned sleepers;  /* on `events` */
+    _Atomic unsigned users;     /* threads that still look at the lane */
     _Atomic bool attended;
-    struct file_lane *next_attended; /* under the lock of the attendants */
+    struct file_lane *next_lane; /* under the lock of all lanes */
 };
 
 /*
@@ -60,10 +64,11 @@ struct file_request {
     struct file_lane *lane;
     struct file_request *next;
     size_t length;
-    int stable; /* enum nfs3_stable */
-    uint64_t asked_ns, epoch;
+    enum nfs3_stable stable;
+    uint64_t asked_ns, epoch, replays;
     struct host_write write;
-    struct iovec kept[HOST_WRITE_VECTORS];
+    int kept_count;
+    struct iovec kept[HOST_WRITE_VECTORS]; /* the data in the ledger */
     struct rpc_call call;
 };
 

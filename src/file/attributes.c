@@ -1,6 +1,7 @@
 /* Size and attributes at memory speed. */
 #include <sys/sysmacros.h>
 
+#include "file/async.h"
 #include "file/inode.h"
 #include "host/stats.h"
 #include "sys/sys.h"
@@ -141,6 +142,7 @@ static int set_size(struct file_open *open, uint64_t size)
     struct nfs3_sattr sattr = {.set_size = true, .size = size};
     struct nfs3_wcc wcc;
     uint64_t asked_ns = sys_now_ns();
+    file_async_attend_all(); /* it waits for writes beyond the new size */
     host_file_truncate_begin(&inode->host, size);
     int result = nfs3_setattr(&client, &inode->fh, &sattr, &wcc);
     host_file_truncate_end(&inode->host, size, result == 0);

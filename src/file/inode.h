@@ -83,6 +83,40 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
 /* Set at exit: no one will COMMIT any more. */
 extern _Atomic bool file_finishing;
 
+/* ---- input and output (io.c) ---- */
+
+/* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
+ssize_t file_total_length(const struct iovec *vectors, int count);
+/* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
+ssize_t file_read_check(const struct file_open *open, const struct iovec *vectors, int count,
+                        off_t offset, int flags);
+ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
+                         off_t offset, int flags, enum nfs3_stable *stable);
+
+/* Reads, between enter and leave. -ESTALE: see file_inode_demote(). */
+ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                     off_t offset);
+/*
+ * Data that was acknowledged but is not committed may be missing from what a server tells that
+ * restarted since. True if that can be: a COMMIT will find out, and write it again. `replays` is
+ * host_file_replays() of before the read.
+ */
+bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
+                          uint64_t replays);
+
+/*
+ * Enters a write of at most HOST_WRITE_MAX bytes into the ledger, finding room by COMMITs; *stable
+ * becomes FILE_SYNC when there is none. -EAGAIN: a write in flight is in the way.
+ */
+int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
+                        int count, size_t length, enum nfs3_stable *stable,
+                        struct host_write *write);
+/* What the server said of it: ends it in the ledger. Never waits. Returns `result`. */
+int file_write_conclude(struct file_open *open, struct host_write *write, int result,
+                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+/* COMMITs a file that has more uncommitted data than the tunable allows. */
+void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
+
 /* ---- attributes (attributes.c) ---- */
 
 void file_attributes_convert(const struct nfs3_attr *attr, struct host_attributes *attributes);

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "file/async.h"
 #include "file/inode.h"
 #include "host/stats.h"
 #include "rpc/message.h"
@@ -10,8 +11,7 @@
 
 #define TRANSFER_MAX ((size_t)0x7ffff000) /* as read(2) */
 
-/* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
-static ssize_t total_length(const struct iovec *vectors, int count)
+ssize_t file_total_length(const struct iovec *vectors, int count)
 {
     if (count < 0 || count > IOV_MAX)
         return -EINVAL;
@@ -27,42 +27,40 @@ static ssize_t total_length(const struct iovec *vectors, int count)
 /* ---- reading
  * ------------------------------------------------------------------------------------- */
 
-/*
- * Data that was acknowledged but is not committed may be missing from what a server tells that
- * restarted since. If that can be, a COMMIT finds out and writes it again. 1: read again; 0: all is
- * well; -errno
- */
-static int read_was_stale(struct file_inode *inode, const struct rpc_auth *auth,
-                          const struct nfs3_transfer *transfer)
+bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
+                          uint64_t replays)
 {
-    uint64_t verifier, rewritten;
-    if (host_file_uncommitted(&inode->host) == 0)
-        return 0;
-    if (file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) &&
-        !host_file_verifier_differs(&inode->host, (const uint8_t *)&verifier))
-        return 0;
-    int result = file_inode_commit(inode, auth, &rewritten);
-    return result != 0 ? result : rewritten > 0;
+    uint64_t verifier;
+    if (host_file_uncommitted(&inode->host) > 0 &&
+        (!file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
+         host_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
+        return true;
+    return host_file_replays(&inode->host) != replays;
 }
 
-static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
-                       size_t length, off_t offset)
+ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                     off_t offset)
 {
     struct file_inode *inode = open->inode;
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
     struct nfs3_transfer transfer;
-    int result, stale;
-    do {
-        result =
+    for (;;) {
+        uint64_t replays = host_file_replays(&inode->host);
+        int result =
             nfs3_read(&client, &inode->fh, (uint64_t)offset, vectors, count, length, &transfer);
-        if (result != 0)
-            break;
-        stale = read_was_stale(inode, open->auth, &transfer);
-        if (stale < 0)
-            return stale == -ESTALE ? stale : -EIO;
-    } while (stale);
-    return result != 0 && (transfer.length == 0 || result == -ESTALE) ? result
-                                                                      : (ssize_t)transfer.length;
+        if (result == -ESTALE || (result != 0 && transfer.length == 0))
+            return result;
+        if (!file_read_is_suspect(inode, &transfer, replays))
+            return (ssize_t)transfer.length;
+        uint64_t rewritten;
+        if (host_file_uncommitted(&inode->host) > 0) {
+            result = file_inode_commit(inode, open->auth, &rewritten);
+            if (result != 0)
+                return result == -ESTALE ? result : -EIO;
+        }
+        if (host_file_replays(&inode->host) == replays)
+            return (ssize_t)transfer.length; /* the server had it all */
+    }
 }
 
 /* What to do when an error comes back: a removed file that is still open is the kernel's to serve.
@@ -76,24 +74,29 @@ static ssize_t finish(struct file_open *open, ssize_t result)
     return FILE_KERNEL;
 }
 
-ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
-                    off_t offset, int flags)
+ssize_t file_read_check(const struct file_open *open, const struct iovec *vectors, int count,
+                        off_t offset, int flags)
 {
-    (void)fd;
     if (open->access == O_WRONLY)
         return -EBADF;
     if (offset < 0)
         return -EINVAL;
     if (flags & ~RWF_HIPRI)
         return -EOPNOTSUPP;
-    ssize_t length = total_length(vectors, count);
+    ssize_t length = file_total_length(vectors, count);
+    return length > 0 && offset > INT64_MAX - length ? -EINVAL : length;
+}
+
+ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                    off_t offset, int flags)
+{
+    (void)fd;
+    ssize_t length = file_read_check(open, vectors, count, offset, flags);
     if (length <= 0)
         return length;
-    if (offset > INT64_MAX - length)
-        return -EINVAL;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    return finish(open, read_at(open, vectors, count, (size_t)length, offset));
+    return finish(open, file_read_at(open, vectors, count, (size_t)length, offset));
 }
 
 /* ---- writing
@@ -133,25 +136,48 @@ static void piece_cut(struct piece *piece, const struct iovec *vectors, int coun
     piece->length = length;
 }
 
-/* Announces the write; finds room in the ledger. *stable becomes FILE_SYNC when there is none. */
-static int announce(struct file_open *open, const struct piece *piece, uint64_t offset,
-                    enum nfs3_stable *stable, struct host_write *write)
+int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
+                        int count, size_t length, enum nfs3_stable *stable,
+                        struct host_write *write)
 {
     struct host_file *host = &open->inode->host;
-    for (int attempt = 0; attempt < 3; attempt++) {
-        int result = host_write_begin(host, offset, piece->vectors, piece->count, piece->length,
-                                      *stable == NFS3_UNSTABLE, write);
-        if (result != -ENOSPC)
+    for (int attempt = 0;; attempt++) {
+        int result =
+            host_write_try(host, offset, vectors, count, length, *stable == NFS3_UNSTABLE, write);
+        if (result != -ENOSPC || attempt > 2)
             return result;
         if (attempt == 1)
             *stable = NFS3_FILE_SYNC;
         else
             file_commit_for_room(open->inode, open->auth);
     }
-    return -ENOSPC;
 }
 
-/* Writes one piece. Returns its length, or less after an error, or -errno. */
+int file_write_conclude(struct file_open *open, struct host_write *write, int result,
+                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
+{
+    struct file_inode *inode = open->inode;
+    if (result != 0) {
+        host_write_end(&inode->host, write, HOST_WRITE_FAILED, NULL);
+        return result;
+    }
+    if (transfer->attr.present) {
+        struct host_attributes attributes;
+        file_attributes_convert(&transfer->attr.attr, &attributes);
+        host_file_learned(&inode->host, epoch, &attributes, asked_ns);
+    }
+    bool unstable = transfer->committed == NFS3_UNSTABLE;
+    if (unstable)
+        file_server_saw(inode->mount->server, transfer->verifier, asked_ns);
+    uint64_t end = write->offset + write->length;
+    host_write_end(&inode->host, write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
+                   (const uint8_t *)&transfer->verifier);
+    if (end > host_stats_get(&open->stats->size))
+        host_stats_set(&open->stats->size, end);
+    return 0;
+}
+
+/* Writes one piece. Returns its length, or -errno. */
 static ssize_t write_piece(struct file_open *open, const struct piece *piece, uint64_t offset,
                            enum nfs3_stable stable)
 {
@@ -160,7 +186,19 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     struct iovec kept[HOST_WRITE_VECTORS];
     struct host_write write;
     struct nfs3_transfer transfer;
-    int result = announce(open, piece, offset, &stable, &write);
+    int result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
+                                     &stable, &write);
+    if (result == -EAGAIN) {
+        /* What is in the way may be in flight from this thread: nobody else would see its end. */
+        file_async_attend_all();
+        result = host_write_begin(&inode->host, offset, piece->vectors, piece->count, piece->length,
+                                  stable == NFS3_UNSTABLE, &write);
+        if (result == -ENOSPC) {
+            stable = NFS3_FILE_SYNC;
+            result = host_write_begin(&inode->host, offset, piece->vectors, piece->count,
+                                      piece->length, false, &write);
+        }
+    }
     if (result != 0)
         return result;
     const struct iovec *vectors = piece->vectors;
@@ -173,21 +211,15 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     uint64_t epoch = host_file_asking(&inode->host);
     result =
         nfs3_write(&client, &inode->fh, offset, vectors, count, piece->length, stable, &transfer);
-    if (transfer.attr.present) {
-        struct host_attributes attributes;
-        file_attributes_convert(&transfer.attr.attr, &attributes);
-        host_file_learned(&inode->host, epoch, &attributes, asked_ns);
-    }
-    if (result != 0) {
-        host_write_end(&inode->host, &write, HOST_WRITE_FAILED, NULL);
-        return result;
-    }
-    if (transfer.committed == NFS3_UNSTABLE)
-        file_server_saw(inode->mount->server, transfer.verifier, asked_ns);
-    host_write_end(&inode->host, &write,
-                   transfer.committed == NFS3_UNSTABLE ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
-                   (const uint8_t *)&transfer.verifier);
-    return (ssize_t)piece->length;
+    result = file_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
+    return result != 0 ? result : (ssize_t)piece->length;
+}
+
+/* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
+void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    if (host_file_uncommitted(&inode->host) > (uint64_t)file_tunables.uncommitted_file_max)
+        (void)file_inode_commit(inode, auth, NULL);
 }
 
 static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int count,
@@ -203,40 +235,40 @@ static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int
             return done > 0 && written != -ESTALE ? (ssize_t)done : written;
         done += (size_t)written;
     }
-    if ((uint64_t)offset + length > host_stats_get(&open->stats->size))
-        host_stats_set(&open->stats->size, (uint64_t)offset + length);
-    if (stable == NFS3_UNSTABLE &&
-        host_file_uncommitted(&inode->host) > (uint64_t)file_tunables.uncommitted_file_max) {
-        /* An error of this COMMIT is found again, and told, by the fsync that the data waits for.
-         */
-        (void)file_inode_commit(inode, open->auth, NULL);
-    }
+    if (stable == NFS3_UNSTABLE)
+        file_commit_early(inode, open->auth);
     return (ssize_t)length;
 }
 
-ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
-                     off_t offset, int flags)
+ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
+                         off_t offset, int flags, enum nfs3_stable *stable)
 {
     if (open->access == O_RDONLY)
         return -EBADF;
     if (offset < 0)
         return -EINVAL;
-    if (flags & RWF_APPEND) {
+    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC))
+        return -EOPNOTSUPP;
+    *stable = open->stable;
+    if (flags & RWF_SYNC || atomic_load_explicit(&file_finishing, memory_order_relaxed))
+        *stable = NFS3_FILE_SYNC;
+    else if (flags & RWF_DSYNC && *stable == NFS3_UNSTABLE)
+        *stable = NFS3_DATA_SYNC;
+    ssize_t length = file_total_length(vectors, count);
+    return length > 0 && offset > INT64_MAX - length ? -EFBIG : length;
+}
+
+ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                     off_t offset, int flags)
+{
+    if (flags & RWF_APPEND && open->access != O_RDONLY) {
         int result = file_demote(fd, "RWF_APPEND");
         return result != 0 ? result : FILE_KERNEL;
     }
-    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC))
-        return -EOPNOTSUPP;
-    ssize_t length = total_length(vectors, count);
+    enum nfs3_stable stable;
+    ssize_t length = file_write_check(open, vectors, count, offset, flags, &stable);
     if (length <= 0)
         return length;
-    if (offset > INT64_MAX - length)
-        return -EFBIG;
-    enum nfs3_stable stable = open->stable;
-    if (flags & RWF_SYNC || atomic_load_explicit(&file_finishing, memory_order_relaxed))
-        stable = NFS3_FILE_SYNC;
-    else if (flags & RWF_DSYNC && stable == NFS3_UNSTABLE)
-        stable = NFS3_DATA_SYNC;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     return finish(open, write_at(open, vectors, count, (size_t)length, offset, stable));
@@ -253,7 +285,7 @@ static ssize_t
 at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags,
           ssize_t (*transfer)(struct file_open *, int, const struct iovec *, int, off_t, int))
 {
-    ssize_t length = total_length(vectors, count);
+    ssize_t length = file_total_length(vectors, count);
     if (length < 0)
         return length;
     off_t end = sys_lseek(fd, length, SEEK_CUR);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/async.h"
 #include "file/inode.h"
 #include "host/stats.h"
 #include "sys/critical.h"
@@ -274,6 +275,7 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
     pthread_mutex_unlock(&file_lock);
     int result = 0;
     if (!already) {
+        file_async_attend_all();
         while (atomic_load(&inode->busy) != 0)
             sys_nanosleep_ms(1);
         if (host_file_uncommitted(&inode->host) > 0)
@@ -357,6 +359,7 @@ void file_fork_child(void)
     table_after_fork();
     pthread_mutex_unlock(&file_lock);
     file_mounts_fork_child();
+    file_async_fork_child();
     host_registry_after_fork();
     host_stats_after_fork();
     sys_critical_leave();

@@ -238,6 +238,7 @@ static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
         break;
     case HOST_RECORD_REPLAY:
         if (outcome == HOST_WRITE_STABLE) {
+            atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
             host_record_drop(entry, index, garbage);
             break;
         }
@@ -328,6 +329,12 @@ bool host_file_uncommitted_here(struct host_file *file)
         found = atomic_load(&host_record(i)->owner) == self;
     host_entry_unlock(file);
     return found;
+}
+
+uint64_t host_file_replays(struct host_file *file)
+{
+    struct host_entry *entry = host_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->replays, memory_order_acquire) : 0;
 }
 
 bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[HOST_VERIFIER_SIZE])

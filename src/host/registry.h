@@ -155,6 +155,9 @@ void host_write_end(struct host_file *file, struct host_write *write, enum host_
 uint64_t host_file_uncommitted(struct host_file *file);
 uint64_t host_uncommitted(void);
 
+/* How often data of the file was written again. A read during which this changes may have missed it. */
+uint64_t host_file_replays(struct host_file *file);
+
 /* True if this process itself has uncommitted data in the file. */
 bool host_file_uncommitted_here(struct host_file *file);
 

@@ -101,6 +101,7 @@ struct host_entry {
     _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */
     _Atomic uint64_t verifier;    /* of the records, unless MIXED */
     uint64_t uncommitted_end;     /* at least the end of the last of them */
+    _Atomic uint64_t replays;     /* records written again */
 } __attribute__((aligned(256)));
 _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
 

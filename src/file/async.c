@@ -1,0 +1,527 @@
+/*
+ * Asynchronous I/O. What one reply settles is settled where the reply arrives; everything else
+ * (short replies, JUKEBOX, errors, a restarted server) makes a request "troubled": it is carried
+ * out from the start by the synchronous code, in a thread that may wait.
+ */
+#include "file/async.h"
+
+#include <linux/futex.h>
+#include <string.h>
+
+#include "file/inode.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+
+enum { BATCH = 64, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX, STACK_BYTES = 512 * 1024 };
+
+#define REQUEST_OF(pointer) \
+    ((struct file_request *)((char *)(pointer)-offsetof(struct file_request, call)))
+
+/* A thread that drives a channel. Made on first need, lives as long as the process. */
+struct attendant {
+    struct net_channel *channel; /* constant once used */
+    _Atomic uint32_t kicks;      /* futex: something was submitted */
+};
+
+/* Guards the list of lanes and the attendants. Held briefly. */
+static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct file_lane *lanes;
+static struct attendant attendants[ATTENDANTS];
+static unsigned attendant_count;
+
+static _Atomic unsigned all_in_flight;
+
+/* ---- the end of a request ---- */
+
+static void lane_event(struct file_lane *lane)
+{
+    atomic_fetch_add(&lane->events, 1);
+    if (atomic_load(&lane->sleepers) > 0)
+        sys_futex(&lane->events, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+/* After this the request is the caller's again, and the lane may be gone. */
+static void request_done(struct file_request *request, ssize_t result)
+{
+    struct file_lane *lane = request->lane;
+    file_put(request->open);
+    atomic_fetch_add(&lane->users, 1);
+    atomic_fetch_sub(&all_in_flight, 1);
+    request->done(request, result);
+    atomic_fetch_sub(&lane->in_flight, 1);
+    lane_event(lane);
+    atomic_fetch_sub(&lane->users, 1);
+}
+
+static void trouble(struct file_request *request)
+{
+    struct file_lane *lane = request->lane;
+    atomic_fetch_add(&lane->users, 1);
+    pthread_mutex_lock(&lane->lock);
+    request->next = lane->troubled;
+    lane->troubled = request;
+    atomic_fetch_add(&lane->troubled_count, 1);
+    pthread_mutex_unlock(&lane->lock);
+    lane_event(lane);
+    atomic_fetch_sub(&lane->users, 1);
+}
+
+/* In any thread, as the leader of the channel: must not wait. */
+static void read_answered(struct rpc_call *call)
+{
+    struct file_request *request = REQUEST_OF(call);
+    struct file_inode *inode = request->open->inode;
+    struct nfs3_transfer transfer;
+    if (nfs3_read_end(call, &transfer) != 0 ||
+        (transfer.length < request->length && !transfer.eof) ||
+        file_read_is_suspect(inode, &transfer, request->replays)) {
+        trouble(request);
+        return;
+    }
+    file_inode_leave(inode);
+    request_done(request, (ssize_t)transfer.length);
+}
+
+static void write_answered(struct rpc_call *call)
+{
+    struct file_request *request = REQUEST_OF(call);
+    struct file_inode *inode = request->open->inode;
+    struct nfs3_transfer transfer;
+    if (nfs3_write_end(call, request->stable, &transfer) != 0 ||
+        transfer.length < request->length) {
+        trouble(request);
+        return;
+    }
+    file_write_conclude(request->open, &request->write, 0, &transfer, request->asked_ns,
+                        request->epoch);
+    file_inode_leave(inode);
+    request_done(request, (ssize_t)request->length);
+}
+
+/* ---- requests that need more than one reply ---- */
+
+static ssize_t write_again(struct file_request *request)
+{
+    struct file_open *open = request->open;
+    struct nfs3_client client = file_mount_client(open->inode->mount, open->auth);
+    struct nfs3_transfer transfer;
+    const struct iovec *vectors = request->write.kept ? request->kept : request->vectors;
+    int count = request->write.kept ? request->kept_count : request->count;
+    int result = nfs3_write(&client, &open->inode->fh, (uint64_t)request->offset, vectors, count,
+                            request->length, request->stable, &transfer);
+    result = file_write_conclude(open, &request->write, result, &transfer, request->asked_ns,
+                                 request->epoch);
+    return result != 0 ? result : (ssize_t)request->length;
+}
+
+static void carry_out(struct file_request *request)
+{
+    struct file_open *open = request->open;
+    ssize_t result = request->operation == FILE_WRITE
+                         ? write_again(request)
+                         : file_read_at(open, request->vectors, request->count, request->length,
+                                        request->offset);
+    file_inode_leave(open->inode);
+    if (result == -ESTALE) {
+        file_inode_demote(open->inode, open->auth, "stale handle");
+        result = FILE_KERNEL;
+    }
+    request_done(request, result);
+}
+
+static void carry_out_troubled(struct file_lane *lane)
+{
+    while (atomic_load_explicit(&lane->troubled_count, memory_order_acquire) > 0) {
+        pthread_mutex_lock(&lane->lock);
+        struct file_request *request = lane->troubled;
+        if (request) {
+            lane->troubled = request->next;
+            atomic_fetch_sub(&lane->troubled_count, 1);
+        }
+        pthread_mutex_unlock(&lane->lock);
+        if (!request)
+            return;
+        carry_out(request);
+    }
+}
+
+/* ---- lanes ---- */
+
+void file_lane_init(struct file_lane *lane)
+{
+    memset(lane, 0, sizeof(*lane));
+    pthread_mutex_init(&lane->lock, NULL);
+    pthread_mutex_lock(&lanes_lock);
+    lane->next_lane = lanes;
+    lanes = lane;
+    pthread_mutex_unlock(&lanes_lock);
+}
+
+void file_lane_end(struct file_lane *lane)
+{
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane **at = &lanes; *at; at = &(*at)->next_lane) {
+        if (*at == lane) {
+            *at = lane->next_lane;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lanes_lock);
+    while (atomic_load(&lane->users) > 0)
+        sys_call0(SYS_sched_yield);
+    pthread_mutex_destroy(&lane->lock);
+}
+
+/* The lane's channel to a server, chosen at the first request to it. NULL: too many servers. */
+static struct net_channel *lane_channel(struct file_lane *lane, struct net_server *server)
+{
+    struct net_channel *channel = NULL;
+    pthread_mutex_lock(&lane->lock);
+    for (unsigned i = 0; i < lane->channel_count && !channel; i++) {
+        if (lane->channels[i]->server == server)
+            channel = lane->channels[i];
+    }
+    if (!channel && lane->channel_count < FILE_LANE_CHANNELS) {
+        channel = net_channel_get(server);
+        lane->channels[lane->channel_count++] = channel;
+    }
+    pthread_mutex_unlock(&lane->lock);
+    return channel;
+}
+
+/* ---- attendants ---- */
+
+static bool lane_uses(struct file_lane *lane, const struct net_channel *channel)
+{
+    bool uses = false;
+    pthread_mutex_lock(&lane->lock);
+    for (unsigned i = 0; i < lane->channel_count && !uses; i++)
+        uses = lane->channels[i] == channel;
+    pthread_mutex_unlock(&lane->lock);
+    return uses;
+}
+
+/* Carries out what is troubled in attended lanes of this channel. */
+static void attend_troubled(const struct net_channel *channel)
+{
+    for (;;) {
+        struct file_lane *found = NULL;
+        pthread_mutex_lock(&lanes_lock);
+        for (struct file_lane *lane = lanes; lane && !found; lane = lane->next_lane) {
+            if (atomic_load(&lane->attended) && atomic_load(&lane->troubled_count) > 0 &&
+                lane_uses(lane, channel))
+                found = lane;
+        }
+        if (found)
+            atomic_fetch_add(&found->users, 1);
+        pthread_mutex_unlock(&lanes_lock);
+        if (!found)
+            return;
+        carry_out_troubled(found);
+        atomic_fetch_sub(&found->users, 1);
+    }
+}
+
+static bool some_troubled(void *context)
+{
+    const struct net_channel *channel = context;
+    bool some = false;
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane *lane = lanes; lane && !some; lane = lane->next_lane)
+        some = atomic_load(&lane->attended) && atomic_load(&lane->troubled_count) > 0 &&
+               lane_uses(lane, channel);
+    pthread_mutex_unlock(&lanes_lock);
+    return some;
+}
+
+static void *attend(void *argument)
+{
+    struct attendant *self = argument;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    for (;;) {
+        uint32_t kicks = atomic_load(&self->kicks);
+        rpc_drive(self->channel, some_troubled, self->channel, 0);
+        attend_troubled(self->channel);
+        if (atomic_load(&self->channel->outstanding) == 0 && !some_troubled(self->channel))
+            sys_futex(&self->kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+    }
+    return NULL;
+}
+
+static bool attendant_start(struct attendant *attendant)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    unsigned long all = ~0UL, before;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sys_sigprocmask(SIG_SETMASK, &all, &before); /* the application's signals are not for it */
+    int error = pthread_create(&thread, &attributes, attend, attendant);
+    sys_sigprocmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error != 0)
+        log_error("no thread for asynchronous I/O could be started: %s", strerrordesc_np(error));
+    return error == 0;
+}
+
+/* Under lanes_lock. Makes sure that a thread drives the channel, and that it looks. */
+static void channel_attend(struct net_channel *channel)
+{
+    unsigned i = 0;
+    while (i < attendant_count && attendants[i].channel != channel)
+        i++;
+    if (i == attendant_count) {
+        if (i == ATTENDANTS)
+            return;
+        attendants[i].channel = channel;
+        if (!attendant_start(&attendants[i]))
+            return;
+        attendant_count++;
+    }
+    atomic_fetch_add(&attendants[i].kicks, 1);
+    sys_futex(&attendants[i].kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* Under lanes_lock. */
+static void lane_attend(struct file_lane *lane)
+{
+    struct net_channel *channels[FILE_LANE_CHANNELS];
+    atomic_store(&lane->attended, true);
+    pthread_mutex_lock(&lane->lock);
+    unsigned count = lane->channel_count;
+    memcpy(channels, lane->channels, sizeof(channels));
+    pthread_mutex_unlock(&lane->lock);
+    for (unsigned i = 0; i < count; i++)
+        channel_attend(channels[i]);
+}
+
+void file_lane_attend(struct file_lane *lane)
+{
+    pthread_mutex_lock(&lanes_lock);
+    lane_attend(lane);
+    pthread_mutex_unlock(&lanes_lock);
+}
+
+void file_async_attend_all(void)
+{
+    if (atomic_load(&all_in_flight) == 0)
+        return;
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane *lane = lanes; lane; lane = lane->next_lane) {
+        if (atomic_load(&lane->in_flight) > 0)
+            lane_attend(lane);
+    }
+    pthread_mutex_unlock(&lanes_lock);
+}
+
+/* ---- submitting ---- */
+
+/* Calls that leave together. */
+struct batch {
+    struct file_lane *lane;
+    struct net_channel *channel;
+    unsigned count;
+    struct rpc_call *calls[BATCH];
+};
+
+static void batch_send(struct batch *batch)
+{
+    if (batch->count > 0)
+        rpc_submit_on(batch->channel, batch->calls, batch->count);
+    batch->count = 0;
+}
+
+static void batch_add(struct batch *batch, struct net_channel *channel, struct rpc_call *call)
+{
+    if (batch->count == BATCH || batch->channel != channel)
+        batch_send(batch);
+    batch->channel = channel;
+    batch->calls[batch->count++] = call;
+}
+
+/* A request that does not fit into one call, or needs several: now, in this thread. */
+static void submit_synchronous(struct batch *batch, struct file_request *request)
+{
+    struct file_open *open = request->open;
+    batch_send(batch);
+    ssize_t result;
+    if (request->operation == FILE_SYNC)
+        result = file_fsync(open, request->fd);
+    else if (request->operation == FILE_READ)
+        result = file_preadv(open, request->fd, request->vectors, request->count, request->offset,
+                             request->flags);
+    else
+        result = file_pwritev(open, request->fd, request->vectors, request->count, request->offset,
+                              request->flags);
+    request_done(request, result);
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+/* A write in flight overlaps: of this lane, which only we can drive, or of somebody else. */
+static void let_others_end(struct batch *batch)
+{
+    batch_send(batch);
+    file_async_attend_all();
+    if (atomic_load(&batch->lane->in_flight) > 1)
+        file_lane_wait(batch->lane, never, NULL, sys_now_ns() + 1000000);
+    else
+        sys_nanosleep_ms(1);
+}
+
+static void submit_write(struct batch *batch, struct file_request *request,
+                         struct net_channel *channel, const struct nfs3_client *client)
+{
+    struct file_open *open = request->open;
+    struct file_inode *inode = open->inode;
+    enum nfs3_stable stable = request->stable;
+    int result;
+    if (stable == NFS3_UNSTABLE)
+        file_commit_early(inode, open->auth);
+    while ((result = file_write_announce(open, (uint64_t)request->offset, request->vectors,
+                                         request->count, request->length, &stable,
+                                         &request->write)) == -EAGAIN)
+        let_others_end(batch);
+    if (result != 0) {
+        file_inode_leave(inode);
+        request_done(request, result);
+        return;
+    }
+    const struct iovec *vectors = request->vectors;
+    int count = request->count;
+    if (request->write.kept) {
+        count = host_write_data(&request->write, 0, request->length, request->kept);
+        vectors = request->kept;
+        request->kept_count = count;
+    }
+    request->stable = stable;
+    request->asked_ns = sys_now_ns();
+    request->epoch = host_file_asking(&inode->host);
+    nfs3_write_begin(&request->call, client, &inode->fh, (uint64_t)request->offset, vectors, count,
+                     request->length, stable);
+    request->call.answered = write_answered;
+    batch_add(batch, channel, &request->call);
+}
+
+static void submit(struct batch *batch, struct file_request *request)
+{
+    struct file_open *open = request->open;
+    struct file_inode *inode = open->inode;
+    request->lane = batch->lane;
+    atomic_fetch_add(&batch->lane->in_flight, 1);
+    atomic_fetch_add(&all_in_flight, 1);
+    if (request->operation == FILE_SYNC) {
+        submit_synchronous(batch, request);
+        return;
+    }
+    ssize_t length = request->operation == FILE_READ
+                         ? file_read_check(open, request->vectors, request->count, request->offset,
+                                           request->flags)
+                         : file_write_check(open, request->vectors, request->count, request->offset,
+                                            request->flags, &request->stable);
+    if (length <= 0) {
+        request_done(request, length);
+        return;
+    }
+    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct net_channel *channel = lane_channel(batch->lane, client.server);
+    size_t longest = request->operation == FILE_READ ? client.read_max : client.write_max;
+    if (!channel || (size_t)length > longest || request->count > RPC_VECTORS_MAX) {
+        submit_synchronous(batch, request);
+        return;
+    }
+    request->length = (size_t)length;
+    if (!file_inode_enter(inode)) {
+        request_done(request, FILE_KERNEL);
+        return;
+    }
+    if (request->operation == FILE_WRITE) {
+        submit_write(batch, request, channel, &client);
+        return;
+    }
+    request->replays = host_file_replays(&inode->host);
+    nfs3_read_begin(&request->call, &client, &inode->fh, (uint64_t)request->offset,
+                    request->vectors, request->count, request->length);
+    request->call.answered = read_answered;
+    batch_add(batch, channel, &request->call);
+}
+
+void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count)
+{
+    struct batch batch = {.lane = lane};
+    for (unsigned i = 0; i < count; i++)
+        submit(&batch, requests[i]);
+    batch_send(&batch);
+    if (atomic_load_explicit(&lane->attended, memory_order_relaxed) &&
+        atomic_load(&lane->in_flight) > 0)
+        file_lane_attend(lane);
+}
+
+/* ---- waiting ---- */
+
+struct wait {
+    struct file_lane *lane;
+    bool (*satisfied)(void *context);
+    void *context;
+};
+
+static bool wait_over(void *context)
+{
+    const struct wait *wait = context;
+    return atomic_load(&wait->lane->troubled_count) > 0 ||
+           atomic_load(&wait->lane->in_flight) == 0 || wait->satisfied(wait->context);
+}
+
+/* Until an attendant has settled something. */
+static void lane_sleep(struct file_lane *lane, uint32_t events, uint64_t deadline_ns)
+{
+    uint64_t longest_ns = 1000000000, now = sys_now_ns();
+    uint64_t left_ns = deadline_ns == 0                 ? longest_ns
+                       : deadline_ns <= now             ? 0
+                       : deadline_ns - now < longest_ns ? deadline_ns - now
+                                                        : longest_ns;
+    struct timespec limit = {(time_t)(left_ns / 1000000000), (long)(left_ns % 1000000000)};
+    atomic_fetch_add(&lane->sleepers, 1);
+    if (left_ns > 0)
+        sys_futex(&lane->events, FUTEX_WAIT_PRIVATE, events, &limit);
+    atomic_fetch_sub(&lane->sleepers, 1);
+}
+
+bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
+                    uint64_t deadline_ns)
+{
+    struct wait wait = {lane, satisfied, context};
+    bool looked = false;
+    for (;;) {
+        uint32_t events = atomic_load(&lane->events);
+        carry_out_troubled(lane);
+        if (satisfied(context))
+            return true;
+        if (atomic_load(&lane->in_flight) == 0 || sys_critical.deferred)
+            return satisfied(context);
+        if (looked && deadline_ns && sys_now_ns() >= deadline_ns)
+            return false;
+        looked = true;
+        if (lane->channel_count == 1 && !atomic_load(&lane->attended)) {
+            rpc_drive(lane->channels[0], wait_over, &wait, deadline_ns);
+        } else {
+            if (!atomic_load(&lane->attended))
+                file_lane_attend(lane);
+            lane_sleep(lane, events, deadline_ns);
+        }
+    }
+}
+
+void file_async_fork_child(void)
+{
+    pthread_mutex_init(&lanes_lock, NULL);
+    lanes = NULL;
+    memset(attendants, 0, sizeof(attendants));
+    attendant_count = 0;
+    atomic_store(&all_in_flight, 0);
+}
