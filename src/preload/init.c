@@ -127,8 +127,7 @@ void *preload_resolve(enum preload_symbol symbol)
     return function;
 }
 
-/* ---- descriptors -------------------------------------------------------------------------------
- */
+/* ---- descriptors ---- */
 
 static void note_descriptor(int fd)
 {
@@ -193,8 +192,7 @@ PRELOAD_SLOW int preload_demote(int fd, const char *reason)
     return result < 0 ? preload_fail(-result) : 0;
 }
 
-/* ---- fork, exec, exit --------------------------------------------------------------------------
- */
+/* ---- fork, exec, exit ---- */
 
 void preload_fork_prepare(void)
 {
