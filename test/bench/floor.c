@@ -10,7 +10,12 @@
 // then on a connection with small blocks is "copied", all that has come is received in bulk and the
 // payloads are copied, which is cheaper than a system call each; one with large blocks is
 // "chained": one recvmsg takes the payload of the reply whose header is known and the header of the
-// reply after it.  Replies to WRITE are short: they are received in bulk and parsed.
+// reply after it.  Replies to WRITE are short: they are received in bulk and parsed; when reads and
+// writes are mixed, their place is predicted like that of READ's, or all is copied.
+//
+// With --one-reply no receive takes more than one reply to READ (predicted or chained), until
+// nothing more has come; then the calls that are due leave together.  That is what a client costs
+// that does not look ahead, with about 1.1 system calls per operation at depth 32.
 #include <getopt.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -31,12 +36,12 @@
 // One call in flight at a time; its encoded form stays and is patched.
 struct operation {
     uint32_t xid; // number of its slot in the low half, so that a reply finds it at once
-    bool in_flight;
+    bool in_flight, write;
     uint64_t sent; // nanoseconds
     uint64_t block;
     unsigned char *data;
     unsigned char header[HEADER_MOST];
-    unsigned char call[CALL_BYTES];
+    unsigned char call[2][CALL_BYTES]; // READ, WRITE
 };
 
 struct channel {
@@ -44,6 +49,8 @@ struct channel {
     enum { PREDICTED, COPIED, CHAINED } way;
     // Slots in flight in the order of their calls, only while predicted.
     unsigned queue[DEPTH_MOST], first, queued;
+    unsigned in_flight;
+    bool empty;    // the last receive found nothing
     size_t filled; // bytes received of the first one, or (chained) of the header or payload
     // Chained: the operation whose payload is coming, and the header coming before one is known.
     struct operation *current;
@@ -56,7 +63,7 @@ struct channel {
 };
 
 static struct {
-    bool write, random, verify;
+    bool write, mixed, random, verify, one_reply;
     uint32_t size, depth, connections, stable, lookahead;
     uint64_t seconds, count, file_size, warm_up;
     const char *host, *export, *file;
@@ -73,34 +80,45 @@ static struct {
 static struct nfs_handle handle;
 static struct operation *operation;
 static struct channel *channel;
-static size_t call_length, offset_at; // of the encoded call, and of the file offset within it
-static size_t header_length;          // of a reply to READ, with its record mark
+// Of READ and WRITE: the encoded call, the place of the file offset in it, and the reply with its
+// record mark up to the payload.
+static size_t call_length[2], offset_at[2], header_length[2];
 static size_t bulk_bytes;
 static uint64_t issued, completed, issue_most, deadline, next_block,
-    random_state = 88172645463325252u;
+    random_state = 88172645463325252u, mix_state = 362436069362436069u;
 static uint64_t system_calls;
 static struct histogram latency;
 
 // The calls in flight
 
-static void operation_encode(unsigned slot, struct operation *o)
+static void operation_encode(unsigned slot, struct operation *o, bool write)
 {
-    struct wire_writer w = {o->call, o->call + sizeof o->call, false};
+    unsigned char *call = o->call[write];
+    struct wire_writer w = {call, call + CALL_BYTES, false};
     o->xid = 0x10000 | slot;
-    wire_call_begin(&w, o->xid, NFS_PROGRAM, option.write ? NFS_WRITE : NFS_READ, geteuid(),
-                    getegid());
+    wire_call_begin(&w, o->xid, NFS_PROGRAM, write ? NFS_WRITE : NFS_READ, geteuid(), getegid());
     wire_put_handle(&w, &handle);
-    offset_at = (size_t)(w.at - o->call);
+    offset_at[write] = (size_t)(w.at - call);
     wire_put64(&w, 0);
     wire_put32(&w, option.size);
-    if (option.write) {
+    if (write) {
         wire_put32(&w, option.stable);
         wire_put32(&w, option.size);
     }
     if (w.bad)
         die("call too long");
-    wire_record_end(&w, o->call, option.write ? option.size : 0);
-    call_length = (size_t)(w.at - o->call);
+    wire_record_end(&w, call, write ? option.size : 0);
+    call_length[write] = (size_t)(w.at - call);
+}
+
+static size_t payload_sent(const struct operation *o)
+{
+    return o->write ? option.size : 0;
+}
+
+static size_t payload_expected(const struct operation *o)
+{
+    return o->write ? 0 : option.size;
 }
 
 // With --verify every block begins and ends with its number, so that a payload that came to the
@@ -128,11 +146,13 @@ static void operation_next(struct channel *c, unsigned slot)
     uint64_t block = option.random ? random_next(&random_state) % blocks : next_block;
     next_block = next_block + 1 == blocks ? 0 : next_block + 1;
     o->block = block;
+    // Three reads to a write.
+    o->write = option.write || (option.mixed && random_next(&mix_state) % 4 == 0);
     if (option.verify && option.write)
         block_stamp(o);
     o->xid += 0x10000;
-    wire_store32(o->call + 4, o->xid);
-    wire_store64(o->call + offset_at, block * option.size);
+    wire_store32(o->call[o->write] + 4, o->xid);
+    wire_store64(o->call[o->write] + offset_at[o->write], block * option.size);
     c->ready[c->readies++] = slot;
     issued++;
 }
@@ -140,6 +160,7 @@ static void operation_next(struct channel *c, unsigned slot)
 static void operation_complete(struct channel *c, struct operation *o, uint64_t now)
 {
     o->in_flight = false;
+    c->in_flight--;
     if (option.verify && !option.write)
         block_check(o);
     completed++;
@@ -165,11 +186,12 @@ static void channel_send(struct channel *c)
             o->in_flight = true;
             if (c->way == PREDICTED)
                 c->queue[(c->first + c->queued++) % DEPTH_MOST] = slot;
-            vector[vectors++] = (struct iovec){o->call, call_length};
-            if (option.write)
+            vector[vectors++] = (struct iovec){o->call[o->write], call_length[o->write]};
+            if (o->write)
                 vector[vectors++] = (struct iovec){o->data, option.size};
+            left += call_length[o->write] + payload_sent(o);
         }
-        left = batch * (call_length + (option.write ? option.size : 0));
+        c->in_flight += batch;
         struct iovec *v = vector;
         while (left) {
             struct msghdr message = {.msg_iov = v, .msg_iovlen = vectors};
@@ -201,22 +223,31 @@ static struct operation *operation_of(uint32_t xid)
     return &operation[slot];
 }
 
-// Reads a whole header of a reply to READ, with its record mark.  NULL when it is not the reply to
-// a call in flight that gives all the bytes asked for, in the shape learned at the start.
-static struct operation *read_header_check(const unsigned char *header)
+// Reads the header of a reply, with its record mark, of the given length.  NULL when it is not the
+// reply to a call in flight that moved all the bytes asked for, in the shape learned at the start.
+static struct operation *header_check(const unsigned char *header, size_t length)
 {
-    uint32_t xid, length = (uint32_t)(header_length - 4) + option.size;
-    struct wire_reader r = {header + 4, header + header_length, false};
+    uint32_t xid;
+    struct wire_reader r = {header + 4, header + length, false};
     bool accepted = wire_get_reply(&r, &xid);
-    uint32_t status = wire_get32(&r);
-    wire_get_post_op(&r, NULL);
-    uint32_t count = wire_get32(&r);
-    wire_get_bool(&r);
-    uint32_t bytes = wire_get32(&r);
-    if (!accepted || status || r.bad || r.at != r.end || count != option.size ||
-        bytes != option.size || wire_load32(header) != (RPC_LAST_FRAGMENT | length))
+    struct operation *o = operation_of(xid);
+    uint32_t status = wire_get32(&r), count;
+    if (!accepted || status || !o || header_length[o->write] != length ||
+        wire_load32(header) != (RPC_LAST_FRAGMENT | (uint32_t)(length - 4 + payload_expected(o))))
         return NULL;
-    return operation_of(xid);
+    if (o->write) {
+        wire_get_wcc(&r);
+        count = wire_get32(&r);
+        wire_get32(&r);
+        wire_get64(&r);
+    } else {
+        wire_get_post_op(&r, NULL);
+        count = wire_get32(&r);
+        wire_get_bool(&r);
+        if (wire_get32(&r) != option.size)
+            return NULL;
+    }
+    return r.bad || r.at != r.end || count != option.size ? NULL : o;
 }
 
 static size_t channel_receive(struct channel *c, struct iovec *vector, size_t vectors, bool wait)
@@ -224,6 +255,7 @@ static size_t channel_receive(struct channel *c, struct iovec *vector, size_t ve
     struct msghdr message = {.msg_iov = vector, .msg_iovlen = vectors};
     ssize_t n = recvmsg(c->fd, &message, wait ? 0 : MSG_DONTWAIT);
     system_calls++;
+    c->empty = n < 0;
     if (n == 0)
         die("the server closed the connection");
     if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -250,7 +282,7 @@ static void bulk_parse(struct channel *c, uint64_t now)
             die("xid %#x: RPC %s, status %u", xid, accepted ? "accepted" : "refused", status);
         const unsigned char *payload = NULL;
         uint32_t count, bytes = 0;
-        if (option.write) {
+        if (o->write) {
             wire_get_wcc(&r);
             count = wire_get32(&r);
         } else {
@@ -284,14 +316,15 @@ static void prediction_failed(struct channel *c, size_t left)
 {
     for (unsigned i = 0; left; i++) {
         struct operation *o = &operation[c->queue[(c->first + i) % DEPTH_MOST]];
-        size_t header = left < header_length ? left : header_length;
+        size_t header = left < header_length[o->write] ? left : header_length[o->write];
         memcpy(c->bulk + c->bulk_used, o->header, header);
-        size_t data = left - header < option.size ? left - header : option.size;
+        size_t data = left - header < payload_expected(o) ? left - header : payload_expected(o);
         memcpy(c->bulk + c->bulk_used + header, o->data, data);
         c->bulk_used += header + data;
         left -= header + data;
     }
-    c->way = option.size <= COPY_MOST ? COPIED : CHAINED;
+    bool chained = !option.mixed && (option.one_reply || option.size > COPY_MOST);
+    c->way = chained ? CHAINED : COPIED;
     c->filled = c->first = c->queued = 0;
     bulk_parse(c, clock_ns());
 }
@@ -299,15 +332,18 @@ static void prediction_failed(struct channel *c, size_t left)
 static void receive_predicted(struct channel *c, bool wait)
 {
     struct iovec vector[VECTORS_MOST];
-    size_t vectors = 0, skip = c->filled, whole = header_length + option.size;
+    size_t vectors = 0, skip = c->filled;
     unsigned expected = c->queued < option.lookahead ? c->queued : option.lookahead;
     for (unsigned i = 0; i < expected; i++) {
         struct operation *o = &operation[c->queue[(c->first + i) % DEPTH_MOST]];
-        if (skip < header_length) {
-            vector[vectors++] = (struct iovec){o->header + skip, header_length - skip};
-            skip = header_length;
+        size_t header = header_length[o->write], payload = payload_expected(o);
+        if (skip < header) {
+            vector[vectors++] = (struct iovec){o->header + skip, header - skip};
+            skip = header;
         }
-        vector[vectors++] = (struct iovec){o->data + (skip - header_length), whole - skip};
+        if (payload)
+            vector[vectors++] =
+                (struct iovec){o->data + (skip - header), payload - (skip - header)};
         skip = 0;
     }
     size_t before = c->filled;
@@ -315,7 +351,8 @@ static void receive_predicted(struct channel *c, bool wait)
     uint64_t now = clock_ns();
     while (got) {
         struct operation *o = &operation[c->queue[c->first]];
-        if (got >= header_length && before < header_length && read_header_check(o->header) != o) {
+        size_t header = header_length[o->write], whole = header + payload_expected(o);
+        if (got >= header && before < header && header_check(o->header, header) != o) {
             prediction_failed(c, got);
             return;
         }
@@ -333,13 +370,13 @@ static void receive_predicted(struct channel *c, bool wait)
 static void receive_chained(struct channel *c, bool wait)
 {
     struct iovec vector[2];
-    size_t vectors = 0, payload = 0;
+    size_t vectors = 0, payload = 0, header = header_length[false];
     if (c->current) {
         payload = option.size - c->filled;
         vector[vectors++] = (struct iovec){c->current->data + c->filled, payload};
-        vector[vectors++] = (struct iovec){c->header, header_length};
+        vector[vectors++] = (struct iovec){c->header, header};
     } else {
-        vector[vectors++] = (struct iovec){c->header + c->filled, header_length - c->filled};
+        vector[vectors++] = (struct iovec){c->header + c->filled, header - c->filled};
     }
     size_t got = channel_receive(c, vector, vectors, wait);
     if (c->current) {
@@ -353,15 +390,15 @@ static void receive_chained(struct channel *c, bool wait)
     } else {
         c->filled += got;
     }
-    if (c->filled == header_length) {
-        c->current = read_header_check(c->header);
+    if (c->filled == header) {
+        c->current = header_check(c->header, header);
         if (!c->current)
             die("an error, a short READ or a reply of another shape: not for this client");
         c->filled = 0;
     }
 }
 
-static void channel_work(struct channel *c, bool wait)
+static void channel_input(struct channel *c, bool wait)
 {
     if (option.write || c->way == COPIED || c->bulk_used)
         receive_bulk(c, wait);
@@ -369,6 +406,14 @@ static void channel_work(struct channel *c, bool wait)
         receive_chained(c, wait);
     else
         receive_predicted(c, wait);
+}
+
+static void channel_work(struct channel *c, bool wait)
+{
+    do {
+        channel_input(c, wait);
+        wait = false;
+    } while (option.one_reply && c->in_flight && !c->empty);
     channel_send(c);
 }
 
@@ -397,24 +442,36 @@ static void run_phase(uint64_t most, uint64_t seconds, int epoll)
     }
 }
 
-// How long the header of a READ reply is depends on whether the server adds attributes.
-static void learn_header_length(int fd)
+// How long a reply is, up to its payload, depends on the attributes that the server adds.
+static void learn_header_length(int fd, bool write)
 {
-    struct wire_writer w = setup_begin(NFS_PROGRAM, NFS_READ);
+    static const unsigned char data[4096];
+    struct wire_writer w = setup_begin(NFS_PROGRAM, write ? NFS_WRITE : NFS_READ);
     wire_put_handle(&w, &handle);
     wire_put64(&w, 0);
-    wire_put32(&w, 4096);
-    struct wire_reader r = setup_call(fd, &w, "READ");
-    uint32_t status = wire_get32(&r);
-    wire_get_post_op(&r, NULL);
-    uint32_t count = wire_get32(&r);
-    wire_get_bool(&r);
-    uint32_t bytes = wire_get32(&r);
-    if (status || r.bad || count != bytes || !count)
-        die("READ: status %u, %u bytes", status, count);
-    header_length = 4 + (size_t)(r.at - setup_buffer);
-    if (header_length > HEADER_MOST)
-        die("READ: a header of %zu bytes", header_length);
+    wire_put32(&w, sizeof data);
+    if (write) {
+        wire_put32(&w, option.stable);
+        wire_put_opaque(&w, data, sizeof data);
+    }
+    struct wire_reader r = setup_call(fd, &w, write ? "WRITE" : "READ");
+    uint32_t status = wire_get32(&r), count;
+    if (write) {
+        wire_get_wcc(&r);
+        count = wire_get32(&r);
+        wire_get32(&r);
+        wire_get64(&r);
+    } else {
+        wire_get_post_op(&r, NULL);
+        count = wire_get32(&r);
+        wire_get_bool(&r);
+        wire_get32(&r);
+    }
+    if (status || r.bad || !count)
+        die("%s: status %u, %u bytes", write ? "WRITE" : "READ", status, count);
+    header_length[write] = 4 + (size_t)(r.at - setup_buffer);
+    if (header_length[write] > HEADER_MOST)
+        die("a reply with a header of %zu bytes", header_length[write]);
 }
 
 static int channels_open(void)
@@ -437,25 +494,30 @@ static int channels_open(void)
     }
     setup_mount(option.host, option.mount_port, option.export, &handle);
     setup_file(channel[0].fd, option.file, option.file_size, &handle);
-    learn_header_length(channel[0].fd);
+    learn_header_length(channel[0].fd, false);
+    if (option.mixed)
+        learn_header_length(channel[0].fd, true);
     for (unsigned slot = 0; slot < option.depth; slot++) {
         operation[slot].data = data + (size_t)slot * option.size;
         memset(operation[slot].data, (int)slot + 1, option.size);
-        operation_encode(slot, &operation[slot]);
+        operation_encode(slot, &operation[slot], false);
+        operation_encode(slot, &operation[slot], true);
     }
     return epoll;
 }
 
 static void usage(FILE *to)
 {
-    fputs("usage: floor --nfs-port N --mount-port N --export DIR [--host ADDRESS] [--file NAME]\n"
-          "             [--rw read|write] [--size BYTES] [--depth N] [--connections N]\n"
-          "             [--seconds N | --count N] [--file-size BYTES] [--sequential | --random]\n"
-          "             [--stable unstable|data_sync|file_sync] [--lookahead N] [--warm-up N]\n"
-          "             [--verify]\n"
-          "Prints one line of JSON.  The depth is that of all connections together.\n"
-          "--verify: write stamps every block with its number, read looks for it.\n",
-          to);
+    fputs(
+        "usage: floor --nfs-port N --mount-port N --export DIR [--host ADDRESS] [--file NAME]\n"
+        "             [--rw read|write|mixed] [--size BYTES] [--depth N] [--connections N]\n"
+        "             [--seconds N | --count N] [--file-size BYTES] [--sequential | --random]\n"
+        "             [--stable unstable|data_sync|file_sync] [--lookahead N] [--warm-up N]\n"
+        "             [--one-reply] [--verify]\n"
+        "Prints one line of JSON.  The depth is that of all connections together.\n"
+        "Mixed: three reads to a write.  --one-reply: no receive takes more than one READ reply.\n"
+        "--verify: write stamps every block with its number, read looks for it.\n",
+        to);
 }
 
 static void wrong_usage(const char *name, const char *value)
@@ -485,6 +547,7 @@ static void options_read(int argc, char **argv)
                                             {"lookahead", required_argument, NULL, 'a'},
                                             {"warm-up", required_argument, NULL, 'u'},
                                             {"verify", no_argument, NULL, 'v'},
+                                            {"one-reply", no_argument, NULL, '1'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     bool warm_up_given = false;
@@ -492,9 +555,10 @@ static void options_read(int argc, char **argv)
     while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (letter) {
         case 'w':
-            if (strcmp(optarg, "read") && strcmp(optarg, "write"))
+            if (strcmp(optarg, "read") && strcmp(optarg, "write") && strcmp(optarg, "mixed"))
                 wrong_usage("rw", optarg);
             option.write = optarg[0] == 'w';
+            option.mixed = optarg[0] == 'm';
             break;
         case 's':
             option.size = (uint32_t)number_option("size", optarg, 16, 16 << 20);
@@ -553,6 +617,9 @@ static void options_read(int argc, char **argv)
         case 'v':
             option.verify = true;
             break;
+        case '1':
+            option.one_reply = true;
+            break;
         case 'h':
             usage(stdout);
             exit(0);
@@ -562,10 +629,13 @@ static void options_read(int argc, char **argv)
         }
     }
     if (optind != argc || !option.nfs_port || !option.mount_port || !option.export ||
-        option.size % 4 || option.size > option.file_size || option.connections > option.depth) {
+        option.size % 4 || option.size > option.file_size || option.connections > option.depth ||
+        (option.mixed && option.verify)) {
         usage(stderr);
         exit(2);
     }
+    if (option.one_reply)
+        option.lookahead = 1;
     if (!option.count && !option.seconds)
         option.count = 200000;
     if (!warm_up_given)
@@ -586,7 +656,9 @@ int main(int argc, char **argv)
     run_phase(option.count ? option.count : UINT64_MAX, option.seconds, epoll);
     measure_end(&m);
     measure_print(&m,
-                  &(struct measured_work){.rw = option.write ? "write" : "read",
+                  &(struct measured_work){.rw = option.mixed   ? "mixed"
+                                                : option.write ? "write"
+                                                               : "read",
                                           .size = option.size,
                                           .depth = option.depth,
                                           .connections = option.connections,

@@ -60,7 +60,7 @@ static inline uint64_t random_next(uint64_t *state)
 
 // Latencies in nanoseconds; 16 linear steps in each power of two, so within 6 per cent.
 struct histogram {
-    uint64_t total;
+    uint64_t total, sum; // sum: nanoseconds
     uint64_t bucket[64 * 16];
 };
 
@@ -69,11 +69,13 @@ static inline void histogram_add(struct histogram *h, uint64_t ns)
     unsigned top = 63 - (unsigned)__builtin_clzll(ns | 16);
     h->bucket[(top - 4) * 16 + (ns >> (top - 4))]++;
     h->total++;
+    h->sum += ns;
 }
 
 static inline void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     into->total += from->total;
+    into->sum += from->sum;
     for (unsigned i = 0; i < 64 * 16; i++)
         into->bucket[i] += from->bucket[i];
 }
@@ -147,8 +149,9 @@ static inline void measure_print(const struct measure *m, const struct measured_
         printf(", \"syscalls_per_op\": %.3f", work->syscalls / ops);
     else
         printf(", \"syscalls_per_op\": null");
-    printf(", \"p50_us\": %.1f, \"p99_us\": %.1f}\n", histogram_quantile(latency, 0.50),
-           histogram_quantile(latency, 0.99));
+    printf(", \"mean_us\": %.2f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
+           latency->total ? (double)latency->sum / (double)latency->total / 1000 : 0.0,
+           histogram_quantile(latency, 0.50), histogram_quantile(latency, 0.99));
 }
 
 #endif
