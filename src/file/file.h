@@ -39,6 +39,9 @@ static inline bool file_is_managed(int fd)
 struct file_open *file_get(int fd);
 void file_put(struct file_open *open);
 
+/* Which file it is, as fstat(2) shows it; returns O_RDONLY, O_WRONLY or O_RDWR. */
+int file_describe(const struct file_open *open, dev_t *device, ino_t *inode);
+
 /* ---- life of the process ---- */
 
 /*

@@ -154,6 +154,13 @@ void file_put(struct file_open *open)
     file_inode_release(inode);
 }
 
+int file_describe(const struct file_open *open, dev_t *device, ino_t *inode)
+{
+    *device = open->inode->device;
+    *inode = open->inode->inode;
+    return open->access;
+}
+
 /* Under file_lock. */
 static struct file_open *take_free_open(void)
 {

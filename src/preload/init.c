@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "preload/aio_context.h"
 #include "preload/preload.h"
 #include "sys/log.h"
 
@@ -210,6 +211,7 @@ void preload_fork_child(void)
 {
     preload_signal_child();
     file_fork_child();
+    aio_fork_child();
     sys_critical_leave();
 }
 

@@ -15,6 +15,7 @@
 #include <aio.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -229,6 +230,21 @@ typedef void (*preload_handler)(int);
     SYMBOL(void *, dlopen, (const char *file, int mode))                                       \
     SYMBOL(void *, dlmopen, (Lmid_t space, const char *file, int mode))
 
+#define PRELOAD_LIBAIO(SYMBOL, TWIN)                                                \
+    SYMBOL(int, io_setup, (int count, aio_context_t *context))                      \
+    SYMBOL(int, io_destroy, (aio_context_t context))                                \
+    SYMBOL(int, io_submit, (aio_context_t context, long count, struct iocb **list)) \
+    SYMBOL(int, io_getevents,                                                       \
+           (aio_context_t context, long least, long most, struct io_event *events,  \
+            struct timespec *timeout))                                              \
+    SYMBOL(int, io_pgetevents,                                                      \
+           (aio_context_t context, long least, long most, struct io_event *events,  \
+            struct timespec *timeout, sigset_t *mask))                              \
+    SYMBOL(int, io_queue_init, (int count, aio_context_t *context))                 \
+    SYMBOL(int, io_queue_release, (aio_context_t context))                          \
+    SYMBOL(int, io_queue_run, (aio_context_t context))                              \
+    SYMBOL(int, io_queue_wait, (aio_context_t context, struct timespec * timeout))
+
 #define PRELOAD_SYSCALL(SYMBOL, TWIN) SYMBOL(long, syscall, (long number, ...))
 
 #define PRELOAD_SIGNAL(SYMBOL, TWIN)                                                            \
@@ -257,6 +273,7 @@ typedef void (*preload_handler)(int);
     PRELOAD_ASYNC(SYMBOL, TWIN)   \
     PRELOAD_COPY(SYMBOL, TWIN)    \
     PRELOAD_PROCESS(SYMBOL, TWIN) \
+    PRELOAD_LIBAIO(SYMBOL, TWIN)  \
     PRELOAD_SYSCALL(SYMBOL, TWIN) \
     PRELOAD_SIGNAL(SYMBOL, TWIN)
 

@@ -2,11 +2,11 @@
  * syscall(2): programs and libraries make some of the wrapped calls through it. Those go to the
  * wrapper; everything else (futex, gettid, ...) goes to the kernel at once.
  */
-#include <linux/aio_abi.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <string.h>
 
+#include "preload/aio_context.h"
 #include "preload/preload.h"
 
 static long returned(long result)
@@ -20,16 +20,6 @@ static long call_openat2(long dirfd, long path, long how, long size)
 {
     long fd = returned(sys_call4(SYS_openat2, dirfd, path, how, size));
     return fd < 0 ? fd : preload_opened((int)fd, (int)((const struct open_how *)how)->flags);
-}
-
-/* The kernel's AIO, which libaio submits in this way, reaches the descriptor behind our back. */
-static long call_io_submit(long context, long count, struct iocb **list)
-{
-    if (preload_active())
-        for (long i = 0; i < count; i++)
-            if (preload_demote((int)list[i]->aio_fildes, "asynchronous I/O") < 0)
-                return -1;
-    return returned(sys_call3(SYS_io_submit, context, count, list));
 }
 
 /*
@@ -199,8 +189,19 @@ PRELOAD_EXPORT long syscall(long number, ...)
         return tee((int)a, (int)b, (size_t)c, (unsigned)d);
     case SYS_vmsplice:
         return vmsplice((int)a, (const struct iovec *)b, (size_t)c, (unsigned)d);
+
+    case SYS_io_setup:
+        return returned(aio_io_setup((unsigned)a, (aio_context_t *)b));
+    case SYS_io_destroy:
+        return returned(aio_io_destroy((aio_context_t)a));
     case SYS_io_submit:
-        return call_io_submit(a, b, (struct iocb **)c);
+        return returned(aio_io_submit((aio_context_t)a, b, (struct iocb **)c));
+    case SYS_io_getevents:
+        return returned(aio_io_getevents((aio_context_t)a, b, c, (struct io_event *)d,
+                                         (struct timespec *)e, NULL));
+    case SYS_io_pgetevents:
+        return returned(aio_io_getevents((aio_context_t)a, b, c, (struct io_event *)d,
+                                         (struct timespec *)e, (const struct aio_sigset *)f));
 
     case SYS_rt_sigaction:
         return call_rt_sigaction((int)a, (const struct kernel_sigaction *)b,

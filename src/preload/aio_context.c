@@ -1,0 +1,457 @@
+/* Contexts of the kernel's AIO: finding, making and ending them, and what both worlds share. */
+#include "preload/aio_context.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "sys/log.h"
+
+enum { BUCKET_BITS = 7, BUCKETS = 1 << BUCKET_BITS, CHUNK_REQUESTS = 16 };
+
+/* Requests of the pool, made together. Freed with the context. */
+struct aio_chunk {
+    struct aio_chunk *next;
+    struct aio_request requests[CHUNK_REQUESTS];
+};
+
+/* The head of the ring that the kernel maps at the context's address: fs/aio.c. */
+struct aio_ring {
+    unsigned id, nr, head, tail, magic;
+};
+
+/* Structs are added under table_lock and never taken out. */
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct aio_context *) table[BUCKETS];
+
+static _Atomic(struct aio_context *) *bucket_of(aio_context_t id)
+{
+    return &table[((uint64_t)id >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
+}
+
+/* ---- the pool ----------------------------------------------------------------------------------
+ */
+
+/* Under the lock. */
+static bool pool_grow(struct aio_context *context)
+{
+    if (context->made >= context->capacity)
+        return false;
+    struct aio_chunk *chunk =
+        sys_mmap(NULL, sizeof(*chunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys_mmap_failed(chunk))
+        return false;
+    chunk->next = context->chunks;
+    context->chunks = chunk;
+    for (int i = CHUNK_REQUESTS - 1; i >= 0; i--) {
+        if (context->made == context->capacity)
+            break;
+        struct aio_request *request = &chunk->requests[i];
+        request->context = context;
+        request->request.done = aio_request_done;
+        request->next = context->free;
+        context->free = request;
+        context->made++;
+    }
+    return true;
+}
+
+static void pool_free(struct aio_context *context)
+{
+    for (struct aio_chunk *chunk = context->chunks, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        for (int i = 0; i < CHUNK_REQUESTS; i++)
+            free(chunk->requests[i].spilled);
+        sys_munmap(chunk, sizeof(*chunk));
+    }
+    context->chunks = NULL;
+    context->free = NULL;
+    context->made = 0;
+}
+
+unsigned aio_requests_take(struct aio_context *context, unsigned count, struct aio_request **list)
+{
+    unsigned taken = 0;
+    pthread_mutex_lock(&context->lock);
+    struct aio_request **end = list;
+    while (taken < count && (context->free != NULL || pool_grow(context))) {
+        *end = context->free;
+        context->free = (*end)->next;
+        end = &(*end)->next;
+        taken++;
+    }
+    *end = NULL;
+    pthread_mutex_unlock(&context->lock);
+    return taken;
+}
+
+/* Under the lock. */
+static void recycle(struct aio_context *context, struct aio_request *request)
+{
+    if (PRELOAD_UNLIKELY(request->spilled != NULL)) {
+        free(request->spilled);
+        request->spilled = NULL;
+    }
+    request->next = context->free;
+    context->free = request;
+}
+
+void aio_request_free(struct aio_context *context, struct aio_request *request)
+{
+    pthread_mutex_lock(&context->lock);
+    recycle(context, request);
+    pthread_mutex_unlock(&context->lock);
+}
+
+/* ---- completions -------------------------------------------------------------------------------
+ */
+
+static void wake_kernel_waiter(struct aio_context *context)
+{
+    uint64_t one = 1;
+    sys_write(context->wake_fd, &one, sizeof(one));
+}
+
+void aio_request_done(struct file_request *file_request, ssize_t result)
+{
+    struct aio_request *request = (struct aio_request *)file_request;
+    struct aio_context *context = request->context;
+    request->result = result;
+    request->next = atomic_load_explicit(&context->arrived, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&context->arrived, &request->next, request,
+                                                  memory_order_release, memory_order_relaxed))
+        ;
+    /* In this order: who sees nothing in flight sees the completion. */
+    atomic_fetch_add(&context->queued, 1);
+    if (atomic_load(&context->armed))
+        wake_kernel_waiter(context);
+    atomic_fetch_sub(&context->in_flight, 1);
+}
+
+/* Under the lock. The next completion in order, or NULL. */
+static struct aio_request *next_completion(struct aio_context *context)
+{
+    struct aio_request *request = context->ready;
+    if (request == NULL) {
+        struct aio_request *last = atomic_exchange(&context->arrived, NULL);
+        while (last != NULL) {
+            struct aio_request *before = last->next;
+            last->next = request;
+            request = last;
+            last = before;
+        }
+    }
+    if (request != NULL)
+        context->ready = request->next;
+    return request;
+}
+
+/*
+ * The file was handed to the kernel meanwhile. The descriptor may be another file's by now: then
+ * the file that was meant cannot be reached any more.
+ */
+PRELOAD_SLOW static ssize_t carry_out_in_kernel(struct aio_request *request)
+{
+    const struct file_request *file = &request->request;
+    struct stat status;
+    if (sys_fstat(file->fd, &status) < 0 || status.st_dev != request->device ||
+        status.st_ino != request->inode)
+        return -ESTALE;
+    switch (file->operation) {
+    case FILE_READ:
+        return sys_call6(SYS_preadv2, file->fd, (long)file->vectors, file->count, file->offset, 0,
+                         file->flags);
+    case FILE_WRITE:
+        return sys_call6(SYS_pwritev2, file->fd, (long)file->vectors, file->count, file->offset, 0,
+                         file->flags);
+    default:
+        return sys_fsync(file->fd);
+    }
+}
+
+unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsigned room)
+{
+    unsigned count = 0;
+    struct aio_request *request, *redirected = NULL;
+    if (atomic_load(&context->queued) == 0)
+        return 0;
+    pthread_mutex_lock(&context->lock);
+    while (count < room && (request = next_completion(context)) != NULL) {
+        struct io_event *event = &events[count++];
+        event->data = request->data;
+        event->obj = request->object;
+        event->res = request->result;
+        event->res2 = 0;
+        if (PRELOAD_LIKELY(request->result != FILE_KERNEL)) {
+            recycle(context, request);
+            continue;
+        }
+        request->object = (uint64_t)(uintptr_t)event;
+        request->next = redirected;
+        redirected = request;
+    }
+    pthread_mutex_unlock(&context->lock);
+    atomic_fetch_sub(&context->queued, count);
+    while ((request = redirected) != NULL) {
+        redirected = request->next;
+        struct io_event *event = (struct io_event *)(uintptr_t)request->object;
+        event->res = carry_out_in_kernel(request);
+        aio_request_free(context, request);
+    }
+    return count;
+}
+
+/* ---- waking those who wait in the kernel -------------------------------------------------------
+ */
+
+bool aio_context_arm(struct aio_context *context)
+{
+    if (atomic_load(&context->armed))
+        return true;
+    pthread_mutex_lock(&context->lock);
+    if (context->wake_fd < 0) {
+        int fd = (int)sys_call2(SYS_eventfd2, 0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (fd >= 0)
+            context->wake_fd = sys_fd_protect(fd);
+    }
+    if (context->wake_fd >= 0 && !atomic_load(&context->armed)) {
+        struct iocb *wake = &context->wake;
+        memset(wake, 0, sizeof(*wake));
+        wake->aio_lio_opcode = IOCB_CMD_POLL;
+        wake->aio_fildes = (uint32_t)context->wake_fd;
+        wake->aio_buf = POLLIN;
+        /* Before the submission, since it may be done and reaped before that returns. */
+        atomic_store(&context->armed, true);
+        if (sys_call3(SYS_io_submit, atomic_load(&context->id), 1, &wake) != 1)
+            atomic_store(&context->armed, false);
+    }
+    bool armed = atomic_load(&context->armed);
+    pthread_mutex_unlock(&context->lock);
+    return armed;
+}
+
+long aio_context_filter(struct aio_context *context, struct io_event *events, long count)
+{
+    long kept = 0;
+    for (long i = 0; i < count; i++) {
+        if (events[i].obj != (uint64_t)(uintptr_t)&context->wake) {
+            if (kept != i)
+                events[kept] = events[i];
+            kept++;
+            continue;
+        }
+        uint64_t value;
+        pthread_mutex_lock(&context->lock);
+        sys_read(context->wake_fd, &value, sizeof(value));
+        atomic_store(&context->armed, false);
+        pthread_mutex_unlock(&context->lock);
+    }
+    if (kept > 0)
+        atomic_fetch_sub(&context->kernel_in_flight, kept);
+    return kept;
+}
+
+void aio_context_pass_on(struct aio_context *context)
+{
+    bool managed = atomic_load(&context->in_flight) > 0, queued = atomic_load(&context->queued) > 0;
+    if (!managed && !queued && atomic_load(&context->kernel_in_flight) <= 0)
+        return;
+    if (atomic_load(&context->sleepers) > 0) {
+        atomic_fetch_add(&context->activity, 1);
+        sys_futex(&context->activity, FUTEX_WAKE_PRIVATE, 1, NULL);
+    }
+    if ((!managed && !queued) || atomic_load(&context->kernel_waiters) == 0)
+        return;
+    if (managed && !atomic_load(&context->lane.attended))
+        file_lane_attend(&context->lane);
+    if (aio_context_arm(context) && atomic_load(&context->queued) > 0)
+        wake_kernel_waiter(context);
+}
+
+/* ---- life of contexts --------------------------------------------------------------------------
+ */
+
+struct aio_context *aio_context_find(aio_context_t id)
+{
+    if (id == 0)
+        return NULL;
+    for (struct aio_context *context = atomic_load_explicit(bucket_of(id), memory_order_acquire);
+         context != NULL; context = context->next) {
+        if (atomic_load_explicit(&context->id, memory_order_relaxed) != id)
+            continue;
+        atomic_fetch_add(&context->users, 1);
+        if (atomic_load(&context->id) == id)
+            return context;
+        atomic_fetch_sub(&context->users, 1);
+    }
+    return NULL;
+}
+
+void aio_context_put(struct aio_context *context)
+{
+    atomic_fetch_sub(&context->users, 1);
+}
+
+/* Gives back what a context that ended held. Nobody uses it, or only the caller. */
+static void context_release(struct aio_context *context)
+{
+    if (context->lane_ready)
+        file_lane_end(&context->lane);
+    context->lane_ready = false;
+    atomic_store(&context->arrived, NULL);
+    atomic_store(&context->queued, 0);
+    atomic_store(&context->kernel_in_flight, 0);
+    context->ready = NULL;
+    pool_free(context);
+}
+
+/* Under table_lock. One of the bucket that is not in use, or a new one. */
+static struct aio_context *context_make(_Atomic(struct aio_context *) *bucket)
+{
+    struct aio_context *first = atomic_load(bucket), *context = first;
+    while (context != NULL && (atomic_load(&context->id) != 0 || atomic_load(&context->users) > 0))
+        context = context->next;
+    if (context != NULL) {
+        context_release(context);
+        return context;
+    }
+    context = calloc(1, sizeof(*context));
+    if (context == NULL)
+        return NULL;
+    context->wake_fd = -1;
+    context->next = first;
+    pthread_mutex_init(&context->lock, NULL);
+    atomic_store(bucket, context);
+    return context;
+}
+
+PRELOAD_SLOW static struct aio_context *context_add(aio_context_t id)
+{
+    /* No request: tells whether there is such a context. */
+    if (id == 0 || sys_call3(SYS_io_submit, id, 0, NULL) != 0)
+        return NULL;
+    pthread_mutex_lock(&table_lock);
+    struct aio_context *context = aio_context_find(id);
+    if (context == NULL && (context = context_make(bucket_of(id))) != NULL) {
+        const struct aio_ring *ring = (const struct aio_ring *)id;
+        context->capacity = ring->nr > 1 ? ring->nr - 1 : 1;
+        atomic_store(&context->armed, false);
+        atomic_store(&context->ending, false);
+        atomic_fetch_add(&context->users, 1);
+        atomic_store(&context->id, id);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return context;
+}
+
+struct aio_context *aio_context_get(aio_context_t id)
+{
+    struct aio_context *context = aio_context_find(id);
+    return PRELOAD_LIKELY(context != NULL) ? context : context_add(id);
+}
+
+void aio_context_prepare(struct aio_context *context)
+{
+    if (PRELOAD_LIKELY(context->lane_ready))
+        return;
+    pthread_mutex_lock(&context->lock);
+    if (!context->lane_ready) {
+        file_lane_init(&context->lane);
+        ((struct aio_ring *)atomic_load(&context->id))->magic = 0;
+        context->lane_ready = true;
+    }
+    pthread_mutex_unlock(&context->lock);
+}
+
+/* ---- io_setup and io_destroy -------------------------------------------------------------------
+ */
+
+long aio_io_setup(unsigned count, aio_context_t *id)
+{
+    long result = sys_call2(SYS_io_setup, count, id);
+    if (result != 0 || !preload_active())
+        return result;
+    /* A struct of this address is of a context that was ended unseen, or is just being ended. */
+    sys_critical_enter();
+    struct aio_context *stale = aio_context_find(*id);
+    if (stale != NULL) {
+        atomic_store(&stale->ending, true);
+        atomic_store(&stale->id, 0);
+        aio_context_put(stale);
+    }
+    sys_critical_leave();
+    return 0;
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+/* Until nothing managed is in flight any more. Handlers of signals run meanwhile. */
+static void drain(struct aio_context *context)
+{
+    while (atomic_load(&context->submitters) > 0)
+        sys_call0(SYS_sched_yield);
+    while (atomic_load(&context->in_flight) > 0) {
+        file_lane_wait(&context->lane, never, NULL, 0);
+        if (sys_critical.deferred) {
+            sys_critical_leave();
+            sys_critical_enter();
+        }
+    }
+}
+
+long aio_io_destroy(aio_context_t id)
+{
+    if (!preload_active())
+        return sys_call1(SYS_io_destroy, id);
+    sys_critical_enter();
+    struct aio_context *context = aio_context_find(id);
+    if (context == NULL) {
+        sys_critical_leave();
+        return sys_call1(SYS_io_destroy, id);
+    }
+    long result = -EINVAL; /* another thread ends it already */
+    if (!atomic_exchange(&context->ending, true)) {
+        atomic_fetch_add(&context->activity, 1);
+        sys_futex(&context->activity, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+        drain(context);
+        result = sys_call1(SYS_io_destroy, id);
+        pthread_mutex_lock(&table_lock);
+        aio_context_t expected = id;
+        atomic_compare_exchange_strong(&context->id, &expected, 0);
+        if (atomic_load(&context->id) == 0 && atomic_load(&context->users) == 1)
+            context_release(context);
+        pthread_mutex_unlock(&table_lock);
+    }
+    aio_context_put(context);
+    sys_critical_leave();
+    return result;
+}
+
+/* Threads of the parent may have held locks and requests; src/file has forgotten them. */
+void aio_fork_child(void)
+{
+    pthread_mutex_init(&table_lock, NULL);
+    for (int i = 0; i < BUCKETS; i++) {
+        for (struct aio_context *context = atomic_load(&table[i]); context != NULL;
+             context = context->next) {
+            pthread_mutex_init(&context->lock, NULL);
+            sys_fd_close(context->wake_fd);
+            context->wake_fd = -1;
+            context->lane_ready = false;
+            context->free = NULL;
+            atomic_store(&context->id, 0);
+            atomic_store(&context->users, 0);
+            atomic_store(&context->submitters, 0);
+            atomic_store(&context->in_flight, 0);
+            atomic_store(&context->sleepers, 0);
+            atomic_store(&context->kernel_waiters, 0);
+            atomic_store(&context->armed, false);
+            context_release(context);
+        }
+    }
+}

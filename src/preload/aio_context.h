@@ -1,0 +1,135 @@
+/*
+ * The kernel's AIO contexts (io_setup(2), libaio), with requests on managed descriptors in them.
+ *
+ * A context stays the kernel's: io_setup() makes a real one, which serves unmanaged descriptors. At
+ * its first use in a process that has mounts of ours it gets a struct beside it, for requests that
+ * go through src/file, and for waiting on both worlds.
+ *
+ *   io_submit ---- managed iocbs ----> file_submit() --done()--> queue of completions ---+
+ *        |                                                            | eventfd          +-->
+ * reaper
+ *        +-------- all others -------> the kernel's context, with a poll of the eventfd --+
+ *
+ * How a reaper waits depends on what is in flight. Nothing: on a futex that submitters wake. Only
+ * managed requests: it drives the lane itself. Requests of the kernel as well: attendants drive the
+ * lane, and it waits in the kernel, where a poll of our eventfd in the same context wakes it.
+ *
+ * A program may also read completions from the ring that the kernel maps at the context's address,
+ * and we cannot write there. Those that look at the ring's magic number first (fio, libaio itself)
+ * find it cleared as soon as a managed request was submitted, and so make the system call. Others
+ * (QEMU) depend on IOCB_FLAG_RESFD to know when to look: a file that is used so goes to the kernel.
+ */
+#ifndef PRELOAD_AIO_CONTEXT_H
+#define PRELOAD_AIO_CONTEXT_H
+
+#include <linux/aio_abi.h>
+
+#include "file/async.h"
+#include "preload/preload.h"
+
+enum { AIO_VECTORS = 8 };
+
+/* What the kernel takes besides the signal mask: io_pgetevents(2). */
+struct aio_sigset {
+    const sigset_t *mask;
+    size_t size;
+};
+
+/*
+ * A request in flight, or its completion in the queue. Belongs to the pool of a context. The reaper
+ * needs nothing of the application's iocb, which may be gone when the request is done.
+ */
+struct aio_request {
+    struct file_request request;
+    struct aio_context *context; /* constant */
+    struct aio_request *next;    /* of the list that it is in */
+    ssize_t result;
+    uint64_t object, data; /* of the iocb */
+    dev_t device;          /* the file, should the kernel have to serve it in the end */
+    ino_t inode;
+    struct iovec *spilled; /* instead of `vectors` when there are more; from malloc */
+    struct iovec vectors[AIO_VECTORS];
+};
+
+/*
+ * What stands beside a context of the kernel. Never freed, since threads look for it without a
+ * lock: after io_destroy() `id` is 0, and it is used again once `users` is 0.
+ */
+struct aio_context {
+    struct aio_context *next; /* in its bucket; constant */
+    _Atomic aio_context_t id;
+    _Atomic unsigned users;      /* calls that hold it; one that a handler jumps out of stays */
+    _Atomic unsigned submitters; /* of these, in io_submit() */
+    _Atomic bool ending;         /* io_destroy() was called */
+    unsigned capacity;           /* of the kernel's ring: bounds managed requests as well */
+
+    pthread_mutex_t lock; /* guards what follows, held briefly; inside critical sections only */
+    struct aio_chunk *chunks;
+    unsigned made; /* requests in chunks */
+    struct aio_request *free;
+    struct aio_request *ready, **ready_end; /* completions in order */
+    bool lane_ready;
+    struct file_lane lane; /* itself not under the lock */
+
+    _Atomic(struct aio_request *) arrived; /* completions, last one first, not in `ready` yet */
+    _Atomic unsigned queued;               /* completions in both */
+    _Atomic unsigned in_flight;            /* managed requests that are not done */
+    _Atomic long kernel_in_flight;         /* the kernel's, not reaped */
+    _Atomic uint32_t activity;             /* futex: submissions */
+    _Atomic unsigned sleepers;             /* threads on `activity`, nearly */
+    _Atomic unsigned kernel_waiters;       /* threads in the kernel's io_getevents(), nearly */
+    _Atomic bool armed;                    /* `wake` is submitted; changed under the lock */
+    int wake_fd;                           /* eventfd, or -1; under the lock until armed */
+    struct iocb wake;
+};
+
+/*
+ * Finds the struct of a context and holds it until aio_context_put(); makes it if need be. NULL:
+ * no such context, or no memory; it is the kernel's business. In a critical section.
+ */
+struct aio_context *aio_context_get(aio_context_t id);
+/* As above, but makes none. */
+struct aio_context *aio_context_find(aio_context_t id);
+void aio_context_put(struct aio_context *context);
+
+/* Before the first managed request. */
+void aio_context_prepare(struct aio_context *context);
+
+/* Up to `count` unused requests from the pool. Returns how many there are, in a list by `next`. */
+unsigned aio_requests_take(struct aio_context *context, unsigned count, struct aio_request **list);
+void aio_request_free(struct aio_context *context, struct aio_request *request);
+
+/* The `done` of managed requests. */
+void aio_request_done(struct file_request *request, ssize_t result);
+
+/* Takes up to `room` completions out of the queue. Returns how many. */
+unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsigned room);
+
+/* After something was submitted, and when a reaper leaves: what others wait for must not rest. */
+void aio_context_pass_on(struct aio_context *context);
+
+/* Submits the poll that wakes threads in the kernel's io_getevents(). False: could not. */
+bool aio_context_arm(struct aio_context *context);
+/* Takes our own poll out of `count` events of the kernel. Returns how many are left. */
+long aio_context_filter(struct aio_context *context, struct io_event *events, long count);
+
+/* In the child of fork(), where no context of the parent exists. */
+void aio_fork_child(void);
+
+/* ---- the calls: result or -errno ---------------------------------------------------------------
+ */
+
+long aio_io_setup(unsigned count, aio_context_t *id);
+long aio_io_destroy(aio_context_t id);
+long aio_io_submit(aio_context_t id, long count, struct iocb **list);
+/* `set` NULL: io_getevents(), else io_pgetevents(). */
+long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *events,
+                      struct timespec *timeout, const struct aio_sigset *set);
+
+/* The kernel answers EFAULT for these; nothing is ever mapped there. */
+static inline bool aio_bad_pointer(const void *pointer)
+{
+    return (uintptr_t)pointer < 4096 || (uintptr_t)pointer > UINTPTR_MAX / 2;
+}
+
+#endif

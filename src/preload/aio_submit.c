@@ -1,0 +1,285 @@
+/* io_submit(): iocbs on managed descriptors to src/file, the others to the kernel. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "preload/aio_context.h"
+
+enum { BATCH = 128, TRANSFER_MAX = 0x7ffff000 };
+
+static const char resfd_reason[] = "asynchronous I/O with an eventfd";
+
+static bool is_managed(const struct iocb *iocb)
+{
+    return !aio_bad_pointer(iocb) && file_is_managed((int)iocb->aio_fildes);
+}
+
+/* ---- one iocb, checked as fs/aio.c does, in its order ------------------------------------------
+ */
+
+/* The vectors are copied: the application's need not outlive io_submit(). */
+static int copy_vectors(struct aio_request *request, const struct iocb *iocb)
+{
+    const struct iovec *from = (const struct iovec *)(uintptr_t)iocb->aio_buf;
+    struct iovec *to = request->vectors;
+    uint64_t count = iocb->aio_nbytes;
+    size_t total = 0;
+    if (count > IOV_MAX)
+        return -EINVAL;
+    if (count > 0 && aio_bad_pointer(from))
+        return -EFAULT;
+    if (count > AIO_VECTORS) {
+        to = request->spilled = malloc(count * sizeof(*to));
+        if (to == NULL)
+            return -ENOMEM;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        to[i] = from[i];
+        if (to[i].iov_len > SSIZE_MAX)
+            return -EINVAL;
+        if (to[i].iov_len > TRANSFER_MAX - total)
+            to[i].iov_len = TRANSFER_MAX - total;
+        total += to[i].iov_len;
+    }
+    request->request.vectors = to;
+    request->request.count = (int)count;
+    return iocb->aio_offset < 0 || (size_t)iocb->aio_offset > SSIZE_MAX - total ? -EINVAL : 0;
+}
+
+static int one_vector(struct aio_request *request, const struct iocb *iocb)
+{
+    size_t size = iocb->aio_nbytes < TRANSFER_MAX ? iocb->aio_nbytes : TRANSFER_MAX;
+    if (iocb->aio_buf > UINTPTR_MAX / 2)
+        return -EFAULT;
+    if (iocb->aio_offset < 0 || iocb->aio_offset > SSIZE_MAX - (off_t)size)
+        return -EINVAL;
+    request->vectors[0] = (struct iovec){(void *)(uintptr_t)iocb->aio_buf, size};
+    request->request.vectors = request->vectors;
+    request->request.count = 1;
+    return 0;
+}
+
+static int prepare_transfer(struct aio_request *request, const struct iocb *iocb, bool write,
+                            bool vector, int access)
+{
+    /* Without effect on a read, but allowed. */
+    int served = RWF_HIPRI | RWF_DSYNC | RWF_SYNC;
+    int flags = (int)iocb->aio_rw_flags;
+    if (flags & ~served)
+        return -EOPNOTSUPP;
+    if (access == (write ? O_RDONLY : O_WRONLY))
+        return -EBADF;
+    request->request.operation = write ? FILE_WRITE : FILE_READ;
+    request->request.offset = iocb->aio_offset;
+    request->request.flags = write ? flags : flags & RWF_HIPRI;
+    return vector ? copy_vectors(request, iocb) : one_vector(request, iocb);
+}
+
+static int prepare_sync(struct aio_request *request, const struct iocb *iocb)
+{
+    if (iocb->aio_buf || iocb->aio_offset || iocb->aio_nbytes || iocb->aio_rw_flags)
+        return -EINVAL;
+    request->request.operation = FILE_SYNC;
+    request->request.vectors = NULL;
+    request->request.count = 0;
+    request->request.offset = 0;
+    request->request.flags = 0;
+    return 0;
+}
+
+static int prepare_operation(struct aio_request *request, struct iocb *iocb)
+{
+    int access = file_describe(request->request.open, &request->device, &request->inode);
+    iocb->aio_key = 0; /* as the kernel does: io_cancel() looks at it */
+    request->object = (uint64_t)(uintptr_t)iocb;
+    request->data = iocb->aio_data;
+    switch (iocb->aio_lio_opcode) {
+    case IOCB_CMD_PREAD:
+        return prepare_transfer(request, iocb, false, false, access);
+    case IOCB_CMD_PWRITE:
+        return prepare_transfer(request, iocb, true, false, access);
+    case IOCB_CMD_PREADV:
+        return prepare_transfer(request, iocb, false, true, access);
+    case IOCB_CMD_PWRITEV:
+        return prepare_transfer(request, iocb, true, true, access);
+    case IOCB_CMD_FSYNC:
+    case IOCB_CMD_FDSYNC:
+        return prepare_sync(request, iocb);
+    default:
+        return -EINVAL;
+    }
+}
+
+/*
+ * 0; -errno; or FILE_KERNEL. A poll is the kernel's to answer, which has the descriptor, too. A
+ * completion that is announced by eventfd may be looked for in the kernel's ring: see
+ * aio_context.h.
+ */
+static int prepare(struct aio_request *request, struct iocb *iocb)
+{
+    int fd = (int)iocb->aio_fildes;
+    if (iocb->aio_reserved2 || iocb->aio_nbytes > SSIZE_MAX)
+        return -EINVAL;
+    if (iocb->aio_lio_opcode == IOCB_CMD_POLL)
+        return FILE_KERNEL;
+    if (iocb->aio_flags & IOCB_FLAG_RESFD) {
+        int result = file_demote(fd, resfd_reason);
+        return result < 0 ? result : FILE_KERNEL;
+    }
+    struct file_open *open = file_get(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    request->request.open = open;
+    request->request.fd = fd;
+    int result = prepare_operation(request, iocb);
+    if (result != 0)
+        file_put(open);
+    return result;
+}
+
+/* ---- a batch -----------------------------------------------------------------------------------
+ */
+
+struct batch {
+    unsigned managed, kernel; /* how many of each */
+    struct file_request *requests[BATCH];
+    struct iocb *iocbs[BATCH];
+    unsigned char request_at[BATCH], iocb_at[BATCH]; /* their places in the list */
+};
+
+/* Sorts the list up to the first iocb that is in error. Returns how many there are before it. */
+static unsigned sort(struct aio_context *context, struct batch *batch, struct iocb **list,
+                     unsigned count, int *error)
+{
+    unsigned wanted = 0, i;
+    struct aio_request *unused = NULL;
+    for (i = 0; i < count; i++)
+        wanted += is_managed(list[i]);
+    batch->managed = batch->kernel = 0;
+    if (wanted > 0)
+        aio_requests_take(context, wanted, &unused);
+    for (i = 0; i < count && *error == 0; i++) {
+        int result = FILE_KERNEL;
+        /* Beyond what was counted: another thread makes a descriptor managed just now. */
+        if (wanted > 0 && is_managed(list[i])) {
+            wanted--;
+            struct aio_request *request = unused;
+            if (request == NULL) {
+                *error = -EAGAIN;
+                break;
+            }
+            unused = request->next;
+            result = prepare(request, list[i]);
+            if (result == 0) {
+                batch->request_at[batch->managed] = (unsigned char)i;
+                batch->requests[batch->managed++] = &request->request;
+            } else {
+                aio_request_free(context, request);
+            }
+        }
+        if (result == FILE_KERNEL) {
+            batch->iocb_at[batch->kernel] = (unsigned char)i;
+            batch->iocbs[batch->kernel++] = list[i];
+        } else if (result < 0) {
+            *error = result;
+            break;
+        }
+    }
+    while (unused != NULL) {
+        struct aio_request *next = unused->next;
+        aio_request_free(context, unused);
+        unused = next;
+    }
+    return i;
+}
+
+/* Returns how many the kernel took, or the error of the first. */
+static long submit_kernel(struct aio_context *context, aio_context_t id, struct iocb **list,
+                          long count)
+{
+    /* Before, since they may be reaped before the call returns. */
+    atomic_fetch_add(&context->kernel_in_flight, count);
+    long taken = sys_call3(SYS_io_submit, id, count, list);
+    long missing = count - (taken > 0 ? taken : 0);
+    if (missing > 0)
+        atomic_fetch_sub(&context->kernel_in_flight, missing);
+    return taken;
+}
+
+static void submit_managed(struct aio_context *context, struct batch *batch, unsigned accepted)
+{
+    unsigned count = batch->managed;
+    while (count > 0 && batch->request_at[count - 1] >= accepted) {
+        struct file_request *request = batch->requests[--count];
+        file_put(request->open);
+        aio_request_free(context, (struct aio_request *)request);
+    }
+    if (count == 0)
+        return;
+    aio_context_prepare(context);
+    atomic_fetch_add(&context->in_flight, count);
+    file_submit(&context->lane, batch->requests, count);
+}
+
+/* Up to BATCH of the list. Returns how many were accepted; fewer than all: see *error. */
+static unsigned submit_batch(struct aio_context *context, aio_context_t id, struct iocb **list,
+                             unsigned count, int *error)
+{
+    struct batch batch;
+    unsigned accepted = sort(context, &batch, list, count, error);
+    if (batch.kernel > 0) {
+        long taken = submit_kernel(context, id, batch.iocbs, batch.kernel);
+        if (taken < (long)batch.kernel) {
+            /* The error of one that is not the first is told when it is submitted again. */
+            *error = taken < 0 ? (int)taken : -EAGAIN;
+            accepted = batch.iocb_at[taken > 0 ? taken : 0];
+        }
+    }
+    submit_managed(context, &batch, accepted);
+    return accepted;
+}
+
+static long submit(struct aio_context *context, aio_context_t id, long count, struct iocb **list)
+{
+    long done = 0;
+    int error = 0;
+    while (done < count && error == 0) {
+        unsigned part = count - done < BATCH ? (unsigned)(count - done) : BATCH;
+        done += submit_batch(context, id, list + done, part, &error);
+    }
+    aio_context_pass_on(context);
+    return done > 0 ? done : error;
+}
+
+static bool any_managed(struct iocb **list, long count)
+{
+    for (long i = 0; i < count; i++)
+        if (is_managed(list[i]))
+            return true;
+    return false;
+}
+
+long aio_io_submit(aio_context_t id, long count, struct iocb **list)
+{
+    if (!preload_active() || count <= 0 || aio_bad_pointer(list))
+        return sys_call3(SYS_io_submit, id, count, list);
+    sys_critical_enter();
+    struct aio_context *context = aio_context_get(id);
+    long result;
+    if (context == NULL) {
+        result = sys_call3(SYS_io_submit, id, count, list);
+    } else {
+        atomic_fetch_add(&context->submitters, 1);
+        if (atomic_load(&context->ending)) {
+            result = -EINVAL;
+        } else if (!any_managed(list, count)) {
+            result = submit_kernel(context, id, list, count);
+            aio_context_pass_on(context);
+        } else {
+            result = submit(context, id, count, list);
+        }
+        atomic_fetch_sub(&context->submitters, 1);
+        aio_context_put(context);
+    }
+    sys_critical_leave();
+    return result;
+}
