@@ -296,11 +296,17 @@ static void lane_attend(struct file_lane *lane)
         channel_attend(channels[i]);
 }
 
-void file_lane_attend(struct file_lane *lane)
+static void lane_attend_now(struct file_lane *lane)
 {
     pthread_mutex_lock(&lanes_lock);
     lane_attend(lane);
     pthread_mutex_unlock(&lanes_lock);
+}
+
+void file_lane_attend(struct file_lane *lane)
+{
+    atomic_store(&lane->attended_always, true);
+    lane_attend_now(lane);
 }
 
 void file_async_attend_all(void)
@@ -363,15 +369,16 @@ static bool never(void *context)
     return false;
 }
 
-/* A write in flight overlaps: of this lane, which only we can drive, or of somebody else. */
+/* A write in flight overlaps: of this lane, which we can drive, or of somebody else. */
 static void let_others_end(struct batch *batch)
 {
     batch_send(batch);
-    file_async_attend_all();
-    if (atomic_load(&batch->lane->in_flight) > 1)
+    if (atomic_load(&batch->lane->in_flight) > 1) {
         file_lane_wait(batch->lane, never, NULL, sys_now_ns() + 1000000);
-    else
-        sys_nanosleep_ms(1);
+        return;
+    }
+    file_async_attend_all();
+    sys_nanosleep_ms(1);
 }
 
 static void submit_write(struct batch *batch, struct file_request *request,
@@ -459,7 +466,7 @@ void file_submit(struct file_lane *lane, struct file_request *const *requests, u
     batch_send(&batch);
     if (atomic_load_explicit(&lane->attended, memory_order_relaxed) &&
         atomic_load(&lane->in_flight) > 0)
-        file_lane_attend(lane);
+        lane_attend_now(lane);
 }
 
 /* ---- waiting ---- */
@@ -497,6 +504,8 @@ bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), vo
 {
     struct wait wait = {lane, satisfied, context};
     bool looked = false;
+    if (lane->channel_count == 1 && !atomic_load(&lane->attended_always))
+        atomic_store(&lane->attended, false); /* we are here now */
     for (;;) {
         uint32_t events = atomic_load(&lane->events);
         carry_out_troubled(lane);
@@ -511,7 +520,7 @@ bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), vo
             rpc_drive(lane->channels[0], wait_over, &wait, deadline_ns);
         } else {
             if (!atomic_load(&lane->attended))
-                file_lane_attend(lane);
+                lane_attend_now(lane);
             lane_sleep(lane, events, deadline_ns);
         }
     }

@@ -32,12 +32,13 @@ struct file_lane {
     unsigned channel_count;
     struct file_request *troubled; /* need more than one reply */
     _Atomic unsigned troubled_count;
-    _Atomic unsigned in_flight; /* submitted and not done */
-    _Atomic uint32_t events;    /* futex: changes when a request is done or troubled */
-    _Atomic unsigned sleepers;  /* on `events` */
-    _Atomic unsigned users;     /* threads that still look at the lane */
-    _Atomic bool attended;
-    struct file_lane *next_lane; /* under the lock of all lanes */
+    _Atomic unsigned in_flight;   /* submitted and not done */
+    _Atomic uint32_t events;      /* futex: changes when a request is done or troubled */
+    _Atomic unsigned sleepers;    /* on `events` */
+    _Atomic unsigned users;       /* threads that still look at the lane */
+    _Atomic bool attended;        /* attendants look after it now */
+    _Atomic bool attended_always; /* and it was asked for */
+    struct file_lane *next_lane;  /* under the lock of all lanes */
 };
 
 /*

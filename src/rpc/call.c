@@ -72,10 +72,24 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
 
 /* ---- the leader ---- */
 
-/* The one call that the next reply must be for, if there is only one. */
-static struct rpc_call *only_call(struct rpc_transport *transport, struct rpc_call *own)
+/* The calls whose replies come next, with payloads, from a server that answers in order. */
+static unsigned expected_calls(const struct rpc_transport *transport,
+                               struct rpc_call *expected[RPC_AIMS_MAX])
 {
-    return own && transport->in_flight == 1 && !transport->unsent && own->sent ? own : NULL;
+    unsigned count = 0, seen = 0;
+    if (transport->payloads == 0)
+        return 0;
+    for (uint32_t xid = transport->next_xid - RPC_SLOTS;
+         seen < transport->in_flight && count < RPC_AIMS_MAX && xid != transport->next_xid; xid++) {
+        struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
+        if (!call || call->xid != xid)
+            continue;
+        seen++;
+        if (!call->find_payload)
+            break;
+        expected[count++] = call;
+    }
+    return count;
 }
 
 /* A call that is unanswered for too long means that the connection is dead, whatever TCP says. */
@@ -99,14 +113,16 @@ static void look_after_silence(struct rpc_transport *transport)
 
 /* Receives once and hands out replies. Under the lock, which is free while it sleeps in the kernel.
  */
-static void receive(struct rpc_transport *transport, struct rpc_call *own, int timeout_ms)
+static void receive(struct rpc_transport *transport, int timeout_ms)
 {
     struct iovec vectors[RPC_RECEIVER_VECTORS];
     int fd = transport->channel->fd;
     bool full =
         transport->unsent && !transport->sending && transport->in_flight < RPC_IN_FLIGHT_MAX;
-    int count = rpc_receiver_vectors(&transport->receiver, only_call(transport, own),
-                                     transport->payloads > 0, vectors);
+    struct rpc_call *expected[RPC_AIMS_MAX];
+    unsigned expecting = expected_calls(transport, expected);
+    int count = rpc_receiver_vectors(&transport->receiver, expected, expecting,
+                                     transport->payloads > 0 ? transport->longest : 0, vectors);
     if (count < 0) {
         rpc_connection_lost(transport);
         return;
@@ -123,9 +139,14 @@ static void receive(struct rpc_transport *transport, struct rpc_call *own, int t
     pthread_mutex_lock(&transport->lock);
     transport->receiving = false;
 
-    if (got == -EFAULT && transport->receiver.target) {
+    struct rpc_receiver *receiver = &transport->receiver;
+    if (got == -EFAULT && !receiver->careful) { /* nothing was taken from the stream */
+        receiver->careful = true;
+        return;
+    }
+    if (got == -EFAULT && receiver->target) {
         rpc_connection_lost(transport);
-        rpc_call_fail(transport, transport->receiver.target, -EFAULT);
+        rpc_call_fail(transport, receiver->target, -EFAULT);
         return;
     }
     if (got == -EAGAIN || got == -EINTR) { /* frequent signals shall not put off timeouts */
@@ -142,7 +163,7 @@ static void receive(struct rpc_transport *transport, struct rpc_call *own, int t
     }
     host_stats_add(&transport->channel->stats->received_bytes, (uint64_t)got);
     struct rpc_receiver_owner owner = {rpc_in_flight_find, rpc_call_answered, transport};
-    int result = rpc_receiver_received(&transport->receiver, (size_t)got, &owner);
+    int result = rpc_receiver_received(receiver, (size_t)got, &owner);
     if (result != 0) {
         log_error("server %s: garbage in the stream of replies over %s; connecting again",
                   transport->channel->server->name, transport->channel->path->address.peer_text);
@@ -173,25 +194,24 @@ static void pass_lead(struct rpc_transport *transport)
     }
 }
 
-/* Sleeps until the word changes: the call is answered, or it is this thread's turn. */
-static void follow(struct rpc_transport *transport, _Atomic uint32_t *word, struct rpc_call *call,
-                   int timeout_ms)
+/* Sleeps until the follower's word changes: it got what it waits for, or it is its turn to lead. */
+static void follow(struct rpc_transport *transport, struct rpc_follower *self, int timeout_ms)
 {
-    struct rpc_follower self = {
-        .word = word, .call = call, .next = transport->followers, .link = &transport->followers};
-    if (self.next)
-        self.next->link = &self.next;
-    transport->followers = &self;
+    self->next = transport->followers;
+    self->link = &transport->followers;
+    if (self->next)
+        self->next->link = &self->next;
+    transport->followers = self;
     pthread_mutex_unlock(&transport->lock);
     struct timespec limit = {timeout_ms / 1000, (long)(timeout_ms % 1000) * 1000000};
-    if (atomic_load_explicit(word, memory_order_acquire) == RPC_WAITING)
-        sys_futex(word, FUTEX_WAIT_PRIVATE, RPC_WAITING, &limit);
+    if (atomic_load_explicit(self->word, memory_order_acquire) == RPC_WAITING)
+        sys_futex(self->word, FUTEX_WAIT_PRIVATE, RPC_WAITING, &limit);
     pthread_mutex_lock(&transport->lock);
-    *self.link = self.next;
-    if (self.next)
-        self.next->link = self.link;
+    *self->link = self->next;
+    if (self->next)
+        self->next->link = self->link;
     uint32_t lead = RPC_LEAD;
-    atomic_compare_exchange_strong(word, &lead, RPC_WAITING);
+    atomic_compare_exchange_strong(self->word, &lead, RPC_WAITING);
 }
 
 /* ---- for src/nfs ---- */
@@ -254,7 +274,8 @@ static int time_left_ms(uint64_t deadline_ns)
     return left_ns <= 0 ? 0 : left_ms < CONNECT_TIMEOUT_MS ? (int)left_ms : CONNECT_TIMEOUT_MS;
 }
 
-/* One step of the leader: connects, or sends what waits and receives. `own`: see only_call(). */
+/* One step of the leader: connects, or sends what waits and receives. `own` (may be NULL) is what
+ * it waits for. */
 static void lead_once(struct rpc_transport *transport, struct rpc_call *own, int timeout_ms)
 {
     transport->leading = true;
@@ -264,7 +285,7 @@ static void lead_once(struct rpc_transport *transport, struct rpc_call *own, int
     }
     rpc_send_unsent(transport, true);
     if (transport->connected && !(own && is_done(own)))
-        receive(transport, own, timeout_ms);
+        receive(transport, timeout_ms);
     rpc_call_finished(transport);
 }
 
@@ -284,7 +305,8 @@ static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t d
         if (i == count || timeout_ms == 0)
             break;
         if (!lead && transport->leading) {
-            follow(transport, &calls[i]->state, calls[i], timeout_ms < 1000 ? timeout_ms : 1000);
+            struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
+            follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
         } else {
             lead = true;
             lead_once(transport, calls[i], timeout_ms);
@@ -320,7 +342,8 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
             if (timeout_ms == 0)
                 break;
             atomic_store(&word, RPC_WAITING);
-            follow(transport, &word, NULL, timeout_ms < 1000 ? timeout_ms : 1000);
+            struct rpc_follower self = {.word = &word, .satisfied = satisfied, .context = context};
+            follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
         } else {
             lead = true;
             lead_once(transport, NULL, timeout_ms);

@@ -8,35 +8,44 @@
 
 enum {
     GUESS_FIRST = 132, /* a READ reply with attributes: RFC 1813 section 3.3.6 */
-    REPLY_MIN = 20     /* the shortest reply: a denied credential */
+    REPLY_MIN = 20,    /* the shortest reply: a denied credential */
+    BULK_REPLIES = 64, /* before order is tried again */
+    MORE = 128         /* when a head turns out longer than the last one */
 };
 
 void rpc_receiver_init(struct rpc_receiver *receiver)
 {
     memset(receiver, 0, sizeof(*receiver));
     receiver->guess = GUESS_FIRST;
+    receiver->width = 1;
 }
 
 void rpc_receiver_free(struct rpc_receiver *receiver)
 {
     free(receiver->stage);
     free(receiver->record);
+    free(receiver->spare);
     memset(receiver, 0, sizeof(*receiver));
 }
 
 void rpc_receiver_reset(struct rpc_receiver *receiver)
 {
     receiver->start = receiver->end = 0;
-    receiver->aimed = 0;
+    receiver->aim_count = receiver->aim = 0;
     receiver->target = NULL;
     receiver->payload_length = 0;
     receiver->skip = 0;
     receiver->gathering = false;
+    receiver->careful = false;
     receiver->record_length = 0;
 }
 
 bool rpc_receiver_uses(const struct rpc_receiver *receiver, const struct rpc_call *call)
 {
+    for (unsigned i = receiver->aim; i < receiver->aim_count; i++) {
+        if (receiver->aims[i].call == call)
+            return true;
+    }
     return receiver->target == call;
 }
 
@@ -52,45 +61,89 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
     return 0;
 }
 
-int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *only, bool payloads,
-                         struct iovec *vectors)
+/*
+ * Adds vectors for replies that should come next: `before` bytes of the stage are wanted already,
+ * which the first head follows. The last aim is a head without a call. Returns how many vectors
+ * were added.
+ */
+static int aim(struct rpc_receiver *receiver, struct rpc_call *const *expected, unsigned count,
+               size_t before, struct iovec *vectors)
+{
+    uint8_t *at = receiver->stage + before;
+    unsigned aims = 0;
+    int used = 0;
+    size_t head = receiver->skip + receiver->guess; /* padding of the reply before comes first */
+    while (aims < count && aims < receiver->width) {
+        struct rpc_call *call = expected[aims];
+        if (aims > 0 && call->destination_count > 2)
+            break;
+        receiver->aims[aims++] = (struct rpc_aim){call, head, 0};
+        vectors[used++] = (struct iovec){at, head};
+        at += head;
+        used += rpc_vectors_slice(call->destination, call->destination_count, 0,
+                                  call->destination_length, vectors + used);
+        head = (-call->destination_length & 3) + receiver->guess;
+    }
+    if (aims == 0 || aims == receiver->width || count == 1) {
+        receiver->aim_count = aims;
+        return used;
+    }
+    receiver->aims[aims++] = (struct rpc_aim){NULL, head, 0};
+    vectors[used++] = (struct iovec){at, head};
+    receiver->aim_count = aims;
+    return used;
+}
+
+int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *expected,
+                         unsigned count, size_t longest, struct iovec *vectors)
 {
     if (receiver->start > 0) {
         receiver->end -= receiver->start;
         memmove(receiver->stage, receiver->stage + receiver->start, receiver->end);
         receiver->start = 0;
     }
-    size_t want = RPC_RECEIVER_STAGE;
-    int result = stage_reserve(receiver, receiver->end + want);
+    if (receiver->careful)
+        count = 0;
+    bool bulk = !receiver->careful && longest <= RPC_RECEIVER_BULK_PAYLOAD &&
+                (receiver->bulk > 0 || count == 0);
+    size_t room = longest > 0 && bulk ? RPC_RECEIVER_BULK : RPC_RECEIVER_STAGE;
+    size_t heads = (RPC_AIMS_MAX + 1) * (receiver->guess + 3) + receiver->skip;
+    if (heads > room && receiver->skip < RPC_RECEIVER_STAGE)
+        room = heads;
+    int result = stage_reserve(receiver, receiver->end + room);
     if (result != 0)
         return result;
 
-    int count = 0;
-    receiver->aimed = 0;
-    if (receiver->payload_length >
-        0) { /* the stage is empty: what it held of the payload is in place */
-        struct rpc_call *call = receiver->target;
-        count = rpc_vectors_slice(call->destination, call->destination_count, call->received,
-                                  receiver->payload_length - call->received, vectors);
-        if (payloads)
-            want = receiver->skip + receiver->guess;
-        if (want > RPC_RECEIVER_STAGE)
-            want = RPC_RECEIVER_STAGE;
-    } else if (only && only->find_payload && receiver->end == 0 && receiver->skip < 4 &&
-               !receiver->gathering) {
-        receiver->target = only;
-        receiver->aimed = receiver->skip + receiver->guess; /* padding of the last reply first */
-        vectors[0] = (struct iovec){receiver->stage, receiver->aimed};
-        return 1 + rpc_vectors_slice(only->destination, only->destination_count, 0,
-                                     only->destination_length, vectors + 1);
-    } else if (payloads && !receiver->gathering) {
+    receiver->aim_count = receiver->aim = 0;
+    size_t want = room;
+    if (longest > 0 && !bulk && !receiver->gathering) {
         want = receiver->skip + receiver->guess;
-        want = receiver->end < want ? want - receiver->end : 128;
-        if (want > RPC_RECEIVER_STAGE)
-            want = RPC_RECEIVER_STAGE;
+        if (receiver->end > 0)
+            want = receiver->end < want ? want - receiver->end : MORE;
+        if (want > room)
+            want = room;
     }
-    vectors[count++] = (struct iovec){receiver->stage + receiver->end, want};
-    return count;
+    int used = 0;
+    if (receiver->payload_length > 0) { /* the stage is empty: what it held is in place */
+        struct rpc_call *call = receiver->target;
+        used = rpc_vectors_slice(call->destination, call->destination_count, call->received,
+                                 receiver->payload_length - call->received, vectors);
+        if (count > 0 && expected[0] == call) {
+            expected++;
+            count--;
+        }
+        for (unsigned i = 0; i < count; i++) { /* its memory is in use */
+            if (expected[i] == call)
+                count = i;
+        }
+    }
+    if (!bulk && count > 0 && receiver->end == 0 && receiver->skip < 4 && !receiver->gathering) {
+        int aimed = aim(receiver, expected, count, 0, vectors + used);
+        if (aimed > 0)
+            return used + aimed;
+    }
+    vectors[used++] = (struct iovec){receiver->stage + receiver->end, want};
+    return used;
 }
 
 /* The record is in memory as a whole: fills the call's answer from it. */
@@ -190,32 +243,81 @@ static void gather_begin(struct rpc_receiver *receiver)
     receiver->record_length = 0;
 }
 
-/*
- * Bytes that were aimed at the target's destination are not (only) its payload: puts them back into
- * the stream, behind what is in the stage.
- */
-static int take_back(struct rpc_receiver *receiver, size_t *landed)
+/* Are there bytes of the stream behind those that the stage shows? */
+static bool aimed_left(const struct rpc_receiver *receiver)
 {
-    struct rpc_call *call = receiver->target;
-    int result = stage_reserve(receiver, receiver->end + *landed);
-    if (result != 0)
-        return result;
-    struct iovec slice[RPC_VECTORS_MAX];
-    int count = rpc_vectors_slice(call->destination, call->destination_count, 0, *landed, slice);
-    for (int i = 0; i < count; i++) {
-        memcpy(receiver->stage + receiver->end, slice[i].iov_base, slice[i].iov_len);
-        receiver->end += slice[i].iov_len;
+    for (unsigned i = receiver->aim; i < receiver->aim_count; i++) {
+        if (receiver->aims[i].landed > 0 || (i > receiver->aim && receiver->aims[i].head > 0))
+            return true;
     }
-    *landed = 0;
+    return false;
+}
+
+/* Shows the parser the head of the next aim. */
+static void aim_next(struct rpc_receiver *receiver)
+{
+    receiver->aims[receiver->aim].landed = 0;
+    if (++receiver->aim < receiver->aim_count)
+        receiver->end += receiver->aims[receiver->aim].head;
+}
+
+/*
+ * The replies are not the expected ones: puts all bytes that were received into the stage, in the
+ * order of the stream.
+ */
+static int take_back(struct rpc_receiver *receiver)
+{
+    size_t total = receiver->end - receiver->start;
+    for (unsigned i = receiver->aim; i < receiver->aim_count; i++)
+        total += receiver->aims[i].landed + (i > receiver->aim ? receiver->aims[i].head : 0);
+    size_t capacity = total + RPC_RECEIVER_STAGE;
+    if (capacity > receiver->spare_capacity) {
+        uint8_t *spare = realloc(receiver->spare, capacity);
+        if (!spare)
+            return -ENOMEM;
+        receiver->spare = spare;
+        receiver->spare_capacity = capacity;
+    }
+    uint8_t *to = receiver->spare;
+    memcpy(to, receiver->stage + receiver->start, receiver->end - receiver->start);
+    to += receiver->end - receiver->start;
+    for (unsigned i = receiver->aim; i < receiver->aim_count; i++) {
+        const struct rpc_aim *aim = &receiver->aims[i];
+        if (i > receiver->aim) {
+            memcpy(to, receiver->stage + receiver->end, aim->head);
+            to += aim->head;
+            receiver->end += aim->head;
+        }
+        if (aim->landed == 0)
+            continue;
+        struct iovec slice[RPC_VECTORS_MAX];
+        int count = rpc_vectors_slice(aim->call->destination, aim->call->destination_count, 0,
+                                      aim->landed, slice);
+        for (int v = 0; v < count; v++) {
+            memcpy(to, slice[v].iov_base, slice[v].iov_len);
+            to += slice[v].iov_len;
+        }
+    }
+    uint8_t *stage = receiver->stage;
+    receiver->stage = receiver->spare;
+    receiver->spare = stage;
+    size_t stage_capacity = receiver->capacity;
+    receiver->capacity = receiver->spare_capacity;
+    receiver->spare_capacity = stage_capacity;
+    receiver->start = 0;
+    receiver->end = total;
+    receiver->aim_count = receiver->aim = 0;
+    receiver->width = 1;
+    receiver->bulk = BULK_REPLIES;
     return 0;
 }
 
 /*
- * Parses a reply that begins at the stage's start. `landed` bytes behind the stage's end are at the
- * target's destination. Sets *needs_more when the stage has too little of it.
+ * Parses a reply that begins at the stage's start. Bytes behind the stage's end may be at the aims.
+ * Sets *needs_more when the stage has too little of it.
  */
-static int parse_reply(struct rpc_receiver *receiver, size_t *landed,
-                       const struct rpc_receiver_owner *owner, bool *needs_more)
+static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_owner *owner,
+                       bool *needs_more)
 {
     const uint8_t *at = receiver->stage + receiver->start;
     size_t have = receiver->end - receiver->start;
@@ -227,8 +329,8 @@ static int parse_reply(struct rpc_receiver *receiver, size_t *landed,
     if (length > RPC_RECORD_MAX)
         return -EBADMSG;
     if (!(mark & RPC_LAST_FRAGMENT)) {
-        if (*landed > 0)
-            return take_back(receiver, landed);
+        if (aimed_left(receiver))
+            return take_back(receiver);
         gather_begin(receiver);
         return 0;
     }
@@ -236,8 +338,8 @@ static int parse_reply(struct rpc_receiver *receiver, size_t *landed,
         return -EBADMSG;
     struct rpc_call *call = owner->find(owner->context, rpc_word(at + 4));
     if (!call) { /* the late reply to a call that was answered on another connection */
-        if (*landed > 0)
-            return take_back(receiver, landed);
+        if (aimed_left(receiver))
+            return take_back(receiver);
         receiver->start += 4;
         receiver->skip = length;
         return 0;
@@ -252,24 +354,27 @@ static int parse_reply(struct rpc_receiver *receiver, size_t *landed,
         size_t before = results + head;
         if (found == 1 && payload > 0 && before <= length && payload <= length - before &&
             payload <= call->destination_length && head <= RPC_RESULTS_MAX) {
-            bool in_place = call == receiver->target && 4 + before == have && *landed <= payload;
-            if (*landed > 0 && !in_place)
-                return take_back(receiver, landed);
+            const struct rpc_aim *aim = &receiver->aims[receiver->aim];
+            bool aimed = receiver->aim < receiver->aim_count && call == aim->call;
+            bool in_place = aimed && 4 + before == have && aim->landed <= payload;
+            if (aimed_left(receiver) && !in_place)
+                return take_back(receiver);
             receiver->guess = 4 + before;
             call->error = 0;
             memcpy(call->results, message + results, head);
             call->results_length = head;
-            call->received = *landed;
-            *landed = 0;
+            call->received = in_place ? aim->landed : 0;
             receiver->start += 4 + before;
             receiver->target = call;
             receiver->payload_length = payload;
             receiver->skip = length - before - payload;
+            if (in_place)
+                aim_next(receiver);
             return 0;
         }
     }
-    if (*landed > 0)
-        return take_back(receiver, landed);
+    if (aimed_left(receiver))
+        return take_back(receiver);
     if (length > receiver->capacity - 4 || length > RPC_RECEIVER_STAGE) {
         if (have - 4 < length) { /* too long for the stage: put it together elsewhere */
             gather_begin(receiver);
@@ -303,28 +408,42 @@ static void take_payload(struct rpc_receiver *receiver, const struct rpc_receive
         call->received += take;
     }
     if (call->received == receiver->payload_length) {
+        if (receiver->bulk > 0)
+            receiver->bulk--;
         receiver->target = NULL;
         receiver->payload_length = 0;
         owner->answered(owner->context, call);
     }
 }
 
+/* Tells the aims what they got of `length` bytes. */
+static void aims_received(struct rpc_receiver *receiver, size_t length)
+{
+    for (unsigned i = 0; i < receiver->aim_count; i++) {
+        struct rpc_aim *aim = &receiver->aims[i];
+        size_t room = aim->call ? aim->call->destination_length : 0;
+        if (aim->head > length)
+            aim->head = length;
+        length -= aim->head;
+        aim->landed = length < room ? length : room;
+        length -= aim->landed;
+    }
+    receiver->end += receiver->aims[0].head;
+}
+
 int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
                           const struct rpc_receiver_owner *owner)
 {
-    size_t landed = 0; /* bytes that are at the target's destination, to be understood */
     if (receiver->payload_length > 0) {
         size_t left = receiver->payload_length - receiver->target->received;
         size_t direct = length < left ? length : left;
         receiver->target->received += direct;
         length -= direct;
-    } else if (receiver->aimed > 0) {
-        size_t staged = length < receiver->aimed ? length : receiver->aimed;
-        landed = length - staged;
-        length = staged;
     }
-    receiver->aimed = 0;
-    receiver->end += length;
+    if (receiver->aim_count > 0)
+        aims_received(receiver, length);
+    else
+        receiver->end += length;
 
     int result = 0;
     bool needs_more = false;
@@ -341,14 +460,16 @@ int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
         } else if (receiver->gathering) {
             result = gather(receiver, owner, &needs_more);
         } else {
-            result = parse_reply(receiver, &landed, owner, &needs_more);
-            if (needs_more && landed > 0) {
-                result = take_back(receiver, &landed);
-                needs_more = false;
-            }
+            result = parse_reply(receiver, owner, &needs_more);
+        }
+        if (needs_more && aimed_left(receiver) && result == 0) {
+            result = take_back(receiver);
+            needs_more = false;
         }
     }
-    if (receiver->payload_length == 0)
-        receiver->target = NULL;
+    if (receiver->aim_count > 0 && receiver->aim >= receiver->width &&
+        receiver->width < RPC_AIMS_MAX)
+        receiver->width *= 2; /* all that was aimed at came as expected */
+    receiver->aim_count = receiver->aim = 0;
     return result;
 }

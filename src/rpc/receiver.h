@@ -3,9 +3,10 @@
  * order, payload received in place.
  *
  * It does no I/O: rpc_receiver_vectors() says where the next bytes of the stream are wanted, the
- * owner receives them there, and rpc_receiver_received() makes sense of them. Where the next reply
- * can only be that of one call, its payload is aimed at directly, behind as many bytes as the head
- * of the last such reply had; a wrong guess costs a copy.
+ * owner receives them there, and rpc_receiver_received() makes sense of them. Where replies come in
+ * the order of the calls, several are aimed at with one receive, each payload at its destination
+ * behind as many bytes as the head of the last such reply had. A wrong guess costs a copy, and for
+ * a while small payloads are then received in bulk and copied.
  */
 #ifndef RPC_RECEIVER_H
 #define RPC_RECEIVER_H
@@ -14,8 +15,18 @@
 
 enum {
     RPC_RECEIVER_STAGE = 8192,
-    RPC_RECEIVER_VECTORS = RPC_VECTORS_MAX + 2,
+    RPC_RECEIVER_BULK = 65536,         /* the stage when replies come in any order, and ... */
+    RPC_RECEIVER_BULK_PAYLOAD = 32768, /* ... none has a longer payload than this */
+    RPC_AIMS_MAX = 16,
+    RPC_RECEIVER_VECTORS = RPC_VECTORS_MAX + 2 + 3 * RPC_AIMS_MAX,
     RPC_RECORD_MAX = RPC_PAYLOAD_MAX + 4096
+};
+
+/* A reply that is expected: `head` bytes in the stage, then payload at the call's destination. */
+struct rpc_aim {
+    struct rpc_call *call; /* NULL: only a head */
+    size_t head;           /* wanted; then received and not yet shown to the parser */
+    size_t landed;         /* bytes at the destination that are to be understood */
 };
 
 /* What the receiver asks of its owner. */
@@ -38,6 +49,14 @@ struct rpc_receiver {
     size_t payload_length;   /* of target; 0 while only aimed */
     size_t skip;             /* bytes of the stream to drop: padding, unknown calls */
 
+    struct rpc_aim aims[RPC_AIMS_MAX + 1];
+    unsigned aim_count, aim; /* aims[aim] is being understood */
+    unsigned width;          /* how many replies are aimed at: grows while guesses are right */
+    unsigned bulk;           /* replies to receive in bulk before aiming again */
+    bool careful;   /* some memory is not there: one destination at a time, to find whose */
+    uint8_t *spare; /* for take_back() */
+    size_t spare_capacity;
+
     bool gathering; /* a record in several fragments is put together in `record` */
     bool last_fragment;
     size_t fragment_left;
@@ -52,13 +71,13 @@ void rpc_receiver_free(struct rpc_receiver *receiver);
 void rpc_receiver_reset(struct rpc_receiver *receiver);
 
 /*
- * Where to receive next. `only` is the one call that can be answered next, NULL if there are
- * several; `payloads` tells whether any call in flight expects a payload (then no more is read
- * ahead than the head of a reply). Returns the number of vectors (at most RPC_RECEIVER_VECTORS), or
- * -ENOMEM.
+ * Where to receive next. `expected` are the calls in flight that will be answered next if the
+ * server answers in order, the longest run of them that expect payloads; `longest` is the longest
+ * payload that any call in flight expects, 0 for none. Returns the number of vectors (at most
+ * RPC_RECEIVER_VECTORS), or -ENOMEM.
  */
-int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *only, bool payloads,
-                         struct iovec *vectors);
+int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *expected,
+                         unsigned count, size_t longest, struct iovec *vectors);
 
 /*
  * `length` bytes arrived in the vectors. Returns 0, or -EBADMSG when the stream makes no sense, or
@@ -67,7 +86,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *only, b
 int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
                           const struct rpc_receiver_owner *owner);
 
-/* Is the receiver about to write into this call's memory? */
+/* Does the receiver receive into this call's memory, or aim at it? */
 bool rpc_receiver_uses(const struct rpc_receiver *receiver, const struct rpc_call *call);
 
 #endif

@@ -87,7 +87,10 @@ void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
     }
     transport->calls[call->xid % RPC_SLOTS] = call;
     transport->in_flight++;
-    transport->payloads += call->find_payload != NULL;
+    if (!call->find_payload)
+        return;
+    if (transport->payloads++ == 0 || call->destination_length > transport->longest)
+        transport->longest = call->destination_length;
 }
 
 void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call)
@@ -134,7 +137,8 @@ void rpc_call_finished(struct rpc_transport *transport)
     pthread_mutex_lock(&transport->lock);
     for (struct rpc_follower *f = transport->followers; f; f = f->next) {
         uint32_t waiting = RPC_WAITING;
-        if (!f->call && atomic_compare_exchange_strong(f->word, &waiting, RPC_DONE))
+        if (!f->call && f->satisfied(f->context) &&
+            atomic_compare_exchange_strong(f->word, &waiting, RPC_DONE))
             sys_futex(f->word, FUTEX_WAKE_PRIVATE, 1, NULL);
     }
 }

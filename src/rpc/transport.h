@@ -23,7 +23,9 @@ enum {
  */
 struct rpc_follower {
     _Atomic uint32_t *word; /* enum rpc_state: of the call, or of the thread that drives */
-    struct rpc_call *call;  /* NULL for one that drives */
+    struct rpc_call *call;  /* NULL for one that drives, until satisfied(context) */
+    bool (*satisfied)(void *context);
+    void *context;
     struct rpc_follower *next, **link;
 };
 
@@ -35,6 +37,7 @@ struct rpc_transport {
     struct rpc_call *calls[RPC_SLOTS]; /* in flight, by xid */
     unsigned in_flight;
     unsigned payloads; /* of them expect a payload */
+    size_t longest;    /* payload that was expected since `payloads` was 0 */
     uint32_t next_xid;
     struct rpc_call *unsent, **unsent_end;
     size_t unsent_offset; /* bytes of the first unsent call that are sent already */

@@ -12,9 +12,9 @@
 
 enum { CALLS_MAX = 16 };
 
-/* Whom the owner takes for the only call: none; one that is alone; any (others were sent, and even
- * answered, after the receiver was asked where to receive). */
-enum only { ONLY_NEVER, ONLY_ALONE, ONLY_ANY, ONLY_KINDS };
+/* Whom the owner expects: nobody; one that is alone; those in flight, in the order of their calls;
+ * any, in any order. */
+enum only { ONLY_NEVER, ONLY_ALONE, ONLY_ORDER, ONLY_ANY, ONLY_KINDS };
 enum payloads { PAYLOADS_NO, PAYLOADS_TRUE, PAYLOADS_ALWAYS, PAYLOADS_KINDS };
 
 struct scene {
@@ -53,25 +53,41 @@ static void answered(void *context, struct rpc_call *call)
         expecting_check_guards(e);
 }
 
-static struct rpc_call *choose_only(struct scene *scene)
+/* What the owner expects to be answered next, rightly or not. */
+static unsigned choose_expected(struct scene *scene, struct rpc_call *expected[RPC_AIMS_MAX])
 {
-    struct rpc_call *found[CALLS_MAX];
     unsigned count = 0;
-    for (unsigned i = 0; i < scene->count; i++) {
+    for (unsigned i = 0; i < scene->count && count < RPC_AIMS_MAX; i++) {
         if (scene->calls[i]->in_flight)
-            found[count++] = &scene->calls[i]->call;
+            expected[count++] = &scene->calls[i]->call;
     }
-    if (count == 0 || scene->only == ONLY_NEVER || (scene->only == ONLY_ALONE && count > 1))
-        return NULL;
-    return found[random_below(&scene->seed, count)];
+    if (scene->only == ONLY_NEVER || (scene->only == ONLY_ALONE && count > 1))
+        return 0;
+    if (scene->only == ONLY_ANY && count > 1) {
+        unsigned i = random_below(&scene->seed, count), j = random_below(&scene->seed, count);
+        struct rpc_call *other = expected[i];
+        expected[i] = expected[j];
+        expected[j] = other;
+        count = 1 + random_below(&scene->seed, count);
+    }
+    unsigned payloads = 0; /* the run of calls that expect one */
+    while (payloads < count && expected[payloads]->find_payload)
+        payloads++;
+    return payloads;
 }
 
-static bool choose_payloads(struct scene *scene)
+/* The longest payload: as it is, always some, or (wrongly) none. */
+static size_t choose_longest(struct scene *scene)
 {
-    bool any = false;
-    for (unsigned i = 0; i < scene->count; i++)
-        any |= scene->calls[i]->in_flight && scene->calls[i]->call.find_payload;
-    return scene->payloads == PAYLOADS_ALWAYS || (scene->payloads == PAYLOADS_TRUE && any);
+    size_t longest = 0;
+    for (unsigned i = 0; i < scene->count; i++) {
+        const struct rpc_call *call = &scene->calls[i]->call;
+        if (scene->calls[i]->in_flight && call->find_payload && call->destination_length > longest)
+            longest = call->destination_length;
+    }
+    return scene->payloads == PAYLOADS_ALWAYS ? longest + 40000
+           : scene->payloads == PAYLOADS_TRUE ? longest
+                                              : 0;
 }
 
 /* Every byte that is asked for lies in the stage, or in the destination of a call in flight. */
@@ -98,8 +114,10 @@ static void check_vector(struct scene *scene, const struct iovec *vector)
 static ssize_t receive(struct scene *scene, const uint8_t *data, size_t limit)
 {
     struct iovec vectors[RPC_RECEIVER_VECTORS];
-    struct rpc_call *only = choose_only(scene);
-    int count = rpc_receiver_vectors(&scene->receiver, only, choose_payloads(scene), vectors);
+    struct rpc_call *expected[RPC_AIMS_MAX];
+    unsigned expecting = choose_expected(scene, expected);
+    int count =
+        rpc_receiver_vectors(&scene->receiver, expected, expecting, choose_longest(scene), vectors);
     assert_in_range(count, 1, RPC_RECEIVER_VECTORS);
     size_t done = 0;
     for (int i = 0; i < count; i++) {
