@@ -199,14 +199,16 @@ static void opened(int fd, int flags, const char *reason)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return;
+    /* Before the contact, which writes again what dead processes left: not into the emptied file.
+     */
+    if (flags & O_TRUNC && host_registry_open((uint64_t)file_tunables.uncommitted_max) == 0)
+        host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)status.st_size);
     const char *why;
     if (file_mount_contact(mount, &why) != 0) {
         stays_with_kernel(mount, &status, path, why);
         return;
     }
     why = reason;
-    if (flags & O_TRUNC)
-        host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)status.st_size);
     const struct rpc_auth *auth = file_auth_now(mount);
     if (!auth)
         return;

@@ -143,10 +143,32 @@ static void commit_own(struct file_inode *inode, void *context)
         *result = error;
 }
 
+/* What this process wrote to files of which it has no inode any more: a close that came during
+ * another thread's call commits nothing. */
+static void commit_closed(struct file_mount *mount, int *result)
+{
+    const struct rpc_auth *auth = file_auth_now(mount);
+    uint32_t cursor = 0;
+    struct host_file file;
+    while (auth && host_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
+        struct nfs3_fh fh = handle_of(&file);
+        if (!host_file_uncommitted_here(&file))
+            continue;
+        int error = file_commit(mount, auth, &fh, &file, mount->path, NULL);
+        if (error != 0 && error != -ESTALE)
+            *result = error;
+    }
+}
+
 int file_commit_all(void)
 {
     int result = 0;
-    if (host_registry_ready())
-        file_inode_each(commit_own, &result);
+    if (!host_registry_ready())
+        return 0;
+    file_inode_each(commit_own, &result);
+    for (unsigned i = 0; i < file_mount_count() && host_uncommitted() > 0; i++) {
+        if (atomic_load(&file_mount_at(i)->state) == FILE_MOUNT_READY)
+            commit_closed(file_mount_at(i), &result);
+    }
     return result;
 }

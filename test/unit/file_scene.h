@@ -1,0 +1,536 @@
+/*
+ * A scene for the tests of src/file: an exported directory on /dev/shm, the scripted server of
+ * file_server.h, and fresh processes that use the engine without any preloading.
+ *
+ * A test's body runs in a process of its own, without the engine; what uses the engine runs in
+ * processes that scene_run() starts. They end at the first CHECK that fails, and cannot hang.
+ */
+#ifndef TEST_FILE_SCENE_H
+#define TEST_FILE_SCENE_H
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "config/tunables.h"
+#include "file/async.h"
+#include "file/file.h"
+#include "file/inode.h"
+#include "file_server.h"
+#include "host/stats.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+
+enum { SCENE_LIMIT_S = 60, SCENE_STEPS = 16 };
+
+struct scene_shared {
+    struct file_control control;
+    _Atomic int steps[SCENE_STEPS];
+};
+
+/* Owned by the test's first process; the others have copies, but for what is shared. */
+struct scene {
+    char top[64];       /* everything is below it */
+    char directory[80]; /* exported, and the mount */
+    struct scene_shared *shared;
+    struct file_control *control;
+    int commands; /* to the server */
+    pid_t server;
+    const char *nfstab; /* NULL: one export; else a text with %s for directory and %u for port */
+    char conf[256];
+};
+
+static struct scene scene;
+
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            _exit(1);                                                               \
+        }                                                                           \
+    } while (0)
+
+#define CHECK_EQUAL(left, right)                                                             \
+    do {                                                                                     \
+        long long check_left = (long long)(left), check_right = (long long)(right);          \
+        if (check_left != check_right) {                                                     \
+            fprintf(stderr, "%s:%d: %s is %lld, not %lld (%s)\n", __FILE__, __LINE__, #left, \
+                    check_left, check_right, #right);                                        \
+            _exit(1);                                                                        \
+        }                                                                                    \
+    } while (0)
+
+/* ---- the server ---- */
+
+static inline void server_do(enum file_server_command command)
+{
+    char byte = (char)command;
+    CHECK(write(scene.commands, &byte, 1) == 1);
+    CHECK(read(scene.commands, &byte, 1) == 1);
+}
+
+static inline unsigned server_calls(enum nfs3_proc procedure)
+{
+    return atomic_load(&scene.control->calls[procedure]);
+}
+
+static inline void server_fail(enum nfs3_proc procedure, unsigned count, uint32_t status)
+{
+    atomic_store(&scene.control->fail_status[procedure], status);
+    atomic_store(&scene.control->fail_count[procedure], count);
+}
+
+static inline void server_hold(enum nfs3_proc procedure)
+{
+    atomic_fetch_or(&scene.control->hold, 1u << procedure);
+}
+
+static inline void server_release(void)
+{
+    atomic_store(&scene.control->hold, 0);
+    server_do(FILE_SERVER_RELEASE);
+}
+
+static inline void server_wait_held(unsigned count)
+{
+    for (int i = 0; atomic_load(&scene.control->held) < count; i++) {
+        CHECK(i < 10000);
+        usleep(1000);
+    }
+}
+
+/* ---- steps, by which processes wait for one another ---- */
+
+static inline void step_done(int step)
+{
+    atomic_store(&scene.shared->steps[step], 1);
+}
+
+static inline void step_wait(int step)
+{
+    for (int i = 0; !atomic_load(&scene.shared->steps[step]); i++) {
+        CHECK(i < 20000);
+        usleep(1000);
+    }
+}
+
+/* ---- processes ---- */
+
+static inline void scene_file_path(char path[512], const char *name)
+{
+    if (name[0] == '/')
+        snprintf(path, 512, "%s", name);
+    else
+        snprintf(path, 512, "%s/%s", scene.directory, name);
+}
+
+static inline void scene_write_text(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", scene.top, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+static inline void scene_environment(void)
+{
+    char text[2048], path[512];
+    in_port_t port = scene.control->port;
+    if (scene.nfstab)
+        snprintf(text, sizeof(text), scene.nfstab, port, port, scene.top, scene.top, scene.top,
+                 scene.top);
+    else
+        snprintf(text, sizeof(text),
+                 "server: scripted\npath: 127.0.0.1\nnfsport: %u mntport: %u\n"
+                 "export: %s mount: %s\n",
+                 port, port, scene.directory, scene.directory);
+    scene_write_text("nfstab", text);
+    snprintf(text, sizeof(text),
+             "privileged_port = \"no\"; reconnect_max = 1; log_level = \"debug\";\n%s\n",
+             scene.conf);
+    scene_write_text("conf", text);
+    snprintf(path, sizeof(path), "%s/nfstab", scene.top);
+    setenv("DIRECTNFS_NFSTAB", path, 1);
+    snprintf(path, sizeof(path), "%s/conf", scene.top);
+    setenv("DIRECTNFS_CONF", path, 1);
+    snprintf(path, sizeof(path), "%s/run", scene.top);
+    setenv("DIRECTNFS_RUN", path, 1);
+    snprintf(path, sizeof(path), "%s/log", scene.top);
+    setenv("DIRECTNFS_LOG", path, 1);
+    setenv("DIRECTNFS_LOG_LEVEL", "debug", 1);
+}
+
+/* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. */
+static inline pid_t scene_start(void (*body)(void))
+{
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid > 0)
+        return pid;
+    alarm(SCENE_LIMIT_S);
+    CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
+    file_start();
+    CHECK(file_enabled());
+    body();
+    file_finish();
+    _exit(0);
+}
+
+static inline void scene_wait(pid_t pid)
+{
+    int status;
+    CHECK_EQUAL(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "process ended by signal %d\n", WTERMSIG(status));
+    if (status != 0)
+        _exit(1);
+}
+
+static inline void scene_run(void (*body)(void))
+{
+    scene_wait(scene_start(body));
+}
+
+/* SIGKILL, as a crash. */
+static inline void scene_kill(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
+}
+
+/* fork() of a process that uses the engine, as the face does it. */
+static inline pid_t engine_fork(void)
+{
+    file_fork_prepare();
+    pid_t pid = fork();
+    if (pid == 0)
+        file_fork_child();
+    else
+        file_fork_parent();
+    if (pid == 0)
+        alarm(SCENE_LIMIT_S);
+    return pid;
+}
+
+/* ---- files, as a program under the face would use them; errors are -errno ---- */
+
+static inline int engine_open(const char *name, int flags)
+{
+    char path[512];
+    scene_file_path(path, name);
+    int fd = open(path, flags | O_CLOEXEC, 0644);
+    CHECK(fd >= 0);
+    sys_critical_enter();
+    file_opened(fd, flags);
+    sys_critical_leave();
+    return fd;
+}
+
+/* Opens a file that the engine must serve. */
+static inline int engine_adopt(const char *name, int flags)
+{
+    int fd = engine_open(name, flags);
+    CHECK(file_is_managed(fd));
+    return fd;
+}
+
+static inline ssize_t engine_readv(int fd, const struct iovec *vectors, int count, off_t offset,
+                                   int flags)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    ssize_t result =
+        open ? file_preadv(open, fd, vectors, count, offset, flags) : (ssize_t)FILE_KERNEL;
+    if (open)
+        file_put(open);
+    sys_critical_leave();
+    if (result != FILE_KERNEL)
+        return result;
+    result = preadv(fd, vectors, count, offset);
+    return result < 0 ? -errno : result;
+}
+
+static inline ssize_t engine_writev(int fd, const struct iovec *vectors, int count, off_t offset,
+                                    int flags)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    ssize_t result =
+        open ? file_pwritev(open, fd, vectors, count, offset, flags) : (ssize_t)FILE_KERNEL;
+    if (open)
+        file_put(open);
+    sys_critical_leave();
+    if (result != FILE_KERNEL)
+        return result;
+    result = pwritev2(fd, vectors, count, offset, flags);
+    return result < 0 ? -errno : result;
+}
+
+static inline ssize_t engine_read(int fd, void *data, size_t length, off_t offset)
+{
+    struct iovec vector = {data, length};
+    return engine_readv(fd, &vector, 1, offset, 0);
+}
+
+static inline ssize_t engine_write(int fd, const void *data, size_t length, off_t offset)
+{
+    struct iovec vector = {(void *)data, length};
+    return engine_writev(fd, &vector, 1, offset, 0);
+}
+
+static inline int engine_fsync(int fd)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    int result = open ? file_fsync(open, fd) : FILE_KERNEL;
+    if (open)
+        file_put(open);
+    sys_critical_leave();
+    return result != FILE_KERNEL ? result : fsync(fd) == 0 ? 0 : -errno;
+}
+
+static inline int engine_close(int fd)
+{
+    sys_critical_enter();
+    int result = file_closing(fd);
+    sys_critical_leave();
+    close(fd);
+    return result;
+}
+
+static inline off_t engine_seek(int fd, off_t offset, int whence)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    off_t result = open ? file_lseek(open, fd, offset, whence) : (off_t)FILE_KERNEL;
+    if (open)
+        file_put(open);
+    sys_critical_leave();
+    if (result != FILE_KERNEL)
+        return result;
+    result = lseek(fd, offset, whence);
+    return result < 0 ? -errno : result;
+}
+
+static inline off_t engine_size(int fd)
+{
+    return engine_seek(fd, 0, SEEK_END);
+}
+
+static inline int engine_truncate(int fd, off_t size)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    int result = open ? file_ftruncate(open, fd, size) : FILE_KERNEL;
+    if (open)
+        file_put(open);
+    sys_critical_leave();
+    return result != FILE_KERNEL ? result : ftruncate(fd, size) == 0 ? 0 : -errno;
+}
+
+static inline int engine_demote(int fd)
+{
+    sys_critical_enter();
+    int result = file_demote(fd, "test");
+    sys_critical_leave();
+    return result;
+}
+
+static inline int engine_dup(int fd)
+{
+    int to = dup(fd);
+    CHECK(to >= 0);
+    sys_critical_enter();
+    file_duplicated(fd, to);
+    sys_critical_leave();
+    return to;
+}
+
+/* The reason for which the kernel has a file, from the statistics; "" if it has not. */
+static inline const char *engine_reason(const char *name)
+{
+    char path[512];
+    scene_file_path(path, name);
+    const char *reason = "";
+    for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
+        const struct directnfs_file_stats *file = &host_stats->files[i];
+        if (file->slot != DIRECTNFS_SLOT_FREE && strcmp(file->name, path) == 0)
+            reason = file->state == DIRECTNFS_FILE_KERNEL ? file->reason : "";
+    }
+    return reason;
+}
+
+/* ---- data ---- */
+
+/* Bytes that tell where they belong, and of which version they are. */
+static inline void data_fill(void *data, size_t length, uint64_t offset, unsigned version)
+{
+    uint8_t *bytes = data;
+    for (size_t i = 0; i < length; i++) {
+        uint64_t at = offset + i;
+        bytes[i] = (uint8_t)((at * 7 + (at >> 8) * 13 + (at >> 16) * 29) ^ version * 0x5b);
+    }
+}
+
+static inline bool data_is(const void *data, size_t length, uint64_t offset, unsigned version)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < length; i++) {
+        uint8_t byte;
+        data_fill(&byte, 1, offset + i, version);
+        if (byte != bytes[i]) {
+            fprintf(stderr, "byte %llu is not of version %u\n", (unsigned long long)(offset + i),
+                    version);
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline void engine_put(int fd, size_t length, off_t offset, unsigned version)
+{
+    uint8_t *data = malloc(length);
+    data_fill(data, length, (uint64_t)offset, version);
+    CHECK_EQUAL(engine_write(fd, data, length, offset), length);
+    free(data);
+}
+
+static inline void engine_expect(int fd, size_t length, off_t offset, unsigned version)
+{
+    uint8_t *data = malloc(length);
+    memset(data, 0xee, length);
+    CHECK_EQUAL(engine_read(fd, data, length, offset), length);
+    CHECK(data_is(data, length, (uint64_t)offset, version));
+    free(data);
+}
+
+/* What the kernel sees, which is what is left after a loss of power. */
+static inline void disk_expect(const char *name, size_t length, off_t offset, unsigned version)
+{
+    char path[512];
+    scene_file_path(path, name);
+    uint8_t *data = malloc(length);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_EQUAL(pread(fd, data, length, offset), length);
+    CHECK(data_is(data, length, (uint64_t)offset, version));
+    close(fd);
+    free(data);
+}
+
+static inline off_t disk_size(const char *name)
+{
+    char path[512];
+    struct stat status;
+    scene_file_path(path, name);
+    CHECK_EQUAL(stat(path, &status), 0);
+    return status.st_size;
+}
+
+static inline void disk_make(const char *name, size_t length, unsigned version)
+{
+    char path[512];
+    scene_file_path(path, name);
+    uint8_t *data = malloc(length + 1);
+    data_fill(data, length, 0, version);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    CHECK(fd >= 0);
+    CHECK_EQUAL(pwrite(fd, data, length, 0), length);
+    close(fd);
+    free(data);
+}
+
+/* ---- setting up ---- */
+
+static inline int scene_remove(const char *path, const struct stat *status, int type,
+                               struct FTW *place)
+{
+    (void)status;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+static inline void scene_say_log(void)
+{
+    char path[512], line[1024];
+    snprintf(path, sizeof(path), "%s/log", scene.top);
+    FILE *log = fopen(path, "r");
+    while (log && fgets(line, sizeof(line), log))
+        fprintf(stderr, "    log: %s", line);
+    if (log)
+        fclose(log);
+}
+
+/* Runs a test: `body` in a process of its own, with a server and an empty exported directory. */
+static inline void scene_test(void (*body)(void))
+{
+    int ends[2];
+    memset(&scene, 0, sizeof(scene));
+    strcpy(scene.top, "/dev/shm/directnfs-test.XXXXXX");
+    assert_non_null(mkdtemp(scene.top));
+    snprintf(scene.directory, sizeof(scene.directory), "%s/export", scene.top);
+    assert_int_equal(mkdir(scene.directory, 0755), 0);
+    scene.shared = mmap(NULL, sizeof(*scene.shared), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(scene.shared != MAP_FAILED);
+    scene.control = &scene.shared->control;
+    scene.control->rtmax = scene.control->wtmax = 1 << 20;
+    scene.control->access = UINT32_MAX;
+    scene.control->verifier = 0x1122334455667788;
+    int listener = file_server_listener(&scene.control->port);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    scene.server = fork();
+    assert_true(scene.server >= 0);
+    if (scene.server == 0) {
+        close(ends[0]);
+        file_server_run(scene.control, listener, ends[1]);
+    }
+    close(ends[1]);
+    close(listener);
+    scene.commands = ends[0];
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(2 * SCENE_LIMIT_S);
+        scene_environment();
+        body();
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    kill(scene.server, SIGKILL);
+    waitpid(scene.server, NULL, 0);
+    if (status != 0)
+        scene_say_log();
+    close(ends[0]);
+    munmap(scene.shared, sizeof(*scene.shared));
+    nftw(scene.top, scene_remove, 16, FTW_DEPTH | FTW_PHYS);
+    assert_int_equal(status, 0);
+}
+
+/* A test whose body is without the engine, and starts processes. */
+#define SCENE_TEST(name)           \
+    static void name##_body(void); \
+    static void name(void **state) \
+    {                              \
+        (void)state;               \
+        scene_test(name##_body);   \
+    }                              \
+    static void name##_body(void)
+
+/* A test whose body is one process that uses the engine. */
+#define ENGINE_TEST(name)            \
+    static void name##_engine(void); \
+    SCENE_TEST(name)                 \
+    {                                \
+        scene_run(name##_engine);    \
+    }                                \
+    static void name##_engine(void)
+
+#endif
