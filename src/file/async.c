@@ -363,18 +363,25 @@ static void submit_synchronous(struct batch *batch, struct file_request *request
     request_done(request, result);
 }
 
-static bool never(void *context)
+/* For waiting until something of a lane has ended. */
+struct progress {
+    struct file_lane *lane;
+    uint32_t events;
+};
+
+static bool progressed(void *context)
 {
-    (void)context;
-    return false;
+    const struct progress *progress = context;
+    return atomic_load(&progress->lane->events) != progress->events;
 }
 
 /* A write in flight overlaps: of this lane, which we can drive, or of somebody else. */
 static void let_others_end(struct batch *batch)
 {
+    struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
     batch_send(batch);
-    if (atomic_load(&batch->lane->in_flight) > 1) {
-        file_lane_wait(batch->lane, never, NULL, sys_now_ns() + 1000000);
+    if (atomic_load(&batch->lane->in_flight) > 1) { /* others than the one being submitted */
+        file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
         return;
     }
     file_async_attend_all();
