@@ -1,0 +1,90 @@
+"""What `run` prints for people."""
+
+COLUMNS = [  # heading, key, format
+    ("ops/s", "ops_per_s", "%.0f"), ("MB/s", "mb_per_s", "%.0f"), ("mean us", "mean_us", "%.1f"),
+    ("p50 us", "p50_us", "%.1f"), ("p99 us", "p99_us", "%.1f"), ("user us", "user_us_per_op", "%.2f"),
+    ("sys us", "sys_us_per_op", "%.2f"), ("cpu us", "cpu_us_per_op", "%.2f"),
+    ("calls", "syscalls_per_op", "%.2f"),
+]
+CPU = ("user_us_per_op", "sys_us_per_op", "cpu_us_per_op")
+OURS = ("loop", "fio")
+PEERS = ("floor", "floor-one-reply", "fio-local")
+NO_LATENCY = {"fio-null"}  # it moves nothing: only its CPU time says something
+
+# What issue and manual promise, as far as it can be read off one case with the in-memory server:
+# case, client, key of the ratio, the limit, and which side of it is good.
+GOALS = [
+    ("8 KiB random read 1 thread", "loop", "cpu", "at most", 1.30),
+    ("8 KiB random read depth 1", "loop", "cpu", "at most", 1.50),
+    ("8 KiB random read depth 32", "fio", "cpu", "at most", 1.25),
+    ("8 KiB random write depth 32", "fio", "cpu", "at most", 1.40),
+    ("1 MiB sequential read depth 4", "fio", "ops_per_s", "at least", 0.95),
+]
+
+
+def number(value, form):
+    return "-" if value is None else form % value
+
+
+def print_case(case, server_shown):
+    print("\n%s (%s)" % (case["name"], server_shown))
+    print("  %-30s" % "client" + "".join("%9s" % heading for heading, _, _ in COLUMNS))
+    for client in case["clients"]:
+        line = "  %-30s" % client["title"]
+        if "reason" in client:
+            print("%s  not measured: %s" % (line, client["reason"]))
+            continue
+        for _, key, form in COLUMNS:
+            hidden = client["name"] in NO_LATENCY and key not in CPU
+            line += "%9s" % number(None if hidden else client[key], form)
+        print(line)
+    shown = {client["name"]: client["title"] for client in case["clients"]}
+    for client in case["clients"]:
+        if client["name"] not in OURS or "reason" in client:
+            continue
+        for heading, key in (("CPU", "cpu"), ("operations", "ops_per_s")):
+            print("  %s: %s %s" % (client["title"], heading, ", ".join(
+                "%.2f of %s" % (client["ratios"][peer][key], shown[peer])
+                for peer in PEERS if client["ratios"].get(peer, {}).get(key) is not None)))
+    for client in case["clients"]:
+        if client.get("syscalls"):
+            print("  %s: system calls %s" % (client["title"], ", ".join(
+                "%s %.2f" % item for item in sorted(client["syscalls"].items(),
+                                                    key=lambda item: -item[1]))))
+
+
+def print_overheads(overheads):
+    print("\nread of a foreign descriptor: %(plain_ns).1f ns, under preload %(preload_ns).1f ns: "
+          "%(added_ns)+.1f ns" % overheads["nullread"])
+    print("true: %(plain_ms).2f ms, directnfs run true %(preload_ms).2f ms: %(added_ms)+.2f ms"
+          % overheads["start"])
+
+
+def print_goals(report):
+    lines = []
+    for name, client_name, key, side, limit in GOALS:
+        for case in report["cases"]:
+            if case["server"] != "memserver" or case["name"] != name:
+                continue
+            for client in case["clients"]:
+                if client["name"] != client_name or "reason" in client:
+                    continue
+                for peer in ("floor", "floor-one-reply"):
+                    ratio = client["ratios"].get(peer, {}).get(key)
+                    if ratio is not None:
+                        lines.append("  %-32s %-20s %-12s %5.2f of the %s (goal: %s %.2f)" % (
+                            name, client["title"], "CPU" if key == "cpu" else "throughput", ratio,
+                            peer.replace("-", " "), side, limit))
+    if lines:
+        print("\nRatios that goals are set for:")
+        print("\n".join(lines))
+
+
+def print_end(report):
+    where = ("CPU %d, shared by client and server" % report["cpu"]
+             if report["cpu"] == report["server_cpu"]
+             else "CPU %d, the server on CPU %d" % (report["cpu"], report["server_cpu"]))
+    print("\nMedians of %d rounds on %s; times are the client's, per operation.  Ratios are medians of "
+          "neighbours'." % (report["rounds"], where))
+    for server, reason in report["skipped"].items():
+        print("Without %s: %s." % (server, reason))
