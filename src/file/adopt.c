@@ -143,12 +143,24 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
     struct nfs3_attr attr;
     struct host_attributes attributes;
     uint64_t asked_ns = sys_now_ns();
-    if (inode) {
+    if (inode && !atomic_load(&inode->demoted)) {
         atomic_store(&inode->opened_ns, asked_ns);
         return inode;
     }
+    if (status->st_nlink == 0) { /* O_TMPFILE, or removed meanwhile */
+        *reason = "has no name";
+        return inode;
+    }
+    /* A demoted one is remembered after its last close: its number may be of another file now. */
     if (prove(&fresh, auth, fd, path, &attr, reason) != 0)
-        return NULL;
+        return inode;
+    if (inode && inode->fh.len == fresh.fh.len &&
+        memcmp(inode->fh.data, fresh.fh.data, fresh.fh.len) == 0)
+        return inode;
+    if (inode) {
+        file_inode_forget(inode);
+        file_inode_release(inode);
+    }
     struct host_file_key key = {.device = status->st_dev,
                                 .inode = status->st_ino,
                                 .server = mount->registry_key,
@@ -231,6 +243,8 @@ static void opened(int fd, int flags, const char *reason)
     if (reason) {
         file_inode_demote(inode, auth, reason);
     } else if (atomic_load(&inode->demoted)) {
+        if ((flags & O_ACCMODE) != O_RDONLY)
+            host_file_set_kernel_writer(&inode->host);
         why = inode->reason;
         result = -EOPNOTSUPP;
     } else {

@@ -17,6 +17,7 @@ struct file_inode {
     dev_t device;
     ino_t inode;
     unsigned opens;        /* under file_lock: file_open objects, and openers that just use it */
+    bool forgotten;        /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;  /* set once; then wait for busy == 0 */
     _Atomic unsigned busy; /* calls on it that are using the engine */
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
@@ -56,6 +57,8 @@ struct file_inode *file_inode_find(dev_t device, ino_t number);
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
 void file_inode_release(struct file_inode *inode);
+/* Its number belongs to another file now: nobody finds it any more. */
+void file_inode_forget(struct file_inode *inode);
 /* Calls visit(inode, context) for each inode in use, without the lock. */
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context);
 

@@ -68,15 +68,31 @@ struct file_inode *file_inode_make(const struct file_inode *like, const char *pa
     return known ? known : made;
 }
 
+/* Takes it out of the hash. Under file_lock. */
+static void forget_locked(struct file_inode *inode)
+{
+    struct file_inode **at = bucket_of(inode->device, inode->inode);
+    if (inode->forgotten)
+        return;
+    while (*at != inode)
+        at = &(*at)->next;
+    *at = inode->next;
+    inode->forgotten = true;
+}
+
+void file_inode_forget(struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    forget_locked(inode);
+    pthread_mutex_unlock(&file_lock);
+}
+
 void file_inode_release(struct file_inode *inode)
 {
     bool last = false;
     pthread_mutex_lock(&file_lock);
-    if (--inode->opens == 0 && !atomic_load(&inode->demoted)) {
-        struct file_inode **at = bucket_of(inode->device, inode->inode);
-        while (*at != inode)
-            at = &(*at)->next;
-        *at = inode->next;
+    if (--inode->opens == 0 && (inode->forgotten || !atomic_load(&inode->demoted))) {
+        forget_locked(inode);
         last = true;
     }
     pthread_mutex_unlock(&file_lock);
@@ -104,7 +120,7 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
         struct file_inode *held = NULL, *inode;
         do {
             pthread_mutex_lock(&file_lock);
-            inode = held ? held->next : inodes[i];
+            inode = held && !held->forgotten ? held->next : inodes[i];
             if (inode)
                 inode->opens++;
             pthread_mutex_unlock(&file_lock);
