@@ -82,6 +82,11 @@ int file_stat(struct file_open *open, int fd, struct stat *status)
     if (result != 0)
         return result;
     status->st_size = (off_t)attributes.size;
+    /* utimensat() and fchmod() are the kernel's: the later change time wins. */
+    if (attributes.ctime.tv_sec < status->st_ctim.tv_sec ||
+        (attributes.ctime.tv_sec == status->st_ctim.tv_sec &&
+         attributes.ctime.tv_nsec < status->st_ctim.tv_nsec))
+        return 0;
     status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
     status->st_mtim = attributes.mtime;
     status->st_ctim = attributes.ctime;
