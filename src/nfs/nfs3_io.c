@@ -223,10 +223,18 @@ static int job_run(struct job *job, struct part *parts, unsigned count)
     return 0;
 }
 
-static int job_run_many(struct job *job)
+/* Not inlined: the small transfer, which may run on the stack of a signal handler, does without
+ * the memory of the large one. */
+__attribute__((noinline)) static int job_run_many(struct job *job)
 {
     struct part parts[PARTS];
     return job_run(job, parts, PARTS);
+}
+
+__attribute__((noinline)) static int job_run_one(struct job *job)
+{
+    struct part part;
+    return job_run(job, &part, 1);
 }
 
 static int job_start(struct job *job)
@@ -242,12 +250,10 @@ static int job_start(struct job *job)
         transfer->attr.present = false;
         job->verifier_known = job->verifier_differs = false;
         int error;
-        if (job->length <= limit && job->vector_count <= RPC_VECTORS_MAX) {
-            struct part part;
-            error = job_run(job, &part, 1);
-        } else {
+        if (job->length <= limit && job->vector_count <= RPC_VECTORS_MAX)
+            error = job_run_one(job);
+        else
             error = job_run_many(job);
-        }
         if (error != 0)
             return error;
         /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
