@@ -58,15 +58,15 @@ bool log_wanted(enum log_level level)
 }
 
 /*
- * An application may close descriptor 2 and open a data file there. A regular file that was not the
- * standard error at start gets no message.
+ * An application may close descriptor 2 and open a data file or a connection there. What was not
+ * the standard error at start gets no message, unless it is a terminal or a pipe to a log.
  */
 static bool stderr_is_safe(void)
 {
     struct stat now;
     if (sys_fstat(STDERR_FILENO, &now) != 0)
         return false;
-    if (!S_ISREG(now.st_mode))
+    if (S_ISCHR(now.st_mode) || S_ISFIFO(now.st_mode))
         return true;
     return stderr_known && now.st_dev == stderr_at_start.st_dev &&
            now.st_ino == stderr_at_start.st_ino;
