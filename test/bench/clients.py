@@ -9,10 +9,11 @@ import subprocess
 import threading
 import time
 
-from servers import FILE, Failure
+from servers import Failure
 
 LIMIT_SECONDS = 120  # of one program; a hard mount would wait for ever
 FILE_BYTES = 64 << 20
+MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Job:
 
     @property
     def name(self):
-        size = "%d MiB" % (self.size >> 20) if self.size >= 1 << 20 else "%d KiB" % (self.size >> 10)
+        size = "%d MiB" % (self.size >> 20) if self.size >= MIB else "%d KiB" % (self.size >> 10)
         words = [size, "random" if self.random else "sequential",
                  "read/write 75/25" if self.rw == "mixed" else self.rw]
         words.append("%d thread%s" % (self.threads, "s"[self.threads == 1:]) if self.threads
@@ -94,7 +95,8 @@ class Place:
         self.log = os.path.join(server.state, "log")
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith("DIRECTNFS_") and name != "LD_PRELOAD"}
-        self.environment.update(DIRECTNFS_LOG=self.log, DIRECTNFS_RUN=os.path.join(server.state, "run"))
+        self.environment.update(DIRECTNFS_LOG=self.log, DIRECTNFS_LOG_LEVEL="info",
+                                DIRECTNFS_RUN=os.path.join(server.state, "run"))
 
     def program(self, name, *arguments):
         return [os.path.join(self.build, "test", "bench", name), *map(str, arguments)]
@@ -178,8 +180,8 @@ class Client:
 
     def system_calls(self, job):
         """System calls per operation: the difference of a long and a short run under strace."""
-        few, many = (16, 160) if job.size >= 1 << 20 else (500, 3500)
-        few, many = few + job.in_flight, many + job.in_flight
+        few, many = (40, 400) if job.size >= MIB else (500, 3500)
+        few, many = (-(-count // job.in_flight) * job.in_flight for count in (few, many))
         summary = os.path.join(self.place.server.state, "strace")
         totals = []
         for count in (few, many):
@@ -198,7 +200,7 @@ class Client:
             totals.append(calls)
         per_op = {name: (calls - totals[0].get(name, 0)) / (many - few)
                   for name, calls in totals[1].items()}
-        kept = {name: round(value, 3) for name, value in per_op.items() if abs(value) >= 0.005}
+        kept = {name: round(value, 3) for name, value in per_op.items() if abs(value) >= 0.02}
         return round(sum(per_op.values()), 3), kept
 
 
@@ -210,7 +212,7 @@ class Floor(Client):
         server = self.place.server
         return self.place.program(
             "floor", "--nfs-port", server.nfs_port, "--mount-port", server.mount_port, "--export",
-            server.directory, "--file", FILE, "--file-size", FILE_BYTES, "--rw", job.rw, "--size",
+            server.directory, "--file", server.file_name, "--file-size", FILE_BYTES, "--rw", job.rw, "--size",
             job.size, "--depth", job.in_flight, "--connections", job.connections or 1,
             "--random" if job.random else "--sequential", "--stable",
             "data_sync" if job.dsync else "unstable", "--count", count, *self.extra,
@@ -254,6 +256,9 @@ class Fio(Client):
     def fits(self, job):
         return not job.dsync and bool(shutil.which("fio"))
 
+    def path(self):
+        return self.place.server.file()
+
     def command(self, job, count, warm_up):
         rw = {"read": "read", "write": "write", "mixed": "rw"}[job.rw]
         threads = job.threads or 1
@@ -266,7 +271,7 @@ class Fio(Client):
             "--size=%d" % FILE_BYTES, "--io_size=%d" % (max(count // threads, 1) * job.size),
             "--norandommap", "--fallocate=none", "--scramble_buffers=0", "--group_reporting",
             "--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99",
-            "--filename=" + self.place.server.file()]
+            "--filename=" + self.path()]
         return self.place.under_preload(arguments, job.connections) if self.ours else arguments
 
     def cpu(self, job, count):
@@ -308,8 +313,17 @@ class Fio(Client):
 
 
 class FioLocal(Fio):
+    """On a file of its own: a server caches the attributes of files that it exports."""
+
     name, title = "fio-local", "fio, local file system"
     ours = False
+
+    def path(self):
+        return self.place.server.local_file(FILE_BYTES)
+
+    def finish(self, job, count):
+        # Of the floor's count threads would do their share one after the other, not side by side.
+        return super().finish(job, max(count, 2000 if job.size >= MIB else 240000))
 
 
 class FioNull(Fio):
@@ -320,7 +334,7 @@ class FioNull(Fio):
     engine = "null"
 
     def finish(self, job, count):
-        return super().finish(job, 1000000 if job.size < 1 << 20 else 100000)
+        return super().finish(job, 100000 if job.size >= MIB else 1000000)
 
 
 CLIENTS = [Floor, FloorOneReply, Loop, Fio, FioLocal, FioNull]

@@ -9,9 +9,6 @@ import subprocess
 import tempfile
 import time
 
-FILE = "bench.data"
-
-
 class Failure(Exception):
     """Something that could not be measured, with its reason."""
 
@@ -34,12 +31,14 @@ class Server:
 
     def __init__(self, programs, cpu):
         self.programs, self.cpu = programs, cpu
-        self.process = self.directory = self.state = None
-        self.nfs_port = self.mount_port = 0
+        self.process = self.directory = self.local = self.state = None
+        self.nfs_port = self.mount_port = self.files = 0
+        self.file_name = None
 
     def __enter__(self):
         try:
             self.directory = tempfile.mkdtemp(prefix="directnfs-bench.", dir="/dev/shm")
+            self.local = tempfile.mkdtemp(prefix="directnfs-bench.", dir="/dev/shm")
             self.state = tempfile.mkdtemp(prefix="directnfs-bench.")
             self.start()
         except BaseException:
@@ -49,7 +48,7 @@ class Server:
 
     def __exit__(self, *unused):
         self.stop()
-        for directory in (self.directory, self.state):
+        for directory in (self.directory, self.local, self.state):
             if directory:
                 shutil.rmtree(directory, ignore_errors=True)
 
@@ -60,8 +59,25 @@ class Server:
         if self.process:
             end(self.process)
 
+    def new_file(self):
+        """Another file for the next job: what happened to the last one, the kernel's writes behind
+        the server's back for instance, is no matter for it."""
+        if self.file_name and os.path.exists(self.file()):
+            os.truncate(self.file(), 0)  # a server caches attributes of the directory too
+        self.files += 1
+        self.file_name = "bench-%d.data" % self.files
+
     def file(self):
-        return os.path.join(self.directory, FILE)
+        return os.path.join(self.directory, self.file_name)
+
+    def local_file(self, size):
+        """A file of the same file system that only the kernel uses."""
+        path = os.path.join(self.local, "local.data")
+        if not os.path.exists(path):
+            with open(path, "wb") as file:
+                for _ in range(size >> 20):
+                    file.write(os.urandom(1 << 20))
+        return path
 
     def pinned(self, *arguments):
         return ["taskset", "-c", str(self.cpu), *map(str, arguments)]
