@@ -42,8 +42,10 @@ int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const str
             log_notice("%s: removed on the server with %llu bytes not committed", path,
                        (unsigned long long)lost);
     }
-    if (result != 0)
+    if (result != 0) {
+        host_commit_failed(host, &commit);
         return result;
+    }
     file_server_saw(mount->server, verifier, sent_ns);
     uint64_t lost = host_commit_end(host, &commit, (const uint8_t *)&verifier);
     if (lost == 0)

@@ -132,6 +132,7 @@ int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32
             record->chunk[k] = chunk;
         }
         record->kept = kept;
+        record->distrusted = 0;
         record->base = pieces[i].base;
         record->write_next = following;
         atomic_store_explicit(&record->range, host_range(0, pieces[i].length),
@@ -239,6 +240,7 @@ uint32_t host_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uin
         record->base = source->base;
         record->sequence = source->sequence;
         record->verifier = source->verifier;
+        record->distrusted = source->distrusted;
         atomic_store_explicit(&record->range, host_range(from, to), memory_order_relaxed);
         atomic_store_explicit(&record->file, atomic_load(&source->file), memory_order_relaxed);
     }

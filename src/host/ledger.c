@@ -375,7 +375,7 @@ static bool commit_some(struct host_file *file, struct host_commit *commit, uint
         if (record->sequence > commit->sequence)
             break;
         next = record->file_next;
-        if (record->verifier != verifier) {
+        if (record->verifier != verifier || record->distrusted) {
             bytes += host_record_to(record) - host_record_from(record);
         } else if (host_record_state(record) == HOST_RECORD_ACKED) {
             host_record_drop(entry, index, &garbage);
@@ -403,6 +403,20 @@ uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
     return differing;
 }
 
+void host_commit_failed(struct host_file *file, const struct host_commit *commit)
+{
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return;
+    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
+        if (host_record(i)->sequence > commit->sequence)
+            break;
+        host_record(i)->distrusted = 1;
+    }
+    host_entry_unlock(file);
+}
+
 /* The first record that this commit must still write again; 0: none. */
 static uint32_t next_to_replay(const struct host_entry *entry, const struct host_commit *commit)
 {
@@ -415,7 +429,7 @@ static uint32_t next_to_replay(const struct host_entry *entry, const struct host
         bool tried =
             record->sequence < commit->tried || (record->sequence == commit->tried &&
                                                  host_record_start(record) <= commit->tried_offset);
-        if (record->verifier != verifier && !tried)
+        if ((record->verifier != verifier || record->distrusted) && !tried)
             return i;
     }
     return 0;

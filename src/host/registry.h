@@ -185,6 +185,11 @@ struct host_commit {
 void host_commit_begin(struct host_file *file, struct host_commit *commit);
 uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
                          const uint8_t verifier[HOST_VERIFIER_SIZE]);
+/*
+ * The COMMIT failed. Servers tell an error of their disk once, and forget the data: a later COMMIT
+ * that succeeds says nothing of it. What this one was to vouch for counts as lost from now on.
+ */
+void host_commit_failed(struct host_file *file, const struct host_commit *commit);
 bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write);
 
 /* The file is gone from the server (ESTALE): its uncommitted data can go nowhere. Returns bytes. */

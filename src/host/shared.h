@@ -67,7 +67,8 @@ struct host_record {
     uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
     uint32_t write_next;                   /* the next piece of the same write */
     uint32_t chunk[HOST_RECORD_CHUNKS];    /* arena_lock */
-    uint32_t padding[7];
+    uint32_t distrusted; /* a COMMIT failed: only writing it again makes it safe; stripe lock */
+    uint32_t padding[6];
 };
 _Static_assert(sizeof(struct host_record) == 128, "two cache lines");
 

@@ -365,6 +365,20 @@ ENGINE_TEST(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync)
     disk_expect("f", SIZE, 0, 1);
 }
 
+/* Servers tell an error of their disk once, whoever asks. */
+ENGINE_TEST(data_of_a_failed_commit_is_written_again)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", SIZE, 0, 1);
+}
+
 ENGINE_TEST(no_space_at_write)
 {
     disk_make("f", 100, 0);
@@ -636,6 +650,7 @@ int main(void)
         cmocka_unit_test(fsync_fails_until_lost_data_is_written_again),
         cmocka_unit_test(fsync_fails_while_there_is_no_space_to_write_again),
         cmocka_unit_test(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync),
+        cmocka_unit_test(data_of_a_failed_commit_is_written_again),
         cmocka_unit_test(no_space_at_write),
         cmocka_unit_test(no_space_at_commit),
         cmocka_unit_test(overlapping_writes_keep_the_newest),
