@@ -14,6 +14,8 @@
 
 enum { BATCH = 64, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX, STACK_BYTES = 512 * 1024 };
 
+#define HELP_NS UINT64_C(10000000)
+
 #define REQUEST_OF(pointer) \
     ((struct file_request *)((char *)(pointer)-offsetof(struct file_request, call)))
 
@@ -30,12 +32,20 @@ static struct attendant attendants[ATTENDANTS];
 static unsigned attendant_count;
 
 static _Atomic unsigned all_in_flight;
+static _Atomic uint32_t all_events; /* of all lanes: see struct file_lane */
+
+/* What this thread alone can do for requests in flight, should it have to wait for one. */
+static __thread struct {
+    struct net_channel *channel; /* the attendant's own: nobody else may be driving it */
+    struct batch *batch;         /* announced, but not yet sent */
+} own;
 
 /* ---- the end of a request ---- */
 
 static void lane_event(struct file_lane *lane)
 {
     atomic_fetch_add(&lane->events, 1);
+    atomic_fetch_add_explicit(&all_events, 1, memory_order_relaxed);
     if (atomic_load(&lane->sleepers) > 0)
         sys_futex(&lane->events, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
@@ -129,13 +139,28 @@ static void carry_out(struct file_request *request)
     request_done(request, result);
 }
 
-static void carry_out_troubled(struct file_lane *lane)
+/* Which troubled requests a thread carries out: all, writes, or all of one file. */
+struct choice {
+    bool writes;
+    const struct file_inode *inode;
+};
+
+static bool chosen(const struct file_request *request, const struct choice *choice)
+{
+    return (!choice->writes || request->operation == FILE_WRITE) &&
+           (!choice->inode || request->open->inode == choice->inode);
+}
+
+static void carry_out_chosen(struct file_lane *lane, const struct choice *choice)
 {
     while (atomic_load_explicit(&lane->troubled_count, memory_order_acquire) > 0) {
         pthread_mutex_lock(&lane->lock);
-        struct file_request *request = lane->troubled;
+        struct file_request **at = &lane->troubled;
+        while (*at && !chosen(*at, choice))
+            at = &(*at)->next;
+        struct file_request *request = *at;
         if (request) {
-            lane->troubled = request->next;
+            *at = request->next;
             atomic_fetch_sub(&lane->troubled_count, 1);
         }
         pthread_mutex_unlock(&lane->lock);
@@ -143,6 +168,12 @@ static void carry_out_troubled(struct file_lane *lane)
             return;
         carry_out(request);
     }
+}
+
+static void carry_out_troubled(struct file_lane *lane)
+{
+    static const struct choice all;
+    carry_out_chosen(lane, &all);
 }
 
 /* ---- lanes ---- */
@@ -238,6 +269,7 @@ static void *attend(void *argument)
 {
     struct attendant *self = argument;
     sys_critical_enter(); /* for ever: calls made here are the library's own */
+    own.channel = self->channel;
     for (;;) {
         uint32_t kicks = atomic_load(&self->kicks);
         rpc_drive(self->channel, some_troubled, self->channel, 0);
@@ -468,12 +500,60 @@ static void submit(struct batch *batch, struct file_request *request)
 void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count)
 {
     struct batch batch = {.lane = lane};
+    own.batch = &batch;
     for (unsigned i = 0; i < count; i++)
         submit(&batch, requests[i]);
     batch_send(&batch);
+    own.batch = NULL;
     if (atomic_load_explicit(&lane->attended, memory_order_relaxed) &&
         atomic_load(&lane->in_flight) > 0)
         lane_attend_now(lane);
+}
+
+/* ---- a thread that waits for the end of requests ---- */
+
+/* The next lane in the list from `number` on that has troubled requests, held by `users`. */
+static struct file_lane *troubled_lane(unsigned *number)
+{
+    struct file_lane *found = NULL;
+    unsigned at = 0;
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane *lane = lanes; lane && !found; lane = lane->next_lane, at++) {
+        if (at >= *number && atomic_load(&lane->troubled_count) > 0)
+            found = lane;
+    }
+    if (found)
+        atomic_fetch_add(&found->users, 1);
+    pthread_mutex_unlock(&lanes_lock);
+    *number = at;
+    return found;
+}
+
+static bool something_happened(void *context)
+{
+    return atomic_load_explicit(&all_events, memory_order_relaxed) != *(uint32_t *)context;
+}
+
+bool file_async_help(const struct file_inode *inode)
+{
+    const struct choice choice = {.writes = inode == NULL, .inode = inode};
+    uint32_t events = atomic_load(&all_events);
+    if (own.batch)
+        batch_send(own.batch);
+    if (atomic_load(&all_in_flight) == 0)
+        return false;
+    file_async_attend_all();
+    if (own.channel)
+        rpc_drive(own.channel, something_happened, &events, sys_now_ns() + HELP_NS);
+    struct file_lane *lane;
+    unsigned number = 0;
+    while ((lane = troubled_lane(&number))) {
+        carry_out_chosen(lane, &choice);
+        atomic_fetch_sub(&lane->users, 1);
+    }
+    if (!something_happened(&events))
+        sys_nanosleep_ms(1);
+    return true;
 }
 
 /* ---- waiting ---- */

@@ -21,6 +21,7 @@ enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
 enum { FILE_LANE_CHANNELS = 8 };
 
 struct file_request;
+struct file_inode;
 
 /*
  * Requests that are waited for together. Owned by the caller, from file_lane_init() to
@@ -101,6 +102,14 @@ void file_lane_attend(struct file_lane *lane);
 /* Attendants for every lane of this process: before waiting for something that may hang on a
  * request in flight. Costs one atomic load when there is none. */
 void file_async_attend_all(void);
+
+/*
+ * For a thread that waits for the end of requests in flight: does for a moment what nobody else may
+ * be doing for them. What this thread has announced is sent, attendants drive, and it carries out
+ * troubled requests: of `inode`, or if that is NULL writes of any file, which wait for nothing
+ * further. False, at once, when this process has nothing in flight.
+ */
+bool file_async_help(const struct file_inode *inode);
 
 /* In the child of fork(): lanes of the parent are forgotten; requests in flight never end here. */
 void file_async_fork_child(void);

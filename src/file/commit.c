@@ -1,6 +1,7 @@
 /* Durability: COMMIT, verifiers, writing again. */
 #include <string.h>
 
+#include "file/async.h"
 #include "file/inode.h"
 #include "host/stats.h"
 #include "sys/log.h"
@@ -22,6 +23,18 @@ static int replay(const struct nfs3_client *client, const struct nfs3_fh *fh,
     if (result == 0)
         host_stats_add(&host_stats->counters.rewritten_bytes, write->length);
     return result;
+}
+
+/* A newer write in flight may be in the way, and may be this thread's own to bring to its end. */
+static bool next_replay(struct host_file *host, struct host_commit *commit,
+                        struct host_write *write)
+{
+    int result;
+    while ((result = host_replay_try(host, commit, write)) == -EAGAIN) {
+        if (!file_async_help(NULL))
+            return host_replay_next(host, commit, write);
+    }
+    return result == 1;
 }
 
 int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
@@ -54,7 +67,7 @@ int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const str
     log_warning("%s: server %s restarted before it committed %llu bytes; writing them again", path,
                 mount->server->conf->name, (unsigned long long)lost);
     struct host_write write;
-    while (host_replay_next(host, &commit, &write)) {
+    while (next_replay(host, &commit, &write)) {
         size_t length = write.length;
         int again = replay(&client, fh, host, &write);
         if (again == 0 && rewritten)

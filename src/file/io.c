@@ -188,9 +188,11 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     struct nfs3_transfer transfer;
     int result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
                                      &stable, &write);
+    /* What is in the way may be in flight from this thread: nobody else would see its end. */
+    while (result == -EAGAIN && file_async_help(NULL))
+        result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
+                                     &stable, &write);
     if (result == -EAGAIN) {
-        /* What is in the way may be in flight from this thread: nobody else would see its end. */
-        file_async_attend_all();
         result = host_write_begin(&inode->host, offset, piece->vectors, piece->count, piece->length,
                                   stable == NFS3_UNSTABLE, &write);
         if (result == -ENOSPC) {

@@ -110,6 +110,7 @@ static struct host_entry *lock_range(struct host_file *file, uint64_t start, uin
             return entry;
         if (!wait) {
             host_entry_unlock(file);
+            host_process_sweep(SWEEP_INTERVAL_NS);
             *error = -EAGAIN;
             return NULL;
         }
@@ -435,18 +436,19 @@ static uint32_t next_to_replay(const struct host_entry *entry, const struct host
     return 0;
 }
 
-bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write)
+static int replay_next(struct host_file *file, struct host_commit *commit, bool wait,
+                       struct host_write *write)
 {
     uint32_t self = host_process_slot(), index;
     int error;
     while (self) {
         struct host_entry *entry = host_entry_lock(file, false, &error);
         if (!entry)
-            return false;
+            return 0;
         index = next_to_replay(entry, commit);
         if (!index) {
             host_entry_unlock(file);
-            return false;
+            return 0;
         }
         struct host_record *record = host_record(index);
         uint64_t start = host_record_start(record), end = host_record_end(record);
@@ -464,12 +466,27 @@ bool host_replay_next(struct host_file *file, struct host_commit *commit, struct
                                          .first_record = index,
                                          .record_count = 1};
             host_entry_unlock(file);
-            return true;
+            return 1;
         }
-        host_stripe_wait(host_stripe_of(host_entry_index(entry)), owner);
+        if (wait)
+            host_stripe_wait(host_stripe_of(host_entry_index(entry)), owner);
         host_entry_unlock(file);
+        if (!wait) {
+            host_process_sweep(SWEEP_INTERVAL_NS); /* what is in the way may be of a dead one */
+            return -EAGAIN;
+        }
     }
-    return false;
+    return 0;
+}
+
+bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write)
+{
+    return replay_next(file, commit, true, write) == 1;
+}
+
+int host_replay_try(struct host_file *file, struct host_commit *commit, struct host_write *write)
+{
+    return replay_next(file, commit, false, write);
 }
 
 uint64_t host_file_forget(struct host_file *file)

@@ -155,7 +155,8 @@ void host_write_end(struct host_file *file, struct host_write *write, enum host_
 uint64_t host_file_uncommitted(struct host_file *file);
 uint64_t host_uncommitted(void);
 
-/* How often data of the file was written again. A read during which this changes may have missed it. */
+/* How often data of the file was written again. A read during which this changes may have missed
+ * it. */
 uint64_t host_file_replays(struct host_file *file);
 
 /* True if this process itself has uncommitted data in the file. */
@@ -191,6 +192,8 @@ uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
  */
 void host_commit_failed(struct host_file *file, const struct host_commit *commit);
 bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write);
+/* The same: 1, 0 for no more, or -EAGAIN instead of waiting, as host_write_try(). */
+int host_replay_try(struct host_file *file, struct host_commit *commit, struct host_write *write);
 
 /* The file is gone from the server (ESTALE): its uncommitted data can go nowhere. Returns bytes. */
 uint64_t host_file_forget(struct host_file *file);

@@ -1,0 +1,652 @@
+/* Asynchronous requests: the same promises, with many in flight. */
+#include "file_scene.h"
+
+enum { BLOCK = 4096, BLOCKS = 512, DEPTH = 64, DISK = BLOCK * BLOCKS };
+
+/* A request with its memory, as an application context would keep it. */
+struct job {
+    struct file_request request;
+    struct iovec vector;
+    uint8_t *data;
+    _Atomic int done;
+    ssize_t result;
+    unsigned block, version;
+};
+
+static struct file_lane lane;
+static struct job jobs[DEPTH];
+
+static void job_done(struct file_request *request, ssize_t result)
+{
+    struct job *job = (struct job *)((char *)request - offsetof(struct job, request));
+    job->result = result;
+    atomic_fetch_add(&job->done, 1);
+}
+
+static void job_prepare(struct job *job, enum file_operation operation, int fd, size_t length,
+                        off_t offset)
+{
+    sys_critical_enter();
+    job->request.open = file_get(fd);
+    sys_critical_leave();
+    CHECK(job->request.open != NULL);
+    if (!job->data)
+        job->data = malloc(4 << 20);
+    job->vector = (struct iovec){job->data, length};
+    job->request.operation = operation;
+    job->request.fd = fd;
+    job->request.vectors = &job->vector;
+    job->request.count = 1;
+    job->request.offset = offset;
+    job->request.flags = 0;
+    job->request.done = job_done;
+    atomic_store(&job->done, 0);
+}
+
+static void job_write(struct job *job, int fd, size_t length, off_t offset, unsigned version)
+{
+    job_prepare(job, FILE_WRITE, fd, length, offset);
+    data_fill(job->data, length, (uint64_t)offset, version);
+}
+
+static void submit(unsigned from, unsigned count)
+{
+    struct file_request *requests[DEPTH];
+    for (unsigned i = 0; i < count; i++)
+        requests[i] = &jobs[from + i].request;
+    sys_critical_enter();
+    file_submit(&lane, requests, count);
+    sys_critical_leave();
+}
+
+static bool job_is_done(void *context)
+{
+    return atomic_load(&((struct job *)context)->done) == 1;
+}
+
+static void wait_for_job(struct job *job)
+{
+    sys_critical_enter();
+    CHECK(file_lane_wait(&lane, job_is_done, job, 0));
+    sys_critical_leave();
+}
+
+static void wait_for_jobs(unsigned from, unsigned count)
+{
+    for (unsigned i = from; i < from + count; i++)
+        wait_for_job(&jobs[i]);
+}
+
+static int lane_open(size_t size)
+{
+    disk_make("f", size, 0);
+    file_lane_init(&lane);
+    return engine_adopt("f", O_RDWR);
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+ENGINE_TEST(a_read_and_a_write)
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    submit(0, 2);
+    wait_for_jobs(0, 2);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    CHECK_EQUAL(jobs[1].result, BLOCK);
+    CHECK(data_is(jobs[1].data, BLOCK, BLOCK, 0));
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
+ENGINE_TEST(what_cannot_be_submitted_is_answered_with_an_error)
+{
+    lane_open(DISK);
+    int reader = engine_adopt("f", O_RDONLY), writer = engine_adopt("f", O_WRONLY);
+    job_prepare(&jobs[0], FILE_WRITE, reader, BLOCK, 0);
+    job_prepare(&jobs[1], FILE_READ, writer, BLOCK, 0);
+    job_prepare(&jobs[2], FILE_READ, reader, BLOCK, -1);
+    job_prepare(&jobs[3], FILE_READ, reader, 0, 0);
+    job_prepare(&jobs[4], FILE_READ, reader, BLOCK, DISK);
+    submit(0, 5);
+    wait_for_jobs(0, 5);
+    CHECK_EQUAL(jobs[0].result, -EBADF);
+    CHECK_EQUAL(jobs[1].result, -EBADF);
+    CHECK_EQUAL(jobs[2].result, -EINVAL);
+    CHECK_EQUAL(jobs[3].result, 0);
+    CHECK_EQUAL(jobs[4].result, 0);
+}
+
+/* Requests larger than one call are carried out at once, whole. */
+ENGINE_TEST(requests_larger_than_a_call)
+{
+    atomic_store(&scene.control->rtmax, 65536);
+    atomic_store(&scene.control->wtmax, 32768);
+    int fd = lane_open(0);
+    job_write(&jobs[0], fd, 3000000, 100, 1);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, 3000000);
+    job_prepare(&jobs[1], FILE_READ, fd, 3000000, 100);
+    submit(1, 1);
+    wait_for_job(&jobs[1]);
+    CHECK_EQUAL(jobs[1].result, 3000000);
+    CHECK(data_is(jobs[1].data, 3000000, 100, 1));
+}
+
+/* ---- troubled requests ---- */
+
+ENGINE_TEST(short_replies_are_continued)
+{
+    atomic_store(&scene.control->short_read, 1000);
+    atomic_store(&scene.control->short_write, 700);
+    int fd = lane_open(DISK);
+    for (unsigned i = 0; i < 16; i++)
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2);
+    submit(0, 16);
+    wait_for_jobs(0, 16);
+    for (unsigned i = 0; i < 16; i++)
+        job_prepare(&jobs[i], FILE_READ, fd, BLOCK, i * BLOCK);
+    submit(0, 16);
+    wait_for_jobs(0, 16);
+    for (unsigned i = 0; i < 16; i++) {
+        CHECK_EQUAL(jobs[i].result, BLOCK);
+        CHECK(data_is(jobs[i].data, BLOCK, i * BLOCK, 2));
+    }
+}
+
+ENGINE_TEST(jukebox_is_waited_out)
+{
+    int fd = lane_open(DISK);
+    server_fail(NFS3_PROC_WRITE, 3, NFS3ERR_JUKEBOX);
+    server_fail(NFS3_PROC_READ, 3, NFS3ERR_JUKEBOX);
+    for (unsigned i = 0; i < 4; i++) {
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2);
+        job_prepare(&jobs[4 + i], FILE_READ, fd, BLOCK, (10 + i) * BLOCK);
+    }
+    submit(0, 8);
+    wait_for_jobs(0, 8);
+    for (unsigned i = 0; i < 8; i++)
+        CHECK_EQUAL(jobs[i].result, BLOCK);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(data_is(jobs[4 + i].data, BLOCK, (10 + i) * BLOCK, 0));
+    engine_expect(fd, 4 * BLOCK, 0, 2);
+}
+
+ENGINE_TEST(errors_reach_their_request)
+{
+    int fd = lane_open(DISK);
+    server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_NOSPC);
+    server_fail(NFS3_PROC_READ, 1000, NFS3ERR_IO);
+    job_write(&jobs[0], fd, BLOCK, 0, 2);
+    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    submit(0, 2);
+    wait_for_jobs(0, 2);
+    CHECK_EQUAL(jobs[0].result, -ENOSPC);
+    CHECK_EQUAL(jobs[1].result, -EIO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 0);
+}
+
+ENGINE_TEST(a_fsync_request)
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 2);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    job_prepare(&jobs[1], FILE_SYNC, fd, 0, 0);
+    submit(1, 1);
+    wait_for_job(&jobs[1]);
+    CHECK_EQUAL(jobs[1].result, 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", BLOCK, 0, 2);
+}
+
+/* ---- overlapping writes ---- */
+
+ENGINE_TEST(writes_of_one_submission_that_overlap_are_ordered)
+{
+    int fd = lane_open(DISK);
+    for (unsigned i = 0; i < 32; i++)
+        job_write(&jobs[i], fd, BLOCK, i * 100, i + 1);
+    submit(0, 32);
+    wait_for_jobs(0, 32);
+    for (unsigned i = 0; i < 31; i++)
+        engine_expect(fd, 100, i * 100, i + 1);
+    engine_expect(fd, BLOCK, 3100, 32);
+}
+
+ENGINE_TEST(a_synchronous_write_that_overlaps_one_in_flight)
+{
+    int fd = lane_open(DISK);
+    for (unsigned round = 0; round < 20; round++) {
+        job_write(&jobs[0], fd, BLOCK, 0, 2 * round);
+        submit(0, 1);
+        engine_put(fd, 100, 50, 2 * round + 1);
+        wait_for_job(&jobs[0]);
+        engine_expect(fd, 50, 0, 2 * round);
+        engine_expect(fd, 100, 50, 2 * round + 1);
+        engine_expect(fd, BLOCK - 150, 150, 2 * round);
+    }
+}
+
+ENGINE_TEST(a_truncation_waits_for_writes_in_flight)
+{
+    int fd = lane_open(0);
+    job_write(&jobs[0], fd, BLOCK, BLOCK, 2);
+    submit(0, 1);
+    CHECK_EQUAL(engine_truncate(fd, 100), 0);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    CHECK_EQUAL(engine_size(fd), 100);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(disk_size("f"), 100);
+}
+
+/* ---- waiting ---- */
+
+ENGINE_TEST(a_deadline_ends_the_wait)
+{
+    int fd = lane_open(DISK);
+    server_hold(NFS3_PROC_READ);
+    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+    submit(0, 1);
+    uint64_t begin = sys_now_ns();
+    sys_critical_enter();
+    CHECK(!file_lane_wait(&lane, job_is_done, &jobs[0], begin + 50000000));
+    CHECK(!file_lane_wait(&lane, job_is_done, &jobs[0], 1));
+    sys_critical_leave();
+    CHECK(sys_now_ns() - begin >= 50000000);
+    CHECK_EQUAL(atomic_load(&jobs[0].done), 0);
+    server_release();
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+}
+
+ENGINE_TEST(a_wait_with_nothing_in_flight_returns)
+{
+    lane_open(DISK);
+    sys_critical_enter();
+    CHECK(!file_lane_wait(&lane, never, NULL, 0));
+    sys_critical_leave();
+    file_lane_end(&lane);
+}
+
+ENGINE_TEST(attendants_settle_what_nobody_waits_for)
+{
+    int fd = lane_open(DISK);
+    sys_critical_enter();
+    file_lane_attend(&lane);
+    sys_critical_leave();
+    server_fail(NFS3_PROC_READ, 1, NFS3ERR_JUKEBOX);
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < 16; i++)
+            job_prepare(&jobs[i], FILE_READ, fd, BLOCK, i * BLOCK);
+        submit(0, 16);
+        for (unsigned i = 0; i < 16; i++) {
+            while (!atomic_load(&jobs[i].done))
+                usleep(100);
+            CHECK_EQUAL(jobs[i].result, BLOCK);
+            CHECK(data_is(jobs[i].data, BLOCK, i * BLOCK, 0));
+        }
+    }
+}
+
+/* ---- power losses ---- */
+
+/* What was acknowledged is lost while a write over the same bytes is in flight; then `finish`. */
+static void lose_under_a_write_in_flight(bool attended, void (*finish)(int fd))
+{
+    int fd = lane_open(DISK);
+    if (attended) {
+        sys_critical_enter();
+        file_lane_attend(&lane);
+        sys_critical_leave();
+    }
+    engine_put(fd, 2 * BLOCK, 0, 1);
+    server_do(FILE_SERVER_LOSE_POWER);
+    job_write(&jobs[0], fd, BLOCK, 0, 2);
+    submit(0, 1);
+    finish(fd);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, BLOCK);
+    engine_expect(fd, BLOCK, 0, 2);
+    engine_expect(fd, BLOCK, BLOCK, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", BLOCK, 0, 2);
+    disk_expect("f", BLOCK, BLOCK, 1);
+}
+
+static void finish_by_fsync(int fd)
+{
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+static void finish_by_reading(int fd)
+{
+    engine_expect(fd, BLOCK, BLOCK, 1);
+}
+
+static void finish_by_request(int fd)
+{
+    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[2], FILE_SYNC, fd, 0, 0);
+    submit(1, 2);
+    wait_for_jobs(1, 2);
+    CHECK_EQUAL(jobs[1].result, BLOCK);
+    CHECK(data_is(jobs[1].data, BLOCK, BLOCK, 1));
+    CHECK_EQUAL(jobs[2].result, 0);
+}
+
+static void finish_by_read_request(int fd)
+{
+    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    submit(1, 1);
+    wait_for_job(&jobs[1]);
+    CHECK_EQUAL(jobs[1].result, BLOCK);
+    CHECK(data_is(jobs[1].data, BLOCK, BLOCK, 1));
+}
+
+ENGINE_TEST(fsync_with_a_write_over_lost_data_in_flight)
+{
+    lose_under_a_write_in_flight(false, finish_by_fsync);
+}
+
+ENGINE_TEST(a_read_with_a_write_over_lost_data_in_flight)
+{
+    lose_under_a_write_in_flight(false, finish_by_reading);
+}
+
+ENGINE_TEST(requests_with_a_write_over_lost_data_in_flight)
+{
+    lose_under_a_write_in_flight(false, finish_by_request);
+}
+
+ENGINE_TEST(a_read_request_with_a_write_over_lost_data_in_flight)
+{
+    lose_under_a_write_in_flight(false, finish_by_read_request);
+}
+
+ENGINE_TEST(an_attended_read_request_with_a_write_over_lost_data_in_flight)
+{
+    lose_under_a_write_in_flight(true, finish_by_read_request);
+}
+
+/* One submission: a write over lost data, and what then needs a COMMIT before anything is sent. */
+ENGINE_TEST(an_early_commit_with_a_write_over_lost_data_not_yet_sent)
+{
+    int fd = lane_open(DISK);
+    engine_put(fd, 2 * BLOCK, 0, 1);
+    server_do(FILE_SERVER_LOSE_POWER);
+    file_tunables.uncommitted_file_max = 1000;
+    for (unsigned i = 0; i < 8; i++)
+        job_write(&jobs[i], fd, BLOCK, i % 2 * BLOCK, i + 2);
+    submit(0, 8);
+    wait_for_jobs(0, 8);
+    engine_expect(fd, BLOCK, 0, 8);
+    engine_expect(fd, BLOCK, BLOCK, 9);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 8);
+    disk_expect("f", BLOCK, BLOCK, 9);
+}
+
+/* ---- demotion ---- */
+
+static void demote_with_requests_in_flight(bool attended)
+{
+    int fd = lane_open(DISK);
+    if (attended) {
+        sys_critical_enter();
+        file_lane_attend(&lane);
+        sys_critical_leave();
+    }
+    for (unsigned i = 0; i < 32; i++)
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 3);
+    submit(0, 32);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    CHECK(!file_is_managed(fd));
+    disk_expect("f", 32 * BLOCK, 0, 3);
+    wait_for_jobs(0, 32);
+    CHECK_EQUAL(host_uncommitted(), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 32 * BLOCK, 0, 3);
+}
+
+ENGINE_TEST(demotion_drains_requests)
+{
+    demote_with_requests_in_flight(false);
+}
+
+ENGINE_TEST(demotion_drains_attended_requests)
+{
+    demote_with_requests_in_flight(true);
+}
+
+ENGINE_TEST(a_request_to_a_demoted_file_is_the_kernels)
+{
+    int fd = lane_open(DISK);
+    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+    job_prepare(&jobs[1], FILE_WRITE, fd, BLOCK, 0);
+    job_prepare(&jobs[2], FILE_SYNC, fd, 0, 0);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    submit(0, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        wait_for_job(&jobs[i]);
+        CHECK_EQUAL(jobs[i].result, FILE_KERNEL);
+    }
+}
+
+static void stale_with_requests_in_flight(bool attended)
+{
+    char path[512];
+    int fd = lane_open(DISK);
+    scene_file_path(path, "f");
+    if (attended) {
+        sys_critical_enter();
+        file_lane_attend(&lane);
+        sys_critical_leave();
+    }
+    CHECK_EQUAL(unlink(path), 0);
+    for (unsigned i = 0; i < 16; i++) {
+        job_prepare(&jobs[i], FILE_READ, fd, BLOCK, i * BLOCK);
+        job_write(&jobs[16 + i], fd, BLOCK, (100 + i) * BLOCK, 1);
+    }
+    submit(0, 32);
+    wait_for_jobs(0, 32);
+    for (unsigned i = 0; i < 32; i++)
+        CHECK_EQUAL(jobs[i].result, FILE_KERNEL);
+    CHECK(!file_is_managed(fd));
+}
+
+ENGINE_TEST(requests_to_a_removed_file_are_the_kernels)
+{
+    stale_with_requests_in_flight(false);
+}
+
+ENGINE_TEST(attended_requests_to_a_removed_file_are_the_kernels)
+{
+    stale_with_requests_in_flight(true);
+}
+
+/* ---- everything at once ---- */
+
+struct model {
+    unsigned version[BLOCKS];
+    bool busy[BLOCKS];
+};
+
+static void settle(struct model *model, struct job *job)
+{
+    CHECK_EQUAL(job->result, BLOCK);
+    if (job->request.operation == FILE_READ)
+        CHECK(data_is(job->data, BLOCK, (uint64_t)job->block * BLOCK, job->version));
+    model->busy[job->block] = false;
+}
+
+static bool any_done(void *context)
+{
+    unsigned count = *(unsigned *)context;
+    for (unsigned i = 0; i < count; i++) {
+        if (atomic_load(&jobs[i].done))
+            return true;
+    }
+    return false;
+}
+
+/* Depth 64 at random, verified; `trouble` is called now and then. */
+static void random_io(unsigned rounds, void (*trouble)(unsigned round))
+{
+    static struct model model;
+    int fd = lane_open(DISK);
+    unsigned seed = 12345, used = 0;
+    bool idle[DEPTH];
+    memset(idle, 1, sizeof(idle));
+    for (unsigned i = 0; i < DEPTH; i++)
+        jobs[i].data = malloc(BLOCK);
+    for (unsigned round = 0; round < rounds; round++) {
+        struct file_request *requests[DEPTH];
+        unsigned count = 0, batch = 1 + (unsigned)rand_r(&seed) % 16;
+        for (unsigned i = 0; i < DEPTH && count < batch; i++) {
+            struct job *job = &jobs[i];
+            unsigned block = (unsigned)rand_r(&seed) % BLOCKS;
+            if (!idle[i] || model.busy[block])
+                continue;
+            job->block = block;
+            if (rand_r(&seed) % 2) {
+                job->version = ++model.version[block];
+                job_write(job, fd, BLOCK, (off_t)block * BLOCK, job->version);
+            } else {
+                job->version = model.version[block];
+                job_prepare(job, FILE_READ, fd, BLOCK, (off_t)block * BLOCK);
+                memset(job->data, 0xcc, BLOCK);
+            }
+            model.busy[block] = true;
+            idle[i] = false;
+            requests[count++] = &job->request;
+        }
+        used += count;
+        sys_critical_enter();
+        file_submit(&lane, requests, count);
+        sys_critical_leave();
+        if (trouble)
+            trouble(round);
+        unsigned all = DEPTH;
+        sys_critical_enter();
+        file_lane_wait(&lane, any_done, &all, 0);
+        sys_critical_leave();
+        for (unsigned i = 0; i < DEPTH; i++) {
+            if (!idle[i] && atomic_load(&jobs[i].done)) {
+                settle(&model, &jobs[i]);
+                atomic_store(&jobs[i].done, 0);
+                idle[i] = true;
+            }
+        }
+    }
+    for (unsigned i = 0; i < DEPTH; i++) {
+        if (!idle[i]) {
+            wait_for_job(&jobs[i]);
+            settle(&model, &jobs[i]);
+        }
+    }
+    CHECK(used > rounds);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        engine_expect(fd, BLOCK, (off_t)i * BLOCK, model.version[i]);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        disk_expect("f", BLOCK, (off_t)i * BLOCK, model.version[i]);
+}
+
+ENGINE_TEST(random_requests)
+{
+    random_io(1000, NULL);
+}
+
+static void power_losses(unsigned round)
+{
+    if (round % 50 == 49)
+        atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 1 + round % 7);
+    if (round % 60 == 59)
+        atomic_store(&scene.control->power_after[NFS3_PROC_READ], 1 + round % 5);
+}
+
+ENGINE_TEST(random_requests_with_power_losses)
+{
+    random_io(600, power_losses);
+}
+
+static void resets(unsigned round)
+{
+    if (round % 20 == 19)
+        atomic_store(&scene.control->drop_after[round % 40 > 20 ? NFS3_PROC_WRITE : NFS3_PROC_READ],
+                     1 + round % 7);
+    if (round % 70 == 69)
+        server_do(FILE_SERVER_RESET);
+}
+
+ENGINE_TEST(random_requests_with_lost_replies)
+{
+    random_io(600, resets);
+}
+
+static void short_replies(unsigned round)
+{
+    atomic_store(&scene.control->short_read, round % 3 ? 0 : 1500);
+    atomic_store(&scene.control->short_write, round % 5 ? 0 : 2500);
+    if (round % 100 == 99)
+        server_fail(round % 200 == 99 ? NFS3_PROC_WRITE : NFS3_PROC_READ, 2, NFS3ERR_JUKEBOX);
+    if (round % 90 == 89)
+        atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 1 + round % 7);
+    if (round % 40 == 39) {
+        sys_critical_enter();
+        file_async_attend_all();
+        sys_critical_leave();
+    }
+}
+
+ENGINE_TEST(random_requests_with_every_trouble)
+{
+    random_io(600, short_replies);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_and_a_write),
+        cmocka_unit_test(what_cannot_be_submitted_is_answered_with_an_error),
+        cmocka_unit_test(requests_larger_than_a_call),
+        cmocka_unit_test(short_replies_are_continued),
+        cmocka_unit_test(jukebox_is_waited_out),
+        cmocka_unit_test(errors_reach_their_request),
+        cmocka_unit_test(a_fsync_request),
+        cmocka_unit_test(writes_of_one_submission_that_overlap_are_ordered),
+        cmocka_unit_test(a_synchronous_write_that_overlaps_one_in_flight),
+        cmocka_unit_test(a_truncation_waits_for_writes_in_flight),
+        cmocka_unit_test(a_deadline_ends_the_wait),
+        cmocka_unit_test(a_wait_with_nothing_in_flight_returns),
+        cmocka_unit_test(attendants_settle_what_nobody_waits_for),
+        cmocka_unit_test(fsync_with_a_write_over_lost_data_in_flight),
+        cmocka_unit_test(a_read_with_a_write_over_lost_data_in_flight),
+        cmocka_unit_test(requests_with_a_write_over_lost_data_in_flight),
+        cmocka_unit_test(a_read_request_with_a_write_over_lost_data_in_flight),
+        cmocka_unit_test(an_attended_read_request_with_a_write_over_lost_data_in_flight),
+        cmocka_unit_test(an_early_commit_with_a_write_over_lost_data_not_yet_sent),
+        cmocka_unit_test(demotion_drains_requests),
+        cmocka_unit_test(demotion_drains_attended_requests),
+        cmocka_unit_test(a_request_to_a_demoted_file_is_the_kernels),
+        cmocka_unit_test(requests_to_a_removed_file_are_the_kernels),
+        cmocka_unit_test(attended_requests_to_a_removed_file_are_the_kernels),
+        cmocka_unit_test(random_requests),
+        cmocka_unit_test(random_requests_with_power_losses),
+        cmocka_unit_test(random_requests_with_lost_replies),
+        cmocka_unit_test(random_requests_with_every_trouble),
+    };
+    cmocka_set_test_filter(getenv("TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
