@@ -149,12 +149,14 @@ static int set_size(struct file_open *open, uint64_t size)
     uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
     host_file_truncate_begin(&inode->host, size);
+    /* Not later: others write as soon as it ends. */
+    uint64_t epoch = host_file_asking(&inode->host);
     int result = nfs3_setattr(&client, &inode->fh, &sattr, &wcc);
     host_file_truncate_end(&inode->host, size, result == 0);
     if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {
         struct host_attributes attributes;
         file_attributes_convert(&wcc.after.attr, &attributes);
-        host_file_learned(&inode->host, host_file_asking(&inode->host), &attributes, asked_ns);
+        host_file_learned(&inode->host, epoch, &attributes, asked_ns);
     }
     if (result == 0)
         host_stats_set(&open->stats->size, size);
