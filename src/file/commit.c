@@ -123,7 +123,10 @@ int file_fsync(struct file_open *open, int fd)
     struct file_inode *inode = open->inode;
     if (!file_inode_enter(inode))
         return FILE_KERNEL;
+    uint64_t waiting = host_file_uncommitted(&inode->host);
     int result = file_inode_commit(inode, open->auth, NULL);
+    if (result == -ESTALE && waiting > 0)
+        atomic_store(&inode->lost, true);
     bool kernel_too = host_file_has_kernel_writer(&inode->host);
     file_inode_leave(inode);
     if (result == -ESTALE) {
@@ -133,6 +136,25 @@ int file_fsync(struct file_open *open, int fd)
     if (result == 0 && kernel_too)
         result = sys_fsync(fd);
     return result;
+}
+
+int file_fsynced_by_kernel(int fd)
+{
+    struct stat status;
+    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !file_mount_has_device(status.st_dev))
+        return 0;
+    struct file_inode *inode = file_inode_find(status.st_dev, status.st_ino);
+    if (!inode)
+        return 0;
+    int result = 0;
+    if (atomic_exchange(&inode->lost, false) && status.st_nlink > 0)
+        result = -EIO;
+    const struct rpc_auth *auth = file_auth_now(inode->mount);
+    if (result == 0 && auth && host_file_uncommitted(&inode->host) > 0)
+        result = file_inode_commit(inode, auth, NULL);
+    file_inode_release(inode);
+    return result == -ESTALE ? -EIO : result;
 }
 
 void file_sync_all(void)

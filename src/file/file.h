@@ -111,6 +111,11 @@ ssize_t file_writev(struct file_open *open, int fd, const struct iovec *vectors,
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence);
 
 int file_fsync(struct file_open *open, int fd);
+/*
+ * After the kernel's fsync of a descriptor that is not managed: COMMITs what processes of this host
+ * wrote to the same file through the engine. 0 or -errno, which the fsync must report.
+ */
+int file_fsynced_by_kernel(int fd);
 /* sync(): COMMITs every file of this host that has uncommitted data. */
 void file_sync_all(void);
 int file_ftruncate(struct file_open *open, int fd, off_t size);

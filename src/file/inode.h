@@ -19,6 +19,7 @@ struct file_inode {
     unsigned opens;        /* under file_lock: file_open objects, and openers that just use it */
     bool forgotten;        /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;  /* set once; then wait for busy == 0 */
+    _Atomic bool lost;     /* the handle became stale with data not committed: for the next fsync */
     _Atomic unsigned busy; /* calls on it that are using the engine */
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
     const char *reason;         /* of the demotion; under file_lock */

@@ -256,6 +256,9 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
         *stable = NFS3_FILE_SYNC;
     else if (flags & RWF_DSYNC && *stable == NFS3_UNSTABLE)
         *stable = NFS3_DATA_SYNC;
+    /* Writing it again later could undo what the kernel wrote meanwhile. */
+    if (*stable == NFS3_UNSTABLE && host_file_has_kernel_writer(&open->inode->host))
+        *stable = NFS3_FILE_SYNC;
     ssize_t length = file_total_length(vectors, count);
     return length > 0 && offset > INT64_MAX - length ? -EFBIG : length;
 }

@@ -301,11 +301,13 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
         file_async_attend_all();
         while (atomic_load(&inode->busy) != 0)
             sys_nanosleep_ms(1);
+        host_file_set_kernel_writer(&inode->host);
         if (host_file_uncommitted(&inode->host) > 0)
             result = file_inode_commit(inode, auth, NULL);
-        if (result == -ESTALE)
+        if (result == -ESTALE) {
+            atomic_store(&inode->lost, true);
             result = 0;
-        host_file_set_kernel_writer(&inode->host);
+        }
     }
     bool managed = false;
     int fd = 0;
@@ -316,6 +318,9 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
             int flags = sys_fcntl(fd - 1, F_GETFL, 0);
             if (flags >= 0)
                 sys_fcntl(fd - 1, F_SETFL, flags | O_DIRECT);
+            /* The kernel hears of the size: a map would end where the file ended before. */
+            struct statx status;
+            sys_statx(fd - 1, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
         }
         managed = true;
         host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);

@@ -12,6 +12,17 @@ PRELOAD_SLOW static int managed_fsync(int fd)
     return (int)preload_result(result);
 }
 
+/* The kernel flushed what it wrote; others of this host may have written through the engine. */
+static int after_kernel(int fd, int result)
+{
+    if (result != 0 || !preload_active())
+        return result;
+    struct preload_stay stay = preload_stay_begin();
+    result = file_fsynced_by_kernel(fd);
+    preload_stay_end(stay);
+    return (int)preload_result(result);
+}
+
 PRELOAD_EXPORT int fsync(int fd)
 {
     if (preload_managed(fd)) {
@@ -19,7 +30,7 @@ PRELOAD_EXPORT int fsync(int fd)
         if (result != FILE_KERNEL)
             return result;
     }
-    return PRELOAD_REAL(fsync)(fd);
+    return after_kernel(fd, PRELOAD_REAL(fsync)(fd));
 }
 
 PRELOAD_EXPORT int fdatasync(int fd)
@@ -29,7 +40,7 @@ PRELOAD_EXPORT int fdatasync(int fd)
         if (result != FILE_KERNEL)
             return result;
     }
-    return PRELOAD_REAL(fdatasync)(fd);
+    return after_kernel(fd, PRELOAD_REAL(fdatasync)(fd));
 }
 
 /* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error but success makes

@@ -379,6 +379,48 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again)
     disk_expect("f", SIZE, 0, 1);
 }
 
+/* What the face does for a descriptor that is not managed. */
+static int kernel_fsync(int fd)
+{
+    sys_critical_enter();
+    int result = file_fsynced_by_kernel(fd);
+    sys_critical_leave();
+    return result;
+}
+
+static void writes_and_loses_power_beside_the_kernel(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, SIZE, 0, 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+}
+
+static void hands_it_to_the_kernel(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(file_demote(fd, "test"), 0);
+}
+
+/* Were they in the ledger, they could be written again over what the kernel wrote since. */
+SCENE_TEST(writes_beside_those_of_the_kernel_are_stable)
+{
+    disk_make("f", 0, 0);
+    scene_run(hands_it_to_the_kernel);
+    scene_run(writes_and_loses_power_beside_the_kernel);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+ENGINE_TEST(fsync_fails_when_the_handle_became_stale_with_data_not_committed)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_STALE);
+    int result = engine_fsync(fd);
+    CHECK_EQUAL(result != 0 ? result : kernel_fsync(fd), -EIO);
+    CHECK_EQUAL(kernel_fsync(fd), 0);
+}
+
 ENGINE_TEST(no_space_at_write)
 {
     disk_make("f", 100, 0);
@@ -651,6 +693,8 @@ int main(void)
         cmocka_unit_test(fsync_fails_while_there_is_no_space_to_write_again),
         cmocka_unit_test(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync),
         cmocka_unit_test(data_of_a_failed_commit_is_written_again),
+        cmocka_unit_test(writes_beside_those_of_the_kernel_are_stable),
+        cmocka_unit_test(fsync_fails_when_the_handle_became_stale_with_data_not_committed),
         cmocka_unit_test(no_space_at_write),
         cmocka_unit_test(no_space_at_commit),
         cmocka_unit_test(overlapping_writes_keep_the_newest),
