@@ -413,6 +413,8 @@ static void let_others_end(struct batch *batch)
     struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
     batch_send(batch);
     if (atomic_load(&batch->lane->in_flight) > 1) { /* others than the one being submitted */
+        if (atomic_load(&batch->lane->attended)) /* who drives it has not heard of this batch */
+            lane_attend_now(batch->lane);
         file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
         return;
     }
