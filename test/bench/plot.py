@@ -5,7 +5,7 @@ import math
 
 COLOURS = {"floor": "#000000", "floor-one-reply": "#8a8a8a", "loop": "#0a7d38", "fio": "#c0392b",
            "fio-local": "#2066b0"}
-WIDTH, HEIGHT, LEFT, TOP, GAP = 380, 300, 70, 96, 90
+WIDTH, HEIGHT, LEFT, TOP, GAP = 380, 300, 78, 108, 96
 
 
 def series(report, server, rw):
@@ -58,8 +58,8 @@ def panel(x, y, title, lines, depths, low, high):
     out.append('<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#444444"/>'
                % (x, y, WIDTH, HEIGHT))
     out.append(text(x + WIDTH / 2, y + HEIGHT + 38, "calls in flight", anchor="middle"))
-    out.append(text(x - 46, y + HEIGHT / 2, "microseconds", anchor="middle",
-                    more=' transform="rotate(-90 %.1f %.1f)"' % (x - 46, y + HEIGHT / 2)))
+    out.append(text(x - 56, y + HEIGHT / 2, "microseconds", anchor="middle",
+                    more=' transform="rotate(-90 %.1f %.1f)"' % (x - 56, y + HEIGHT / 2)))
     for name, points in lines.items():
         for which, style in ((1, ' stroke-width="2"'), (2, ' stroke-width="1" stroke-dasharray="4 3"')):
             path = " ".join("%.1f,%.1f" % (across(point[0]), up(point[which])) for point in points
