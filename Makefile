@@ -61,7 +61,8 @@ $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/libdirectnfs.a
 
 $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread
+	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread $(PROGRAM_LIBS)
+$(BUILD)/test/integration/uring $(BUILD)/test/integration/uring_waits: PROGRAM_LIBS := -luring
 
 $(BUILD)/test/bench/%: test/bench/%.c
 	@mkdir -p $(@D)

@@ -37,6 +37,8 @@ static inline bool file_is_managed(int fd)
 
 /* Takes a reference that keeps the file open until file_put(); NULL when not managed. */
 struct file_open *file_get(int fd);
+/* One reference more, for who has one. */
+void file_hold(struct file_open *open);
 void file_put(struct file_open *open);
 
 /* Which file it is, as fstat(2) shows it; returns O_RDONLY, O_WRONLY or O_RDWR. */

@@ -157,6 +157,11 @@ struct file_open *file_get(int fd)
     }
 }
 
+void file_hold(struct file_open *open)
+{
+    atomic_fetch_add_explicit(&open->references, 1, memory_order_relaxed);
+}
+
 void file_put(struct file_open *open)
 {
     if (atomic_fetch_sub_explicit(&open->references, 1, memory_order_acq_rel) != 1)

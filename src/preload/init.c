@@ -11,6 +11,7 @@
 #include "preload/aio_context.h"
 #include "preload/preload.h"
 #include "sys/log.h"
+#include "preload/uring.h"
 
 _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 atomic_bool preload_started;
@@ -113,6 +114,26 @@ static void *raw_function(enum preload_symbol symbol)
 }
 
 void *preload_resolve(enum preload_symbol symbol)
+static bool is_uring(enum preload_symbol symbol)
+{
+    return strstr(names[symbol], "io_uring_") != NULL;
+}
+
+/* liburing may have been loaded by dlopen(), with a plug-in: then it is not among what comes after
+ * us, though the plug-in's calls reach our wrappers. */
+static void *plugin_function(enum preload_symbol symbol)
+{
+    void *(*real_dlopen)(const char *, int) = NULL;
+    if (is_uring(symbol))
+        real_dlopen = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+    void *library = real_dlopen ? real_dlopen("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (library == NULL)
+        return NULL;
+    void *function = dlsym(library, names[symbol]);
+    dlclose(library);
+    return function;
+}
+
 {
     static __thread int resolving;
     if (resolving)
@@ -121,6 +142,11 @@ void *preload_resolve(enum preload_symbol symbol)
     int saved = errno;
     void *function = dlsym(RTLD_NEXT, names[symbol]);
     errno = saved;
+    if (function == NULL && (function = plugin_function(symbol)) == NULL && is_uring(symbol)) {
+        errno = saved;
+        resolving = 0;
+        return (void *)raw_missing; /* for now: liburing may come later, with a plug-in */
+    }
     resolving = 0;
     if (function == NULL)
         function = raw_function(symbol);
@@ -199,12 +225,14 @@ void preload_fork_prepare(void)
 {
     sys_critical_enter();
     file_fork_prepare();
+    preload_uring_fork_prepare();
 }
 
 void preload_fork_parent(void)
 {
     file_fork_parent();
     sys_critical_leave();
+    preload_uring_fork_parent();
 }
 
 void preload_fork_child(void)
@@ -213,6 +241,7 @@ void preload_fork_child(void)
     file_fork_child();
     aio_fork_child();
     sys_critical_leave();
+    preload_uring_fork_child();
 }
 
 void preload_commit(void)

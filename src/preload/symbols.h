@@ -37,6 +37,12 @@
 typedef void (*preload_handler)(int);
 
 #define PRELOAD_OPEN(SYMBOL, TWIN)                                                     \
+/* liburing's, defined in preload/uring.h and <linux/io_uring.h> */
+struct io_uring;
+struct io_uring_cqe;
+struct io_uring_params;
+struct __kernel_timespec;
+
     SYMBOL(int, open, (const char *path, int flags, ...))                              \
     TWIN(int, open64, (const char *path, int flags, ...), open)                        \
     TWIN(int, __open, (const char *path, int flags, ...), open)                        \
@@ -257,24 +263,89 @@ typedef void (*preload_handler)(int);
     SYMBOL(preload_handler, sysv_signal, (int number, preload_handler handler))                 \
     TWIN(preload_handler, __sysv_signal, (int number, preload_handler handler), sysv_signal)    \
     SYMBOL(preload_handler, sigset, (int number, preload_handler disposition))                  \
+#define PRELOAD_URING(SYMBOL, TWIN)                                                                \
+    SYMBOL(int, io_uring_queue_init, (unsigned entries, struct io_uring *ring, unsigned flags))    \
+    SYMBOL(int, io_uring_queue_init_params,                                                        \
+           (unsigned entries, struct io_uring *ring, struct io_uring_params *parameters))          \
+    SYMBOL(int, io_uring_queue_init_mem,                                                           \
+           (unsigned entries, struct io_uring *ring, struct io_uring_params *parameters,           \
+            void *memory, size_t size))                                                            \
+    SYMBOL(int, io_uring_queue_mmap,                                                               \
+           (int fd, struct io_uring_params *parameters, struct io_uring *ring))                    \
+    SYMBOL(void, io_uring_queue_exit, (struct io_uring * ring))                                    \
+    SYMBOL(int, io_uring_enable_rings, (struct io_uring * ring))                                   \
+    SYMBOL(int, io_uring_resize_rings,                                                             \
+           (struct io_uring * ring, struct io_uring_params * parameters))                          \
+    SYMBOL(int, io_uring_close_ring_fd, (struct io_uring * ring))                                  \
+    SYMBOL(int, io_uring_submit, (struct io_uring * ring))                                         \
+    SYMBOL(int, io_uring_submit_and_get_events, (struct io_uring * ring))                          \
+    SYMBOL(int, io_uring_submit_and_wait, (struct io_uring * ring, unsigned wait_nr))              \
+    SYMBOL(int, io_uring_submit_and_wait_timeout,                                                  \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, unsigned wait_nr,                  \
+            struct __kernel_timespec *limit, sigset_t *mask))                                      \
+    SYMBOL(int, io_uring_submit_and_wait_min_timeout,                                              \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, unsigned wait_nr,                  \
+            struct __kernel_timespec *limit, unsigned min_wait, sigset_t *mask))                   \
+    SYMBOL(int, io_uring_submit_and_wait_reg,                                                      \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, unsigned wait_nr, int index))      \
+    SYMBOL(int, __io_uring_get_cqe,                                                                \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, unsigned submit, unsigned wait_nr, \
+            sigset_t *mask))                                                                       \
+    SYMBOL(int, io_uring_wait_cqes,                                                                \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, unsigned wait_nr,                  \
+            struct __kernel_timespec *limit, sigset_t *mask))                                      \
+    SYMBOL(int, io_uring_wait_cqes_min_timeout,                                                    \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, unsigned wait_nr,                  \
+            struct __kernel_timespec *limit, unsigned min_wait, sigset_t *mask))                   \
+    SYMBOL(int, io_uring_wait_cqe_timeout,                                                         \
+           (struct io_uring * ring, struct io_uring_cqe * *cqe, struct __kernel_timespec * limit)) \
+    SYMBOL(unsigned, io_uring_peek_batch_cqe,                                                      \
+           (struct io_uring * ring, struct io_uring_cqe * *cqes, unsigned count))                  \
+    SYMBOL(int, io_uring_get_events, (struct io_uring * ring))
+
+#define PRELOAD_URING_REGISTER(SYMBOL, TWIN)                                                  \
+    SYMBOL(int, io_uring_register_files,                                                      \
+           (struct io_uring * ring, const int *files, unsigned count))                        \
+    SYMBOL(int, io_uring_register_files_tags,                                                 \
+           (struct io_uring * ring, const int *files, const __u64 *tags, unsigned count))     \
+    SYMBOL(int, io_uring_register_files_sparse, (struct io_uring * ring, unsigned count))     \
+    SYMBOL(int, io_uring_register_files_update,                                               \
+           (struct io_uring * ring, unsigned offset, const int *files, unsigned count))       \
+    SYMBOL(int, io_uring_register_files_update_tag,                                           \
+           (struct io_uring * ring, unsigned offset, const int *files, const __u64 *tags,     \
+            unsigned count))                                                                  \
+    SYMBOL(int, io_uring_unregister_files, (struct io_uring * ring))                          \
+    SYMBOL(int, io_uring_register_eventfd, (struct io_uring * ring, int fd))                  \
+    SYMBOL(int, io_uring_register_eventfd_async, (struct io_uring * ring, int fd))            \
+    SYMBOL(int, io_uring_setup, (unsigned entries, struct io_uring_params *parameters))       \
+    SYMBOL(int, io_uring_enter,                                                               \
+           (unsigned fd, unsigned submit, unsigned complete, unsigned flags, sigset_t *mask)) \
+    SYMBOL(int, io_uring_enter2,                                                              \
+           (unsigned fd, unsigned submit, unsigned complete, unsigned flags, void *argument,  \
+            size_t size))                                                                     \
+    SYMBOL(int, io_uring_register,                                                            \
+           (unsigned fd, unsigned operation, const void *argument, unsigned count))
+
     SYMBOL(int, siginterrupt, (int number, int interrupt))
 
-#define PRELOAD_ALL(SYMBOL, TWIN) \
-    PRELOAD_OPEN(SYMBOL, TWIN)    \
-    PRELOAD_RW(SYMBOL, TWIN)      \
-    PRELOAD_SEEK(SYMBOL, TWIN)    \
-    PRELOAD_SYNC(SYMBOL, TWIN)    \
-    PRELOAD_SIZE(SYMBOL, TWIN)    \
-    PRELOAD_FLAGS(SYMBOL, TWIN)   \
-    PRELOAD_CLOSE(SYMBOL, TWIN)   \
-    PRELOAD_STAT(SYMBOL, TWIN)    \
-    PRELOAD_STDIO(SYMBOL, TWIN)   \
-    PRELOAD_MAP(SYMBOL, TWIN)     \
-    PRELOAD_ASYNC(SYMBOL, TWIN)   \
-    PRELOAD_COPY(SYMBOL, TWIN)    \
-    PRELOAD_PROCESS(SYMBOL, TWIN) \
-    PRELOAD_LIBAIO(SYMBOL, TWIN)  \
-    PRELOAD_SYSCALL(SYMBOL, TWIN) \
+#define PRELOAD_ALL(SYMBOL, TWIN)        \
+    PRELOAD_OPEN(SYMBOL, TWIN)           \
+    PRELOAD_RW(SYMBOL, TWIN)             \
+    PRELOAD_SEEK(SYMBOL, TWIN)           \
+    PRELOAD_SYNC(SYMBOL, TWIN)           \
+    PRELOAD_SIZE(SYMBOL, TWIN)           \
+    PRELOAD_FLAGS(SYMBOL, TWIN)          \
+    PRELOAD_CLOSE(SYMBOL, TWIN)          \
+    PRELOAD_STAT(SYMBOL, TWIN)           \
+    PRELOAD_STDIO(SYMBOL, TWIN)          \
+    PRELOAD_MAP(SYMBOL, TWIN)            \
+    PRELOAD_ASYNC(SYMBOL, TWIN)          \
+    PRELOAD_COPY(SYMBOL, TWIN)           \
+    PRELOAD_PROCESS(SYMBOL, TWIN)        \
+    PRELOAD_LIBAIO(SYMBOL, TWIN)         \
+    PRELOAD_SYSCALL(SYMBOL, TWIN)        \
+    PRELOAD_URING(SYMBOL, TWIN)          \
+    PRELOAD_URING_REGISTER(SYMBOL, TWIN) \
     PRELOAD_SIGNAL(SYMBOL, TWIN)
 
 #endif

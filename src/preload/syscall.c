@@ -8,6 +8,7 @@
 
 #include "preload/aio_context.h"
 #include "preload/preload.h"
+#include "preload/uring.h"
 
 static long returned(long result)
 {
@@ -202,6 +203,14 @@ PRELOAD_EXPORT long syscall(long number, ...)
     case SYS_io_pgetevents:
         return returned(aio_io_getevents((aio_context_t)a, b, c, (struct io_event *)d,
                                          (struct timespec *)e, (const struct aio_sigset *)f));
+
+    case SYS_io_uring_setup:
+        return returned(preload_uring_setup((unsigned)a, (void *)b));
+    case SYS_io_uring_enter:
+        return returned(preload_uring_enter((int)a, (unsigned)b, (unsigned)c, (unsigned)d,
+                                            (const void *)e, (size_t)f));
+    case SYS_io_uring_register:
+        return returned(preload_uring_register((int)a, (unsigned)b, (const void *)c, (unsigned)d));
 
     case SYS_rt_sigaction:
         return call_rt_sigaction((int)a, (const struct kernel_sigaction *)b,
