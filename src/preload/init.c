@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "preload/aio_context.h"
+#include "preload/posix_aio.h"
 #include "preload/preload.h"
-#include "sys/log.h"
 #include "preload/uring.h"
+#include "sys/log.h"
 
 _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 atomic_bool preload_started;
@@ -113,7 +114,6 @@ static void *raw_function(enum preload_symbol symbol)
     }
 }
 
-void *preload_resolve(enum preload_symbol symbol)
 static bool is_uring(enum preload_symbol symbol)
 {
     return strstr(names[symbol], "io_uring_") != NULL;
@@ -134,6 +134,7 @@ static void *plugin_function(enum preload_symbol symbol)
     return function;
 }
 
+void *preload_resolve(enum preload_symbol symbol)
 {
     static __thread int resolving;
     if (resolving)
@@ -141,12 +142,12 @@ static void *plugin_function(enum preload_symbol symbol)
     resolving = 1;
     int saved = errno;
     void *function = dlsym(RTLD_NEXT, names[symbol]);
-    errno = saved;
     if (function == NULL && (function = plugin_function(symbol)) == NULL && is_uring(symbol)) {
         errno = saved;
         resolving = 0;
         return (void *)raw_missing; /* for now: liburing may come later, with a plug-in */
     }
+    errno = saved;
     resolving = 0;
     if (function == NULL)
         function = raw_function(symbol);
@@ -224,15 +225,15 @@ PRELOAD_SLOW int preload_demote(int fd, const char *reason)
 void preload_fork_prepare(void)
 {
     sys_critical_enter();
-    file_fork_prepare();
     preload_uring_fork_prepare();
+    file_fork_prepare();
 }
 
 void preload_fork_parent(void)
 {
     file_fork_parent();
-    sys_critical_leave();
     preload_uring_fork_parent();
+    sys_critical_leave();
 }
 
 void preload_fork_child(void)
@@ -240,8 +241,9 @@ void preload_fork_child(void)
     preload_signal_child();
     file_fork_child();
     aio_fork_child();
-    sys_critical_leave();
+    posix_aio_fork_child();
     preload_uring_fork_child();
+    sys_critical_leave();
 }
 
 void preload_commit(void)

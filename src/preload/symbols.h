@@ -15,6 +15,7 @@
 #include <aio.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/types.h>
 #include <linux/aio_abi.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,13 +37,13 @@
 
 typedef void (*preload_handler)(int);
 
-#define PRELOAD_OPEN(SYMBOL, TWIN)                                                     \
 /* liburing's, defined in preload/uring.h and <linux/io_uring.h> */
 struct io_uring;
 struct io_uring_cqe;
 struct io_uring_params;
 struct __kernel_timespec;
 
+#define PRELOAD_OPEN(SYMBOL, TWIN)                                                     \
     SYMBOL(int, open, (const char *path, int flags, ...))                              \
     TWIN(int, open64, (const char *path, int flags, ...), open)                        \
     TWIN(int, __open, (const char *path, int flags, ...), open)                        \
@@ -181,16 +182,25 @@ struct __kernel_timespec;
          posix_fadvise)                                                                         \
     SYMBOL(ssize_t, readahead, (int fd, off64_t offset, size_t count))
 
-#define PRELOAD_ASYNC(SYMBOL, TWIN)                                                  \
-    SYMBOL(int, aio_read, (struct aiocb * request))                                  \
-    TWIN(int, aio_read64, (struct aiocb64 * request), aio_read)                      \
-    SYMBOL(int, aio_write, (struct aiocb * request))                                 \
-    TWIN(int, aio_write64, (struct aiocb64 * request), aio_write)                    \
-    SYMBOL(int, aio_fsync, (int operation, struct aiocb *request))                   \
-    TWIN(int, aio_fsync64, (int operation, struct aiocb64 *request), aio_fsync)      \
-    SYMBOL(int, lio_listio,                                                          \
-           (int mode, struct aiocb *const *list, int count, struct sigevent *event)) \
-    TWIN(int, lio_listio64,                                                          \
+#define PRELOAD_ASYNC(SYMBOL, TWIN)                                                       \
+    SYMBOL(int, aio_read, (struct aiocb * control))                                       \
+    TWIN(int, aio_read64, (struct aiocb64 * control), aio_read)                           \
+    SYMBOL(int, aio_write, (struct aiocb * control))                                      \
+    TWIN(int, aio_write64, (struct aiocb64 * control), aio_write)                         \
+    SYMBOL(int, aio_fsync, (int operation, struct aiocb *control))                        \
+    TWIN(int, aio_fsync64, (int operation, struct aiocb64 *control), aio_fsync)           \
+    SYMBOL(int, aio_error, (const struct aiocb *control))                                 \
+    TWIN(int, aio_error64, (const struct aiocb64 *control), aio_error)                    \
+    SYMBOL(int, aio_suspend,                                                              \
+           (const struct aiocb *const list[], int count, const struct timespec *timeout)) \
+    TWIN(int, aio_suspend64,                                                              \
+         (const struct aiocb64 *const list[], int count, const struct timespec *timeout), \
+         aio_suspend)                                                                     \
+    SYMBOL(int, aio_cancel, (int fd, struct aiocb *control))                              \
+    TWIN(int, aio_cancel64, (int fd, struct aiocb64 *control), aio_cancel)                \
+    SYMBOL(int, lio_listio,                                                               \
+           (int mode, struct aiocb *const *list, int count, struct sigevent *event))      \
+    TWIN(int, lio_listio64,                                                               \
          (int mode, struct aiocb64 *const *list, int count, struct sigevent *event), lio_listio)
 
 #define PRELOAD_COPY(SYMBOL, TWIN)                                                                 \
@@ -253,16 +263,6 @@ struct __kernel_timespec;
 
 #define PRELOAD_SYSCALL(SYMBOL, TWIN) SYMBOL(long, syscall, (long number, ...))
 
-#define PRELOAD_SIGNAL(SYMBOL, TWIN)                                                            \
-    SYMBOL(int, sigaction, (int number, const struct sigaction *action, struct sigaction *old)) \
-    TWIN(int, __sigaction, (int number, const struct sigaction *action, struct sigaction *old), \
-         sigaction)                                                                             \
-    SYMBOL(preload_handler, signal, (int number, preload_handler handler))                      \
-    TWIN(preload_handler, bsd_signal, (int number, preload_handler handler), signal)            \
-    TWIN(preload_handler, ssignal, (int number, preload_handler handler), signal)               \
-    SYMBOL(preload_handler, sysv_signal, (int number, preload_handler handler))                 \
-    TWIN(preload_handler, __sysv_signal, (int number, preload_handler handler), sysv_signal)    \
-    SYMBOL(preload_handler, sigset, (int number, preload_handler disposition))                  \
 #define PRELOAD_URING(SYMBOL, TWIN)                                                                \
     SYMBOL(int, io_uring_queue_init, (unsigned entries, struct io_uring *ring, unsigned flags))    \
     SYMBOL(int, io_uring_queue_init_params,                                                        \
@@ -326,6 +326,16 @@ struct __kernel_timespec;
     SYMBOL(int, io_uring_register,                                                            \
            (unsigned fd, unsigned operation, const void *argument, unsigned count))
 
+#define PRELOAD_SIGNAL(SYMBOL, TWIN)                                                            \
+    SYMBOL(int, sigaction, (int number, const struct sigaction *action, struct sigaction *old)) \
+    TWIN(int, __sigaction, (int number, const struct sigaction *action, struct sigaction *old), \
+         sigaction)                                                                             \
+    SYMBOL(preload_handler, signal, (int number, preload_handler handler))                      \
+    TWIN(preload_handler, bsd_signal, (int number, preload_handler handler), signal)            \
+    TWIN(preload_handler, ssignal, (int number, preload_handler handler), signal)               \
+    SYMBOL(preload_handler, sysv_signal, (int number, preload_handler handler))                 \
+    TWIN(preload_handler, __sysv_signal, (int number, preload_handler handler), sysv_signal)    \
+    SYMBOL(preload_handler, sigset, (int number, preload_handler disposition))                  \
     SYMBOL(int, siginterrupt, (int number, int interrupt))
 
 #define PRELOAD_ALL(SYMBOL, TWIN)        \

@@ -1,0 +1,161 @@
+/*
+ * POSIX AIO: workers, for requests that src/file carries out in the thread that asks: COMMITs,
+ * transfers of several calls, and what the kernel has to do after all. Started on first need, one
+ * more when all are busy; they live as long as the process.
+ */
+#include <string.h>
+
+#include "preload/posix_aio.h"
+#include "sys/log.h"
+
+enum { WORKERS = 4, STACK_BYTES = 512 * 1024 };
+
+/* Under posix_aio_lock. */
+static struct posix_aio_cell *first, *last;
+static unsigned queued, workers, idle;
+static pthread_cond_t work_queued = PTHREAD_COND_INITIALIZER;
+
+static ssize_t ask_kernel(const struct posix_aio_request *request)
+{
+    const struct file_request *file = &request->file;
+    if (file->operation == FILE_SYNC)
+        return sys_fsync(file->fd);
+    long number = file->operation == FILE_READ ? SYS_pread64 : SYS_pwrite64;
+    return sys_call4(number, file->fd, request->vector.iov_base, request->vector.iov_len,
+                     file->offset);
+}
+
+static void carry_out(struct posix_aio_cell *cell)
+{
+    struct posix_aio_request *request = &cell->request;
+    struct file_request *file = &request->file;
+    ssize_t result = FILE_KERNEL;
+    if (!request->kernel) {
+        if (file->operation == FILE_SYNC)
+            result = file_fsync(file->open, file->fd);
+        else if (file->operation == FILE_READ)
+            result = file_preadv(file->open, file->fd, file->vectors, 1, file->offset, 0);
+        else
+            result = file_pwritev(file->open, file->fd, file->vectors, 1, file->offset, 0);
+        file_put(file->open);
+    }
+    if (result == FILE_KERNEL)
+        result = ask_kernel(request);
+    posix_aio_end(cell, result);
+}
+
+/* NULL: the queue is empty. */
+static struct posix_aio_cell *take_locked(void)
+{
+    struct posix_aio_cell *cell = first;
+    if (cell) {
+        posix_aio_work_remove_locked(cell);
+        atomic_store(&cell->request.state, POSIX_AIO_RUNNING);
+    }
+    return cell;
+}
+
+static void *work(void *argument)
+{
+    (void)argument;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    for (;;) {
+        struct posix_aio_cell *cell;
+        pthread_mutex_lock(&posix_aio_lock);
+        while ((cell = take_locked()) == NULL) {
+            idle++;
+            pthread_cond_wait(&work_queued, &posix_aio_lock);
+            idle--;
+        }
+        pthread_mutex_unlock(&posix_aio_lock);
+        carry_out(cell);
+    }
+    return NULL;
+}
+
+/* `workers` counts it already. */
+static bool worker_start(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    unsigned long all = ~0UL, before;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sys_sigprocmask(SIG_SETMASK, &all, &before); /* the application's signals are not for it */
+    int error = pthread_create(&thread, &attributes, work, NULL);
+    sys_sigprocmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error == 0)
+        return true;
+    log_error("no thread for asynchronous I/O could be started: %s", strerrordesc_np(error));
+    pthread_mutex_lock(&posix_aio_lock);
+    workers--;
+    pthread_mutex_unlock(&posix_aio_lock);
+    return false;
+}
+
+bool posix_aio_work_ready(void)
+{
+    pthread_mutex_lock(&posix_aio_lock);
+    bool start = workers == 0;
+    if (start)
+        workers++;
+    pthread_mutex_unlock(&posix_aio_lock);
+    return !start || worker_start();
+}
+
+bool posix_aio_work_add_locked(struct posix_aio_cell *cell)
+{
+    atomic_store(&cell->request.state, POSIX_AIO_QUEUED);
+    cell->request.next_work = NULL;
+    if (first)
+        last->request.next_work = cell;
+    else
+        first = cell;
+    last = cell;
+    queued++;
+    pthread_cond_signal(&work_queued);
+    return idle < queued && workers < WORKERS;
+}
+
+void posix_aio_work_more(void)
+{
+    pthread_mutex_lock(&posix_aio_lock);
+    bool start = idle < queued && workers < WORKERS;
+    if (start)
+        workers++;
+    pthread_mutex_unlock(&posix_aio_lock);
+    if (!start || worker_start())
+        return;
+    /* Without any worker this thread has to do it. Only what the kernel is to do comes here: for
+     * all else posix_aio_work_ready() was asked before. */
+    pthread_mutex_lock(&posix_aio_lock);
+    struct posix_aio_cell *cell = workers == 0 ? take_locked() : NULL;
+    pthread_mutex_unlock(&posix_aio_lock);
+    if (cell)
+        carry_out(cell);
+}
+
+void posix_aio_work_remove_locked(struct posix_aio_cell *cell)
+{
+    struct posix_aio_cell *before = NULL, *at = first;
+    while (at != cell) {
+        before = at;
+        at = at->request.next_work;
+    }
+    if (before)
+        before->request.next_work = cell->request.next_work;
+    else
+        first = cell->request.next_work;
+    if (last == cell)
+        last = before;
+    queued--;
+}
+
+void posix_aio_work_child(void)
+{
+    first = last = NULL;
+    queued = workers = idle = 0;
+    pthread_cond_init(&work_queued, NULL);
+}
