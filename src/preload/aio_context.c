@@ -16,11 +16,6 @@ struct aio_chunk {
     struct aio_request requests[CHUNK_REQUESTS];
 };
 
-/* The head of the ring that the kernel maps at the context's address: fs/aio.c. */
-struct aio_ring {
-    unsigned id, nr, head, tail, magic;
-};
-
 /* Structs are added under table_lock and never taken out. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct aio_context *) table[BUCKETS];
@@ -263,7 +258,7 @@ void aio_context_pass_on(struct aio_context *context)
     }
     if ((!managed && !queued) || atomic_load(&context->kernel_waiters) == 0)
         return;
-    if (managed && !atomic_load(&context->lane.attended))
+    if (managed && !atomic_load(&context->lane.attended_always))
         file_lane_attend(&context->lane);
     if (aio_context_arm(context) && atomic_load(&context->queued) > 0)
         wake_kernel_waiter(context);

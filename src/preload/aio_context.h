@@ -35,6 +35,12 @@ struct aio_sigset {
     size_t size;
 };
 
+/* The head of the ring that the kernel maps at the context's address: fs/aio.c. */
+struct aio_ring {
+    unsigned id, nr, head, tail, magic;
+};
+enum { AIO_RING_MAGIC = 0xa10a10a1 };
+
 /*
  * A request in flight, or its completion in the queue. Belongs to the pool of a context. The reaper
  * needs nothing of the application's iocb, which may be gone when the request is done.

@@ -11,6 +11,7 @@
 #define LOOK_NS       UINT64_C(100000000)
 #define LOOK_SOON_NS  UINT64_C(10000000)
 #define LOOK_LATER_NS UINT64_C(1000000000)
+#define LOOK_IDLE_NS  UINT64_C(3600000000000)
 
 struct reaper {
     struct aio_context *context;
@@ -56,7 +57,7 @@ static struct timespec *time_left(uint64_t deadline_ns, uint64_t longest_ns, str
 
 static void attend(struct aio_context *context)
 {
-    if (atomic_load(&context->in_flight) > 0 && !atomic_load(&context->lane.attended))
+    if (atomic_load(&context->in_flight) > 0 && !atomic_load(&context->lane.attended_always))
         file_lane_attend(&context->lane);
 }
 
@@ -99,7 +100,10 @@ static long wait_in_kernel(struct reaper *reaper)
     return count > 0 ? aio_context_filter(context, events, count) : count;
 }
 
-/* Nothing is in flight: sleeps until somebody submits. */
+/*
+ * Nothing is in flight: sleeps until somebody submits. Always with a timeout, since the kernel
+ * begins a futex call without one again after a handler with SA_RESTART, and io_getevents() not.
+ */
 static int wait_idle(struct reaper *reaper, uint32_t activity)
 {
     struct aio_context *context = reaper->context;
@@ -108,7 +112,7 @@ static int wait_idle(struct reaper *reaper, uint32_t activity)
     atomic_fetch_add(&context->sleepers, 1);
     if (atomic_load(&context->in_flight) == 0 && atomic_load(&context->queued) == 0 &&
         atomic_load(&context->kernel_in_flight) <= 0 && !atomic_load(&context->ending)) {
-        struct timespec *limit = time_left(reaper->deadline_ns, 0, &left);
+        struct timespec *limit = time_left(reaper->deadline_ns, LOOK_IDLE_NS, &left);
         sys_critical_leave();
         result = sys_futex(&context->activity, FUTEX_WAIT_PRIVATE, activity, limit);
         sys_critical_enter();

@@ -109,6 +109,16 @@ static int prepare_operation(struct aio_request *request, struct iocb *iocb)
     }
 }
 
+/* An error of the request, not of io_submit(). Memory elsewhere that is not there is found later.
+ */
+static bool lacks_memory(const struct file_request *request)
+{
+    for (int i = 0; i < request->count; i++)
+        if (request->vectors[i].iov_len > 0 && aio_bad_pointer(request->vectors[i].iov_base))
+            return true;
+    return false;
+}
+
 /*
  * 0; -errno; or FILE_KERNEL. A poll is the kernel's to answer, which has the descriptor, too. A
  * completion that is announced by eventfd may be looked for in the kernel's ring: see
@@ -131,8 +141,12 @@ static int prepare(struct aio_request *request, struct iocb *iocb)
     request->request.open = open;
     request->request.fd = fd;
     int result = prepare_operation(request, iocb);
-    if (result != 0)
+    if (result != 0) {
         file_put(open);
+    } else if (PRELOAD_UNLIKELY(lacks_memory(&request->request))) {
+        file_put(open);
+        request->request.open = NULL;
+    }
     return result;
 }
 
@@ -210,14 +224,22 @@ static void submit_managed(struct aio_context *context, struct batch *batch, uns
     unsigned count = batch->managed;
     while (count > 0 && batch->request_at[count - 1] >= accepted) {
         struct file_request *request = batch->requests[--count];
-        file_put(request->open);
+        if (request->open != NULL)
+            file_put(request->open);
         aio_request_free(context, (struct aio_request *)request);
     }
     if (count == 0)
         return;
     aio_context_prepare(context);
     atomic_fetch_add(&context->in_flight, count);
-    file_submit(&context->lane, batch->requests, count);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (PRELOAD_LIKELY(batch->requests[i]->open != NULL))
+            batch->requests[kept++] = batch->requests[i];
+        else
+            aio_request_done(batch->requests[i], -EFAULT);
+    }
+    file_submit(&context->lane, batch->requests, kept);
 }
 
 /* Up to BATCH of the list. Returns how many were accepted; fewer than all: see *error. */

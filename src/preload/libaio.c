@@ -24,9 +24,20 @@ PRELOAD_EXPORT int io_submit(aio_context_t context, long count, struct iocb **li
     return (int)aio_io_submit(context, count, list);
 }
 
+/* As libaio does, for programs that poll: no system call if the ring is empty. See aio_context.h.
+ */
+static bool is_idle(aio_context_t context, const struct timespec *timeout)
+{
+    const struct aio_ring *ring = (const struct aio_ring *)context;
+    return timeout != NULL && timeout->tv_sec == 0 && timeout->tv_nsec == 0 && ring != NULL &&
+           ring->magic == AIO_RING_MAGIC && ring->head == ring->tail;
+}
+
 PRELOAD_EXPORT int io_getevents(aio_context_t context, long least, long most,
                                 struct io_event *events, struct timespec *timeout)
 {
+    if (is_idle(context, timeout))
+        return 0;
     return (int)aio_io_getevents(context, least, most, events, timeout, NULL);
 }
 
