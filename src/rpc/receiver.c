@@ -63,11 +63,11 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
 
 /*
  * Adds vectors for replies that should come next: `before` bytes of the stage are wanted already,
- * which the first head follows. The last aim is a head without a call. Returns how many vectors
- * were added.
+ * which the first head follows. The last aim is a head without a call. Only the first reply of all
+ * (`first`) may have many vectors. Returns how many were added.
  */
 static int aim(struct rpc_receiver *receiver, struct rpc_call *const *expected, unsigned count,
-               size_t before, struct iovec *vectors)
+               size_t before, bool first, struct iovec *vectors)
 {
     uint8_t *at = receiver->stage + before;
     unsigned aims = 0;
@@ -75,7 +75,7 @@ static int aim(struct rpc_receiver *receiver, struct rpc_call *const *expected, 
     size_t head = receiver->skip + receiver->guess; /* padding of the reply before comes first */
     while (aims < count && aims < receiver->width) {
         struct rpc_call *call = expected[aims];
-        if (aims > 0 && call->destination_count > 2)
+        if ((aims > 0 || !first) && call->destination_count > 2)
             break;
         receiver->aims[aims++] = (struct rpc_aim){call, head, 0};
         vectors[used++] = (struct iovec){at, head};
@@ -138,7 +138,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
         }
     }
     if (!bulk && count > 0 && receiver->end == 0 && receiver->skip < 4 && !receiver->gathering) {
-        int aimed = aim(receiver, expected, count, 0, vectors + used);
+        int aimed = aim(receiver, expected, count, 0, used == 0, vectors + used);
         if (aimed > 0)
             return used + aimed;
     }
