@@ -12,8 +12,8 @@ CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fno-strict-aliasing -fvisibility=hid
 
 # Only libtirpc's XDR routines are used.  Its archive, where there is one, keeps the Kerberos libraries, which the shared
 # library brings along, out of every process under preload: they are most of
-# what a start costs.
-TIRPC := $(if $(wildcard $(shell $(CC) -print-file-name=libtirpc.a)),-l:libtirpc.a,$(shell pkg-config --libs libtirpc))
+# what a start costs.  Sanitizers intercept these routines and go on to those of a shared library.
+TIRPC := $(if $(and $(if $(SANITIZE),,y),$(wildcard $(shell $(CC) -print-file-name=libtirpc.a))),-l:libtirpc.a,$(shell pkg-config --libs libtirpc))
 LIBS  := $(TIRPC) $(shell pkg-config --libs libconfig) -pthread
 
 ifdef WERROR
