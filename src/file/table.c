@@ -303,9 +303,10 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
     pthread_mutex_unlock(&file_lock);
     int result = 0;
     if (!already) {
-        file_async_attend_all();
-        while (atomic_load(&inode->busy) != 0)
-            sys_nanosleep_ms(1);
+        while (atomic_load(&inode->busy) != 0) {
+            if (!file_async_help(inode))
+                sys_nanosleep_ms(1);
+        }
         host_file_set_kernel_writer(&inode->host);
         if (host_file_uncommitted(&inode->host) > 0)
             result = file_inode_commit(inode, auth, NULL);
