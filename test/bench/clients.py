@@ -88,10 +88,10 @@ def run_program(arguments, environment):
 
 
 class Place:
-    """Where clients run: the server, the CPU, the library."""
+    """Where clients run: the server, the CPU, the library; and how long a turn takes, about."""
 
-    def __init__(self, server, build, cpu):
-        self.server, self.build, self.cpu = server, build, cpu
+    def __init__(self, server, build, cpu, seconds):
+        self.server, self.build, self.cpu, self.seconds = server, build, cpu, seconds
         self.log = os.path.join(server.state, "log")
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith("DIRECTNFS_") and name != "LD_PRELOAD"}
@@ -148,6 +148,7 @@ class Client:
     name = title = None
     ours = False  # runs under preload
     traced = False  # counts system calls by strace, if it does not know them itself
+    once = False  # one turn is enough: nothing is compared with it
 
     def __init__(self, place):
         self.place = place
@@ -323,7 +324,8 @@ class FioLocal(Fio):
 
     def finish(self, job, count):
         # Of the floor's count threads would do their share one after the other, not side by side.
-        return super().finish(job, max(count, 2000 if job.size >= MIB else 240000))
+        return super().finish(job, max(count, int(
+            self.place.seconds * (4000 if job.size >= MIB else 480000))))
 
 
 class FioNull(Fio):
@@ -331,6 +333,7 @@ class FioNull(Fio):
 
     name, title = "fio-null", "fio's own share (engine null)"
     ours = traced = False
+    once = True
     engine = "null"
 
     def finish(self, job, count):
