@@ -25,7 +25,7 @@
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { SCENE_LIMIT_S = 60, SCENE_STEPS = 16 };
+enum { SCENE_LIMIT_S = 60, SCENE_STEPS = 16, SCENE_PATH = 1024 };
 
 struct scene_shared {
     struct file_control control;
@@ -120,17 +120,18 @@ static inline void step_wait(int step)
 
 /* ---- processes ---- */
 
-static inline void scene_file_path(char path[512], const char *name)
+static inline void scene_file_path(char path[SCENE_PATH], const char *name)
 {
-    if (name[0] == '/')
-        snprintf(path, 512, "%s", name);
-    else
-        snprintf(path, 512, "%s/%s", scene.directory, name);
+    CHECK(strlen(name) < SCENE_PATH - sizeof(scene.directory) - 1);
+    path[0] = '\0';
+    if (name[0] != '/')
+        strcat(strcpy(path, scene.directory), "/");
+    strcat(path, name);
 }
 
 static inline void scene_write_text(const char *name, const char *text)
 {
-    char path[512];
+    char path[SCENE_PATH];
     snprintf(path, sizeof(path), "%s/%s", scene.top, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
@@ -139,7 +140,7 @@ static inline void scene_write_text(const char *name, const char *text)
 
 static inline void scene_environment(void)
 {
-    char text[2048], path[512];
+    char text[2048], path[SCENE_PATH];
     in_port_t port = scene.control->port;
     if (scene.nfstab)
         snprintf(text, sizeof(text), scene.nfstab, port, port, scene.top, scene.top, scene.top,
@@ -221,7 +222,7 @@ static inline pid_t engine_fork(void)
 
 static inline int engine_open(const char *name, int flags)
 {
-    char path[512];
+    char path[SCENE_PATH];
     scene_file_path(path, name);
     int fd = open(path, flags | O_CLOEXEC, 0644);
     CHECK(fd >= 0);
@@ -354,7 +355,7 @@ static inline int engine_dup(int fd)
 /* The reason for which the kernel has a file, from the statistics; "" if it has not. */
 static inline const char *engine_reason(const char *name)
 {
-    char path[512];
+    char path[SCENE_PATH];
     scene_file_path(path, name);
     const char *reason = "";
     for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
@@ -412,7 +413,7 @@ static inline void engine_expect(int fd, size_t length, off_t offset, unsigned v
 /* What the kernel sees, which is what is left after a loss of power. */
 static inline void disk_expect(const char *name, size_t length, off_t offset, unsigned version)
 {
-    char path[512];
+    char path[SCENE_PATH];
     scene_file_path(path, name);
     uint8_t *data = malloc(length);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -425,7 +426,7 @@ static inline void disk_expect(const char *name, size_t length, off_t offset, un
 
 static inline off_t disk_size(const char *name)
 {
-    char path[512];
+    char path[SCENE_PATH];
     struct stat status;
     scene_file_path(path, name);
     CHECK_EQUAL(stat(path, &status), 0);
@@ -434,7 +435,7 @@ static inline off_t disk_size(const char *name)
 
 static inline void disk_make(const char *name, size_t length, unsigned version)
 {
-    char path[512];
+    char path[SCENE_PATH];
     scene_file_path(path, name);
     uint8_t *data = malloc(length + 1);
     data_fill(data, length, 0, version);
@@ -458,7 +459,7 @@ static inline int scene_remove(const char *path, const struct stat *status, int 
 
 static inline void scene_say_log(void)
 {
-    char path[512], line[1024];
+    char path[SCENE_PATH], line[1024];
     snprintf(path, sizeof(path), "%s/log", scene.top);
     FILE *log = fopen(path, "r");
     while (log && fgets(line, sizeof(line), log))

@@ -444,7 +444,7 @@ ENGINE_TEST(a_request_to_a_demoted_file_is_the_kernels)
 
 static void stale_with_requests_in_flight(bool attended)
 {
-    char path[512];
+    char path[SCENE_PATH];
     int fd = lane_open(DISK);
     scene_file_path(path, "f");
     if (attended) {
