@@ -57,7 +57,7 @@ static void request_done(struct file_request *request, ssize_t result)
     file_put(request->open);
     atomic_fetch_add(&lane->users, 1);
     atomic_fetch_sub(&all_in_flight, 1);
-    request->done(request, result);
+    request->done(request, file_posix_error(result));
     atomic_fetch_sub(&lane->in_flight, 1);
     lane_event(lane);
     atomic_fetch_sub(&lane->users, 1);
@@ -413,7 +413,7 @@ static void let_others_end(struct batch *batch)
     struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
     batch_send(batch);
     if (atomic_load(&batch->lane->in_flight) > 1) { /* others than the one being submitted */
-        if (atomic_load(&batch->lane->attended)) /* who drives it has not heard of this batch */
+        if (atomic_load(&batch->lane->attended))    /* who drives it has not heard of this batch */
             lane_attend_now(batch->lane);
         file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
         return;

@@ -51,7 +51,7 @@ static int attributes_of(struct file_open *open, struct host_attributes *attribu
     }
     if (result == 0)
         host_stats_set(&open->stats->size, attributes->size);
-    return result;
+    return (int)file_posix_error(result);
 }
 
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
@@ -176,7 +176,15 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
         file_inode_demote(open->inode, open->auth, "stale handle");
         return FILE_KERNEL;
     }
-    return result;
+    return (int)file_posix_error(result);
+}
+
+void file_truncated_by_kernel(int fd, off_t size)
+{
+    struct stat status;
+    if (host_registry_ready() && sys_fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        file_mount_has_device(status.st_dev))
+        host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)size);
 }
 
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,

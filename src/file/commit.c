@@ -135,7 +135,7 @@ int file_fsync(struct file_open *open, int fd)
     }
     if (result == 0 && kernel_too)
         result = sys_fsync(fd);
-    return result;
+    return (int)file_posix_error(result);
 }
 
 int file_fsynced_by_kernel(int fd)

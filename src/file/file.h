@@ -121,10 +121,15 @@ int file_fsynced_by_kernel(int fd);
 /* sync(): COMMITs every file of this host that has uncommitted data. */
 void file_sync_all(void);
 int file_ftruncate(struct file_open *open, int fd, off_t size);
+/* After the kernel changed the size of an unmanaged descriptor's file: what the ledger has beyond
+ * it, by other processes, must not come back. */
+void file_truncated_by_kernel(int fd, off_t size);
 /* fallocate(2): -EOPNOTSUPP for what NFSv3 cannot do. `emulate`: as posix_fallocate(3), by writing.
  */
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
                   bool emulate);
+/* After a lock was got: what others wrote under it is seen, as by the kernel's NFS client. */
+void file_locked(struct file_open *open);
 /* Before fcntl(F_SETFL, flags). */
 int file_set_flags(struct file_open *open, int fd, int flags);
 

@@ -2,6 +2,8 @@
 #ifndef FILE_INODE_H
 #define FILE_INODE_H
 
+#include <errno.h>
+
 #include "directnfs/stats.h"
 #include "file/file.h"
 #include "file/mount.h"
@@ -17,6 +19,7 @@ struct file_inode {
     dev_t device;
     ino_t inode;
     unsigned opens;        /* under file_lock: file_open objects, and openers that just use it */
+    unsigned descriptors;  /* under file_lock: slots of the table */
     bool forgotten;        /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;  /* set once; then wait for busy == 0 */
     _Atomic bool lost;     /* the handle became stale with data not committed: for the next fsync */
@@ -88,6 +91,12 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
 extern _Atomic bool file_finishing;
 
 /* ---- input and output (io.c) ---- */
+
+/* What the RPC layer says is an I/O error to an application; other results pass. */
+static inline ssize_t file_posix_error(ssize_t result)
+{
+    return result == -EBADMSG || result == -EREMOTEIO || result == -EPROTONOSUPPORT ? -EIO : result;
+}
 
 /* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
 ssize_t file_total_length(const struct iovec *vectors, int count);

@@ -69,7 +69,7 @@ static ssize_t finish(struct file_open *open, ssize_t result)
 {
     file_inode_leave(open->inode);
     if (result != -ESTALE)
-        return result;
+        return file_posix_error(result);
     file_inode_demote(open->inode, open->auth, "stale handle");
     return FILE_KERNEL;
 }

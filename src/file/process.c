@@ -25,6 +25,11 @@ void file_finish(void)
     sys_critical_leave();
 }
 
+void file_locked(struct file_open *open)
+{
+    atomic_store(&open->inode->opened_ns, sys_now_ns());
+}
+
 int file_set_flags(struct file_open *open, int fd, int flags)
 {
     (void)fd;

@@ -203,7 +203,12 @@ static struct file_open *table_set(int fd, struct file_open *open)
 {
     if (open && fd > atomic_load_explicit(&table_top, memory_order_relaxed))
         atomic_store_explicit(&table_top, fd, memory_order_relaxed);
-    return atomic_exchange(&file_table[fd], open);
+    struct file_open *old = atomic_exchange(&file_table[fd], open);
+    if (open)
+        open->inode->descriptors++;
+    if (old)
+        old->inode->descriptors--;
+    return old;
 }
 
 static enum nfs3_stable stable_of(int flags)
@@ -247,7 +252,7 @@ int file_closing(int fd)
         return 0;
     pthread_mutex_lock(&file_lock);
     struct file_open *open = table_set(fd, NULL);
-    bool last = open && atomic_load(&open->references) == 1 && open->inode->opens == 1;
+    bool last = open && open->inode->descriptors == 0;
     pthread_mutex_unlock(&file_lock);
     if (!open)
         return 0;

@@ -13,6 +13,22 @@ PRELOAD_SLOW static int managed_set_flags(int fd, int flags)
     return (int)preload_result(result);
 }
 
+static bool is_lock(int command, const struct flock *lock)
+{
+    return (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
+            command == F_OFD_SETLKW) &&
+           lock->l_type != F_UNLCK;
+}
+
+PRELOAD_SLOW static void managed_locked(int fd)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return;
+    file_locked(open);
+    preload_leave(open);
+}
+
 PRELOAD_EXPORT int fcntl(int fd, int command, ...)
 {
     va_list arguments;
@@ -27,6 +43,8 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
         managed_set_flags(fd, (int)(long)argument) == -1)
         return -1;
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
+    if (result == 0 && preload_managed(fd) && is_lock(command, argument))
+        managed_locked(fd);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         preload_duplicated(fd, result);
     return result;

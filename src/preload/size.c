@@ -18,7 +18,13 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
         if (result != FILE_KERNEL)
             return result;
     }
-    return PRELOAD_REAL(ftruncate)(fd, size);
+    int result = PRELOAD_REAL(ftruncate)(fd, size);
+    if (result == 0 && preload_active()) {
+        sys_critical_enter();
+        file_truncated_by_kernel(fd, size);
+        sys_critical_leave();
+    }
+    return result;
 }
 
 /*

@@ -115,7 +115,7 @@ static void look_after_silence(struct rpc_transport *transport)
  */
 static void receive(struct rpc_transport *transport, int timeout_ms)
 {
-    struct iovec vectors[RPC_RECEIVER_VECTORS];
+    struct iovec *vectors = transport->vectors;
     int fd = transport->channel->fd;
     bool full =
         transport->unsent && !transport->sending && transport->in_flight < RPC_IN_FLIGHT_MAX;

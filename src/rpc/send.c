@@ -4,28 +4,15 @@
 #include "rpc/transport.h"
 #include "sys/sys.h"
 
-enum { BATCH = 64 /* calls in one sendmsg() */, VECTORS_MAX = 256 };
-
-/* What one sendmsg() carries. The calls may be answered, and gone, before it returns. */
-struct batch {
-    unsigned count;
-    struct rpc_call *calls[BATCH];
-    uint32_t xids[BATCH];
-    size_t lengths[BATCH];
-    size_t total;
-    int vector_count;
-    struct iovec vectors[VECTORS_MAX];
-};
-
 static size_t call_length(const struct rpc_call *call)
 {
     return call->head_length + ((call->payload_length + 3) & ~(size_t)3);
 }
 
-static void batch_add(struct batch *batch, struct rpc_call *call, size_t skip)
+static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t skip)
 {
     static const uint8_t zeros[4];
-    struct iovec parts[RPC_VECTORS_MAX + 2];
+    struct iovec *parts = batch->parts;
     int count = 0;
     parts[count++] = (struct iovec){call->head, call->head_length};
     for (int i = 0; i < call->payload_count; i++)
@@ -42,7 +29,7 @@ static void batch_add(struct batch *batch, struct rpc_call *call, size_t skip)
     batch->total += length;
 }
 
-static void batch_fill(struct rpc_transport *transport, struct batch *batch, unsigned count_max)
+static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
 {
     struct directnfs_channel_stats *stats = transport->channel->stats;
     batch->count = 0;
@@ -51,7 +38,7 @@ static void batch_fill(struct rpc_transport *transport, struct batch *batch, uns
     uint64_t now = sys_now_ns();
     while (transport->unsent && batch->count < count_max &&
            transport->in_flight < RPC_IN_FLIGHT_MAX &&
-           batch->vector_count + transport->unsent->payload_count + 2 <= VECTORS_MAX) {
+           batch->vector_count + transport->unsent->payload_count + 2 <= RPC_BATCH_VECTORS) {
         struct rpc_call *call = rpc_unsent_take(transport);
         if (!call->sent) { /* not so when it was sent in part, or again */
             call->sent = true;
@@ -75,7 +62,8 @@ static void batch_fill(struct rpc_transport *transport, struct batch *batch, uns
  * Puts back what was not sent. False when a call that was sent in part is gone: only a server that
  * answers what it has not read can do that.
  */
-static bool batch_return(struct rpc_transport *transport, const struct batch *batch, size_t sent)
+static bool batch_return(struct rpc_transport *transport, const struct rpc_batch *batch,
+                         size_t sent)
 {
     unsigned first = 0;
     while (first < batch->count && sent >= batch->lengths[first])
@@ -93,17 +81,17 @@ static bool batch_return(struct rpc_transport *transport, const struct batch *ba
 
 void rpc_send_unsent(struct rpc_transport *transport, bool lead)
 {
-    struct batch batch;
-    unsigned count_max = BATCH;
+    unsigned count_max = RPC_BATCH;
     if (transport->sending)
         return;
+    struct rpc_batch *batch = &transport->batch;
     transport->sending = true;
     while (transport->connected && transport->unsent && transport->in_flight < RPC_IN_FLIGHT_MAX) {
-        batch_fill(transport, &batch, count_max);
+        batch_fill(transport, batch, count_max);
         int fd = transport->channel->fd;
         pthread_mutex_unlock(&transport->lock);
-        struct msghdr message = {.msg_iov = batch.vectors,
-                                 .msg_iovlen = (size_t)batch.vector_count};
+        struct msghdr message = {.msg_iov = batch->vectors,
+                                 .msg_iovlen = (size_t)batch->vector_count};
         ssize_t sent;
         do
             sent = sys_sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -111,18 +99,18 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         pthread_mutex_lock(&transport->lock);
         if (sent > 0)
             host_stats_add(&transport->channel->stats->sent_bytes, (uint64_t)sent);
-        bool whole = batch_return(transport, &batch, sent > 0 ? (size_t)sent : 0);
+        bool whole = batch_return(transport, batch, sent > 0 ? (size_t)sent : 0);
         if (sent == -EFAULT && whole) { /* the application gave us memory that is not there */
-            if (batch.count > 1) {      /* whose memory? */
+            if (batch->count > 1) {     /* whose memory? */
                 count_max = 1;
                 continue;
             }
             if (transport->unsent_offset > 0)
                 rpc_connection_lost(transport);
-            rpc_call_fail(transport, batch.calls[0], -EFAULT);
+            rpc_call_fail(transport, batch->calls[0], -EFAULT);
         } else if (!whole || (sent < 0 && sent != -EAGAIN && sent != -ENOBUFS && sent != -ENOMEM))
             rpc_connection_lost(transport);
-        else if (sent < 0 || (size_t)sent < batch.total) {
+        else if (sent < 0 || (size_t)sent < batch->total) {
             if (lead || !transport->leading)
                 break;
             pthread_mutex_unlock(&transport->lock);

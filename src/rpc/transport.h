@@ -15,8 +15,10 @@
 #include "rpc/rpc.h"
 
 enum {
-    RPC_SLOTS = 256,        /* of the table of calls; a power of two */
-    RPC_IN_FLIGHT_MAX = 128 /* servers queue about as many on a connection */
+    RPC_SLOTS = 256,         /* of the table of calls; a power of two */
+    RPC_IN_FLIGHT_MAX = 128, /* servers queue about as many on a connection */
+    RPC_BATCH = 64,          /* calls in one sendmsg() */
+    RPC_BATCH_VECTORS = 256
 };
 
 /* A thread that sleeps until its call is answered, or it shall lead, or look again. On its stack.
@@ -29,8 +31,21 @@ struct rpc_follower {
     struct rpc_follower *next, **link;
 };
 
+/* What one sendmsg() carries. The calls may be answered, and gone, before it returns. */
+struct rpc_batch {
+    unsigned count;
+    struct rpc_call *calls[RPC_BATCH];
+    uint32_t xids[RPC_BATCH];
+    size_t lengths[RPC_BATCH];
+    size_t total;
+    int vector_count;
+    struct iovec vectors[RPC_BATCH_VECTORS];
+    struct iovec parts[RPC_VECTORS_MAX + 2]; /* of one call */
+};
+
 /* State of a channel. Made at its first call, lives as long as the channel. `lock` guards all but
- * `receiver`, which is the leader's. */
+ * what is the leader's or of the thread that sends. Here and not on their stacks, which may be
+ * those of a signal handler. */
 struct rpc_transport {
     pthread_mutex_t lock;
     struct net_channel *channel;
@@ -54,6 +69,8 @@ struct rpc_transport {
     uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
     uint64_t said_ns;
     struct rpc_receiver receiver;
+    struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
+    struct rpc_batch batch;                     /* of the thread that sends */
 };
 
 /* The channel's state; made on first use. */
