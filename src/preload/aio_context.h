@@ -74,8 +74,8 @@ struct aio_context {
     unsigned made; /* requests in chunks */
     struct aio_request *free;
     struct aio_request *ready, **ready_end; /* completions in order */
-    bool lane_ready;
-    struct file_lane lane; /* itself not under the lock */
+    _Atomic bool lane_ready;                /* set under the lock */
+    struct file_lane lane;                  /* itself not under the lock */
 
     _Atomic(struct aio_request *) arrived; /* completions, last one first, not in `ready` yet */
     _Atomic unsigned queued;               /* completions in both */
