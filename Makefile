@@ -22,8 +22,9 @@ endif
 ifdef SANITIZE
 CSTD    += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
-BUILD   := $(BUILD)/$(SANITIZE)
 endif
+# One spelling of the directory, so that objects and what they depend on have the same names in each run.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))$(if $(SANITIZE),/$(SANITIZE))
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)';)
 
