@@ -8,7 +8,7 @@
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000, SAY_EVERY_S = 60 };
+enum { CONNECT_TIMEOUT_MS = 10000, CONNECT_LEAST_MS = 1000, SAY_EVERY_S = 60 };
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -49,6 +49,10 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
+    else if (timeout_ms < CONNECT_LEAST_MS)
+        /* Attempts shorter than a round trip would never succeed, however often a caller who only
+         * polls makes them. */
+        result = net_channel_connect(channel, CONNECT_LEAST_MS);
     else
         result = net_channel_connect(channel, timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms
                                                                               : CONNECT_TIMEOUT_MS);
