@@ -268,6 +268,27 @@ ENGINE_TEST(a_deadline_ends_the_wait)
     CHECK_EQUAL(jobs[0].result, BLOCK);
 }
 
+/* As a program does that never sleeps in the wait. */
+ENGINE_TEST(polling_alone_connects_again)
+{
+    int fd = lane_open(DISK);
+    for (unsigned round = 0; round < 5; round++) {
+        server_do(FILE_SERVER_STOP);
+        job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+        submit(0, 1);
+        for (int i = 0; i < 2000 && !atomic_load(&jobs[0].done); i++) {
+            sys_critical_enter();
+            file_lane_wait(&lane, job_is_done, &jobs[0], 1);
+            sys_critical_leave();
+            usleep(1000);
+            if (i == 100)
+                server_do(FILE_SERVER_START);
+        }
+        CHECK_EQUAL(atomic_load(&jobs[0].done), 1);
+        CHECK_EQUAL(jobs[0].result, BLOCK);
+    }
+}
+
 ENGINE_TEST(a_wait_with_nothing_in_flight_returns)
 {
     lane_open(DISK);
@@ -615,6 +636,121 @@ ENGINE_TEST(random_requests_with_every_trouble)
     random_io(600, short_replies);
 }
 
+/* ---- threads ---- */
+
+enum { THREADS = 3, AT_ONCE = 16, REGION = AT_ONCE * BLOCK };
+
+struct worker {
+    int fd;
+    unsigned number;
+    bool attended;
+    struct file_lane lane;
+    struct job jobs[AT_ONCE];
+};
+
+static void worker_submit(struct worker *worker)
+{
+    struct file_request *requests[AT_ONCE];
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        requests[i] = &worker->jobs[i].request;
+    sys_critical_enter();
+    file_submit(&worker->lane, requests, AT_ONCE);
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        CHECK(file_lane_wait(&worker->lane, job_is_done, &worker->jobs[i], 0));
+    sys_critical_leave();
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        CHECK_EQUAL(worker->jobs[i].result, BLOCK);
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    off_t from = (off_t)worker->number * REGION;
+    sys_critical_enter();
+    file_lane_init(&worker->lane);
+    if (worker->attended)
+        file_lane_attend(&worker->lane);
+    sys_critical_leave();
+    for (unsigned round = 1; round < 60; round++) {
+        for (unsigned i = 0; i < AT_ONCE; i++) /* each overlaps the one before */
+            job_write(&worker->jobs[i], worker->fd, BLOCK, from + i * 1000, round + i);
+        worker_submit(worker);
+        for (unsigned i = 0; i < AT_ONCE; i++)
+            job_prepare(&worker->jobs[i], FILE_READ, worker->fd, BLOCK, from + i * 1000);
+        worker_submit(worker);
+        for (unsigned i = 0; i < AT_ONCE; i++)
+            CHECK(data_is(worker->jobs[i].data, 1000, (uint64_t)from + i * 1000, round + i));
+        if (round % 10 == 0)
+            CHECK_EQUAL(engine_fsync(worker->fd), 0);
+    }
+    sys_critical_enter();
+    file_lane_end(&worker->lane);
+    sys_critical_leave();
+    return NULL;
+}
+
+ENGINE_TEST(lanes_of_several_threads_with_power_losses)
+{
+    static struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    disk_make("f", DISK, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i].fd = fd;
+        workers[i].number = i;
+        workers[i].attended = i == 1;
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        server_do(FILE_SERVER_LOSE_POWER);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        usleep(5000);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    for (unsigned i = 0; i < THREADS; i++)
+        disk_expect("f", 1000, (off_t)i * REGION, 59);
+}
+
+/* A thread that waits for a write in flight does not depend on the one that submitted it. */
+static void *writes_over_it(void *argument)
+{
+    engine_put(*(int *)argument, 100, 50, 2);
+    return NULL;
+}
+
+ENGINE_TEST(a_troubled_write_of_a_thread_that_does_not_come_back)
+{
+    pthread_t thread;
+    int fd = lane_open(DISK);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_JUKEBOX);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    submit(0, 1);
+    CHECK_EQUAL(pthread_create(&thread, NULL, writes_over_it, &fd), 0);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    engine_expect(fd, 50, 0, 1);
+    engine_expect(fd, 100, 50, 2);
+    engine_expect(fd, BLOCK - 150, 150, 1);
+    wait_for_job(&jobs[0]);
+}
+
+/* As above, for a truncation. */
+ENGINE_TEST(a_truncation_that_waits_for_a_troubled_write)
+{
+    int fd = lane_open(0);
+    server_fail(NFS3_PROC_WRITE, 2, NFS3ERR_JUKEBOX);
+    job_write(&jobs[0], fd, BLOCK, BLOCK, 2);
+    job_write(&jobs[1], fd, BLOCK, 3 * BLOCK, 2);
+    submit(0, 2);
+    CHECK_EQUAL(engine_truncate(fd, 100), 0);
+    wait_for_jobs(0, 2);
+    CHECK_EQUAL(engine_size(fd), 100);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(disk_size("f"), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -629,6 +765,7 @@ int main(void)
         cmocka_unit_test(a_synchronous_write_that_overlaps_one_in_flight),
         cmocka_unit_test(a_truncation_waits_for_writes_in_flight),
         cmocka_unit_test(a_deadline_ends_the_wait),
+        cmocka_unit_test(polling_alone_connects_again),
         cmocka_unit_test(a_wait_with_nothing_in_flight_returns),
         cmocka_unit_test(attendants_settle_what_nobody_waits_for),
         cmocka_unit_test(fsync_with_a_write_over_lost_data_in_flight),
@@ -646,6 +783,9 @@ int main(void)
         cmocka_unit_test(random_requests_with_power_losses),
         cmocka_unit_test(random_requests_with_lost_replies),
         cmocka_unit_test(random_requests_with_every_trouble),
+        cmocka_unit_test(lanes_of_several_threads_with_power_losses),
+        cmocka_unit_test(a_troubled_write_of_a_thread_that_does_not_come_back),
+        cmocka_unit_test(a_truncation_that_waits_for_a_troubled_write),
     };
     cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
