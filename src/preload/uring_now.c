@@ -7,6 +7,8 @@
 
 #include <linux/openat2.h>
 
+#include "preload/aio_context.h"
+
 /* Operations and values that are newer than <linux/io_uring.h> may be. */
 enum {
     OP_READ_MULTISHOT = 49,
@@ -108,6 +110,19 @@ int preload_uring_copy_vectors(struct iovec *vectors, const struct io_uring_sqe 
     if (sqe->len == 0)
         return 0;
     return copy_in(vectors, (const void *)(uintptr_t)sqe->addr, sqe->len * sizeof(*vectors));
+}
+
+ssize_t preload_uring_length(const struct iovec *vectors, int count)
+{
+    size_t length = 0;
+    for (int i = 0; i < count; i++) {
+        if (vectors[i].iov_len > (size_t)SSIZE_MAX - length)
+            return -EINVAL;
+        if (vectors[i].iov_len > 0 && aio_bad_pointer(vectors[i].iov_base))
+            return -EFAULT;
+        length += vectors[i].iov_len;
+    }
+    return (ssize_t)length;
 }
 
 /* ---- registered files -------------------------------------------------------------------------
@@ -245,7 +260,6 @@ static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *op
 {
     struct iovec vectors[IOV_MAX];
     int count = 1;
-    size_t wanted = 0;
     if (!preload_uring_is_vectored(sqe->opcode)) {
         if (sqe->len > INT_MAX)
             return -EINVAL;
@@ -258,11 +272,9 @@ static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *op
             return result;
         count = (int)sqe->len;
     }
-    for (int i = 0; i < count; i++) {
-        if (vectors[i].iov_len > (size_t)SSIZE_MAX - wanted)
-            return -EINVAL;
-        wanted += vectors[i].iov_len;
-    }
+    ssize_t wanted = preload_uring_length(vectors, count);
+    if (wanted < 0)
+        return wanted;
     int flags = (int)sqe->rw_flags;
     off_t offset = (off_t)sqe->off;
     bool write = preload_uring_is_write(sqe->opcode);
@@ -282,7 +294,7 @@ static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *op
         result = write ? file_pwritev(open, fd, vectors, count, offset, flags)
                        : file_preadv(open, fd, vectors, count, offset, flags);
     }
-    *complete = result >= 0 && (size_t)result == wanted;
+    *complete = result == wanted;
     return result;
 }
 

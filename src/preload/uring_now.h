@@ -21,6 +21,9 @@ bool preload_uring_is_write(unsigned opcode);
 /* Copies the vectors that an SQE points to. 0, or -EFAULT as the kernel says of a bad address. */
 int preload_uring_copy_vectors(struct iovec *vectors, const struct io_uring_sqe *sqe);
 
+/* The sum of the vectors; -EINVAL if it is too large, -EFAULT for what is certainly no memory. */
+ssize_t preload_uring_length(const struct iovec *vectors, int count);
+
 /* Is the source of a splice or tee managed? */
 bool preload_uring_source_managed(struct preload_uring *record, const struct io_uring_sqe *sqe);
 

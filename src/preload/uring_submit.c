@@ -145,36 +145,35 @@ static int set_vectors(struct preload_uring_request *request)
 {
     struct file_request *file = &request->file;
     const struct io_uring_sqe *sqe = &request->sqe;
-    request->length = 0;
-    if (!preload_uring_is_vectored(sqe->opcode)) {
-        request->vectors[0] = (struct iovec){(void *)(uintptr_t)sqe->addr, sqe->len};
-        file->vectors = request->vectors;
-        file->count = 1;
-        request->length = sqe->len;
-        return sqe->len > INT_MAX ? -EINVAL : 0;
-    }
-    if (sqe->len > IOV_MAX)
-        return -EINVAL;
     struct iovec *vectors = request->vectors;
-    if (sqe->len > VECTORS) {
-        if ((int)sqe->len > request->more_room) {
-            free(request->more);
-            request->more = malloc(sqe->len * sizeof(struct iovec));
-            request->more_room = request->more ? (int)sqe->len : 0;
-            if (!request->more)
-                return -ENOMEM;
-        }
-        vectors = request->more;
-    }
-    int result = preload_uring_copy_vectors(vectors, sqe);
-    for (unsigned i = 0; i < sqe->len && result == 0; i++) {
-        if (vectors[i].iov_len > (size_t)SSIZE_MAX - request->length)
+    int count = 1;
+    if (!preload_uring_is_vectored(sqe->opcode)) {
+        if (sqe->len > INT_MAX)
             return -EINVAL;
-        request->length += vectors[i].iov_len;
+        vectors[0] = (struct iovec){(void *)(uintptr_t)sqe->addr, sqe->len};
+    } else {
+        if (sqe->len > IOV_MAX)
+            return -EINVAL;
+        count = (int)sqe->len;
+        if (count > VECTORS) {
+            if (count > request->more_room) {
+                free(request->more);
+                request->more = malloc((size_t)count * sizeof(struct iovec));
+                request->more_room = request->more ? count : 0;
+                if (!request->more)
+                    return -ENOMEM;
+            }
+            vectors = request->more;
+        }
+        int result = preload_uring_copy_vectors(vectors, sqe);
+        if (result < 0)
+            return result;
     }
     file->vectors = vectors;
-    file->count = (int)sqe->len;
-    return result;
+    file->count = count;
+    ssize_t length = preload_uring_length(vectors, count);
+    request->length = length < 0 ? 0 : (size_t)length;
+    return length < 0 ? (int)length : 0;
 }
 
 static void send_batch(struct dispatch *dispatch)

@@ -163,6 +163,12 @@ static void case_errors(void)
     submit(1);
     int result = reap(NULL);
     CHECK(result == -EINVAL || result == -EFAULT); /* there are two reasons */
+    PREPARE(12, read, file, NULL, BLOCK, 0);
+    submit(1);
+    expect(12, -EFAULT);
+    PREPARE(13, write, file, (void *)16, BLOCK, 0);
+    submit(1);
+    expect(13, -EFAULT);
     PREPARE(9, fsync, file, 0x100);
     submit(1);
     expect(9, -EINVAL);
