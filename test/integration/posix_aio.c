@@ -639,7 +639,7 @@ static void test_jumps(void)
 {
     static volatile int round;
     handle_ticks();
-    timer(1000);
+    timer(4000);
     for (round = 0; round < 300; round++) {
         for (int i = 0; i < 64; i++) {
             block_request(i, file, LIO_READ, 2);
@@ -663,7 +663,7 @@ static void test_interrupted(void)
     struct aiocb waiting = pipe_request(&byte);
     const struct aiocb *both[] = {&waiting, &controls[0]};
     CHECK(aio_read(&waiting) == 0);
-    timer(1000);
+    timer(4000);
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 32; i++) {
             block_request(i, file, LIO_READ, 2);
