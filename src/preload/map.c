@@ -1,12 +1,22 @@
 /* Memory maps are the kernel's; advice about its page cache is of no use for a file of ours. */
 #include "preload/preload.h"
 
-/* A private map shows the file's pages as well, and a read-only one shows later writes. */
+/*
+ * A private map shows the file's pages as well, and a read-only one shows later writes. MAP_SYNC
+ * asks for persistent memory, which no file on NFS is: the kernel's answer, and no reason to give
+ * the file away (MariaDB asks for its log).
+ */
 PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd,
                           off_t offset)
 {
-    if (!(flags & MAP_ANONYMOUS) && preload_managed(fd) && preload_demote(fd, "mmap") < 0)
-        return MAP_FAILED;
+    if (!(flags & MAP_ANONYMOUS) && preload_managed(fd)) {
+        if ((flags & MAP_TYPE) == MAP_SHARED_VALIDATE && (flags & MAP_SYNC)) {
+            errno = EOPNOTSUPP;
+            return MAP_FAILED;
+        }
+        if (preload_demote(fd, "mmap") < 0)
+            return MAP_FAILED;
+    }
     return PRELOAD_REAL(mmap)(address, size, protection, flags, fd, offset);
 }
 

@@ -476,6 +476,8 @@ static void kernel_uses(void)
     int fd = OPEN(open("map", O_RDWR | O_CREAT | O_TRUNC, 0666));
     CALL(write(fd, block, 50000));
     CALL(lseek(fd, 333, SEEK_SET));
+    CHECK(mmap(NULL, 50000, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0) == MAP_FAILED &&
+          errno == EOPNOTSUPP);
     char *map = mmap(NULL, 50000, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(map != MAP_FAILED);
     BYTES(map, 50000);
