@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+#
+# A MariaDB server on $mnt/data that runs under the library, for scripts that sourced harness.sh.
+# Everything runs as user mysql; connections come through a socket in $T/s.
+
+maria_data=$mnt/data
+maria_log=$T/log/mariadb.error # the server writes it
+maria_socket=$T/s/socket
+maria_pid_file=$T/s/pid
+maria_pid=0
+maria_tables=6
+maria_rows=20000
+
+# A cache that holds part of the tables, so that pages come and go; the log small, so that checkpoints are frequent.
+maria_options=(--datadir="$maria_data" --tmpdir="$maria_data" --socket="$maria_socket" --pid-file="$maria_pid_file"
+    --skip-networking --skip-name-resolve --performance-schema=OFF
+    --innodb-flush-method=O_DIRECT --innodb-log-file-mmap=OFF --innodb-buffer-pool-size=16M
+    --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=1 --innodb-io-capacity=2000
+    --log-bin=binlog --sync-binlog=1 --max-binlog-size=16M --binlog-expire-logs-seconds=0)
+
+# maria_init: an empty data directory
+maria_init() {
+    run_as mysql
+    install -d -o mysql "$T/s"
+    as_user mkdir -p "$maria_data" || return
+    command_limit=120 under_preload mariadb-install-db --no-defaults --datadir="$maria_data" \
+        --auth-root-authentication-method=normal --skip-test-db --innodb-flush-method=O_DIRECT \
+        --innodb-log-file-mmap=OFF --innodb-use-native-aio=0
+}
+
+# maria_start OPTION...: until it answers
+maria_start() {
+    local preload
+    preload_words
+    rm -f "$maria_pid_file"
+    as_user "${preload[@]}" /usr/sbin/mariadbd --no-defaults "${maria_options[@]}" \
+        --log-error="$maria_log" "$@" >>"$T/log/mariadb.out" 2>&1 &
+    maria_job=$!
+    disown "$maria_job" # no "Killed" message of the shell
+    wait_for 60 eval 'maria_answers || ! kill -0 "$maria_job"' && maria_answers || return
+    maria_pid=$(cat "$maria_pid_file")
+    process_remember "$maria_pid"
+}
+maria_answers() { [ -s "$maria_pid_file" ] && maria_query "SELECT 1"; }
+maria_gone() { ! kill -0 "$maria_job"; }
+
+# maria_stop: everything is written to the files
+maria_stop() { maria_client mariadb-admin --no-defaults -S "$maria_socket" -u root shutdown && wait_for 60 maria_gone; }
+maria_kill() {
+    process_end "$maria_pid" KILL
+    wait_for 30 maria_gone
+}
+
+# The clients of the server need no library.
+maria_client() { as_user timeout -k 2 "${command_limit:-120}" "$@"; }
+maria_query() { maria_client mariadb --no-defaults -S "$maria_socket" -u root -N -B "${2:-mysql}" -e "$1"; }
+
+# maria_sysbench COMMAND OPTION...: prepare, or run for the seconds that are among the options
+maria_sysbench() {
+    maria_client sysbench oltp_read_write --db-driver=mysql --mysql-socket="$maria_socket" --mysql-user=root \
+        --mysql-db=sbtest --tables=$maria_tables --table-size=$maria_rows --threads=8 "${@:2}" "$1"
+}
+
+# Each transaction of sysbench deletes a row and inserts another of the same number: the tables keep their sizes.
+maria_row_counts() {
+    local i
+    for ((i = 1; i <= maria_tables; i++)); do
+        maria_query "SELECT COUNT(*), COUNT(DISTINCT id), MIN(id), MAX(id) FROM sbtest$i" sbtest
+    done | sort -u | tr '\t' ' '
+}
+
+# maria_status NAME: a counter of the server since it was started
+maria_status() {
+    maria_query "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = '$1'"
+}
+
+# maria_check_tables: CHECK TABLE ... EXTENDED of sysbench's tables; prints what is not OK
+maria_check_tables() {
+    local i
+    for ((i = 1; i <= maria_tables; i++)); do maria_query "CHECK TABLE sbtest$i EXTENDED" sbtest; done |
+        tee "$T/check" | grep -vP '\tstatus\tOK$'
+    grep -cP '\tstatus\tOK$' "$T/check"
+}
+# maria_check_all: mariadb-check --extended of every database; prints what is not OK
+maria_check_all() {
+    maria_client mariadb-check --no-defaults -S "$maria_socket" -u root --all-databases --check --extended --silent
+}
+
+# maria_checksums DIR: innochecksum of every table file of a data directory after a clean shutdown
+maria_checksums() {
+    local file number=0
+    for file in "$1"/*/*.ibd; do
+        as_user innochecksum "$file" || { echo "$file: status $?"; return 1; }
+        number=$((number + 1))
+    done
+    echo "$number files"
+    [ "$number" -gt "$maria_tables" ]
+}
+
+# maria_acknowledged FILE: one client inserts numbers until the server is gone, and writes each to FILE after its commit
+maria_acknowledged() {
+    local i
+    for ((i = 1; i <= 1000000; i++)); do echo "INSERT INTO acknowledged VALUES($i); SELECT $i;"; done |
+        maria_client mariadb --no-defaults -S "$maria_socket" -u root -N -B --unbuffered sbtest >"$1" 2>/dev/null
+}
