@@ -202,6 +202,8 @@ int file_commit_all(void)
     int result = 0;
     if (!host_registry_ready())
         return 0;
+    while (file_async_help(NULL)) /* exec and exit wait for requests in flight: io_setup(2) */
+        ;
     file_inode_each(commit_own, &result);
     for (unsigned i = 0; i < file_mount_count() && host_uncommitted() > 0; i++) {
         if (atomic_load(&file_mount_at(i)->state) == FILE_MOUNT_READY)
