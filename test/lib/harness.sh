@@ -184,6 +184,42 @@ harness_end() {
     exit "$status"
 }
 
+# unit_programs DIR: fills the array `programs` with the unit tests that were built there
+unit_programs() {
+    local program
+    programs=()
+    for program in "$1"/test/unit/test_*; do
+        [ ! -f "$program" ] || [ ! -x "$program" ] || programs+=("$program")
+    done
+    [ ${#programs[@]} -gt 0 ] || not_ok "unit tests" "none in $1/test/unit; run make unit"
+}
+
+# at_once FUNCTION ITEM...: calls the function for each item, for as many at a time as there are processors. Each has
+# a $T of its own; what one prints comes together.
+at_once() {
+    local function=$1 item running=0 failed=0
+    shift
+    for item; do
+        if [ "$running" -ge "$(nproc)" ]; then
+            wait -n || failed=1
+            running=$((running - 1))
+        fi
+        (
+            together=$T/together T=$(mktemp -d "$T/j.XXXX")
+            "$function" "$item" >"$T/lines" 2>&1
+            flock "$together" cat "$T/lines"
+            rm -rf "$T"
+            exit "$harness_failed"
+        ) &
+        running=$((running + 1))
+    done
+    while [ "$running" -gt 0 ]; do
+        wait -n || failed=1
+        running=$((running - 1))
+    done
+    [ $failed = 0 ] || harness_failed=1
+}
+
 # wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
     local end=$((SECONDS + $1))

@@ -33,16 +33,15 @@ maria_start() {
     local preload
     preload_words
     rm -f "$maria_pid_file"
-    as_user "${preload[@]}" /usr/sbin/mariadbd --no-defaults "${maria_options[@]}" \
-        --log-error="$maria_log" "$@" >>"$T/log/mariadb.out" 2>&1 &
-    maria_job=$!
-    disown "$maria_job" # no "Killed" message of the shell
-    wait_for 60 eval 'maria_answers || ! kill -0 "$maria_job"' && maria_answers || return
-    maria_pid=$(cat "$maria_pid_file")
+    setpriv --reuid="$run_user" --regid="$(id -g "$run_user")" --init-groups "${preload[@]}" /usr/sbin/mariadbd \
+        --no-defaults "${maria_options[@]}" --log-error="$maria_log" "$@" >>"$T/log/mariadb.out" 2>&1 &
+    maria_pid=$! # all of these programs become the next one
+    disown "$maria_pid" # no "Killed" message of the shell
     process_remember "$maria_pid"
+    wait_for 60 eval 'maria_answers || maria_gone' && maria_answers
 }
 maria_answers() { [ -s "$maria_pid_file" ] && maria_query "SELECT 1"; }
-maria_gone() { ! kill -0 "$maria_job"; }
+maria_gone() { ! kill -0 "$maria_pid"; }
 
 # maria_stop: everything is written to the files
 maria_stop() { maria_client mariadb-admin --no-defaults -S "$maria_socket" -u root shutdown && wait_for 60 maria_gone; }
