@@ -41,10 +41,16 @@ static char machine[65];
 /* ---- configuration
  * ------------------------------------------------------------------------------- */
 
+/* The first mistakes only: every process of a database says them. */
+enum { LOGGED_ERRORS = 3 };
+
 static void log_diagnostics(const struct conf_diagnostics *d)
 {
     char line[900];
+    size_t errors = 0;
     for (size_t i = 0; i < d->count; i++) {
+        if (d->list[i].severity == CONF_ERROR && errors++ >= LOGGED_ERRORS)
+            continue;
         if (d->list[i].severity == CONF_ERROR)
             log_error("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
         else
