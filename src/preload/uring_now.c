@@ -82,24 +82,10 @@ bool preload_uring_is_write(unsigned opcode)
            opcode == IORING_OP_WRITE_FIXED || opcode == OP_WRITEV_FIXED;
 }
 
-/*
- * Copies from memory that may not be there, as the kernel does: 0 or -EFAULT. rt_sigprocmask()
- * reads its argument before it finds that `how` means nothing, which makes it the cheapest probe.
- */
+/* -EFAULT as the kernel says, where there is certainly no memory. */
 static int copy_in(void *to, const void *from, size_t size)
 {
-    const char *first = from, *last = first + size - sizeof(unsigned long);
-    const uintptr_t page = 4096;
-    if (size < sizeof(unsigned long))
-        return sys_call4(SYS_rt_sigprocmask, -1, from, NULL, sizeof(unsigned long)) == -EFAULT
-                   ? -EFAULT
-                   : (memcpy(to, from, size), 0);
-    for (const char *at = first; at <= last;
-         at = (const char *)(((uintptr_t)at | (page - 1)) + 1)) {
-        if (sys_call4(SYS_rt_sigprocmask, -1, at, NULL, sizeof(unsigned long)) == -EFAULT)
-            return -EFAULT;
-    }
-    if (sys_call4(SYS_rt_sigprocmask, -1, last, NULL, sizeof(unsigned long)) == -EFAULT)
+    if (aio_bad_pointer(from))
         return -EFAULT;
     memcpy(to, from, size);
     return 0;

@@ -18,7 +18,7 @@ enum preload_uring_kind preload_uring_kind(const struct io_uring_sqe *sqe);
 bool preload_uring_is_vectored(unsigned opcode);
 bool preload_uring_is_write(unsigned opcode);
 
-/* Copies the vectors that an SQE points to. 0, or -EFAULT as the kernel says of a bad address. */
+/* Copies the vectors that an SQE points to. 0, or -EFAULT for what is certainly no memory. */
 int preload_uring_copy_vectors(struct iovec *vectors, const struct io_uring_sqe *sqe);
 
 /* The sum of the vectors; -EINVAL if it is too large, -EFAULT for what is certainly no memory. */

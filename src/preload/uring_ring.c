@@ -214,7 +214,7 @@ enum preload_uring_wait preload_uring_wait(struct preload_uring *record,
     for (;;) {
         if (preload_uring_ready(ring) >= count)
             return PRELOAD_URING_READY;
-        if (preload_uring_in_flight(record) == 0 || atomic_load(&record->lane.attended) ||
+        if (preload_uring_in_flight(record) == 0 || atomic_load(&record->lane.attended_always) ||
             !preload_uring_kernel_idle(record, ring))
             return PRELOAD_URING_KERNEL;
         uint64_t now = sys_now_ns(), slice = now + SLICE_NS;
@@ -231,7 +231,7 @@ enum preload_uring_wait preload_uring_wait(struct preload_uring *record,
 void preload_uring_poll(struct preload_uring *record, const struct io_uring *ring)
 {
     struct wanted wanted = {record, ring, 1};
-    if (preload_uring_in_flight(record) > 0 && !atomic_load(&record->lane.attended))
+    if (preload_uring_in_flight(record) > 0 && !atomic_load(&record->lane.attended_always))
         drive(record, enough, &wanted, 1);
 }
 
@@ -239,7 +239,7 @@ void preload_uring_block_begin(struct preload_uring *record)
 {
     /* Either this thread sees the request, or its submitter sees this thread. */
     atomic_fetch_add(&record->waiters, 1);
-    if (preload_uring_in_flight(record) > 0 && !atomic_load(&record->lane.attended)) {
+    if (preload_uring_in_flight(record) > 0 && !atomic_load(&record->lane.attended_always)) {
         struct preload_stay stay = preload_stay_begin();
         file_lane_attend(&record->lane);
         preload_stay_end(stay);

@@ -513,7 +513,7 @@ unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *r
     pthread_mutex_unlock(&record->lock);
     atomic_fetch_sub(&record->drivers, 1);
 
-    if (preload_uring_in_flight(record) > 0 && !atomic_load(&record->lane.attended)) {
+    if (preload_uring_in_flight(record) > 0 && !atomic_load(&record->lane.attended_always)) {
         if (atomic_load(&record->waiters) > 0)
             file_lane_attend(&record->lane);
         else

@@ -20,7 +20,7 @@ static _Atomic uint32_t state = NEVER_STARTED; /* a futex */
 static void look(struct preload_uring *record, void *context)
 {
     bool *busy = context;
-    if (preload_uring_in_flight(record) == 0 || atomic_load(&record->lane.attended)) {
+    if (preload_uring_in_flight(record) == 0 || atomic_load(&record->lane.attended_always)) {
         record->in_flight_seen = false;
         return;
     }
