@@ -70,9 +70,9 @@ void preload_uring_say_version(void)
     int (*major)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "io_uring_major_version");
     int (*minor)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "io_uring_minor_version");
     if (major && minor)
-        log_info("io_uring: liburing %d.%d; 2.0 to 2.15 are known to work", major(), minor());
+        log_info("io_uring: liburing %d.%d (2.0 and newer are served)", major(), minor());
     else
-        log_info("io_uring: liburing %s; 2.0 to 2.15 are known to work",
+        log_info("io_uring: liburing %s (2.0 and newer are served)",
                  has("io_uring_enter")                   ? "2.3"
                  : has("io_uring_register_files_sparse") ? "2.2"
                  : has("io_uring_mlock_size")            ? "2.1"
