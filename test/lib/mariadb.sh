@@ -14,7 +14,7 @@ maria_rows=20000
 # A cache that holds part of the tables, so that pages come and go; the log small, so that checkpoints are frequent.
 maria_options=(--datadir="$maria_data" --tmpdir="$maria_data" --socket="$maria_socket" --pid-file="$maria_pid_file"
     --skip-networking --skip-name-resolve --performance-schema=OFF
-    --innodb-flush-method=O_DIRECT --innodb-log-file-mmap=OFF --innodb-buffer-pool-size=16M
+    --innodb-flush-method=O_DIRECT --innodb-buffer-pool-size=16M
     --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=1 --innodb-io-capacity=2000
     --log-bin=binlog --sync-binlog=1 --max-binlog-size=16M --binlog-expire-logs-seconds=0)
 
@@ -25,7 +25,7 @@ maria_init() {
     as_user mkdir -p "$maria_data" || return
     command_limit=120 under_preload mariadb-install-db --no-defaults --datadir="$maria_data" \
         --auth-root-authentication-method=normal --skip-test-db --innodb-flush-method=O_DIRECT \
-        --innodb-log-file-mmap=OFF --innodb-use-native-aio=0
+        --innodb-use-native-aio=0
 }
 
 # maria_start OPTION...: until it answers
