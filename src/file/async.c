@@ -10,9 +10,10 @@
 
 #include "file/inode.h"
 #include "sys/critical.h"
+#include "sys/thread.h"
 #include "sys/log.h"
 
-enum { BATCH = 64, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX, STACK_BYTES = 512 * 1024 };
+enum { BATCH = 64, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
 
 #define HELP_NS UINT64_C(10000000)
 
@@ -232,15 +233,22 @@ static bool lane_uses(struct file_lane *lane, const struct net_channel *channel)
     return uses;
 }
 
-/* Carries out what is troubled in attended lanes of this channel. */
+/* Is this lane's trouble the attendants' business? Not while its own thread waits. */
+static bool attendants_care(struct file_lane *lane, const struct net_channel *channel)
+{
+    return atomic_load(&lane->troubled_count) > 0 &&
+           (atomic_load(&lane->attended) || atomic_load(&lane->waiters) == 0) &&
+           lane_uses(lane, channel);
+}
+
+/* Carries out what is troubled in lanes of this channel. */
 static void attend_troubled(const struct net_channel *channel)
 {
     for (;;) {
         struct file_lane *found = NULL;
         pthread_mutex_lock(&lanes_lock);
         for (struct file_lane *lane = lanes; lane && !found; lane = lane->next_lane) {
-            if (atomic_load(&lane->attended) && atomic_load(&lane->troubled_count) > 0 &&
-                lane_uses(lane, channel))
+            if (attendants_care(lane, channel))
                 found = lane;
         }
         if (found)
@@ -259,8 +267,7 @@ static bool some_troubled(void *context)
     bool some = false;
     pthread_mutex_lock(&lanes_lock);
     for (struct file_lane *lane = lanes; lane && !some; lane = lane->next_lane)
-        some = atomic_load(&lane->attended) && atomic_load(&lane->troubled_count) > 0 &&
-               lane_uses(lane, channel);
+        some = attendants_care(lane, channel);
     pthread_mutex_unlock(&lanes_lock);
     return some;
 }
@@ -280,23 +287,6 @@ static void *attend(void *argument)
     return NULL;
 }
 
-static bool attendant_start(struct attendant *attendant)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    unsigned long all = ~0UL, before;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sys_sigprocmask(SIG_SETMASK, &all, &before); /* the application's signals are not for it */
-    int error = pthread_create(&thread, &attributes, attend, attendant);
-    sys_sigprocmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error != 0)
-        log_error("no thread for asynchronous I/O could be started: %s", strerrordesc_np(error));
-    return error == 0;
-}
-
 /* Under lanes_lock. Makes sure that a thread drives the channel, and that it looks. */
 static void channel_attend(struct net_channel *channel)
 {
@@ -307,7 +297,7 @@ static void channel_attend(struct net_channel *channel)
         if (i == ATTENDANTS)
             return;
         attendants[i].channel = channel;
-        if (!attendant_start(&attendants[i]))
+        if (!sys_thread_start(attend, &attendants[i], "asynchronous I/O"))
             return;
         attendant_count++;
     }
@@ -588,8 +578,8 @@ static void lane_sleep(struct file_lane *lane, uint32_t events, uint64_t deadlin
     atomic_fetch_sub(&lane->sleepers, 1);
 }
 
-bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
-                    uint64_t deadline_ns)
+static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
+                      uint64_t deadline_ns)
 {
     struct wait wait = {lane, satisfied, context};
     bool looked = false;
@@ -613,6 +603,15 @@ bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), vo
             lane_sleep(lane, events, deadline_ns);
         }
     }
+}
+
+bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
+                    uint64_t deadline_ns)
+{
+    atomic_fetch_add(&lane->waiters, 1);
+    bool result = lane_wait(lane, satisfied, context, deadline_ns);
+    atomic_fetch_sub(&lane->waiters, 1);
+    return result;
 }
 
 void file_async_fork_child(void)

@@ -36,6 +36,7 @@ struct file_lane {
     _Atomic unsigned in_flight;   /* submitted and not done */
     _Atomic uint32_t events;      /* futex: changes when a request is done or troubled */
     _Atomic unsigned sleepers;    /* on `events` */
+    _Atomic unsigned waiters;     /* in file_lane_wait() */
     _Atomic unsigned users;       /* threads that still look at the lane */
     _Atomic bool attended;        /* attendants look after it now */
     _Atomic bool attended_always; /* and it was asked for */

@@ -3,12 +3,11 @@
  * transfers of several calls, and what the kernel has to do after all. Started on first need, one
  * more when all are busy; they live as long as the process.
  */
-#include <string.h>
 
 #include "preload/posix_aio.h"
-#include "sys/log.h"
+#include "sys/thread.h"
 
-enum { WORKERS = 4, STACK_BYTES = 512 * 1024 };
+enum { WORKERS = 4 };
 
 /* Under posix_aio_lock. */
 static struct posix_aio_cell *first, *last;
@@ -76,19 +75,8 @@ static void *work(void *argument)
 /* `workers` counts it already. */
 static bool worker_start(void)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    unsigned long all = ~0UL, before;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sys_sigprocmask(SIG_SETMASK, &all, &before); /* the application's signals are not for it */
-    int error = pthread_create(&thread, &attributes, work, NULL);
-    sys_sigprocmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error == 0)
+    if (sys_thread_start(work, NULL, "asynchronous I/O"))
         return true;
-    log_error("no thread for asynchronous I/O could be started: %s", strerrordesc_np(error));
     pthread_mutex_lock(&posix_aio_lock);
     workers--;
     pthread_mutex_unlock(&posix_aio_lock);

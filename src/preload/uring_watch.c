@@ -10,8 +10,9 @@
 
 #include "preload/uring.h"
 #include "sys/log.h"
+#include "sys/thread.h"
 
-enum { INTERVAL_MS = 2, IDLE_LOOKS = 50, STACK_BYTES = 256 * 1024 };
+enum { INTERVAL_MS = 2, IDLE_LOOKS = 50 };
 
 enum state { NEVER_STARTED, STARTING, AWAKE, ASLEEP };
 
@@ -62,22 +63,11 @@ static void *watch(void *argument)
 
 PRELOAD_SLOW static void start(void)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-    unsigned long all = ~0UL, before;
     uint32_t expected = NEVER_STARTED;
     if (!atomic_compare_exchange_strong(&state, &expected, STARTING))
         return;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sys_sigprocmask(SIG_SETMASK, &all, &before); /* the application's signals are not for it */
-    int error = pthread_create(&thread, &attributes, watch, NULL);
-    sys_sigprocmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (error == 0)
+    if (sys_thread_start(watch, NULL, "io_uring"))
         return;
-    log_error("no thread for io_uring could be started: %s", strerrordesc_np(error));
     atomic_store(&state, NEVER_STARTED);
     file_async_attend_all(); /* which needs threads too, and says so */
 }
