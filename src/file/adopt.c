@@ -8,7 +8,7 @@
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { PROOF_ATTEMPTS = 8, KERNEL_FILES_MAX = 65536 };
+enum { PROOF_ATTEMPTS = 8, SAY_AT_MOST = 5 };
 
 /* The absolute path of an open file, as the kernel names it. False when it has none any more. */
 static bool path_of(int fd, char path[PATH_MAX])
@@ -180,11 +180,21 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
     return inode;
 }
 
-/* Remembers that this process uses the file through the kernel. */
+/*
+ * Records that the kernel serves the file. What a file is used for explains itself; that the server
+ * does not agree is said, a few times a process: `directnfs stat files` shows all.
+ */
 static void stays_with_kernel(struct file_mount *mount, const struct stat *status, const char *path,
-                              const char *reason)
+                              const char *reason, bool surprising)
 {
-    log_info("%s: stays with the kernel: %s", path, reason);
+    static _Atomic unsigned said;
+    unsigned times = surprising ? atomic_fetch_add(&said, 1) : SAY_AT_MOST;
+    if (times < SAY_AT_MOST)
+        log_notice("%s: stays with the kernel: %s%s", path, reason,
+                   times == SAY_AT_MOST - 1 ? " (no more of this; see `directnfs stat files`)"
+                                            : "");
+    else
+        log_info("%s: stays with the kernel: %s", path, reason);
     struct directnfs_file_stats *stats = host_stats_file(
         path, mount->stats_id, (uint64_t)status->st_size, DIRECTNFS_FILE_KERNEL, reason);
     host_stats_file_close(stats);
@@ -216,8 +226,8 @@ static void opened(int fd, int flags, const char *reason)
     if (flags & O_TRUNC && host_registry_open((uint64_t)file_tunables.uncommitted_max) == 0)
         host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)status.st_size);
     const char *why;
-    if (file_mount_contact(mount, &why) != 0) {
-        stays_with_kernel(mount, &status, path, why);
+    if (file_mount_contact(mount, &why) != 0) { /* said already */
+        stays_with_kernel(mount, &status, path, why, false);
         return;
     }
     why = reason;
@@ -230,12 +240,12 @@ static void opened(int fd, int flags, const char *reason)
             file_inode_demote(inode, auth, reason);
             file_inode_release(inode);
         }
-        stays_with_kernel(mount, &status, path, reason);
+        stays_with_kernel(mount, &status, path, reason, false);
         return;
     }
     struct file_inode *inode = prove_inode(mount, auth, fd, &status, path, &why);
     if (!inode) {
-        stays_with_kernel(mount, &status, path, why);
+        stays_with_kernel(mount, &status, path, why, !reason && status.st_nlink > 0);
         use_kernel_direct(mount, fd);
         return;
     }
@@ -251,8 +261,9 @@ static void opened(int fd, int flags, const char *reason)
         result = ask_access(inode, auth, flags, &why);
     }
     if (reason || result != 0) {
+        bool refused = !reason && !atomic_load(&inode->demoted);
         file_inode_release(inode);
-        stays_with_kernel(mount, &status, path, why);
+        stays_with_kernel(mount, &status, path, why, refused);
         use_kernel_direct(mount, fd);
         return;
     }
