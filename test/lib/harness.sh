@@ -380,11 +380,23 @@ statistics() {
     as_user "$directnfs" stat "$1" --json
     as_user "$directnfs" stat "$1" --last --json
 }
-# counter NAME: e.g. nfs_read, nfs_writebytes, summed over all processes
-counter() {
-    if is_plain; then echo 0; return; fi
+counter_once() {
     statistics stats 2>>"$T/log/stat" |
         jq -s --arg key "$1" '[.[] | .. | objects | .[$key]? // empty | numbers] | add // 0' 2>>"$T/log/stat" || echo 0
+}
+# counter NAME: e.g. nfs_read, nfs_writebytes, summed over all processes. A process that ends between the two
+# questions is counted twice, so they are asked until two answers agree; of a busy process the last answer counts.
+counter() {
+    if is_plain; then echo 0; return; fi
+    local last now try
+    now=$(counter_once "$1")
+    for try in 1 2 3 4 5; do
+        last=$now
+        sleep 0.1
+        now=$(counter_once "$1")
+        [ "$now" = "$last" ] && break
+    done
+    echo "$now"
 }
 
 # engine_at_least NAME COUNTER BEFORE MINIMUM: the counter grew by the minimum or more since it was BEFORE
