@@ -145,7 +145,7 @@ void *preload_resolve(enum preload_symbol symbol)
     if (function == NULL && (function = plugin_function(symbol)) == NULL && is_uring(symbol)) {
         errno = saved;
         resolving = 0;
-        return (void *)raw_missing; /* for now: liburing may come later, with a plug-in */
+        return (void *)raw_missing; /* not remembered: liburing may come later, with a plug-in */
     }
     errno = saved;
     resolving = 0;
