@@ -1,5 +1,6 @@
 # directnfs: build, test, install.  `make help` lists the targets.
 # Variables: CC, CFLAGS, WERROR=1, SANITIZE=address|undefined|thread, PREFIX, DESTDIR, BUILD, V=1
+#            TEST_SWITCHES=1: protections can be switched off, see src/sys/test_switch.h; only for test/fault
 
 PREFIX  ?= /usr/local
 BUILD   ?= build
@@ -23,8 +24,11 @@ ifdef SANITIZE
 CSTD    += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
 endif
+ifdef TEST_SWITCHES
+CPPFLAGS += -DDIRECTNFS_TEST_SWITCHES
+endif
 # One spelling of the directory, so that objects and what they depend on have the same names in each run.
-override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))$(if $(SANITIZE),/$(SANITIZE))
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))$(if $(SANITIZE),/$(SANITIZE))$(if $(TEST_SWITCHES),/switches)
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)';)
 

@@ -6,6 +6,7 @@
 
 #include "host/shared.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 enum { WAIT_NS = 100000000, COMMIT_BATCH = 256 };
 #define SWEEP_INTERVAL_NS UINT64_C(1000000000)
@@ -359,6 +360,13 @@ void host_commit_begin(struct host_file *file, struct host_commit *commit)
             atomic_load(&host_map.shared->stripes[host_stripe_of_file(file)].sequence);
 }
 
+/* Does a COMMIT that returned `verifier` vouch for the record? */
+static bool vouched(const struct host_record *record, uint64_t verifier)
+{
+    return !record->distrusted &&
+           (record->verifier == verifier || sys_test_unsafe(SYS_TEST_VERIFIER));
+}
+
 /* Drops a number of records that the COMMIT vouches for. True if there may be more. */
 static bool commit_some(struct host_file *file, struct host_commit *commit, uint64_t verifier,
                         uint64_t *differing)
@@ -376,7 +384,7 @@ static bool commit_some(struct host_file *file, struct host_commit *commit, uint
         if (record->sequence > commit->sequence)
             break;
         next = record->file_next;
-        if (record->verifier != verifier || record->distrusted) {
+        if (!vouched(record, verifier)) {
             bytes += host_record_to(record) - host_record_from(record);
         } else if (host_record_state(record) == HOST_RECORD_ACKED) {
             host_record_drop(entry, index, &garbage);
@@ -430,7 +438,7 @@ static uint32_t next_to_replay(const struct host_entry *entry, const struct host
         bool tried =
             record->sequence < commit->tried || (record->sequence == commit->tried &&
                                                  host_record_start(record) <= commit->tried_offset);
-        if ((record->verifier != verifier || record->distrusted) && !tried)
+        if (!vouched(record, verifier) && !tried)
             return i;
     }
     return 0;

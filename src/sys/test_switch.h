@@ -1,0 +1,55 @@
+/*
+ * Test-only switches: each takes one protection of the data away, so that test/fault can show that
+ * it finds the loss. They exist only in a build of their own (make TEST_SWITCHES=1), where
+ * DIRECTNFS_TEST_UNSAFE names them, separated by commas. In every other build the answer is a
+ * constant.
+ */
+#ifndef SYS_TEST_SWITCH_H
+#define SYS_TEST_SWITCH_H
+
+#include <stdbool.h>
+
+enum sys_test_switch {
+    SYS_TEST_VERIFIER = 1, /* "verifier": a COMMIT vouches for writes of any verifier */
+    SYS_TEST_HOLD = 2,     /* "hold": no write waits for one whose fate is unknown */
+    SYS_TEST_XID = 4,      /* "xid": a call that is sent again gets a new xid */
+};
+
+#ifdef DIRECTNFS_TEST_SWITCHES
+#include <stdlib.h>
+#include <string.h>
+
+static inline unsigned sys_test_switches(void)
+{
+    static const char *const names[] = {"verifier", "hold", "xid"};
+    const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
+    unsigned found = 0;
+    while (at && *at) {
+        size_t length = strcspn(at, ",");
+        for (unsigned i = 0; i < 3; i++) {
+            if (length == strlen(names[i]) && strncmp(at, names[i], length) == 0)
+                found |= 1u << i;
+        }
+        at += length + (at[length] == ',');
+    }
+    return found;
+}
+
+/* Is this protection switched off? */
+static inline bool sys_test_unsafe(enum sys_test_switch which)
+{
+    static _Atomic unsigned known; /* the switches, and that they are known */
+    const unsigned is_known = 1u << 31;
+    if (!(known & is_known))
+        known = sys_test_switches() | is_known;
+    return (known & which) != 0;
+}
+#else
+static inline bool sys_test_unsafe(enum sys_test_switch which)
+{
+    (void)which;
+    return false;
+}
+#endif
+
+#endif
