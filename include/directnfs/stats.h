@@ -16,13 +16,14 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 1u
+#define DIRECTNFS_STATS_LAYOUT 2u
 
 enum {
     DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
     DIRECTNFS_PROCEDURE_MOUNT = 22,
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
     DIRECTNFS_SERVERS = 16,
+    DIRECTNFS_PATHS = 64,
     DIRECTNFS_CHANNELS = 128,
     DIRECTNFS_FILES = 512,
     DIRECTNFS_NAME_BYTES = 256,
@@ -49,18 +50,22 @@ enum directnfs_file_state { DIRECTNFS_FILE_DIRECT, DIRECTNFS_FILE_KERNEL };
 enum directnfs_mount_kind { DIRECTNFS_KERNEL_BACKED, DIRECTNFS_STANDALONE };
 
 /*
- * One procedure. Bucket 0 of the histogram counts calls of less than a microsecond, bucket i those
- * of 2^(i-1) up to 2^i microseconds, the last one everything beyond.
+ * Latencies of answered calls. Bucket 0 of the histogram counts calls of less than a microsecond,
+ * bucket i those of 2^(i-1) up to 2^i microseconds, the last one everything beyond.
  */
-struct directnfs_procedure_stats {
-    uint64_t calls;  /* answered, errors included */
-    uint64_t errors; /* status other than OK, or no usable reply */
+struct directnfs_latency {
+    uint64_t calls; /* answered, errors included */
     uint64_t total_ns;
     uint64_t max_ns;
     uint64_t histogram[DIRECTNFS_HISTOGRAM_BUCKETS];
 };
 
-/* What is added up when processes end. Only uint64_t counters; max_ns is not added but compared. */
+struct directnfs_procedure_stats {
+    struct directnfs_latency latency;
+    uint64_t errors; /* status other than OK, or no usable reply */
+};
+
+/* What is added up when processes end. Only uint64_t; max_ns is not added but compared. */
 struct directnfs_counters {
     struct directnfs_procedure_stats procedures[DIRECTNFS_PROCEDURES];
     uint64_t read_bytes;         /* NFS_READBYTES: received by READ */
@@ -73,7 +78,8 @@ struct directnfs_counters {
     uint64_t files_kernel;       /* files of a mount that were left or handed to the kernel */
     uint64_t files_not_shown;    /* for which the table below had no room */
     uint64_t channels_not_shown; /* likewise */
-    uint64_t spare[6];
+    uint64_t paths_not_shown;    /* likewise */
+    uint64_t spare[5];
 };
 
 struct directnfs_server_stats {
@@ -87,6 +93,25 @@ struct directnfs_server_stats {
     char directory[DIRECTNFS_NAME_BYTES]; /* exported */
     char mount[DIRECTNFS_NAME_BYTES];     /* where it is seen here */
     char security[16];                    /* "sys" */
+};
+
+/*
+ * A network path to a server. In `stats.ended` each path is the sum of all ended processes, with
+ * the state that the last of them saw.
+ */
+struct directnfs_path_stats {
+    uint32_t slot;
+    uint32_t server; /* index in `servers`; DIRECTNFS_SERVERS: not shown there */
+    uint32_t state;  /* enum directnfs_channel_state */
+    uint32_t spare;
+    uint64_t since_ns; /* CLOCK_REALTIME of the last change of state */
+    uint64_t downs;    /* times it went down */
+    uint64_t reissued; /* calls moved from it to another path */
+    struct directnfs_latency latency;
+    char reason[DIRECTNFS_REASON_BYTES]; /* of the state; empty while it is up */
+    char name[DIRECTNFS_ADDRESS_BYTES];  /* of the server */
+    char path[DIRECTNFS_ADDRESS_BYTES];
+    char local[DIRECTNFS_ADDRESS_BYTES];
 };
 
 struct directnfs_channel_stats {
@@ -139,11 +164,11 @@ struct directnfs_stats {
     uint64_t last_started_ns;
 
     /* Slots that were ever used, from the start of each table. */
-    uint32_t server_count, channel_count, file_count;
-    uint32_t spare;
+    uint32_t server_count, path_count, channel_count, file_count;
 
     struct directnfs_counters counters;
     struct directnfs_server_stats servers[DIRECTNFS_SERVERS];
+    struct directnfs_path_stats paths[DIRECTNFS_PATHS];
     struct directnfs_channel_stats channels[DIRECTNFS_CHANNELS];
     struct directnfs_file_stats files[DIRECTNFS_FILES];
 };

@@ -40,12 +40,15 @@ static void add(struct directnfs_counters *sum, const struct directnfs_counters 
     for (size_t p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         struct directnfs_procedure_stats *to = &sum->procedures[p];
         const struct directnfs_procedure_stats *from = &more->procedures[p];
-        to->calls += from->calls;
+        struct directnfs_latency *latency = &to->latency;
+        const struct directnfs_latency *more_latency = &from->latency;
+        latency->calls += more_latency->calls;
         to->errors += from->errors;
-        to->total_ns += from->total_ns;
-        to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
+        latency->total_ns += more_latency->total_ns;
+        if (latency->max_ns < more_latency->max_ns)
+            latency->max_ns = more_latency->max_ns;
         for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
-            to->histogram[i] += from->histogram[i];
+            latency->histogram[i] += more_latency->histogram[i];
     }
     for (size_t i = 0; i < LENGTH(counters); i++) {
         uint64_t value = counter(sum, i) + counter(more, i);
@@ -68,11 +71,11 @@ static void print_counters(const struct directnfs_counters *from, size_t width, 
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         const struct directnfs_procedure_stats *procedure = &from->procedures[p];
         struct host_latency latency;
-        if (procedure->calls == 0)
+        if (procedure->latency.calls == 0)
             continue;
-        host_stats_latency(procedure, &latency);
+        host_stats_latency(&procedure->latency, &latency);
         cmd_table_text(&table, host_stats_procedure_name(p), SIZE_MAX);
-        cmd_table_number(&table, procedure->calls);
+        cmd_table_number(&table, procedure->latency.calls);
         cmd_table_number(&table, procedure->errors);
         cmd_table_real(&table, latency.mean);
         cmd_table_real(&table, latency.p50);
@@ -125,7 +128,7 @@ static void print_latency(struct cmd_json *json, const struct directnfs_procedur
                           const char *name)
 {
     struct host_latency latency;
-    host_stats_latency(procedure, &latency);
+    host_stats_latency(&procedure->latency, &latency);
     cmd_json_open(json, name, '{');
     cmd_json_number(json, "errors", procedure->errors);
     cmd_json_real(json, "mean_us", latency.mean);
@@ -133,11 +136,11 @@ static void print_latency(struct cmd_json *json, const struct directnfs_procedur
     cmd_json_real(json, "p99_us", latency.p99);
     cmd_json_real(json, "max_us", latency.max);
     size_t last = DIRECTNFS_HISTOGRAM_BUCKETS;
-    while (last > 0 && procedure->histogram[last - 1] == 0)
+    while (last > 0 && procedure->latency.histogram[last - 1] == 0)
         last--;
     cmd_json_open(json, "histogram", '[');
     for (size_t i = 0; i < last; i++)
-        cmd_json_number(json, NULL, procedure->histogram[i]);
+        cmd_json_number(json, NULL, procedure->latency.histogram[i]);
     cmd_json_close(json, ']');
     cmd_json_close(json, '}');
 }
@@ -153,12 +156,12 @@ static void print_process(const struct stat_set *set, const struct directnfs_sta
     if (set->ended)
         cmd_json_number(json, "processes", stats->processes);
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
-        cmd_json_number(json, host_stats_procedure_name(p), from->procedures[p].calls);
+        cmd_json_number(json, host_stats_procedure_name(p), from->procedures[p].latency.calls);
     for (size_t i = 0; i < LENGTH(counters); i++)
         cmd_json_number(json, counters[i].name, counter(from, i));
     cmd_json_open(json, "latency", '{');
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
-        if (from->procedures[p].calls > 0)
+        if (from->procedures[p].latency.calls > 0)
             print_latency(json, &from->procedures[p], host_stats_procedure_name(p));
     cmd_json_close(json, '}');
     cmd_json_close(json, '}');

@@ -12,7 +12,7 @@
 #include "sys/sys.h"
 
 enum state { PRIVATE, OPEN, FAILED, FORKED, FINISHED };
-enum { BACK_STEP = 16384 };
+enum { BACK_STEP = 8192 };
 
 /* The segment is mapped over these pages, so its address never changes. */
 static union {
@@ -23,6 +23,7 @@ static union {
 struct directnfs_stats *const host_stats = &memory.stats;
 
 /* Take what the tables have no room for; nobody reads them. */
+static struct directnfs_path_stats unshown_path;
 static struct directnfs_channel_stats unshown_channel;
 static struct directnfs_file_stats unshown_file;
 
@@ -30,7 +31,8 @@ static struct directnfs_file_stats unshown_file;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int state = PRIVATE;
 static int failure;
-static uint32_t backed; /* bytes of the segment's file that have memory */
+static uint64_t backed; /* a bit per BACK_STEP bytes of the segment's file: it has memory */
+_Static_assert(HOST_STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
 static uint32_t last_channel_id;
 static struct host_identity identity;
 
@@ -69,51 +71,54 @@ static void read_program(char *name, size_t size)
     name[strcspn(name, "\n")] = '\0';
 }
 
-/* The end of what is used, in bytes from the start. */
-static uint32_t used_bytes(void)
+/*
+ * Gives memory to bytes of the segment's file: memory that is touched without being there would be
+ * a SIGBUS when /dev/shm is full.
+ */
+static int back(int fd, size_t from, size_t to)
 {
-    const struct directnfs_stats *stats = &memory.stats;
-    if (stats->file_count)
-        return (uint32_t)(offsetof(struct directnfs_stats, files) +
-                          stats->file_count * sizeof(struct directnfs_file_stats));
-    if (stats->channel_count)
-        return (uint32_t)(offsetof(struct directnfs_stats, channels) +
-                          stats->channel_count * sizeof(struct directnfs_channel_stats));
-    return (uint32_t)offsetof(struct directnfs_stats, channels);
-}
-
-/* Memory that is touched without being there would be a SIGBUS when /dev/shm is full. */
-static int back(int fd, uint32_t end)
-{
-    uint32_t to = (end + BACK_STEP - 1) / BACK_STEP * BACK_STEP;
-    if (to > HOST_STATS_BYTES)
-        to = HOST_STATS_BYTES;
     int error;
+    from = from / BACK_STEP;
+    to = (to + BACK_STEP - 1) / BACK_STEP;
     do
-        error = (int)sys_call4(SYS_fallocate, fd, 0, 0, to);
+        error = (int)sys_call4(SYS_fallocate, fd, 0, from * BACK_STEP, (to - from) * BACK_STEP);
     while (error == -EINTR);
     if (error && error != -EOPNOTSUPP)
         return error;
-    backed = to;
+    for (; from < to; from++)
+        backed |= UINT64_C(1) << from;
     return 0;
 }
 
-/* Under the lock: may the bytes up to `end` of the segment be used? */
-static bool ensure_backed(const void *last)
+/* Under the lock: may this slot of the segment be used? */
+static bool ensure_backed(const void *slot, size_t size)
 {
     char path[HOST_RUN_PATH_MAX];
-    uint32_t end = (uint32_t)((const uint8_t *)last - memory.pages);
+    size_t from = (size_t)((const uint8_t *)slot - memory.pages), to = from + size;
     int now = atomic_load(&state);
-    if ((now != OPEN && now != FINISHED) || end <= backed)
+    if ((now != OPEN && now != FINISHED) ||
+        (backed >> (from / BACK_STEP) & 1 && backed >> ((to - 1) / BACK_STEP) & 1))
         return true;
-    if (now == FINISHED || host_stats_path(path, &identity) != 0)
+    if (now == FINISHED || host_stats_segment_path(path, &identity) != 0)
         return false;
     int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
     if (fd < 0)
         return false;
-    int error = back(fd, end);
+    int error = back(fd, from, to);
     sys_close(fd);
     return error == 0;
+}
+
+/* Memory for what is used already. */
+static int back_used(int fd)
+{
+    int error = back(fd, 0, offsetof(struct directnfs_stats, paths));
+    for (unsigned i = 0; !error && i < HOST_STATS_TABLES; i++) {
+        const struct host_stats_table *table = &host_stats_tables[i];
+        size_t used = host_stats_used(&memory.stats, table);
+        error = used ? back(fd, table->offset, table->offset + used) : 0;
+    }
+    return error;
 }
 
 /* Makes the file with what was counted so far, and maps it in place of the private memory. */
@@ -124,7 +129,7 @@ static int make_segment(const char *path)
         return fd;
     int error = sys_ftruncate(fd, HOST_STATS_BYTES);
     if (!error)
-        error = back(fd, used_bytes());
+        error = back_used(fd);
     if (!error)
         error = host_stats_write_raw(fd, &memory.stats);
     if (!error) {
@@ -146,7 +151,7 @@ static int open_segment(void)
     if (!error)
         error = host_identity_self(&identity);
     if (!error)
-        error = host_stats_path(path, &identity);
+        error = host_stats_segment_path(path, &identity);
     if (error)
         return error;
     stats->magic = DIRECTNFS_STATS_MAGIC;
@@ -200,19 +205,9 @@ void host_stats_call(unsigned procedure, uint64_t latency_ns, bool error)
         return;
     open_in_child();
     struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];
-    uint64_t microseconds = latency_ns / 1000;
-    unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
-    if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)
-        bucket = DIRECTNFS_HISTOGRAM_BUCKETS - 1;
-    host_stats_add(&stats->calls, 1);
     if (error)
         host_stats_add(&stats->errors, 1);
-    host_stats_add(&stats->total_ns, latency_ns);
-    host_stats_add(&stats->histogram[bucket], 1);
-    uint64_t max = host_stats_get(&stats->max_ns);
-    while (latency_ns > max && !__atomic_compare_exchange_n(&stats->max_ns, &max, latency_ns, true,
-                                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
+    host_stats_latency_add(&stats->latency, latency_ns);
     touch();
 }
 
@@ -267,6 +262,60 @@ unsigned host_stats_server(const struct host_stats_server *server)
     return id;
 }
 
+/* ---- paths ---- */
+
+static bool same_path(const struct directnfs_path_stats *slot,
+                      const struct directnfs_path_stats *wanted)
+{
+    return slot->server == wanted->server && strcmp(slot->path, wanted->path) == 0 &&
+           strcmp(slot->local, wanted->local) == 0;
+}
+
+struct directnfs_path_stats *host_stats_path(unsigned server, const char *path, const char *local)
+{
+    struct directnfs_path_stats wanted = {.server = server, .since_ns = wall_clock(CLOCK_REALTIME)};
+    copy_text(wanted.path, sizeof(wanted.path), path, false);
+    copy_text(wanted.local, sizeof(wanted.local), local, false);
+
+    pthread_mutex_lock(&lock);
+    if (server < memory.stats.server_count)
+        copy_text(wanted.name, sizeof(wanted.name), memory.stats.servers[server].name, false);
+    struct directnfs_path_stats *found = memory.stats.paths;
+    unsigned count = memory.stats.path_count;
+    while (found < &memory.stats.paths[count] && !same_path(found, &wanted))
+        found++;
+    if (found == &memory.stats.paths[count]) {
+        if (count < DIRECTNFS_PATHS && ensure_backed(found, sizeof(*found))) {
+            *found = wanted;
+            set_slot(&found->slot, DIRECTNFS_SLOT_USED);
+            host_stats_set(&memory.stats.path_count, count + 1);
+        } else {
+            found = &unshown_path;
+            host_stats_add(&memory.stats.counters.paths_not_shown, 1);
+        }
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void host_stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state now,
+                           const char *reason)
+{
+    if (path == &unshown_path)
+        return;
+    pthread_mutex_lock(&lock);
+    if (path->state != now) {
+        host_stats_set(&path->since_ns, wall_clock(CLOCK_REALTIME));
+        if (now == DIRECTNFS_CHANNEL_DOWN)
+            host_stats_add(&path->downs, 1);
+        host_stats_set(&path->state, now);
+    }
+    copy_text(path->reason, sizeof(path->reason), reason, false);
+    touch();
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- channels ---- */
 
 struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *path,
@@ -278,7 +327,8 @@ struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *
     unsigned count = memory.stats.channel_count, index = 0;
     while (index < count && memory.stats.channels[index].slot != DIRECTNFS_SLOT_FREE)
         index++;
-    if (index < DIRECTNFS_CHANNELS && ensure_backed(&memory.stats.channels[index + 1])) {
+    if (index < DIRECTNFS_CHANNELS &&
+        ensure_backed(&memory.stats.channels[index], sizeof(*channel))) {
         channel = &memory.stats.channels[index];
         memset(channel, 0, sizeof(*channel));
         channel->server = server;
@@ -327,7 +377,8 @@ static struct directnfs_file_stats *file_slot(uint64_t hash, unsigned server)
         if (file->slot == DIRECTNFS_SLOT_CLOSED && (!oldest || file->closed_ns < oldest->closed_ns))
             oldest = file;
     }
-    if (count < DIRECTNFS_FILES && ensure_backed(&memory.stats.files[count] + 1)) {
+    if (count < DIRECTNFS_FILES &&
+        ensure_backed(&memory.stats.files[count], sizeof(memory.stats.files[0]))) {
         host_stats_set(&memory.stats.file_count, count + 1);
         return &memory.stats.files[count];
     }
@@ -415,13 +466,23 @@ void host_stats_after_fork(void)
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (sys_mmap_failed(copy))
             return;
-        memcpy(copy, memory.pages, used_bytes());
+        memcpy(copy, memory.pages, offsetof(struct directnfs_stats, servers));
+        for (unsigned i = 0; i < HOST_STATS_TABLES; i++) {
+            const struct host_stats_table *table = &host_stats_tables[i];
+            memcpy(copy + table->offset, memory.pages + table->offset,
+                   host_stats_used(&memory.stats, table));
+        }
         void *moved = (void *)sys_call5(SYS_mremap, copy, HOST_STATS_BYTES, HOST_STATS_BYTES,
                                         MREMAP_MAYMOVE | MREMAP_FIXED, memory.pages);
         if (sys_mmap_failed(moved))
             return;
     }
     memset(&memory.stats.counters, 0, sizeof(memory.stats.counters));
+    for (unsigned i = 0; i < memory.stats.path_count; i++) {
+        struct directnfs_path_stats *path = &memory.stats.paths[i];
+        path->downs = path->reissued = 0;
+        memset(&path->latency, 0, sizeof(path->latency));
+    }
     for (unsigned i = 0; i < memory.stats.channel_count; i++)
         memory.stats.channels[i].slot = DIRECTNFS_SLOT_FREE;
     memory.stats.channel_count = 0;

@@ -22,6 +22,20 @@ extern struct directnfs_stats *const host_stats;
 #define host_stats_set(field, value) __atomic_store_n((field), (value), __ATOMIC_RELAXED)
 #define host_stats_get(field)        __atomic_load_n((field), __ATOMIC_RELAXED)
 
+static inline void host_stats_latency_add(struct directnfs_latency *latency, uint64_t ns)
+{
+    uint64_t microseconds = ns / 1000, max = host_stats_get(&latency->max_ns);
+    unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
+    if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)
+        bucket = DIRECTNFS_HISTOGRAM_BUCKETS - 1;
+    host_stats_add(&latency->calls, 1);
+    host_stats_add(&latency->total_ns, ns);
+    host_stats_add(&latency->histogram[bucket], 1);
+    while (ns > max && !__atomic_compare_exchange_n(&latency->max_ns, &max, ns, true,
+                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 /*
  * Makes the segment in the run directory and maps it; again only after a fork (and then it happens
  * by itself at the child's first channel or call). 0 or -errno, said on the log once; counting goes
@@ -49,6 +63,21 @@ struct host_stats_server {
  * below).
  */
 unsigned host_stats_server(const struct host_stats_server *server);
+
+/*
+ * A network path of a server, from `local` (may be NULL) to `path`: enters it, state down, or finds
+ * it. Never NULL: when the table is full, memory that is not shown. Valid for the life of the
+ * process; a child of fork() keeps it, with its state, and counts from zero.
+ */
+struct directnfs_path_stats *host_stats_path(unsigned server, const char *path, const char *local);
+/* Enters its state and why (NULL: no reason). A change is dated; one to `down` is counted. */
+void host_stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state state,
+                           const char *reason);
+/* Counts a call that was answered on it, from sending to the reply in nanoseconds. */
+static inline void host_stats_path_answered(struct directnfs_path_stats *path, uint64_t latency_ns)
+{
+    host_stats_latency_add(&path->latency, latency_ns);
+}
 
 /* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
 struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *path,

@@ -12,9 +12,21 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+#define TABLE(member, count)                                                               \
+    {                                                                                      \
+        offsetof(struct directnfs_stats, member), offsetof(struct directnfs_stats, count), \
+            sizeof(((struct directnfs_stats *)0)->member[0]),                              \
+            sizeof(((struct directnfs_stats *)0)->member) /                                \
+                sizeof(((struct directnfs_stats *)0)->member[0])                           \
+    }
+
+const struct host_stats_table host_stats_tables[HOST_STATS_TABLES] = {
+    TABLE(servers, server_count), TABLE(paths, path_count), TABLE(channels, channel_count),
+    TABLE(files, file_count)};
+
 enum { LOCK_ATTEMPTS = 2000 }; /* of a millisecond each */
 
-int host_stats_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process)
+int host_stats_segment_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process)
 {
     char name[64];
     snprintf(name, sizeof(name), "stats.%u.%llu", process->pid,
@@ -83,11 +95,13 @@ int host_stats_read_raw(const char *path, struct directnfs_stats *stats)
     sys_close(fd);
     if (!error && stats->magic == 0)
         error = -EAGAIN;
-    else if (!error &&
-             (stats->magic != DIRECTNFS_STATS_MAGIC || stats->layout != DIRECTNFS_STATS_LAYOUT ||
-              stats->size != sizeof(*stats) || stats->server_count > DIRECTNFS_SERVERS ||
-              stats->channel_count > DIRECTNFS_CHANNELS || stats->file_count > DIRECTNFS_FILES))
+    else if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
+                        stats->layout != DIRECTNFS_STATS_LAYOUT || stats->size != sizeof(*stats)))
         error = -EBADMSG;
+    for (unsigned i = 0; !error && i < HOST_STATS_TABLES; i++) {
+        if (*host_stats_count(stats, &host_stats_tables[i]) > host_stats_tables[i].slots)
+            error = -EBADMSG;
+    }
     return error;
 }
 
@@ -108,14 +122,12 @@ static int write_at(int fd, const void *data, size_t size, size_t offset)
 
 int host_stats_write_raw(int fd, const struct directnfs_stats *stats)
 {
-    int error = write_at(fd, stats->servers, stats->server_count * sizeof(stats->servers[0]),
-                         offsetof(struct directnfs_stats, servers));
-    if (!error)
-        error = write_at(fd, stats->channels, stats->channel_count * sizeof(stats->channels[0]),
-                         offsetof(struct directnfs_stats, channels));
-    if (!error)
-        error = write_at(fd, stats->files, stats->file_count * sizeof(stats->files[0]),
-                         offsetof(struct directnfs_stats, files));
+    int error = 0;
+    for (unsigned i = 0; !error && i < HOST_STATS_TABLES; i++) {
+        const struct host_stats_table *table = &host_stats_tables[i];
+        error = write_at(fd, (const uint8_t *)stats + table->offset, host_stats_used(stats, table),
+                         table->offset);
+    }
     if (!error)
         error = write_at(fd, stats, offsetof(struct directnfs_stats, servers), 0);
     return error;
@@ -153,22 +165,63 @@ static void unlock_run(int fd)
     sys_close(fd);
 }
 
-static void add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one)
+static void add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one)
 {
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)one;
-    uint64_t max[DIRECTNFS_PROCEDURES];
-    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++) {
-        uint64_t a = sum->procedures[i].max_ns, b = host_stats_get(&one->procedures[i].max_ns);
-        max[i] = a > b ? a : b;
-    }
-    for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
-        to[i] += host_stats_get(&from[i]);
-    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++)
-        sum->procedures[i].max_ns = max[i];
+    uint64_t max = host_stats_get(&one->max_ns);
+    sum->calls += host_stats_get(&one->calls);
+    sum->total_ns += host_stats_get(&one->total_ns);
+    sum->max_ns = max > sum->max_ns ? max : sum->max_ns;
+    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
+        sum->histogram[i] += host_stats_get(&one->histogram[i]);
 }
 
-/* The tables of the last process that had files are kept. */
+static void add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one)
+{
+    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++) {
+        sum->procedures[i].errors += host_stats_get(&one->procedures[i].errors);
+        add_latency(&sum->procedures[i].latency, &one->procedures[i].latency);
+    }
+    for (size_t i = sizeof(sum->procedures); i < sizeof(*sum); i += sizeof(uint64_t))
+        *(uint64_t *)((uint8_t *)sum + i) +=
+            host_stats_get((const uint64_t *)((const uint8_t *)one + i));
+}
+
+static bool same_text(const char *a, const char *b, size_t size)
+{
+    return strncmp(a, b, size - 1) == 0;
+}
+
+/* Of paths there is the sum: the table is full only when more than DIRECTNFS_PATHS were ever used,
+ * and then paths_not_shown says so. */
+static void add_paths(struct directnfs_stats *ended, const struct directnfs_stats *stats)
+{
+    for (unsigned i = 0; i < stats->path_count; i++) {
+        const struct directnfs_path_stats *from = &stats->paths[i];
+        struct directnfs_path_stats *to = ended->paths, *end = to + ended->path_count;
+        while (to < end && !(same_text(to->name, from->name, sizeof(to->name)) &&
+                             same_text(to->path, from->path, sizeof(to->path)) &&
+                             same_text(to->local, from->local, sizeof(to->local))))
+            to++;
+        if (to == end && ended->path_count == DIRECTNFS_PATHS) {
+            ended->counters.paths_not_shown++;
+            continue;
+        }
+        if (to == end) {
+            *to = *from;
+            to->server = DIRECTNFS_SERVERS;
+            ended->path_count++;
+            continue;
+        }
+        to->state = from->state;
+        to->since_ns = from->since_ns;
+        memcpy(to->reason, from->reason, sizeof(to->reason));
+        to->downs += host_stats_get(&from->downs);
+        to->reissued += host_stats_get(&from->reissued);
+        add_latency(&to->latency, &from->latency);
+    }
+}
+
+/* The other tables of the last process that had files are kept. */
 static void take_tables(struct directnfs_stats *ended, const struct directnfs_stats *stats)
 {
     ended->pid = stats->pid;
@@ -227,6 +280,7 @@ static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats
         ended->last_started_ns == stats->started_ns)
         return 0; /* added already, by a process that died before it removed the file */
     add_counters(&ended->counters, &stats->counters);
+    add_paths(ended, stats);
     if (stats->file_count || !ended->file_count)
         take_tables(ended, stats);
     ended->processes++;
@@ -239,7 +293,7 @@ static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats
 int host_stats_fold(const struct host_identity *process, const struct directnfs_stats *stats)
 {
     char path[HOST_RUN_PATH_MAX];
-    int error = host_stats_path(path, process);
+    int error = host_stats_segment_path(path, process);
     int fd = error ? error : lock_run();
     if (fd < 0)
         return fd;
@@ -268,7 +322,7 @@ int host_stats_fold(const struct host_identity *process, const struct directnfs_
 static bool may_reap(const struct host_identity *process, struct directnfs_stats *scratch)
 {
     char path[HOST_RUN_PATH_MAX];
-    if (host_identity_alive(process) || host_stats_path(path, process) != 0)
+    if (host_identity_alive(process) || host_stats_segment_path(path, process) != 0)
         return false;
     return host_stats_read_raw(path, scratch) != 0 ||
            scratch->pid_namespace == host_pid_namespace();

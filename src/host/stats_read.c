@@ -45,6 +45,19 @@ static void clean(struct directnfs_stats *stats)
     clean_text(stats->program, sizeof(stats->program));
     for (unsigned i = 0; i < DIRECTNFS_SERVERS; i++)
         clean_server(&stats->servers[i]);
+    for (unsigned i = 0; i < DIRECTNFS_PATHS; i++) {
+        struct directnfs_path_stats *path = &stats->paths[i];
+        if (path->slot > DIRECTNFS_SLOT_USED)
+            path->slot = DIRECTNFS_SLOT_FREE;
+        if (path->server > DIRECTNFS_SERVERS)
+            path->server = DIRECTNFS_SERVERS;
+        if (path->state > DIRECTNFS_CHANNEL_OFFLINE)
+            path->state = DIRECTNFS_CHANNEL_DOWN;
+        clean_text(path->reason, sizeof(path->reason));
+        clean_text(path->name, sizeof(path->name));
+        clean_text(path->path, sizeof(path->path));
+        clean_text(path->local, sizeof(path->local));
+    }
     for (unsigned i = 0; i < DIRECTNFS_CHANNELS; i++) {
         struct directnfs_channel_stats *channel = &stats->channels[i];
         if (channel->slot > DIRECTNFS_SLOT_USED)
@@ -89,7 +102,7 @@ static int add_process(struct host_stats_list *list, const struct host_identity 
     void *more = realloc(list->processes, (list->count + 1) * sizeof(*list->processes));
     if (more)
         list->processes = more;
-    if (!stats || !more || host_stats_path(path, process) != 0) {
+    if (!stats || !more || host_stats_segment_path(path, process) != 0) {
         free(stats);
         return -ENOMEM;
     }
@@ -158,17 +171,16 @@ int host_stats_read_ended(struct directnfs_stats *stats)
 }
 
 /* Where the share `part` of all calls lies, in microseconds. */
-static double percentile(const struct directnfs_procedure_stats *procedure, double total,
-                         double part)
+static double percentile(const struct directnfs_latency *counted, double total, double part)
 {
     double wanted = total * part, seen = 0;
     for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
-        double count = (double)procedure->histogram[i];
+        double count = (double)counted->histogram[i];
         if (count > 0 && seen + count >= wanted) {
             double low = i ? (double)(UINT64_C(1) << (i - 1)) : 0;
             double high = i ? low * 2 : 1;
             double at = low + (high - low) * (wanted - seen) / count;
-            double max = (double)procedure->max_ns / 1000;
+            double max = (double)counted->max_ns / 1000;
             return at < max ? at : max;
         }
         seen += count;
@@ -176,16 +188,14 @@ static double percentile(const struct directnfs_procedure_stats *procedure, doub
     return 0;
 }
 
-void host_stats_latency(const struct directnfs_procedure_stats *procedure,
-                        struct host_latency *latency)
+void host_stats_latency(const struct directnfs_latency *counted, struct host_latency *latency)
 {
     double total = 0;
     for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
-        total += (double)procedure->histogram[i];
-    latency->max = (double)procedure->max_ns / 1000;
-    latency->mean =
-        procedure->calls ? (double)procedure->total_ns / 1000 / (double)procedure->calls : 0;
-    latency->p50 = percentile(procedure, total, 0.50);
-    latency->p90 = percentile(procedure, total, 0.90);
-    latency->p99 = percentile(procedure, total, 0.99);
+        total += (double)counted->histogram[i];
+    latency->max = (double)counted->max_ns / 1000;
+    latency->mean = counted->calls ? (double)counted->total_ns / 1000 / (double)counted->calls : 0;
+    latency->p50 = percentile(counted, total, 0.50);
+    latency->p90 = percentile(counted, total, 0.90);
+    latency->p99 = percentile(counted, total, 0.99);
 }

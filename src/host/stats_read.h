@@ -41,8 +41,7 @@ int host_stats_read_ended(struct directnfs_stats *stats);
 struct host_latency {
     double mean, p50, p90, p99, max;
 };
-void host_stats_latency(const struct directnfs_procedure_stats *procedure,
-                        struct host_latency *latency);
+void host_stats_latency(const struct directnfs_latency *counted, struct host_latency *latency);
 
 /* "NFS_NULL" ... "NFS_COMMIT", "NFS_MOUNT"; NULL beyond. */
 const char *host_stats_procedure_name(unsigned procedure);

@@ -5,6 +5,7 @@
 #define HOST_STATS_SEGMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "host/run.h"
 #include "host/stats.h"
@@ -20,8 +21,30 @@ enum {
                        HOST_STATS_PAGE * HOST_STATS_PAGE
 };
 
+/* The tables that follow the counters; the slots that were ever used come first in each. */
+struct host_stats_table {
+    size_t offset, count_offset; /* in struct directnfs_stats */
+    size_t slot;                 /* bytes of one */
+    uint32_t slots;
+};
+enum { HOST_STATS_TABLES = 4 };
+extern const struct host_stats_table host_stats_tables[HOST_STATS_TABLES];
+
+/* How many slots of a table were ever used, and how many bytes from its start they take. */
+static inline uint32_t *host_stats_count(const struct directnfs_stats *stats,
+                                         const struct host_stats_table *table)
+{
+    return (uint32_t *)((uintptr_t)stats + table->count_offset);
+}
+
+static inline size_t host_stats_used(const struct directnfs_stats *stats,
+                                     const struct host_stats_table *table)
+{
+    return host_stats_get(host_stats_count(stats, table)) * table->slot;
+}
+
 /* The path of a process's segment. */
-int host_stats_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process);
+int host_stats_segment_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process);
 /* Reads pid and start time from a file name; false for another name. */
 bool host_stats_parse_name(const char *name, struct host_identity *process);
 

@@ -91,10 +91,10 @@ static void view_has(const char *name, bool is_json, const char *expected)
 static void sums_add_counters_and_compare_maxima(void **state)
 {
     (void)state;
-    first.counters.procedures[6] =
-        (struct directnfs_procedure_stats){.calls = 3, .total_ns = 3000, .max_ns = 9000};
-    second.counters.procedures[6] =
-        (struct directnfs_procedure_stats){.calls = 1, .total_ns = 9000, .max_ns = 2000};
+    first.counters.procedures[6] = (struct directnfs_procedure_stats){
+        .latency = {.calls = 3, .total_ns = 3000, .max_ns = 9000}};
+    second.counters.procedures[6] = (struct directnfs_procedure_stats){
+        .latency = {.calls = 1, .total_ns = 9000, .max_ns = 2000}};
     first.counters.read_bytes = 5;
     second.counters.read_bytes = 7;
     stat_set_servers(&set);

@@ -59,12 +59,13 @@ static int counts_before_and_after_open(void *unused)
     const struct directnfs_stats *stats = list.processes[0];
     check(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
     check(strcmp(stats->program, "test_stats") == 0 || stats->program[0]);
-    check(stats->counters.procedures[6].calls == 2 && stats->counters.procedures[6].errors == 1);
-    check(stats->counters.procedures[6].total_ns == 8000);
-    check(stats->counters.procedures[6].max_ns == 5000);
-    check(stats->counters.procedures[6].histogram[2] == 1);
-    check(stats->counters.procedures[6].histogram[3] == 1);
-    check(stats->counters.procedures[22].histogram[0] == 1);
+    check(stats->counters.procedures[6].latency.calls == 2 &&
+          stats->counters.procedures[6].errors == 1);
+    check(stats->counters.procedures[6].latency.total_ns == 8000);
+    check(stats->counters.procedures[6].latency.max_ns == 5000);
+    check(stats->counters.procedures[6].latency.histogram[2] == 1);
+    check(stats->counters.procedures[6].latency.histogram[3] == 1);
+    check(stats->counters.procedures[22].latency.histogram[0] == 1);
     check(stats->server_count == 2 && strcmp(stats->servers[1].name, "two") == 0);
     check(stats->servers[0].nfsport == 2049 && stats->servers[0].version == 3);
     check(stats->channel_count == 1 && stats->channels[0].sends == 7);
@@ -126,8 +127,8 @@ static void no_count_of_ended_processes_is_lost(void **state)
         assert_int_equal(end_child(children[i]), 0);
     assert_int_equal(host_stats_read_ended(&ended), 0);
     assert_int_equal(ended.processes, 60);
-    assert_int_equal(ended.counters.procedures[7].calls, calls);
-    assert_int_equal(ended.counters.procedures[7].max_ns, 60000);
+    assert_int_equal(ended.counters.procedures[7].latency.calls, calls);
+    assert_int_equal(ended.counters.procedures[7].latency.max_ns, 60000);
     assert_int_equal(ended.counters.write_bytes, 60 * 8192);
     assert_int_equal(count_files(), 2); /* the sum and its lock */
 }
@@ -158,8 +159,8 @@ static void a_killed_process_is_added_up_by_a_reader(void **state)
     assert_int_equal(run_child(work_and_end, &one), 0);
     assert_int_equal(host_stats_read_ended(&ended), 0);
     assert_int_equal(ended.processes, 2);
-    assert_int_equal(ended.counters.procedures[6].calls, 1);
-    assert_int_equal(ended.counters.procedures[7].calls, 1);
+    assert_int_equal(ended.counters.procedures[6].latency.calls, 1);
+    assert_int_equal(ended.counters.procedures[7].latency.calls, 1);
     assert_int_equal(ended.file_count, 1);
     assert_string_equal(ended.files[0].name, "/mnt/killed");
     assert_string_equal(ended.servers[0].name, "server");
@@ -174,11 +175,11 @@ static int fold_twice(void *unused)
     (void)unused;
     check(host_stats_open() == 0);
     host_stats_call(1, 1000, false);
-    check(host_identity_self(&self) == 0 && host_stats_path(path, &self) == 0);
+    check(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
     check(host_stats_fold(&self, host_stats) == 0);
     check(host_stats_fold(&self, host_stats) == -ENOENT);
     check(host_stats_read_ended(&ended) == 0);
-    check(ended.processes == 1 && ended.counters.procedures[1].calls == 1);
+    check(ended.processes == 1 && ended.counters.procedures[1].latency.calls == 1);
     return 0;
 }
 
@@ -203,7 +204,7 @@ static int forks(void *unused)
     pid_t child = fork();
     if (child == 0) {
         host_stats_after_fork();
-        check(host_stats->counters.procedures[6].calls == 0);
+        check(host_stats->counters.procedures[6].latency.calls == 0);
         check(count_files() == 1); /* none of its own before it is used */
         host_stats_file_close(file);
         struct directnfs_channel_stats *own = host_stats_channel(0, "c", "d");
@@ -214,7 +215,7 @@ static int forks(void *unused)
         for (unsigned i = 0; i < 2; i++) {
             const struct directnfs_stats *stats = list.processes[i];
             bool mine = stats->pid == (uint32_t)getpid();
-            check(stats->counters.procedures[6].calls == (mine ? 2 : 1));
+            check(stats->counters.procedures[6].latency.calls == (mine ? 2 : 1));
             check(stats->channels[0].sends == (mine ? 10 : 1));
             check(stats->files[0].slot == (mine ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED));
             check(strcmp(stats->servers[0].name, "server") == 0);
@@ -224,11 +225,11 @@ static int forks(void *unused)
         _exit(0);
     }
     check(waitpid(child, &status, 0) == child && status == 0);
-    check(host_stats->counters.procedures[6].calls == 1 && channel->sends == 1);
+    check(host_stats->counters.procedures[6].latency.calls == 1 && channel->sends == 1);
     check(file->slot == DIRECTNFS_SLOT_USED);
     host_stats_finish();
     check(host_stats_read_ended(&ended) == 0);
-    check(ended.processes == 2 && ended.counters.procedures[6].calls == 3);
+    check(ended.processes == 2 && ended.counters.procedures[6].latency.calls == 3);
     return 0;
 }
 
@@ -259,6 +260,15 @@ static int fills_tables(void *unused)
     check(host_stats_channel(0, "c", "d") == channels[5] && channels[5]->sends == 0);
     check(channels[5]->id == DIRECTNFS_CHANNELS + 1);
 
+    for (int i = 0; i <= DIRECTNFS_PATHS; i++) {
+        snprintf(name, sizeof(name), "10.0.0.%d", i);
+        struct directnfs_path_stats *path = host_stats_path(0, name, NULL);
+        host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+        host_stats_path_answered(path, 1);
+    }
+    check(host_stats->path_count == DIRECTNFS_PATHS);
+    check(host_stats->counters.paths_not_shown == 1);
+
     struct directnfs_file_stats *files[DIRECTNFS_FILES];
     for (int i = 0; i < DIRECTNFS_FILES; i++) {
         snprintf(name, sizeof(name), "/mnt/%d", i);
@@ -280,6 +290,64 @@ static int fills_tables(void *unused)
     check(strcmp(files[9]->name + DIRECTNFS_FILE_NAME_BYTES - 5, "/end") == 0);
     check(files[9]->opens == 1);
     return 0;
+}
+
+static int uses_paths(void *unused)
+{
+    struct host_stats_list list;
+    (void)unused;
+    unsigned server = add_server("nas");
+    struct directnfs_path_stats *path = host_stats_path(server, "10.0.0.1", NULL);
+    check(host_stats_open() == 0);
+    check(host_stats_path(server, "10.0.0.1", NULL) == path);
+    check(host_stats_path(server, "10.0.0.1", "10.0.0.9") != path);
+    check(path->state == DIRECTNFS_CHANNEL_DOWN && path->downs == 0 && path->since_ns);
+    host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+    uint64_t up_ns = path->since_ns;
+    host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+    check(path->since_ns == up_ns);
+    host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
+    host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
+    host_stats_path_answered(path, 3000);
+    host_stats_path_answered(path, 500);
+    host_stats_add(&path->reissued, 4);
+
+    pid_t child = fork();
+    if (child == 0) {
+        host_stats_after_fork();
+        check(host_stats_path(server, "10.0.0.1", NULL) == path);
+        check(path->latency.calls == 0 && path->downs == 0 && path->reissued == 0);
+        check(path->state == DIRECTNFS_CHANNEL_DOWN && strcmp(path->reason, "no route") == 0);
+        check(host_stats_open() == 0);
+        host_stats_path_answered(path, 9000);
+        host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+        host_stats_finish();
+        _exit(0);
+    }
+    int status;
+    check(waitpid(child, &status, 0) == child && status == 0);
+
+    check(host_stats_list_read(&list) == 0 && list.count == 1);
+    const struct directnfs_stats *stats = list.processes[0];
+    check(stats->path_count == 2 && strcmp(stats->paths[0].name, "nas") == 0);
+    check(strcmp(stats->paths[1].local, "10.0.0.9") == 0);
+    check(stats->paths[0].downs == 1 && strcmp(stats->paths[0].reason, "no route") == 0);
+    check(stats->paths[0].latency.calls == 2 && stats->paths[0].latency.max_ns == 3000);
+    check(stats->paths[0].latency.histogram[0] == 1 && stats->paths[0].latency.histogram[2] == 1);
+    host_stats_list_free(&list);
+
+    host_stats_finish();
+    check(host_stats_read_ended(&ended) == 0 && ended.path_count == 2);
+    check(ended.paths[0].latency.calls == 3 && ended.paths[0].latency.max_ns == 9000);
+    check(ended.paths[0].latency.total_ns == 12500 && ended.paths[0].reissued == 4);
+    check(ended.paths[0].downs == 1 && ended.paths[0].state == DIRECTNFS_CHANNEL_DOWN);
+    return 0;
+}
+
+static void paths_are_found_dated_and_summed(void **state)
+{
+    (void)state;
+    RUN(uses_paths, NULL);
 }
 
 static void full_tables_reuse_the_oldest_closed_slot(void **state)
@@ -326,6 +394,7 @@ static void hostile_files_are_reported_or_made_harmless(void **state)
     stats->pid = self.pid;
     stats->starttime = self.starttime;
     stats->server_count = DIRECTNFS_SERVERS;
+    stats->path_count = DIRECTNFS_PATHS;
     stats->channel_count = DIRECTNFS_CHANNELS;
     stats->file_count = DIRECTNFS_FILES;
     memset(stats->files[0].name, '\n', sizeof(stats->files[0].name));
@@ -339,6 +408,9 @@ static void hostile_files_are_reported_or_made_harmless(void **state)
     assert_int_equal(copy->files[0].name[0], '?');
     assert_in_range(copy->channels[0].state, 0, DIRECTNFS_CHANNEL_OFFLINE);
     assert_in_range(copy->channels[0].server, 0, DIRECTNFS_SERVERS);
+    assert_in_range(copy->paths[63].state, 0, DIRECTNFS_CHANNEL_OFFLINE);
+    assert_in_range(copy->paths[63].server, 0, DIRECTNFS_SERVERS);
+    assert_in_range(strlen(copy->paths[63].reason), 0, DIRECTNFS_REASON_BYTES - 1);
     host_stats_list_free(&list);
 
     stats->file_count = DIRECTNFS_FILES + 1;
@@ -384,16 +456,16 @@ static void file_names_are_parsed_strictly(void **state)
 static void percentiles_come_from_the_histogram(void **state)
 {
     (void)state;
-    struct directnfs_procedure_stats procedure = {0};
+    struct directnfs_latency counted = {0};
     struct host_latency latency;
-    host_stats_latency(&procedure, &latency);
+    host_stats_latency(&counted, &latency);
     assert_true(latency.mean == 0 && latency.p50 == 0 && latency.p99 == 0 && latency.max == 0);
-    procedure.calls = 100;
-    procedure.histogram[4] = 90;  /* 8 to 16 us */
-    procedure.histogram[11] = 10; /* 1,024 to 2,048 us */
-    procedure.total_ns = 90 * 10000 + 10 * 1500000;
-    procedure.max_ns = 1600000;
-    host_stats_latency(&procedure, &latency);
+    counted.calls = 100;
+    counted.histogram[4] = 90;  /* 8 to 16 us */
+    counted.histogram[11] = 10; /* 1,024 to 2,048 us */
+    counted.total_ns = 90 * 10000 + 10 * 1500000;
+    counted.max_ns = 1600000;
+    host_stats_latency(&counted, &latency);
     assert_true(latency.mean > 158.9 && latency.mean < 159.1);
     assert_true(latency.p50 >= 8 && latency.p50 <= 16);
     assert_true(latency.p90 >= 8 && latency.p90 <= 16);
@@ -431,8 +503,8 @@ static int counts_in_threads(void *unused)
         check(pthread_create(&threads[i], NULL, count_in_thread, NULL) == 0);
     for (int i = 0; i < 4; i++)
         check(pthread_join(threads[i], NULL) == 0);
-    check(host_stats->counters.procedures[6].calls == 80000);
-    check(host_stats->counters.procedures[6].histogram[1] == 80000);
+    check(host_stats->counters.procedures[6].latency.calls == 80000);
+    check(host_stats->counters.procedures[6].latency.histogram[1] == 80000);
     return 0;
 }
 
@@ -450,6 +522,7 @@ int main(void)
         cmocka_unit_test(a_killed_process_is_added_up_by_a_reader),
         cmocka_unit_test(a_segment_is_never_added_twice),
         cmocka_unit_test(a_child_counts_for_itself),
+        cmocka_unit_test(paths_are_found_dated_and_summed),
         cmocka_unit_test(full_tables_reuse_the_oldest_closed_slot),
         cmocka_unit_test(hostile_files_are_reported_or_made_harmless),
         cmocka_unit_test(file_names_are_parsed_strictly),
