@@ -1,0 +1,291 @@
+/* What administrators say of paths: src/host/paths.c. Each test runs in a child: a process maps the
+ * file once. */
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "host/paths.h"
+#include "host_test.h"
+
+#define RUN(body)                                   \
+    do {                                            \
+        remove_contents(test_directory);            \
+        assert_int_equal(run_child(body, NULL), 0); \
+    } while (0)
+
+/* In children only. */
+#define check(condition)                                            \
+    do {                                                            \
+        if (!(condition)) {                                         \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+            _exit(98);                                              \
+        }                                                           \
+    } while (0)
+
+static int open_paths_file(void)
+{
+    char name[128];
+    snprintf(name, sizeof(name), "%s/paths", test_directory);
+    return open(name, O_RDWR | O_CREAT, 0600);
+}
+
+static int says_for_all(void *unused)
+{
+    struct host_path paths[HOST_PATHS_MAX];
+    (void)unused;
+    check(host_paths_read(paths) == 0 && host_paths_generation() == 0);
+    host_paths_open();
+    check(host_paths_generation() == 0 && !host_path_offline("nas", "10.0.0.1", ""));
+
+    check(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
+    uint32_t first = host_paths_generation();
+    check(first != 0 && host_path_offline("nas", "10.0.0.1", "10.0.0.9"));
+    check(host_path_offline("nas", "10.0.0.1", NULL));
+    check(!host_path_offline("nas", "10.0.0.10", "") && !host_path_offline("na", "10.0.0.1", ""));
+
+    /* Of another process, one that maps the file only now, and one that was there before. */
+    pid_t child = fork();
+    if (child == 0) {
+        check(host_paths_generation() == first);
+        check(host_path_set("nas", "10.0.0.2", "10.0.1.9", true) == 0);
+        _exit(0);
+    }
+    check(end_child(child) == 0 && host_paths_generation() != first);
+    check(host_path_offline("nas", "10.0.0.2", "10.0.1.9"));
+    check(!host_path_offline("nas", "10.0.0.2", "") && host_path_offline("nas", "10.0.0.1", ""));
+    check(host_paths_read(paths) == 2 && strcmp(paths[1].local, "10.0.1.9") == 0 &&
+          paths[1].since_ns >= paths[0].since_ns && paths[0].since_ns != 0);
+
+    uint32_t second = host_paths_generation();
+    check(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
+    check(host_paths_generation() == second); /* nothing new */
+    check(host_path_set("nas", "10.0.0.1", NULL, false) == 0);
+    check(host_paths_generation() != second && !host_path_offline("nas", "10.0.0.1", ""));
+    check(host_paths_read(paths) == 1);
+    return 0;
+}
+
+static void what_is_said_holds_in_every_process(void **state)
+{
+    (void)state;
+    RUN(says_for_all);
+}
+
+static int distinguishes_local(void *unused)
+{
+    struct host_path paths[HOST_PATHS_MAX];
+    (void)unused;
+    check(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
+    check(host_paths_read(paths) == 2);
+    check(host_path_set("nas", "p", "", true) == 0); /* takes the place of both */
+    check(host_paths_read(paths) == 1 && paths[0].local[0] == '\0');
+    check(host_path_set("nas", "p", "l1", true) == 0 && host_paths_read(paths) == 1);
+    check(host_path_set("nas", "p", "l1", false) == -EBUSY && host_paths_read(paths) == 1);
+    check(host_path_set("nas", "p", "l1", true) == 0);
+    check(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
+    check(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
+    check(host_path_set("nas", "p", "l1", false) == 0 && host_paths_read(paths) == 1);
+    check(strcmp(paths[0].local, "l2") == 0);
+    check(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
+    return 0;
+}
+
+static void a_local_address_names_one_of_several_paths(void **state)
+{
+    (void)state;
+    RUN(distinguishes_local);
+}
+
+static int has_limits(void *unused)
+{
+    char name[300];
+    struct host_path paths[HOST_PATHS_MAX];
+    (void)unused;
+    host_paths_open();
+    for (int i = 0; i < HOST_PATHS_MAX; i++) {
+        snprintf(name, sizeof(name), "peer%d", i);
+        check(host_path_set("nas", name, NULL, true) == 0);
+    }
+    uint32_t generation = host_paths_generation();
+    check(host_path_set("nas", "one more", NULL, true) == -ENOSPC);
+    check(host_paths_generation() == generation && host_path_offline("nas", "peer63", NULL));
+    check(host_path_set("nas", "peer0", NULL, false) == 0);
+    check(host_path_set("nas", "one more", NULL, true) == 0);
+    check(host_paths_read(paths) == HOST_PATHS_MAX);
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    check(host_path_set(name, "p", NULL, true) == -ENAMETOOLONG);
+    check(host_path_set("nas", name, NULL, true) == -ENAMETOOLONG);
+    check(host_path_set("nas", "p", name, true) == -ENAMETOOLONG);
+    check(!host_path_offline(name, name, name));
+    check(host_path_set("", "p", NULL, true) == -EINVAL);
+    return 0;
+}
+
+static void too_many_and_too_long_are_refused(void **state)
+{
+    (void)state;
+    RUN(has_limits);
+}
+
+/* Whatever is in the file, what is said afterwards is seen by who had it mapped before. */
+static int survives_damage(void *unused)
+{
+    struct host_path paths[HOST_PATHS_MAX];
+    struct stat status;
+    (void)unused;
+    host_paths_open();
+    check(host_path_set("nas", "p", NULL, true) == 0);
+    int fd = open_paths_file();
+    check(fd >= 0 && fstat(fd, &status) == 0 && (status.st_mode & 0777) == 0600);
+    char *garbage = malloc((size_t)status.st_size);
+    srandom(1);
+    for (int round = 0; round < 300; round++) {
+        size_t from = 0, length = (size_t)status.st_size;
+        if (round % 3 == 1) {
+            from = (size_t)random() % length;
+            length = (size_t)random() % (length - from) + 1;
+        } else if (round % 3 == 2) {
+            length = 64;
+        }
+        for (size_t i = 0; i < length; i++)
+            garbage[i] = (char)(round % 2 ? 0xff : random());
+        uint32_t before = host_paths_generation();
+        check(pwrite(fd, garbage, length, (off_t)from) == (ssize_t)length);
+        host_path_offline("nas", "q", "l");
+        int count = host_paths_read(paths);
+        check(count == -EBADMSG || count == -EPROTO || (count >= 0 && count <= HOST_PATHS_MAX));
+        int error = host_path_set("nas", "q", NULL, true);
+        if (error == -EPROTO) {
+            check(ftruncate(fd, 0) == 0 && host_path_set("nas", "q", NULL, true) == 0);
+        } else {
+            check(error == 0);
+        }
+        check(host_path_offline("nas", "q", "l") && fstat(fd, &status) == 0);
+        check(host_paths_read(paths) >= 1);
+        check(host_path_set("nas", "q", NULL, false) == 0 && !host_path_offline("nas", "q", ""));
+        check(host_paths_generation() != before);
+    }
+    check(ftruncate(fd, 100) == 0 && host_paths_read(paths) == -EBADMSG);
+    check(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", ""));
+    free(garbage);
+    return 0;
+}
+
+static void damage_is_repaired_where_it_is(void **state)
+{
+    (void)state;
+    RUN(survives_damage);
+}
+
+static int starts_on_damage(void *unused)
+{
+    (void)unused;
+    int fd = open_paths_file();
+    check(fd >= 0 && write(fd, "short", 5) == 5);
+    host_paths_open();
+    check(host_paths_generation() != 0 && !host_path_offline("nas", "p", NULL));
+    check(host_path_set("nas", "p", NULL, true) == 0 && host_path_offline("nas", "p", NULL));
+    return 0;
+}
+
+static int stands_still_without_a_file(void *unused)
+{
+    char name[128];
+    (void)unused;
+    snprintf(name, sizeof(name), "%s/paths", test_directory);
+    check(symlink("/dev/null", name) == 0);
+    host_paths_open();
+    check(host_paths_generation() == 0 && !host_path_offline("nas", "p", NULL));
+    check(host_path_set("nas", "p", NULL, true) == -ELOOP);
+    return 0;
+}
+
+static void a_process_starts_on_any_file(void **state)
+{
+    (void)state;
+    RUN(starts_on_damage);
+    RUN(stands_still_without_a_file);
+}
+
+static int waits_for_nobody(void *unused)
+{
+    struct host_path paths[HOST_PATHS_MAX];
+    (void)unused;
+    check(host_path_set("nas", "p", NULL, true) == 0);
+    int fd = open_paths_file();
+    check(flock(fd, LOCK_EX) == 0);
+    host_paths_open();
+    check(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
+    check(host_path_set("nas", "q", NULL, true) == -ETIMEDOUT);
+
+    /* A writer that dies with the lock, in the middle of the table that is not in force. */
+    char junk[4096];
+    memset(junk, 'x', sizeof(junk));
+    close(fd);
+    pid_t child = fork();
+    if (child == 0) {
+        struct stat status;
+        fd = open_paths_file();
+        check(flock(fd, LOCK_EX) == 0 && fstat(fd, &status) == 0);
+        off_t half = 24 + (host_paths_generation() & 1 ? 0 : (status.st_size - 24) / 2);
+        check(pwrite(fd, junk, sizeof(junk), half) == sizeof(junk));
+        raise(SIGKILL);
+    }
+    check(end_child(child) == 128 + SIGKILL);
+    check(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
+    check(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", NULL));
+    check(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 2);
+    return 0;
+}
+
+static void nobody_waits_for_a_writer_that_stopped_or_died(void **state)
+{
+    (void)state;
+    RUN(waits_for_nobody);
+}
+
+static int is_never_torn(void *unused)
+{
+    (void)unused;
+    check(host_path_set("nas", "first", NULL, true) == 0);
+    check(host_path_set("nas", "always", NULL, true) == 0);
+    host_paths_open();
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 2000; i++) /* "always" changes its place */
+            check(host_path_set("nas", "first", NULL, i % 2) == 0);
+        _exit(0);
+    }
+    int status;
+    uint32_t last = host_paths_generation();
+    unsigned changes = 0;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        uint32_t now = host_paths_generation();
+        changes += now != last;
+        last = now;
+        check(host_path_offline("nas", "always", "x"));
+    }
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && changes > 0);
+    return 0;
+}
+
+static void a_reader_never_sees_half_a_change(void **state)
+{
+    (void)state;
+    RUN(is_never_torn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_said_holds_in_every_process),
+        cmocka_unit_test(a_local_address_names_one_of_several_paths),
+        cmocka_unit_test(too_many_and_too_long_are_refused),
+        cmocka_unit_test(damage_is_repaired_where_it_is),
+        cmocka_unit_test(a_process_starts_on_any_file),
+        cmocka_unit_test(nobody_waits_for_a_writer_that_stopped_or_died),
+        cmocka_unit_test(a_reader_never_sees_half_a_change),
+    };
+    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+}
