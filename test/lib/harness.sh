@@ -392,7 +392,7 @@ counter() {
     now=$(counter_once "$1")
     for try in 1 2 3 4 5; do
         last=$now
-        sleep 0.1
+        sleep 0.02
         now=$(counter_once "$1")
         [ "$now" = "$last" ] && break
     done
@@ -439,8 +439,10 @@ second_address=198.18.0.1
 harness_inside() {
     T=$HARNESS_T
     if [ "$HARNESS_SPACE" != 0 ]; then
-        # A port mapper has its lock and its socket in /run.
+        # A port mapper has its lock and its socket in /run, the server what it remembers in /var/lib/nfs.
+        mkdir -p /var/lib/nfs
         mount -t tmpfs tmpfs /run
+        mount -t tmpfs tmpfs /var/lib/nfs
         ip link set lo up
         # A second address: resolvers that ask for configured address families do not count 127.0.0.1.
         ip address add "$second_address/32" dev lo
