@@ -6,23 +6,22 @@
 // installed; its functions are looked up in the order of the dynamic linker, where a preloaded
 // library goes first.  With --raw the system calls are made by syscall(), as some databases do.
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <linux/aio_abi.h>
-#include <stdbool.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "measure.h"
+#include "work.h"
 
-#define DEPTH_MOST 4096
+#define DEPTH_MOST  4096
+#define SERIES_MOST 65536 // intervals
+
+static struct work work = {.size = 8192, .depth = 1, .size_least = 1, .depth_most = DEPTH_MOST};
 
 static struct {
-    bool write, mixed, random, direct, raw;
-    uint64_t size, count, depth, least, file_size, warm_up;
+    bool direct, raw;
+    uint64_t least;     // completions that io_getevents waits for
+    uint64_t series_ms; // length of the intervals that are counted; 0: none
     const char *path;
-} option = {.size = 8192, .count = 200000, .depth = 1, .least = 1};
+} option = {.least = 1};
 
 static struct {
     int (*setup)(int, aio_context_t *);
@@ -39,6 +38,8 @@ static uint64_t sent[DEPTH_MOST];
 static struct io_event event[DEPTH_MOST];
 static aio_context_t context;
 static struct histogram latency;
+static uint64_t series_begin; // 0: not counted now
+static unsigned series[SERIES_MOST], series_used;
 
 // The system calls themselves, with errors as libaio returns them.
 static int raw_result(long result)
@@ -95,19 +96,29 @@ static void functions_find(void)
 
 static void block_next(struct iocb *io)
 {
-    uint64_t block = option.random ? random_next(&random_state) % blocks : next_block;
+    uint64_t block = work.random ? random_next(&random_state) % blocks : next_block;
     next_block = next_block + 1 == blocks ? 0 : next_block + 1;
     // Three reads to a write.
-    bool write = option.write || (option.mixed && random_next(&mix_state) % 4 == 0);
+    bool write = work.write || (work.mixed && random_next(&mix_state) % 4 == 0);
     io->aio_lio_opcode = write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD;
-    io->aio_offset = (int64_t)(block * option.size);
+    io->aio_offset = (int64_t)(block * work.size);
 }
 
-// Runs `most` transfers and waits for all of them.
-static void run_phase(uint64_t most)
+static void series_count(uint64_t now)
+{
+    uint64_t interval = (now - series_begin) / (option.series_ms * 1000000);
+    if (interval >= SERIES_MOST)
+        die("more than %d intervals", SERIES_MOST);
+    series[interval]++;
+    series_used = (unsigned)interval + 1;
+}
+
+// Runs `most` transfers, or as many as `seconds` allow (0: no limit), and waits for all of them.
+static uint64_t run_phase(uint64_t most, uint64_t seconds)
 {
     uint64_t issued = 0, completed = 0, readies = 0;
-    for (uint64_t i = 0; i < option.depth && issued < most; i++, issued++) {
+    uint64_t deadline = seconds ? clock_ns() + seconds * 1000000000u : UINT64_MAX;
+    for (uint64_t i = 0; i < work.depth && issued < most; i++, issued++) {
         block_next(&block_io[i]);
         ready[readies++] = &block_io[i];
     }
@@ -127,14 +138,18 @@ static void run_phase(uint64_t most)
         if (n < 0 && n != -EINTR)
             die("io_getevents: %s", strerror(-n));
         now = clock_ns();
+        if (now >= deadline)
+            most = issued;
         for (int i = 0; i < n; i++) {
             struct iocb *io = (struct iocb *)(uintptr_t)event[i].obj;
-            if (event[i].res != (int64_t)option.size)
+            if (event[i].res != (int64_t)work.size)
                 die("%s at %lld: %s", io->aio_lio_opcode == IOCB_CMD_PWRITE ? "write" : "read",
                     (long long)io->aio_offset,
                     event[i].res < 0 ? strerror((int)-event[i].res) : "short");
             histogram_add(&latency, now - sent[io - block_io]);
             completed++;
+            if (series_begin)
+                series_count(now);
             if (issued < most) {
                 issued++;
                 block_next(io);
@@ -142,125 +157,73 @@ static void run_phase(uint64_t most)
             }
         }
     }
+    return completed;
+}
+
+// Completions in each interval, and when the first began (CLOCK_MONOTONIC).
+static void series_print(void)
+{
+    printf("{\"begin_ns\": %llu, \"interval_ms\": %llu, \"completed\": [",
+           (unsigned long long)series_begin, (unsigned long long)option.series_ms);
+    for (unsigned i = 0; i < series_used; i++)
+        printf("%s%u", i ? ", " : "", series[i]);
+    printf("]}\n");
 }
 
 static void usage(FILE *to)
 {
-    fputs("usage: aioloop [--rw read|write|mixed] [--size BYTES] [--count N] [--depth N]\n"
-          "               [--least N] [--random | --sequential] [--direct] [--raw]\n"
-          "               [--file-size BYTES] [--warm-up N] FILE\n"
+    fputs("usage: aioloop [--rw read|write|mixed] [--size BYTES] [--count N | --seconds N]\n"
+          "               [--depth N] [--least N] [--random | --sequential] [--direct] [--raw]\n"
+          "               [--file-size BYTES] [--warm-up N] [--series MS] FILE\n"
           "Prints one line of JSON.  Mixed: three reads to a write.  --least: completions that "
           "every\n"
-          "io_getevents waits for.  --raw: system calls by syscall(), without libaio.\n"
+          "io_getevents waits for.  --raw: system calls by syscall(), without libaio.  --series: "
+          "before\n"
+          "it a line with the completions of every interval of so many milliseconds.\n"
           "A file shorter than the file size is filled up first.\n",
           to);
 }
 
 static void options_read(int argc, char **argv)
 {
-    static const struct option options[] = {{"rw", required_argument, NULL, 'w'},
-                                            {"size", required_argument, NULL, 's'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"depth", required_argument, NULL, 'd'},
-                                            {"least", required_argument, NULL, 'l'},
-                                            {"random", no_argument, NULL, 'r'},
-                                            {"sequential", no_argument, NULL, 'q'},
-                                            {"direct", no_argument, NULL, 'i'},
-                                            {"raw", no_argument, NULL, 'y'},
-                                            {"file-size", required_argument, NULL, 'z'},
-                                            {"warm-up", required_argument, NULL, 'u'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    bool warm_up_given = false;
+    static const struct option options[] = {
+        WORK_OPTIONS,        WORK_OPTIONS_IN_FLIGHT, OPTION("least", 'L'), OPTION("series", 'S'),
+        FLAG("direct", 'D'), FLAG("raw", 'R'),       {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (letter) {
-        case 'w':
-            if (strcmp(optarg, "read") && strcmp(optarg, "write") && strcmp(optarg, "mixed")) {
-                usage(stderr);
-                exit(2);
-            }
-            option.write = optarg[0] == 'w';
-            option.mixed = optarg[0] == 'm';
-            break;
-        case 's':
-            option.size = number_option("size", optarg, 1, 1 << 30);
-            break;
-        case 'n':
-            option.count = number_option("count", optarg, 1, UINT64_MAX);
-            break;
-        case 'd':
-            option.depth = number_option("depth", optarg, 1, DEPTH_MOST);
-            break;
-        case 'l':
+        case 'L':
             option.least = number_option("least", optarg, 1, DEPTH_MOST);
             break;
-        case 'r':
-        case 'q':
-            option.random = letter == 'r';
+        case 'S':
+            option.series_ms = number_option("series", optarg, 1, 60000);
             break;
-        case 'i':
+        case 'D':
             option.direct = true;
             break;
-        case 'y':
+        case 'R':
             option.raw = true;
             break;
-        case 'z':
-            option.file_size = number_option("file-size", optarg, 1, INT64_MAX);
-            break;
-        case 'u':
-            option.warm_up = number_option("warm-up", optarg, 0, UINT64_MAX);
-            warm_up_given = true;
-            break;
-        case 'h':
-            usage(stdout);
-            exit(0);
         default:
-            usage(stderr);
-            exit(2);
+            work_option(&work, letter, usage);
         }
     }
-    if (optind + 1 != argc) {
-        usage(stderr);
-        exit(2);
-    }
+    if (optind + 1 != argc)
+        wrong_usage(usage, NULL, NULL);
     option.path = argv[optind];
-    if (!warm_up_given)
-        option.warm_up = option.count / 10;
-}
-
-static void file_prepare(void)
-{
-    static unsigned char block[64 << 10] __attribute__((aligned(4096)));
-    struct stat st;
-    int access = option.write || option.mixed || option.file_size ? O_RDWR | O_CREAT : O_RDONLY;
-    file = open(option.path, access | O_CLOEXEC | (option.direct ? O_DIRECT : 0), 0644);
-    if (file < 0 || fstat(file, &st) < 0)
-        die("%s: %s", option.path, strerror(errno));
-    uint64_t size = (uint64_t)st.st_size;
-    memset(block, 'a', sizeof block);
-    while (size < option.file_size) {
-        uint64_t left = option.file_size - size;
-        ssize_t n = pwrite(file, block, left < sizeof block ? left : sizeof block, (off_t)size);
-        if (n <= 0)
-            die("filling %s: %s", option.path, strerror(errno));
-        size += (uint64_t)n;
-    }
-    blocks = size / option.size;
-    if (!blocks)
-        die("%s: shorter than one block", option.path);
+    work_defaults(&work, 10000);
 }
 
 static unsigned char *buffers_prepare(void)
 {
     void *data;
-    if (posix_memalign(&data, 4096, option.depth * option.size))
+    if (posix_memalign(&data, 4096, work.depth * work.size))
         die("out of memory");
-    for (uint64_t i = 0; i < option.depth; i++) {
-        unsigned char *buffer = (unsigned char *)data + i * option.size;
-        memset(buffer, (int)i + 1, option.size);
+    for (uint64_t i = 0; i < work.depth; i++) {
+        unsigned char *buffer = (unsigned char *)data + i * work.size;
+        memset(buffer, (int)i + 1, work.size);
         block_io[i] = (struct iocb){
-            .aio_fildes = (uint32_t)file, .aio_buf = (uintptr_t)buffer, .aio_nbytes = option.size};
+            .aio_fildes = (uint32_t)file, .aio_buf = (uintptr_t)buffer, .aio_nbytes = work.size};
     }
     return data;
 }
@@ -269,28 +232,24 @@ int main(int argc, char **argv)
 {
     options_read(argc, argv);
     functions_find();
-    file_prepare();
+    file = work_file(&work, option.path, option.direct ? O_DIRECT : 0, &blocks);
     void *data = buffers_prepare();
-    int error = aio.setup((int)option.depth, &context);
+    int error = aio.setup((int)work.depth, &context);
     if (error)
         die("io_setup: %s", strerror(-error));
-    if (option.warm_up)
-        run_phase(option.warm_up);
+    run_phase(work.warm_up, 0);
     memset(&latency, 0, sizeof latency);
 
     struct measure m;
     measure_begin(&m);
-    run_phase(option.count);
+    if (option.series_ms)
+        series_begin = m.begin;
+    uint64_t ops = run_phase(work.count, work.seconds);
     measure_end(&m);
-    measure_print(&m,
-                  &(struct measured_work){.rw = option.mixed   ? "mixed"
-                                                : option.write ? "write"
-                                                               : "read",
-                                          .size = option.size,
-                                          .depth = option.depth,
-                                          .ops = option.count,
-                                          .syscalls = -1},
-                  &latency);
+    if (option.series_ms)
+        series_print();
+    work_print(&work, &(struct work_done){.ops = ops, .depth = work.depth, .syscalls = -1}, &m,
+               &latency);
     error = aio.destroy(context);
     if (error)
         die("io_destroy: %s", strerror(-error));

@@ -16,18 +16,17 @@
 // With --one-reply no receive takes more than one reply to READ (predicted or chained), until
 // nothing more has come; then the calls that are due leave together.  That is what a client costs
 // that does not look ahead, with about 1.1 system calls per operation at depth 32.
-#include <getopt.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#include "measure.h"
 #include "setup.h"
 #include "wire.h"
+#include "work.h"
 
 #define DEPTH_MOST   1024
+#define HOSTS_MOST   16
 #define CALL_BYTES   256
 #define HEADER_MOST  256         // of a reply, with its record mark, before the payload
 #define VECTORS_MOST 1024        // of one system call
@@ -62,19 +61,20 @@ struct channel {
     unsigned ready[DEPTH_MOST], readies;
 };
 
+static struct work work = {
+    .size = 8192, .depth = 1, .file_size = 64 << 20, .size_least = 16, .depth_most = DEPTH_MOST};
+
 static struct {
-    bool write, mixed, random, verify, one_reply;
-    uint32_t size, depth, connections, stable, lookahead;
-    uint64_t seconds, count, file_size, warm_up;
-    const char *host, *export, *file;
+    bool verify, one_reply;
+    uint32_t connections, stable, lookahead, hosts;
+    const char *host[HOSTS_MOST]; // addresses of one server
+    const char *export, *file;
     uint16_t nfs_port, mount_port;
-} option = {.size = 8192,
-            .depth = 1,
-            .connections = 1,
+} option = {.connections = 1,
             .stable = NFS_UNSTABLE,
             .lookahead = 32,
-            .file_size = 64 << 20,
-            .host = "127.0.0.1",
+            .hosts = 1,
+            .host = {"127.0.0.1"},
             .file = "floor.data"};
 
 static struct nfs_handle handle;
@@ -100,25 +100,25 @@ static void operation_encode(unsigned slot, struct operation *o, bool write)
     wire_put_handle(&w, &handle);
     offset_at[write] = (size_t)(w.at - call);
     wire_put64(&w, 0);
-    wire_put32(&w, option.size);
+    wire_put32(&w, work.size);
     if (write) {
         wire_put32(&w, option.stable);
-        wire_put32(&w, option.size);
+        wire_put32(&w, work.size);
     }
     if (w.bad)
         die("call too long");
-    wire_record_end(&w, call, write ? option.size : 0);
+    wire_record_end(&w, call, write ? work.size : 0);
     call_length[write] = (size_t)(w.at - call);
 }
 
 static size_t payload_sent(const struct operation *o)
 {
-    return o->write ? option.size : 0;
+    return o->write ? work.size : 0;
 }
 
 static size_t payload_expected(const struct operation *o)
 {
-    return o->write ? 0 : option.size;
+    return o->write ? 0 : work.size;
 }
 
 // With --verify every block begins and ends with its number, so that a payload that came to the
@@ -126,13 +126,13 @@ static size_t payload_expected(const struct operation *o)
 static void block_stamp(struct operation *o)
 {
     memcpy(o->data, &o->block, sizeof o->block);
-    memcpy(o->data + option.size - sizeof o->block, &o->block, sizeof o->block);
+    memcpy(o->data + work.size - sizeof o->block, &o->block, sizeof o->block);
 }
 
 static void block_check(const struct operation *o)
 {
     if (memcmp(o->data, &o->block, sizeof o->block) ||
-        memcmp(o->data + option.size - sizeof o->block, &o->block, sizeof o->block))
+        memcmp(o->data + work.size - sizeof o->block, &o->block, sizeof o->block))
         die("block %llu: not what was written", (unsigned long long)o->block);
 }
 
@@ -142,17 +142,17 @@ static void operation_next(struct channel *c, unsigned slot)
     if (issued == issue_most)
         return;
     struct operation *o = &operation[slot];
-    uint64_t blocks = option.file_size / option.size;
-    uint64_t block = option.random ? random_next(&random_state) % blocks : next_block;
+    uint64_t blocks = work.file_size / work.size;
+    uint64_t block = work.random ? random_next(&random_state) % blocks : next_block;
     next_block = next_block + 1 == blocks ? 0 : next_block + 1;
     o->block = block;
     // Three reads to a write.
-    o->write = option.write || (option.mixed && random_next(&mix_state) % 4 == 0);
-    if (option.verify && option.write)
+    o->write = work.write || (work.mixed && random_next(&mix_state) % 4 == 0);
+    if (option.verify && work.write)
         block_stamp(o);
     o->xid += 0x10000;
     wire_store32(o->call[o->write] + 4, o->xid);
-    wire_store64(o->call[o->write] + offset_at[o->write], block * option.size);
+    wire_store64(o->call[o->write] + offset_at[o->write], block * work.size);
     c->ready[c->readies++] = slot;
     issued++;
 }
@@ -161,7 +161,7 @@ static void operation_complete(struct channel *c, struct operation *o, uint64_t 
 {
     o->in_flight = false;
     c->in_flight--;
-    if (option.verify && !option.write)
+    if (option.verify && !work.write)
         block_check(o);
     completed++;
     histogram_add(&latency, now - o->sent);
@@ -188,7 +188,7 @@ static void channel_send(struct channel *c)
                 c->queue[(c->first + c->queued++) % DEPTH_MOST] = slot;
             vector[vectors++] = (struct iovec){o->call[o->write], call_length[o->write]};
             if (o->write)
-                vector[vectors++] = (struct iovec){o->data, option.size};
+                vector[vectors++] = (struct iovec){o->data, work.size};
             left += call_length[o->write] + payload_sent(o);
         }
         c->in_flight += batch;
@@ -218,7 +218,7 @@ static void channel_send(struct channel *c)
 static struct operation *operation_of(uint32_t xid)
 {
     unsigned slot = xid & 0xffff;
-    if (slot >= option.depth || operation[slot].xid != xid || !operation[slot].in_flight)
+    if (slot >= work.depth || operation[slot].xid != xid || !operation[slot].in_flight)
         return NULL;
     return &operation[slot];
 }
@@ -244,10 +244,10 @@ static struct operation *header_check(const unsigned char *header, size_t length
         wire_get_post_op(&r, NULL);
         count = wire_get32(&r);
         wire_get_bool(&r);
-        if (wire_get32(&r) != option.size)
+        if (wire_get32(&r) != work.size)
             return NULL;
     }
-    return r.bad || r.at != r.end || count != option.size ? NULL : o;
+    return r.bad || r.at != r.end || count != work.size ? NULL : o;
 }
 
 static size_t channel_receive(struct channel *c, struct iovec *vector, size_t vectors, bool wait)
@@ -270,7 +270,7 @@ static void bulk_parse(struct channel *c, uint64_t now)
     while (c->bulk_used - at >= 4) {
         uint32_t mark = wire_load32(c->bulk + at), xid;
         size_t length = mark & ~RPC_LAST_FRAGMENT;
-        if (!(mark & RPC_LAST_FRAGMENT) || length > HEADER_MOST + option.size)
+        if (!(mark & RPC_LAST_FRAGMENT) || length > HEADER_MOST + work.size)
             die("a reply in fragments, or of %zu bytes: not for this client", length);
         if (c->bulk_used - at - 4 < length)
             break;
@@ -289,12 +289,12 @@ static void bulk_parse(struct channel *c, uint64_t now)
             wire_get_post_op(&r, NULL);
             count = wire_get32(&r);
             wire_get_bool(&r);
-            payload = wire_get_opaque(&r, option.size, &bytes);
+            payload = wire_get_opaque(&r, work.size, &bytes);
             if (payload)
                 memcpy(o->data, payload, bytes);
         }
-        if (r.bad || count != option.size || (payload && bytes != count))
-            die("xid %#x: %u bytes of %u", xid, count, option.size);
+        if (r.bad || count != work.size || (payload && bytes != count))
+            die("xid %#x: %u bytes of %llu", xid, count, (unsigned long long)work.size);
         operation_complete(c, o, now);
         at += 4 + length;
     }
@@ -323,7 +323,7 @@ static void prediction_failed(struct channel *c, size_t left)
         c->bulk_used += header + data;
         left -= header + data;
     }
-    bool chained = !option.mixed && (option.one_reply || option.size > COPY_MOST);
+    bool chained = !work.mixed && (option.one_reply || work.size > COPY_MOST);
     c->way = chained ? CHAINED : COPIED;
     c->filled = c->first = c->queued = 0;
     bulk_parse(c, clock_ns());
@@ -372,7 +372,7 @@ static void receive_chained(struct channel *c, bool wait)
     struct iovec vector[2];
     size_t vectors = 0, payload = 0, header = header_length[false];
     if (c->current) {
-        payload = option.size - c->filled;
+        payload = work.size - c->filled;
         vector[vectors++] = (struct iovec){c->current->data + c->filled, payload};
         vector[vectors++] = (struct iovec){c->header, header};
     } else {
@@ -400,7 +400,7 @@ static void receive_chained(struct channel *c, bool wait)
 
 static void channel_input(struct channel *c, bool wait)
 {
-    if (option.write || c->way == COPIED || c->bulk_used)
+    if (work.write || c->way == COPIED || c->bulk_used)
         receive_bulk(c, wait);
     else if (c->way == CHAINED)
         receive_chained(c, wait);
@@ -423,7 +423,7 @@ static void run_phase(uint64_t most, uint64_t seconds, int epoll)
     issued = completed = 0;
     issue_most = most;
     deadline = seconds ? clock_ns() + seconds * 1000000000u : 0;
-    for (unsigned slot = 0; slot < option.depth; slot++)
+    for (unsigned slot = 0; slot < work.depth; slot++)
         operation_next(&channel[slot % option.connections], slot);
     for (unsigned i = 0; i < option.connections; i++)
         channel_send(&channel[i]);
@@ -478,28 +478,28 @@ static int channels_open(void)
 {
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     channel = calloc(option.connections, sizeof *channel);
-    operation = calloc(option.depth, sizeof *operation);
-    unsigned char *data = mmap(NULL, (size_t)option.depth * option.size, PROT_READ | PROT_WRITE,
+    operation = calloc(work.depth, sizeof *operation);
+    unsigned char *data = mmap(NULL, (size_t)work.depth * work.size, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    bulk_bytes = option.depth * ((size_t)HEADER_MOST + option.size) + HEADER_MOST;
+    bulk_bytes = work.depth * ((size_t)HEADER_MOST + work.size) + HEADER_MOST;
     if (epoll < 0 || !channel || !operation || data == MAP_FAILED)
         die("out of memory");
     for (unsigned i = 0; i < option.connections; i++) {
         struct channel *c = &channel[i];
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-        c->fd = connect_to(option.host, option.nfs_port);
+        c->fd = connect_to(option.host[i % option.hosts], option.nfs_port);
         c->bulk = malloc(bulk_bytes);
         if (!c->bulk || epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event) < 0)
             die("out of memory");
     }
-    setup_mount(option.host, option.mount_port, option.export, &handle);
-    setup_file(channel[0].fd, option.file, option.file_size, &handle);
+    setup_mount(option.host[0], option.mount_port, option.export, &handle);
+    setup_file(channel[0].fd, option.file, work.file_size, &handle);
     learn_header_length(channel[0].fd, false);
-    if (option.mixed)
+    if (work.mixed)
         learn_header_length(channel[0].fd, true);
-    for (unsigned slot = 0; slot < option.depth; slot++) {
-        operation[slot].data = data + (size_t)slot * option.size;
-        memset(operation[slot].data, (int)slot + 1, option.size);
+    for (unsigned slot = 0; slot < work.depth; slot++) {
+        operation[slot].data = data + (size_t)slot * work.size;
+        memset(operation[slot].data, (int)slot + 1, work.size);
         operation_encode(slot, &operation[slot], false);
         operation_encode(slot, &operation[slot], true);
     }
@@ -509,161 +509,110 @@ static int channels_open(void)
 static void usage(FILE *to)
 {
     fputs(
-        "usage: floor --nfs-port N --mount-port N --export DIR [--host ADDRESS] [--file NAME]\n"
+        "usage: floor --nfs-port N --mount-port N --export DIR [--host ADDRESS,...] [--file NAME]\n"
         "             [--rw read|write|mixed] [--size BYTES] [--depth N] [--connections N]\n"
         "             [--seconds N | --count N] [--file-size BYTES] [--sequential | --random]\n"
         "             [--stable unstable|data_sync|file_sync] [--lookahead N] [--warm-up N]\n"
         "             [--one-reply] [--verify]\n"
-        "Prints one line of JSON.  The depth is that of all connections together.\n"
+        "Prints one line of JSON.  The depth is that of all connections together, which take the\n"
+        "addresses in turn.\n"
         "Mixed: three reads to a write.  --one-reply: no receive takes more than one READ reply.\n"
         "--verify: write stamps every block with its number, read looks for it.\n",
         to);
 }
 
-static void wrong_usage(const char *name, const char *value)
+static void hosts_read(char *list)
 {
-    fprintf(stderr, "floor: --%s %s is not known\n", name, value);
-    usage(stderr);
-    exit(2);
+    option.hosts = 0;
+    for (char *host; (host = strsep(&list, ","));) {
+        if (option.hosts == HOSTS_MOST)
+            wrong_usage(usage, "host", "a list as long as that");
+        option.host[option.hosts++] = host;
+    }
+}
+
+static uint32_t stable_read(const char *word)
+{
+    static const char *const words[] = {
+        [NFS_UNSTABLE] = "unstable", [NFS_DATA_SYNC] = "data_sync", [NFS_FILE_SYNC] = "file_sync"};
+    for (uint32_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(word, words[i]))
+            return i;
+    wrong_usage(usage, "stable", word);
 }
 
 static void options_read(int argc, char **argv)
 {
-    static const struct option options[] = {{"rw", required_argument, NULL, 'w'},
-                                            {"size", required_argument, NULL, 's'},
-                                            {"depth", required_argument, NULL, 'd'},
-                                            {"connections", required_argument, NULL, 'c'},
-                                            {"seconds", required_argument, NULL, 't'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"file-size", required_argument, NULL, 'z'},
-                                            {"sequential", no_argument, NULL, 'q'},
-                                            {"random", no_argument, NULL, 'r'},
-                                            {"stable", required_argument, NULL, 'b'},
-                                            {"host", required_argument, NULL, 'o'},
-                                            {"nfs-port", required_argument, NULL, 'p'},
-                                            {"mount-port", required_argument, NULL, 'm'},
-                                            {"export", required_argument, NULL, 'e'},
-                                            {"file", required_argument, NULL, 'f'},
-                                            {"lookahead", required_argument, NULL, 'a'},
-                                            {"warm-up", required_argument, NULL, 'u'},
-                                            {"verify", no_argument, NULL, 'v'},
-                                            {"one-reply", no_argument, NULL, '1'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    bool warm_up_given = false;
+    static const struct option options[] = {
+        WORK_OPTIONS,          WORK_OPTIONS_IN_FLIGHT,    OPTION("connections", 'C'),
+        OPTION("stable", 'B'), OPTION("host", 'H'),       OPTION("nfs-port", 'P'),
+        OPTION("export", 'E'), OPTION("mount-port", 'M'), OPTION("file", 'F'),
+        FLAG("verify", 'V'),   OPTION("lookahead", 'A'),  FLAG("one-reply", '1'),
+        {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (letter) {
-        case 'w':
-            if (strcmp(optarg, "read") && strcmp(optarg, "write") && strcmp(optarg, "mixed"))
-                wrong_usage("rw", optarg);
-            option.write = optarg[0] == 'w';
-            option.mixed = optarg[0] == 'm';
-            break;
-        case 's':
-            option.size = (uint32_t)number_option("size", optarg, 16, 16 << 20);
-            break;
-        case 'd':
-            option.depth = (uint32_t)number_option("depth", optarg, 1, DEPTH_MOST);
-            break;
-        case 'c':
+        case 'C':
             option.connections = (uint32_t)number_option("connections", optarg, 1, DEPTH_MOST);
             break;
-        case 't':
-            option.seconds = number_option("seconds", optarg, 1, 86400);
+        case 'B':
+            option.stable = stable_read(optarg);
             break;
-        case 'n':
-            option.count = number_option("count", optarg, 1, UINT64_MAX);
+        case 'H':
+            hosts_read(optarg);
             break;
-        case 'z':
-            option.file_size = number_option("file-size", optarg, 4096, INT64_MAX);
-            break;
-        case 'q':
-        case 'r':
-            option.random = letter == 'r';
-            break;
-        case 'b':
-            if (!strcmp(optarg, "unstable"))
-                option.stable = NFS_UNSTABLE;
-            else if (!strcmp(optarg, "data_sync"))
-                option.stable = NFS_DATA_SYNC;
-            else if (!strcmp(optarg, "file_sync"))
-                option.stable = NFS_FILE_SYNC;
-            else
-                wrong_usage("stable", optarg);
-            break;
-        case 'o':
-            option.host = optarg;
-            break;
-        case 'p':
+        case 'P':
             option.nfs_port = (uint16_t)number_option("nfs-port", optarg, 1, 65535);
             break;
-        case 'm':
+        case 'M':
             option.mount_port = (uint16_t)number_option("mount-port", optarg, 1, 65535);
             break;
-        case 'e':
+        case 'E':
             option.export = optarg;
             break;
-        case 'f':
+        case 'F':
             option.file = optarg;
             break;
-        case 'a':
+        case 'A':
             option.lookahead = (uint32_t)number_option("lookahead", optarg, 1, VECTORS_MOST / 2);
             break;
-        case 'u':
-            option.warm_up = number_option("warm-up", optarg, 0, UINT64_MAX);
-            warm_up_given = true;
-            break;
-        case 'v':
+        case 'V':
             option.verify = true;
             break;
         case '1':
             option.one_reply = true;
             break;
-        case 'h':
-            usage(stdout);
-            exit(0);
         default:
-            usage(stderr);
-            exit(2);
+            work_option(&work, letter, usage);
         }
     }
     if (optind != argc || !option.nfs_port || !option.mount_port || !option.export ||
-        option.size % 4 || option.size > option.file_size || option.connections > option.depth ||
-        (option.mixed && option.verify)) {
-        usage(stderr);
-        exit(2);
-    }
+        work.size % 4 || work.size > 16 << 20 || work.file_size < 4096 ||
+        work.size > work.file_size || option.connections > work.depth ||
+        (work.mixed && option.verify))
+        wrong_usage(usage, NULL, NULL);
     if (option.one_reply)
         option.lookahead = 1;
-    if (!option.count && !option.seconds)
-        option.count = 200000;
-    if (!warm_up_given)
-        option.warm_up = option.count && option.count / 10 < 10000 ? option.count / 10 : 10000;
+    work_defaults(&work, 10000);
 }
 
 int main(int argc, char **argv)
 {
     options_read(argc, argv);
     int epoll = channels_open();
-    if (option.warm_up)
-        run_phase(option.warm_up, 0, epoll);
+    run_phase(work.warm_up, 0, epoll);
     memset(&latency, 0, sizeof latency);
     system_calls = 0;
 
     struct measure m;
     measure_begin(&m);
-    run_phase(option.count ? option.count : UINT64_MAX, option.seconds, epoll);
+    run_phase(work.count, work.seconds, epoll);
     measure_end(&m);
-    measure_print(&m,
-                  &(struct measured_work){.rw = option.mixed   ? "mixed"
-                                                : option.write ? "write"
-                                                               : "read",
-                                          .size = option.size,
-                                          .depth = option.depth,
-                                          .connections = option.connections,
-                                          .ops = completed,
-                                          .syscalls = (double)system_calls},
-                  &latency);
+    work_print(&work,
+               &(struct work_done){.ops = completed,
+                                   .depth = work.depth,
+                                   .connections = option.connections,
+                                   .syscalls = (double)system_calls},
+               &m, &latency);
     return 0;
 }

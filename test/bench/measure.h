@@ -1,4 +1,5 @@
-// What every benchmark program has in common: options, clocks, latency histogram, the result line.
+// What every benchmark program has in common: numbers on the command line, clocks, latency
+// histogram.
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
@@ -115,43 +116,6 @@ static inline void measure_end(struct measure *m)
 static inline double timeval_us(struct timeval from, struct timeval to)
 {
     return (double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_usec - from.tv_usec);
-}
-
-// What was run, for the result line.
-struct measured_work {
-    const char *rw;
-    uint64_t size, depth, connections, threads; // 0: does not apply, left out
-    uint64_t ops;
-    double syscalls; // of all ops; negative when the program cannot know them
-};
-
-// One JSON object on one line.  Times are microseconds; cpu is of the whole process.
-static inline void measure_print(const struct measure *m, const struct measured_work *work,
-                                 const struct histogram *latency)
-{
-    double ops = work->ops ? (double)work->ops : 1;
-    double seconds = (double)(m->end - m->begin) / 1e9;
-    double user = timeval_us(m->usage_begin.ru_utime, m->usage_end.ru_utime) / ops;
-    double sys = timeval_us(m->usage_begin.ru_stime, m->usage_end.ru_stime) / ops;
-    printf("{\"program\": \"%s\", \"rw\": \"%s\", \"size\": %llu", program_invocation_short_name,
-           work->rw, (unsigned long long)work->size);
-    if (work->depth)
-        printf(", \"depth\": %llu", (unsigned long long)work->depth);
-    if (work->connections)
-        printf(", \"connections\": %llu", (unsigned long long)work->connections);
-    if (work->threads)
-        printf(", \"threads\": %llu", (unsigned long long)work->threads);
-    printf(", \"ops\": %llu, \"seconds\": %.3f, \"ops_per_s\": %.0f", (unsigned long long)work->ops,
-           seconds, (double)work->ops / seconds);
-    printf(", \"user_us_per_op\": %.3f, \"sys_us_per_op\": %.3f, \"cpu_us_per_op\": %.3f", user,
-           sys, user + sys);
-    if (work->syscalls >= 0)
-        printf(", \"syscalls_per_op\": %.3f", work->syscalls / ops);
-    else
-        printf(", \"syscalls_per_op\": null");
-    printf(", \"mean_us\": %.2f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-           latency->total ? (double)latency->sum / (double)latency->total / 1000 : 0.0,
-           histogram_quantile(latency, 0.50), histogram_quantile(latency, 0.99));
 }
 
 #endif

@@ -346,20 +346,21 @@ static void connection_accept(int listener)
 
 // Start and end
 
-static int listen_on(const char *address, uint16_t *port)
+// "::" listens on the addresses of IPv4 too.
+static int listen_on(const char *text, uint16_t *port)
 {
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(*port)};
-    socklen_t length = sizeof sin;
-    if (inet_pton(AF_INET, address, &sin.sin_addr) != 1) {
-        fprintf(stderr, "memserver: --bind %s: expected an IPv4 address\n", address);
+    struct sockaddr_storage address;
+    socklen_t length = wire_address(text, *port, &address);
+    if (!length) {
+        fprintf(stderr, "memserver: --bind %s: expected an IPv4 or IPv6 address\n", text);
         exit(2);
     }
+    int one = 1, fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
-        bind(fd, (struct sockaddr *)&sin, sizeof sin) < 0 || listen(fd, SOMAXCONN) < 0 ||
-        getsockname(fd, (struct sockaddr *)&sin, &length) < 0)
-        die("%s port %u: %s", address, *port, strerror(errno));
-    *port = ntohs(sin.sin_port);
+        bind(fd, (struct sockaddr *)&address, length) < 0 || listen(fd, SOMAXCONN) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+        die("%s port %u: %s", text, *port, strerror(errno));
+    *port = wire_address_port(&address);
     return fd;
 }
 

@@ -1,19 +1,16 @@
 // preadloop: an ordinary program that reads or writes blocks of a file, one call at a time per
 // thread. It knows nothing of NFS; run it as it is, or under `directnfs run`.
-#include <fcntl.h>
-#include <getopt.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "measure.h"
+#include "work.h"
+
+static struct work work = {.size = 8192, .size_least = 1};
 
 static struct {
-    bool write, random, dsync;
-    uint64_t size, count, threads, file_size, warm_up;
+    bool dsync;
+    uint64_t threads;
     const char *path;
-} option = {.size = 8192, .count = 200000, .threads = 1};
+} option = {.threads = 1};
 
 struct worker {
     pthread_t thread;
@@ -28,19 +25,19 @@ static pthread_barrier_t begin, end;
 
 static void transfer(struct worker *w)
 {
-    uint64_t block = option.random ? random_next(&w->random_state) % blocks : w->next_block;
-    off_t offset = (off_t)(block * option.size);
+    uint64_t block = work.random ? random_next(&w->random_state) % blocks : w->next_block;
+    off_t offset = (off_t)(block * work.size);
     w->next_block = w->next_block + 1 == blocks ? 0 : w->next_block + 1;
-    ssize_t n = option.write ? pwrite(file, w->buffer, option.size, offset)
-                             : pread(file, w->buffer, option.size, offset);
-    if (n != (ssize_t)option.size)
-        die("%s at %lld: %s", option.write ? "pwrite" : "pread", (long long)offset,
+    ssize_t n = work.write ? pwrite(file, w->buffer, work.size, offset)
+                           : pread(file, w->buffer, work.size, offset);
+    if (n != (ssize_t)work.size)
+        die("%s at %lld: %s", work.write ? "pwrite" : "pread", (long long)offset,
             n < 0 ? strerror(errno) : "short");
 }
 
 static void warm_up(struct worker *w)
 {
-    for (uint64_t i = 0; i < option.warm_up; i++)
+    for (uint64_t i = 0; i < work.warm_up; i++)
         transfer(w);
 }
 
@@ -55,7 +52,7 @@ static void measured_loop(struct worker *w)
     }
 }
 
-static void *work(void *argument)
+static void *worker_run(void *argument)
 {
     warm_up(argument);
     pthread_barrier_wait(&begin);
@@ -77,94 +74,29 @@ static void usage(FILE *to)
 
 static void options_read(int argc, char **argv)
 {
-    static const struct option options[] = {{"rw", required_argument, NULL, 'w'},
-                                            {"size", required_argument, NULL, 's'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"threads", required_argument, NULL, 't'},
-                                            {"random", no_argument, NULL, 'r'},
-                                            {"sequential", no_argument, NULL, 'q'},
-                                            {"dsync", no_argument, NULL, 'd'},
-                                            {"file-size", required_argument, NULL, 'z'},
-                                            {"warm-up", required_argument, NULL, 'u'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    bool warm_up_given = false;
+    static const struct option options[] = {
+        WORK_OPTIONS, OPTION("threads", 'T'), FLAG("dsync", 'D'), {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-        switch (letter) {
-        case 'w':
-            if (strcmp(optarg, "read") && strcmp(optarg, "write")) {
-                usage(stderr);
-                exit(2);
-            }
-            option.write = optarg[0] == 'w';
-            break;
-        case 's':
-            option.size = number_option("size", optarg, 1, 1 << 30);
-            break;
-        case 'n':
-            option.count = number_option("count", optarg, 1, UINT64_MAX);
-            break;
-        case 't':
+        if (letter == 'T')
             option.threads = number_option("threads", optarg, 1, 1024);
-            break;
-        case 'r':
-        case 'q':
-            option.random = letter == 'r';
-            break;
-        case 'd':
+        else if (letter == 'D')
             option.dsync = true;
-            break;
-        case 'z':
-            option.file_size = number_option("file-size", optarg, 1, INT64_MAX);
-            break;
-        case 'u':
-            option.warm_up = number_option("warm-up", optarg, 0, UINT64_MAX);
-            warm_up_given = true;
-            break;
-        case 'h':
-            usage(stdout);
-            exit(0);
-        default:
-            usage(stderr);
-            exit(2);
-        }
+        else
+            work_option(&work, letter, usage);
     }
-    if (optind + 1 != argc) {
-        usage(stderr);
-        exit(2);
-    }
+    if (optind + 1 != argc || work.mixed)
+        wrong_usage(usage, NULL, NULL);
     option.path = argv[optind];
-    if (!warm_up_given)
-        option.warm_up = option.count / option.threads / 10;
-}
-
-static void file_prepare(void)
-{
-    static unsigned char block[64 << 10];
-    struct stat st;
-    int access = option.write || option.file_size ? O_RDWR | O_CREAT : O_RDONLY;
-    file = open(option.path, access | O_CLOEXEC | (option.dsync ? O_DSYNC : 0), 0644);
-    if (file < 0 || fstat(file, &st) < 0)
-        die("%s: %s", option.path, strerror(errno));
-    uint64_t size = (uint64_t)st.st_size;
-    memset(block, 'p', sizeof block);
-    while (size < option.file_size) {
-        uint64_t left = option.file_size - size;
-        ssize_t n = pwrite(file, block, left < sizeof block ? left : sizeof block, (off_t)size);
-        if (n <= 0)
-            die("filling %s: %s", option.path, strerror(errno));
-        size += (uint64_t)n;
-    }
-    blocks = size / option.size;
-    if (!blocks)
-        die("%s: shorter than one block", option.path);
+    work_defaults(&work, 10000);
+    if (!work.warm_up_given)
+        work.warm_up /= option.threads;
 }
 
 int main(int argc, char **argv)
 {
     options_read(argc, argv);
-    file_prepare();
+    file = work_file(&work, option.path, option.dsync ? O_DSYNC : 0, &blocks);
     struct worker *worker = calloc(option.threads, sizeof *worker);
     if (!worker)
         die("out of memory");
@@ -177,11 +109,11 @@ int main(int argc, char **argv)
         struct worker *w = &worker[i];
         w->random_state = 88172645463325252u + i * 7919;
         w->next_block = i * (blocks / option.threads);
-        w->ops = option.count / option.threads + (i < option.count % option.threads);
-        if (posix_memalign((void **)&w->buffer, 4096, option.size))
+        w->ops = work.count / option.threads + (i < work.count % option.threads);
+        if (posix_memalign((void **)&w->buffer, 4096, work.size))
             die("out of memory");
-        memset(w->buffer, (int)i + 1, option.size);
-        if (!alone && pthread_create(&w->thread, NULL, work, w))
+        memset(w->buffer, (int)i + 1, work.size);
+        if (!alone && pthread_create(&w->thread, NULL, worker_run, w))
             die("cannot start a thread");
     }
     struct measure m;
@@ -204,13 +136,9 @@ int main(int argc, char **argv)
             pthread_join(worker[i].thread, NULL);
         free(worker[i].buffer);
     }
-    measure_print(&m,
-                  &(struct measured_work){.rw = option.write ? "write" : "read",
-                                          .size = option.size,
-                                          .threads = option.threads,
-                                          .ops = option.count,
-                                          .syscalls = -1},
-                  latency);
+    work_print(&work,
+               &(struct work_done){.ops = work.count, .threads = option.threads, .syscalls = -1},
+               &m, latency);
     free(worker);
     if (close(file) < 0)
         die("%s: close: %s", option.path, strerror(errno));

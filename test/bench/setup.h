@@ -14,11 +14,12 @@
 
 static inline int connect_to(const char *host, uint16_t port)
 {
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_port = htons(port)};
-    if (inet_pton(AF_INET, host, &sin.sin_addr) != 1)
-        die("--host %s: expected an IPv4 address", host);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&sin, sizeof sin) < 0)
+    struct sockaddr_storage address;
+    socklen_t length = wire_address(host, port, &address);
+    if (!length)
+        die("--host %s: expected an IPv4 or IPv6 address", host);
+    int one = 1, fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) < 0)
         die("%s port %u: %s", host, port, strerror(errno));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return fd;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <endian.h>
+#include <netinet/in.h>
 
 enum {
     RPC_VERSION = 2,
@@ -280,6 +281,30 @@ static inline void wire_get_wcc(struct wire_reader *r)
     if (wire_get_bool(r))
         wire_get_bytes(r, 24);
     wire_get_post_op(r, NULL);
+}
+
+// An address as text, of IPv4 or IPv6, and a port.  How long it is; 0 when it is neither.
+static inline socklen_t wire_address(const char *text, uint16_t port,
+                                     struct sockaddr_storage *address)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
+        memcpy(address, &v4, sizeof v4);
+        return sizeof v4;
+    }
+    if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1) {
+        memcpy(address, &v6, sizeof v6);
+        return sizeof v6;
+    }
+    return 0;
+}
+
+static inline uint16_t wire_address_port(const struct sockaddr_storage *address)
+{
+    in_port_t port; // at the same place in both families
+    memcpy(&port, (const char *)address + offsetof(struct sockaddr_in, sin_port), sizeof port);
+    return ntohs(port);
 }
 
 #endif
