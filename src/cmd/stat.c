@@ -1,24 +1,17 @@
 /*
  * directnfs stat: collects the statistics of processes and prints views of them.
  */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/rundir.h"
 #include "cmd/stat_view.h"
-#include "host/run.h"
 #include "host/stats_read.h"
 #include "sys/log.h"
-
-#define RUN_PARENT "/dev/shm"
-#define RUN_PREFIX "directnfs."
 
 /* What was asked for. */
 struct request {
@@ -27,7 +20,7 @@ struct request {
     uint32_t pid; /* 0: all */
 };
 
-/* ---- run directories ---- */
+/* ---- reading ---- */
 
 /* Takes over the statistics, or frees them if they are not asked for. */
 static void add(struct stat_set *set, const struct request *request, struct directnfs_stats *stats)
@@ -75,63 +68,18 @@ static void read_ended(struct stat_set *set, const struct request *request)
         cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
 }
 
-/*
- * Reads the run directory that host_run_path() gives. Reading adds up what dead processes left, so
- * it writes there: root does it as the directory's owner, whose files must stay his, and who shall
- * not be able to lead root astray.
- */
-static void read_directory(struct stat_set *set, const struct request *request)
-{
-    char path[HOST_RUN_PATH_MAX];
-    struct stat status;
-    int error = host_run_path(path, "");
-    if (error) {
-        cmd_complain("stat", "the run directory's name is too long");
-        return;
-    }
-    if (stat(path, &status) != 0)
-        return; /* nobody has made it yet */
-    bool other = geteuid() == 0 && status.st_uid != 0;
-    gid_t group = getegid();
-    if (other && (setegid(status.st_gid) != 0 || seteuid(status.st_uid) != 0)) {
-        cmd_complain("stat", "cannot become user %u to read %s: %m", status.st_uid, path);
-        exit(CMD_NOT_FINE);
-    }
-    if (request->last)
-        read_ended(set, request);
-    else
-        read_running(set, request);
-    if (other && (seteuid(0) != 0 || setegid(group) != 0)) {
-        cmd_complain("stat", "cannot become root again: %m");
-        exit(CMD_NOT_FINE);
-    }
-}
+struct reading {
+    struct stat_set *set;
+    const struct request *request;
+};
 
-/* As root: the run directories of all users. What does not belong to the user in its name was put
- * there by somebody else and is passed over. */
-static void read_all_users(struct stat_set *set, const struct request *request)
+static void read_directory(void *argument)
 {
-    DIR *parent = opendir(RUN_PARENT);
-    if (parent == NULL) {
-        cmd_complain("stat", "cannot read " RUN_PARENT ": %m");
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(parent)) != NULL;) {
-        const char *number = entry->d_name + strlen(RUN_PREFIX);
-        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], *end;
-        struct stat status;
-        if (strncmp(entry->d_name, RUN_PREFIX, strlen(RUN_PREFIX)) != 0 ||
-            !isdigit((unsigned char)*number))
-            continue;
-        unsigned long uid = strtoul(number, &end, 10);
-        snprintf(path, sizeof(path), "%s/%s", RUN_PARENT, entry->d_name);
-        if (*end != '\0' || lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
-            status.st_uid != uid)
-            continue;
-        if (setenv("DIRECTNFS_RUN", path, 1) == 0)
-            read_directory(set, request);
-    }
-    closedir(parent);
+    struct reading *reading = argument;
+    if (reading->request->last)
+        read_ended(reading->set, reading->request);
+    else
+        read_running(reading->set, reading->request);
 }
 
 /* The order of all views, also when root sees the directories of several users. */
@@ -140,12 +88,6 @@ static int by_pid(const void *a, const void *b)
     const struct directnfs_stats *first = *(struct directnfs_stats *const *)a;
     const struct directnfs_stats *second = *(struct directnfs_stats *const *)b;
     return (first->pid > second->pid) - (first->pid < second->pid);
-}
-
-static bool has_own_directory(void)
-{
-    const char *chosen = getenv("DIRECTNFS_RUN");
-    return geteuid() != 0 || (chosen != NULL && *chosen != '\0');
 }
 
 /* ---- printing ---- */
@@ -178,10 +120,7 @@ static void print(const struct stat_set *set, const struct request *request)
 /* Says why there is nothing to show. */
 static void complain_of_nothing(const struct request *request)
 {
-    char path[HOST_RUN_PATH_MAX] = RUN_PARENT "/" RUN_PREFIX "*";
-    if (has_own_directory())
-        host_run_path(path, "");
-    char *printable = cmd_printable(path, sizeof(path));
+    char *printable = cmd_rundir_name();
     if (request->pid)
         cmd_complain("stat", "no process %u %s directnfs, as far as %s tells", request->pid,
                      request->last ? "that has ended used" : "uses", printable);
@@ -198,14 +137,9 @@ static void complain_of_nothing(const struct request *request)
 static int show(const struct request *request)
 {
     struct stat_set set = {.ended = request->last};
-    bool own = has_own_directory();
+    struct reading reading = {.set = &set, .request = request};
     log_set_level(LOG_LEVEL_ERROR);
-    if (own)
-        read_directory(&set, request);
-    else
-        read_all_users(&set, request);
-    if (!own)
-        unsetenv("DIRECTNFS_RUN");
+    cmd_rundir_visit("stat", read_directory, &reading);
     int result = CMD_FINE;
     if (set.count == 0) {
         complain_of_nothing(request);

@@ -1,0 +1,24 @@
+/*
+ * The run directories whose processes a command is about: $DIRECTNFS_RUN, else that of this user,
+ * else, for root, those of all users of this host.
+ */
+#ifndef CMD_RUNDIR_H
+#define CMD_RUNDIR_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Calls `visit` for each of them that exists, with the paths of src/host/run.h leading there. What
+ * is written there shall belong to the directory's owner, who shall not be able to lead root
+ * astray: as root, `visit` runs as the owner. `command` is for complaints.
+ */
+void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument);
+
+/* Is it one directory, and not those of all users? */
+bool cmd_rundir_is_one(void);
+
+/* Its path, or a pattern for those of all users, printable; memory for free(3). */
+char *cmd_rundir_name(void);
+
+#endif
