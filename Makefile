@@ -1,14 +1,18 @@
 # directnfs: build, test, install.  `make help` lists the targets.
-# Variables: CC, CFLAGS, WERROR=1, SANITIZE=address|undefined|thread, PREFIX, DESTDIR, BUILD, V=1
+# Variables: CC, CFLAGS, WERROR=1, SANITIZE=address|undefined|thread, PREFIX, LIBDIR, DESTDIR, BUILD,
+#            VERSION, V=1
 #            TEST_SWITCHES=1: protections can be switched off, see src/sys/test_switch.h; only for test/fault
 
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
 BUILD   ?= build
 CC      ?= gcc
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Of the library: the layout of the memory that processes share. Those of one run directory need the same number.
+SOVERSION := $(shell sed -n 's/.*HOST_REGISTRY_LAYOUT = \([0-9]*\).*/\1/p' src/host/shared.h)
 
 CFLAGS   ?= -O2 -g
-CPPFLAGS += -D_GNU_SOURCE -DDIRECTNFS_VERSION='"$(VERSION)"' -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
+CPPFLAGS += -D_GNU_SOURCE -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
 CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fno-strict-aliasing -fvisibility=hidden -ftls-model=initial-exec -pthread -MMD -MP
 
 # Only libtirpc's XDR routines are used.  Its archive, where there is one, keeps the Kerberos libraries, which the shared
@@ -49,12 +53,18 @@ all: $(BUILD)/libdirectnfs.so $(BUILD)/directnfs
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CSTD) $(CFLAGS) -c $< -o $@
+# The face defines what headers would redirect to checking functions.
+$(BUILD)/obj/src/preload/%.o: private CPPFLAGS += -U_FORTIFY_SOURCE
+$(BUILD)/obj/src/cmd/main.o: private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
+$(BUILD)/obj/src/cmd/main.o: $(BUILD)/version
+$(BUILD)/version: always
+	@mkdir -p $(@D); echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
 
 $(BUILD)/libdirectnfs.a: $(call obj,$(CORE))
 	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a src/preload/preload.map
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
 	    -Wl,--version-script=src/preload/preload.map -o $@ $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(LIBS)
 
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
@@ -83,20 +93,40 @@ demo:
 bench: all programs
 	test/bench/run
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include/directnfs
-	install -m 755 $(BUILD)/directnfs $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(BUILD)/libdirectnfs.so $(DESTDIR)$(PREFIX)/lib/
-	install -m 644 include/directnfs/*.h $(DESTDIR)$(PREFIX)/include/directnfs/
-	for page in man/*.[1-8]; do \
-	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/directnfs README LICENSE conf/*
+deb:
+	$(Q)BUILD='$(BUILD)' VERSION='$(VERSION)' scripts/deb
+
+# What `make install` puts where, as MODE:FILE:DIRECTORY; `make uninstall` removes the same.
+# The library is no link library, and LD_PRELOAD of running programs names it: a directory of its own, one name for all
+# versions, and a new one takes the place of the old in one step.
+DOC := $(PREFIX)/share/doc/directnfs
+INSTALLED := 755:$(BUILD)/directnfs:$(PREFIX)/bin 644:$(BUILD)/libdirectnfs.so:$(LIBDIR)/directnfs \
+    644:$(BUILD)/directnfs.pc:$(PREFIX)/share/pkgconfig \
+    644:conf/bash-completion/directnfs:$(PREFIX)/share/bash-completion/completions \
+    $(foreach file,$(wildcard include/directnfs/*.h),644:$(file):$(PREFIX)/include/directnfs) \
+    $(foreach file,$(wildcard man/*.[1-8]),644:$(file):$(PREFIX)/share/man/man$(subst .,,$(suffix $(file)))) \
+    644:README:$(DOC) 644:LICENSE:$(DOC) \
+    $(foreach file,$(wildcard conf/*.* conf/nfstab),644:$(file):$(DOC)/examples) \
+    $(foreach file,$(wildcard conf/systemd/*),644:$(file):$(DOC)/examples/systemd)
+
+install: all $(BUILD)/directnfs.pc
+	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; to=$(DESTDIR)$$3/$${2##*/}; \
+	    install -D -m $$1 $$2 $$to.new && mv -f $$to.new $$to || exit 1; done
+uninstall:
+	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f $(DESTDIR)$$3/$${2##*/} || exit 1; done
+	$(Q)for dir in $(LIBDIR)/directnfs $(PREFIX)/include/directnfs $(DOC)/examples/systemd $(DOC)/examples $(DOC); do \
+	    [ ! -d $(DESTDIR)$$dir ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$$dir; done
+
+$(BUILD)/directnfs.pc: always
+	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: directnfs' \
+	    'Description: The statistics that directnfs shows in shared memory' 'Version: $(VERSION)' \
+	    'Cflags: -I$${includedir}' >$@
 
 clean:
 	rm -rf $(BUILD)
 help:
-	@echo 'targets: all (default), unit, programs, check, demo, bench, install, clean'
+	@echo 'targets: all (default), unit, programs, check, demo, bench, install, uninstall, deb, clean'
 
-.PHONY: all unit programs check demo bench install clean help
+.PHONY: all unit programs check demo bench install uninstall deb clean help always
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

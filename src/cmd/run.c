@@ -18,11 +18,13 @@
 
 /*
  * Writes the absolute path of the library to `path`: beside the command, as a build leaves it, or
- * in ../lib from there, as it is installed. Returns false, with a complaint, if it cannot be used.
+ * in ../lib/directnfs from there, as it is installed, or where the package has it. Returns false,
+ * with a complaint, if it cannot be used.
  */
 static bool find_library(char path[PATH_MAX])
 {
-    static const char *const places[] = {LIBRARY, "../lib/" LIBRARY};
+    static const char *const places[] = {LIBRARY, "../lib/directnfs/" LIBRARY,
+                                         "../lib/x86_64-linux-gnu/directnfs/" LIBRARY};
     char command[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", command, sizeof(command) - 1);
     if (length < 0) {
@@ -49,8 +51,8 @@ static bool find_library(char path[PATH_MAX])
         }
         return true;
     }
-    cmd_complain("run", "%s is neither in %s nor in %s../lib; build or install it there", LIBRARY,
-                 command, command);
+    cmd_complain("run", "%s is neither in %s nor in %s../lib/directnfs; build or install it there",
+                 LIBRARY, command, command);
     return false;
 }
 

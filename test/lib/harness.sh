@@ -16,6 +16,7 @@
 #                               and not on tmpfs
 #     DIRECTNFS_TEST_KEEP=1     keep the temporary directory, and say where it is
 #     DIRECTNFS_TEST_SPACE=own|host   namespaces (own where permitted)
+#     DIRECTNFS_TEST_INSTALLED=DIR    take the command and the library that are installed with the prefix DIR
 #
 # Variables for scripts:
 #     top, BUILD    the checkout, the build directory
@@ -422,6 +423,11 @@ engine_none() {
 
 # need_build: copies the command and the library to where every user may read them, or ends the script
 need_build() {
+    if [ -n "${DIRECTNFS_TEST_INSTALLED:-}" ]; then
+        directnfs=$DIRECTNFS_TEST_INSTALLED/bin/directnfs
+        library=$("$directnfs" run sh -c 'echo "$LD_PRELOAD"') || exit 1
+        return
+    fi
     directnfs=$T/bin/directnfs
     library=$T/bin/libdirectnfs.so
     is_plain && return
