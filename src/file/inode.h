@@ -22,6 +22,7 @@ struct file_inode {
     unsigned descriptors;  /* under file_lock: slots of the table */
     bool forgotten;        /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;  /* set once; then wait for busy == 0 */
+    _Atomic bool settling; /* the demotion waits for writes of unknown fate, and so do all */
     _Atomic bool lost;     /* the handle became stale with data not committed: for the next fsync */
     _Atomic unsigned busy; /* calls on it that are using the engine */
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */

@@ -406,9 +406,15 @@ static int prove_root(struct file_mount *mount, const struct nfs3_client *client
     return -EXDEV;
 }
 
+int file_registry_open(void)
+{
+    return host_registry_open((uint64_t)file_tunables.uncommitted_max,
+                              (uint64_t)file_tunables.failover_hold * 1000000000);
+}
+
 static int contact(struct file_mount *mount)
 {
-    int result = host_registry_open((uint64_t)file_tunables.uncommitted_max);
+    int result = file_registry_open();
     if (result != 0)
         return result;
     enter_statistics(mount);

@@ -15,6 +15,9 @@
 /* The tunables; read once by file_start(), constant afterwards. */
 extern struct conf_tunables file_tunables;
 
+/* host_registry_open() with what the tunables say. */
+int file_registry_open(void);
+
 /*
  * A server of the nfstab as this process talks to it; all its exports share it. `lock` guards the
  * verifier, and is held for a few instructions only. Lives for ever.

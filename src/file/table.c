@@ -106,6 +106,8 @@ bool file_inode_enter(struct file_inode *inode)
     if (!atomic_load(&inode->demoted))
         return true;
     atomic_fetch_sub(&inode->busy, 1);
+    while (atomic_load(&inode->settling)) /* the kernel would not wait */
+        sys_nanosleep_ms(1);
     return false;
 }
 
@@ -312,6 +314,7 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
             if (!file_async_help(inode))
                 sys_nanosleep_ms(1);
         }
+        atomic_store(&inode->settling, true);
         host_file_set_kernel_writer(&inode->host);
         if (host_file_uncommitted(&inode->host) > 0)
             result = file_inode_commit(inode, auth, NULL);
@@ -319,6 +322,9 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
             atomic_store(&inode->lost, true);
             result = 0;
         }
+        if (host_file_settle(&inode->host) != 0)
+            log_warning("%s: handed to the kernel while another process writes it", inode->path);
+        atomic_store(&inode->settling, false);
     }
     bool managed = false;
     int fd = 0;
@@ -364,8 +370,10 @@ static void table_after_fork(void)
 {
     int top = atomic_load(&table_top);
     for (unsigned i = 0; i < INODE_BUCKETS; i++) {
-        for (struct file_inode *inode = inodes[i]; inode; inode = inode->next)
+        for (struct file_inode *inode = inodes[i]; inode; inode = inode->next) {
             atomic_store(&inode->busy, 0);
+            atomic_store(&inode->settling, false);
+        }
     }
     for (int fd = 0; fd <= top; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);

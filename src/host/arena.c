@@ -133,6 +133,7 @@ int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32
         }
         record->kept = kept;
         record->distrusted = 0;
+        record->held_until = 0;
         record->base = pieces[i].base;
         record->write_next = following;
         atomic_store_explicit(&record->range, host_range(0, pieces[i].length),
@@ -183,6 +184,14 @@ void host_arena_give(uint32_t first)
     unlock_arena(shared);
 }
 
+void host_arena_empty(uint32_t index)
+{
+    struct host_shared *shared = lock_arena();
+    for (int k = 0; k < HOST_RECORD_CHUNKS; k++)
+        put_chunk(shared, &host_record(index)->chunk[k]);
+    unlock_arena(shared);
+}
+
 /* The chunks that hold [from, to): the first, and the one behind the last. */
 static int first_chunk(uint32_t from)
 {
@@ -220,6 +229,7 @@ uint32_t host_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uin
         struct host_record *fresh = host_record(index);
         memset(fresh->chunk, 0, sizeof(fresh->chunk));
         fresh->write_next = 0;
+        fresh->held_until = 0;
         atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
         host_record_set_state(fresh, HOST_RECORD_PRIVATE);
         if (count)

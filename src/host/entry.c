@@ -29,6 +29,8 @@ void host_stripe_lock(uint32_t stripe)
         atomic_fetch_add(&s->recoveries, 1);
         pthread_mutex_consistent(&s->lock);
     }
+    if (atomic_load_explicit(&s->held_check, memory_order_relaxed))
+        host_stripe_expire(stripe);
 }
 
 void host_stripe_unlock(uint32_t stripe)
@@ -273,7 +275,7 @@ static void empty(struct host_entry *entry, const struct host_file_key *key,
 {
     uint32_t index = host_entry_index(entry);
     host_record_cut(entry, 0, garbage);
-    host_records_detach(index);
+    host_records_detach(index, garbage);
     atomic_store(&entry->truncator, 0);
     begin_life(entry, key);
 }

@@ -8,7 +8,7 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-enum { WAIT_NS = 100000000, COMMIT_BATCH = 256 };
+enum { COMMIT_BATCH = 256 };
 #define SWEEP_INTERVAL_NS UINT64_C(1000000000)
 
 void host_stripe_wake(uint32_t stripe)
@@ -24,7 +24,7 @@ void host_stripe_wake(uint32_t stripe)
 void host_stripe_wait(uint32_t stripe, uint32_t owner)
 {
     struct host_stripe *s = &host_map.shared->stripes[stripe];
-    struct timespec limit = {0, WAIT_NS};
+    struct timespec limit = {0, HOST_WAIT_NS};
     uint32_t seen = atomic_load(&s->wake);
     atomic_store(&s->waiting, 1);
     host_stripe_unlock(stripe);
@@ -86,13 +86,15 @@ static uint32_t cut_into_pieces(uint64_t offset, size_t length, struct host_piec
     return count;
 }
 
-/* The process that must be waited for before [start, end) may be written; UINT32_MAX: none. */
-static uint32_t in_the_way(const struct host_entry *entry, uint64_t start, uint64_t end)
+/* The process that must be waited for before [start, end) may be written (0: only time), by a
+ * replay of record `own` if that is not 0; UINT32_MAX: none. */
+static uint32_t in_the_way(const struct host_entry *entry, uint64_t start, uint64_t end,
+                           uint32_t own)
 {
     uint32_t truncator = atomic_load_explicit(&entry->truncator, memory_order_relaxed);
     if (truncator && end > entry->truncate_size)
         return truncator;
-    uint32_t record = host_record_conflict(host_entry_index(entry), start, end);
+    uint32_t record = host_record_conflict(host_entry_index(entry), start, end, own);
     return record ? atomic_load_explicit(&host_record(record)->owner, memory_order_relaxed)
                   : UINT32_MAX;
 }
@@ -106,7 +108,7 @@ static struct host_entry *lock_range(struct host_file *file, uint64_t start, uin
         struct host_entry *entry = host_entry_lock(file, true, error);
         if (!entry)
             return NULL;
-        uint32_t owner = in_the_way(entry, start, end);
+        uint32_t owner = in_the_way(entry, start, end, 0);
         if (owner == UINT32_MAX)
             return entry;
         if (!wait) {
@@ -155,9 +157,13 @@ static int write_begin(struct host_file *file, uint64_t offset, const struct iov
         host_arena_give(pieces[0].record);
         return error;
     }
+    uint64_t sequence = atomic_load_explicit(
+        &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))].sequence,
+        memory_order_relaxed);
     for (uint32_t i = 0; i < piece_count; i++) {
         struct host_record *record = host_record(pieces[i].record);
         atomic_store_explicit(&record->file, host_entry_index(entry), memory_order_relaxed);
+        record->sequence = sequence;
         host_record_set_state(record, HOST_RECORD_IN_FLIGHT);
         host_record_link(pieces[i].record);
     }
@@ -287,6 +293,8 @@ void host_write_end(struct host_file *file, struct host_write *write, enum host_
     struct host_entry *entry = place < HOST_FILES ? &host_map.entries[place] : NULL;
     for (uint32_t i = 0; i < write->record_count; i++) {
         uint32_t next = host_record(index)->write_next;
+        if (write->unsettled && host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
+            host_record_hold(index);
         end_piece(entry, index, write->kept, outcome, value, &garbage);
         index = next;
     }
@@ -460,7 +468,7 @@ static int replay_next(struct host_file *file, struct host_commit *commit, bool 
         }
         struct host_record *record = host_record(index);
         uint64_t start = host_record_start(record), end = host_record_end(record);
-        uint32_t owner = in_the_way(entry, start, end);
+        uint32_t owner = in_the_way(entry, start, end, index);
         if (owner == UINT32_MAX) {
             atomic_store(&record->owner, self);
             host_record_set_state(record, HOST_RECORD_REPLAY);

@@ -32,13 +32,16 @@ static void give_back_linked(uint32_t index, uint32_t slot)
     uint32_t state = host_record_state(record);
     if (atomic_load(&record->owner) == slot && atomic_load(&record->file) == file) {
         struct host_entry *entry = &host_map.entries[file];
+        /* What it had sent may still be on its way to the server. */
+        if (state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_REPLAY)
+            host_record_hold(index);
         if (state == HOST_RECORD_IN_FLIGHT) {
             host_record_drop(entry, index, &garbage);
             atomic_fetch_add(&entry->changes, 1);
         } else if (state == HOST_RECORD_REPLAY) {
             host_record_set_state(record, HOST_RECORD_ACKED);
         }
-        if (state == HOST_RECORD_ACKED || state == HOST_RECORD_REPLAY)
+        if (state == HOST_RECORD_ACKED || state == HOST_RECORD_REPLAY || state == HOST_RECORD_GHOST)
             atomic_store(&record->owner, 0);
     }
     host_stripe_unlock(stripe);
@@ -131,6 +134,12 @@ void host_process_sweep(uint64_t interval_ns)
             give_back(slot);
     }
     unlock_processes();
+    for (uint32_t i = 0; i < HOST_STRIPES; i++) {
+        if (atomic_load(&shared->stripes[i].held_check)) {
+            host_stripe_lock(i); /* frees ghosts whose time is over */
+            host_stripe_unlock(i);
+        }
+    }
 }
 
 void host_process_sweep_all(void)

@@ -130,8 +130,24 @@ static void unlink_record(struct host_entry *entry, uint32_t index)
     host_record_set_state(record, HOST_RECORD_PRIVATE);
 }
 
+/* The data goes, the record stays where it is as long as it is held. */
+static void bury(struct host_entry *entry, uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    uint32_t state = host_record_state(record);
+    if (state == HOST_RECORD_ACKED || state == HOST_RECORD_REPLAY)
+        unlink_file(entry, index);
+    host_record_set_state(record, HOST_RECORD_GHOST);
+    atomic_store_explicit(&record->owner, 0, memory_order_relaxed);
+    host_arena_empty(index);
+}
+
 void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garbage *garbage)
 {
+    if (host_record(index)->held_until && host_record_held(host_record(index), sys_now_ns())) {
+        bury(entry, index);
+        return;
+    }
     /* Should this process die before it gives the record back, that is found by its owner. */
     atomic_store_explicit(&host_record(index)->owner, host_process_slot_taken(),
                           memory_order_relaxed);
@@ -155,14 +171,32 @@ static bool overlaps(const struct host_record *record, uint32_t file, uint64_t s
            start < host_record_end(record);
 }
 
-uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end)
+static bool busy(const struct host_record *record)
 {
+    uint32_t state = host_record_state(record);
+    return state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_REPLAY;
+}
+
+/* The time if any record of the file's stripe may be held, else 0, at which none is looked at. */
+static uint64_t now_if_held(uint32_t file)
+{
+    return atomic_load_explicit(&host_map.shared->stripes[host_stripe_of(file)].held_check,
+                                memory_order_relaxed)
+               ? sys_now_ns()
+               : 0;
+}
+
+uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint32_t own)
+{
+    uint64_t now = now_if_held(file);
     for (uint64_t unit = start >> HOST_UNIT_SHIFT; unit <= (end - 1) >> HOST_UNIT_SHIFT; unit++) {
         uint32_t next = *host_bucket(file, unit << HOST_UNIT_SHIFT);
         while (next) {
             struct host_record *record = host_record(next);
-            uint32_t state = host_record_state(record);
-            if (state != HOST_RECORD_ACKED && overlaps(record, file, start, end))
+            if (busy(record) && overlaps(record, file, start, end))
+                return next;
+            if (now && next != own && file_of(record) == file && host_record_held(record, now) &&
+                record->held_start < end && start < record->held_end)
                 return next;
             next = record->bucket_next;
         }
@@ -307,8 +341,10 @@ static uint32_t find_in_stripe(uint32_t file, bool (*wanted)(uint32_t index, uin
 
 static bool busy_beyond(uint32_t index, uint64_t size)
 {
-    return host_record_state(host_record(index)) != HOST_RECORD_ACKED &&
-           host_record_end(host_record(index)) > size;
+    const struct host_record *record = host_record(index);
+    uint64_t now = now_if_held(file_of(record));
+    return (busy(record) && host_record_end(record) > size) ||
+           (now && host_record_held(record, now) && record->held_end > size);
 }
 
 uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size)
@@ -316,16 +352,31 @@ uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size)
     return find_in_stripe(host_entry_index(entry), busy_beyond, size);
 }
 
-static bool detach_one(uint32_t index, uint64_t unused)
+static bool unsettled(uint32_t index, uint64_t sequence)
 {
-    (void)unused;
-    detach(&host_map.entries[file_of(host_record(index))], index);
+    const struct host_record *record = host_record(index);
+    uint64_t now = now_if_held(file_of(record));
+    return (busy(record) && record->sequence < sequence) || (now && host_record_held(record, now));
+}
+
+uint32_t host_record_unsettled(const struct host_entry *entry, uint64_t sequence)
+{
+    return find_in_stripe(host_entry_index(entry), unsettled, sequence);
+}
+
+static bool detach_one(uint32_t index, uint64_t garbage)
+{
+    host_record(index)->held_until = 0;
+    if (host_record_state(host_record(index)) == HOST_RECORD_GHOST)
+        host_record_drop(NULL, index, (struct host_garbage *)(uintptr_t)garbage);
+    else
+        detach(&host_map.entries[file_of(host_record(index))], index);
     return false;
 }
 
-void host_records_detach(uint32_t file)
+void host_records_detach(uint32_t file, struct host_garbage *garbage)
 {
-    find_in_stripe(file, detach_one, 0);
+    find_in_stripe(file, detach_one, (uintptr_t)garbage);
 }
 
 /* ---- after the death of a process that held the lock ---- */
@@ -396,6 +447,7 @@ void host_stripe_rebuild(uint32_t stripe)
     uint32_t count = shared->bucket_count, end = atomic_load(&shared->next_record);
     memset(&host_map.buckets[stripe * count], 0, count * sizeof(uint32_t));
     atomic_store(&shared->stripes[stripe].uncommitted, 0);
+    atomic_store(&shared->stripes[stripe].held_check, 0);
     clear_entries(stripe);
 
     for (uint32_t i = 1; i < end; i++) {
@@ -404,7 +456,9 @@ void host_stripe_rebuild(uint32_t stripe)
         if (state < HOST_RECORD_IN_FLIGHT || file >= HOST_FILES || host_stripe_of(file) != stripe)
             continue;
         host_record_link(i);
-        if (state == HOST_RECORD_IN_FLIGHT)
+        if (record->held_until)
+            atomic_store(&shared->stripes[stripe].held_check, 1);
+        if (state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_GHOST)
             continue;
         record->file_next = host_map.entries[file].first;
         host_map.entries[file].first = i;

@@ -279,11 +279,12 @@ static int try_open(const char *path, uint64_t uncommitted_max)
     return 0;
 }
 
-int host_registry_open(uint64_t uncommitted_max)
+int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
 {
     char path[HOST_RUN_PATH_MAX];
     if (host_registry_ready())
         return 0;
+    host_hold_set(hold_ns);
     int error = host_run_prepare();
     if (error)
         return error;

@@ -46,9 +46,11 @@ struct host_attributes {
 /*
  * Maps the registry in the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>/), making
  * it with room for `uncommitted_max` bytes of uncommitted data if it is not there. Once a process.
+ * `hold_ns`: how long a request may survive in the network and in the server's queues after its
+ * connection is gone; the range of a write of unknown fate stays blocked for that long. 0: never.
  * -errno when it cannot be had (said on the log with the reason); then no file may be adopted.
  */
-int host_registry_open(uint64_t uncommitted_max);
+int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns);
 bool host_registry_ready(void);
 
 /* In the child of fork(): the child is a process of its own in the registry. */
@@ -88,12 +90,12 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
                        const struct host_attributes *attributes, uint64_t now_ns);
 
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
- * data of the ledger beyond it is dropped. `done` false: the change failed. Waits for overlapping
- * writes. */
+ * data of the ledger beyond it is dropped. `done` false: the change failed. Waits for writes beyond
+ * `size` that are in flight or held. */
 void host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /* The kernel already truncated or replaced the file that has this device and inode, if known here.
- */
+ * It is too late to wait for a write that is held: the range stays blocked for others. */
 void host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size);
 
 /* Some process of this host writes the file through the kernel: sizes must be asked for, and fsync
@@ -105,7 +107,8 @@ bool host_file_has_kernel_writer(struct host_file *file);
 /*
  * Invariants: acknowledged records of a file do not overlap (a newer write takes the bytes away
  * from older ones), so the order of writing again does not matter; writes in flight of the whole
- * host do not overlap either (a later one waits), so a replay never overtakes a newer write.
+ * host do not overlap either (a later one waits), so a replay never overtakes a newer write. A
+ * write whose fate is unknown ("held") counts as one in flight for a time, whoever it was of.
  */
 
 enum host_outcome {
@@ -119,6 +122,9 @@ struct host_write {
     uint64_t offset;
     size_t length;
     bool kept; /* the data is in the ledger: send it from there */
+    /* Set by the caller before host_write_end(): the request was sent over a connection that died,
+     * and an older copy of it may still be executed. Whatever the outcome, the range is held. */
+    bool unsettled;
     uint32_t first_record;
     uint32_t record_count;
 };
@@ -150,6 +156,13 @@ int host_write_data(const struct host_write *write, size_t from, size_t length,
  * `attributes` (may be NULL) are those of the reply, with the epoch of before it was sent. */
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
                     const uint8_t verifier[HOST_VERIFIER_SIZE]);
+
+/*
+ * Waits until the writes that are in flight now, of any process, have ended, and none is held; for
+ * handing the file to the kernel, whose writes wait for nobody. 0, or -ETIMEDOUT: there still is
+ * one after the time of a hold.
+ */
+int host_file_settle(struct host_file *file);
 
 /* Bytes uncommitted in a file (by all processes of the host); and in all files. No lock. */
 uint64_t host_file_uncommitted(struct host_file *file);

@@ -10,7 +10,7 @@
  * who gets one from a dead owner first puts in order what it guards.
  *   process_lock  the process slots.
  *   stripe lock   the entries of the stripe, their lists of records, its buckets, and the states of
- *                 records that are linked there (IN_FLIGHT, ACKED, REPLAY).
+ *                 records that are linked there (IN_FLIGHT, ACKED, REPLAY, GHOST).
  *   arena_lock    which records and chunks are free, and which chunks belong to which record.
  * A record's `state` is its commit point. On EOWNERDEAD the lists are made again from the records.
  *
@@ -31,7 +31,7 @@
 #define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    HOST_REGISTRY_LAYOUT = 1,
+    HOST_REGISTRY_LAYOUT = 2,
     HOST_STRIPES = 64,
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
     HOST_SET_SIZE = 16, /* entries in a set: one page */
@@ -41,6 +41,7 @@ enum {
     HOST_UNIT_SHIFT = 16, /* a record never crosses a multiple of 64 KiB */
     HOST_RECORD_CHUNKS = (1 << HOST_UNIT_SHIFT) / HOST_CHUNK,
     HOST_WRITE_RECORDS = (HOST_WRITE_MAX >> HOST_UNIT_SHIFT) + 1,
+    HOST_WAIT_NS = 100000000, /* who waits for a range looks again after this */
     HOST_NO_FILE = UINT32_MAX >> 1
 };
 
@@ -49,7 +50,8 @@ enum host_record_state {
     HOST_RECORD_PRIVATE, /* of its owner alone: being filled, or about to be freed; in no list */
     HOST_RECORD_IN_FLIGHT,
     HOST_RECORD_ACKED,
-    HOST_RECORD_REPLAY /* as ACKED, and its owner is writing it again */
+    HOST_RECORD_REPLAY, /* as ACKED, and its owner is writing it again */
+    HOST_RECORD_GHOST   /* ended, but an older copy may still be executed: no data, no owner */
 };
 
 /* A piece of one write. Bytes [from, to) counted from file offset `base`, which is byte 0 of
@@ -61,14 +63,17 @@ struct host_record {
     uint32_t kept;
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
-    uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split */
+    uint64_t sequence; /* of the acknowledgement, in the stripe; kept when split. IN_FLIGHT: the
+                          last one before it began */
     uint64_t verifier;
     uint32_t bucket_next, bucket_previous; /* records of the same bucket */
     uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
     uint32_t write_next;                   /* the next piece of the same write */
     uint32_t chunk[HOST_RECORD_CHUNKS];    /* arena_lock */
     uint32_t distrusted; /* a COMMIT failed: only writing it again makes it safe; stripe lock */
-    uint32_t padding[6];
+    /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
+     * held, or no more): see hold.c. Stripe lock. */
+    uint64_t held_start, held_end, held_until;
 };
 _Static_assert(sizeof(struct host_record) == 128, "two cache lines");
 
@@ -115,6 +120,7 @@ struct host_stripe {
     uint64_t births;           /* source of generations and of `truncations` */
     _Atomic uint64_t uncommitted;
     _Atomic uint64_t recoveries; /* locks got from a dead owner */
+    _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
 } __attribute__((aligned(128)));
 
 struct host_process {
@@ -198,6 +204,8 @@ struct host_piece {
 int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32_t owner);
 /* Frees PRIVATE records chained by write_next. */
 void host_arena_give(uint32_t first);
+/* Frees the chunks of a record that has data no more. */
+void host_arena_empty(uint32_t record);
 /* Sets the range of an ACKED record, and frees chunks that fall outside. */
 void host_arena_trim(uint32_t record, uint32_t from, uint32_t to);
 /*
@@ -286,10 +294,15 @@ void host_record_link(uint32_t index);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
 void host_record_append(struct host_entry *entry, uint32_t index);
 void host_garbage_add(struct host_garbage *garbage, uint32_t index);
-/* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`. */
+/* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`; while it is held,
+ * only its data goes, and it becomes a GHOST. `entry` is not needed for a GHOST. */
 void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garbage *garbage);
-/* A record IN_FLIGHT or REPLAY that overlaps [start, end); 0: none. */
-uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end);
+/*
+ * A record IN_FLIGHT, REPLAY or held that overlaps [start, end); 0: none. The hold of `own` does
+ * not count: an older copy of the same bytes does no harm to a replay of them. Every other hold
+ * does.
+ */
+uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint32_t own);
 /*
  * Takes the bytes of record `own` away from older acknowledged records. True if `own` was consumed:
  * its bytes were copied into an older record, or `own` itself became the second half of one.
@@ -297,10 +310,13 @@ uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end);
 bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage);
 /* Shortens acknowledged records of the file to end at `size`. */
 void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage);
-/* A record IN_FLIGHT or REPLAY of the file with bytes at `size` or beyond; 0: none. */
+/* A record IN_FLIGHT, REPLAY or held of the file with bytes at `size` or beyond; 0: none. */
 uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size);
+/* A record IN_FLIGHT or REPLAY of the file that began before this sequence, or one that is held; 0:
+ * none. */
+uint32_t host_record_unsettled(const struct host_entry *entry, uint64_t sequence);
 /* Unlinks what remains of a file that is gone; owners free such records when their write ends. */
-void host_records_detach(uint32_t file);
+void host_records_detach(uint32_t file, struct host_garbage *garbage);
 /* Makes buckets, lists and counters of a stripe again from the records. */
 void host_stripe_rebuild(uint32_t stripe);
 /* Recomputes whether the records of a file have one verifier. */
@@ -308,5 +324,19 @@ void host_entry_verifiers(struct host_entry *entry);
 /* Waits until a range of the stripe became free or a tenth of a second passed. Unlocks and locks.
  */
 void host_stripe_wait(uint32_t stripe, uint32_t owner);
+
+/* ---- hold.c ---- */
+
+/* How long this process holds a range; set once, before all else. */
+void host_hold_set(uint64_t length_ns);
+uint64_t host_hold_ns(void);
+/* Under the stripe's lock: nobody may write over a linked record for a while. */
+void host_record_hold(uint32_t record);
+static inline bool host_record_held(const struct host_record *record, uint64_t now)
+{
+    return record->held_until > now;
+}
+/* Under the stripe's lock: frees ghosts whose time is over. */
+void host_stripe_expire(uint32_t stripe);
 
 #endif

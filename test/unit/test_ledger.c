@@ -18,7 +18,7 @@ static int open_registry(void **state)
 {
     if (make_run_directory(state))
         return -1;
-    return host_registry_open(UNCOMMITTED_MAX);
+    return host_registry_open(UNCOMMITTED_MAX, 0);
 }
 
 static uint8_t buffer[HOST_WRITE_MAX];
@@ -637,10 +637,11 @@ static int child_works_until_killed(void *argument)
         bool keep = random_below(4) != 0;
         for (size_t i = 0; i < length && keep; i++)
             buffer[i] = byte_at(200 + which, offset + i);
-        if (begin(file, offset, length, keep, &write) == 0)
-            host_write_end(file, &write,
-                           keep ? (enum host_outcome)random_below(3) : HOST_WRITE_STABLE,
-                           random_below(2) ? first_verifier : second_verifier);
+        if (begin(file, offset, length, keep, &write) != 0)
+            continue;
+        write.unsettled = random_below(16) == 0;
+        host_write_end(file, &write, keep ? (enum host_outcome)random_below(3) : HOST_WRITE_STABLE,
+                       random_below(2) ? first_verifier : second_verifier);
     }
     return 0;
 }
@@ -649,6 +650,7 @@ static void killing_at_random_moments_breaks_nothing(void **state)
 {
     (void)state;
     struct host_file file;
+    host_hold_set(200000); /* holds begin and end all the time */
     for (uint32_t round = 0; round < 120; round++) {
         uint32_t seeds[3] = {round * 3 + 1, round * 3 + 2, round * 3 + 3};
         pid_t children[3];
@@ -675,6 +677,7 @@ static void killing_at_random_moments_breaks_nothing(void **state)
         attach(&file, inode);
         host_file_forget(&file);
     }
+    host_hold_set(0);
     assert_int_equal(host_uncommitted(), 0);
     check_invariants();
     uint64_t mended = host_map.shared->arena_recoveries;

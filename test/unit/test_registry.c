@@ -14,7 +14,7 @@ static int open_registry(void **state)
 {
     if (make_run_directory(state))
         return -1;
-    return host_registry_open(UNCOMMITTED_MAX);
+    return host_registry_open(UNCOMMITTED_MAX, 0);
 }
 
 static void write_bytes(struct host_file *file, uint64_t offset, size_t length,
@@ -338,7 +338,7 @@ static int child_opens(void *argument)
     host_map.shared = NULL;
     setenv("DIRECTNFS_RUN", argument, 1);
     log_open("/dev/null");
-    return -host_registry_open(UNCOMMITTED_MAX);
+    return -host_registry_open(UNCOMMITTED_MAX, 0);
 }
 
 static void in_fresh_directory(char *path, mode_t mode)

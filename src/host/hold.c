@@ -1,0 +1,96 @@
+/*
+ * Ranges of unknown fate. A WRITE that was sent over a connection which then died may be executed
+ * by the server later: after it was answered over another path, after it was given up, or after its
+ * process was killed. For a while no other write may overlap it, or the old copy could undo that.
+ *
+ * The hold is noted in the record of the write and outlives what becomes of the data: acknowledged
+ * data stays in the ledger as ever; once there is none, or no more, the record is a GHOST: a place
+ * in its bucket, without data and without owner. Holds end by the clock.
+ */
+#include "host/shared.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+
+#define EXPIRE_INTERVAL_NS UINT64_C(1000000000)
+
+static uint64_t hold_ns; /* set before any record is touched, then constant */
+
+void host_hold_set(uint64_t length_ns)
+{
+    hold_ns = length_ns;
+}
+
+uint64_t host_hold_ns(void)
+{
+    return sys_test_unsafe(SYS_TEST_HOLD) ? 0 : hold_ns;
+}
+
+void host_record_hold(uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    struct host_stripe *stripe =
+        &host_map.shared
+             ->stripes[host_stripe_of(atomic_load_explicit(&record->file, memory_order_relaxed))];
+    uint64_t now = sys_now_ns(), until = now + host_hold_ns();
+    if (until == now)
+        return;
+    bool held = record->held_until > now;
+    if (!held || host_record_start(record) < record->held_start)
+        record->held_start = host_record_start(record);
+    if (!held || host_record_end(record) > record->held_end)
+        record->held_end = host_record_end(record);
+    __atomic_store_n(&record->held_until, until, __ATOMIC_RELEASE);
+    if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
+        atomic_store_explicit(&stripe->held_check, until, memory_order_relaxed);
+}
+
+void host_stripe_expire(uint32_t stripe)
+{
+    struct host_stripe *s = &host_map.shared->stripes[stripe];
+    uint32_t count = host_map.shared->bucket_count, self = host_process_slot_taken();
+    uint64_t now = sys_now_ns(), first = 0;
+    struct host_garbage garbage = {0};
+    if (!self || now < atomic_load_explicit(&s->held_check, memory_order_relaxed))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t next = host_map.buckets[stripe * count + i];
+        while (next) {
+            uint32_t index = next;
+            struct host_record *record = host_record(index);
+            next = record->bucket_next;
+            if (record->held_until > now) {
+                if (!first || record->held_until < first)
+                    first = record->held_until;
+                continue;
+            }
+            record->held_until = 0;
+            if (host_record_state(record) == HOST_RECORD_GHOST)
+                host_record_drop(NULL, index, &garbage);
+        }
+    }
+    if (first && first < now + EXPIRE_INTERVAL_NS)
+        first = now + EXPIRE_INTERVAL_NS;
+    atomic_store_explicit(&s->held_check, first, memory_order_relaxed);
+    host_arena_give(garbage.first);
+}
+
+int host_file_settle(struct host_file *file)
+{
+    if (!host_map.shared)
+        return 0;
+    uint32_t number = host_stripe_of_file(file), other = 0;
+    struct host_stripe *stripe = &host_map.shared->stripes[number];
+    uint64_t deadline = sys_now_ns() + host_hold_ns() + HOST_WAIT_NS;
+    uint64_t sequence = atomic_fetch_add(&stripe->sequence, 1) + 1; /* what begins later has it */
+    int error;
+    do {
+        struct host_entry *entry = host_entry_lock(file, false, &error);
+        if (!entry)
+            return 0;
+        other = host_record_unsettled(entry, sequence);
+        if (other)
+            host_stripe_wait(number, atomic_load(&host_record(other)->owner));
+        host_entry_unlock(file);
+    } while (other && sys_now_ns() < deadline);
+    return other ? -ETIMEDOUT : 0;
+}
