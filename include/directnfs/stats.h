@@ -97,7 +97,7 @@ struct directnfs_server_stats {
 
 /*
  * A network path to a server. In `stats.ended` each path is the sum of all ended processes, with
- * the state that the last of them saw.
+ * the state that was entered last.
  */
 struct directnfs_path_stats {
     uint32_t slot;

@@ -22,72 +22,26 @@ struct request {
 
 /* ---- reading ---- */
 
-/* Takes over the statistics, or frees them if they are not asked for. */
-static void add(struct stat_set *set, const struct request *request, struct directnfs_stats *stats)
+static void complain_of(int error)
 {
-    struct directnfs_stats **more = NULL;
-    if (request->pid == 0 || stats->pid == request->pid)
-        more = reallocarray(set->processes, set->count + 1, sizeof(*more));
-    if (more == NULL) {
-        free(stats);
-        return;
-    }
-    set->processes = more;
-    set->processes[set->count++] = stats;
-}
-
-static void read_running(struct stat_set *set, const struct request *request)
-{
-    struct host_stats_list list;
-    int error = host_stats_list_read(&list);
     if (error)
         cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
-    for (unsigned i = 0; i < list.problem_count; i++) {
-        char *path = cmd_printable(list.problems[i].path, sizeof(list.problems[i].path));
-        cmd_complain("stat", "%s is passed over: %s", path, list.problems[i].reason);
+}
+
+static void read_directory(void *snapshot)
+{
+    complain_of(host_stats_snapshot_read(snapshot));
+}
+
+static void read_all(struct host_stats_snapshot *snapshot)
+{
+    *snapshot = (struct host_stats_snapshot){0};
+    cmd_rundir_visit("stat", read_directory, snapshot);
+    for (unsigned i = 0; i < snapshot->problem_count; i++) {
+        char *path = cmd_printable(snapshot->problems[i].path, sizeof(snapshot->problems[i].path));
+        cmd_complain("stat", "%s is passed over: %s", path, snapshot->problems[i].reason);
         free(path);
     }
-    for (unsigned i = 0; i < list.count; i++)
-        add(set, request, list.processes[i]);
-    list.count = 0; /* they are the set's now */
-    host_stats_list_free(&list);
-}
-
-static void read_ended(struct stat_set *set, const struct request *request)
-{
-    struct directnfs_stats *stats = malloc(sizeof(*stats));
-    int error = stats ? host_stats_read_ended(stats) : -ENOMEM;
-    if (error == 0) {
-        add(set, request, stats);
-        return;
-    }
-    free(stats);
-    if (error == -EBADMSG)
-        cmd_complain("stat", "stats.ended is damaged, or of another version of directnfs");
-    else if (error != -ENOENT)
-        cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
-}
-
-struct reading {
-    struct stat_set *set;
-    const struct request *request;
-};
-
-static void read_directory(void *argument)
-{
-    struct reading *reading = argument;
-    if (reading->request->last)
-        read_ended(reading->set, reading->request);
-    else
-        read_running(reading->set, reading->request);
-}
-
-/* The order of all views, also when root sees the directories of several users. */
-static int by_pid(const void *a, const void *b)
-{
-    const struct directnfs_stats *first = *(struct directnfs_stats *const *)a;
-    const struct directnfs_stats *second = *(struct directnfs_stats *const *)b;
-    return (first->pid > second->pid) - (first->pid < second->pid);
 }
 
 /* ---- printing ---- */
@@ -136,26 +90,31 @@ static void complain_of_nothing(const struct request *request)
 
 static int show(const struct request *request)
 {
-    struct stat_set set = {.ended = request->last};
-    struct reading reading = {.set = &set, .request = request};
+    struct host_stats_snapshot snapshot;
     log_set_level(LOG_LEVEL_ERROR);
-    cmd_rundir_visit("stat", read_directory, &reading);
+    read_all(&snapshot);
+    struct directnfs_stats **all = request->last ? snapshot.ended : snapshot.processes;
+    unsigned count = request->last ? snapshot.ended_count : snapshot.count;
+    struct stat_set set = {.ended = request->last,
+                           .processes = calloc(count + 1, sizeof(*set.processes))};
+    for (unsigned i = 0; set.processes && i < count; i++) {
+        if (request->pid == 0 || all[i]->pid == request->pid)
+            set.processes[set.count++] = all[i];
+    }
     int result = CMD_FINE;
     if (set.count == 0) {
         complain_of_nothing(request);
         result = CMD_NOT_FINE;
     } else {
-        qsort(set.processes, set.count, sizeof(*set.processes), by_pid);
         stat_set_servers(&set);
         if (request->json)
             print_json(&set, request);
         else
             print(&set, request);
     }
-    for (size_t i = 0; i < set.count; i++)
-        free(set.processes[i]);
     free(set.processes);
     free(set.servers);
+    host_stats_snapshot_free(&snapshot);
     return result;
 }
 

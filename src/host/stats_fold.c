@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "host/stats_read.h"
 #include "host/stats_segment.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -60,20 +61,37 @@ void host_stats_release(struct directnfs_stats *stats)
         sys_munmap(stats, HOST_STATS_BYTES);
 }
 
-static int read_whole(int fd, void *buffer, size_t size)
+static int read_at(int fd, void *buffer, size_t size, size_t offset)
 {
-    size_t have = 0;
-    while (have < size) {
-        ssize_t got = sys_pread(fd, (uint8_t *)buffer + have, size - have, (off_t)have);
+    while (size) {
+        ssize_t got = sys_pread(fd, buffer, size, (off_t)offset);
         if (got == -EINTR)
             continue;
-        if (got < 0)
-            return (int)got;
-        if (got == 0)
-            return -EBADMSG;
-        have += (size_t)got;
+        if (got <= 0)
+            return got ? (int)got : -EBADMSG;
+        buffer = (uint8_t *)buffer + got;
+        size -= (size_t)got;
+        offset += (size_t)got;
     }
     return 0;
+}
+
+static int read_segment(int fd, struct directnfs_stats *stats)
+{
+    int error = read_at(fd, stats, offsetof(struct directnfs_stats, servers), 0);
+    if (!error && stats->magic == 0)
+        return -EAGAIN;
+    if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
+                   stats->layout != DIRECTNFS_STATS_LAYOUT || stats->size != sizeof(*stats)))
+        return -EBADMSG;
+    for (unsigned i = 0; !error && i < HOST_STATS_TABLES; i++) {
+        const struct host_stats_table *table = &host_stats_tables[i];
+        if (*host_stats_count(stats, table) > table->slots)
+            return -EBADMSG;
+        error = read_at(fd, (uint8_t *)stats + table->offset, host_stats_used(stats, table),
+                        table->offset);
+    }
+    return error;
 }
 
 int host_stats_read_raw(const char *path, struct directnfs_stats *stats)
@@ -86,22 +104,15 @@ int host_stats_read_raw(const char *path, struct directnfs_stats *stats)
     int error = sys_fstat(fd, &status);
     if (!error && !S_ISREG(status.st_mode))
         error = -EBADMSG;
+    else if (!error && status.st_uid != (uid_t)sys_call0(SYS_geteuid))
+        error = -EPERM;
     else if (!error && status.st_size == 0)
         error = -EAGAIN;
     else if (!error && status.st_size != HOST_STATS_BYTES)
         error = -EBADMSG;
     if (!error)
-        error = read_whole(fd, stats, sizeof(*stats));
+        error = read_segment(fd, stats);
     sys_close(fd);
-    if (!error && stats->magic == 0)
-        error = -EAGAIN;
-    else if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
-                        stats->layout != DIRECTNFS_STATS_LAYOUT || stats->size != sizeof(*stats)))
-        error = -EBADMSG;
-    for (unsigned i = 0; !error && i < HOST_STATS_TABLES; i++) {
-        if (*host_stats_count(stats, &host_stats_tables[i]) > host_stats_tables[i].slots)
-            error = -EBADMSG;
-    }
     return error;
 }
 
@@ -135,9 +146,7 @@ int host_stats_write_raw(int fd, const struct directnfs_stats *stats)
 
 /* ---- adding up ---- */
 
-/* One at a time in the run directory. The descriptor, or -errno. A holder that was stopped is not
- * waited for longer than a few seconds. */
-static int lock_run(void)
+int host_stats_lock(void)
 {
     char path[HOST_RUN_PATH_MAX];
     int error = host_run_path(path, "stats.lock");
@@ -158,67 +167,11 @@ static int lock_run(void)
     return error == -EWOULDBLOCK ? -ETIMEDOUT : error;
 }
 
-/* A child that another thread forked meanwhile has the descriptor too: closing would not do. */
-static void unlock_run(int fd)
+void host_stats_unlock(int fd)
 {
+    /* A child that another thread forked meanwhile has the descriptor too: closing would not do. */
     sys_call2(SYS_flock, fd, LOCK_UN);
     sys_close(fd);
-}
-
-static void add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one)
-{
-    uint64_t max = host_stats_get(&one->max_ns);
-    sum->calls += host_stats_get(&one->calls);
-    sum->total_ns += host_stats_get(&one->total_ns);
-    sum->max_ns = max > sum->max_ns ? max : sum->max_ns;
-    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
-        sum->histogram[i] += host_stats_get(&one->histogram[i]);
-}
-
-static void add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one)
-{
-    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++) {
-        sum->procedures[i].errors += host_stats_get(&one->procedures[i].errors);
-        add_latency(&sum->procedures[i].latency, &one->procedures[i].latency);
-    }
-    for (size_t i = sizeof(sum->procedures); i < sizeof(*sum); i += sizeof(uint64_t))
-        *(uint64_t *)((uint8_t *)sum + i) +=
-            host_stats_get((const uint64_t *)((const uint8_t *)one + i));
-}
-
-static bool same_text(const char *a, const char *b, size_t size)
-{
-    return strncmp(a, b, size - 1) == 0;
-}
-
-/* Of paths there is the sum: the table is full only when more than DIRECTNFS_PATHS were ever used,
- * and then paths_not_shown says so. */
-static void add_paths(struct directnfs_stats *ended, const struct directnfs_stats *stats)
-{
-    for (unsigned i = 0; i < stats->path_count; i++) {
-        const struct directnfs_path_stats *from = &stats->paths[i];
-        struct directnfs_path_stats *to = ended->paths, *end = to + ended->path_count;
-        while (to < end && !(same_text(to->name, from->name, sizeof(to->name)) &&
-                             same_text(to->path, from->path, sizeof(to->path)) &&
-                             same_text(to->local, from->local, sizeof(to->local))))
-            to++;
-        if (to == end && ended->path_count == DIRECTNFS_PATHS) {
-            ended->counters.paths_not_shown++;
-            continue;
-        }
-        if (to == end) {
-            *to = *from;
-            to->server = DIRECTNFS_SERVERS;
-            ended->path_count++;
-            continue;
-        }
-        to->state = from->state;
-        to->since_ns = from->since_ns;
-        memcpy(to->reason, from->reason, sizeof(to->reason));
-        to->downs += host_stats_get(&from->downs);
-        to->reissued += host_stats_get(&from->reissued);
-        add_latency(&to->latency, &from->latency);
-    }
 }
 
 /* The other tables of the last process that had files are kept. */
@@ -261,6 +214,25 @@ static int replace_ended(const char *path, const struct directnfs_stats *ended)
     return error;
 }
 
+bool host_stats_added(const struct directnfs_stats *ended, const struct directnfs_stats *stats)
+{
+    return ended->last_pid == stats->pid && ended->last_starttime == stats->starttime &&
+           ended->last_started_ns == stats->started_ns;
+}
+
+/* Whoever added the last one may have died before it removed the file. It goes now: only of the
+ * last one it is known that it was added. */
+static void remove_last(const struct directnfs_stats *ended)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct host_identity last = {(uint32_t)ended->last_pid, ended->last_starttime};
+    struct directnfs_stats *stats = host_stats_allocate();
+    if (stats && host_stats_segment_path(path, &last) == 0 &&
+        host_stats_read_raw(path, stats) == 0 && host_stats_added(ended, stats))
+        sys_unlink(path);
+    host_stats_release(stats);
+}
+
 /* Under the lock. */
 static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats *ended)
 {
@@ -268,19 +240,22 @@ static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats
     int error = host_run_path(path, "stats.ended");
     if (!error)
         error = host_stats_read_raw(path, ended);
-    if (error == -EBADMSG || error == -EAGAIN)
+    if (error == -EBADMSG || error == -EAGAIN || error == -EPERM)
         log_warning("the statistics of ended processes in %s are unusable: starting again", path);
+    else if (error && error != -ENOENT)
+        return error;
     if (error) {
         memset(ended, 0, sizeof(*ended));
         ended->magic = DIRECTNFS_STATS_MAGIC;
         ended->layout = DIRECTNFS_STATS_LAYOUT;
         ended->size = sizeof(*ended);
     }
-    if (ended->last_pid == stats->pid && ended->last_starttime == stats->starttime &&
-        ended->last_started_ns == stats->started_ns)
-        return 0; /* added already, by a process that died before it removed the file */
-    add_counters(&ended->counters, &stats->counters);
-    add_paths(ended, stats);
+    if (host_stats_added(ended, stats))
+        return 0;
+    if (!error)
+        remove_last(ended);
+    host_stats_add_counters(&ended->counters, &stats->counters);
+    host_stats_add_paths(ended, stats);
     if (stats->file_count || !ended->file_count)
         take_tables(ended, stats);
     ended->processes++;
@@ -294,7 +269,7 @@ int host_stats_fold(const struct host_identity *process, const struct directnfs_
 {
     char path[HOST_RUN_PATH_MAX];
     int error = host_stats_segment_path(path, process);
-    int fd = error ? error : lock_run();
+    int fd = error ? error : host_stats_lock();
     if (fd < 0)
         return fd;
     struct directnfs_stats *ended = host_stats_allocate(), *copy = NULL;
@@ -314,7 +289,7 @@ int host_stats_fold(const struct host_identity *process, const struct directnfs_
         error = sys_unlink(path);
     host_stats_release(copy);
     host_stats_release(ended);
-    unlock_run(fd);
+    host_stats_unlock(fd);
     return error;
 }
 

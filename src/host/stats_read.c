@@ -1,12 +1,6 @@
 #include "host/stats_read.h"
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "host/stats_segment.h"
-#include "sys/sys.h"
+#include <stddef.h>
 
 static const char *const procedure_names[DIRECTNFS_PROCEDURES] = {
     "NFS_NULL",   "NFS_GETATTR", "NFS_SETATTR",  "NFS_LOOKUP", "NFS_ACCESS",  "NFS_READLINK",
@@ -40,7 +34,7 @@ static void clean_server(struct directnfs_server_stats *server)
     clean_text(server->security, sizeof(server->security));
 }
 
-static void clean(struct directnfs_stats *stats)
+void host_stats_clean(struct directnfs_stats *stats)
 {
     clean_text(stats->program, sizeof(stats->program));
     for (unsigned i = 0; i < DIRECTNFS_SERVERS; i++)
@@ -80,94 +74,6 @@ static void clean(struct directnfs_stats *stats)
         clean_text(file->reason, sizeof(file->reason));
         clean_text(file->name, sizeof(file->name));
     }
-}
-
-static int add_problem(struct host_stats_list *list, const char *path, int error)
-{
-    void *more = realloc(list->problems, (list->problem_count + 1) * sizeof(*list->problems));
-    if (!more)
-        return -ENOMEM;
-    list->problems = more;
-    struct host_stats_problem *problem = &list->problems[list->problem_count++];
-    snprintf(problem->path, sizeof(problem->path), "%s", path);
-    snprintf(problem->reason, sizeof(problem->reason), "%s",
-             error == -EBADMSG ? "damaged, or of another version of directnfs" : strerror(-error));
-    return 0;
-}
-
-static int add_process(struct host_stats_list *list, const struct host_identity *process)
-{
-    char path[HOST_RUN_PATH_MAX];
-    struct directnfs_stats *stats = malloc(sizeof(*stats));
-    void *more = realloc(list->processes, (list->count + 1) * sizeof(*list->processes));
-    if (more)
-        list->processes = more;
-    if (!stats || !more || host_stats_segment_path(path, process) != 0) {
-        free(stats);
-        return -ENOMEM;
-    }
-    int error = host_stats_read_raw(path, stats);
-    if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
-        error = -EBADMSG;
-    if (!error) {
-        clean(stats);
-        list->processes[list->count++] = stats;
-        return 0;
-    }
-    free(stats);
-    /* Just ended, or just starting. */
-    return error == -ENOENT || error == -EAGAIN ? 0 : add_problem(list, path, error);
-}
-
-static int by_pid(const void *a, const void *b)
-{
-    const struct directnfs_stats *left = *(struct directnfs_stats *const *)a;
-    const struct directnfs_stats *right = *(struct directnfs_stats *const *)b;
-    return left->pid < right->pid ? -1 : left->pid > right->pid;
-}
-
-int host_stats_list_read(struct host_stats_list *list)
-{
-    char path[HOST_RUN_PATH_MAX];
-    struct host_identity process;
-    struct dirent *entry;
-    *list = (struct host_stats_list){0};
-    int error = host_run_path(path, "");
-    if (error)
-        return error;
-    host_stats_reap();
-    DIR *directory = opendir(path);
-    if (!directory)
-        return errno == ENOENT ? 0 : -errno;
-    while (!error && (entry = readdir(directory))) {
-        if (host_stats_parse_name(entry->d_name, &process))
-            error = add_process(list, &process);
-    }
-    closedir(directory);
-    if (list->count)
-        qsort(list->processes, list->count, sizeof(*list->processes), by_pid);
-    return error;
-}
-
-void host_stats_list_free(struct host_stats_list *list)
-{
-    for (unsigned i = 0; i < list->count; i++)
-        free(list->processes[i]);
-    free(list->processes);
-    free(list->problems);
-    *list = (struct host_stats_list){0};
-}
-
-int host_stats_read_ended(struct directnfs_stats *stats)
-{
-    char path[HOST_RUN_PATH_MAX];
-    host_stats_reap();
-    int error = host_run_path(path, "stats.ended");
-    if (!error)
-        error = host_stats_read_raw(path, stats);
-    if (!error)
-        clean(stats);
-    return error == -EAGAIN ? -EBADMSG : error;
 }
 
 /* Where the share `part` of all calls lies, in microseconds. */

@@ -12,29 +12,59 @@
 /* A file that could not be used, and why. */
 struct host_stats_problem {
     char path[512];
-    char reason[128];
+    char reason[160];
 };
 
-struct host_stats_list {
+/*
+ * The statistics of one moment. In these copies every count is within its table, every string
+ * terminated and printable, every enum known. No process is counted twice or left out: what a
+ * process that ends counted is either among `processes` or in `ended`.
+ */
+struct host_stats_snapshot {
+    uint64_t taken_ns; /* CLOCK_REALTIME */
+    double clock;      /* CLOCK_MONOTONIC, in seconds */
+    double seconds;    /* that the counters are of; 0: since each process started */
     unsigned count;
-    struct directnfs_stats **processes; /* that are alive, by pid */
+    struct directnfs_stats **processes; /* that run, by pid */
+    unsigned ended_count;
+    struct directnfs_stats **ended; /* of each user: the sum of those that ended, see stats.h */
     unsigned problem_count;
     struct host_stats_problem *problems;
 };
 
 /*
- * Copies the segments of all processes that are alive, after adding up those that died. In the
- * copies every count is within its table, every string terminated and printable, every enum known.
- * No run directory is an empty list. 0 or -errno; host_stats_list_free() in any case.
+ * Adds what host_run_path() leads to: one run directory, or one after the other those of several
+ * users. The snapshot is zero-initialised before the first. What dead processes left is added up
+ * on the way, so this writes there. A process waits for a reader only when it ends, and not for
+ * ever. No run directory adds nothing. 0 or -errno; host_stats_snapshot_free() in any case.
  */
-int host_stats_list_read(struct host_stats_list *list);
-void host_stats_list_free(struct host_stats_list *list);
+int host_stats_snapshot_read(struct host_stats_snapshot *snapshot);
+void host_stats_snapshot_free(struct host_stats_snapshot *snapshot);
 
 /*
- * Copies what ended processes left: their sum, their number, and the tables of the last one that
- * had files. 0; -ENOENT: none ended yet; -EBADMSG: the file is unusable.
+ * Leaves in `now` what was counted since `before`, and in `seconds` how long that is. Gauges
+ * (states, sizes, calls outstanding) stay as they are. What processes that ended in between counted
+ * is among `ended`.
  */
-int host_stats_read_ended(struct directnfs_stats *stats);
+void host_stats_snapshot_subtract(struct host_stats_snapshot *now,
+                                  const struct host_stats_snapshot *before);
+
+/*
+ * The sum over all processes of a snapshot, ended ones included: counters and paths, and in
+ * `processes` how many ended. The other tables are empty. Calloc'd; NULL without memory.
+ */
+struct directnfs_stats *host_stats_snapshot_sum(const struct host_stats_snapshot *snapshot);
+
+/* Adds to a sum; max_ns is compared. For snapshots and for what processes leave at their end. */
+void host_stats_add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one);
+void host_stats_add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one);
+/* Adds up the same paths; the state is the latest. Without room counts paths_not_shown. */
+void host_stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats);
+/* Leaves in `now` what was counted since `before`. */
+void host_stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before);
+
+/* Makes a copy of somebody else's memory harmless, as promised above. */
+void host_stats_clean(struct directnfs_stats *stats);
 
 /* Latencies in microseconds. Percentiles are interpolated in a bucket, so within a factor of two.
  */

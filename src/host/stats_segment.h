@@ -53,12 +53,25 @@ struct directnfs_stats *host_stats_allocate(void);
 void host_stats_release(struct directnfs_stats *stats);
 
 /*
- * Reads a segment's file as it is, bounded, never hanging. -EBADMSG if it is not a segment of this
- * layout; -EAGAIN if its process is still making it.
+ * Reads the used parts of a segment's file as they are, bounded, never hanging; the rest of `stats`
+ * keeps what it holds. -EBADMSG if it is not a segment of this layout, -EPERM if it belongs to
+ * another user; -EAGAIN if its process is still making it.
  */
 int host_stats_read_raw(const char *path, struct directnfs_stats *stats);
 /* Writes the used parts to an open, empty file; the header last. */
 int host_stats_write_raw(int fd, const struct directnfs_stats *stats);
+
+/*
+ * One at a time in the run directory adds up, or reads what must add up exactly. A descriptor for
+ * host_stats_unlock(), or -errno; a holder that was stopped is not waited for longer than a few
+ * seconds (-ETIMEDOUT).
+ */
+int host_stats_lock(void);
+void host_stats_unlock(int fd);
+
+/* Under the lock: is this the process that was added to `ended` last? Then its file is left over.
+ */
+bool host_stats_added(const struct directnfs_stats *ended, const struct directnfs_stats *stats);
 
 /*
  * Adds the segment of a process that ended to `stats.ended` and removes its file. `stats` NULL: it

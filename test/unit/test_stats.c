@@ -37,7 +37,7 @@ static unsigned add_server(const char *name)
 
 static int counts_before_and_after_open(void *unused)
 {
-    struct host_stats_list list;
+    struct host_stats_snapshot list = {0};
     (void)unused;
     host_stats_call(6, 3000, false);
     unsigned server = add_server("one");
@@ -54,7 +54,7 @@ static int counts_before_and_after_open(void *unused)
     check(host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
     host_stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
 
-    check(host_stats_list_read(&list) == 0);
+    check(host_stats_snapshot_read(&list) == 0);
     check(list.count == 1 && list.problem_count == 0);
     const struct directnfs_stats *stats = list.processes[0];
     check(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
@@ -76,7 +76,7 @@ static int counts_before_and_after_open(void *unused)
     check(stats->files[0].state == DIRECTNFS_FILE_KERNEL);
     check(strcmp(stats->files[0].reason, "mmap") == 0);
     check(stats->counters.files_direct == 2 && stats->counters.files_kernel == 1);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
     return 0;
 }
 
@@ -111,13 +111,26 @@ static int count_files(void)
 
 static struct directnfs_stats ended;
 
+/* The sum of what ended; -ENOENT: nothing did; -EBADMSG: it cannot be read. */
+static int read_ended(struct directnfs_stats *sum)
+{
+    struct host_stats_snapshot list = {0};
+    int error = host_stats_snapshot_read(&list);
+    if (!error && list.ended_count == 1)
+        memcpy(sum, list.ended[0], sizeof(*sum));
+    else if (!error)
+        error = list.problem_count ? -EBADMSG : -ENOENT;
+    host_stats_snapshot_free(&list);
+    return error;
+}
+
 static void no_count_of_ended_processes_is_lost(void **state)
 {
     (void)state;
     pid_t children[60];
     uint64_t calls = 0;
     remove_contents(test_directory);
-    assert_int_equal(host_stats_read_ended(&ended), -ENOENT);
+    assert_int_equal(read_ended(&ended), -ENOENT);
     for (int i = 0; i < 60; i++) {
         int count = i + 1;
         children[i] = start_child(work_and_end, &count);
@@ -125,7 +138,7 @@ static void no_count_of_ended_processes_is_lost(void **state)
     }
     for (int i = 0; i < 60; i++)
         assert_int_equal(end_child(children[i]), 0);
-    assert_int_equal(host_stats_read_ended(&ended), 0);
+    assert_int_equal(read_ended(&ended), 0);
     assert_int_equal(ended.processes, 60);
     assert_int_equal(ended.counters.procedures[7].latency.calls, calls);
     assert_int_equal(ended.counters.procedures[7].latency.max_ns, 60000);
@@ -147,17 +160,17 @@ static int work_and_be_killed(void *unused)
 static void a_killed_process_is_added_up_by_a_reader(void **state)
 {
     (void)state;
-    struct host_stats_list list;
+    struct host_stats_snapshot list = {0};
     int one = 1;
     remove_contents(test_directory);
     assert_int_equal(run_child(work_and_be_killed, NULL), 128 + SIGKILL);
     assert_int_equal(count_files(), 1);
-    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.count, 0);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
     /* A later process without files leaves the tables for --last. */
     assert_int_equal(run_child(work_and_end, &one), 0);
-    assert_int_equal(host_stats_read_ended(&ended), 0);
+    assert_int_equal(read_ended(&ended), 0);
     assert_int_equal(ended.processes, 2);
     assert_int_equal(ended.counters.procedures[6].latency.calls, 1);
     assert_int_equal(ended.counters.procedures[7].latency.calls, 1);
@@ -178,7 +191,7 @@ static int fold_twice(void *unused)
     check(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
     check(host_stats_fold(&self, host_stats) == 0);
     check(host_stats_fold(&self, host_stats) == -ENOENT);
-    check(host_stats_read_ended(&ended) == 0);
+    check(read_ended(&ended) == 0);
     check(ended.processes == 1 && ended.counters.procedures[1].latency.calls == 1);
     return 0;
 }
@@ -189,9 +202,160 @@ static void a_segment_is_never_added_twice(void **state)
     RUN(fold_twice, NULL);
 }
 
+/* The same after somebody else was added in between. */
+static int die_before_removing(void *unused)
+{
+    char path[HOST_RUN_PATH_MAX], kept[HOST_RUN_PATH_MAX + 8];
+    struct host_identity self;
+    (void)unused;
+    check(host_stats_open() == 0);
+    host_stats_call(1, 1000, false);
+    check(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
+    snprintf(kept, sizeof(kept), "%s.kept", path);
+    check(link(path, kept) == 0 && host_stats_fold(&self, host_stats) == 0);
+    check(rename(kept, path) == 0);
+    _exit(0);
+}
+
+static void what_died_before_it_was_removed_counts_once(void **state)
+{
+    (void)state;
+    int one = 1;
+    remove_contents(test_directory);
+    assert_int_equal(run_child(die_before_removing, NULL), 0);
+    assert_int_equal(count_files(), 3);
+    assert_int_equal(run_child(work_and_end, &one), 0);
+    assert_int_equal(read_ended(&ended), 0);
+    assert_int_equal(ended.processes, 2);
+    assert_int_equal(ended.counters.procedures[1].latency.calls, 1);
+    assert_int_equal(count_files(), 2);
+}
+
+static int work_and_wait(void *go)
+{
+    char byte;
+    check(host_stats_open() == 0);
+    for (int i = 0; i < 5; i++)
+        host_stats_call(7, 1000, false);
+    host_stats_path_answered(host_stats_path(0, "10.0.0.1", NULL), 1000);
+    check(read(*(int *)go, &byte, 1) == 0);
+    host_stats_finish();
+    return 0;
+}
+
+static uint64_t calls_of_all(uint64_t *on_path)
+{
+    struct host_stats_snapshot snapshot = {0};
+    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(snapshot.problem_count, 0);
+    struct directnfs_stats *sum = host_stats_snapshot_sum(&snapshot);
+    uint64_t calls = sum->counters.procedures[7].latency.calls;
+    *on_path = sum->path_count ? sum->paths[0].latency.calls : 0;
+    free(sum);
+    host_stats_snapshot_free(&snapshot);
+    return calls;
+}
+
+static void a_snapshot_while_processes_end_is_exact(void **state)
+{
+    (void)state;
+    enum { CHILDREN = 40 };
+    pid_t children[CHILDREN];
+    int go[2];
+    uint64_t on_path;
+    remove_contents(test_directory);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    for (int i = 0; i < CHILDREN; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            close(go[1]);
+            in_child = true;
+            _exit(work_and_wait(&go[0]));
+        }
+    }
+    while (calls_of_all(&on_path) != 5 * CHILDREN || on_path != CHILDREN)
+        usleep(1000);
+    close(go[1]);
+    for (int ended_ones = 0; ended_ones < CHILDREN;) {
+        assert_int_equal(calls_of_all(&on_path), 5 * CHILDREN);
+        assert_int_equal(on_path, CHILDREN);
+        while (ended_ones < CHILDREN && waitpid(children[ended_ones], NULL, WNOHANG))
+            ended_ones++;
+    }
+    close(go[0]);
+    assert_int_equal(count_files(), 2);
+}
+
+static void check_read(struct host_stats_snapshot *snapshot)
+{
+    check(host_stats_snapshot_read(snapshot) == 0);
+}
+
+static int differs(void *unused)
+{
+    struct host_stats_snapshot before = {0}, now = {0};
+    int three = 3;
+    (void)unused;
+    host_stats_call(7, 1000000, false);
+    check(host_stats_open() == 0);
+    struct directnfs_path_stats *path = host_stats_path(0, "10.0.0.1", NULL);
+    struct directnfs_channel_stats *channel = host_stats_channel(0, "10.0.0.1", NULL);
+    host_stats_path_answered(path, 9000);
+    host_stats_add(&channel->sends, 5);
+    int status, go[2];
+    check(pipe(go) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(go[1]);
+        host_stats_after_fork();
+        _exit(work_and_wait(&go[0]));
+    }
+    while (check_read(&before), before.count != 2 || before.processes[1]->path_count == 0 ||
+                                    before.processes[1]->paths[0].latency.calls == 0)
+        host_stats_snapshot_free(&before);
+    close(go[1]);
+    check(waitpid(child, &status, 0) == child && status == 0);
+
+    host_stats_call(7, 3000, false);
+    host_stats_path_answered(path, 1000);
+    host_stats_add(&channel->sends, 2);
+    host_stats_set(&channel->outstanding, 4);
+    if (fork() == 0) {
+        host_stats_after_fork();
+        _exit(work_and_end(&three));
+    }
+    check(wait(&status) > 0 && status == 0);
+    check(host_stats_snapshot_read(&now) == 0 && now.count == 1 && now.ended_count == 1);
+    host_stats_snapshot_subtract(&now, &before);
+    check(now.seconds > 0);
+    const struct directnfs_stats *self = now.processes[0];
+    check(self->counters.procedures[7].latency.calls == 1);
+    check(self->counters.procedures[7].latency.total_ns == 3000);
+    check(self->counters.procedures[7].latency.histogram[2] == 1);
+    /* The longest call was before: only the bucket bounds it. */
+    check(self->counters.procedures[7].latency.max_ns == 4000);
+    check(self->paths[0].latency.calls == 1 && self->channels[0].sends == 2);
+    check(self->channels[0].outstanding == 4);
+    check(now.ended[0]->processes == 2);
+    check(now.ended[0]->counters.procedures[7].latency.calls == 3);
+    struct directnfs_stats *sum = host_stats_snapshot_sum(&now);
+    check(sum->counters.procedures[7].latency.calls == 4);
+    check(sum->paths[0].latency.calls == 1);
+    free(sum);
+    host_stats_snapshot_free(&now);
+    host_stats_snapshot_free(&before);
+    return 0;
+}
+
+static void a_difference_is_what_was_counted_in_between(void **state)
+{
+    (void)state;
+    RUN(differs, NULL);
+}
+
 static int forks(void *unused)
 {
-    struct host_stats_list list;
+    struct host_stats_snapshot list = {0};
     int status;
     (void)unused;
     check(host_stats_open() == 0);
@@ -211,7 +375,7 @@ static int forks(void *unused)
         host_stats_add(&own->sends, 10);
         host_stats_call(6, 1000, false);
         host_stats_call(6, 1000, false);
-        check(host_stats_list_read(&list) == 0 && list.count == 2);
+        check(host_stats_snapshot_read(&list) == 0 && list.count == 2);
         for (unsigned i = 0; i < 2; i++) {
             const struct directnfs_stats *stats = list.processes[i];
             bool mine = stats->pid == (uint32_t)getpid();
@@ -220,7 +384,7 @@ static int forks(void *unused)
             check(stats->files[0].slot == (mine ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED));
             check(strcmp(stats->servers[0].name, "server") == 0);
         }
-        host_stats_list_free(&list);
+        host_stats_snapshot_free(&list);
         host_stats_finish();
         _exit(0);
     }
@@ -228,7 +392,7 @@ static int forks(void *unused)
     check(host_stats->counters.procedures[6].latency.calls == 1 && channel->sends == 1);
     check(file->slot == DIRECTNFS_SLOT_USED);
     host_stats_finish();
-    check(host_stats_read_ended(&ended) == 0);
+    check(read_ended(&ended) == 0);
     check(ended.processes == 2 && ended.counters.procedures[6].latency.calls == 3);
     return 0;
 }
@@ -294,7 +458,7 @@ static int fills_tables(void *unused)
 
 static int uses_paths(void *unused)
 {
-    struct host_stats_list list;
+    struct host_stats_snapshot list = {0};
     (void)unused;
     unsigned server = add_server("nas");
     struct directnfs_path_stats *path = host_stats_path(server, "10.0.0.1", NULL);
@@ -327,20 +491,20 @@ static int uses_paths(void *unused)
     int status;
     check(waitpid(child, &status, 0) == child && status == 0);
 
-    check(host_stats_list_read(&list) == 0 && list.count == 1);
+    check(host_stats_snapshot_read(&list) == 0 && list.count == 1);
     const struct directnfs_stats *stats = list.processes[0];
     check(stats->path_count == 2 && strcmp(stats->paths[0].name, "nas") == 0);
     check(strcmp(stats->paths[1].local, "10.0.0.9") == 0);
     check(stats->paths[0].downs == 1 && strcmp(stats->paths[0].reason, "no route") == 0);
     check(stats->paths[0].latency.calls == 2 && stats->paths[0].latency.max_ns == 3000);
     check(stats->paths[0].latency.histogram[0] == 1 && stats->paths[0].latency.histogram[2] == 1);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
 
     host_stats_finish();
-    check(host_stats_read_ended(&ended) == 0 && ended.path_count == 2);
+    check(read_ended(&ended) == 0 && ended.path_count == 2);
     check(ended.paths[0].latency.calls == 3 && ended.paths[0].latency.max_ns == 9000);
     check(ended.paths[0].latency.total_ns == 12500 && ended.paths[0].reissued == 4);
-    check(ended.paths[0].downs == 1 && ended.paths[0].state == DIRECTNFS_CHANNEL_DOWN);
+    check(ended.paths[0].downs == 1 && ended.paths[0].state == DIRECTNFS_CHANNEL_UP);
     return 0;
 }
 
@@ -372,7 +536,7 @@ static void put_file(const char *name, const void *data, size_t length, off_t si
 static void hostile_files_are_reported_or_made_harmless(void **state)
 {
     (void)state;
-    struct host_stats_list list;
+    struct host_stats_snapshot list = {0};
     struct host_identity self;
     char name[64], path[200];
     struct directnfs_stats *stats = malloc(sizeof(*stats));
@@ -382,11 +546,11 @@ static void hostile_files_are_reported_or_made_harmless(void **state)
 
     memset(stats, 0xff, sizeof(*stats)); /* no terminator anywhere, every count huge */
     put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
-    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.count, 0);
     assert_int_equal(list.problem_count, 1);
     assert_non_null(strstr(list.problems[0].path, name));
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
 
     stats->magic = DIRECTNFS_STATS_MAGIC;
     stats->layout = DIRECTNFS_STATS_LAYOUT;
@@ -399,7 +563,7 @@ static void hostile_files_are_reported_or_made_harmless(void **state)
     stats->file_count = DIRECTNFS_FILES;
     memset(stats->files[0].name, '\n', sizeof(stats->files[0].name));
     put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
-    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.count, 1);
     const struct directnfs_stats *copy = list.processes[0];
     assert_in_range(strlen(copy->program), 0, sizeof(copy->program) - 1);
@@ -411,28 +575,28 @@ static void hostile_files_are_reported_or_made_harmless(void **state)
     assert_in_range(copy->paths[63].state, 0, DIRECTNFS_CHANNEL_OFFLINE);
     assert_in_range(copy->paths[63].server, 0, DIRECTNFS_SERVERS);
     assert_in_range(strlen(copy->paths[63].reason), 0, DIRECTNFS_REASON_BYTES - 1);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
 
     stats->file_count = DIRECTNFS_FILES + 1;
     put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
-    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.problem_count, 1);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
 
     put_file(name, stats, 100, 100); /* cut short */
-    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.problem_count, 1);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
 
     snprintf(path, sizeof(path), "%s/%s", test_directory, name);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); /* must not hang */
-    assert_int_equal(host_stats_list_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.problem_count, 1);
-    host_stats_list_free(&list);
+    host_stats_snapshot_free(&list);
 
     put_file("stats.ended", "x", 1, HOST_STATS_BYTES);
-    assert_int_equal(host_stats_read_ended(stats), -EBADMSG);
+    assert_int_equal(read_ended(stats), -EBADMSG);
     free(stats);
 }
 
@@ -521,6 +685,9 @@ int main(void)
         cmocka_unit_test(no_count_of_ended_processes_is_lost),
         cmocka_unit_test(a_killed_process_is_added_up_by_a_reader),
         cmocka_unit_test(a_segment_is_never_added_twice),
+        cmocka_unit_test(what_died_before_it_was_removed_counts_once),
+        cmocka_unit_test(a_snapshot_while_processes_end_is_exact),
+        cmocka_unit_test(a_difference_is_what_was_counted_in_between),
         cmocka_unit_test(a_child_counts_for_itself),
         cmocka_unit_test(paths_are_found_dated_and_summed),
         cmocka_unit_test(full_tables_reuse_the_oldest_closed_slot),

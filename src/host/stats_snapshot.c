@@ -1,0 +1,221 @@
+/*
+ * Snapshots of the statistics of all processes.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/stats_read.h"
+#include "host/stats_segment.h"
+#include "sys/sys.h"
+
+static int add_problem(struct host_stats_snapshot *snapshot, const char *path, const char *reason)
+{
+    void *more =
+        reallocarray(snapshot->problems, snapshot->problem_count + 1, sizeof(*snapshot->problems));
+    if (!more)
+        return -ENOMEM;
+    snapshot->problems = more;
+    struct host_stats_problem *problem = &snapshot->problems[snapshot->problem_count++];
+    snprintf(problem->path, sizeof(problem->path), "%s", path);
+    snprintf(problem->reason, sizeof(problem->reason), "%s", reason);
+    return 0;
+}
+
+static const char *reason_of(int error)
+{
+    switch (error) {
+    case -EBADMSG:
+        return "damaged, or of another version of directnfs";
+    case -EPERM:
+        return "it belongs to another user";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* Takes over `stats`, also when it fails. */
+static int add(struct directnfs_stats ***list, unsigned *count, struct directnfs_stats *stats)
+{
+    void *more = reallocarray(*list, *count + 1, sizeof(**list));
+    if (!more) {
+        host_stats_release(stats);
+        return -ENOMEM;
+    }
+    *list = more;
+    (*list)[(*count)++] = stats;
+    host_stats_clean(stats);
+    return 0;
+}
+
+/* What ended processes left, if it can be used. */
+static int add_ended(struct host_stats_snapshot *snapshot)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct directnfs_stats *stats = host_stats_allocate();
+    int error = stats ? host_run_path(path, "stats.ended") : -ENOMEM;
+    if (!error) {
+        error = host_stats_read_raw(path, stats);
+        if (!error)
+            return add(&snapshot->ended, &snapshot->ended_count, stats);
+        error = error == -ENOENT ? 0 : add_problem(snapshot, path, reason_of(error));
+    }
+    host_stats_release(stats);
+    return error;
+}
+
+static int add_process(struct host_stats_snapshot *snapshot, const struct host_identity *process,
+                       const struct directnfs_stats *ended)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct directnfs_stats *stats = host_stats_allocate();
+    int error = stats ? host_stats_segment_path(path, process) : -ENOMEM;
+    if (!error) {
+        error = host_stats_read_raw(path, stats);
+        if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
+            error = -EBADMSG;
+        if (!error && !(ended && host_stats_added(ended, stats)))
+            return add(&snapshot->processes, &snapshot->count, stats);
+        /* Just ended, or just starting, or in the sum already. */
+        error = !error || error == -ENOENT || error == -EAGAIN
+                    ? 0
+                    : add_problem(snapshot, path, reason_of(error));
+    }
+    host_stats_release(stats);
+    return error;
+}
+
+/* Under the lock nothing moves from a process to the sum. */
+static int read_directory(struct host_stats_snapshot *snapshot)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct host_identity process;
+    int error = host_run_path(path, "");
+    DIR *directory = error ? NULL : opendir(path);
+    if (!directory)
+        return error ? error : errno == ENOENT ? 0 : -errno;
+    host_stats_reap();
+    int lock = host_stats_lock();
+    if (lock < 0) {
+        char reason[128];
+        snprintf(reason, sizeof(reason),
+                 "cannot lock stats.lock there (%s): a process that ends now may count wrongly",
+                 strerror(-lock));
+        error = add_problem(snapshot, path, reason);
+    }
+    unsigned ended_count = snapshot->ended_count;
+    if (!error)
+        error = add_ended(snapshot);
+    const struct directnfs_stats *ended =
+        snapshot->ended_count > ended_count ? snapshot->ended[ended_count] : NULL;
+    for (struct dirent *entry; !error && (entry = readdir(directory));) {
+        if (host_stats_parse_name(entry->d_name, &process))
+            error = add_process(snapshot, &process, ended);
+    }
+    if (lock >= 0)
+        host_stats_unlock(lock);
+    closedir(directory);
+    return error;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct directnfs_stats *left = *(struct directnfs_stats *const *)a;
+    const struct directnfs_stats *right = *(struct directnfs_stats *const *)b;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+int host_stats_snapshot_read(struct host_stats_snapshot *snapshot)
+{
+    struct timespec wall, now;
+    int error = read_directory(snapshot);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snapshot->taken_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
+    snapshot->clock = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    if (snapshot->count)
+        qsort(snapshot->processes, snapshot->count, sizeof(*snapshot->processes), by_pid);
+    return error;
+}
+
+void host_stats_snapshot_free(struct host_stats_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < snapshot->count; i++)
+        host_stats_release(snapshot->processes[i]);
+    for (unsigned i = 0; i < snapshot->ended_count; i++)
+        host_stats_release(snapshot->ended[i]);
+    free(snapshot->processes);
+    free(snapshot->ended);
+    free(snapshot->problems);
+    *snapshot = (struct host_stats_snapshot){0};
+}
+
+struct directnfs_stats *host_stats_snapshot_sum(const struct host_stats_snapshot *snapshot)
+{
+    struct directnfs_stats *sum = calloc(1, sizeof(*sum));
+    if (!sum)
+        return NULL;
+    for (unsigned i = 0; i < snapshot->ended_count; i++) {
+        host_stats_add_counters(&sum->counters, &snapshot->ended[i]->counters);
+        host_stats_add_paths(sum, snapshot->ended[i]);
+        sum->processes += snapshot->ended[i]->processes;
+    }
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        host_stats_add_counters(&sum->counters, &snapshot->processes[i]->counters);
+        host_stats_add_paths(sum, snapshot->processes[i]);
+    }
+    return sum;
+}
+
+/* ---- differences ---- */
+
+static struct directnfs_stats *find_process(const struct host_stats_snapshot *snapshot,
+                                            const struct directnfs_stats *wanted)
+{
+    struct directnfs_stats *const *found =
+        snapshot->count ? bsearch(&wanted, snapshot->processes, snapshot->count,
+                                  sizeof(*snapshot->processes), by_pid)
+                        : NULL;
+    if (!found)
+        return NULL;
+    /* The same pid in several containers, or before and after exec(). */
+    unsigned i = (unsigned)(found - snapshot->processes);
+    while (i > 0 && snapshot->processes[i - 1]->pid == wanted->pid)
+        i--;
+    for (; i < snapshot->count && snapshot->processes[i]->pid == wanted->pid; i++) {
+        const struct directnfs_stats *one = snapshot->processes[i];
+        if (one->starttime == wanted->starttime && one->started_ns == wanted->started_ns)
+            return snapshot->processes[i];
+    }
+    return NULL;
+}
+
+static struct directnfs_stats *ended_of(const struct host_stats_snapshot *snapshot, uint32_t uid)
+{
+    for (unsigned i = 0; i < snapshot->ended_count; i++) {
+        if (snapshot->ended[i]->uid == uid)
+            return snapshot->ended[i];
+    }
+    return NULL;
+}
+
+void host_stats_snapshot_subtract(struct host_stats_snapshot *now,
+                                  const struct host_stats_snapshot *before)
+{
+    now->seconds = now->clock - before->clock;
+    for (unsigned i = 0; i < before->ended_count; i++) {
+        struct directnfs_stats *ended = ended_of(now, before->ended[i]->uid);
+        if (ended)
+            host_stats_subtract(ended, before->ended[i]);
+    }
+    for (unsigned i = 0; i < before->count; i++) {
+        const struct directnfs_stats *one = before->processes[i];
+        struct directnfs_stats *same = find_process(now, one);
+        if (!same)
+            same = ended_of(now, one->uid);
+        if (same)
+            host_stats_subtract(same, one);
+    }
+}
