@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "sys/log.h"
 
 static const char help[] =
     "usage: directnfs run [-t NFSTAB] [--] PROGRAM [ARGUMENT...]\n"
     "       directnfs check [--print] [--timeout SECONDS] [NFSTAB]\n"
     "       directnfs stat [servers|channels|files|stats] [--json] [--last] [--pid PID]\n"
+    "       directnfs path list [--user USER] [--json]\n"
+    "       directnfs path offline|online [--user USER] [--force] SERVER PATH [LOCAL]\n"
     "       directnfs --help | --version\n"
     "\n"
     "  run    starts an unmodified program whose files on configured mounts are read and\n"
@@ -20,6 +23,8 @@ static const char help[] =
     "  check  shows every mistake in the nfstab and the tunables, then contacts each server\n"
     "         on each path and says what would be used and how\n"
     "  stat   shows which servers, sockets and files running programs use, and how fast\n"
+    "  path   shows the network paths that running programs use, and takes one offline or\n"
+    "         online in all of them\n"
     "\n"
     "run:\n"
     "  -t, --nfstab NFSTAB    use this nfstab and no other\n"
@@ -30,6 +35,9 @@ static const char help[] =
     "      --json             print an array of objects (without a view: an object of arrays)\n"
     "      --last             show the sums over processes that have ended\n"
     "      --pid PID          show this process only\n"
+    "path:\n"
+    "      --user USER        as root: the processes of this user, not of all\n"
+    "      --force            take the last path of a server offline too\n"
     "\n"
     "Exit status: 0 fine, 1 what was checked is not fine, 2 wrong usage; run: that of PROGRAM,\n"
     "127 if it is not found, 126 if it cannot be started, 125 if the library is missing.\n"
@@ -42,6 +50,7 @@ static const struct {
     {"run", cmd_run},
     {"check", cmd_check},
     {"stat", cmd_stat},
+    {"path", cmd_path},
 };
 
 static void complain(const char *command, const char *format, va_list arguments)
@@ -112,6 +121,7 @@ int main(int argc, char **argv)
         {0},
     };
     opterr = 0;
+    log_open(NULL);
     for (int option; (option = getopt_long(argc, argv, "+:hV", options, NULL)) != -1;) {
         switch (option) {
         case 'h':
@@ -125,7 +135,7 @@ int main(int argc, char **argv)
         }
     }
     if (optind == argc)
-        return cmd_usage_error(NULL, "which command? There are run, check and stat");
+        return cmd_usage_error(NULL, "which command? There are run, check, stat and path");
 
     char **rest = argv + optind;
     int count = argc - optind;
@@ -140,5 +150,6 @@ int main(int argc, char **argv)
         optind = 0; /* glibc: start afresh with another vector */
         return flush_output(commands[i].run(count, rest));
     }
-    return cmd_usage_error(NULL, "'%s' is no command; there are run, check and stat", rest[0]);
+    return cmd_usage_error(NULL, "'%s' is no command; there are run, check, stat and path",
+                           rest[0]);
 }

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,28 +16,31 @@
 #define RUN_PARENT "/dev/shm"
 #define RUN_PREFIX "directnfs."
 
+/* As root: becomes the user for as long as `visit` runs. */
+static void visit_as(const char *command, uid_t user, gid_t group, void (*visit)(void *argument),
+                     void *argument)
+{
+    bool other = geteuid() == 0 && user != 0;
+    gid_t own = getegid();
+    if (other && (setegid(group) != 0 || seteuid(user) != 0)) {
+        cmd_complain(command, "cannot become user %u: %m", user);
+        exit(CMD_NOT_FINE);
+    }
+    visit(argument);
+    if (other && (seteuid(0) != 0 || setegid(own) != 0)) {
+        cmd_complain(command, "cannot become root again: %m");
+        exit(CMD_NOT_FINE);
+    }
+}
+
 static void visit_one(const char *command, void (*visit)(void *argument), void *argument)
 {
     char path[HOST_RUN_PATH_MAX];
     struct stat status;
-    int error = host_run_path(path, "");
-    if (error) {
+    if (host_run_path(path, "") != 0)
         cmd_complain(command, "the run directory's name is too long");
-        return;
-    }
-    if (stat(path, &status) != 0)
-        return; /* nobody has made it yet */
-    bool other = geteuid() == 0 && status.st_uid != 0;
-    gid_t group = getegid();
-    if (other && (setegid(status.st_gid) != 0 || seteuid(status.st_uid) != 0)) {
-        cmd_complain(command, "cannot become user %u to read %s: %m", status.st_uid, path);
-        exit(CMD_NOT_FINE);
-    }
-    visit(argument);
-    if (other && (seteuid(0) != 0 || setegid(group) != 0)) {
-        cmd_complain(command, "cannot become root again: %m");
-        exit(CMD_NOT_FINE);
-    }
+    else if (stat(path, &status) == 0) /* else nobody has made it yet */
+        visit_as(command, status.st_uid, status.st_gid, visit, argument);
 }
 
 /* What does not belong to the user in its name was put there by somebody else: it is passed over.
@@ -79,6 +83,48 @@ void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *
         visit_one(command, visit, argument);
     else
         visit_all(command, visit, argument);
+}
+
+static uid_t chosen_user = (uid_t)-1;
+static gid_t chosen_group;
+
+int cmd_rundir_choose(const char *command, const char *user)
+{
+    char path[HOST_RUN_PATH_MAX];
+    double number;
+    bool numeric = cmd_parse_number(user, false, 0, UINT32_MAX - 1, &number);
+    const struct passwd *entry = numeric ? getpwuid((uid_t)number) : getpwnam(user);
+    if (entry == NULL && !numeric) {
+        cmd_complain(command, "there is no user '%s'", user);
+        return CMD_NOT_FINE;
+    }
+    chosen_user = entry ? entry->pw_uid : (uid_t)number;
+    chosen_group = entry ? entry->pw_gid : (gid_t)number;
+    if (geteuid() != 0 && geteuid() != chosen_user) {
+        cmd_complain(command, "only root and user '%s' itself see its processes", user);
+        return CMD_NOT_FINE;
+    }
+    snprintf(path, sizeof(path), RUN_PARENT "/" RUN_PREFIX "%u", chosen_user);
+    return setenv("DIRECTNFS_RUN", path, 1) == 0 ? CMD_FINE : CMD_NOT_FINE;
+}
+
+static void prepare(void *argument)
+{
+    *(int *)argument = host_run_prepare();
+}
+
+bool cmd_rundir_make(const char *command)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct stat status;
+    int error = 0;
+    if (!cmd_rundir_is_one() || host_run_path(path, "") != 0 || stat(path, &status) == 0)
+        return true;
+    if (chosen_user == (uid_t)-1)
+        prepare(&error);
+    else
+        visit_as(command, chosen_user, chosen_group, prepare, &error);
+    return error == 0;
 }
 
 char *cmd_rundir_name(void)

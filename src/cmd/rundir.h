@@ -15,6 +15,16 @@
  */
 void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument);
 
+/*
+ * From now on the directory of this user, a name or a number, and no other. CMD_FINE, or
+ * CMD_NOT_FINE after a complaint.
+ */
+int cmd_rundir_choose(const char *command, const char *user);
+
+/* If it is one directory, makes it where it is missing; for the chosen user, as that user. False
+ * after a complaint, or a line on the log. */
+bool cmd_rundir_make(const char *command);
+
 /* Is it one directory, and not those of all users? */
 bool cmd_rundir_is_one(void);
 

@@ -1,0 +1,309 @@
+/*
+ * directnfs path: lists network paths, and takes them offline and online in all running processes.
+ */
+#include <getopt.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/path_list.h"
+#include "cmd/rundir.h"
+#include "cmd/text.h"
+#include "sys/log.h"
+
+/* What was asked for. */
+struct request {
+    bool json, force;
+    const char *server, *path, *local; /* local: empty for every one */
+};
+
+/* What is known. */
+struct known {
+    struct cmd_snapshot snapshot;
+    struct cmd_path_list list;
+};
+
+static void learn(struct known *known)
+{
+    struct conf_nfstab tab = {0};
+    struct conf_sources sources;
+    struct conf_diagnostics mistakes = {0};
+    log_set_level(LOG_LEVEL_WARNING);
+    conf_sources_default(&sources);
+    bool usable = conf_nfstab_load(&tab, &sources, &mistakes) == 0;
+    if (!usable)
+        cmd_complain("path", "the nfstab is passed over: it has mistakes, see 'directnfs check'");
+    cmd_snapshot_read("path", &known->snapshot);
+    if (known->snapshot.problem[0]) {
+        char *problem = cmd_printable(known->snapshot.problem, sizeof(known->snapshot.problem));
+        cmd_complain("path", "%s", problem);
+        free(problem);
+    }
+    if (!cmd_path_list_make(&known->list, &known->snapshot, usable ? &tab : NULL))
+        cmd_complain("path", "there is not enough memory: paths are missing");
+    conf_diagnostics_free(&mistakes);
+    conf_nfstab_free(&tab);
+}
+
+static void forget(struct known *known)
+{
+    cmd_snapshot_free(&known->snapshot);
+    free(known->list.paths);
+}
+
+/* ---- list ---- */
+
+static void add_user(struct cmd_table *table, uid_t user)
+{
+    char number[24] = "-";
+    const struct passwd *entry = user == CMD_NO_USER ? NULL : getpwuid(user);
+    if (user != CMD_NO_USER)
+        snprintf(number, sizeof(number), "%u", user);
+    cmd_table_text(table, entry ? entry->pw_name : number, 64);
+}
+
+static void add_row(struct cmd_table *table, const struct cmd_path *path)
+{
+    struct host_latency latency;
+    unsigned count;
+    const char *state = cmd_path_state(path, &count);
+    host_stats_latency(&path->latency, &latency);
+    cmd_table_text(table, path->server, sizeof(path->server));
+    cmd_table_text(table, path->path, sizeof(path->path));
+    cmd_table_text(table, path->local, sizeof(path->local));
+    add_user(table, path->user);
+    cmd_table_text(table, state, 16);
+    cmd_table_number(table, count);
+    cmd_table_number(table, path->processes);
+    cmd_table_number(table, path->channels);
+    cmd_table_number(table, path->outstanding);
+    cmd_table_number(table, path->latency.calls);
+    cmd_table_real(table, latency.mean);
+    cmd_table_real(table, latency.p99);
+    cmd_table_number(table, path->reissued);
+    cmd_table_number(table, path->downs);
+    cmd_table_text(table, path->reason, sizeof(path->reason));
+}
+
+static int list_paths(const struct request *request)
+{
+    static const struct cmd_column columns[] = {
+        {"SERVER", false},     {"PATH", false}, {"LOCAL", false},    {"USER", false},
+        {"STATE", false},      {"AGREE", true}, {"PROCESSES", true}, {"CHANNELS", true},
+        {"OUTSTANDING", true}, {"CALLS", true}, {"MEAN_US", true},   {"P99_US", true},
+        {"REISSUED", true},    {"DOWNS", true}, {"REASON", false},
+    };
+    struct cmd_table table = {
+        .columns = columns, .column_count = sizeof(columns) / sizeof(columns[0]), .key_columns = 4};
+    struct known known = {0};
+    learn(&known);
+    for (size_t i = 0; i < known.list.count; i++)
+        add_row(&table, &known.list.paths[i]);
+    if (request->json) {
+        struct cmd_json json = {.out = stdout};
+        cmd_json_table(&json, NULL, &table);
+    } else {
+        cmd_table_print(&table, cmd_terminal_width(),
+                        "No path is known: no process uses directnfs, and no nfstab is found.",
+                        stdout);
+    }
+    int result = known.list.count ? CMD_FINE : CMD_NOT_FINE;
+    cmd_table_free(&table);
+    forget(&known);
+    return result;
+}
+
+/* ---- offline, online ---- */
+
+/*
+ * Complains that nothing is called so, and says what is: servers, or the paths of `server`, or the
+ * local addresses of its `path`.
+ */
+static void complain_of_name(const struct known *known, const char *nothing, const char *name,
+                             const char *server, const char *path)
+{
+    char *names = NULL, *printable, *sentence;
+    size_t size;
+    FILE *out = open_memstream(&names, &size);
+    const char *last = NULL; /* they come sorted */
+    for (size_t i = 0; out && i < known->list.count; i++) {
+        const struct cmd_path *entry = &known->list.paths[i];
+        const char *word = path ? entry->local : server ? entry->path : entry->server;
+        if ((server && strcmp(entry->server, server) != 0) ||
+            (path && strcmp(entry->path, path) != 0) || word[0] == '\0' ||
+            (last && strcmp(last, word) == 0))
+            continue;
+        fprintf(out, "%s%s", last ? ", " : "", word);
+        last = word;
+    }
+    if (out)
+        fclose(out);
+    if (asprintf(&sentence, "%s '%s'; %s%s", nothing, name, last ? "there is " : "none is known",
+                 last && names ? names : "") >= 0) {
+        printable = cmd_printable(sentence, strlen(sentence));
+        cmd_complain("path", "%s", printable);
+        free(printable);
+        free(sentence);
+    }
+    free(names);
+}
+
+static bool is_meant(const struct request *request, const struct cmd_path *path)
+{
+    return strcmp(path->server, request->server) == 0 && strcmp(path->path, request->path) == 0 &&
+           (request->local[0] == '\0' || strcmp(path->local, request->local) == 0);
+}
+
+/* Is there such a path? Complains of the first word that names nothing. */
+static bool find(const struct request *request, const struct known *known)
+{
+    bool server = false, path = false, found = false;
+    for (size_t i = 0; i < known->list.count; i++) {
+        const struct cmd_path *entry = &known->list.paths[i];
+        bool of_server = strcmp(entry->server, request->server) == 0;
+        server |= of_server;
+        path |= of_server && strcmp(entry->path, request->path) == 0;
+        found |= is_meant(request, entry);
+    }
+    if (!server)
+        complain_of_name(known, "no server is called", request->server, NULL, NULL);
+    else if (!path)
+        complain_of_name(known, "this server has no path", request->path, request->server, NULL);
+    else if (!found)
+        complain_of_name(known, "this path has no local address", request->local, request->server,
+                         request->path);
+    return found;
+}
+
+/* Would the processes of some user be left without a path to the server? */
+static bool is_last(const struct request *request, const struct known *known)
+{
+    for (size_t i = 0; i < known->list.count; i++) {
+        const struct cmd_path *gone = &known->list.paths[i];
+        bool other = false;
+        if (!is_meant(request, gone) || gone->offline)
+            continue;
+        for (size_t k = 0; k < known->list.count && !other; k++) {
+            const struct cmd_path *left = &known->list.paths[k];
+            other = strcmp(left->server, request->server) == 0 &&
+                    (left->user == gone->user || left->user == CMD_NO_USER) &&
+                    !is_meant(request, left) && cmd_path_usable(left);
+        }
+        if (!other)
+            return true;
+    }
+    return false;
+}
+
+static unsigned processes_of(const struct request *request, const struct known *known)
+{
+    unsigned most = 0, sum = 0;
+    uid_t user = CMD_NO_USER;
+    /* By path and then by user: a process has several paths that differ in `local`. */
+    for (size_t i = 0; i < known->list.count; i++) {
+        const struct cmd_path *path = &known->list.paths[i];
+        if (!is_meant(request, path))
+            continue;
+        if (path->user != user) {
+            sum += most;
+            most = 0;
+            user = path->user;
+        }
+        most = path->processes > most ? path->processes : most;
+    }
+    return sum + most;
+}
+
+static int set_path(const struct request *request, bool offline)
+{
+    struct known known = {0};
+    unsigned told = 0;
+    int result = CMD_NOT_FINE;
+    learn(&known);
+    if (!find(request, &known)) {
+        forget(&known);
+        return CMD_NOT_FINE;
+    }
+    unsigned processes = processes_of(request, &known);
+    if (offline && !request->force && is_last(request, &known)) {
+        cmd_complain("path",
+                     "%s is the last path to server %s that is online and not down: without it "
+                     "all calls wait until a path is online again. --force does it",
+                     request->path, request->server);
+    } else if (cmd_rundir_make("path")) {
+        const char *state = offline ? "offline" : "online";
+        int error = cmd_path_say("path", CMD_NO_USER, request->server, request->path,
+                                 request->local, offline, &told);
+        if (error)
+            cmd_complain("path", "cannot take path %s of server %s %s: %s", request->path,
+                         request->server, state, cmd_path_say_problem(error));
+        else if (told == 0)
+            cmd_complain("path", "no user has used directnfs on this host: name one with --user");
+        else
+            result = CMD_FINE;
+        if (result == CMD_FINE)
+            printf("server %s: path %s%s%s is %s for %u running process%s and for those that "
+                   "start from now on\n",
+                   request->server, request->path, request->local[0] ? " from " : "",
+                   request->local, state, processes, processes == 1 ? "" : "es");
+    }
+    forget(&known);
+    return result;
+}
+
+static int act(int count, char **words, struct request *request)
+{
+    const char *verb = count ? words[0] : NULL;
+    bool offline = verb && strcmp(verb, "offline") == 0;
+    if (verb == NULL || (!offline && strcmp(verb, "online") != 0 && strcmp(verb, "list") != 0))
+        return cmd_usage_error("path", "list, offline or online%s%s%s?", verb ? ", not '" : "",
+                               verb ? verb : "", verb ? "'" : "");
+    if (request->force && !offline)
+        return cmd_usage_error("path", "--force is for offline only");
+    if (strcmp(verb, "list") == 0) {
+        if (count > 1)
+            return cmd_usage_error("path", "list shows all paths; '%s' is too much", words[1]);
+        return list_paths(request);
+    }
+    if (request->json)
+        return cmd_usage_error("path", "--json is for list only");
+    if (count < 3 || count > 4)
+        return cmd_usage_error("path", "%s takes a server, a path and perhaps a local address",
+                               verb);
+    request->server = words[1];
+    request->path = words[2];
+    request->local = count > 3 ? words[3] : "";
+    return set_path(request, offline);
+}
+
+int cmd_path(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"force", no_argument, NULL, 'f'},
+        {"user", required_argument, NULL, 'u'},
+        {0},
+    };
+    struct request request = {0};
+    const char *user = NULL;
+    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        switch (option) {
+        case 'j':
+            request.json = true;
+            break;
+        case 'f':
+            request.force = true;
+            break;
+        case 'u':
+            user = optarg;
+            break;
+        default:
+            return cmd_option_error("path", option, argv);
+        }
+    }
+    if (user && cmd_rundir_choose("path", user) != CMD_FINE)
+        return CMD_NOT_FINE;
+    return act(argc - optind, argv + optind, &request);
+}

@@ -1,0 +1,63 @@
+#include "cmd/snapshot.h"
+
+#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/rundir.h"
+
+/* The first one is kept. */
+static void note_problem(struct cmd_snapshot *snapshot, const char *what, const char *why)
+{
+    if (snapshot->problem[0] == '\0')
+        snprintf(snapshot->problem, sizeof(snapshot->problem), "%.150s: %.100s", what, why);
+}
+
+static void add_offline(struct cmd_snapshot *snapshot)
+{
+    struct host_path paths[HOST_PATHS_MAX];
+    int count = host_paths_read(paths);
+    if (count < 0) {
+        note_problem(snapshot, "which paths are offline is not known",
+                     count == -EBADMSG  ? "the file `paths` in the run directory is damaged"
+                     : count == -EPROTO ? "the file `paths` is of another version of directnfs"
+                                        : strerror(-count));
+        return;
+    }
+    struct cmd_offline *more =
+        reallocarray(snapshot->offline, snapshot->offline_count + (size_t)count + 1, sizeof(*more));
+    if (more == NULL) {
+        note_problem(snapshot, "paths are missing", strerror(ENOMEM));
+        return;
+    }
+    snapshot->offline = more;
+    for (int i = 0; i < count; i++)
+        more[snapshot->offline_count++] = (struct cmd_offline){geteuid(), paths[i]};
+}
+
+static void read_directory(void *argument)
+{
+    struct cmd_snapshot *snapshot = argument;
+    int error = host_stats_snapshot_read(&snapshot->stats);
+    if (error)
+        note_problem(snapshot, "a run directory cannot be read", strerror(-error));
+    add_offline(snapshot);
+}
+
+void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot)
+{
+    *snapshot = (struct cmd_snapshot){0};
+    cmd_rundir_visit(command, read_directory, snapshot);
+    for (unsigned i = 0; i < snapshot->stats.problem_count; i++)
+        note_problem(snapshot, snapshot->stats.problems[i].path,
+                     snapshot->stats.problems[i].reason);
+}
+
+void cmd_snapshot_free(struct cmd_snapshot *snapshot)
+{
+    host_stats_snapshot_free(&snapshot->stats);
+    free(snapshot->offline);
+    *snapshot = (struct cmd_snapshot){0};
+}

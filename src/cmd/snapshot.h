@@ -1,0 +1,32 @@
+/*
+ * What all processes show of themselves at one moment, and which paths are offline, out of the run
+ * directories of cmd/rundir.h. Copies: they stay as they are when a process ends.
+ */
+#ifndef CMD_SNAPSHOT_H
+#define CMD_SNAPSHOT_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "host/paths.h"
+#include "host/stats_read.h"
+
+/* A path that is offline for the processes of a user. */
+struct cmd_offline {
+    uid_t user;
+    struct host_path path;
+};
+
+/* Owned by the caller; freed by cmd_snapshot_free(). */
+struct cmd_snapshot {
+    struct host_stats_snapshot stats;
+    struct cmd_offline *offline;
+    size_t offline_count;
+    char problem[256]; /* a sentence about what could not be read; empty: nothing */
+};
+
+/* Reads it. Without memory it lacks something, and `problem` says so. */
+void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot);
+void cmd_snapshot_free(struct cmd_snapshot *snapshot);
+
+#endif

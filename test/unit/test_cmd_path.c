@@ -1,0 +1,204 @@
+/* What `directnfs path` makes of what processes show, of what was said, and of the nfstab. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../src/cmd/path_list.c"
+
+/* Nothing is said in these tests. */
+void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument)
+{
+    (void)command, (void)visit, (void)argument;
+    fail();
+}
+
+enum { USER = 100, OTHER = 200 };
+
+static struct directnfs_stats first, second;
+static struct directnfs_stats *processes[] = {&first, &second};
+static struct cmd_offline said[2];
+static struct cmd_snapshot snapshot;
+static struct cmd_path_list list;
+
+static struct directnfs_path_stats *add_path(struct directnfs_stats *stats, const char *path,
+                                             const char *local, unsigned state)
+{
+    struct directnfs_path_stats *added = &stats->paths[stats->path_count++];
+    added->slot = DIRECTNFS_SLOT_USED;
+    added->state = state;
+    strcpy(added->path, path);
+    strcpy(added->local, local);
+    return added;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    snapshot =
+        (struct cmd_snapshot){.stats = {.processes = processes, .count = 2}, .offline = said};
+    for (int i = 0; i < 2; i++) {
+        memset(processes[i], 0, sizeof(*processes[i]));
+        processes[i]->uid = USER;
+        processes[i]->server_count = 1;
+        processes[i]->servers[0].slot = DIRECTNFS_SLOT_USED;
+        strcpy(processes[i]->servers[0].name, "nas");
+    }
+    memset(said, 0, sizeof(said));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    free(list.paths);
+    list = (struct cmd_path_list){0};
+    return 0;
+}
+
+static void say_offline(uid_t user, const char *path, const char *local)
+{
+    struct cmd_offline *one = &said[snapshot.offline_count++];
+    one->user = user;
+    one->path.since_ns = 5;
+    strcpy(one->path.server, "nas");
+    strcpy(one->path.peer, path);
+    strcpy(one->path.local, local);
+}
+
+static const struct cmd_path *the(const char *path, const char *local, uid_t user)
+{
+    for (size_t i = 0; i < list.count; i++)
+        if (strcmp(list.paths[i].path, path) == 0 && strcmp(list.paths[i].local, local) == 0 &&
+            list.paths[i].user == user)
+            return &list.paths[i];
+    fail_msg("no path %s from '%s' of %u", path, local, user);
+    return NULL;
+}
+
+static void state_is(const struct cmd_path *path, const char *expected, unsigned expected_count)
+{
+    unsigned count;
+    assert_string_equal(cmd_path_state(path, &count), expected);
+    assert_int_equal(count, expected_count);
+}
+
+static void the_worst_state_of_all_processes_is_shown(void **state)
+{
+    (void)state;
+    add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP)->latency.calls = 3;
+    struct directnfs_path_stats *down = add_path(&second, "a", "", DIRECTNFS_CHANNEL_DOWN);
+    down->downs = 2;
+    down->latency.calls = 4;
+    strcpy(down->reason, "timed out");
+    add_path(&first, "b", "", DIRECTNFS_CHANNEL_UP);
+    add_path(&second, "b", "", DIRECTNFS_CHANNEL_UP);
+    add_path(&first, "c", "", DIRECTNFS_CHANNEL_DOWN)->downs = 1;
+    first.channel_count = 2;
+    for (int i = 0; i < 2; i++) {
+        first.channels[i].slot = DIRECTNFS_SLOT_USED;
+        first.channels[i].state = DIRECTNFS_CHANNEL_UP;
+        first.channels[i].outstanding = 7;
+        strcpy(first.channels[i].path, i ? "b" : "a");
+    }
+
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    assert_int_equal(list.count, 3);
+    const struct cmd_path *a = the("a", "", USER);
+    state_is(a, "down", 1);
+    assert_string_equal(a->server, "nas");
+    assert_string_equal(a->reason, "timed out");
+    assert_int_equal(a->latency.calls, 7);
+    assert_int_equal(a->outstanding, 7);
+    assert_int_equal(a->channels, 1);
+    assert_int_equal(a->downs, 2);
+    assert_true(cmd_path_usable(a)); /* one process has it */
+    state_is(the("b", "", USER), "up", 2);
+    assert_false(cmd_path_usable(the("c", "", USER)));
+}
+
+static void a_path_that_was_never_tried_may_be_used(void **state)
+{
+    (void)state;
+    add_path(&first, "a", "", DIRECTNFS_CHANNEL_DOWN);
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    state_is(the("a", "", USER), "down", 1);
+    assert_true(cmd_path_usable(the("a", "", USER)));
+}
+
+static void a_path_drains_while_calls_are_under_way(void **state)
+{
+    (void)state;
+    add_path(&first, "a", "l1", DIRECTNFS_CHANNEL_UP);
+    add_path(&second, "a", "l1", DIRECTNFS_CHANNEL_OFFLINE);
+    add_path(&second, "a", "l2", DIRECTNFS_CHANNEL_UP);
+    first.channel_count = 1;
+    first.channels[0] = (struct directnfs_channel_stats){
+        .slot = DIRECTNFS_SLOT_USED, .outstanding = 1, .path = "a", .local = "l1"};
+    say_offline(USER, "a", "l1");
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    state_is(the("a", "l1", USER), "draining", 1);
+    state_is(the("a", "l2", USER), "up", 1);
+    assert_false(cmd_path_usable(the("a", "l1", USER)));
+    end(NULL);
+
+    first.channels[0].outstanding = 0;
+    said[0].path.local[0] = '\0'; /* every local address */
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    assert_int_equal(list.count, 2);
+    state_is(the("a", "l1", USER), "offline", 1);
+    state_is(the("a", "l2", USER), "offline", 0);
+}
+
+static void what_is_said_to_one_user_is_not_said_to_another(void **state)
+{
+    (void)state;
+    second.uid = OTHER;
+    add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP);
+    add_path(&second, "a", "", DIRECTNFS_CHANNEL_UP);
+    say_offline(OTHER, "a", "");
+    say_offline(OTHER, "gone", "");
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    assert_int_equal(list.count, 3);
+    state_is(the("a", "", USER), "up", 1);
+    state_is(the("a", "", OTHER), "offline", 0);
+    state_is(the("gone", "", OTHER), "offline", 0);
+    assert_int_equal(the("gone", "", OTHER)->since_ns, 5);
+}
+
+static void paths_of_the_nfstab_are_there_without_processes(void **state)
+{
+    struct conf_nfstab tab = {0};
+    struct conf_diagnostics mistakes = {0};
+    static const char text[] = "server: nas\npath: b\nlocal: l\npath: a\nexport: /x mount: /x\n"
+                               "server: idle\npath: c\nexport: /y mount: /y\n";
+    (void)state;
+    assert_int_equal(conf_nfstab_parse(&tab, "nfstab", text, strlen(text), &mistakes), 0);
+    add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP);
+    say_offline(USER, "b", "");
+    assert_true(cmd_path_list_make(&list, &snapshot, &tab));
+    assert_int_equal(list.count, 3);
+    assert_true(the("a", "", USER)->configured);
+    state_is(the("b", "l", USER), "offline", 0); /* with the processes of the same server */
+    state_is(the("c", "", CMD_NO_USER), "unused", 0);
+    conf_nfstab_free(&tab);
+    conf_diagnostics_free(&mistakes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_worst_state_of_all_processes_is_shown, begin, end),
+        cmocka_unit_test_setup_teardown(a_path_that_was_never_tried_may_be_used, begin, end),
+        cmocka_unit_test_setup_teardown(a_path_drains_while_calls_are_under_way, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_said_to_one_user_is_not_said_to_another, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(paths_of_the_nfstab_are_there_without_processes, begin,
+                                        end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
