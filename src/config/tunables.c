@@ -44,7 +44,7 @@ static const struct key {
     {KEY(privileged_port), TYPE_WORD, CONF_PRIVILEGED_PORT_AUTO, 0, 0, {"auto", "yes", "no"}},
     {KEY(retransmit_timeout), TYPE_INT, 60, 1, 600, {0}},
     {KEY(reconnect_max), TYPE_INT, 5, 1, 60, {0}},
-    {KEY(failover_hold), TYPE_INT, 10, 0, 600, {0}},
+    {KEY(failover_hold), TYPE_FLOAT, 10, 0, 600, {0}},
     {KEY(log_level),
      TYPE_WORD,
      LOG_LEVEL_NOTICE,

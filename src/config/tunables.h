@@ -36,7 +36,7 @@ struct conf_tunables {
     enum conf_privileged_port privileged_port;
     int retransmit_timeout; /* seconds without a reply: 1..600, default 60 */
     int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */
-    int failover_hold;      /* seconds a request may outlive its connection: 0..600, default 10 */
+    double failover_hold;   /* seconds a request may outlive its connection: 0..600, default 10 */
     enum log_level log_level;
 };
 

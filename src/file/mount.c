@@ -409,7 +409,7 @@ static int prove_root(struct file_mount *mount, const struct nfs3_client *client
 int file_registry_open(void)
 {
     return host_registry_open((uint64_t)file_tunables.uncommitted_max,
-                              (uint64_t)file_tunables.failover_hold * 1000000000);
+                              (uint64_t)(file_tunables.failover_hold * 1e9));
 }
 
 static int contact(struct file_mount *mount)

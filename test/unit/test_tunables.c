@@ -35,7 +35,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_int_equal(tunables->privileged_port, CONF_PRIVILEGED_PORT_AUTO);
     assert_int_equal(tunables->retransmit_timeout, 60);
     assert_int_equal(tunables->reconnect_max, 5);
-    assert_int_equal(tunables->failover_hold, 10);
+    assert_true(tunables->failover_hold == 10.0);
     assert_int_equal(tunables->log_level, LOG_LEVEL_NOTICE);
 }
 
