@@ -38,7 +38,6 @@ static uint64_t sent[DEPTH_MOST];
 static struct io_event event[DEPTH_MOST];
 static aio_context_t context;
 static struct histogram latency;
-static uint64_t series_begin; // 0: not counted now
 static unsigned series[SERIES_MOST], series_used;
 
 // The system calls themselves, with errors as libaio returns them.
@@ -104,26 +103,33 @@ static void block_next(struct iocb *io)
     io->aio_offset = (int64_t)(block * work.size);
 }
 
-static void series_count(uint64_t now)
+static void series_count(uint64_t elapsed_ns)
 {
-    uint64_t interval = (now - series_begin) / (option.series_ms * 1000000);
+    uint64_t interval = elapsed_ns / (option.series_ms * 1000000);
     if (interval >= SERIES_MOST)
         die("more than %d intervals", SERIES_MOST);
     series[interval]++;
     series_used = (unsigned)interval + 1;
 }
 
-// Runs `most` transfers, or as many as `seconds` allow (0: no limit), and waits for all of them.
-static uint64_t run_phase(uint64_t most, uint64_t seconds)
+// Keeps transfers in flight: those of the warm-up, and then, without a pause, the measured ones.
+// Returns how many these were; what is in flight at their end is waited for.
+static uint64_t run(struct measure *m)
 {
-    uint64_t issued = 0, completed = 0, readies = 0;
-    uint64_t deadline = seconds ? clock_ns() + seconds * 1000000000u : UINT64_MAX;
-    for (uint64_t i = 0; i < work.depth && issued < most; i++, issued++) {
-        block_next(&block_io[i]);
-        ready[readies++] = &block_io[i];
+    enum { WARMING_UP, MEASURING, ENDING } phase = WARMING_UP;
+    uint64_t flying = 0, readies = 0, completed = 0, measured = 0, deadline = 0, now = clock_ns();
+    for (; readies < work.depth; readies++) {
+        block_next(&block_io[readies]);
+        ready[readies] = &block_io[readies];
     }
-    while (completed < most) {
-        uint64_t now = clock_ns();
+    while (readies || flying) {
+        if (phase == WARMING_UP && completed >= work.warm_up) {
+            phase = MEASURING;
+            completed = 0;
+            measure_begin(m);
+            now = m->begin;
+            deadline = work.seconds ? now + work.seconds * 1000000000u : UINT64_MAX;
+        }
         for (uint64_t done = 0; done < readies;) {
             int n = aio.submit(context, (long)(readies - done), ready + done);
             if (n <= 0)
@@ -131,40 +137,46 @@ static uint64_t run_phase(uint64_t most, uint64_t seconds)
             for (int i = 0; i < n; i++)
                 sent[ready[done++] - block_io] = now;
         }
+        flying += readies;
         readies = 0;
-        uint64_t flying = issued - completed;
         int n = aio.getevents(context, (long)(option.least < flying ? option.least : flying),
                               (long)flying, event, NULL);
         if (n < 0 && n != -EINTR)
             die("io_getevents: %s", strerror(-n));
         now = clock_ns();
-        if (now >= deadline)
-            most = issued;
         for (int i = 0; i < n; i++) {
             struct iocb *io = (struct iocb *)(uintptr_t)event[i].obj;
             if (event[i].res != (int64_t)work.size)
                 die("%s at %lld: %s", io->aio_lio_opcode == IOCB_CMD_PWRITE ? "write" : "read",
                     (long long)io->aio_offset,
                     event[i].res < 0 ? strerror((int)-event[i].res) : "short");
-            histogram_add(&latency, now - sent[io - block_io]);
+            flying--;
             completed++;
-            if (series_begin)
-                series_count(now);
-            if (issued < most) {
-                issued++;
+            if (phase == MEASURING) {
+                histogram_add(&latency, now - sent[io - block_io]);
+                if (option.series_ms)
+                    series_count(now - m->begin);
+            }
+            if (phase != ENDING) {
                 block_next(io);
                 ready[readies++] = io;
             }
         }
+        if (phase == MEASURING && (completed >= work.count || now >= deadline)) {
+            phase = ENDING;
+            measured = completed;
+            measure_end(m);
+            readies = 0;
+        }
     }
-    return completed;
+    return measured;
 }
 
 // Completions in each interval, and when the first began (CLOCK_MONOTONIC).
-static void series_print(void)
+static void series_print(const struct measure *m)
 {
     printf("{\"begin_ns\": %llu, \"interval_ms\": %llu, \"completed\": [",
-           (unsigned long long)series_begin, (unsigned long long)option.series_ms);
+           (unsigned long long)m->begin, (unsigned long long)option.series_ms);
     for (unsigned i = 0; i < series_used; i++)
         printf("%s%u", i ? ", " : "", series[i]);
     printf("]}\n");
@@ -237,17 +249,10 @@ int main(int argc, char **argv)
     int error = aio.setup((int)work.depth, &context);
     if (error)
         die("io_setup: %s", strerror(-error));
-    run_phase(work.warm_up, 0);
-    memset(&latency, 0, sizeof latency);
-
     struct measure m;
-    measure_begin(&m);
+    uint64_t ops = run(&m);
     if (option.series_ms)
-        series_begin = m.begin;
-    uint64_t ops = run_phase(work.count, work.seconds);
-    measure_end(&m);
-    if (option.series_ms)
-        series_print();
+        series_print(&m);
     work_print(&work, &(struct work_done){.ops = ops, .depth = work.depth, .syscalls = -1}, &m,
                &latency);
     error = aio.destroy(context);

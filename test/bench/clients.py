@@ -104,14 +104,13 @@ class Place:
     def pinned(self, arguments):
         return ["taskset", "-c", str(self.cpu), *arguments]
 
-    def under_preload(self, arguments, connections=0):
-        nfstab = os.path.join(self.server.state, "nfstab%d" % connections)
+    def under_preload(self, arguments, connections=0, paths=("127.0.0.1",)):
+        nfstab = os.path.join(self.server.state, "-".join(["nfstab", str(connections), *paths]))
         if not os.path.exists(nfstab):
             with open(nfstab, "w") as text:
-                text.write("server: bench\npath: 127.0.0.1\nnfsport: %d\nmntport: %d\n%s"
-                           "export: %s mount: %s\n"
-                           % (self.server.nfs_port, self.server.mount_port,
-                              "connections: %d\n" % connections if connections else "",
+                text.write("server: bench\n%snfsport: %d\nmntport: %d\n%sexport: %s mount: %s\n"
+                           % ("".join("path: %s\n" % path for path in paths), self.server.nfs_port,
+                              self.server.mount_port, "connections: %d\n" % connections if connections else "",
                               self.server.directory, self.server.directory))
         return [os.path.join(self.build, "directnfs"), "run", "-t", nfstab, "--", *arguments]
 

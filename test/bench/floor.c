@@ -84,9 +84,10 @@ static struct channel *channel;
 // record mark up to the payload.
 static size_t call_length[2], offset_at[2], header_length[2];
 static size_t bulk_bytes;
-static uint64_t issued, completed, issue_most, deadline, next_block,
-    random_state = 88172645463325252u, mix_state = 362436069362436069u;
-static uint64_t system_calls;
+static enum { WARMING_UP, MEASURING, ENDING } phase;
+static uint64_t in_flight, completed, next_block, random_state = 88172645463325252u,
+                                                  mix_state = 362436069362436069u;
+static uint64_t system_calls, measured_calls;
 static struct histogram latency;
 
 // The calls in flight
@@ -136,10 +137,10 @@ static void block_check(const struct operation *o)
         die("block %llu: not what was written", (unsigned long long)o->block);
 }
 
-// Gives the slot its next call, unless the phase is over.
+// Gives the slot its next call, unless it is the end.
 static void operation_next(struct channel *c, unsigned slot)
 {
-    if (issued == issue_most)
+    if (phase == ENDING)
         return;
     struct operation *o = &operation[slot];
     uint64_t blocks = work.file_size / work.size;
@@ -154,7 +155,7 @@ static void operation_next(struct channel *c, unsigned slot)
     wire_store32(o->call[o->write] + 4, o->xid);
     wire_store64(o->call[o->write] + offset_at[o->write], block * work.size);
     c->ready[c->readies++] = slot;
-    issued++;
+    in_flight++;
 }
 
 static void operation_complete(struct channel *c, struct operation *o, uint64_t now)
@@ -163,10 +164,10 @@ static void operation_complete(struct channel *c, struct operation *o, uint64_t 
     c->in_flight--;
     if (option.verify && !work.write)
         block_check(o);
+    in_flight--;
     completed++;
-    histogram_add(&latency, now - o->sent);
-    if (deadline && now >= deadline)
-        issue_most = issued;
+    if (phase == MEASURING)
+        histogram_add(&latency, now - o->sent);
     operation_next(c, (unsigned)(o - operation));
 }
 
@@ -417,29 +418,47 @@ static void channel_work(struct channel *c, bool wait)
     channel_send(c);
 }
 
-// Runs calls until `most` were sent or `seconds` went by (0: no limit), and all are answered.
-static void run_phase(uint64_t most, uint64_t seconds, int epoll)
+static void channels_work(int epoll)
 {
-    issued = completed = 0;
-    issue_most = most;
-    deadline = seconds ? clock_ns() + seconds * 1000000000u : 0;
+    struct epoll_event events[64];
+    if (option.connections == 1) {
+        channel_work(&channel[0], true);
+        return;
+    }
+    int n = epoll_wait(epoll, events, 64, -1);
+    system_calls++;
+    if (n < 0 && errno != EINTR)
+        die("epoll_wait: %s", strerror(errno));
+    for (int i = 0; i < n; i++)
+        channel_work(events[i].data.ptr, false);
+}
+
+// Keeps calls in flight: those of the warm-up, and then, without a pause, the measured ones.
+// Returns how many these were; what is in flight at their end is waited for.
+static uint64_t run(struct measure *m, int epoll)
+{
+    uint64_t measured = 0;
     for (unsigned slot = 0; slot < work.depth; slot++)
         operation_next(&channel[slot % option.connections], slot);
     for (unsigned i = 0; i < option.connections; i++)
         channel_send(&channel[i]);
-    while (completed < issued) {
-        if (option.connections == 1) {
-            channel_work(&channel[0], true);
-            continue;
+    while (in_flight) {
+        if (phase == WARMING_UP && completed >= work.warm_up) {
+            phase = MEASURING;
+            completed = system_calls = 0;
+            measure_begin(m);
         }
-        struct epoll_event events[64];
-        int n = epoll_wait(epoll, events, 64, -1);
-        system_calls++;
-        if (n < 0 && errno != EINTR)
-            die("epoll_wait: %s", strerror(errno));
-        for (int i = 0; i < n; i++)
-            channel_work(events[i].data.ptr, false);
+        channels_work(epoll);
+        if (phase == MEASURING &&
+            (completed >= work.count ||
+             (work.seconds && clock_ns() - m->begin >= work.seconds * 1000000000u))) {
+            phase = ENDING;
+            measured = completed;
+            measure_end(m);
+            measured_calls = system_calls;
+        }
     }
+    return measured;
 }
 
 // How long a reply is, up to its payload, depends on the attributes that the server adds.
@@ -600,19 +619,13 @@ int main(int argc, char **argv)
 {
     options_read(argc, argv);
     int epoll = channels_open();
-    run_phase(work.warm_up, 0, epoll);
-    memset(&latency, 0, sizeof latency);
-    system_calls = 0;
-
     struct measure m;
-    measure_begin(&m);
-    run_phase(work.count, work.seconds, epoll);
-    measure_end(&m);
+    uint64_t ops = run(&m, epoll);
     work_print(&work,
-               &(struct work_done){.ops = completed,
+               &(struct work_done){.ops = ops,
                                    .depth = work.depth,
                                    .connections = option.connections,
-                                   .syscalls = (double)system_calls},
+                                   .syscalls = (double)measured_calls},
                &m, &latency);
     return 0;
 }

@@ -91,10 +91,11 @@ class MemServer(Server):
     """One thread, at memory speed: the server hides nothing of the client."""
 
     name = "memserver"
+    bind = "127.0.0.1"
 
     def start(self):
         program = os.path.join(self.programs, "memserver")
-        self.process = subprocess.Popen(self.pinned(program, "--dir", self.directory),
+        self.process = subprocess.Popen(self.pinned(program, "--dir", self.directory, "--bind", self.bind),
                                         stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         if len(words) != 3 or words[0] != "ready":

@@ -60,8 +60,8 @@ def print_overheads(overheads):
           % overheads["start"])
 
 
-def print_goals(report):
-    lines = []
+def print_goals(report, path_goals_set):
+    lines = path_goals(report["paths"], path_goals_set) if "paths" in report else []
     for name, client_name, key, side, limit in GOALS:
         for case in report["cases"]:
             if case["server"] != "memserver" or case["name"] != name:
@@ -85,6 +85,56 @@ def print_end(report):
              if report["cpu"] == report["server_cpu"]
              else "CPU %d, the server on CPU %d" % (report["cpu"], report["server_cpu"]))
     print("\nMedians of %d rounds on %s; times are the client's, per operation.  Ratios are medians of "
-          "neighbours'." % (report["rounds"], where))
+          "neighbours'.%s" % (report["rounds"], where,
+                              "  Over network paths all run on any CPU." if "paths" in report else ""))
     for server, reason in report["skipped"].items():
         print("Without %s: %s." % (server, reason))
+
+
+def print_paths(report):
+    """What `run` measured over several network paths."""
+    for title, cases, of in (("equal", report["equal"], "of linear"), ("unequal", report["unequal"], "of the sum")):
+        for case in cases:
+            rates = case["mbit"] if title == "unequal" else [case["mbit"]]
+            print("\n%s, %s network paths of %s Mbit/s" % (case["name"], title, ", ".join(map(str, rates))))
+            for client in case["clients"]:
+                if "reason" in client:
+                    print("  %-30s  not measured: %s" % (client["title"], client["reason"]))
+                for one in client["sets"]:
+                    ratio = "" if one["ratio"] is None else "%7.3f %s" % (one["ratio"], of)
+                    print("  %-30s%9s%9.2f MB/s%12.0f us (99 of 100)  %s" % (
+                        client["title"], one["name"], one["mb_per_s"], one["p99_us"], ratio))
+    for case in report["deaths"]:
+        print("\n%s under preload, one of %d paths dies: %s" % (case["name"], case["paths"], case["how"]))
+        if "reason" in case:
+            print("  not measured: %s" % case["reason"])
+            continue
+        print("  MB/s: %(full).1f before, %(during).1f while it is dead, %(after).1f after it is healed; no error" % case)
+        for words, key in (("until the library said that it is down", "detected_after_s"),
+                           ("from then until the rate is %.2f of what remains" % report["settled"], "settled_after_s"),
+                           ("longest stall of everything", "longest_stall_s"),
+                           ("from healing until the library said that it is up", "said_up_after_s"),
+                           ("from healing until the rate is %.2f of that before" % report["settled"], "full_after_s")):
+            print("  %-58s %s" % (words, "never" if case[key] is None else "%.1f s" % case[key]))
+
+
+def path_goals(report, goals):
+    lines = []
+
+    def goal(name, what, value, side, limit):
+        lines.append("  %-32s %-44s %s (goal: %s %.2f)" % (
+            name, what, "never" if value is None else "%5.3f" % value, side, limit))
+
+    for cases, limit_of in ((report["equal"], lambda one: goals["linear"].get(one["paths"])),
+                            (report["unequal"], lambda one: goals["sum"])):
+        for case in cases:
+            for client in case["clients"]:
+                for one in client["sets"] if client["name"] == "loop" else []:
+                    if one["ratio"] is not None and limit_of(one):
+                        goal(case["name"], "%s, %sequal" % (one["name"], "un" if cases is report["unequal"] else ""),
+                             one["ratio"], "at least", limit_of(one))
+    for case in report["deaths"]:
+        if "reason" not in case:
+            goal(case["name"], case["how"] + ", seconds from detection", case["settled_after_s"], "at most", goals["settle_s"])
+            goal(case["name"], case["how"] + ", seconds from healing", case["full_after_s"], "at most", goals["heal_s"])
+    return lines

@@ -251,13 +251,15 @@ mount_port=0
 ganesha_pid=0
 ganesha_exports=()
 ganesha_epoch=0
+server_space=()       # words that start a program where the server is: nothing, or another network namespace
+server_bind=127.0.0.1 # the address it listens on
 
 rpcbind_start() {
-    ! (exec 3<>/dev/tcp/127.0.0.1/111) 2>/dev/null || return 0
+    ! "${server_space[@]}" bash -c 'exec 3<>/dev/tcp/127.0.0.1/111' 2>/dev/null || return 0
     mkdir -p /run/rpcbind
-    rpcbind -w -f >>"$T/log/rpcbind" 2>&1 &
+    "${server_space[@]}" rpcbind -w -f >>"$T/log/rpcbind" 2>&1 &
     process_remember $!
-    wait_for 10 bash -c 'exec 3<>/dev/tcp/127.0.0.1/111'
+    wait_for 10 "${server_space[@]}" bash -c 'exec 3<>/dev/tcp/127.0.0.1/111'
 }
 
 # ganesha_export DIR [OPTION;...]: one more exported directory, before ganesha_start. Options are ganesha's, of an
@@ -274,7 +276,7 @@ ganesha_export() {
 ganesha_write_conf() {
     cat >"$T/ganesha.conf" <<END
 NFS_CORE_PARAM { NFS_Port = $nfs_port; MNT_Port = $mount_port; Protocols = 3; Enable_NLM = false;
-    Enable_RQUOTA = false; Bind_addr = 127.0.0.1; }
+    Enable_RQUOTA = false; Bind_addr = $server_bind; }
 NFSV4 { Graceless = true; }
 MDCACHE { Dir_Chunk = 0; }
 END
@@ -289,7 +291,7 @@ ganesha_run() {
     ganesha_epoch=$(date +%s)
     [ ! -e "$T/log/ganesha.start" ] || cat "$T/log/ganesha.start" >>"$T/log/ganesha.before"
     : >"$T/log/ganesha.start"
-    ganesha.nfsd -f "$T/ganesha.conf" -L "$T/log/ganesha.start" -p "$T/ganesha.pid" -F >>"$T/log/ganesha.out" 2>&1 &
+    "${server_space[@]}" ganesha.nfsd -f "$T/ganesha.conf" -L "$T/log/ganesha.start" -p "$T/ganesha.pid" -F >>"$T/log/ganesha.out" 2>&1 &
     ganesha_pid=$!
     disown "$ganesha_pid" # no "Killed" message of the shell
     process_remember "$ganesha_pid"
