@@ -4,70 +4,65 @@
 #include "cmd/check.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/check_program.h"
 #include "cmd/cmd.h"
 #include "cmd/text.h"
 #include "sys/log.h"
 
 #define TIMEOUT_DEFAULT 5 /* seconds */
-#define LABEL_WIDTH     12
 
-static void print_line(unsigned indent, const char *label, const char *mark, const char *format,
-                       va_list arguments)
-{
-    char *text;
-    if (vasprintf(&text, format, arguments) < 0)
-        return;
-    /* Names of files and exports come from elsewhere. */
-    char *printable = cmd_printable(text, strlen(text));
-    printf("%*s%-*s%s%s\n", (int)indent, "", label[0] ? LABEL_WIDTH : 0, label, mark, printable);
-    fflush(stdout); /* the next question may take seconds */
-    free(printable);
-    free(text);
-}
+/* What was asked for. */
+struct request {
+    const char *nfstab;  /* NULL: as a program that starts now would find it */
+    const char *program; /* --program */
+    unsigned pid;        /* --pid; 0: none */
+    bool print, json;
+    int timeout_ms;
+};
 
-void check_line(unsigned indent, const char *label, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    print_line(indent, label, "", format, arguments);
-    va_end(arguments);
-}
+/* ---- the configuration ---- */
 
-void check_problem(struct check *check, unsigned indent, const char *label, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    print_line(indent, label, "NOT FINE: ", format, arguments);
-    va_end(arguments);
-    check->problems++;
-}
-
-static void print_diagnostics(const struct conf_diagnostics *found)
+/* Mistakes have the form that editors know, one on a line of the standard error output; in JSON
+ * they are findings. */
+static void say_diagnostics(struct check_report *report, const struct conf_diagnostics *found)
 {
     for (size_t i = 0; i < found->count; i++) {
         char line[PATH_MAX + 1024];
         conf_diagnostic_format(&found->list[i], line, sizeof(line));
+        if (report->json) {
+            bool error = found->list[i].severity == CONF_ERROR;
+            check_say(report, error ? CHECK_ERROR : CHECK_WARNING, "mistake", "%s", line);
+            continue;
+        }
         char *printable = cmd_printable(line, sizeof(line));
         fprintf(stderr, "%s\n", printable);
         free(printable);
     }
-    if (found->errors + found->notices > found->count)
+    if (found->errors + found->notices > found->count && !report->json)
         fprintf(stderr, "... and %zu more\n", found->errors + found->notices - found->count);
 }
 
-static void print_overridden(const struct conf_nfstab *tab)
+static void say_overridden(struct check_report *report, const struct conf_nfstab *tab)
 {
     for (size_t i = 0; i < tab->overridden_count; i++) {
         const struct conf_overridden *entry = &tab->overridden[i];
-        fprintf(stderr,
-                "%s:%u:%u: notice: not used: export %s of server %s at %s; %s:%u:%u goes before\n",
-                entry->at.file, entry->at.line, entry->at.column, entry->directory, entry->server,
-                entry->mount, entry->by.file, entry->by.line, entry->by.column);
+        char *line;
+        if (asprintf(&line,
+                     "%s:%u:%u: notice: not used: export %s of server %s at %s; %s:%u:%u goes "
+                     "before",
+                     entry->at.file, entry->at.line, entry->at.column, entry->directory,
+                     entry->server, entry->mount, entry->by.file, entry->by.line,
+                     entry->by.column) < 0)
+            continue;
+        if (report->json)
+            check_say(report, CHECK_WARNING, "overridden", "%s", line);
+        else
+            fprintf(stderr, "%s\n", line);
+        free(line);
     }
 }
 
@@ -81,83 +76,103 @@ static void choose_sources(struct conf_sources *sources, const char *nfstab)
     strncpy(sources->only, nfstab, sizeof(sources->only) - 1);
 }
 
-static void print_sources(const struct conf_nfstab *tab, const char *conf, bool conf_exists)
+static void say_sources(struct check_report *report, const struct conf_nfstab *tab,
+                        const char *conf)
 {
+    struct stat unused;
     size_t mounts = 0;
     for (size_t i = 0; i < tab->server_count; i++)
         mounts += tab->servers[i].export_count;
     for (size_t i = 0; i < tab->file_count; i++)
-        check_line(0, "nfstab", "%s", tab->files[i]);
-    check_line(0, "tunables", "%s%s", conf,
-               conf_exists ? "" : " is not there: the defaults are used");
-    check_line(0, "found", "%zu server%s, %zu mount%s", tab->server_count,
-               tab->server_count == 1 ? "" : "s", mounts, mounts == 1 ? "" : "s");
+        check_say(report, CHECK_INFO, "nfstab", "%s", tab->files[i]);
+    check_say(report, CHECK_INFO, "tunables", "%s%s", conf,
+              stat(conf, &unused) == 0 ? "" : " is not there: the defaults are used");
+    check_say(report, CHECK_INFO, "found", "%zu server%s, %zu mount%s", tab->server_count,
+              tab->server_count == 1 ? "" : "s", mounts, mounts == 1 ? "" : "s");
 }
 
-static int contact(const struct conf_nfstab *tab, const struct conf_tunables *tunables,
-                   int timeout_ms)
+/* Asks all servers, and sums up. Returns the exit status. */
+static int contact(struct check *check, const struct conf_nfstab *tab, const char *conf)
 {
-    struct check check = {.tunables = tunables, .timeout_ms = timeout_ms};
-    for (size_t i = 0; i < tab->server_count; i++)
-        check_server(&check, &tab->servers[i]);
-    putchar('\n');
+    struct check_report *report = &check->report;
+    say_sources(report, tab, conf);
     if (tab->server_count == 0) {
-        puts("No mount is configured, so all files are the kernel's: write an nfstab(5).");
+        check_say(report, CHECK_ERROR, "servers", "none is configured");
+        check_remedy(report, "write an nfstab(5)");
+        return check_end(report, "No mount is configured, so all files are the kernel's.");
+    }
+    for (size_t i = 0; i < tab->server_count; i++)
+        check_server(check, &tab->servers[i]);
+    unsigned errors = report->counts[CHECK_ERROR], warnings = report->counts[CHECK_WARNING];
+    char rest[128] = "";
+    if (errors > 0)
+        snprintf(rest, sizeof(rest), "; %u thing%s not fine", errors,
+                 errors == 1 ? " is" : "s are");
+    if (warnings > 0)
+        snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "; %u warning%s", warnings,
+                 warnings == 1 ? "" : "s");
+    return check_end(report, "%u of %u mount%s would be served by directnfs%s.", check->served,
+                     check->mounts, check->mounts == 1 ? "" : "s", rest);
+}
+
+static int print_effective(const struct conf_nfstab *tab)
+{
+    char *text = conf_nfstab_print(tab);
+    if (text == NULL) {
+        cmd_complain("check", "there is not enough memory");
         return CMD_NOT_FINE;
     }
-    printf("%u of %u mount%s would be served by directnfs", check.served, check.mounts,
-           check.mounts == 1 ? "" : "s");
-    if (check.problems > 0)
-        printf("; %u thing%s not fine (see NOT FINE above)", check.problems,
-               check.problems == 1 ? " is" : "s are");
-    puts(".");
-    return check.problems > 0 ? CMD_NOT_FINE : CMD_FINE;
+    fputs(text, stdout);
+    free(text);
+    return CMD_FINE;
 }
 
 /* Without a configuration that the library would use there is nobody to contact. */
-static void complain_of_mistakes(const char *file, size_t count)
+static int say_mistakes(struct check_report *report, size_t tab_errors, const char *conf,
+                        size_t conf_errors)
 {
-    cmd_complain("check",
-                 "%s has %zu mistake%s: a program started with it leaves all files to the kernel. "
-                 "No server was contacted.",
-                 file, count, count == 1 ? "" : "s");
+    static const char text[] =
+        "%s has %zu mistake%s: a program started with it leaves all files to "
+        "the kernel. No server was contacted.";
+    if (report->json)
+        return check_end(report,
+                         "There are %zu mistakes in the configuration: a program started "
+                         "with it leaves all files to the kernel. No server was contacted.",
+                         tab_errors + conf_errors);
+    if (tab_errors)
+        cmd_complain("check", text, "the nfstab", tab_errors, tab_errors == 1 ? "" : "s");
+    if (conf_errors)
+        cmd_complain("check", text, conf, conf_errors, conf_errors == 1 ? "" : "s");
+    return CMD_NOT_FINE;
 }
 
-/* The work after the options: everything that is printed, and the exit status. */
-static int check_configuration(const char *nfstab, bool print, int timeout_ms)
+static int check_configuration(const struct request *request)
 {
     struct conf_nfstab tab = {0};
     struct conf_tunables tunables;
     struct conf_diagnostics found = {0}, found_conf = {0};
     struct conf_sources sources;
+    struct check check = {.tunables = &tunables, .timeout_ms = request->timeout_ms};
     char conf[PATH_MAX];
+    int status;
 
-    choose_sources(&sources, nfstab);
+    check_begin(&check.report, request->json, "nfstab", request->nfstab ? request->nfstab : "");
+    choose_sources(&sources, request->nfstab);
     int tab_error = conf_nfstab_load(&tab, &sources, &found);
     int required = conf_tunables_file(conf);
     int conf_error = conf_tunables_load(&tunables, conf, required, &found_conf);
-
-    print_diagnostics(&found);
-    print_diagnostics(&found_conf);
-    print_overridden(&tab);
-    int status = tab_error || conf_error ? CMD_NOT_FINE : CMD_FINE;
-    if (tab_error)
-        complain_of_mistakes("the nfstab", found.errors);
-    if (conf_error)
-        complain_of_mistakes(conf, found_conf.errors);
-    if (print && !tab_error) {
-        char *text = conf_nfstab_print(&tab);
-        if (text == NULL) {
-            cmd_complain("check", "there is not enough memory");
-            status = CMD_NOT_FINE;
-        } else {
-            fputs(text, stdout);
-            free(text);
-        }
-    } else if (status == CMD_FINE) {
-        struct stat unused;
-        print_sources(&tab, conf, stat(conf, &unused) == 0);
-        status = contact(&tab, &tunables, timeout_ms);
+    say_diagnostics(&check.report, &found);
+    say_diagnostics(&check.report, &found_conf);
+    say_overridden(&check.report, &tab);
+    if (tab_error || conf_error) {
+        status = say_mistakes(&check.report, tab_error ? found.errors : 0, conf,
+                              conf_error ? found_conf.errors : 0);
+        if (request->print && !tab_error)
+            print_effective(&tab);
+    } else if (request->print) {
+        status = print_effective(&tab);
+    } else {
+        status = contact(&check, &tab, conf);
     }
     conf_diagnostics_free(&found);
     conf_diagnostics_free(&found_conf);
@@ -165,24 +180,42 @@ static int check_configuration(const char *nfstab, bool print, int timeout_ms)
     return status;
 }
 
+/* ---- options ---- */
+
 int cmd_check(int argc, char **argv)
 {
+    enum { JSON = 256, PRINT, PROGRAM, PID, TIMEOUT };
     static const struct option options[] = {
-        {"print", no_argument, NULL, 'p'},
-        {"timeout", required_argument, NULL, 't'},
+        {"json", no_argument, NULL, JSON},
+        {"pid", required_argument, NULL, PID},
+        {"print", no_argument, NULL, PRINT},
+        {"program", required_argument, NULL, PROGRAM},
+        {"timeout", required_argument, NULL, TIMEOUT},
         {0},
     };
-    bool print = false;
-    double timeout = TIMEOUT_DEFAULT;
+    struct request request = {.timeout_ms = TIMEOUT_DEFAULT * 1000};
+    double number;
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (option) {
-        case 'p':
-            print = true;
+        case JSON:
+            request.json = true;
             break;
-        case 't':
-            if (!cmd_parse_number(optarg, true, 0.001, 3600, &timeout))
+        case PID:
+            if (!cmd_parse_number(optarg, false, 1, INT32_MAX, &number))
+                return cmd_usage_error("check", "--pid takes a process number, not '%s'", optarg);
+            request.pid = (unsigned)number;
+            break;
+        case PRINT:
+            request.print = true;
+            break;
+        case PROGRAM:
+            request.program = optarg;
+            break;
+        case TIMEOUT:
+            if (!cmd_parse_number(optarg, true, 0.001, 3600, &number))
                 return cmd_usage_error(
                     "check", "--timeout takes seconds from 0.001 to 3600, not '%s'", optarg);
+            request.timeout_ms = (int)(number * 1000);
             break;
         default:
             return cmd_option_error("check", option, argv);
@@ -192,6 +225,18 @@ int cmd_check(int argc, char **argv)
         return cmd_usage_error("check", "one nfstab at a time; '%s' is too much", argv[optind + 1]);
     if (argc > optind && (argv[optind][0] == '\0' || strlen(argv[optind]) >= PATH_MAX))
         return cmd_usage_error("check", "the nfstab's name is empty or too long");
+    request.nfstab = argv[optind];
+    if ((request.nfstab != NULL || request.print) + (request.program != NULL) + (request.pid != 0) >
+        1)
+        return cmd_usage_error("check", "an nfstab, --program and --pid are checked one at a time");
+    if (request.print && request.json)
+        return cmd_usage_error("check", "--print gives an nfstab, not JSON");
+    if (request.program && (request.program[0] == '\0' || strlen(request.program) >= PATH_MAX))
+        return cmd_usage_error("check", "the program's name is empty or too long");
     log_set_level(LOG_LEVEL_ERROR); /* what goes wrong on a path is in the report */
-    return check_configuration(argv[optind], print, (int)(timeout * 1000));
+    if (request.program)
+        return check_program(request.program, request.json);
+    if (request.pid)
+        return check_process(request.pid, request.json);
+    return check_configuration(&request);
 }

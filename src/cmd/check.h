@@ -9,28 +9,21 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "cmd/check_report.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
 
 /* The state of one check. Owned by cmd_check(). */
 struct check {
     const struct conf_tunables *tunables;
-    int timeout_ms;    /* for each question */
-    unsigned problems; /* lines that said NOT FINE */
-    unsigned mounts;   /* exports of all servers */
-    unsigned served;   /* of these: would be served by the library */
+    int timeout_ms;  /* for each question */
+    unsigned mounts; /* exports of all servers */
+    unsigned served; /* of these: would be served by the library */
+    struct check_report report;
 };
 
 /* Contacts a server on each path and prints what would be used and how. */
 void check_server(struct check *check, const struct conf_server *server);
-
-/* One line of the report: `indent` blanks, a label, a text. */
-void check_line(unsigned indent, const char *label, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* The same, "NOT FINE: " before the text; counts it. */
-void check_problem(struct check *check, unsigned indent, const char *label, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 
 /*
  * conf_path_resolve(), bounded. Returns 0, an EAI_ code, or EAI_AGAIN when the resolver took longer

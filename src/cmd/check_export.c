@@ -13,7 +13,7 @@
 
 #include "sys/sys.h"
 
-enum { INDENT = 6, EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
+enum { EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
 
 /* ---- MOUNT ---- */
 
@@ -38,16 +38,17 @@ static bool may_bind_privileged(int family)
 }
 
 /* After a refusal: the port may be why. */
-static void explain_port(const struct mount3_target *target)
+static void explain_port(struct check *check, const struct mount3_target *target)
 {
     if (!target->privileged || !may_bind_privileged(target->peer->sa_family))
-        check_line(INDENT, "remedy",
-                   "the call came from a port above 1023: export with `insecure` "
-                   "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+        check_remedy(&check->report,
+                     "the call came from a port above 1023: export with `insecure` "
+                     "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
 }
 
 /* The server's exports, as far as they are shown. */
 struct exports {
+    struct check *check;
     const char *wanted;
     unsigned count;
     bool listed;        /* `wanted`, or a directory above it, is among them */
@@ -67,8 +68,10 @@ static bool lies_in(const char *directory, const char *above)
 static void export_found(void *argument, const char *directory, const char *groups)
 {
     struct exports *exports = argument;
+    struct check *check = exports->check;
     if (exports->count++ < EXPORTS_SHOWN)
-        check_line(INDENT, "exported", "%s to %s", directory, groups[0] ? groups : "everybody");
+        check_say(&check->report, CHECK_INFO, "exported", "%s to %s", directory,
+                  groups[0] ? groups : "everybody");
     if (lies_in(exports->wanted, directory)) {
         exports->listed = true;
         snprintf(exports->clients, sizeof(exports->clients), "%s", groups);
@@ -81,32 +84,33 @@ static void explain_refusal(struct check *check, const struct conf_export *expor
 {
     const char *reason =
         error == -EREMOTEIO ? "the server is at fault (MNT3ERR_SERVERFAULT)" : strerror(-error);
-    check_problem(check, INDENT, "MOUNT", "refused: %s (%s:%u:%u)", reason, export->at.file,
-                  export->at.line, export->at.column);
+    check_say(&check->report, CHECK_ERROR, "MOUNT", "refused: %s (%s:%u:%u)", reason,
+              export->at.file, export->at.line, export->at.column);
 
-    struct exports exports = {.wanted = export->directory};
+    struct exports exports = {.check = check, .wanted = export->directory};
     int listing = mount3_exports(target, export_found, &exports);
     if (exports.count > EXPORTS_SHOWN)
-        check_line(INDENT, "exported", "... and %u more", exports.count - EXPORTS_SHOWN);
+        check_say(&check->report, CHECK_INFO, "exported", "... and %u more",
+                  exports.count - EXPORTS_SHOWN);
     if (listing == 0 && exports.count == 0)
-        check_line(INDENT, "exported", "nothing");
+        check_say(&check->report, CHECK_INFO, "exported", "nothing");
     if (listing == 0 && !exports.listed) {
-        check_line(INDENT, "remedy",
-                   "%s is not among the server's exports: correct the nfstab, "
-                   "or export it",
-                   export->directory);
+        check_remedy(&check->report,
+                     "%s is not among the server's exports: correct the nfstab, "
+                     "or export it",
+                     export->directory);
         return;
     }
     if (error == -ENOENT || error == -ENOTDIR) {
-        check_line(INDENT, "remedy", "see whether %s is a directory on the server",
-                   export->directory);
+        check_remedy(&check->report, "see whether %s is a directory on the server",
+                     export->directory);
         return;
     }
     if (error != -EACCES && error != -EPERM)
         return;
-    explain_port(target);
-    check_line(INDENT, "remedy", "see whether the export is for this client%s%s",
-               exports.clients[0] ? "; it is for " : "", exports.clients);
+    explain_port(check, target);
+    check_remedy(&check->report, "see whether the export is for this client%s%s",
+                 exports.clients[0] ? "; it is for " : "", exports.clients);
 }
 
 /* MNT. False: reported. */
@@ -124,11 +128,13 @@ static bool mount_export(struct check *check, const struct conf_export *export,
         sys = sys || flavors[i] == MOUNT3_AUTH_SYS;
     mount3_umount(target, export->directory);
     if (!sys) {
-        check_problem(check, INDENT, "MOUNT", "granted, but the export does not take AUTH_SYS");
-        check_line(INDENT, "remedy", "export with sec=sys; Kerberos is not supported yet");
+        check_say(&check->report, CHECK_ERROR, "MOUNT",
+                  "granted, but the export does not take AUTH_SYS");
+        check_remedy(&check->report, "export with sec=sys; Kerberos is not supported yet");
         return false;
     }
-    check_line(INDENT, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS", handle->len);
+    check_say(&check->report, CHECK_INFO, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS",
+              handle->len);
     return true;
 }
 
@@ -152,15 +158,15 @@ static bool check_fsinfo(struct check *check, const struct mount3_target *target
     struct nfs3_fsinfo_res res;
     int error = nfs3_fsinfo(client, fh, &res);
     if (error) {
-        check_problem(check, INDENT, "FSINFO", "%s", strerror(-error));
+        check_say(&check->report, CHECK_ERROR, "FSINFO", "%s", strerror(-error));
         if (error == -EACCES || error == -EPERM)
-            explain_port(target);
+            explain_port(check, target);
         return false;
     }
-    check_line(INDENT, "sizes",
-               "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
-               transfer(res.rtmax, check->tunables->rsize),
-               transfer(res.wtmax, check->tunables->wsize), res.rtmax, res.wtmax);
+    check_say(&check->report, CHECK_INFO, "sizes",
+              "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
+              transfer(res.rtmax, check->tunables->rsize),
+              transfer(res.wtmax, check->tunables->wsize), res.rtmax, res.wtmax);
     return true;
 }
 
@@ -183,7 +189,7 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
     uint32_t access = wanted;
     int error = nfs3_access(client, fh, &access, &attr);
     if (error) {
-        check_problem(check, INDENT, "ACCESS", "%s", strerror(-error));
+        check_say(&check->report, CHECK_ERROR, "ACCESS", "%s", strerror(-error));
         return false;
     }
     char granted[64] = "";
@@ -193,18 +199,19 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
                      granted[0] ? ", " : "", rights[i].name);
     const struct rpc_auth *auth = client->auth;
     if ((access & NFS3_ACCESS_LOOKUP) == 0) {
-        check_problem(check, INDENT, "access", "uid %u, gid %u may not enter the directory (%s)",
-                      auth->uid, auth->gid, granted[0] ? granted : "no right at all");
-        check_line(INDENT, "remedy",
-                   "correct the owner or the mode of the directory on the "
-                   "server; root is mostly squashed: run check as the "
-                   "database's user");
+        check_say(&check->report, CHECK_ERROR, "access",
+                  "uid %u, gid %u may not enter the directory (%s)", auth->uid, auth->gid,
+                  granted[0] ? granted : "no right at all");
+        check_remedy(&check->report, "correct the owner or the mode of the directory on the "
+                                     "server; root is mostly squashed: run check as the "
+                                     "database's user");
         return false;
     }
-    check_line(INDENT, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid, granted,
-               access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
-                   ? ""
-                   : "; nothing can be created: read-only export, or the directory's mode");
+    check_say(&check->report, CHECK_INFO, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid,
+              granted,
+              access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
+                  ? ""
+                  : "; nothing can be created: read-only export, or the directory's mode");
     return true;
 }
 
@@ -213,10 +220,10 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
 static bool standalone(struct check *check, const struct conf_server *conf,
                        const struct conf_export *export, const char *why)
 {
-    check_problem(check, INDENT, "kind",
-                  "standalone, which is not served yet: %s; the library "
-                  "leaves the files to the kernel",
-                  why);
+    check_say(&check->report, CHECK_ERROR, "kind",
+              "standalone, which is not served yet: %s; the library "
+              "leaves the files to the kernel",
+              why);
     const char *peer = conf->paths[0].peer;
     bool colons = strchr(peer, ':') != NULL;
     char ports[64] = "";
@@ -225,8 +232,8 @@ static bool standalone(struct check *check, const struct conf_server *conf,
     if (conf->mntport)
         snprintf(ports + strlen(ports), sizeof(ports) - strlen(ports), ",mountport=%u",
                  conf->mntport);
-    check_line(INDENT, "remedy", "mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports,
-               colons ? "[" : "", peer, colons ? "]" : "", export->directory, export->mount);
+    check_remedy(&check->report, "mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports,
+                 colons ? "[" : "", peer, colons ? "]" : "", export->directory, export->mount);
     return false;
 }
 
@@ -258,7 +265,7 @@ static int compare_roots(struct check *check, const char *mount, const struct nf
             return error;
         }
         if (remote) {
-            check_problem(check, INDENT, "GETATTR", "%s", strerror(-remote));
+            check_say(&check->report, CHECK_ERROR, "GETATTR", "%s", strerror(-remote));
             return -EREMOTEIO;
         }
         *fileid = attr.fileid;
@@ -293,23 +300,24 @@ static bool check_kind(struct check *check, const struct conf_server *conf,
         return standalone(check, conf, export, "the nfstab says `kernel: no`");
     switch (compare_roots(check, export->mount, client, fh, &fileid, why, sizeof(why))) {
     case 0:
-        check_line(INDENT, "kind",
-                   "kernel-backed: the mount point shows the server's directory (file id %" PRIu64
-                   ")",
-                   fileid);
+        check_say(&check->report, CHECK_INFO, "kind",
+                  "kernel-backed: the mount point shows the server's directory (file id %" PRIu64
+                  ")",
+                  fileid);
         return true;
     case -EREMOTEIO:
         return false;
     case -ETIMEDOUT:
-        check_problem(check, INDENT, "kind",
-                      "the kernel does not answer for %s within %g s: its own mount hangs",
-                      export->mount, check->timeout_ms / 1000.0);
+        check_say(&check->report, CHECK_ERROR, "kind",
+                  "the kernel does not answer for %s within %g s: its own mount hangs",
+                  export->mount, check->timeout_ms / 1000.0);
         return false;
     case -ESTALE:
-        check_problem(check, INDENT, "kind", "%s; the library leaves the files to the kernel", why);
-        check_line(INDENT, "remedy",
-                   "a server that keeps attributes of a directory that others change must not "
-                   "(nfs-ganesha: Attr_Expiration_Time = 0)");
+        check_say(&check->report, CHECK_ERROR, "kind",
+                  "%s; the library leaves the files to the kernel", why);
+        check_remedy(&check->report,
+                     "a server that keeps attributes of a directory that others change must not "
+                     "(nfs-ganesha: Attr_Expiration_Time = 0)");
         return false;
     default:
         return standalone(check, conf, export, why);
@@ -321,7 +329,6 @@ void check_export(struct check *check, const struct conf_server *conf,
                   const struct nfs3_client *client, struct check_root *root)
 {
     struct nfs3_fh handle;
-    check_line(4, "export", "%s at %s", export->directory, export->mount);
     if (!mount_export(check, export, target, &handle) || client == NULL)
         return;
     bool first = !root->known;
@@ -330,10 +337,10 @@ void check_export(struct check *check, const struct conf_server *conf,
         root->handle = handle;
     } else if (handle.len != root->handle.len ||
                memcmp(handle.data, root->handle.data, handle.len) != 0) {
-        check_problem(check, INDENT, "paths",
-                      "this path leads to another file system than the "
-                      "first: the file handles differ");
-        check_line(INDENT, "remedy", "all paths of a stanza must be addresses of one server");
+        check_say(&check->report, CHECK_ERROR, "paths",
+                  "this path leads to another file system than the "
+                  "first: the file handles differ");
+        check_remedy(&check->report, "all paths of a stanza must be addresses of one server");
         return;
     }
     if (!check_fsinfo(check, target, client, &handle))

@@ -62,9 +62,9 @@ static bool resolve(struct check *check, const char *label, const char *text, in
     int error = check_resolve(text, family, check->timeout_ms, address, length);
     if (error == 0)
         return true;
-    check_problem(check, 4, label, "%s:%u:%u: '%s' cannot be resolved: %s", at->file, at->line,
-                  at->column, text, gai_strerror(error));
-    check_line(4, "remedy", "correct the name, or write the address in its place");
+    check_say(&check->report, CHECK_ERROR, label, "%s:%u:%u: '%s' cannot be resolved: %s", at->file,
+              at->line, at->column, text, gai_strerror(error));
+    check_remedy(&check->report, "correct the name, or write the address in its place");
     return false;
 }
 
@@ -95,44 +95,48 @@ static void unreachable(struct check *check, const char *label, const char *serv
 {
     switch (-error) {
     case ECONNREFUSED:
-        check_problem(check, 4, label, "port %u refuses connections: no %s listens there", port,
-                      service);
-        check_line(4, "remedy", "start the %s on the server, or correct the port", service);
+        check_say(&check->report, CHECK_ERROR, label,
+                  "port %u refuses connections: no %s listens there", port, service);
+        check_remedy(&check->report, "start the %s on the server, or correct the port", service);
         break;
     case ETIMEDOUT:
-        check_problem(check, 4, label, "no answer from the %s on port %u within %g s", service,
-                      port, check->timeout_ms / 1000.0);
-        check_line(4, "remedy",
-                   "see whether the server runs and no firewall drops TCP port %u; "
-                   "--timeout SECONDS waits longer",
-                   port);
+        check_say(&check->report, CHECK_ERROR, label,
+                  "no answer from the %s on port %u within %g s", service, port,
+                  check->timeout_ms / 1000.0);
+        check_remedy(&check->report,
+                     "see whether the server runs and no firewall drops TCP port %u; "
+                     "--timeout SECONDS waits longer",
+                     port);
         break;
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EADDRNOTAVAIL:
     case EINVAL:
-        check_problem(check, 4, label, "port %u cannot be reached: %s", port, strerror(-error));
-        check_line(4, "remedy",
-                   "correct `path` and `local` in the nfstab, or the route (ip route)");
+        check_say(&check->report, CHECK_ERROR, label, "port %u cannot be reached: %s", port,
+                  strerror(-error));
+        check_remedy(&check->report,
+                     "correct `path` and `local` in the nfstab, or the route (ip route)");
         break;
     case ECONNRESET:
     case EBADMSG:
-        check_problem(check, 4, label, "what listens on port %u is no %s: %s", port, service,
-                      error == -EBADMSG ? "its answer makes no sense" : "it hangs up");
-        check_line(4, "remedy", "correct the port; ask the server with rpcinfo -p");
+        check_say(&check->report, CHECK_ERROR, label, "what listens on port %u is no %s: %s", port,
+                  service, error == -EBADMSG ? "its answer makes no sense" : "it hangs up");
+        check_remedy(&check->report, "correct the port; ask the server with rpcinfo -p");
         break;
     case EPROTONOSUPPORT:
-        check_problem(check, 4, label, "the %s on port %u does not speak version 3", service, port);
-        check_line(4, "remedy", "allow NFS version 3 on the server (NFSv4 alone is not enough)");
+        check_say(&check->report, CHECK_ERROR, label, "the %s on port %u does not speak version 3",
+                  service, port);
+        check_remedy(&check->report,
+                     "allow NFS version 3 on the server (NFSv4 alone is not enough)");
         break;
     case EKEYREJECTED:
-        check_problem(check, 4, label, "the %s on port %u refuses AUTH_SYS credentials", service,
-                      port);
-        check_line(4, "remedy", "export with sec=sys");
+        check_say(&check->report, CHECK_ERROR, label,
+                  "the %s on port %u refuses AUTH_SYS credentials", service, port);
+        check_remedy(&check->report, "export with sec=sys");
         break;
     default:
-        check_problem(check, 4, label, "the %s on port %u cannot be asked: %s", service, port,
-                      strerror(-error));
+        check_say(&check->report, CHECK_ERROR, label, "the %s on port %u cannot be asked: %s",
+                  service, port, strerror(-error));
     }
 }
 
@@ -144,23 +148,24 @@ static bool find_port(struct check *check, const struct mount3_target *target, u
 {
     if (configured != 0) {
         *port = (uint16_t)configured;
-        check_line(4, label, "port %u (%s of the nfstab)", configured, key);
+        check_say(&check->report, CHECK_INFO, label, "port %u (%s of the nfstab)", configured, key);
         return true;
     }
     struct mount3_target mapper = *target;
     mapper.port = 0;
     int error = mount3_portmap(&mapper, program, 3, port);
     if (error == 0) {
-        check_line(4, label, "port %u (from the port mapper)", *port);
+        check_say(&check->report, CHECK_INFO, label, "port %u (from the port mapper)", *port);
         return true;
     }
     if (error == -ENOENT) {
-        check_problem(check, 4, label, "the port mapper knows no %s version 3 over TCP", label);
-        check_line(4, "remedy", "start the service on the server, allow version 3 there, or set %s",
-                   key);
+        check_say(&check->report, CHECK_ERROR, label,
+                  "the port mapper knows no %s version 3 over TCP", label);
+        check_remedy(&check->report,
+                     "start the service on the server, allow version 3 there, or set %s", key);
     } else {
         unreachable(check, label, "port mapper", PORTMAP_PORT, error);
-        check_line(4, "", "            or set %s in the nfstab, which needs no port mapper", key);
+        check_remedy(&check->report, "or set %s in the nfstab, which needs no port mapper", key);
     }
     return false;
 }
@@ -180,10 +185,11 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
     /* One attempt tells why it fails; the engine would try again until the time is over. */
     int fd = net_connect(address, policy, check->timeout_ms);
     if (fd == -EACCES && policy == NET_PORT_PRIVILEGED) {
-        check_problem(check, 4, "NFS",
-                      "no source port below 1024 can be had, as privileged_port "
-                      "= \"yes\" demands");
-        check_line(4, "remedy", "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
+        check_say(&check->report, CHECK_ERROR, "NFS",
+                  "no source port below 1024 can be had, as privileged_port "
+                  "= \"yes\" demands");
+        check_remedy(&check->report,
+                     "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
         return NULL;
     }
     if (fd < 0) {
@@ -202,7 +208,7 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
     struct net_server *server;
     int error = net_server_create(&options, address, 1, &server);
     if (error) {
-        check_problem(check, 4, "NFS", "%s", strerror(-error));
+        check_say(&check->report, CHECK_ERROR, "NFS", "%s", strerror(-error));
         return NULL;
     }
     struct nfs3_client client = {.server = server, .auth = auth, .timeout_ms = check->timeout_ms};
@@ -210,12 +216,12 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
     error = nfs3_null(&client);
     if (error) {
         if (error == -ETIMEDOUT) {
-            check_problem(check, 4, "NFS",
-                          "port %u takes connections, but gives no answer of NFS within %g s", port,
-                          check->timeout_ms / 1000.0);
-            check_line(4, "remedy",
-                       "see whether this is the port of the NFS service (rpcinfo -p), "
-                       "and whether the service hangs");
+            check_say(&check->report, CHECK_ERROR, "NFS",
+                      "port %u takes connections, but gives no answer of NFS within %g s", port,
+                      check->timeout_ms / 1000.0);
+            check_remedy(&check->report,
+                         "see whether this is the port of the NFS service (rpcinfo -p), "
+                         "and whether the service hangs");
         } else {
             unreachable(check, "NFS", "NFS service", port, error);
         }
@@ -223,8 +229,8 @@ static struct net_server *connect_nfs(struct check *check, const struct conf_ser
         net_server_destroy(server);
         return NULL;
     }
-    check_line(4, "", "            NFS answers, connecting included, in %.1f ms",
-               (double)(sys_now_ns() - before) / 1e6);
+    check_say(&check->report, CHECK_INFO, "", "NFS answers, connecting included, in %.1f ms",
+              (double)(sys_now_ns() - before) / 1e6);
     return server;
 }
 
@@ -235,14 +241,14 @@ static void check_path(struct check *check, const struct conf_server *conf, size
                        struct check_root *roots)
 {
     const struct conf_path *path = &conf->paths[number];
-    check_line(2, "", "path %zu of %zu: %s%s%s%s", number + 1, conf->path_count, path->peer,
-               path->local[0] ? " from local " : "", path->local,
-               path->dontroute ? ", dontroute" : "");
+    check_enter(&check->report, "", "path %zu of %zu: %s%s%s%s", number + 1, conf->path_count,
+                path->peer, path->local[0] ? " from local " : "", path->local,
+                path->dontroute ? ", dontroute" : "");
     struct net_address address;
     if (!resolve_path(check, path, &address))
         return;
     if (strcmp(address.peer_text, path->peer) != 0)
-        check_line(4, "address", "%s", address.peer_text);
+        check_say(&check->report, CHECK_INFO, "address", "%s", address.peer_text);
 
     struct mount3_target target = {
         .peer = (struct sockaddr *)&address.peer,
@@ -266,9 +272,13 @@ static void check_path(struct check *check, const struct conf_server *conf, size
         } else {
             struct nfs3_client client = {
                 .server = server, .auth = auth, .timeout_ms = check->timeout_ms};
-            for (size_t i = 0; i < conf->export_count; i++)
+            for (size_t i = 0; i < conf->export_count; i++) {
+                check_enter(&check->report, "export", "%s at %s", conf->exports[i].directory,
+                            conf->exports[i].mount);
                 check_export(check, conf, &conf->exports[i], &target, server ? &client : NULL,
                              &roots[i]);
+                check_leave(&check->report);
+            }
         }
     }
     if (server) {
@@ -287,20 +297,24 @@ void check_server(struct check *check, const struct conf_server *conf)
     rpc_auth_sys(&auth, machine, identity.uid, identity.gid, identity.groups, identity.group_count);
     struct check_root *roots = calloc(conf->export_count, sizeof(*roots));
     if (roots == NULL) {
-        check_problem(check, 0, "server", "there is not enough memory for %s", conf->name);
+        check_say(&check->report, CHECK_ERROR, "server", "there is not enough memory for %s",
+                  conf->name);
         free(groups);
         return;
     }
-    putchar('\n');
-    check_line(0, "server", "%s", conf->name);
-    for (size_t i = 0; i < conf->path_count; i++)
+    check_enter(&check->report, "server", "%s", conf->name);
+    for (size_t i = 0; i < conf->path_count; i++) {
         check_path(check, conf, i, &identity, &auth, roots);
+        check_leave(&check->report);
+    }
     if (conf->path_count > 1)
-        check_line(2, "", "This release uses one path: the first above that grants MOUNT.");
+        check_say(&check->report, CHECK_INFO, "note",
+                  "this release uses one path: the first above that grants MOUNT.");
     for (size_t i = 0; i < conf->export_count; i++) {
         check->mounts++;
         check->served += roots[i].served;
     }
+    check_leave(&check->report);
     free(roots);
     free(groups);
 }
