@@ -55,8 +55,9 @@ $(BUILD)/obj/%.o: %.c
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CSTD) $(CFLAGS) -c $< -o $@
 # The face defines what headers would redirect to checking functions.
 $(BUILD)/obj/src/preload/%.o: private CPPFLAGS += -U_FORTIFY_SOURCE
-$(BUILD)/obj/src/cmd/main.o: private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
-$(BUILD)/obj/src/cmd/main.o: $(BUILD)/version
+VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check_process.o preload/version.o)
+$(VERSIONED): private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
+$(VERSIONED): $(BUILD)/version
 $(BUILD)/version: always
 	@mkdir -p $(@D); echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
 

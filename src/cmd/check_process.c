@@ -30,13 +30,14 @@ struct process {
     char *environment;      /* NAME=VALUE, each with a NUL, one more behind; NULL: not readable */
     bool secure, foreign;   /* AT_SECURE; in a mount namespace that is not ours */
     const struct program_object *library; /* ours, if it is mapped */
-    struct directnfs_stats *stats;
+    struct host_stats_snapshot snapshot;
+    const struct directnfs_stats *stats; /* of this process; in the snapshot */
     struct conf_nfstab tab;
 };
 
 static const char *proc_path(const struct process *process, const char *name)
 {
-    static char path[PATH_MAX];
+    static char path[PATH_MAX + 32];
     snprintf(path, sizeof(path), "/proc/%u/%s", process->pid, name);
     return path;
 }
@@ -95,7 +96,7 @@ static void say_no_process(struct process *process, int error)
         check_say(report, CHECK_ERROR, "process",
                   "process %u belongs to user %u, and user %u may not look at it", process->pid,
                   status.st_uid, geteuid());
-        check_remedy(report, "run check as root");
+        check_remedy(report, "run check as root, with CAP_SYS_PTRACE");
     } else {
         check_say(report, CHECK_ERROR, "process",
                   "process %u is a thread of the kernel, or has ended and waits for its parent",
@@ -116,7 +117,7 @@ static bool is_there(const struct program *program, const char *path)
 /* One line of maps: START-END PERMISSIONS OFFSET DEVICE INODE PATH. */
 static void add_mapping(struct process *process, char *line)
 {
-    char range[64], permissions[8], entry[96], inside[PATH_MAX];
+    char range[64], permissions[8], entry[96], inside[PATH_MAX + 8];
     int at = 0;
     if (sscanf(line, "%63s %7s %*s %*s %*s %n", range, permissions, &at) < 2 || at == 0 ||
         permissions[2] != 'x' || line[at] != '/')
@@ -272,19 +273,20 @@ static void say_library(struct process *process)
 
 /* ---- its statistics and files ---- */
 
-static void find_stats(void *argument)
+static void read_directory(void *snapshot)
 {
-    struct process *process = argument;
-    struct host_stats_list list;
-    if (host_stats_list_read(&list) != 0)
-        return;
-    for (unsigned i = 0; i < list.count; i++) {
-        if (list.processes[i]->pid != process->pid || process->stats != NULL)
-            continue;
-        process->stats = list.processes[i];
-        list.processes[i] = list.processes[--list.count];
-    }
-    host_stats_list_free(&list);
+    int error = host_stats_snapshot_read(snapshot);
+    if (error)
+        cmd_complain("check", "cannot read the run directory: %s", strerror(-error));
+}
+
+static const struct directnfs_stats *find_stats(struct process *process)
+{
+    cmd_rundir_visit("check", read_directory, &process->snapshot);
+    for (unsigned i = 0; i < process->snapshot.count; i++)
+        if (process->snapshot.processes[i]->pid == process->pid)
+            return process->snapshot.processes[i];
+    return NULL;
 }
 
 /* The environment of the process decides where it keeps statistics and finds its nfstab. */
@@ -301,9 +303,8 @@ static void adopt_variables(const struct process *process)
 static void say_stats(struct process *process)
 {
     struct check_report *report = process->report;
-    cmd_rundir_visit("check", find_stats, process);
+    const struct directnfs_stats *stats = process->stats = find_stats(process);
     char *directory = cmd_rundir_name();
-    const struct directnfs_stats *stats = process->stats;
     if (stats == NULL) {
         check_say(report, CHECK_WARNING, "statistics",
                   "%s has none of this process: it has not opened a file of a mount, has no "
@@ -346,7 +347,8 @@ static bool is_managed(const struct process *process, const char *path)
     return false;
 }
 
-/* The statistics of a file by its path, whose beginning is left out there if it is long. */
+/* The statistics of a file by its path, whose beginning is left out there if it is long. A file
+ * that was left to the kernel at once is no longer followed, so it is shown as closed. */
 static const struct directnfs_file_stats *file_stats(const struct process *process,
                                                      const char *path)
 {
@@ -354,7 +356,7 @@ static const struct directnfs_file_stats *file_stats(const struct process *proce
         const struct directnfs_file_stats *file = &process->stats->files[i];
         size_t length = strlen(file->name), whole = strlen(path);
         bool cut = strncmp(file->name, "...", 3) == 0 && whole + 3 > length;
-        if (file->slot == DIRECTNFS_SLOT_USED &&
+        if (file->slot != DIRECTNFS_SLOT_FREE &&
             (strcmp(file->name, path) == 0 ||
              (cut && strcmp(file->name + 3, path + whole + 3 - length) == 0)))
             return file;
@@ -382,17 +384,18 @@ static unsigned say_descriptors(struct process *process)
             fstatat(dirfd(directory), entry->d_name, &status, 0) != 0 || !S_ISREG(status.st_mode))
             continue;
         const struct directnfs_file_stats *file = file_stats(process, path);
-        if (file != NULL && file->state == DIRECTNFS_FILE_DIRECT) {
+        if (file != NULL && file->slot == DIRECTNFS_SLOT_USED &&
+            file->state == DIRECTNFS_FILE_DIRECT) {
             served++;
             continue;
         }
         if (++kernel > FILES_SHOWN)
             continue;
         check_say(report, CHECK_INFO, "kernel", "descriptor %s: %s: %s", entry->d_name, path,
-                  file               ? file->reason
-                  : process->library ? "not in the statistics (inherited, or opened by means "
-                                       "that the library does not see)"
-                                     : "the library is not loaded");
+                  file && file->reason[0] ? file->reason
+                  : process->library      ? "not in the statistics (inherited, or opened by means "
+                                            "that the library does not see)"
+                                          : "the library is not loaded");
         check_word(report, "path", path);
     }
     closedir(directory);
@@ -450,7 +453,7 @@ int check_process(unsigned pid, bool json)
     struct process process = {.pid = pid, .report = &report};
     unsigned served = look(&process);
     free(process.environment);
-    free(process.stats);
+    host_stats_snapshot_free(&process.snapshot);
     conf_nfstab_free(&process.tab);
     program_free(&process.program);
     if (report.counts[CHECK_ERROR] > 0)

@@ -1,0 +1,3 @@
+/* The version of the library, which `directnfs check --pid` reads out of the file that is loaded. */
+static const char version[] __attribute__((used, section(".directnfs.version"))) =
+    DIRECTNFS_VERSION;

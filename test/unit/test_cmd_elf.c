@@ -1,0 +1,287 @@
+/* directnfs check --program: ELF files of any content, and system calls in machine code. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "../../src/cmd/code.c"
+#include "../../src/cmd/elf.c"
+
+/* ---- a program in memory ---- */
+
+struct copy {
+    unsigned char *bytes;
+    size_t size;
+    int fd;
+};
+
+static void copy_open(struct copy *copy, const char *path)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    copy->size = (size_t)ftell(file);
+    rewind(file);
+    copy->bytes = malloc(copy->size);
+    assert_non_null(copy->bytes);
+    assert_int_equal(fread(copy->bytes, 1, copy->size, file), copy->size);
+    fclose(file);
+    copy->fd = memfd_create("elf", MFD_CLOEXEC);
+    assert_true(copy->fd >= 0);
+}
+
+static void copy_write(const struct copy *copy, size_t size)
+{
+    assert_int_equal(ftruncate(copy->fd, 0), 0);
+    assert_int_equal(pwrite(copy->fd, copy->bytes, size, 0), size);
+}
+
+static void copy_close(struct copy *copy)
+{
+    free(copy->bytes);
+    close(copy->fd);
+}
+
+/* Asks everything that the command asks. */
+static int ask(int fd)
+{
+    struct elf_file elf;
+    struct code_calls calls;
+    const char *why = NULL;
+    size_t characters = 0;
+    int error = elf_open(&elf, fd, &why);
+    if (error == -EBADMSG)
+        assert_non_null(why);
+    assert_non_null(elf_machine_name(&elf));
+    for (size_t i = 0; elf_needed(&elf, i) != NULL; i++)
+        characters += strlen(elf_needed(&elf, i));
+    for (size_t i = 0; i < elf.symbol_count; i++)
+        characters += strlen(elf.symbols[i].name);
+    characters += elf.interpreter ? strlen(elf.interpreter) : 0;
+    characters += elf.soname ? strlen(elf.soname) : 0;
+    characters += elf.runpath ? strlen(elf.runpath) : 0;
+    characters += elf_defines(&elf, "io_uring_queue_init");
+    characters += elf_section(&elf, ".go.buildinfo") != NULL;
+    code_search(&elf, &calls);
+    assert_true(calls.bytes <= 2 * elf.size);
+    assert_true(characters < 64 * elf.size + 64);
+    elf_close(&elf);
+    return error;
+}
+
+static void program_is_read(void **state)
+{
+    (void)state;
+    struct copy copy;
+    struct elf_file elf;
+    const char *why;
+    bool libc = false, imported = false;
+    copy_open(&copy, "/bin/cat");
+    copy_write(&copy, copy.size);
+    assert_int_equal(elf_open(&elf, copy.fd, &why), 0);
+    for (size_t i = 0; elf_needed(&elf, i) != NULL; i++)
+        libc = libc || strcmp(elf_needed(&elf, i), "libc.so.6") == 0;
+    for (size_t i = 0; i < elf.symbol_count; i++)
+        imported =
+            imported || (!elf.symbols[i].defined && strcmp(elf.symbols[i].name, "read") == 0);
+    assert_true(libc);
+    assert_true(imported);
+    assert_true(elf.dynamic);
+    assert_memory_equal(elf.interpreter, "/lib", 4);
+    assert_non_null(elf_section(&elf, ".text"));
+    assert_false(elf_defines(&elf, "io_uring_queue_init"));
+    elf_close(&elf);
+    copy_close(&copy);
+}
+
+/* A program whose section headers are gone runs, and its imports are found all the same. */
+static void sections_are_not_needed(void **state)
+{
+    (void)state;
+    struct copy copy;
+    struct elf_file elf;
+    struct code_calls calls;
+    const char *why;
+    copy_open(&copy, "/bin/cat");
+    ((Elf64_Ehdr *)copy.bytes)->e_shoff = UINT64_MAX;
+    copy_write(&copy, copy.size);
+    assert_int_equal(elf_open(&elf, copy.fd, &why), 0);
+    assert_int_equal(elf.section_count, 0);
+    assert_true(elf.symbol_count > 20);
+    code_search(&elf, &calls);
+    assert_true(calls.bytes > 1000);
+    elf_close(&elf);
+    copy_close(&copy);
+}
+
+static void truncated_program(void **state)
+{
+    (void)state;
+    struct copy copy;
+    copy_open(&copy, "/bin/cat");
+    copy_write(&copy, 0);
+    assert_int_equal(ask(copy.fd), -ENOEXEC);
+    copy_write(&copy, 30);
+    assert_int_equal(ask(copy.fd), -EBADMSG);
+    copy_write(&copy, 80);
+    assert_int_equal(ask(copy.fd), -EBADMSG);
+    for (size_t size = 64; size < copy.size; size += copy.size / 50) {
+        copy_write(&copy, size);
+        ask(copy.fd);
+    }
+    copy_close(&copy);
+}
+
+/* Headers, tables and strings with bytes of chance in them: every answer is one of the known. */
+static void mutated_programs(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 400, CHANGES = 4 };
+    struct copy copy;
+    copy_open(&copy, "/bin/cat");
+    unsigned char *original = malloc(copy.size);
+    assert_non_null(original);
+    memcpy(original, copy.bytes, copy.size);
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)original;
+    size_t sections = header->e_shoff;
+    unsigned seed = 12345;
+    unsigned read = 0, refused = 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < CHANGES; i++) {
+            /* What stands in the first pages and in the section headers decides; the rest is code
+             * and text. */
+            size_t at = (size_t)rand_r(&seed) % (round % 2 ? 4096 : 1024);
+            if (round % 4 == 0)
+                at = sections + (size_t)rand_r(&seed) % (copy.size - sections);
+            /* The first bytes say that it is ELF. */
+            copy.bytes[at < 20 ? 20 : at] = round % 3 ? (unsigned char)rand_r(&seed) : 0xff;
+        }
+        copy_write(&copy, copy.size);
+        int error = ask(copy.fd);
+        assert_true(error == 0 || error == -EBADMSG || error == -ENOMEM);
+        *(error ? &refused : &read) += 1;
+        memcpy(copy.bytes, original, copy.size);
+    }
+    assert_true(read > 0);
+    assert_true(refused > 0);
+    free(original);
+    copy_close(&copy);
+}
+
+static void another_machine(void **state)
+{
+    (void)state;
+    struct copy copy;
+    struct elf_file elf;
+    const char *why;
+    copy_open(&copy, "/bin/cat");
+    ((Elf64_Ehdr *)copy.bytes)->e_machine = EM_S390;
+    copy_write(&copy, copy.size);
+    assert_int_equal(elf_open(&elf, copy.fd, &why), -EXDEV);
+    assert_string_equal(elf_machine_name(&elf), "s390");
+    elf_close(&elf);
+    copy.bytes[EI_CLASS] = ELFCLASS32;
+    copy_write(&copy, copy.size);
+    assert_int_equal(elf_open(&elf, copy.fd, &why), -EXDEV);
+    assert_string_equal(elf_machine_name(&elf), "a 32-bit machine");
+    elf_close(&elf);
+    copy_close(&copy);
+}
+
+/* ---- code ---- */
+
+struct seen {
+    int numbers[8];
+    unsigned count;
+};
+
+static void note(void *argument, int number)
+{
+    struct seen *seen = argument;
+    assert_true(seen->count < 8);
+    seen->numbers[seen->count++] = number;
+}
+
+#define X86(seen, ...)                                       \
+    do {                                                     \
+        static const uint8_t code[] = {__VA_ARGS__};         \
+        (seen).count = 0;                                    \
+        code_scan_x86(code, 0, sizeof(code), note, &(seen)); \
+    } while (0)
+
+static void x86_numbers(void **state)
+{
+    (void)state;
+    struct seen seen;
+    X86(seen, 0xb8, 0xaa, 0x01, 0x00, 0x00, 0x0f, 0x05, 0xc3); /* mov $426,%eax; syscall; ret */
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.numbers[0], 426);
+    X86(seen, 0x48, 0xc7, 0xc0, 0x11, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xc3); /* mov $17,%rax */
+    assert_int_equal(seen.numbers[0], 17);
+    X86(seen, 0x31, 0xc0, 0x31, 0xff, 0x0f, 0x05, 0xc3); /* xor %eax,%eax; xor %edi,%edi */
+    assert_int_equal(seen.numbers[0], 0);
+    X86(seen, 0x41, 0xb8, 0x11, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xc3); /* mov $17,%r8d */
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.numbers[0], -1);
+    X86(seen, 0xb8, 0x01, 0x00, 0x00, 0x00, 0xb8, 0x02, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xc3);
+    assert_int_equal(seen.numbers[0], 2); /* the nearest */
+    X86(seen, 0x0f, 0x05);
+    assert_int_equal(seen.numbers[0], -1);
+    X86(seen, 0x0f);
+    assert_int_equal(seen.count, 0);
+}
+
+/* The same two bytes in operands, as compilers write them. */
+static void x86_chance(void **state)
+{
+    (void)state;
+    struct seen seen;
+    X86(seen, 0x31, 0xc0, 0x48, 0x8d, 0x35, 0x53, 0x0f, 0x05, 0x00, 0x48); /* lea 0x50f53(%rip) */
+    assert_int_equal(seen.count, 0);
+    X86(seen, 0xb8, 0x01, 0x00, 0x00, 0x00, 0xe8, 0x0f, 0x05, 0xd8, 0xff); /* call */
+    assert_int_equal(seen.count, 0);
+    X86(seen, 0x90, 0xa9, 0x0f, 0x05, 0x20, 0x5b); /* test $0x5b20050f,%eax */
+    assert_int_equal(seen.count, 0);
+    X86(seen, 0x48, 0x03, 0x15, 0x0f, 0x05, 0x2f, 0x12); /* add 0x122f050f(%rip),%rdx */
+    assert_int_equal(seen.count, 0);
+    X86(seen, 0x90, 0x0f, 0x84, 0x0f, 0x05, 0x11, 0x12); /* je */
+    assert_int_equal(seen.count, 0);
+}
+
+static void arm_numbers(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    static const uint32_t code[] = {
+        0xd2803548, /* mov x8,#426 */
+        0xaa0203e3, /* mov x3,x2 */
+        0xd4000001, /* svc #0 */
+        0xd65f03c0, /* ret */
+        0x528007e8, /* mov w8,#63 */
+        0xd4000001,
+    };
+    code_scan_arm((const uint8_t *)code, 0, sizeof(code), note, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.numbers[0], 426);
+    assert_int_equal(seen.numbers[1], 63);
+    seen.count = 0;
+    code_scan_arm((const uint8_t *)code, 12, sizeof(code), note, &seen);
+    assert_int_equal(seen.count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(program_is_read),   cmocka_unit_test(sections_are_not_needed),
+        cmocka_unit_test(truncated_program), cmocka_unit_test(mutated_programs),
+        cmocka_unit_test(another_machine),   cmocka_unit_test(x86_numbers),
+        cmocka_unit_test(x86_chance),        cmocka_unit_test(arm_numbers),
+    };
+    return cmocka_run_group_tests_name("elf", tests, NULL, NULL);
+}
