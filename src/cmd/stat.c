@@ -6,37 +6,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cmd/cmd.h"
 #include "cmd/rundir.h"
 #include "cmd/stat_view.h"
-#include "host/stats_read.h"
 #include "sys/log.h"
 
 /* What was asked for. */
 struct request {
     const struct stat_view *view; /* NULL: all */
-    bool json, last;
-    uint32_t pid; /* 0: all */
+    struct stat_filter filter;
+    bool json, prometheus, sum;
+    const char *sort;
+    double interval; /* seconds; 0: one report */
+    double count;    /* reports; 0: without end */
 };
+
+enum { WIDTH = 100 }; /* where there is no terminal */
 
 /* ---- reading ---- */
 
-static void complain_of(int error)
-{
-    if (error)
-        cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
-}
-
 static void read_directory(void *snapshot)
 {
-    complain_of(host_stats_snapshot_read(snapshot));
+    int error = host_stats_snapshot_read(snapshot);
+    if (error)
+        cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
 }
 
 static void read_all(struct host_stats_snapshot *snapshot)
 {
     *snapshot = (struct host_stats_snapshot){0};
     cmd_rundir_visit("stat", read_directory, snapshot);
+}
+
+static void complain_of_problems(const struct host_stats_snapshot *snapshot)
+{
     for (unsigned i = 0; i < snapshot->problem_count; i++) {
         char *path = cmd_printable(snapshot->problems[i].path, sizeof(snapshot->problems[i].path));
         cmd_complain("stat", "%s is passed over: %s", path, snapshot->problems[i].reason);
@@ -46,108 +51,239 @@ static void read_all(struct host_stats_snapshot *snapshot)
 
 /* ---- printing ---- */
 
+/* In an interval there is an object for each report, with what it is of. */
 static void print_json(const struct stat_set *set, const struct request *request)
 {
     struct cmd_json json = {.out = stdout};
-    if (request->view) {
-        request->view->print_json(set, &json, NULL);
+    char time[STAT_TIME_BYTES];
+    if (request->view && !request->interval) {
+        stat_view_print_json(request->view, set, request->sort, &json, NULL);
         return;
     }
     cmd_json_open(&json, NULL, '{');
-    for (size_t i = 0; i < STAT_VIEWS; i++)
-        stat_views[i].print_json(set, &json, stat_views[i].name);
+    if (request->interval) {
+        stat_time(time, set->taken_ns);
+        cmd_json_text(&json, "time", time, sizeof(time));
+        cmd_json_real(&json, "seconds", set->seconds);
+    }
+    for (size_t i = 0; i < STAT_VIEWS; i++) {
+        const struct stat_view *view = &stat_views[i];
+        if (request->view ? view == request->view : !view->on_request)
+            stat_view_print_json(view, set, request->sort, &json, view->name);
+    }
     cmd_json_close(&json, '}');
 }
 
 static void print(const struct stat_set *set, const struct request *request)
 {
+    const char *separator = "";
     size_t width = cmd_terminal_width();
+    char time[STAT_TIME_BYTES];
+    if (request->interval) {
+        stat_time(time, set->taken_ns);
+        if (set->seconds > 0)
+            printf("%s, per second over %.1f s\n", time, set->seconds);
+        else
+            printf("%s, since start\n", time);
+    }
     for (size_t i = 0; i < STAT_VIEWS; i++) {
-        if (request->view && request->view != &stat_views[i])
+        const struct stat_view *view = &stat_views[i];
+        if (request->view ? view != request->view : view->on_request)
             continue;
         if (!request->view)
-            printf("%s%s\n", i ? "\n" : "", stat_views[i].title);
-        stat_views[i].print(set, width, stdout);
+            printf("%s%s\n", separator, view->title);
+        separator = "\n";
+        stat_view_print(view, set, width ? width : WIDTH, request->sort, stdout);
     }
+    if (request->interval)
+        putchar('\n');
 }
 
 /* Says why there is nothing to show. */
 static void complain_of_nothing(const struct request *request)
 {
-    char *printable = cmd_rundir_name();
-    if (request->pid)
-        cmd_complain("stat", "no process %u %s directnfs, as far as %s tells", request->pid,
-                     request->last ? "that has ended used" : "uses", printable);
-    else if (request->last)
+    char *directory = cmd_rundir_name();
+    const char *server = request->filter.server;
+    bool last = request->filter.last;
+    if (request->filter.pid && server)
+        cmd_complain("stat", "no process %u uses the server %s, as far as %s tells",
+                     request->filter.pid, server, directory);
+    else if (request->filter.pid)
+        cmd_complain("stat", "no process %u %s directnfs, as far as %s tells", request->filter.pid,
+                     last ? "that has ended used" : "uses", directory);
+    else if (server)
+        cmd_complain("stat",
+                     "no process uses the server %s, as far as %s tells; 'directnfs stat servers' "
+                     "shows which ones are used",
+                     server, directory);
+    else if (last)
         cmd_complain("stat", "no process that used directnfs has ended, as far as %s tells",
-                     printable);
+                     directory);
     else
         cmd_complain("stat",
                      "no process uses directnfs now, as far as %s tells; --last shows what ended",
-                     printable);
-    free(printable);
+                     directory);
+    free(directory);
+}
+
+static int report(const struct request *request, struct host_stats_snapshot *snapshot)
+{
+    struct stat_set set;
+    int result = CMD_FINE;
+    stat_set_make(&set, snapshot, &request->filter);
+    set.only_sum = request->sum;
+    bool something = set.count > 0 || request->interval || request->prometheus ||
+                     (request->sum && set.sum->processes > 0);
+    if (!something) {
+        complain_of_nothing(request);
+        result = CMD_NOT_FINE;
+    } else if (request->prometheus) {
+        stat_prometheus_print(&set, stdout);
+    } else if (request->json) {
+        print_json(&set, request);
+    } else {
+        print(&set, request);
+    }
+    stat_set_free(&set);
+    return result;
+}
+
+static void sleep_until(struct timespec *next, double seconds)
+{
+    double whole = (double)(time_t)seconds;
+    next->tv_sec += (time_t)whole;
+    next->tv_nsec += (long)((seconds - whole) * 1e9);
+    if (next->tv_nsec >= 1000000000) {
+        next->tv_sec++;
+        next->tv_nsec -= 1000000000;
+    }
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
+        ;
 }
 
 static int show(const struct request *request)
 {
-    struct host_stats_snapshot snapshot;
+    struct host_stats_snapshot before, now, shown;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
     log_set_level(LOG_LEVEL_ERROR);
-    read_all(&snapshot);
-    struct directnfs_stats **all = request->last ? snapshot.ended : snapshot.processes;
-    unsigned count = request->last ? snapshot.ended_count : snapshot.count;
-    struct stat_set set = {.ended = request->last,
-                           .processes = calloc(count + 1, sizeof(*set.processes))};
-    for (unsigned i = 0; set.processes && i < count; i++) {
-        if (request->pid == 0 || all[i]->pid == request->pid)
-            set.processes[set.count++] = all[i];
+    read_all(&before);
+    complain_of_problems(&before);
+    if (!request->interval) {
+        int result = report(request, &before);
+        host_stats_snapshot_free(&before);
+        return result;
     }
-    int result = CMD_FINE;
-    if (set.count == 0) {
-        complain_of_nothing(request);
-        result = CMD_NOT_FINE;
-    } else {
-        stat_set_servers(&set);
-        if (request->json)
-            print_json(&set, request);
-        else
-            print(&set, request);
+    int error = host_stats_snapshot_copy(&shown, &before);
+    for (double reports = 1; !error; reports++) {
+        report(request, &shown);
+        host_stats_snapshot_free(&shown);
+        if (fflush(stdout) != 0 || reports == request->count)
+            break;
+        sleep_until(&next, request->interval);
+        read_all(&now);
+        error = host_stats_snapshot_copy(&shown, &now);
+        host_stats_snapshot_subtract(&shown, &before);
+        host_stats_snapshot_free(&before);
+        before = now;
     }
-    free(set.processes);
-    free(set.servers);
-    host_stats_snapshot_free(&snapshot);
-    return result;
+    if (error) {
+        host_stats_snapshot_free(&shown);
+        cmd_complain("stat", "there is not enough memory");
+    }
+    host_stats_snapshot_free(&before);
+    return error ? CMD_NOT_FINE : CMD_FINE;
 }
 
-static const struct stat_view *find_view(const char *name)
+/* ---- options ---- */
+
+/* Options that make no sense together, or without one another. */
+static int check_request(struct request *request)
 {
-    for (size_t i = 0; i < STAT_VIEWS; i++)
-        if (strcmp(stat_views[i].name, name) == 0)
-            return &stat_views[i];
-    return NULL;
+    bool tables = request->json || request->sort || request->sum || request->interval;
+    if (request->prometheus && (request->view || tables || request->filter.last))
+        return cmd_usage_error("stat", "--prometheus prints everything, once: only --pid and "
+                                       "--server go with it");
+    if (request->count && !request->interval)
+        return cmd_usage_error("stat", "--count needs --interval");
+    if (request->interval && request->filter.last)
+        return cmd_usage_error("stat", "--last and --interval do not go together: what has ended "
+                                       "does not change");
+    if (request->sum && request->filter.pid)
+        return cmd_usage_error("stat", "--sum and --pid do not go together");
+    if (request->interval && !request->view)
+        request->view = stat_view_find("processes");
+    if (!request->sort)
+        return CMD_FINE;
+
+    const struct stat_view *view = request->view;
+    if (!view)
+        return cmd_usage_error("stat", "--sort needs a view");
+    if (view->columns == NULL || (request->json && view->print_json))
+        return cmd_usage_error("stat", "the view %s is not sorted%s", view->name,
+                               view->columns ? " as JSON" : "");
+    if (cmd_column_find(view->columns, view->column_count, request->sort) < 0) {
+        char columns[512] = "";
+        for (size_t i = 0, at = 0; i < view->column_count; i++)
+            at += (size_t)snprintf(columns + at, sizeof(columns) - at, "%s%s", i ? ", " : "",
+                                   view->columns[i].name);
+        return cmd_usage_error("stat", "the view %s has no column '%s'; there are %s", view->name,
+                               request->sort, columns);
+    }
+    return CMD_FINE;
 }
 
 int cmd_stat(int argc, char **argv)
 {
+    enum { COUNT = 1, INTERVAL, JSON, LAST, PID, PROMETHEUS, SERVER, SORT, SUM };
     static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"last", no_argument, NULL, 'l'},
-        {"pid", required_argument, NULL, 'p'},
+        {"count", required_argument, NULL, COUNT},
+        {"interval", required_argument, NULL, INTERVAL},
+        {"json", no_argument, NULL, JSON},
+        {"last", no_argument, NULL, LAST},
+        {"pid", required_argument, NULL, PID},
+        {"prometheus", no_argument, NULL, PROMETHEUS},
+        {"server", required_argument, NULL, SERVER},
+        {"sort", required_argument, NULL, SORT},
+        {"sum", no_argument, NULL, SUM},
         {0},
     };
     struct request request = {0};
     double pid;
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (option) {
-        case 'j':
+        case COUNT:
+            if (!cmd_parse_number(optarg, false, 1, 1e15, &request.count))
+                return cmd_usage_error("stat", "--count takes a number of reports, not '%s'",
+                                       optarg);
+            break;
+        case INTERVAL:
+            if (!cmd_parse_number(optarg, true, 0.1, 1e6, &request.interval))
+                return cmd_usage_error("stat", "--interval takes seconds, 0.1 at least, not '%s'",
+                                       optarg);
+            break;
+        case JSON:
             request.json = true;
             break;
-        case 'l':
-            request.last = true;
+        case LAST:
+            request.filter.last = true;
             break;
-        case 'p':
+        case PID:
             if (!cmd_parse_number(optarg, false, 1, INT32_MAX, &pid))
                 return cmd_usage_error("stat", "--pid takes a process number, not '%s'", optarg);
-            request.pid = (uint32_t)pid;
+            request.filter.pid = (uint32_t)pid;
+            break;
+        case PROMETHEUS:
+            request.prometheus = true;
+            break;
+        case SERVER:
+            request.filter.server = optarg;
+            break;
+        case SORT:
+            request.sort = optarg;
+            break;
+        case SUM:
+            request.sum = true;
             break;
         default:
             return cmd_option_error("stat", option, argv);
@@ -156,12 +292,13 @@ int cmd_stat(int argc, char **argv)
     if (argc - optind > 1)
         return cmd_usage_error("stat", "one view at a time; '%s' is too much", argv[optind + 1]);
     if (argc > optind) {
-        request.view = find_view(argv[optind]);
+        request.view = stat_view_find(argv[optind]);
         if (request.view == NULL)
             return cmd_usage_error("stat",
-                                   "no view is called '%s'; there are servers, channels, files and "
-                                   "stats",
+                                   "no view is called '%s'; there are servers, processes, "
+                                   "channels, paths, files, stats and latency",
                                    argv[optind]);
     }
-    return show(&request);
+    int result = check_request(&request);
+    return result == CMD_FINE ? show(&request) : result;
 }

@@ -1,73 +1,69 @@
 /*
- * directnfs stat: the view stats: calls and how long they took, by process and procedure.
+ * directnfs stat: the view stats, and the counters by their names.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/cmd.h"
 #include "cmd/stat_view.h"
-#include "host/stats_read.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define LENGTH(array)  (sizeof(array) / sizeof((array)[0]))
+#define COUNTER(field) offsetof(struct directnfs_counters, field)
 
-/* The counters that are no procedure. */
-static const struct {
-    const char *name;
-    size_t offset;
-} counters[] = {
-    {"NFS_READBYTES", offsetof(struct directnfs_counters, read_bytes)},
-    {"NFS_WRITEBYTES", offsetof(struct directnfs_counters, write_bytes)},
-    {"VERIFIER_CHANGES", offsetof(struct directnfs_counters, verifier_changes)},
-    {"REWRITTEN_BYTES", offsetof(struct directnfs_counters, rewritten_bytes)},
-    {"JUKEBOX_WAITS", offsetof(struct directnfs_counters, jukebox_waits)},
-    {"RETRANSMISSIONS", offsetof(struct directnfs_counters, retransmissions)},
-    {"FILES_DIRECT", offsetof(struct directnfs_counters, files_direct)},
-    {"FILES_KERNEL", offsetof(struct directnfs_counters, files_kernel)},
-    {"FILES_NOT_SHOWN", offsetof(struct directnfs_counters, files_not_shown)},
-    {"CHANNELS_NOT_SHOWN", offsetof(struct directnfs_counters, channels_not_shown)},
+const struct stat_counter stat_counter_names[STAT_COUNTERS] = {
+    {"NFS_READBYTES", "read_bytes", "Bytes received by READ.", COUNTER(read_bytes)},
+    {"NFS_WRITEBYTES", "written_bytes", "Bytes acknowledged by WRITE.", COUNTER(write_bytes)},
+    {"VERIFIER_CHANGES", "verifier_changes",
+     "COMMITs that showed that the server had restarted since the WRITEs.",
+     COUNTER(verifier_changes)},
+    {"REWRITTEN_BYTES", "rewritten_bytes", "Bytes written again after a restart of the server.",
+     COUNTER(rewritten_bytes)},
+    {"JUKEBOX_WAITS", "jukebox_waits", "Answers that asked to try again later.",
+     COUNTER(jukebox_waits)},
+    {"RETRANSMISSIONS", "retransmissions", "Calls sent again.", COUNTER(retransmissions)},
+    {"FILES_DIRECT", "files_direct", "Files served by directnfs.", COUNTER(files_direct)},
+    {"FILES_KERNEL", "files_kernel", "Files of a mount left or handed to the kernel.",
+     COUNTER(files_kernel)},
+    {"FILES_NOT_SHOWN", "files_not_shown", "Files that the table had no room for.",
+     COUNTER(files_not_shown)},
+    {"CHANNELS_NOT_SHOWN", "channels_not_shown", "Connections that the table had no room for.",
+     COUNTER(channels_not_shown)},
+    {"PATHS_NOT_SHOWN", "paths_not_shown", "Network paths that the table had no room for.",
+     COUNTER(paths_not_shown)},
 };
 
-static uint64_t counter(const struct directnfs_counters *from, size_t i)
+uint64_t stat_counter(const struct directnfs_counters *from, size_t index)
 {
     uint64_t value;
-    memcpy(&value, (const char *)from + counters[i].offset, sizeof(value));
+    memcpy(&value, (const char *)from + stat_counter_names[index].offset, sizeof(value));
     return value;
-}
-
-/* ---- sums ---- */
-
-static void add(struct directnfs_counters *sum, const struct directnfs_counters *more)
-{
-    for (size_t p = 0; p < DIRECTNFS_PROCEDURES; p++) {
-        struct directnfs_procedure_stats *to = &sum->procedures[p];
-        const struct directnfs_procedure_stats *from = &more->procedures[p];
-        struct directnfs_latency *latency = &to->latency;
-        const struct directnfs_latency *more_latency = &from->latency;
-        latency->calls += more_latency->calls;
-        to->errors += from->errors;
-        latency->total_ns += more_latency->total_ns;
-        if (latency->max_ns < more_latency->max_ns)
-            latency->max_ns = more_latency->max_ns;
-        for (size_t i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
-            latency->histogram[i] += more_latency->histogram[i];
-    }
-    for (size_t i = 0; i < LENGTH(counters); i++) {
-        uint64_t value = counter(sum, i) + counter(more, i);
-        memcpy((char *)sum + counters[i].offset, &value, sizeof(value));
-    }
 }
 
 /* ---- for people ---- */
 
-static const struct cmd_column procedure_columns[] = {
-    {"PROCEDURE", false}, {"CALLS", true},  {"ERRORS", true}, {"MEAN_US", true},
-    {"P50_US", true},     {"P99_US", true}, {"MAX_US", true},
+const struct cmd_column stat_procedure_columns[STAT_PROCEDURE_COLUMNS] = {
+    {"PROCEDURE", CMD_TEXT}, {"CALLS", CMD_NUMBER},  {"ERRORS", CMD_NUMBER},
+    {"MEAN_US", CMD_NUMBER}, {"P50_US", CMD_NUMBER}, {"P90_US", CMD_NUMBER},
+    {"P99_US", CMD_NUMBER},  {"MAX_US", CMD_NUMBER},
 };
 
-/* What was never called is left out. */
-static void print_counters(const struct directnfs_counters *from, size_t width, FILE *out)
+struct output {
+    const struct stat_set *set;
+    size_t width;
+    const char *sort;
+    FILE *out;
+};
+
+/* What was never called is left out. `uncommitted` is shown if it is not 0. */
+static void print_counters(const struct output *output, const struct directnfs_counters *from,
+                           uint64_t uncommitted)
 {
-    struct cmd_table table = {
-        .columns = procedure_columns, .column_count = LENGTH(procedure_columns), .key_columns = 1};
+    double seconds = output->set->seconds;
+    struct cmd_table table = {.columns = stat_procedure_columns,
+                              .column_count = STAT_PROCEDURE_COLUMNS,
+                              .key_columns = 1,
+                              .for_people = true,
+                              .seconds = seconds};
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         const struct directnfs_procedure_stats *procedure = &from->procedures[p];
         struct host_latency latency;
@@ -75,51 +71,76 @@ static void print_counters(const struct directnfs_counters *from, size_t width, 
             continue;
         host_stats_latency(&procedure->latency, &latency);
         cmd_table_text(&table, host_stats_procedure_name(p), SIZE_MAX);
-        cmd_table_number(&table, procedure->latency.calls);
-        cmd_table_number(&table, procedure->errors);
+        cmd_table_count(&table, procedure->latency.calls);
+        cmd_table_count(&table, procedure->errors);
         cmd_table_real(&table, latency.mean);
         cmd_table_real(&table, latency.p50);
+        cmd_table_real(&table, latency.p90);
         cmd_table_real(&table, latency.p99);
         cmd_table_real(&table, latency.max);
     }
-    cmd_table_print(&table, width, "No call was made.", out);
+    if (output->sort)
+        cmd_table_sort(&table, output->sort);
+    cmd_table_print(&table, output->width, "No call was made.", output->out);
     cmd_table_free(&table);
 
-    const char *separator = "";
-    for (size_t i = 0; i < LENGTH(counters); i++) {
-        uint64_t value = counter(from, i);
+    int shown = 0;
+    for (size_t i = 0; i < STAT_COUNTERS; i++) {
+        uint64_t value = stat_counter(from, i);
         /* The first two always, the others when there is something to see. */
         if (value == 0 && i >= 2)
             continue;
-        fprintf(out, "%s%s %llu", separator, counters[i].name, (unsigned long long)value);
-        separator = i % 4 == 3 ? "\n" : "  ";
+        if (shown)
+            fputs(shown % 3 ? "  " : "\n", output->out);
+        shown++;
+        if (seconds > 0)
+            fprintf(output->out, "%s %.1f", stat_counter_names[i].name, (double)value / seconds);
+        else
+            fprintf(output->out, "%s %llu", stat_counter_names[i].name, (unsigned long long)value);
     }
-    fputc('\n', out);
+    if (uncommitted)
+        fprintf(output->out, "\nUNCOMMITTED_BYTES %llu", (unsigned long long)uncommitted);
+    fputc('\n', output->out);
 }
 
-void stat_counters_print(const struct stat_set *set, size_t width, FILE *out)
+/* "2 processes and 5 that have ended" */
+static void print_sum_title(const struct stat_set *set, FILE *out)
 {
-    struct directnfs_counters *sum = calloc(1, sizeof(*sum));
-    for (size_t i = 0; i < set->count; i++) {
+    unsigned long long ended = set->sum->processes;
+    if (set->last)
+        fprintf(out, "Sum of %llu ended processes of %zu users\n", ended, set->count);
+    else if (ended)
+        fprintf(out, "Sum of %zu processes and %llu that %s ended\n", set->count, ended,
+                ended == 1 ? "has" : "have");
+    else
+        fprintf(out, "Sum of %zu processes\n", set->count);
+}
+
+void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out)
+{
+    const struct output output = {set, width, sort, out};
+    for (size_t i = 0; i < set->count && !set->only_sum; i++) {
         const struct directnfs_stats *stats = set->processes[i];
         char *program = cmd_printable(stats->program, sizeof(stats->program));
         if (i > 0)
             fputc('\n', out);
-        if (set->ended)
+        if (set->last)
             fprintf(out, "Ended processes of user %u: %llu, the last was PNUM %u (%s)\n",
                     stats->uid, (unsigned long long)stats->processes, stats->pid, program);
         else
             fprintf(out, "PNUM %u (%s)\n", stats->pid, program);
         free(program);
-        print_counters(&stats->counters, width, out);
-        if (sum)
-            add(sum, &stats->counters);
+        print_counters(&output, &stats->counters, 0);
     }
-    if (sum && set->count > 1) {
-        fprintf(out, "\nSum of %zu %s\n", set->count, set->ended ? "users" : "processes");
-        print_counters(sum, width, out);
+    bool several = set->last ? set->count > 1 : set->count + set->sum->processes > 1;
+    if (set->only_sum || several) {
+        if (!set->only_sum && set->count)
+            fputc('\n', out);
+        print_sum_title(set, out);
+        print_counters(&output, &set->sum->counters, set->uncommitted);
+    } else if (set->uncommitted) {
+        fprintf(out, "UNCOMMITTED_BYTES %llu\n", (unsigned long long)set->uncommitted);
     }
-    free(sum);
 }
 
 /* ---- JSON ---- */
@@ -133,6 +154,7 @@ static void print_latency(struct cmd_json *json, const struct directnfs_procedur
     cmd_json_number(json, "errors", procedure->errors);
     cmd_json_real(json, "mean_us", latency.mean);
     cmd_json_real(json, "p50_us", latency.p50);
+    cmd_json_real(json, "p90_us", latency.p90);
     cmd_json_real(json, "p99_us", latency.p99);
     cmd_json_real(json, "max_us", latency.max);
     size_t last = DIRECTNFS_HISTOGRAM_BUCKETS;
@@ -149,16 +171,21 @@ static void print_process(const struct stat_set *set, const struct directnfs_sta
                           struct cmd_json *json)
 {
     const struct directnfs_counters *from = &stats->counters;
+    bool sum = stats == set->sum;
     cmd_json_open(json, NULL, '{');
     cmd_json_number(json, "pnum", stats->pid);
     cmd_json_text(json, "program", stats->program, sizeof(stats->program));
     cmd_json_number(json, "uid", stats->uid);
-    if (set->ended)
+    if (sum)
+        cmd_json_number(json, "running", set->last ? 0 : set->count);
+    if (sum || set->last)
         cmd_json_number(json, "processes", stats->processes);
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
         cmd_json_number(json, host_stats_procedure_name(p), from->procedures[p].latency.calls);
-    for (size_t i = 0; i < LENGTH(counters); i++)
-        cmd_json_number(json, counters[i].name, counter(from, i));
+    for (size_t i = 0; i < STAT_COUNTERS; i++)
+        cmd_json_number(json, stat_counter_names[i].name, stat_counter(from, i));
+    if (sum)
+        cmd_json_number(json, "uncommitted_bytes", set->uncommitted);
     cmd_json_open(json, "latency", '{');
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
         if (from->procedures[p].latency.calls > 0)
@@ -170,7 +197,9 @@ static void print_process(const struct stat_set *set, const struct directnfs_sta
 void stat_counters_print_json(const struct stat_set *set, struct cmd_json *json, const char *key)
 {
     cmd_json_open(json, key, '[');
-    for (size_t i = 0; i < set->count; i++)
+    for (size_t i = 0; i < set->count && !set->only_sum; i++)
         print_process(set, set->processes[i], json);
+    if (set->only_sum)
+        print_process(set, set->sum, json);
     cmd_json_close(json, ']');
 }

@@ -1,10 +1,10 @@
 /*
- * directnfs stat: the views servers, channels and files.
+ * directnfs stat: the views that are tables.
  */
 #include "cmd/stat_view.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cmd/cmd.h"
 
@@ -15,54 +15,30 @@ static size_t bounded(size_t count, size_t limit)
     return count < limit ? count : limit;
 }
 
+void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns)
+{
+    time_t seconds = (time_t)(realtime_ns / 1000000000u);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm) == NULL || strftime(text, STAT_TIME_BYTES, "%FT%TZ", &tm) == 0)
+        strcpy(text, "-");
+}
+
+/* Whose row it is: a process, or 0 for the sum. */
+static void cell_pnum(struct cmd_table *table, uint32_t pid)
+{
+    if (pid == 0 && table->for_people)
+        cmd_table_text(table, "sum", SIZE_MAX);
+    else
+        cmd_table_number(table, pid);
+}
+
 /* ---- servers ---- */
 
-static bool same_server(const struct directnfs_server_stats *a,
-                        const struct directnfs_server_stats *b)
-{
-    return strncmp(a->name, b->name, sizeof(a->name)) == 0 &&
-           strncmp(a->directory, b->directory, sizeof(a->directory)) == 0 &&
-           strncmp(a->mount, b->mount, sizeof(a->mount)) == 0;
-}
-
-/* The server of an index in the tables of a process; NULL if there is none. */
-static const struct directnfs_server_stats *server_of(const struct directnfs_stats *stats,
-                                                      uint32_t index)
-{
-    if (index >= bounded(stats->server_count, DIRECTNFS_SERVERS) ||
-        stats->servers[index].slot == DIRECTNFS_SLOT_FREE)
-        return NULL;
-    return &stats->servers[index];
-}
-
-/* The ID of a server, from 1; 0 for none. */
-static size_t server_id(const struct stat_set *set, const struct directnfs_server_stats *server)
-{
-    for (size_t i = 0; server && i < set->server_count; i++)
-        if (same_server(set->servers[i], server))
-            return i + 1;
-    return 0;
-}
-
-void stat_set_servers(struct stat_set *set)
-{
-    set->server_count = 0;
-    set->servers = calloc(set->count * DIRECTNFS_SERVERS + 1, sizeof(*set->servers));
-    if (set->servers == NULL)
-        return;
-    for (size_t i = 0; i < set->count; i++) {
-        for (uint32_t s = 0; s < DIRECTNFS_SERVERS; s++) {
-            const struct directnfs_server_stats *server = server_of(set->processes[i], s);
-            if (server && server_id(set, server) == 0)
-                set->servers[set->server_count++] = server;
-        }
-    }
-}
-
 static const struct cmd_column server_columns[] = {
-    {"ID", true},        {"SVRNAME", false},    {"DIRNAME", false}, {"MNTPORT", true},
-    {"NFSPORT", true},   {"NFSVERSION", false}, {"WTMAX", true},    {"RTMAX", true},
-    {"SECURITY", false}, {"MOUNT", false},      {"KIND", false},
+    {"ID", CMD_NUMBER},       {"SVRNAME", CMD_CUT_END}, {"DIRNAME", CMD_CUT_START},
+    {"MNTPORT", CMD_NUMBER},  {"NFSPORT", CMD_NUMBER},  {"NFSVERSION", CMD_TEXT},
+    {"WTMAX", CMD_NUMBER},    {"RTMAX", CMD_NUMBER},    {"SECURITY", CMD_TEXT},
+    {"MOUNT", CMD_CUT_START}, {"KIND", CMD_TEXT},
 };
 
 static void fill_servers(const struct stat_set *set, struct cmd_table *table)
@@ -86,16 +62,73 @@ static void fill_servers(const struct stat_set *set, struct cmd_table *table)
     }
 }
 
+/* ---- processes ---- */
+
+static const struct cmd_column process_columns[] = {
+    {"PNUM", CMD_NUMBER},        {"PROGRAM", CMD_TEXT},    {"READS", CMD_NUMBER},
+    {"READ_BYTES", CMD_NUMBER},  {"READ_US", CMD_NUMBER},  {"WRITES", CMD_NUMBER},
+    {"WRITE_BYTES", CMD_NUMBER}, {"WRITE_US", CMD_NUMBER}, {"ERRORS", CMD_NUMBER},
+    {"DIRECT", CMD_NUMBER},      {"KERNEL", CMD_NUMBER},
+};
+
+static void cells_of_latency(struct cmd_table *table, const struct directnfs_latency *counted)
+{
+    struct host_latency latency;
+    host_stats_latency(counted, &latency);
+    cmd_table_real(table, latency.mean);
+    cmd_table_real(table, latency.p50);
+    cmd_table_real(table, latency.p90);
+    cmd_table_real(table, latency.p99);
+    cmd_table_real(table, latency.max);
+}
+
+static void fill_process(const struct directnfs_stats *stats, uint32_t pid, struct cmd_table *table)
+{
+    const struct directnfs_counters *counters = &stats->counters;
+    const struct directnfs_latency *read = &counters->procedures[6].latency;
+    const struct directnfs_latency *write = &counters->procedures[7].latency;
+    struct host_latency latency;
+    uint64_t errors = 0;
+    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++)
+        errors += counters->procedures[i].errors;
+    cell_pnum(table, pid);
+    cmd_table_text(table, stats->program, sizeof(stats->program));
+    cmd_table_count(table, read->calls);
+    cmd_table_count(table, counters->read_bytes);
+    host_stats_latency(read, &latency);
+    cmd_table_real(table, latency.mean);
+    cmd_table_count(table, write->calls);
+    cmd_table_count(table, counters->write_bytes);
+    host_stats_latency(write, &latency);
+    cmd_table_real(table, latency.mean);
+    cmd_table_count(table, errors);
+    cmd_table_count(table, counters->files_direct);
+    cmd_table_count(table, counters->files_kernel);
+}
+
+static void fill_processes(const struct stat_set *set, struct cmd_table *table)
+{
+    for (size_t i = 0; i < set->count; i++)
+        fill_process(set->processes[i], set->processes[i]->pid, table);
+}
+
+static void fill_processes_sum(const struct stat_set *set, struct cmd_table *table)
+{
+    fill_process(set->sum, 0, table);
+}
+
 /* ---- channels ---- */
 
 static const struct cmd_column channel_columns[] = {
-    {"PNUM", true},       {"SVRNAME", false},   {"PATH", false},  {"LOCAL", false},
-    {"CH_ID", true},      {"SVR_ID", true},     {"SENDS", true},  {"RECVS", true},
-    {"PINGS", true},      {"RECO", true},       {"STATE", false}, {"OUTSTANDING", true},
-    {"SENT_BYTES", true}, {"RECV_BYTES", true}, {"RTT_US", true}, {"REISSUED", true},
+    {"PNUM", CMD_NUMBER},       {"SVRNAME", CMD_TEXT},      {"PATH", CMD_TEXT},
+    {"LOCAL", CMD_TEXT},        {"CH_ID", CMD_NUMBER},      {"SVR_ID", CMD_NUMBER},
+    {"SENDS", CMD_NUMBER},      {"RECVS", CMD_NUMBER},      {"PINGS", CMD_NUMBER},
+    {"RECO", CMD_NUMBER},       {"STATE", CMD_TEXT},        {"OUTSTANDING", CMD_NUMBER},
+    {"SENT_BYTES", CMD_NUMBER}, {"RECV_BYTES", CMD_NUMBER}, {"RTT_US", CMD_NUMBER},
+    {"REISSUED", CMD_NUMBER},
 };
 
-static const char *channel_state(uint32_t state)
+const char *stat_channel_state(uint32_t state)
 {
     static const char *const names[] = {
         [DIRECTNFS_CHANNEL_DOWN] = "down",
@@ -113,23 +146,23 @@ static void fill_channels_of(const struct stat_set *set, const struct directnfs_
         const struct directnfs_channel_stats *channel = &stats->channels[i];
         if (channel->slot == DIRECTNFS_SLOT_FREE)
             continue;
-        const struct directnfs_server_stats *server = server_of(stats, channel->server);
+        const struct directnfs_server_stats *server = stat_server_of(stats, channel->server);
         cmd_table_number(table, stats->pid);
         cmd_table_text(table, server ? server->name : "-", sizeof(server->name));
         cmd_table_text(table, channel->path, sizeof(channel->path));
         cmd_table_text(table, channel->local, sizeof(channel->local));
         cmd_table_number(table, channel->id);
-        cmd_table_number(table, server_id(set, server));
-        cmd_table_number(table, channel->sends);
-        cmd_table_number(table, channel->recvs);
-        cmd_table_number(table, channel->pings);
-        cmd_table_number(table, channel->reconnects);
-        cmd_table_text(table, channel_state(channel->state), 16);
+        cmd_table_number(table, stat_server_id(set, server));
+        cmd_table_count(table, channel->sends);
+        cmd_table_count(table, channel->recvs);
+        cmd_table_count(table, channel->pings);
+        cmd_table_count(table, channel->reconnects);
+        cmd_table_text(table, stat_channel_state(channel->state), 16);
         cmd_table_number(table, channel->outstanding);
-        cmd_table_number(table, channel->sent_bytes);
-        cmd_table_number(table, channel->received_bytes);
+        cmd_table_count(table, channel->sent_bytes);
+        cmd_table_count(table, channel->received_bytes);
         cmd_table_number(table, channel->rtt_us);
-        cmd_table_number(table, channel->reissued);
+        cmd_table_count(table, channel->reissued);
     }
 }
 
@@ -139,10 +172,55 @@ static void fill_channels(const struct stat_set *set, struct cmd_table *table)
         fill_channels_of(set, set->processes[i], table);
 }
 
+/* ---- paths ---- */
+
+static const struct cmd_column path_columns[] = {
+    {"PNUM", CMD_NUMBER},     {"SVRNAME", CMD_CUT_END}, {"PATH", CMD_TEXT},
+    {"LOCAL", CMD_TEXT},      {"STATE", CMD_TEXT},      {"CALLS", CMD_NUMBER},
+    {"MEAN_US", CMD_NUMBER},  {"P50_US", CMD_NUMBER},   {"P90_US", CMD_NUMBER},
+    {"P99_US", CMD_NUMBER},   {"MAX_US", CMD_NUMBER},   {"DOWNS", CMD_NUMBER},
+    {"REISSUED", CMD_NUMBER}, {"SINCE", CMD_TEXT},      {"REASON", CMD_CUT_END},
+};
+
+static void fill_paths_of(const struct directnfs_stats *stats, uint32_t pid,
+                          struct cmd_table *table)
+{
+    for (size_t i = 0; i < bounded(stats->path_count, DIRECTNFS_PATHS); i++) {
+        const struct directnfs_path_stats *path = &stats->paths[i];
+        char since[STAT_TIME_BYTES];
+        if (path->slot == DIRECTNFS_SLOT_FREE)
+            continue;
+        stat_time(since, path->since_ns);
+        cell_pnum(table, pid);
+        cmd_table_text(table, path->name, sizeof(path->name));
+        cmd_table_text(table, path->path, sizeof(path->path));
+        cmd_table_text(table, path->local, sizeof(path->local));
+        cmd_table_text(table, stat_channel_state(path->state), 16);
+        cmd_table_count(table, path->latency.calls);
+        cells_of_latency(table, &path->latency);
+        cmd_table_count(table, path->downs);
+        cmd_table_count(table, path->reissued);
+        cmd_table_text(table, since, sizeof(since));
+        cmd_table_text(table, path->reason, sizeof(path->reason));
+    }
+}
+
+static void fill_paths(const struct stat_set *set, struct cmd_table *table)
+{
+    for (size_t i = 0; i < set->count; i++)
+        fill_paths_of(set->processes[i], set->processes[i]->pid, table);
+}
+
+static void fill_paths_sum(const struct stat_set *set, struct cmd_table *table)
+{
+    fill_paths_of(set->sum, 0, table);
+}
+
 /* ---- files ---- */
 
 static const struct cmd_column file_columns[] = {
-    {"FILENAME", false}, {"FILESIZE", true}, {"PNUM", true}, {"SVR_ID", true}, {"STATE", false},
+    {"FILENAME", CMD_CUT_START}, {"FILESIZE", CMD_NUMBER}, {"PNUM", CMD_NUMBER},
+    {"SVR_ID", CMD_NUMBER},      {"STATE", CMD_CUT_END},
 };
 
 static void fill_files_of(const struct stat_set *set, const struct directnfs_stats *stats,
@@ -161,7 +239,7 @@ static void fill_files_of(const struct stat_set *set, const struct directnfs_sta
         cmd_table_text(table, file->name, sizeof(file->name));
         cmd_table_number(table, file->size);
         cmd_table_number(table, stats->pid);
-        cmd_table_number(table, server_id(set, server_of(stats, file->server)));
+        cmd_table_number(table, stat_server_id(set, stat_server_of(stats, file->server)));
         cmd_table_text(table, state, sizeof(state));
     }
 }
@@ -174,36 +252,75 @@ static void fill_files(const struct stat_set *set, struct cmd_table *table)
 
 /* ---- printing ---- */
 
-static struct cmd_table table_of(const struct cmd_column *columns, size_t count, size_t keys)
-{
-    return (struct cmd_table){.columns = columns, .column_count = count, .key_columns = keys};
-}
-
-/* One pair of functions for each view that is a plain table. */
-#define PLAIN_VIEW(view, columns, keys, none)                                        \
-    static void print_##view(const struct stat_set *set, size_t width, FILE *out)    \
-    {                                                                                \
-        struct cmd_table table = table_of(columns, LENGTH(columns), keys);           \
-        fill_##view(set, &table);                                                    \
-        cmd_table_print(&table, width, none, out);                                   \
-        cmd_table_free(&table);                                                      \
-    }                                                                                \
-    static void print_json_##view(const struct stat_set *set, struct cmd_json *json, \
-                                  const char *key)                                   \
-    {                                                                                \
-        struct cmd_table table = table_of(columns, LENGTH(columns), keys);           \
-        fill_##view(set, &table);                                                    \
-        cmd_json_table(json, key, &table);                                           \
-        cmd_table_free(&table);                                                      \
-    }
-
-PLAIN_VIEW(servers, server_columns, 2, "No server was mounted.")
-PLAIN_VIEW(channels, channel_columns, 5, "No connection was made.")
-PLAIN_VIEW(files, file_columns, 0, "No file of a configured mount was opened.")
+#define COLUMNS(table, keys) \
+    .columns = (table), .column_count = LENGTH(table), .key_columns = (keys)
 
 const struct stat_view stat_views[STAT_VIEWS] = {
-    {"servers", "Servers", print_servers, print_json_servers},
-    {"channels", "Channels", print_channels, print_json_channels},
-    {"files", "Files", print_files, print_json_files},
-    {"stats", "Calls by process", stat_counters_print, stat_counters_print_json},
+    {"servers", "Servers", COLUMNS(server_columns, 2), .none = "No server was mounted.",
+     .fill = fill_servers},
+    {"processes", "Processes", COLUMNS(process_columns, 2), .none = "No process uses directnfs.",
+     .fill = fill_processes, .fill_sum = fill_processes_sum},
+    {"channels", "Channels", COLUMNS(channel_columns, 5), .none = "No connection was made.",
+     .fill = fill_channels},
+    {"paths", "Network paths", COLUMNS(path_columns, 4), .none = "No network path was used.",
+     .fill = fill_paths, .fill_sum = fill_paths_sum},
+    {"files", "Files", COLUMNS(file_columns, 0),
+     .none = "No file of a configured mount was opened.", .fill = fill_files},
+    {"stats", "Calls by process", .columns = stat_procedure_columns,
+     .column_count = STAT_PROCEDURE_COLUMNS, .print = stat_counters_print,
+     .print_json = stat_counters_print_json},
+    {"latency", "Latencies", .print = stat_latency_print, .print_json = stat_latency_print_json,
+     .on_request = true},
 };
+
+const struct stat_view *stat_view_find(const char *name)
+{
+    for (size_t i = 0; i < STAT_VIEWS; i++)
+        if (strcmp(stat_views[i].name, name) == 0)
+            return &stat_views[i];
+    return NULL;
+}
+
+static void fill(const struct stat_view *view, const struct stat_set *set, const char *sort,
+                 struct cmd_table *table)
+{
+    *table = (struct cmd_table){.columns = view->columns,
+                                .column_count = view->column_count,
+                                .key_columns = view->key_columns,
+                                .for_people = table->for_people,
+                                .seconds = table->seconds};
+    if (!set->only_sum || !view->fill_sum)
+        view->fill(set, table);
+    if (sort)
+        cmd_table_sort(table, sort);
+}
+
+void stat_view_print(const struct stat_view *view, const struct stat_set *set, size_t width,
+                     const char *sort, FILE *out)
+{
+    struct cmd_table table = {.for_people = true, .seconds = set->seconds};
+    if (view->print) {
+        view->print(set, width, sort, out);
+        return;
+    }
+    fill(view, set, sort, &table);
+    if (view->fill_sum && (set->only_sum || set->count + set->sum->processes > 1))
+        view->fill_sum(set, &table);
+    cmd_table_print(&table, width, view->none, out);
+    cmd_table_free(&table);
+}
+
+void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
+                          const char *sort, struct cmd_json *json, const char *key)
+{
+    struct cmd_table table = {0};
+    if (view->print_json) {
+        view->print_json(set, json, key);
+        return;
+    }
+    fill(view, set, sort, &table);
+    if (view->fill_sum && set->only_sum)
+        view->fill_sum(set, &table);
+    cmd_json_table(json, key, &table);
+    cmd_table_free(&table);
+}

@@ -1,5 +1,5 @@
 /*
- * The four views of `directnfs stat`.
+ * The views of `directnfs stat`.
  *
  * What they show was copied out of other processes' memory: counts are bounded and strings made
  * printable here, whoever copied it.
@@ -13,35 +13,113 @@
 
 #include "cmd/text.h"
 #include "directnfs/stats.h"
+#include "host/stats_read.h"
 
 /*
- * What is shown: copies of the statistics of processes (or, with `ended`, the sums of ended ones).
- * Owned by cmd_stat(). `servers` are the different ones among all processes; the ID of a server is
- * its place there, from 1, and holds in all views of one output.
+ * What is shown: the processes of a snapshot, or those of it that were asked for. `servers` are the
+ * different ones among them; the ID of a server is its place there, from 1, and holds in all views
+ * of one output. Made by stat_set_make(), freed by stat_set_free(); the snapshot stays the
+ * caller's, and must live as long.
  */
 struct stat_set {
-    struct directnfs_stats **processes;
+    const struct directnfs_stats **processes;
     size_t count;
-    bool ended;
+    bool last;     /* they are sums of processes that ended, one for each user */
+    bool only_sum; /* views that can add up show the sum and no process */
+    struct directnfs_stats *sum;
+    uint64_t uncommitted; /* bytes that the host keeps until they are committed */
+    double seconds;       /* that the counters are of; 0: since each process started */
+    uint64_t taken_ns;
     const struct directnfs_server_stats **servers;
     size_t server_count;
 };
 
-/* Fills servers and server_count from the processes; freed by the caller. */
-void stat_set_servers(struct stat_set *set);
-
-struct stat_view {
-    const char *name;
-    const char *title;
-    void (*print)(const struct stat_set *set, size_t width, FILE *out);
-    void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
+/* Which processes. */
+struct stat_filter {
+    uint32_t pid;       /* 0: all */
+    const char *server; /* what is of this server, and the processes that use it; NULL: all */
+    bool last;
 };
 
-#define STAT_VIEWS 4
+/*
+ * The sum is of all processes that run or ended; with a filter, of the processes shown. With
+ * `server`, entries of other servers are removed from the snapshot.
+ */
+void stat_set_make(struct stat_set *set, struct host_stats_snapshot *snapshot,
+                   const struct stat_filter *filter);
+void stat_set_free(struct stat_set *set);
+
+/* The server of an index in the tables of a process; NULL if there is none. */
+const struct directnfs_server_stats *stat_server_of(const struct directnfs_stats *stats,
+                                                    uint32_t index);
+/* The ID of a server, from 1; 0 for none. */
+size_t stat_server_id(const struct stat_set *set, const struct directnfs_server_stats *server);
+
+/* A view is a table, filled by `fill` and, after sorting, `fill_sum`; or it has its own printers.
+ */
+struct stat_view {
+    const char *name, *title;
+    const struct cmd_column *columns; /* that --sort knows */
+    size_t column_count;
+    size_t key_columns;
+    const char *none; /* what is said when there is no row */
+    void (*fill)(const struct stat_set *set, struct cmd_table *table);
+    void (*fill_sum)(const struct stat_set *set, struct cmd_table *table);
+    void (*print)(const struct stat_set *set, size_t width, const char *sort, FILE *out);
+    void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
+    bool on_request; /* not shown when no view is named */
+};
+
+enum { STAT_VIEWS = 7 };
 extern const struct stat_view stat_views[STAT_VIEWS];
 
-/* The stats view, in stat_counters.c. */
-void stat_counters_print(const struct stat_set *set, size_t width, FILE *out);
+/* NULL: there is no such view. */
+const struct stat_view *stat_view_find(const char *name);
+/* Prints for people, in `width` columns (0: no limit); `sort` is a column or NULL. In an interval
+ * what was counted is shown per second. */
+void stat_view_print(const struct stat_view *view, const struct stat_set *set, size_t width,
+                     const char *sort, FILE *out);
+/* Prints an array of objects; counts are shown as they are. */
+void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
+                          const char *sort, struct cmd_json *json, const char *key);
+
+/* The views stats and latency, in stat_counters.c and stat_latency.c. */
+enum { STAT_PROCEDURE_COLUMNS = 8 };
+extern const struct cmd_column stat_procedure_columns[STAT_PROCEDURE_COLUMNS];
+void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
 void stat_counters_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
+void stat_latency_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
+void stat_latency_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
+
+/* The bucket's lower and upper bound in microseconds. */
+static inline uint64_t stat_bucket_from(unsigned bucket)
+{
+    return bucket ? UINT64_C(1) << (bucket - 1) : 0;
+}
+static inline uint64_t stat_bucket_to(unsigned bucket)
+{
+    return UINT64_C(1) << bucket;
+}
+
+/* Counters other than those of procedures, by their names in views. */
+struct stat_counter {
+    const char *name;       /* as people see it */
+    const char *prometheus; /* without "directnfs_" and "_total" */
+    const char *help;
+    size_t offset; /* in struct directnfs_counters */
+};
+enum { STAT_COUNTERS = 11 };
+extern const struct stat_counter stat_counter_names[STAT_COUNTERS];
+uint64_t stat_counter(const struct directnfs_counters *from, size_t index);
+
+/* "up", "down", ... of enum directnfs_channel_state; "unknown" beyond. */
+const char *stat_channel_state(uint32_t state);
+
+/* The whole set in Prometheus's text exposition format. */
+void stat_prometheus_print(const struct stat_set *set, FILE *out);
+
+/* "2026-11-21T20:59:35Z" */
+enum { STAT_TIME_BYTES = 32 };
+void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns);
 
 #endif

@@ -115,6 +115,51 @@ void cmd_table_real(struct cmd_table *table, double number)
     add_cell(table, need(text));
 }
 
+void cmd_table_count(struct cmd_table *table, uint64_t number)
+{
+    if (table->seconds > 0)
+        cmd_table_real(table, (double)number / table->seconds);
+    else
+        cmd_table_number(table, number);
+}
+
+int cmd_column_find(const struct cmd_column *columns, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(columns[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+struct order {
+    size_t column;
+    bool number;
+};
+
+static int compare_rows(const void *a, const void *b, void *argument)
+{
+    const struct order *order = argument;
+    const char *left = ((char *const *)a)[order->column];
+    const char *right = ((char *const *)b)[order->column];
+    if (!order->number)
+        return strcmp(left, right);
+    /* As text: doubles would not tell large counts apart. */
+    size_t left_size = strcspn(left, "."), right_size = strcspn(right, ".");
+    if (left_size != right_size)
+        return left_size < right_size ? 1 : -1;
+    return -strcmp(left, right);
+}
+
+void cmd_table_sort(struct cmd_table *table, const char *column)
+{
+    int place = cmd_column_find(table->columns, table->column_count, column);
+    if (place < 0 || table->cell_count == 0)
+        return;
+    struct order order = {(size_t)place, table->columns[place].kind == CMD_NUMBER};
+    qsort_r(table->cells, table->cell_count / table->column_count,
+            table->column_count * sizeof(*table->cells), compare_rows, &order);
+}
+
 void cmd_table_free(struct cmd_table *table)
 {
     for (size_t i = 0; i < table->cell_count; i++)
@@ -133,14 +178,37 @@ static size_t characters(const char *text)
     return count;
 }
 
+/* Text that is too long ends or begins with dots. `width` is 3 at least. */
+static void print_text(const char *text, size_t width, enum cmd_kind kind, FILE *out)
+{
+    size_t length = characters(text);
+    if (length <= width) {
+        fputs(text, out);
+        return;
+    }
+    size_t from = kind == CMD_CUT_START ? length - (width - 3) : 0, at = 0;
+    if (kind == CMD_CUT_START)
+        fputs("...", out);
+    for (; *text; text++) {
+        at += (*text & 0xc0) != 0x80;
+        if (at > from && at <= from + width - 3)
+            fputc(*text, out);
+    }
+    if (kind == CMD_CUT_END)
+        fputs("...", out);
+}
+
 static void print_cell(const struct cmd_column *column, const char *text, size_t width, bool last,
                        FILE *out)
 {
-    int fill = (int)(width - characters(text));
-    if (column->number)
+    size_t length = characters(text);
+    int fill = length < width ? (int)(width - length) : 0;
+    if (column->kind == CMD_NUMBER)
         fprintf(out, "%*s%s", fill, "", text);
     else
-        fprintf(out, "%s%*s", text, last ? 0 : fill, "");
+        print_text(text, width, column->kind, out);
+    if (column->kind != CMD_NUMBER && !last)
+        fprintf(out, "%*s", fill, "");
     fputs(last ? "\n" : "  ", out);
 }
 
@@ -161,6 +229,27 @@ static void print_part(const struct cmd_table *table, const size_t *widths, size
     }
 }
 
+enum { NARROWEST = 24 }; /* that a column is cut to */
+
+/* Takes from the widest columns that may be cut, until the table fits or none is wide. */
+static void cut_columns(const struct cmd_table *table, size_t *widths, size_t width)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < table->column_count; i++)
+        total += widths[i] + (i ? 2 : 0);
+    while (total > width) {
+        size_t *widest = NULL;
+        for (size_t i = 0; i < table->column_count; i++)
+            if (table->columns[i].kind >= CMD_CUT_END && widths[i] > NARROWEST &&
+                (widest == NULL || widths[i] > *widest))
+                widest = &widths[i];
+        if (widest == NULL)
+            return;
+        --*widest;
+        total--;
+    }
+}
+
 void cmd_table_print(const struct cmd_table *table, size_t width, const char *none, FILE *out)
 {
     if (table->cell_count == 0) {
@@ -175,6 +264,8 @@ void cmd_table_print(const struct cmd_table *table, size_t width, const char *no
         size_t length = characters(table->cells[i]);
         *widest = length > *widest ? length : *widest;
     }
+    if (width != 0)
+        cut_columns(table, widths, width);
     size_t keys = 0;
     for (size_t i = 0; i < table->key_columns; i++)
         keys += widths[i] + 2;
@@ -292,7 +383,7 @@ void cmd_json_table(struct cmd_json *json, const char *key, const struct cmd_tab
         if (i % table->column_count == 0)
             cmd_json_open(json, NULL, '{');
         json_element(json, column->name);
-        if (column->number)
+        if (column->kind == CMD_NUMBER)
             fputs(table->cells[i], json->out);
         else
             json_string(json->out, table->cells[i], SIZE_MAX, false);

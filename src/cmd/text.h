@@ -21,29 +21,44 @@ char *cmd_printable(const char *text, size_t limit);
 
 /*
  * A table that is filled row by row. Zero-initialised, then `columns` set; owned by the caller,
- * freed by cmd_table_free(). `key_columns` of the first columns are repeated when the terminal is
- * too narrow for all.
+ * freed by cmd_table_free(). When the terminal is too narrow, texts of columns that may be cut are
+ * shortened, and if that is not enough the first `key_columns` are repeated in parts that fit.
  */
+enum cmd_kind {
+    CMD_TEXT,
+    CMD_NUMBER,    /* right-aligned; without quotes in JSON */
+    CMD_CUT_END,   /* text that may lose its end, */
+    CMD_CUT_START, /* or its start */
+};
+
 struct cmd_column {
     const char *name; /* as people see it; JSON has it in lower case */
-    bool number;      /* right-aligned; without quotes in JSON */
+    enum cmd_kind kind;
 };
 
 struct cmd_table {
     const struct cmd_column *columns;
     size_t column_count;
     size_t key_columns;
-    char **cells; /* row by row, printable */
+    bool for_people; /* not for cmd_json_table(): numbers may be words */
+    double seconds;  /* counts are shown per second, as of so many; 0: as they are */
+    char **cells;    /* row by row, printable */
     size_t cell_count;
 };
 
 /* The next cell of the current row; a row is complete when every column has its cell. */
 void cmd_table_text(struct cmd_table *table, const char *text, size_t limit);
 void cmd_table_number(struct cmd_table *table, uint64_t number);
-void cmd_table_real(struct cmd_table *table, double number); /* with one decimal */
+void cmd_table_real(struct cmd_table *table, double number);    /* with one decimal */
+void cmd_table_count(struct cmd_table *table, uint64_t number); /* see `seconds` */
 
-/* Prints a heading and the rows; if they are wider than `width` columns (0: no limit) as several
- * tables one below the other. Without rows it prints `none` as a sentence. */
+/* The place of a column by its name, in upper or lower case; -1: there is none. */
+int cmd_column_find(const struct cmd_column *columns, size_t count, const char *name);
+/* Sorts the rows that are there: numbers from the largest, texts from A. */
+void cmd_table_sort(struct cmd_table *table, const char *column);
+
+/* Prints a heading and the rows in `width` columns (0: no limit). Without rows it prints `none` as
+ * a sentence. */
 void cmd_table_print(const struct cmd_table *table, size_t width, const char *none, FILE *out);
 
 void cmd_table_free(struct cmd_table *table);

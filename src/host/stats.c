@@ -466,12 +466,7 @@ void host_stats_after_fork(void)
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (sys_mmap_failed(copy))
             return;
-        memcpy(copy, memory.pages, offsetof(struct directnfs_stats, servers));
-        for (unsigned i = 0; i < HOST_STATS_TABLES; i++) {
-            const struct host_stats_table *table = &host_stats_tables[i];
-            memcpy(copy + table->offset, memory.pages + table->offset,
-                   host_stats_used(&memory.stats, table));
-        }
+        host_stats_copy_used(copy, &memory.stats);
         void *moved = (void *)sys_call5(SYS_mremap, copy, HOST_STATS_BYTES, HOST_STATS_BYTES,
                                         MREMAP_MAYMOVE | MREMAP_FIXED, memory.pages);
         if (sys_mmap_failed(moved))

@@ -27,6 +27,16 @@ const struct host_stats_table host_stats_tables[HOST_STATS_TABLES] = {
 
 enum { LOCK_ATTEMPTS = 2000 }; /* of a millisecond each */
 
+void host_stats_copy_used(void *to, const struct directnfs_stats *from)
+{
+    memcpy(to, from, offsetof(struct directnfs_stats, servers));
+    for (unsigned i = 0; i < HOST_STATS_TABLES; i++) {
+        const struct host_stats_table *table = &host_stats_tables[i];
+        memcpy((uint8_t *)to + table->offset, (const uint8_t *)from + table->offset,
+               host_stats_used(from, table));
+    }
+}
+
 int host_stats_segment_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process)
 {
     char name[64];

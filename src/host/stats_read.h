@@ -41,6 +41,10 @@ struct host_stats_snapshot {
 int host_stats_snapshot_read(struct host_stats_snapshot *snapshot);
 void host_stats_snapshot_free(struct host_stats_snapshot *snapshot);
 
+/* 0 or -ENOMEM; host_stats_snapshot_free() in any case. Problems are not copied. */
+int host_stats_snapshot_copy(struct host_stats_snapshot *to,
+                             const struct host_stats_snapshot *from);
+
 /*
  * Leaves in `now` what was counted since `before`, and in `seconds` how long that is. Gauges
  * (states, sizes, calls outstanding) stay as they are. What processes that ended in between counted

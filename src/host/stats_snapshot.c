@@ -152,6 +152,27 @@ void host_stats_snapshot_free(struct host_stats_snapshot *snapshot)
     *snapshot = (struct host_stats_snapshot){0};
 }
 
+static int copy(struct directnfs_stats ***list, unsigned *count, const struct directnfs_stats *from)
+{
+    struct directnfs_stats *stats = host_stats_allocate();
+    if (!stats)
+        return -ENOMEM;
+    host_stats_copy_used(stats, from);
+    return add(list, count, stats);
+}
+
+int host_stats_snapshot_copy(struct host_stats_snapshot *to, const struct host_stats_snapshot *from)
+{
+    int error = 0;
+    *to = (struct host_stats_snapshot){
+        .taken_ns = from->taken_ns, .clock = from->clock, .seconds = from->seconds};
+    for (unsigned i = 0; !error && i < from->count; i++)
+        error = copy(&to->processes, &to->count, from->processes[i]);
+    for (unsigned i = 0; !error && i < from->ended_count; i++)
+        error = copy(&to->ended, &to->ended_count, from->ended[i]);
+    return error;
+}
+
 struct directnfs_stats *host_stats_snapshot_sum(const struct host_stats_snapshot *snapshot)
 {
     struct directnfs_stats *sum = calloc(1, sizeof(*sum));

@@ -47,7 +47,7 @@ static struct directnfs_path_stats *find_path(struct directnfs_stats *stats,
 
 void host_stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats)
 {
-    for (unsigned i = 0; i < stats->path_count; i++) {
+    for (unsigned i = 0; i < stats->path_count && i < DIRECTNFS_PATHS; i++) {
         const struct directnfs_path_stats *from = &stats->paths[i];
         struct directnfs_path_stats *to = find_path(sum, from);
         if (to) {

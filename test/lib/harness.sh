@@ -383,23 +383,10 @@ statistics() {
     as_user "$directnfs" stat "$1" --json
     as_user "$directnfs" stat "$1" --last --json
 }
-counter_once() {
-    statistics stats 2>>"$T/log/stat" |
-        jq -s --arg key "$1" '[.[] | .. | objects | .[$key]? // empty | numbers] | add // 0' 2>>"$T/log/stat" || echo 0
-}
-# counter NAME: e.g. nfs_read, nfs_writebytes, summed over all processes. A process that ends between the two
-# questions is counted twice, so they are asked until two answers agree; of a busy process the last answer counts.
+# counter NAME: e.g. nfs_read, nfs_writebytes, summed over all processes, those that ended included.
 counter() {
     if is_plain; then echo 0; return; fi
-    local last now try
-    now=$(counter_once "$1")
-    for try in 1 2 3 4 5; do
-        last=$now
-        sleep 0.02
-        now=$(counter_once "$1")
-        [ "$now" = "$last" ] && break
-    done
-    echo "$now"
+    as_user "$directnfs" stat stats --sum --json 2>>"$T/log/stat" | jq -n --arg key "$1" 'input[0][$key] // 0' 2>>"$T/log/stat" || echo 0
 }
 
 # engine_at_least NAME COUNTER BEFORE MINIMUM: the counter grew by the minimum or more since it was BEFORE

@@ -9,7 +9,12 @@
 #include <cmocka.h>
 
 #include "../../src/cmd/stat_counters.c"
+#undef COUNTER
 #undef LENGTH
+#include "../../src/cmd/stat_latency.c"
+#undef LENGTH
+#include "../../src/cmd/stat_prometheus.c"
+#include "../../src/cmd/stat_set.c"
 #include "../../src/cmd/stat_view.c"
 #include "../../src/cmd/text.c"
 
@@ -27,8 +32,10 @@ bool cmd_parse_number(const char *text, bool fraction, double low, double high, 
 
 /* ---- a set of two processes ---- */
 
-static struct directnfs_stats first, second;
-static struct directnfs_stats *processes[] = {&first, &second};
+static struct directnfs_stats first, second, gone;
+static struct directnfs_stats *processes[] = {&first, &second}, *ended[] = {&gone};
+static struct host_stats_snapshot snapshot;
+static struct stat_filter filter;
 static struct stat_set set;
 
 static void add_server(struct directnfs_stats *stats, const char *name)
@@ -46,18 +53,29 @@ static int make_set(void **state)
     (void)state;
     memset(&first, 0, sizeof(first));
     memset(&second, 0, sizeof(second));
+    memset(&gone, 0, sizeof(gone));
     first.pid = 11;
     second.pid = 22;
-    set = (struct stat_set){.processes = processes, .count = 2};
+    snapshot = (struct host_stats_snapshot){.processes = processes, .count = 2};
+    filter = (struct stat_filter){0};
+    set = (struct stat_set){0};
     return 0;
 }
 
 static int free_set(void **state)
 {
     (void)state;
-    free(set.servers);
+    stat_set_free(&set);
     return 0;
 }
+
+static void make(void)
+{
+    stat_set_free(&set);
+    stat_set_make(&set, &snapshot, &filter);
+}
+
+static const char *sort;
 
 /* The output of one view, as people see it or as JSON. */
 static char *view(const char *name, bool is_json)
@@ -66,14 +84,10 @@ static char *view(const char *name, bool is_json)
     size_t size;
     FILE *out = open_memstream(&text, &size);
     struct cmd_json json = {.out = out};
-    for (size_t i = 0; i < STAT_VIEWS; i++) {
-        if (strcmp(stat_views[i].name, name) != 0)
-            continue;
-        if (is_json)
-            stat_views[i].print_json(&set, &json, NULL);
-        else
-            stat_views[i].print(&set, 0, out);
-    }
+    if (is_json)
+        stat_view_print_json(stat_view_find(name), &set, sort, &json, NULL);
+    else
+        stat_view_print(stat_view_find(name), &set, 0, sort, out);
     fclose(out);
     return text;
 }
@@ -97,11 +111,16 @@ static void sums_add_counters_and_compare_maxima(void **state)
         .latency = {.calls = 1, .total_ns = 9000, .max_ns = 2000}};
     first.counters.read_bytes = 5;
     second.counters.read_bytes = 7;
-    stat_set_servers(&set);
+    gone.counters.procedures[6] = (struct directnfs_procedure_stats){
+        .latency = {.calls = 2, .total_ns = 8000, .max_ns = 7000}};
+    gone.processes = 1;
+    snapshot.ended = ended;
+    snapshot.ended_count = 1;
+    make();
     char *text = view("stats", false);
-    const char *sum = strstr(text, "Sum of 2 processes");
+    const char *sum = strstr(text, "Sum of 2 processes and 1 that has ended");
     assert_non_null(sum);
-    assert_non_null(strstr(sum, "NFS_READ       4       0      3.0"));
+    assert_non_null(strstr(sum, "NFS_READ       6       0      3.3"));
     assert_non_null(strstr(sum, " 9.0\n"));
     assert_non_null(strstr(sum, "NFS_READBYTES 12"));
     free(text);
@@ -115,7 +134,7 @@ static void servers_of_all_processes_are_merged(void **state)
     add_server(&first, "one");
     add_server(&second, "two");
     add_server(&second, "one");
-    stat_set_servers(&set);
+    make();
     assert_int_equal(set.server_count, 2);
 
     /* The second process's channel of its server 1 belongs to the first server of the view. */
@@ -129,10 +148,10 @@ static void servers_of_all_processes_are_merged(void **state)
 static void unknown_server_is_shown_as_none(void **state)
 {
     (void)state;
-    stat_set_servers(&set);
     first.file_count = 1;
     first.files[0] = (struct directnfs_file_stats){
         .slot = DIRECTNFS_SLOT_USED, .server = 4000000000u, .name = "f"};
+    make();
     view_has("files", true, "\"svr_id\": 0");
 }
 
@@ -141,7 +160,7 @@ static void unknown_server_is_shown_as_none(void **state)
 static void file_states_are_told(void **state)
 {
     (void)state;
-    stat_set_servers(&set);
+    make();
     first.file_count = 4;
     first.files[0] = (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED, .name = "a"};
     first.files[1] = (struct directnfs_file_stats){
@@ -156,6 +175,134 @@ static void file_states_are_told(void **state)
     free(text);
 }
 
+/* ---- filters, order, intervals, width ---- */
+
+static void two_servers(void)
+{
+    add_server(&first, "one");
+    add_server(&second, "two");
+    add_server(&second, "one");
+    second.file_count = 2;
+    second.files[0] =
+        (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED, .server = 0, .name = "of two"};
+    second.files[1] =
+        (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED, .server = 1, .name = "of one"};
+    second.path_count = 2;
+    second.paths[0] = (struct directnfs_path_stats){
+        .slot = DIRECTNFS_SLOT_USED, .name = "two", .path = "10.0.0.2", .latency = {.calls = 3}};
+    second.paths[1] = (struct directnfs_path_stats){
+        .slot = DIRECTNFS_SLOT_USED, .server = 1, .name = "one", .path = "10.0.0.1"};
+}
+
+static void a_server_filters_what_is_not_its_own(void **state)
+{
+    (void)state;
+    two_servers();
+    filter.server = "two";
+    make();
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.server_count, 1);
+    view_has("files", true, "of two");
+    view_has("paths", true, "10.0.0.2");
+    char *files = view("files", true), *paths = view("paths", false);
+    assert_null(strstr(files, "of one"));
+    assert_null(strstr(paths, "10.0.0.1"));
+    free(files);
+    free(paths);
+}
+
+static void a_process_filters_the_sum_too(void **state)
+{
+    (void)state;
+    first.counters.read_bytes = 5;
+    second.counters.read_bytes = 7;
+    filter.pid = 22;
+    make();
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.sum->counters.read_bytes, 7);
+}
+
+static void rows_are_sorted_by_a_column(void **state)
+{
+    (void)state;
+    first.counters.procedures[6].latency.calls = 9;
+    second.counters.procedures[6].latency.calls = 10;
+    make();
+    sort = "reads";
+    char *text = view("processes", false);
+    sort = NULL;
+    const char *larger = strstr(text, "\n  22 "), *smaller = strstr(text, "\n  11 ");
+    assert_true(larger && smaller && larger < smaller);
+    assert_true(strstr(text, "\n sum ") > smaller);
+    free(text);
+}
+
+static void an_interval_shows_counts_per_second(void **state)
+{
+    (void)state;
+    first.counters.procedures[6].latency.calls = 9;
+    snapshot.seconds = 2;
+    make();
+    view_has("stats", false, "NFS_READ     4.5");
+    view_has("stats", true, "\"nfs_read\": 9");
+}
+
+static void long_texts_are_cut_to_fit(void **state)
+{
+    (void)state;
+    char *text;
+    size_t size;
+    first.file_count = 1;
+    first.files[0] =
+        (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED, .state = DIRECTNFS_FILE_KERNEL};
+    memset(first.files[0].name, 'n', 400);
+    strcpy(first.files[0].name + 400, "/end");
+    memset(first.files[0].reason, 'r', 90);
+    make();
+    FILE *out = open_memstream(&text, &size);
+    stat_view_print(stat_view_find("files"), &set, 100, NULL, out);
+    fclose(out);
+    assert_non_null(strstr(text, "\n...nnn"));
+    assert_non_null(strstr(text, "/end "));
+    assert_non_null(strstr(text, "kernel: rrr"));
+    assert_non_null(strstr(text, "rrr...\n"));
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        assert_in_range(strlen(line), 1, 100);
+    free(text);
+}
+
+/* ---- Prometheus ---- */
+
+static void histograms_are_cumulative_and_in_seconds(void **state)
+{
+    (void)state;
+    char *text;
+    size_t size;
+    first.counters.procedures[6].latency = (struct directnfs_latency){
+        .calls = 3, .total_ns = 3000000, .histogram = {[0] = 1, [11] = 2}};
+    first.path_count = 1;
+    first.paths[0] = (struct directnfs_path_stats){.slot = DIRECTNFS_SLOT_USED,
+                                                   .state = DIRECTNFS_CHANNEL_UP,
+                                                   .name = "a\"b\\c\n",
+                                                   .path = "10.0.0.1"};
+    make();
+    FILE *out = open_memstream(&text, &size);
+    stat_prometheus_print(&set, out);
+    fclose(out);
+#define HAS(line) assert_non_null(strstr(text, line "\n"))
+    HAS("# TYPE directnfs_call_duration_seconds histogram");
+    HAS("directnfs_call_duration_seconds_bucket{procedure=\"read\",le=\"1e-06\"} 1");
+    HAS("directnfs_call_duration_seconds_bucket{procedure=\"read\",le=\"0.001024\"} 1");
+    HAS("directnfs_call_duration_seconds_bucket{procedure=\"read\",le=\"0.002048\"} 3");
+    HAS("directnfs_call_duration_seconds_bucket{procedure=\"read\",le=\"+Inf\"} 3");
+    HAS("directnfs_call_duration_seconds_sum{procedure=\"read\"} 0.003000000");
+    HAS("directnfs_call_duration_seconds_count{procedure=\"read\"} 3");
+    HAS("directnfs_processes 2");
+    HAS("directnfs_path_processes{server=\"a\\\"b\\\\c\\\\x0a\",path=\"10.0.0.1\",local=\"\","
+        "state=\"up\"} 1");
+    free(text);
+}
+
 /* ---- memory that somebody else wrote ---- */
 
 /* Every byte the same: counts beyond all tables, no string terminated, no state known. */
@@ -166,11 +313,12 @@ static void garbage_is_bounded(void **state)
     for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
         memset(&first, bytes[i], sizeof(first));
         memset(&second, bytes[i], sizeof(second));
-        free(set.servers);
-        stat_set_servers(&set);
+        make();
         for (size_t v = 0; v < STAT_VIEWS; v++) {
             for (int is_json = 0; is_json < 2; is_json++) {
+                sort = !is_json && stat_views[v].columns ? stat_views[v].columns[0].name : NULL;
                 char *text = view(stat_views[v].name, is_json);
+                sort = NULL;
                 assert_true(strlen(text) > 0);
                 for (const char *p = text; *p; p++)
                     if ((unsigned char)*p < 0x20 && *p != '\n')
@@ -189,6 +337,12 @@ int main(void)
         TEST(servers_of_all_processes_are_merged),
         TEST(unknown_server_is_shown_as_none),
         TEST(file_states_are_told),
+        TEST(a_server_filters_what_is_not_its_own),
+        TEST(a_process_filters_the_sum_too),
+        TEST(rows_are_sorted_by_a_column),
+        TEST(an_interval_shows_counts_per_second),
+        TEST(long_texts_are_cut_to_fit),
+        TEST(histograms_are_cumulative_and_in_seconds),
         TEST(garbage_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
