@@ -161,17 +161,16 @@ int file_write_conclude(struct file_open *open, struct host_write *write, int re
         host_write_end(&inode->host, write, HOST_WRITE_FAILED, NULL);
         return result;
     }
-    if (transfer->attr.present) {
-        struct host_attributes attributes;
-        file_attributes_convert(&transfer->attr.attr, &attributes);
-        host_file_learned(&inode->host, epoch, &attributes, asked_ns);
-    }
+    struct host_answer answer = {.epoch = epoch, .asked_ns = asked_ns};
+    if (transfer->attr.present)
+        file_attributes_convert(&transfer->attr.attr, &answer.attributes);
     bool unstable = transfer->committed == NFS3_UNSTABLE;
     if (unstable)
         file_server_saw(inode->mount->server, transfer->verifier, asked_ns);
     uint64_t end = write->offset + write->length;
-    host_write_end(&inode->host, write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
-                   (const uint8_t *)&transfer->verifier);
+    host_write_end_learned(&inode->host, write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
+                           (const uint8_t *)&transfer->verifier,
+                           transfer->attr.present ? &answer : NULL);
     if (end > host_stats_get(&open->stats->size))
         host_stats_set(&open->stats->size, end);
     return 0;

@@ -38,16 +38,24 @@ void host_stripe_unlock(uint32_t stripe)
     pthread_mutex_unlock(&host_map.shared->stripes[stripe].lock);
 }
 
-/* ---- attributes without a lock ---- */
+/*
+ * ---- attributes without a lock ----
+ *
+ * All is written under the stripe's lock, so no counter needs an atomic addition. What is stored
+ * between change and changed is stored with release: who loads (and acquires) it sees the odd
+ * sequence of before.
+ */
 
 void host_entry_change(struct host_entry *entry)
 {
-    atomic_fetch_add_explicit(&entry->sequence, 1, memory_order_acq_rel);
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_relaxed);
 }
 
 void host_entry_changed(struct host_entry *entry)
 {
-    atomic_fetch_add_explicit(&entry->sequence, 1, memory_order_release);
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
 }
 
 struct view {
@@ -350,7 +358,8 @@ bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *att
 
 static uint64_t epoch_of(const struct host_entry *entry)
 {
-    uint64_t changes = atomic_load(&entry->changes), truncations = atomic_load(&entry->truncations);
+    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
+    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
     return changes << TRUNCATION_BITS | (truncations & ((1u << TRUNCATION_BITS) - 1));
 }
 
@@ -388,20 +397,26 @@ static int64_t nanoseconds(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-void host_file_learned(struct host_file *file, uint64_t epoch,
-                       const struct host_attributes *attributes, uint64_t now_ns)
+static void put(_Atomic uint64_t *where, uint64_t value)
 {
-    int error;
-    struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (!entry)
-        return;
-    uint64_t difference = epoch_of(entry) ^ epoch, size = atomic_load(&entry->size);
+    atomic_store_explicit(where, value, memory_order_release);
+}
+
+static void put_time(_Atomic int64_t *where, int64_t value)
+{
+    atomic_store_explicit(where, value, memory_order_release);
+}
+
+void host_entry_learn(struct host_entry *entry, uint64_t epoch,
+                      const struct host_attributes *attributes, uint64_t now_ns)
+{
+    uint64_t difference = epoch_of(entry) ^ epoch;
+    uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
     bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
-    bool known = atomic_load(&entry->flags) & HOST_ENTRY_KNOWN;
-    if (truncated && !known) {
-        host_entry_unlock(file); /* neither the old size nor this one can be trusted */
-        return;
-    }
+    bool known = flags & HOST_ENTRY_KNOWN;
+    if (truncated && !known)
+        return; /* neither the old size nor this one can be trusted */
     if (!truncated && (difference == 0 || attributes->size > size))
         size = attributes->size;
     if (size < entry->uncommitted_end) {
@@ -410,16 +425,27 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
             size = end;
     }
     host_entry_change(entry);
-    atomic_store(&entry->size, size);
-    if (!known || nanoseconds(&attributes->ctime) >= atomic_load(&entry->ctime)) {
-        atomic_store(&entry->used, attributes->used);
-        atomic_store(&entry->mtime, nanoseconds(&attributes->mtime));
-        atomic_store(&entry->ctime, nanoseconds(&attributes->ctime));
+    put(&entry->size, size);
+    if (!known || nanoseconds(&attributes->ctime) >=
+                      atomic_load_explicit(&entry->ctime, memory_order_relaxed)) {
+        put(&entry->used, attributes->used);
+        put_time(&entry->mtime, nanoseconds(&attributes->mtime));
+        put_time(&entry->ctime, nanoseconds(&attributes->ctime));
     }
-    if (!truncated && now_ns > atomic_load(&entry->verified_ns))
-        atomic_store(&entry->verified_ns, now_ns);
-    atomic_fetch_or(&entry->flags, HOST_ENTRY_KNOWN);
+    if (!truncated && now_ns > atomic_load_explicit(&entry->verified_ns, memory_order_relaxed))
+        put(&entry->verified_ns, now_ns);
+    atomic_store_explicit(&entry->flags, flags | HOST_ENTRY_KNOWN, memory_order_release);
     host_entry_changed(entry);
+}
+
+void host_file_learned(struct host_file *file, uint64_t epoch,
+                       const struct host_attributes *attributes, uint64_t now_ns)
+{
+    int error;
+    struct host_entry *entry = host_entry_lock(file, true, &error);
+    if (!entry)
+        return;
+    host_entry_learn(entry, epoch, attributes, now_ns);
     host_entry_unlock(file);
 }
 

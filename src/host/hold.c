@@ -81,7 +81,9 @@ int host_file_settle(struct host_file *file)
     uint32_t number = host_stripe_of_file(file), other = 0;
     struct host_stripe *stripe = &host_map.shared->stripes[number];
     uint64_t deadline = sys_now_ns() + host_hold_ns() + HOST_WAIT_NS;
-    uint64_t sequence = atomic_fetch_add(&stripe->sequence, 1) + 1; /* what begins later has it */
+    host_stripe_lock(number);
+    uint64_t sequence = host_stripe_next(stripe); /* what begins later has it */
+    host_stripe_unlock(number);
     int error;
     do {
         struct host_entry *entry = host_entry_lock(file, false, &error);

@@ -167,7 +167,7 @@ static int write_begin(struct host_file *file, uint64_t offset, const struct iov
         host_record_set_state(record, HOST_RECORD_IN_FLIGHT);
         host_record_link(pieces[i].record);
     }
-    atomic_fetch_add_explicit(&entry->changes, 1, memory_order_release);
+    host_entry_count_change(entry);
     host_entry_unlock(file);
     write->first_record = pieces[0].record;
     write->record_count = piece_count;
@@ -229,7 +229,7 @@ static void acknowledge(struct host_entry *entry, uint32_t index, uint64_t verif
 {
     struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
     struct host_record *record = host_record(index);
-    record->sequence = atomic_fetch_add(&stripe->sequence, 1) + 1;
+    record->sequence = host_stripe_next(stripe);
     record->verifier = verifier;
     host_record_set_state(record, HOST_RECORD_ACKED);
     host_record_append(entry, index);
@@ -277,6 +277,13 @@ static void grow(struct host_entry *entry, uint64_t end)
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
                     const uint8_t verifier[HOST_VERIFIER_SIZE])
 {
+    host_write_end_learned(file, write, outcome, verifier, NULL);
+}
+
+void host_write_end_learned(struct host_file *file, struct host_write *write,
+                            enum host_outcome outcome, const uint8_t verifier[HOST_VERIFIER_SIZE],
+                            const struct host_answer *answer)
+{
     struct host_garbage garbage = {0};
     uint64_t value = 0;
     if (!write->record_count)
@@ -291,6 +298,8 @@ void host_write_end(struct host_file *file, struct host_write *write, enum host_
     host_stripe_lock(stripe);
     uint32_t place = atomic_load_explicit(&host_record(index)->file, memory_order_relaxed);
     struct host_entry *entry = place < HOST_FILES ? &host_map.entries[place] : NULL;
+    if (entry && answer)
+        host_entry_learn(entry, answer->epoch, &answer->attributes, answer->asked_ns);
     for (uint32_t i = 0; i < write->record_count; i++) {
         uint32_t next = host_record(index)->write_next;
         if (write->unsettled && host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
@@ -299,7 +308,7 @@ void host_write_end(struct host_file *file, struct host_write *write, enum host_
         index = next;
     }
     if (entry) {
-        atomic_fetch_add_explicit(&entry->changes, 1, memory_order_release);
+        host_entry_count_change(entry);
         if (outcome != HOST_WRITE_FAILED)
             grow(entry, write->offset + write->length);
     }

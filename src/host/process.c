@@ -37,7 +37,7 @@ static void give_back_linked(uint32_t index, uint32_t slot)
             host_record_hold(index);
         if (state == HOST_RECORD_IN_FLIGHT) {
             host_record_drop(entry, index, &garbage);
-            atomic_fetch_add(&entry->changes, 1);
+            host_entry_count_change(entry);
         } else if (state == HOST_RECORD_REPLAY) {
             host_record_set_state(record, HOST_RECORD_ACKED);
         }

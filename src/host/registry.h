@@ -152,10 +152,18 @@ int host_write_data(const struct host_write *write, size_t from, size_t length,
                     struct iovec *vectors);
 
 /* (What was not kept cannot be HOST_WRITE_UNSTABLE: it is taken for stable.)
- * Ends it, wakes those who wait for the range, and lets the known size grow on success.
- * `attributes` (may be NULL) are those of the reply, with the epoch of before it was sent. */
+ * Ends it, wakes those who wait for the range, and lets the known size grow on success. */
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
                     const uint8_t verifier[HOST_VERIFIER_SIZE]);
+
+/* The same after host_file_learned() of what the reply said, in one step. NULL: it said nothing. */
+struct host_answer {
+    uint64_t epoch, asked_ns;
+    struct host_attributes attributes;
+};
+void host_write_end_learned(struct host_file *file, struct host_write *write,
+                            enum host_outcome outcome, const uint8_t verifier[HOST_VERIFIER_SIZE],
+                            const struct host_answer *answer);
 
 /*
  * Waits until the writes that are in flight now, of any process, have ended, and none is held; for

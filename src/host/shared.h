@@ -224,6 +224,13 @@ static inline uint32_t host_stripe_of(uint32_t file)
 /* Takes a stripe's lock, after putting in order what a dead owner left. */
 void host_stripe_lock(uint32_t stripe);
 void host_stripe_unlock(uint32_t stripe);
+/* Under the stripe's lock: the next number of its sequence. */
+static inline uint64_t host_stripe_next(struct host_stripe *stripe)
+{
+    uint64_t next = atomic_load_explicit(&stripe->sequence, memory_order_relaxed) + 1;
+    atomic_store_explicit(&stripe->sequence, next, memory_order_release);
+    return next;
+}
 /* Wakes those who wait for a range of the stripe; call without the lock if `waiting` was set. */
 void host_stripe_wake(uint32_t stripe);
 
@@ -246,6 +253,15 @@ static inline uint32_t host_entry_index(const struct host_entry *entry)
 /* Bracket changes that readers without the lock may see half. */
 void host_entry_change(struct host_entry *entry);
 void host_entry_changed(struct host_entry *entry);
+/* Under the stripe's lock: what host_file_learned() does. */
+void host_entry_learn(struct host_entry *entry, uint64_t epoch,
+                      const struct host_attributes *attributes, uint64_t now_ns);
+/* Under the stripe's lock: a write of the file began or ended. */
+static inline void host_entry_count_change(struct host_entry *entry)
+{
+    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_relaxed);
+    atomic_store_explicit(&entry->changes, changes + 1, memory_order_release);
+}
 
 /* ---- records.c: all under the stripe's lock ---- */
 
