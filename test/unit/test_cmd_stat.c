@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "rounds.h"
+
 #include "../../src/cmd/stat_counters.c"
 #undef COUNTER
 #undef LENGTH
@@ -310,7 +312,7 @@ static void garbage_is_bounded(void **state)
 {
     (void)state;
     static const int bytes[] = {0xff, 0x01, 0x1b, 0x41, 0x80};
-    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+    for (size_t i = 0; i < rounds_of(sizeof(bytes) / sizeof(bytes[0])); i++) {
         memset(&first, bytes[i], sizeof(first));
         memset(&second, bytes[i], sizeof(second));
         make();

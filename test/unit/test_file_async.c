@@ -1,5 +1,6 @@
 /* Asynchronous requests: the same promises, with many in flight. */
 #include "file_scene.h"
+#include "rounds.h"
 
 enum { BLOCK = 4096, BLOCKS = 512, DEPTH = 64, DISK = BLOCK * BLOCKS };
 
@@ -586,7 +587,7 @@ static void random_io(unsigned rounds, void (*trouble)(unsigned round))
 
 ENGINE_TEST(random_requests)
 {
-    random_io(1000, NULL);
+    random_io(rounds_of(1000), NULL);
 }
 
 static void power_losses(unsigned round)
@@ -599,7 +600,7 @@ static void power_losses(unsigned round)
 
 ENGINE_TEST(random_requests_with_power_losses)
 {
-    random_io(600, power_losses);
+    random_io(rounds_of(600), power_losses);
 }
 
 static void resets(unsigned round)
@@ -613,7 +614,7 @@ static void resets(unsigned round)
 
 ENGINE_TEST(random_requests_with_lost_replies)
 {
-    random_io(600, resets);
+    random_io(rounds_of(600), resets);
 }
 
 static void short_replies(unsigned round)
@@ -633,7 +634,7 @@ static void short_replies(unsigned round)
 
 ENGINE_TEST(random_requests_with_every_trouble)
 {
-    random_io(600, short_replies);
+    random_io(rounds_of(600), short_replies);
 }
 
 /* ---- threads ---- */

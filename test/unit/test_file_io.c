@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include "file_scene.h"
+#include "rounds.h"
 
 enum { SIZE = 100000, MEBIBYTE = 1 << 20 };
 
@@ -170,14 +171,14 @@ ENGINE_TEST(writes_from_many_vectors_in_small_short_parts)
 
 ENGINE_TEST(a_hundred_mebibytes_in_one_call)
 {
-    enum { LARGE = 100 * MEBIBYTE };
+    const size_t large = rounds_of(100) * MEBIBYTE;
     disk_make("f", 0, 0);
     int fd = engine_adopt("f", O_RDWR);
-    engine_put(fd, LARGE, 5, 1);
-    CHECK_EQUAL(engine_size(fd), LARGE + 5);
-    engine_expect(fd, LARGE, 5, 1);
+    engine_put(fd, large, 5, 1);
+    CHECK_EQUAL(engine_size(fd), large + 5);
+    engine_expect(fd, large, 5, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    disk_expect("f", LARGE, 5, 1);
+    disk_expect("f", large, 5, 1);
 }
 
 ENGINE_TEST(a_write_that_fails_in_the_middle_returns_what_came_before)

@@ -1,5 +1,6 @@
 /* The ledger of uncommitted data: src/host/ledger.c, records.c, arena.c, process.c. */
 #include "host_test.h"
+#include "rounds.h"
 
 #include <pthread.h>
 
@@ -175,7 +176,7 @@ static void random_operations_agree_with_a_model(void **state)
     attach(&file, 102);
     for (size_t i = 0; i < MODEL_BYTES; i++)
         model.bytes[i] = -1;
-    for (int round = 0; round < 6000; round++) {
+    for (unsigned round = 0; round < rounds_of(6000); round++) {
         uint32_t choice = random_below(100);
         if (choice < 1) {
             verifier++;
@@ -225,17 +226,19 @@ static void a_hole_splits_a_record(void **state)
 static void a_full_arena_loses_nothing(void **state)
 {
     (void)state;
-    struct host_file file, filler;
+    struct host_file file, fillers[16]; /* a file of many writes in flight takes long */
     uint32_t capacity = host_map.shared->record_count, count = 0;
     struct host_write *writes = calloc(capacity, sizeof(*writes)), write;
     attach(&file, 104);
-    attach(&filler, 105);
+    for (unsigned i = 0; i < 16; i++)
+        attach(&fillers[i], 10500 + i);
     write_kept(&file, 0, 65536, 'a', first_verifier);
-    while (begin(&filler, count, 1, false, &writes[count]) == 0)
+    while (begin(&fillers[count % 16], count, 1, false, &writes[count]) == 0)
         count++;
     assert_true(count > 1000);
     assert_int_equal(begin(&file, 10, 1, true, &write), -ENOSPC);
-    host_write_end(&filler, &writes[--count], HOST_WRITE_FAILED, NULL);
+    count--;
+    host_write_end(&fillers[count % 16], &writes[count], HOST_WRITE_FAILED, NULL);
     write_kept(&file, 1000, 10000, 'b', second_verifier);
     read_ledger(&file, found, NULL, MODEL_BYTES);
     for (int i = 0; i < 65536; i++)
@@ -246,8 +249,8 @@ static void a_full_arena_loses_nothing(void **state)
         assert_int_equal(found[i], i >= 20000 && i < 30000  ? -1
                                    : i >= 1000 && i < 11000 ? 'b'
                                                             : 'a');
-    while (count)
-        host_write_end(&filler, &writes[--count], HOST_WRITE_FAILED, NULL);
+    while (count-- > 0)
+        host_write_end(&fillers[count % 16], &writes[count], HOST_WRITE_FAILED, NULL);
     host_file_forget(&file);
     check_invariants();
     free(writes);
@@ -651,7 +654,7 @@ static void killing_at_random_moments_breaks_nothing(void **state)
     (void)state;
     struct host_file file;
     host_hold_set(200000); /* holds begin and end all the time */
-    for (uint32_t round = 0; round < 120; round++) {
+    for (uint32_t round = 0; round < rounds_of(120); round++) {
         uint32_t seeds[3] = {round * 3 + 1, round * 3 + 2, round * 3 + 3};
         pid_t children[3];
         for (int i = 0; i < 3; i++)
@@ -720,10 +723,10 @@ static void the_cost_of_a_kept_write_is_reported(void **state)
     struct iovec vector = {block, sizeof(block)};
     struct host_write write;
     attach(&file, 400);
-    enum { ROUNDS = 100000 };
+    const unsigned rounds = rounds_of(50000);
     for (int warm = 0; warm < 2; warm++) {
         uint64_t start = sys_now_ns();
-        for (int i = 0; i < ROUNDS; i++) {
+        for (unsigned i = 0; i < rounds; i++) {
             /* 900 places again and again: each acknowledgement replaces an older record */
             assert_int_equal(
                 host_write_begin(&file, (uint64_t)(i % 900) * 8192, &vector, 1, 8192, true, &write),
@@ -732,15 +735,15 @@ static void the_cost_of_a_kept_write_is_reported(void **state)
         }
         uint64_t ledger = sys_now_ns() - start;
         start = sys_now_ns();
-        for (int i = 0; i < ROUNDS; i++) {
+        for (unsigned i = 0; i < rounds; i++) {
             memcpy(target[i % 64], block, 8192);
             __asm__ volatile("" ::"r"(target) : "memory");
         }
         uint64_t copying = sys_now_ns() - start;
         if (warm)
             print_message("begin+end of a kept 8 KiB write: %llu ns, of which memcpy %llu ns\n",
-                          (unsigned long long)ledger / ROUNDS,
-                          (unsigned long long)copying / ROUNDS);
+                          (unsigned long long)ledger / rounds,
+                          (unsigned long long)copying / rounds);
     }
     host_file_forget(&file);
     check_invariants();

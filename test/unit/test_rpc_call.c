@@ -15,14 +15,14 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "rounds.h"
 #include "rpc/rpc.h"
 #include "rpc_server.h"
 #include "sys/log.h"
 
 enum { THREADS = 16, WATCHDOG_S = 120, DEPTH_MAX = 8 };
 
-/* Calls of each thread; fewer where every instruction is slow ($DIRECTNFS_TEST_SHORT). */
-static unsigned calls_per_thread = 2000;
+static unsigned calls_per_thread;
 
 static int setup(void **state)
 {
@@ -474,8 +474,6 @@ static void threads_that_give_up_among_threads_that_do_not(void **state)
 static void bad_addresses_fail_only_their_calls(void **state)
 {
     (void)state;
-    if (getenv("DIRECTNFS_TEST_SHORT"))
-        skip(); /* valgrind reports such addresses, rightly */
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     void *nowhere = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -630,8 +628,7 @@ static void child_uses_the_server_too(void **state)
 
 int main(void)
 {
-    if (getenv("DIRECTNFS_TEST_SHORT"))
-        calls_per_thread = 100;
+    calls_per_thread = rounds_of(2000);
     log_open("/dev/null");
     const struct CMUnitTest tests[] = {
         call_test(one_call),

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "rounds.h"
 #include "rpc_scene.h"
 
 /* All kinds of owners; all splits in two, one byte at a time, as much as fits, and at random. */
@@ -388,7 +389,7 @@ static void large_record_in_fragments(void **state)
 static void random_streams(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
+    for (uint64_t seed = 1; seed <= rounds_of(300); seed++) {
         struct scene *scene = scene_new(seed * 7919);
         unsigned count = 1 + (unsigned)random_below(&scene->seed, 8);
         for (unsigned i = 0; i < count; i++) {
@@ -503,7 +504,7 @@ static void refuses_endless_fragments(void **state)
 static void damaged_streams_do_no_harm(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 3000; seed++) {
+    for (uint64_t seed = 1; seed <= rounds_of(3000); seed++) {
         struct scene *scene = scene_new(seed * 104729);
         scene->compare = false;
         scene_read(scene, true, 90, 80, 2);
