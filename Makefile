@@ -130,4 +130,4 @@ help:
 
 .PHONY: all unit programs check demo bench install uninstall deb clean help always
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)
