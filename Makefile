@@ -44,6 +44,7 @@ CMD      := $(wildcard src/cmd/*.c)
 UNIT     := $(wildcard test/unit/test_*.c)
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
+FAULT    := $(wildcard test/fault/*.c)
 
 obj = $(1:%.c=$(BUILD)/obj/%.o)
 bin = $(1:%.c=$(BUILD)/%)
@@ -84,8 +85,12 @@ $(BUILD)/test/bench/%: test/bench/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread
 
+$(BUILD)/test/fault/%: test/fault/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring
+
 unit: $(call bin,$(UNIT))
-programs: $(call bin,$(PROGRAMS) $(BENCH))
+programs: $(call bin,$(PROGRAMS) $(BENCH) $(FAULT))
 
 check:
 	scripts/check
@@ -93,6 +98,8 @@ demo:
 	scripts/demo
 bench: all programs
 	test/bench/run
+torture: all programs
+	test/fault/run
 
 deb:
 	$(Q)BUILD='$(BUILD)' VERSION='$(VERSION)' scripts/deb
@@ -126,8 +133,8 @@ $(BUILD)/directnfs.pc: always
 clean:
 	rm -rf $(BUILD)
 help:
-	@echo 'targets: all (default), unit, programs, check, demo, bench, install, uninstall, deb, clean'
+	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, install, uninstall, deb, clean'
 
-.PHONY: all unit programs check demo bench install uninstall deb clean help always
+.PHONY: all unit programs check demo bench torture install uninstall deb clean help always
 .SECONDARY:
 -include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)

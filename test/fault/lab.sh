@@ -1,0 +1,150 @@
+# shellcheck shell=bash
+#
+# The fault laboratory, for scripts that sourced test/lib/harness.sh: a server that can lose power or nfs-ganesha, a
+# proxy in front of it with one address for each path, and the torture program (test/fault/*.c).
+#
+# Variables: lab_paths   paths of the proxy (lab_start)
+#            unsafe      test-only switches for the next lab_torture, see src/sys/test_switch.h
+
+proxy_socket=$T/proxy power_socket=$T/power
+lab_paths=1
+lab_server=none
+unsafe=
+
+# Dead paths are found within a second, and early COMMITs happen.
+lab_tunables() {
+    cat >"$DIRECTNFS_CONF" <<END
+retransmit_timeout = 1;
+reconnect_max = 1;
+uncommitted_file_max = 1048576;
+END
+}
+
+# The build whose protections can be switched off; made when it is asked for first.
+lab_switches() {
+    [ ! -x "$T/switches/directnfs" ] || return 0
+    check "the build with test-only switches" make -C "$top" -s TEST_SWITCHES=1 BUILD="$BUILD" all || return 1
+    mkdir -p "$T/switches"
+    cp "$BUILD/switches/directnfs" "$BUILD/switches/libdirectnfs.so" "$T/switches"
+}
+
+# lab_program NAME COMMAND...: starts a program of this directory that says "ready"
+lab_program() {
+    local name=$1
+    shift
+    "$BUILD/test/fault/$name" "$@" >"$T/log/$name" 2>&1 &
+    process_remember $!
+    disown $!
+    if ! wait_for 10 grep -q '^ready' "$T/log/$name"; then
+        not_ok "$name" "did not start"
+        exit 1
+    fi
+}
+
+# lab_start power|ganesha PATHS [SEED]: a server and its paths, and the nfstab. What ran before is ended.
+lab_start() {
+    local path lines=
+    lab_stop
+    lab_server=$1 lab_paths=$2
+    ! is_plain || { lab_plain_start; return; }
+    lab_tunables
+    run_fresh
+    rm -f "$mnt"/*
+    if [ "$lab_server" = power ]; then
+        nfs_port=$(free_port) mount_port=$(free_port)
+        lab_program powerserver --dir "$mnt" --port "$nfs_port" --mount-port "$mount_port" --control "$power_socket" \
+            --seed "${3:-1}"
+        lab_power_pid=$!
+    else
+        ganesha_start
+    fi
+    # Ports of its own: nfs-ganesha listens on all addresses.
+    local nfs=$(free_port) mount=$(free_port)
+    for ((path = 2; path < lab_paths + 2; path++)); do lines+=" --listen 127.0.0.$path"; done
+    # shellcheck disable=SC2086
+    lab_program proxy $lines --nfs "127.0.0.1:$nfs_port" --mount "127.0.0.1:$mount_port" --nfs-port "$nfs" \
+        --mount-port "$mount" --control "$proxy_socket" --seed "${3:-1}"
+    lab_proxy_pid=$!
+    lines=
+    for ((path = 2; path < lab_paths + 2; path++)); do lines+="path: 127.0.0.$path"$'\n'; done
+    nfstab_write "server: lab
+${lines}nfsport: $nfs  mntport: $mount
+export: $mnt  mount: $mnt"
+}
+# Without a server: the kernel's files, for the torture program alone.
+lab_plain_start() {
+    lab_stop
+    lab_server=none
+    rm -f "$mnt"/*
+}
+lab_stop() {
+    [ -z "${lab_proxy_pid:-}" ] || process_end "$lab_proxy_pid" TERM
+    [ -z "${lab_power_pid:-}" ] || process_end "$lab_power_pid" TERM
+    [ "$lab_server" != ganesha ] || ganesha_kill
+    lab_proxy_pid='' lab_power_pid=''
+}
+
+# lab_proxy PATH|all COMMAND..., lab_power COMMAND...
+lab_proxy() { "$BUILD/test/fault/proxy" --ask "$proxy_socket" "$@"; }
+lab_power() { "$BUILD/test/fault/powerserver" --ask "$power_socket" "$@"; }
+# lab_counter NAME: of the server that can lose power
+lab_counter() { lab_power counters | grep -oP "\\b$1=\\K[0-9]+"; }
+# proxy_counter NAME: the sum over all paths
+proxy_counter() { lab_proxy all counters | grep -oP "\\b$1=\\K[0-9]+" | paste -sd+ | bc; }
+
+# lab_torture OPTION...: runs the torture program against the server that was started; restarts ganesha when it asks
+# for it. What it says goes to $T/torture. Its exit status.
+lab_torture() {
+    local words=("$directnfs" run -t "$nfstab" --) line status answers
+    [ -z "$unsafe" ] || words=(env "DIRECTNFS_TEST_UNSAFE=$unsafe" "$T/switches/directnfs" run -t "$nfstab" --)
+    local options=(--dir "$mnt" --journal "$T/journal" --paths "$lab_paths")
+    if ! is_plain && [ "$lab_server" != none ]; then
+        options+=(--run "${words[*]}" --proxy "$proxy_socket")
+        [ "$lab_server" != power ] || options+=(--power "$power_socket")
+        [ "$lab_server" != ganesha ] || options+=(--restart)
+    fi
+    : >"$T/torture"
+    [ -p "$T/asks" ] || mkfifo "$T/asks" "$T/answers"
+    exec {answers}<>"$T/answers"
+    "$BUILD/test/fault/torture" "${options[@]}" "$@" <"$T/answers" >"$T/asks" 2>>"$T/log/torture" &
+    process_remember $!
+    while read -r line; do
+        if [ "$line" = restart ]; then
+            ganesha_restart
+            echo done >&"$answers"
+        else
+            echo "$line" >>"$T/torture"
+        fi
+    done <"$T/asks"
+    wait $!
+    status=$?
+    exec {answers}>&-
+    cp "$T/torture" "$T/out"
+    return "$status"
+}
+
+# torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
+torture_ok() {
+    local name=$1
+    shift
+    if lab_torture "$@"; then
+        ok "$name: $(tail -n 1 "$T/torture")"
+    else
+        not_ok "$name" "$(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
+        sed 's/^/# /' "$T/torture"
+        tail -n 20 "$DIRECTNFS_LOG" | cut -c1-200 | sed 's/^/# log: /'
+    fi
+}
+
+# torture_finds NAME PATTERN OPTION...: the torture program must fail, and say what matches
+torture_finds() {
+    local name=$1 pattern=$2
+    shift 2
+    if lab_torture "$@"; then
+        not_ok "$name" "nothing was found: $(tail -n 1 "$T/torture")"
+    elif grep -qE "FAILED.*($pattern)" "$T/torture"; then
+        ok "$name: $(grep -m 1 FAILED "$T/torture" | cut -c1-220)"
+    else
+        not_ok "$name" "failed for another reason: $(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
+    fi
+}

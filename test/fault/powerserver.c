@@ -1,0 +1,624 @@
+/*
+ * An NFSv3 server that can lose power. It serves a directory, so that the kernel sees the same
+ * files, and keeps of each page that UNSTABLE writes changed what stable storage would hold. A loss
+ * of power brings that back, and with it a new write verifier (RFC 1813, section 4.8).
+ *
+ *     powerserver --dir DIR --port N --mount-port N --control SOCKET [--seed S]
+ *     powerserver --ask SOCKET COMMAND...
+ *
+ *     power-loss [SURVIVE [MS]]  each changed page survives with SURVIVE per cent; connections and
+ *                                the cache of replies are gone. Off for MS milliseconds, or until
+ *     up
+ *     down                       off, but nothing is lost
+ *     reset                      of all connections
+ *     slow MS                    each call is answered so much later
+ *     park N MS [reset]          the N-th WRITE from now is taken, but executed MS later, as by a
+ *                                server whose disk hangs; it outlives its connection, which ends
+ *                                now with `reset`
+ *     counters
+ *
+ * Calls that change something have their replies kept, by the client's address and port, xid and
+ * procedure, as servers do: a call that comes again is not executed again, and waits if the first
+ * is not done yet. `again` counts WRITEs that were executed though the same bytes were written to
+ * the same place by an earlier call.
+ */
+#include <getopt.h>
+#include <sys/random.h>
+
+#include "../bench/request.h"
+#include "loop.h"
+
+enum { PAGE = 4096, PAGE_BUCKETS = 8192, REPLIES = 4096, SEEN = 1 << 16 };
+
+struct client {
+    struct watch watch;
+    struct client *next;
+    struct sockaddr_in address;
+    struct input in;
+    struct message *out;
+};
+
+/* A page of a file as it is on stable storage; the file itself has newer bytes. */
+struct page {
+    struct page *next;
+    dev_t device;
+    ino_t inode;
+    uint64_t number;
+    unsigned char bytes[PAGE];
+};
+
+struct reply {
+    struct sockaddr_in client;
+    uint32_t xid, procedure;
+    bool used, parked;
+    size_t length;
+    unsigned char bytes[REPLY_MOST];
+};
+
+/* A call that is executed later. */
+struct parked {
+    struct parked *next;
+    uint64_t due;
+    struct client *client; /* who waits for its reply; NULL: nobody */
+    struct reply *reply;
+    struct message *call;
+};
+
+static struct page *pages[PAGE_BUCKETS];
+static struct reply replies[REPLIES];
+static unsigned reply_next;
+static uint64_t seen[SEEN]; /* digests of executed WRITEs */
+static struct parked *parked;
+static struct client *clients;
+static struct watch *listeners[2];
+static uint16_t ports[2];
+static uint64_t up_at, slow_ms, park_count, park_ms, random_state;
+static bool park_reset;
+
+#define COUNTERS   \
+    X(connections) \
+    X(writes) X(commits) X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages)
+static struct {
+#define X(name) uint64_t name;
+    COUNTERS
+#undef X
+} counters;
+
+/* ---- stable storage ---- */
+
+static struct page **page_bucket(ino_t inode, uint64_t number)
+{
+    return &pages[mix(inode ^ number << 24) % PAGE_BUCKETS];
+}
+
+static struct page *page_find(const struct file *f, uint64_t number)
+{
+    struct page *page = *page_bucket(f->st.st_ino, number);
+    while (page &&
+           (page->inode != f->st.st_ino || page->device != f->st.st_dev || page->number != number))
+        page = page->next;
+    return page;
+}
+
+/* Before an UNSTABLE write. */
+static void pages_keep(const struct file *f, uint64_t offset, uint64_t end)
+{
+    for (uint64_t number = offset / PAGE; number * PAGE < end; number++) {
+        if (page_find(f, number))
+            continue;
+        struct page **bucket = page_bucket(f->st.st_ino, number), *page = need(sizeof *page);
+        page->device = f->st.st_dev;
+        page->inode = f->st.st_ino;
+        page->number = number;
+        if (pread(f->fd, page->bytes, PAGE, (off_t)(number * PAGE)) < 0)
+            die("read: %s", strerror(errno));
+        page->next = *bucket;
+        *bucket = page;
+    }
+}
+
+/* After a stable write. */
+static void pages_write(const struct file *f, uint64_t offset, uint64_t end,
+                        const unsigned char *data)
+{
+    for (uint64_t number = offset / PAGE; number * PAGE < end; number++) {
+        struct page *page = page_find(f, number);
+        if (!page)
+            continue;
+        uint64_t from = number * PAGE > offset ? number * PAGE : offset;
+        uint64_t to = (number + 1) * PAGE < end ? (number + 1) * PAGE : end;
+        memcpy(page->bytes + from % PAGE, data + (from - offset), to - from);
+    }
+}
+
+/* Takes out the pages of a file that begin at `from` or later; of all files if it is NULL. */
+static void pages_take(const struct file *f, uint64_t from, void (*then)(struct page *))
+{
+    for (unsigned i = 0; i < PAGE_BUCKETS; i++) {
+        for (struct page **link = &pages[i]; *link;) {
+            struct page *page = *link;
+            if (f && (page->inode != f->st.st_ino || page->device != f->st.st_dev ||
+                      page->number * PAGE < from)) {
+                link = &page->next;
+                continue;
+            }
+            *link = page->next;
+            if (then)
+                then(page);
+            free(page);
+        }
+    }
+}
+
+static uint64_t survive_percent;
+
+static void page_lose(struct page *page)
+{
+    struct file *f = file_find(page->device, page->inode);
+    if (!f || random_next(&random_state) % 100 < survive_percent || file_refresh(f) < 0)
+        return;
+    uint64_t at = page->number * PAGE, size = (uint64_t)f->st.st_size;
+    size_t length = at >= size ? 0 : size - at < PAGE ? size - at : PAGE;
+    if (pwrite(f->fd, page->bytes, length, (off_t)at) != (ssize_t)length)
+        die("write: %s", strerror(errno));
+    counters.lost_pages++;
+}
+
+/* ---- calls ---- */
+
+/* What the server must know of a call beside answering it. */
+struct change {
+    struct file *file; /* NULL: no WRITE, COMMIT or SETATTR of a file that is known */
+    uint64_t offset;
+    uint32_t length, stable;
+    const unsigned char *data;
+};
+
+static struct change change_of(const struct call *call)
+{
+    struct change change = {0};
+    struct wire_reader r = call->args;
+    uint32_t status;
+    if (call->program != NFS_PROGRAM ||
+        (call->procedure != NFS_WRITE && call->procedure != NFS_COMMIT &&
+         call->procedure != NFS_SETATTR))
+        return change;
+    change.file = get_file(&r, &status);
+    if (call->procedure != NFS_WRITE || r.bad)
+        return change;
+    change.offset = wire_get64(&r);
+    wire_get32(&r);
+    change.stable = wire_get32(&r);
+    change.data = wire_get_opaque(&r, server.most, &change.length);
+    if (!change.data)
+        change.file = NULL;
+    return change;
+}
+
+/* Was this very WRITE executed before? The data are stamped: no two writes of a test are equal. */
+static bool executed_before(const struct change *change)
+{
+    uint64_t digest = mix(change->offset ^ change->file->st.st_ino << 40) | 1;
+    for (uint32_t i = 0; i + 8 <= change->length; i += 8) {
+        uint64_t word;
+        memcpy(&word, change->data + i, 8);
+        digest = mix(digest ^ word);
+    }
+    bool before = seen[digest % SEEN] == digest;
+    seen[digest % SEEN] = digest;
+    return before;
+}
+
+static bool succeeded(const unsigned char *reply, size_t length)
+{
+    return length >= 32 && wire_load32(reply + 28) == NFS_OK;
+}
+
+/* Executes a call. The reply, or NULL: the call is garbage. */
+static struct message *execute(const struct message *record, const struct call *call)
+{
+    unsigned char head[REPLY_MOST];
+    static const unsigned char zeroes[4];
+    struct wire_writer w = {head, head + sizeof head, false};
+    struct payload payload = {NULL, 0};
+    struct change change = change_of(call);
+    files_tick();
+    if (change.file && call->procedure == NFS_WRITE) {
+        counters.writes++;
+        counters.again += executed_before(&change);
+        if (change.stable == NFS_UNSTABLE)
+            pages_keep(change.file, change.offset, change.offset + change.length);
+    }
+    if (!request_execute(record->data + 4, record->length - 4, &w, &payload))
+        return NULL;
+    size_t length = (size_t)(w.at - head), padding = -payload.length & 3;
+    wire_record_end(&w, head, payload.length + padding);
+    if (change.file && succeeded(head, length)) {
+        if (call->procedure == NFS_WRITE && change.stable != NFS_UNSTABLE)
+            pages_write(change.file, change.offset, change.offset + change.length, change.data);
+        if (call->procedure == NFS_COMMIT) {
+            counters.commits++;
+            pages_take(change.file, 0, NULL);
+        }
+        if (call->procedure == NFS_SETATTR) /* what a new size took away does not come back */
+            pages_take(change.file, (uint64_t)change.file->st.st_size, NULL);
+    }
+    struct message *m = need(sizeof *m + length + payload.length + padding);
+    m->length = length + payload.length + padding;
+    memcpy(m->data, head, length);
+    memcpy(m->data + length, payload.data ? payload.data : zeroes, payload.length);
+    return m;
+}
+
+/* ---- clients ---- */
+
+static void client_close(struct client *client)
+{
+    socket_reset(&client->watch.fd);
+    client->watch.dead = true;
+    for (struct parked *p = parked; p; p = p->next)
+        p->client = p->client == client ? NULL : p->client;
+}
+
+static void client_answer(struct client *client, struct message *m)
+{
+    struct message **link = &client->out;
+    while (*link)
+        link = &(*link)->next;
+    m->due = clock_ns() + milliseconds(slow_ms);
+    *link = m;
+}
+
+static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+    return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
+static struct reply *reply_find(const struct client *client, const struct call *call)
+{
+    for (unsigned i = 0; i < REPLIES; i++) {
+        struct reply *reply = &replies[i];
+        if (reply->used && reply->xid == call->xid && reply->procedure == call->procedure &&
+            same_address(&reply->client, &client->address))
+            return reply;
+    }
+    return NULL;
+}
+
+static struct reply *reply_new(const struct client *client, const struct call *call)
+{
+    struct reply *reply;
+    do
+        reply = &replies[reply_next++ % REPLIES];
+    while (reply->parked);
+    *reply = (struct reply){
+        .client = client->address, .xid = call->xid, .procedure = call->procedure, .used = true};
+    return reply;
+}
+
+static void reply_keep(struct reply *reply, const struct message *m)
+{
+    reply->parked = false;
+    reply->length = m->length;
+    if (m->length <= sizeof reply->bytes)
+        memcpy(reply->bytes, m->data, m->length);
+    else
+        reply->used = false;
+}
+
+static void call_park(struct client *client, struct reply *reply, struct message *record)
+{
+    struct parked *p = need(sizeof *p);
+    *p = (struct parked){.next = parked,
+                         .due = clock_ns() + milliseconds(park_ms),
+                         .client = client,
+                         .reply = reply,
+                         .call = record};
+    reply->parked = true;
+    parked = p;
+    counters.parked++;
+    if (park_reset)
+        client_close(client);
+}
+
+/* Answers a call, or sees that it will be. Takes the record. */
+static void call_came(struct client *client, struct message *record)
+{
+    struct call call;
+    if (!call_parse(record->data + 4, record->length - 4, &call)) {
+        client_close(client);
+        free(record);
+        return;
+    }
+    bool changes = call.program == NFS_PROGRAM &&
+                   (call.procedure == NFS_WRITE || call.procedure == NFS_SETATTR ||
+                    call.procedure == NFS_CREATE || call.procedure == NFS_COMMIT);
+    struct reply *reply = changes ? reply_find(client, &call) : NULL;
+    if (reply && reply->parked) {
+        counters.waited++;
+        for (struct parked *p = parked; p; p = p->next)
+            p->client = p->reply == reply ? client : p->client;
+    } else if (reply) {
+        counters.cached++;
+        client_answer(client, message_make(reply->bytes, reply->length));
+    } else {
+        reply = changes ? reply_new(client, &call) : NULL;
+        if (call.program == NFS_PROGRAM && call.procedure == NFS_WRITE && park_count > 0 &&
+            --park_count == 0) {
+            call_park(client, reply, record);
+            return;
+        }
+        struct message *m = execute(record, &call);
+        if (!m) {
+            if (reply)
+                reply->used = false;
+            client_close(client);
+        } else {
+            if (reply)
+                reply_keep(reply, m);
+            client_answer(client, m);
+        }
+    }
+    free(record);
+}
+
+static void parked_execute(struct parked *p)
+{
+    struct call call;
+    struct message *m =
+        call_parse(p->call->data + 4, p->call->length - 4, &call) ? execute(p->call, &call) : NULL;
+    if (!m) {
+        p->reply->used = p->reply->parked = false;
+    } else {
+        reply_keep(p->reply, m);
+        if (p->client)
+            client_answer(p->client, m);
+        else
+            free(m);
+    }
+    free(p->call);
+    free(p);
+}
+
+static void client_send(struct client *client, uint64_t now)
+{
+    client->watch.events &= (short)~POLLOUT;
+    while (client->out && client->out->due <= now) {
+        struct message *m = client->out;
+        ssize_t sent = send(client->watch.fd, m->data + m->sent, m->length - m->sent,
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+            client->watch.events |= POLLOUT;
+            return;
+        }
+        if (sent < 0) {
+            client_close(client);
+            return;
+        }
+        m->sent += (size_t)sent;
+        if (m->sent < m->length)
+            continue;
+        client->out = m->next;
+        free(m);
+    }
+}
+
+static void client_ready(struct watch *watch, short events)
+{
+    struct client *client = (struct client *)watch;
+    struct message *record;
+    bool garbage = false;
+    if (!(events & (POLLIN | POLLERR | POLLHUP)))
+        return;
+    int got = input_receive(&client->in, watch->fd);
+    while (!watch->dead && (record = input_record(&client->in, &garbage)))
+        call_came(client, record);
+    if (!watch->dead && (got < 0 || garbage)) {
+        client_send(client, NEVER);
+        client_close(client);
+    }
+}
+
+static void listener_ready(struct watch *watch, short events)
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    int fd = accept4(watch->fd, (struct sockaddr *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    (void)events;
+    if (fd < 0)
+        return;
+    socket_ready(fd);
+    struct client *client = need(sizeof *client);
+    client->watch = (struct watch){.fd = fd, .events = POLLIN, .ready = client_ready};
+    client->address = address;
+    client->next = clients;
+    clients = client;
+    counters.connections++;
+    watch_add(&client->watch);
+}
+
+/* ---- power ---- */
+
+static void go_up(void)
+{
+    up_at = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        if (listeners[i] || !ports[i])
+            continue;
+        int fd = tcp_listen((struct in_addr){htonl(INADDR_LOOPBACK)}, ports[i]);
+        if (fd < 0)
+            die("port %u: %s", ports[i], strerror(errno));
+        listeners[i] = need(sizeof(struct watch));
+        *listeners[i] = (struct watch){.fd = fd, .events = POLLIN, .ready = listener_ready};
+        watch_add(listeners[i]);
+    }
+}
+
+static void clients_reset(void)
+{
+    for (struct client *client = clients; client; client = client->next) {
+        if (!client->watch.dead)
+            client_close(client);
+    }
+}
+
+static void go_down(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (!listeners[i])
+            continue;
+        socket_reset(&listeners[i]->fd);
+        listeners[i]->dead = true;
+        listeners[i] = NULL;
+    }
+    clients_reset();
+}
+
+static void power_loss(void)
+{
+    go_down();
+    while (parked) { /* what was not executed never will be */
+        struct parked *p = parked;
+        parked = p->next;
+        free(p->call);
+        free(p);
+    }
+    memset(replies, 0, sizeof replies);
+    counters.losses++;
+    files_tick();
+    files_sweep();
+    pages_take(NULL, 0, page_lose);
+    uint64_t verifier = mix(random_next(&random_state) ^ clock_ns());
+    memcpy(server.verifier, &verifier, sizeof server.verifier);
+}
+
+static bool command(char **words, unsigned count, FILE *out)
+{
+    const char *name = words[0];
+    uint64_t ms = 0;
+    if (strcmp(name, "power-loss") == 0) {
+        survive_percent = 0;
+        if ((count > 1 && !word_number(words[1], 100, &survive_percent)) ||
+            (count > 2 && !word_number(words[2], 3600000, &ms)))
+            return false;
+        power_loss();
+        up_at = count > 2 ? clock_ns() + milliseconds(ms) : 0;
+        return true;
+    }
+    if (strcmp(name, "slow") == 0)
+        return count == 2 && word_number(words[1], 3600000, &slow_ms);
+    if (strcmp(name, "park") == 0) {
+        park_reset = count == 4 && strcmp(words[3], "reset") == 0;
+        return count >= 3 && word_number(words[1], UINT32_MAX, &park_count) &&
+               word_number(words[2], 3600000, &park_ms);
+    }
+    if (count > 1)
+        return false;
+    if (strcmp(name, "down") == 0) {
+        go_down();
+        up_at = 0;
+    } else if (strcmp(name, "up") == 0) {
+        go_up();
+    } else if (strcmp(name, "reset") == 0) {
+        clients_reset();
+    } else if (strcmp(name, "counters") == 0) {
+#define X(name) fprintf(out, #name "=%llu ", (unsigned long long)counters.name);
+        COUNTERS
+#undef X
+        fputc('\n', out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static uint64_t due(uint64_t now)
+{
+    uint64_t next = NEVER;
+    if (up_at && up_at <= now)
+        go_up();
+    if (up_at)
+        next = up_at;
+    for (struct parked **link = &parked; *link;) {
+        struct parked *p = *link;
+        if (p->due <= now) {
+            *link = p->next;
+            parked_execute(p);
+            continue;
+        }
+        next = p->due < next ? p->due : next;
+        link = &p->next;
+    }
+    for (struct client **link = &clients; *link;) {
+        struct client *client = *link;
+        if (!client->watch.dead)
+            client_send(client, now);
+        if (client->watch.dead) {
+            *link = client->next;
+            messages_free(&client->out);
+            free(client->in.bytes);
+            continue;
+        }
+        if (client->out && client->out->due > now && client->out->due < next)
+            next = client->out->due;
+        link = &client->next;
+    }
+    mappings_release();
+    return next;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"dir", required_argument, NULL, 'd'},        {"port", required_argument, NULL, 'p'},
+        {"mount-port", required_argument, NULL, 'm'}, {"control", required_argument, NULL, 'c'},
+        {"seed", required_argument, NULL, 's'},       {NULL, 0, NULL, 0}};
+    const char *directory = NULL, *control = NULL;
+    uint64_t seed = 1;
+    int option;
+    if (argc > 1 && strcmp(argv[1], "--ask") == 0)
+        return control_client(argc, argv);
+    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        switch (option) {
+        case 'd':
+            directory = optarg;
+            break;
+        case 'p':
+            ports[0] = (uint16_t)number_option("port", optarg, 1, 65535);
+            break;
+        case 'm':
+            ports[1] = (uint16_t)number_option("mount-port", optarg, 1, 65535);
+            break;
+        case 'c':
+            control = optarg;
+            break;
+        case 's':
+            seed = number_option("seed", optarg, 0, UINT64_MAX);
+            break;
+        default:
+            return 2;
+        }
+    }
+    if (!directory || !ports[0] || !control || optind != argc) {
+        fputs("usage: powerserver --dir DIR --port N [--mount-port N] --control SOCKET [--seed S]\n"
+              "       powerserver --ask SOCKET COMMAND...\n",
+              stderr);
+        return 2;
+    }
+    umask(0);
+    random_state = mix(seed) | 1;
+    if (getrandom(server.verifier, sizeof server.verifier, 0) != sizeof server.verifier ||
+        getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
+        die("getrandom: %s", strerror(errno));
+    directory_open(directory);
+    files_catch_faults();
+    go_up();
+    control_listen(control, command);
+    puts("ready");
+    fflush(stdout);
+    loop_run(due);
+    clients_reset();
+    files_forget_all();
+    unlink(control);
+    return 0;
+}

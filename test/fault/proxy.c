@@ -1,0 +1,387 @@
+/*
+ * A TCP proxy for NFS that knows where records begin and end. It stands between a client and a real
+ * server, on one address for each network path, and does to them what networks and servers do.
+ *
+ *     proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT] --control SOCKET
+ *           [--nfs-port N] [--mount-port N] [--seed S] [--script FILE]
+ *     proxy --ask SOCKET PATH|all COMMAND...
+ *
+ * Paths are numbered from 1 in the order of --listen. They listen on --nfs-port and --mount-port,
+ * which are those of the server if not given.
+ * Each connection of a client has one to the server, from the path's address and the client's port,
+ * as the server would see it. A new connection from a port that had one ends the old one first, as
+ * the SYN would at the server.
+ *
+ * Commands (CHANCE is a percentage, and how often at most):
+ *
+ *     pass                          an end of all faults
+ *     delay MS [JITTER]             both directions
+ *     drop|reorder|duplicate calls|replies CHANCE
+ *     split BYTES                   segments of 1 to BYTES bytes
+ *     stall MS calls|replies CHANCE a pause in the middle of a record
+ *     corrupt xid|status|length|mark CHANCE    a field of a reply of NFS
+ *     verifier NUMBER               other verifiers in replies to WRITE and COMMIT; 0: the server's
+ *     jukebox PROCEDURE CHANCE      NFS3ERR_JUKEBOX to calls of this number, which go no further
+ *     blackhole [calls|replies]     nothing gets through, not even the end of a connection
+ *     refuse                        no new connections
+ *     limit N                       no more connections than N
+ *     dropafter N                   a reset after each N calls
+ *     reset | halfclose             the connections that there are
+ *     hold N|@OFFSET [blackhole] [late]  keeps the N-th WRITE from now, or the first to OFFSET, and
+ *                                   becomes a black hole then. It outlives a reset by the client;
+ *                                   `late` ones even a new connection of the same port
+ *     release                       delivers the held WRITE
+ *     counters                      of a path
+ *
+ * A script has lines `MS PATH COMMAND...`: what to do so many milliseconds after the start.
+ */
+#include <getopt.h>
+
+#include "relay.h"
+
+/* ---- commands ---- */
+
+static void path_pass(struct path *path)
+{
+    path->faults = (struct faults){.hold_offset = NEVER};
+    if (!path_listen(path))
+        die("%s: %s", inet_ntoa(path->address), strerror(errno));
+}
+
+static void path_reset(struct path *path)
+{
+    for (struct connection *c = connections; c; c = c->next) {
+        if (c->dead || c->path != path)
+            continue;
+        path->counters.resets++;
+        connection_reset(c);
+    }
+}
+
+static void path_halfclose(struct path *path)
+{
+    for (struct connection *c = connections; c; c = c->next) {
+        if (!c->dead && c->path == path && c->ends[CALLS])
+            shutdown(c->ends[CALLS]->watch.fd, SHUT_WR);
+    }
+}
+
+/* A connection of our own to the server, for a WRITE whose connection is gone. */
+static void deliver_late(struct path *path, struct message *m)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&servers[0], sizeof servers[0]) < 0)
+        path->counters.discarded++;
+    else if (send(fd, m->data, m->length, MSG_NOSIGNAL) == (ssize_t)m->length)
+        path->counters.delivered++;
+    /* It is executed: the server reads what came before the end of the stream. */
+    shutdown(fd, SHUT_WR);
+    struct timeval patience = {.tv_sec = 2};
+    char reply[512];
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    (void)!recv(fd, reply, sizeof reply, 0);
+    close(fd);
+    free(m);
+}
+
+static void path_release(struct path *path)
+{
+    for (struct connection *c = connections; c; c = c->next) {
+        if (c->dead || c->path != path || !c->held)
+            continue;
+        struct message *m = c->held;
+        c->held = NULL;
+        if (!c->ends[REPLIES] || c->connecting || c->flows[CALLS].broken) {
+            path->counters.discarded++;
+            free(m);
+            continue;
+        }
+        path->counters.delivered++;
+        c->released = true; /* it was on its way already: no fault of now stops it */
+        m->due = 0;
+        struct message **link = &c->flows[CALLS].out;
+        while (*link && (*link)->sent)
+            link = &(*link)->next;
+        m->next = *link;
+        *link = m;
+        c->flows[CALLS].queued += m->length;
+    }
+    for (struct message **link = &late; *link;) {
+        struct message *m = *link;
+        if (m->due != (uint64_t)(path - paths)) {
+            link = &m->next;
+            continue;
+        }
+        *link = m->next;
+        deliver_late(path, m);
+    }
+}
+
+static bool word_direction(const char *word, enum direction *direction)
+{
+    *direction = strcmp(word, "replies") == 0 ? REPLIES : CALLS;
+    return *direction == REPLIES || strcmp(word, "calls") == 0;
+}
+
+static bool word_chance(char **words, unsigned count, struct chance *chance)
+{
+    uint64_t percent, left = NEVER;
+    if (count < 1 || count > 2 || !word_number(words[0], 100, &percent) ||
+        (count == 2 && !word_number(words[1], NEVER, &left)))
+        return false;
+    *chance = (struct chance){(unsigned)percent, left};
+    return true;
+}
+
+static bool command_hold(struct faults *faults, char **words, unsigned count)
+{
+    uint64_t number;
+    if (count < 2 || !word_number(words[1] + (words[1][0] == '@'), NEVER - 1, &number) ||
+        (words[1][0] != '@' && number == 0))
+        return false;
+    faults->hold_blackhole = faults->hold_late = false;
+    for (unsigned i = 2; i < count; i++) {
+        faults->hold_blackhole |= strcmp(words[i], "blackhole") == 0;
+        faults->hold_late |= strcmp(words[i], "late") == 0;
+    }
+    faults->hold_count = words[1][0] == '@' ? 0 : number;
+    faults->hold_offset = words[1][0] == '@' ? number : NEVER;
+    return true;
+}
+
+/* Commands of one chance: NAME calls|replies CHANCE. */
+static bool command_chance(struct faults *faults, char **words, unsigned count)
+{
+    static const char *const fields[FIELDS] = {"xid", "status", "length", "mark"};
+    enum direction direction;
+    uint64_t number;
+    if (count < 3)
+        return false;
+    if (strcmp(words[0], "jukebox") == 0)
+        return word_number(words[1], NFS_PROCEDURES - 1, &number) &&
+               word_chance(words + 2, count - 2, &faults->jukebox[number]);
+    if (strcmp(words[0], "corrupt") == 0) {
+        for (unsigned i = 0; i < FIELDS; i++) {
+            if (strcmp(words[1], fields[i]) == 0)
+                return word_chance(words + 2, count - 2, &faults->corrupt[i]);
+        }
+        return false;
+    }
+    if (strcmp(words[0], "stall") == 0)
+        return count > 3 && word_number(words[1], 3600000, &faults->stall_ms) &&
+               word_direction(words[2], &direction) &&
+               word_chance(words + 3, count - 3, &faults->stall[direction]);
+    struct chance *chances = strcmp(words[0], "drop") == 0        ? faults->drop
+                             : strcmp(words[0], "reorder") == 0   ? faults->reorder
+                             : strcmp(words[0], "duplicate") == 0 ? faults->duplicate
+                                                                  : NULL;
+    return chances && word_direction(words[1], &direction) &&
+           word_chance(words + 2, count - 2, &chances[direction]);
+}
+
+static bool command_of_path(struct path *path, char **words, unsigned count, FILE *out)
+{
+    struct faults *faults = &path->faults;
+    enum direction direction;
+    struct {
+        const char *name;
+        uint64_t *value;
+    } numbers[] = {{"delay", &faults->delay_ms},
+                   {"split", &faults->split},
+                   {"limit", &faults->limit},
+                   {"dropafter", &faults->drop_after},
+                   {"verifier", &faults->verifier}};
+    const char *name = words[0];
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(name, numbers[i].name) != 0)
+            continue;
+        return count > 1 && word_number(words[1], UINT32_MAX, numbers[i].value) &&
+               (count < 3 || (i == 0 && word_number(words[2], UINT32_MAX, &faults->jitter_ms)));
+    }
+    if (strcmp(name, "hold") == 0)
+        return command_hold(faults, words, count);
+    if (strcmp(name, "blackhole") == 0) {
+        bool one = count > 1;
+        if (one && !word_direction(words[1], &direction))
+            return false;
+        faults->blackhole[CALLS] |= !one || direction == CALLS;
+        faults->blackhole[REPLIES] |= !one || direction == REPLIES;
+        return true;
+    }
+    if (count > 1)
+        return command_chance(faults, words, count);
+    if (strcmp(name, "pass") == 0) {
+        path_pass(path);
+    } else if (strcmp(name, "refuse") == 0) {
+        path_refuse(path);
+    } else if (strcmp(name, "reset") == 0) {
+        path_reset(path);
+    } else if (strcmp(name, "halfclose") == 0) {
+        path_halfclose(path);
+    } else if (strcmp(name, "release") == 0) {
+        path_release(path);
+    } else if (strcmp(name, "counters") == 0) {
+        fprintf(out, "path %td", path - paths + 1);
+#define X(name) fprintf(out, " " #name "=%llu", (unsigned long long)path->counters.name);
+        COUNTERS
+#undef X
+        fputc('\n', out);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool command(char **words, unsigned count, FILE *out)
+{
+    uint64_t number;
+    if (count < 2)
+        return false;
+    if (strcmp(words[0], "all") == 0) {
+        for (unsigned i = 0; i < path_count; i++) {
+            if (!command_of_path(&paths[i], words + 1, count - 1, out))
+                return false;
+        }
+        return true;
+    }
+    return word_number(words[0], path_count, &number) && number > 0 &&
+           command_of_path(&paths[number - 1], words + 1, count - 1, out);
+}
+
+/* ---- the script ---- */
+
+static uint64_t started;
+static FILE *script;
+static char script_line[1024];
+static uint64_t script_at;
+
+static void script_next(void)
+{
+    unsigned long long at;
+    int used;
+    script_line[0] = '\0';
+    while (script && fgets(script_line, sizeof script_line, script)) {
+        if (script_line[0] == '#' || sscanf(script_line, " %llu %n", &at, &used) != 1)
+            continue;
+        memmove(script_line, script_line + used, strlen(script_line + used) + 1);
+        script_at = started + milliseconds(at);
+        return;
+    }
+    script_line[0] = '\0';
+}
+
+/* Does one line, if it is due; else says when one is. */
+static bool script_due(uint64_t now, uint64_t *next)
+{
+    char *words[WORDS_MOST];
+    if (!script_line[0])
+        return false;
+    if (script_at > now) {
+        *next = script_at;
+        return false;
+    }
+    unsigned count = control_words(script_line, words);
+    if (!command(words, count, stdout))
+        die("the script: a line with `%s` is not understood", count > 1 ? words[1] : "");
+    script_next();
+    return true;
+}
+
+static uint64_t due(uint64_t now)
+{
+    uint64_t next = NEVER;
+    while (script_due(now, &next))
+        ;
+    uint64_t at = relay_due(now);
+    return at < next ? at : next;
+}
+
+/* ---- start ---- */
+
+static struct sockaddr_in address_option(const char *name, const char *text)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET};
+    char address[64];
+    snprintf(address, sizeof address, "%s", text);
+    char *colon = strchr(address, ':');
+    if (colon) {
+        *colon = '\0';
+        sin.sin_port = htons((uint16_t)number_option(name, colon + 1, 1, 65535));
+    }
+    if (inet_pton(AF_INET, address, &sin.sin_addr) != 1)
+        die("--%s %s: expected an IPv4 address", name, text);
+    return sin;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
+                                            {"nfs", required_argument, NULL, 'n'},
+                                            {"mount", required_argument, NULL, 'm'},
+                                            {"nfs-port", required_argument, NULL, 'N'},
+                                            {"mount-port", required_argument, NULL, 'M'},
+                                            {"control", required_argument, NULL, 'c'},
+                                            {"seed", required_argument, NULL, 's'},
+                                            {"script", required_argument, NULL, 'f'},
+                                            {NULL, 0, NULL, 0}};
+    const char *control = NULL, *script_name = NULL;
+    uint64_t seed = 1;
+    int option;
+    if (argc > 1 && strcmp(argv[1], "--ask") == 0)
+        return control_client(argc, argv);
+    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        switch (option) {
+        case 'l':
+            if (path_count == PATHS_MOST)
+                die("--listen: %d paths at most", PATHS_MOST);
+            paths[path_count++].address = address_option("listen", optarg).sin_addr;
+            break;
+        case 'n':
+            servers[0] = address_option("nfs", optarg);
+            break;
+        case 'm':
+            servers[1] = address_option("mount", optarg);
+            break;
+        case 'N':
+            listen_ports[0] = (uint16_t)number_option("nfs-port", optarg, 1, 65535);
+            break;
+        case 'M':
+            listen_ports[1] = (uint16_t)number_option("mount-port", optarg, 1, 65535);
+            break;
+        case 'c':
+            control = optarg;
+            break;
+        case 's':
+            seed = number_option("seed", optarg, 0, UINT64_MAX);
+            break;
+        case 'f':
+            script_name = optarg;
+            break;
+        default:
+            return 2;
+        }
+    }
+    if (!path_count || !servers[0].sin_port || !control || optind != argc) {
+        fputs("usage: proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT]\n"
+              "             --control SOCKET [--nfs-port N] [--mount-port N] [--seed S]\n"
+              "             [--script FILE]\n"
+              "       proxy --ask SOCKET PATH|all COMMAND...\n",
+              stderr);
+        return 2;
+    }
+    random_state = mix(seed) | 1;
+    started = clock_ns();
+    if (script_name && !(script = fopen(script_name, "r")))
+        die("%s: %s", script_name, strerror(errno));
+    script_next();
+    for (unsigned i = 0; i < path_count; i++)
+        path_pass(&paths[i]);
+    control_listen(control, command);
+    puts("ready");
+    fflush(stdout);
+    loop_run(due);
+    for (struct connection *c = connections; c; c = c->next)
+        connection_reset(c);
+    unlink(control);
+    return 0;
+}
