@@ -36,7 +36,9 @@ struct conf_tunables {
     enum conf_privileged_port privileged_port;
     int retransmit_timeout; /* seconds without a reply: 1..600, default 60 */
     int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */
-    double failover_hold;   /* seconds a request may outlive its connection: 0..600, default 10 */
+    double path_timeout;    /* seconds of silence before a path is left: 0..600, default 4 */
+    double failover_hold;   /* seconds a request may outlive its connection: 0..600, default 3 */
+    int soft_timeout;       /* seconds until a call fails: 0 (never) ..86400, default 0 */
     enum log_level log_level;
 };
 

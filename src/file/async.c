@@ -35,6 +35,8 @@ static unsigned attendant_count;
 static _Atomic unsigned all_in_flight;
 static _Atomic uint32_t all_events; /* of all lanes: see struct file_lane */
 
+struct batch;
+
 /* What this thread alone can do for requests in flight, should it have to wait for one. */
 static __thread struct {
     struct net_channel *channel; /* the attendant's own: nobody else may be driving it */
@@ -83,7 +85,7 @@ static void read_answered(struct rpc_call *call)
     struct file_request *request = REQUEST_OF(call);
     struct file_inode *inode = request->open->inode;
     struct nfs3_transfer transfer;
-    if (nfs3_read_end(call, &transfer) != 0 ||
+    if (call->error == -ENETDOWN || nfs3_read_end(call, &transfer) != 0 ||
         (transfer.length < request->length && !transfer.eof) ||
         file_read_is_suspect(inode, &transfer, request->replays)) {
         trouble(request);
@@ -98,7 +100,8 @@ static void write_answered(struct rpc_call *call)
     struct file_request *request = REQUEST_OF(call);
     struct file_inode *inode = request->open->inode;
     struct nfs3_transfer transfer;
-    if (nfs3_write_end(call, request->stable, &transfer) != 0 ||
+    request->write.unsettled = call->unsettled;
+    if (call->error == -ENETDOWN || nfs3_write_end(call, request->stable, &transfer) != 0 ||
         transfer.length < request->length) {
         trouble(request);
         return;
@@ -204,18 +207,37 @@ void file_lane_end(struct file_lane *lane)
     pthread_mutex_destroy(&lane->lock);
 }
 
-/* The lane's channel to a server, chosen at the first request to it. NULL: too many servers. */
-static struct net_channel *lane_channel(struct file_lane *lane, struct net_server *server)
+/* One of the lane's channels on this path, with room. Under lane->lock. */
+static struct net_channel *lane_channel_on(const struct file_lane *lane,
+                                           const struct net_path *path)
 {
-    struct net_channel *channel = NULL;
-    pthread_mutex_lock(&lane->lock);
-    for (unsigned i = 0; i < lane->channel_count && !channel; i++) {
-        if (lane->channels[i]->server == server)
-            channel = lane->channels[i];
+    for (unsigned i = 0; i < lane->channel_count; i++) {
+        struct net_channel *channel = lane->channels[i];
+        if (channel->path == path && net_channel_has_room(channel))
+            return channel;
     }
-    if (!channel && lane->channel_count < FILE_LANE_CHANNELS) {
-        channel = net_channel_get(server);
-        lane->channels[lane->channel_count++] = channel;
+    return NULL;
+}
+
+/*
+ * The channel for a request of `bytes`. A lane keeps to one channel on each path, so that many
+ * calls leave together, while that has room. held: see net_path_choose(). NULL: too many channels.
+ */
+static struct net_channel *lane_channel(struct file_lane *lane, struct net_server *server,
+                                        size_t bytes, const uint64_t *held)
+{
+    struct net_path *path = net_path_choose(server, bytes, held);
+    pthread_mutex_lock(&lane->lock);
+    struct net_channel *channel = lane_channel_on(lane, path);
+    if (!channel) {
+        channel = net_path_channel(path, bytes);
+        unsigned i = 0;
+        while (i < lane->channel_count && lane->channels[i] != channel)
+            i++;
+        if (i == FILE_LANE_CHANNELS)
+            channel = NULL;
+        else if (i == lane->channel_count)
+            lane->channels[lane->channel_count++] = channel;
     }
     pthread_mutex_unlock(&lane->lock);
     return channel;
@@ -345,27 +367,61 @@ void file_async_attend_all(void)
 
 /* ---- submitting ---- */
 
-/* Calls that leave together. */
+/* Calls that leave together over one channel, linked by `next_unsent`. */
+struct group {
+    struct net_channel *channel;
+    struct rpc_call *first, **end;
+    unsigned count;
+};
+
+/* What is announced and not yet sent. */
 struct batch {
     struct file_lane *lane;
-    struct net_channel *channel;
-    unsigned count;
-    struct rpc_call *calls[BATCH];
+    unsigned group_count;
+    struct group groups[NET_PATHS_MAX];
+    uint64_t held[NET_PATHS_MAX]; /* bytes, for each path of the last server */
 };
+
+static void group_send(struct group *group)
+{
+    struct rpc_call *calls[BATCH];
+    struct rpc_call *call = group->first;
+    for (unsigned i = 0; i < group->count; i++, call = call->next_unsent)
+        calls[i] = call;
+    rpc_submit_on(group->channel, calls, group->count);
+    group->count = 0;
+}
 
 static void batch_send(struct batch *batch)
 {
-    if (batch->count > 0)
-        rpc_submit_on(batch->channel, batch->calls, batch->count);
-    batch->count = 0;
+    for (unsigned i = 0; i < batch->group_count; i++)
+        group_send(&batch->groups[i]);
+    batch->group_count = 0;
+    memset(batch->held, 0, sizeof(batch->held));
 }
 
 static void batch_add(struct batch *batch, struct net_channel *channel, struct rpc_call *call)
 {
-    if (batch->count == BATCH || batch->channel != channel)
+    unsigned i = 0;
+    while (i < batch->group_count && batch->groups[i].channel != channel)
+        i++;
+    if (i == NET_PATHS_MAX) {
         batch_send(batch);
-    batch->channel = channel;
-    batch->calls[batch->count++] = call;
+        i = 0;
+    }
+    struct group *group = &batch->groups[i];
+    if (i == batch->group_count)
+        *group = (struct group){.channel = channel, .count = 0};
+    if (i == batch->group_count)
+        batch->group_count++;
+    if (group->count == 0)
+        group->end = &group->first;
+    *group->end = call;
+    group->end = &call->next_unsent;
+    group->count++;
+    batch->held[channel->path->index] += rpc_call_bytes(call);
+    if (group->count == BATCH)
+        group_send(group);
 }
 
 /* A request that does not fit into one call, or needs several: now, in this thread. */
@@ -467,7 +523,8 @@ static void submit(struct batch *batch, struct file_request *request)
         return;
     }
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
-    struct net_channel *channel = lane_channel(batch->lane, client.server);
+    struct net_channel *channel =
+        lane_channel(batch->lane, client.server, (size_t)length, batch->held);
     size_t longest = request->operation == FILE_READ ? client.read_max : client.write_max;
     if (!channel || (size_t)length > longest || request->count > RPC_VECTORS_MAX) {
         submit_synchronous(batch, request);

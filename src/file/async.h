@@ -18,7 +18,7 @@
 
 enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
 
-enum { FILE_LANE_CHANNELS = 8 };
+enum { FILE_LANE_CHANNELS = 64 };
 
 struct file_request;
 struct file_inode;
@@ -29,7 +29,7 @@ struct file_inode;
  */
 struct file_lane {
     pthread_mutex_t lock;
-    struct net_channel *channels[FILE_LANE_CHANNELS]; /* one for each server that was used */
+    struct net_channel *channels[FILE_LANE_CHANNELS]; /* that were used: few on each path */
     unsigned channel_count;
     struct file_request *troubled; /* need more than one reply */
     _Atomic unsigned troubled_count;

@@ -157,6 +157,7 @@ int file_write_conclude(struct file_open *open, struct host_write *write, int re
                         const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
 {
     struct file_inode *inode = open->inode;
+    write->unsettled = write->unsettled || transfer->unsettled;
     if (result != 0) {
         host_write_end(&inode->host, write, HOST_WRITE_FAILED, NULL);
         return result;

@@ -231,7 +231,8 @@ struct nfs3_client file_mount_client(const struct file_mount *mount, const struc
     return (struct nfs3_client){.server = mount->server->net,
                                 .auth = auth,
                                 .read_max = mount->read_max,
-                                .write_max = mount->write_max};
+                                .write_max = mount->write_max,
+                                .timeout_ms = file_tunables.soft_timeout * 1000};
 }
 
 /* ---- first contact
@@ -258,11 +259,9 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-/* Asks one path of the server for the root handle; on success *address is the path. */
-static int mount_over(struct file_mount *mount, const struct conf_path *path,
-                      struct net_address *address)
+/* The addresses of a path, without a port: names are resolved once, and pinned. */
+static int resolve_path(const struct conf_path *path, struct net_address *address)
 {
-    struct file_server *server = mount->server;
     socklen_t length;
     memset(address, 0, sizeof(*address));
     snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
@@ -273,6 +272,17 @@ static int mount_over(struct file_mount *mount, const struct conf_path *path,
     if (path->local[0] &&
         conf_path_resolve(path->local, address->peer.ss_family, &address->local, &length) != 0)
         return -EADDRNOTAVAIL;
+    return 0;
+}
+
+/* Asks one path of the server for the root handle; on success *address is the path. */
+static int mount_over(struct file_mount *mount, const struct conf_path *path,
+                      struct net_address *address)
+{
+    struct file_server *server = mount->server;
+    int result = resolve_path(path, address);
+    if (result != 0)
+        return result;
     uint32_t gid = 0;
     struct mount3_identity identity = {0, gid, 0, NULL};
     const struct rpc_auth *auth = file_auth_now(mount);
@@ -283,12 +293,12 @@ static int mount_over(struct file_mount *mount, const struct conf_path *path,
     unsigned timeout_ms = server->conf->mnt_timeout * 1000;
     struct mount3_target target = {
         .peer = (const struct sockaddr *)&address->peer,
-        .local = path->local[0] ? (const struct sockaddr *)&address->local : NULL,
+        .local = address->local_text[0] ? (const struct sockaddr *)&address->local : NULL,
         .privileged = file_tunables.privileged_port != CONF_PRIVILEGED_PORT_NO,
         .timeout_ms = timeout_ms < CONTACT_TIMEOUT_MS ? (int)timeout_ms : CONTACT_TIMEOUT_MS,
         .identity = &identity,
     };
-    int result = find_ports(server, &target);
+    result = find_ports(server, &target);
     if (result != 0)
         return result;
     set_port(&address->peer, server->nfsport);
@@ -299,13 +309,132 @@ static int mount_over(struct file_mount *mount, const struct conf_path *path,
     return result;
 }
 
-/* MOUNT over the first path that answers; the server's sockets use that path. */
+static enum net_port port_policy(void)
+{
+    return file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES  ? NET_PORT_PRIVILEGED
+           : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
+                                                                      : NET_PORT_AUTO;
+}
+
+/* A mount of this server whose root is known; NULL: none yet. */
+static const struct file_mount *ready_mount(const struct net_server *server)
+{
+    for (unsigned i = 0; i < mount_count; i++) {
+        if (atomic_load_explicit(&mounts[i]->state, memory_order_acquire) == FILE_MOUNT_READY &&
+            mounts[i]->server->net == server)
+            return mounts[i];
+    }
+    return NULL;
+}
+
+static bool time_before(const struct nfs3_time *a, const struct nfs3_time *b)
+{
+    return a->sec != b->sec ? a->sec < b->sec : a->nsec < b->nsec;
+}
+
+/* GETATTR of the root over this path alone, on a connection of its own. */
+static int getattr_over(const struct net_path *path, const struct file_mount *mount,
+                        const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
+{
+    struct net_server_options options = {.name = path->server->name,
+                                         .connections_max = 1,
+                                         .port_policy = path->server->port_policy,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = path->server->retransmit_timeout_s,
+                                         .hidden = true};
+    struct net_server *alone;
+    int result = net_server_create(&options, &path->address, 1, &alone);
+    if (result != 0)
+        return result;
+    struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
+    result = nfs3_getattr(&client, &mount->root, attr);
+    rpc_server_release(alone);
+    net_server_destroy(alone);
+    return result;
+}
+
+/*
+ * Whether a path answers (struct net_server_options). One that is not yet proven must say of a root
+ * what the others say: the same file of the same file system, with a change time between two looks
+ * over paths that are proven.
+ */
+static int probe_path(struct net_path *path, bool proven, int timeout_ms)
+{
+    const struct file_mount *mount = ready_mount(path->server);
+    const struct rpc_auth *auth = mount ? file_auth_now(mount) : NULL;
+    if (!auth)
+        return -EAGAIN;
+    struct nfs3_client others = {.server = path->server, .auth = auth, .timeout_ms = timeout_ms};
+    struct nfs3_attr before, attr, after;
+    bool compare =
+        !proven && net_path_has_other(path) && nfs3_getattr(&others, &mount->root, &before) == 0;
+    int result = getattr_over(path, mount, auth, timeout_ms, &attr);
+    bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
+    if (!answered || proven)
+        return answered ? 0 : result;
+    compare = compare && nfs3_getattr(&others, &mount->root, &after) == 0;
+    if (result != 0 || attr.type != NFS3_DIR || attr.fileid != mount->root_attr.fileid ||
+        attr.fsid != mount->root_attr.fsid)
+        return -EXDEV;
+    if (compare &&
+        (time_before(&attr.ctime, &before.ctime) || time_before(&after.ctime, &attr.ctime)))
+        return -EXDEV;
+    return 0;
+}
+
+/* The server as src/net sees it: the path that was mounted over first, then all others. */
+static int make_server(struct file_server *server, unsigned stats_id, size_t mounted,
+                       const struct net_address *address)
+{
+    struct net_address addresses[NET_PATHS_MAX];
+    unsigned count = 0;
+    addresses[count++] = *address;
+    for (size_t i = 0; i < server->conf->path_count; i++) {
+        const struct conf_path *path = &server->conf->paths[i];
+        if (i == mounted)
+            continue;
+        if (count == NET_PATHS_MAX || resolve_path(path, &addresses[count]) != 0) {
+            log_error("server %s: path %s is not used: %s", server->conf->name, path->peer,
+                      count == NET_PATHS_MAX ? "too many paths" : "its name cannot be resolved");
+            continue;
+        }
+        set_port(&addresses[count++].peer, server->nfsport);
+    }
+    struct net_server_options options = {
+        .name = server->conf->name,
+        .id = stats_id,
+        .connections_max = server->conf->connections ? server->conf->connections
+                                                     : (unsigned)file_tunables.connections,
+        .port_policy = port_policy(),
+        .reconnect_max_s = (unsigned)file_tunables.reconnect_max,
+        .retransmit_timeout_s = (unsigned)file_tunables.retransmit_timeout,
+        .path_timeout_ms = (unsigned)(file_tunables.path_timeout * 1000),
+        .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
+        .probe = probe_path,
+    };
+    struct net_server *net;
+    int result = net_server_create(&options, addresses, count, &net);
+    if (result != 0)
+        return result;
+    pthread_mutex_lock(&server->lock);
+    if (!server->net) {
+        server->net = net;
+        net = NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (net)
+        net_server_destroy(net);
+    return 0;
+}
+
+/* MOUNT over the first path that answers. */
 static int mount_any(struct file_mount *mount)
 {
     struct file_server *server = mount->server;
     struct net_address address;
     int result = -EHOSTUNREACH;
-    for (size_t i = 0; i < server->conf->path_count; i++) {
+    size_t i;
+    for (i = 0; i < server->conf->path_count; i++) {
         result = mount_over(mount, &server->conf->paths[i], &address);
         if (result == 0)
             break;
@@ -321,33 +450,7 @@ static int mount_any(struct file_mount *mount)
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;
     pthread_mutex_unlock(&server->lock);
-    if (known)
-        return 0;
-    struct net_server_options options = {
-        .name = server->conf->name,
-        .id = mount->stats_id,
-        .connections_max = server->conf->connections ? server->conf->connections
-                                                     : (unsigned)file_tunables.connections,
-        .port_policy = file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES
-                           ? NET_PORT_PRIVILEGED
-                       : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
-                                                                                  : NET_PORT_AUTO,
-        .reconnect_max_s = (unsigned)file_tunables.reconnect_max,
-        .retransmit_timeout_s = (unsigned)file_tunables.retransmit_timeout,
-    };
-    struct net_server *net;
-    result = net_server_create(&options, &address, 1, &net);
-    if (result != 0)
-        return result;
-    pthread_mutex_lock(&server->lock);
-    if (!server->net) {
-        server->net = net;
-        net = NULL;
-    }
-    pthread_mutex_unlock(&server->lock);
-    if (net)
-        net_server_destroy(net);
-    return 0;
+    return known ? 0 : make_server(server, mount->stats_id, i, &address);
 }
 
 static uint32_t transfer_size(uint32_t granted, int wanted)
@@ -399,8 +502,10 @@ static int prove_root(struct file_mount *mount, const struct nfs3_client *client
             return -EXDEV;
         int64_t at = (int64_t)attr.ctime.sec * 1000000000 + attr.ctime.nsec;
         if (at >= before.stx_ctime.tv_sec * 1000000000 + before.stx_ctime.tv_nsec &&
-            at <= after.stx_ctime.tv_sec * 1000000000 + after.stx_ctime.tv_nsec)
+            at <= after.stx_ctime.tv_sec * 1000000000 + after.stx_ctime.tv_nsec) {
+            mount->root_attr = attr;
             return 0;
+        }
         sys_nanosleep_ms(10);
     }
     return -EXDEV;
@@ -448,10 +553,10 @@ static int contact(struct file_mount *mount)
     enter_statistics(mount);
     file_commit_orphans(mount, auth);
     log_notice(
-        "mount %s: server %s, export %s, path %s port %u, reads of %u and writes of %u bytes",
+        "mount %s: server %s, export %s, path %s port %u%s, reads of %u and writes of %u bytes",
         mount->conf->mount, mount->server->conf->name, mount->conf->directory,
-        mount->server->net->paths[0].address.peer_text, mount->server->nfsport, mount->read_max,
-        mount->write_max);
+        mount->server->net->paths[0].address.peer_text, mount->server->nfsport,
+        mount->server->net->path_count > 1 ? " and others" : "", mount->read_max, mount->write_max);
     return 0;
 }
 
@@ -588,6 +693,7 @@ bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uin
 
 void file_mounts_fork_prepare(void)
 {
+    net_fork_prepare();
     for (unsigned i = 0; i < mount_count; i++)
         pthread_mutex_lock(&mounts[i]->lock);
     for (size_t i = 0; servers && i < nfstab.server_count; i++)
@@ -600,11 +706,13 @@ void file_mounts_fork_parent(void)
         pthread_mutex_unlock(&servers[i].lock);
     for (unsigned i = 0; i < mount_count; i++)
         pthread_mutex_unlock(&mounts[i]->lock);
+    net_fork_parent();
 }
 
 void file_mounts_fork_child(void)
 {
     file_mounts_fork_parent();
+    net_fork_child();
     for (unsigned i = 0; i < mount_count; i++)
         pthread_mutex_init(&mounts[i]->contact, NULL); /* its holder does not exist here */
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {

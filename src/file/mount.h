@@ -60,6 +60,7 @@ struct file_mount {
     uint64_t retry_ns;       /* FAILED: not before; under `contact` */
     unsigned stats_id;
     struct nfs3_fh root;
+    struct nfs3_attr root_attr; /* when it was proven */
     uint32_t read_max, write_max;
 
     pthread_mutex_t lock;                                /* guards `directories`; held briefly */

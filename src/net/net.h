@@ -3,8 +3,9 @@
  *
  *   net_server --- net_path (address pair) --- net_channel (socket)
  *
- * This room connects sockets and chooses among them. What travels over them is the business of
- * src/rpc, which hangs its state of a channel on `transport`.
+ * This room connects sockets, chooses among them (balance.c) and knows which paths are fit for use
+ * (health.c). What travels over them is the business of src/rpc, which hangs its state of a channel
+ * on `transport`.
  */
 #ifndef NET_NET_H
 #define NET_NET_H
@@ -13,10 +14,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { NET_PATHS_MAX = 16, NET_CONNECTIONS_MAX = 64 };
+enum {
+    NET_PATHS_MAX = 16,
+    NET_CONNECTIONS_MAX = 64,
+    NET_IN_FLIGHT_MAX = 128, /* on a channel: servers queue about as many on a connection */
+    NET_BULK =
+        65536 /* bytes from which on a call is bulk data: short calls shall not wait behind it */
+};
 
 /* Whether sockets are bound to a port below 1024: NET_PORT_AUTO binds one where it is permitted. */
 enum net_port { NET_PORT_AUTO, NET_PORT_PRIVILEGED, NET_PORT_ANY };
@@ -32,7 +40,8 @@ struct net_address {
 
 /*
  * A socket and its place in the pool. Created by net_channel_get(), lives as long as its server.
- * `fd` changes only in net_channel_connect(), whose caller excludes users of the old socket.
+ * `fd` changes only in net_channel_connect() and net_channel_disconnect(), whose callers exclude
+ * users of the old socket.
  */
 struct net_channel {
     struct net_server *server;
@@ -42,19 +51,50 @@ struct net_channel {
     int fd;                                /* -1 until connected */
     unsigned local_port;                   /* of the last connection: asked for again; 0: none */
     uint64_t connected_ns;                 /* when it was made (CLOCK_MONOTONIC) */
-    _Atomic unsigned outstanding;          /* calls in flight; kept by src/rpc */
-    unsigned index;                        /* in server->channels */
-};
-
-struct net_path {
-    struct net_address address;
-    bool down;              /* under server->lock; the last attempt to connect failed */
-    uint64_t down_since_ns; /* under server->lock */
+    _Atomic uint64_t failed_ns;         /* when connecting failed, if that was the last attempt */
+    _Atomic unsigned outstanding;       /* calls in flight; kept by src/rpc */
+    _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
+    unsigned index;                     /* in server->channels */
 };
 
 /*
- * A server as this process uses it. Immutable after net_server_create() but for what `lock` guards.
- * Never freed while the process uses the library (handles and calls point here).
+ * DOWN: the last attempt to connect failed, or replies stopped. REFUSED: it leads to another server
+ * than the first path does; for ever.
+ */
+enum net_path_state { NET_PATH_UP, NET_PATH_DOWN, NET_PATH_REFUSED };
+
+/* What is known of the speed of a path: see balance.c. All relaxed; kept when there are several
+ * paths. */
+struct net_load {
+    _Atomic uint64_t outstanding_bytes;
+    _Atomic uint64_t ns_per_unit; /* smoothed service time of 64 KiB; 0: not known */
+    _Atomic uint64_t measured_ns; /* when that was last measured */
+    pthread_mutex_t lock;         /* guards the measurement that runs; held for instructions */
+    uint64_t departed_ns;         /* when the last reply came */
+    uint64_t window_ns, window_bytes;
+};
+
+struct net_path {
+    struct net_server *server;
+    struct net_address address;
+    unsigned index;
+    _Atomic unsigned channel_count; /* changed under server->lock */
+    _Atomic uint32_t state;         /* enum net_path_state; changed under server->lock */
+    _Atomic bool proven;            /* it leads to the same server as the first path */
+    _Atomic bool offline;           /* an administrator does not want it to be used */
+    _Atomic uint64_t heard_ns;      /* when something was last received */
+    uint64_t down_since_ns;         /* under server->lock */
+    uint64_t probe_ns;              /* when the next probe is due; under server->lock */
+    unsigned probes;                /* that failed since it is down; under server->lock */
+    const char *why;                /* it is down; under server->lock */
+    bool said;                      /* on the log; under server->lock */
+    struct net_load load;
+    struct directnfs_path_stats *stats;
+};
+
+/*
+ * A server as this process uses it. Immutable after net_server_create() but for what `lock` guards
+ * and atomics. Never freed while the process uses the library (handles and calls point here).
  */
 struct net_server {
     char name[256];
@@ -63,12 +103,24 @@ struct net_server {
     enum net_port port_policy;
     unsigned reconnect_max_s;      /* longest pause between attempts to connect */
     unsigned retransmit_timeout_s; /* silence after which a connection is given up */
+    unsigned path_timeout_ms;      /* the same, while another path of the server answers */
+    unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
+    bool hidden;                   /* a probe: not on the log, not in the statistics */
+    int (*probe)(struct net_path *path, bool proven, int timeout_ms);
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 
     pthread_mutex_t lock; /* guards growth of the pool and the state of paths; held briefly */
     _Atomic unsigned channel_count;
     struct net_channel *channels[NET_PATHS_MAX * NET_CONNECTIONS_MAX];
+
+    /* health.c */
+    struct net_server *next;       /* of those with several paths */
+    _Atomic uint32_t paths_seen;   /* host_paths_generation() that `offline` is of */
+    _Atomic bool more_wanted;      /* one path is not enough: the others shall be proven */
+    _Atomic uint64_t suspected_ns; /* when a path fell silent: do the others answer? */
+    uint64_t asked_ns;             /* the last `suspected_ns` that they were asked for */
+    _Atomic uint64_t said_ns;      /* when waiting was last said on the log */
 };
 
 struct net_server_options {
@@ -78,9 +130,20 @@ struct net_server_options {
     enum net_port port_policy;
     unsigned reconnect_max_s;
     unsigned retransmit_timeout_s;
+    unsigned path_timeout_ms;
+    unsigned soft_timeout_s;
+    bool hidden;
+    /*
+     * Asks over a connection of its own whether the path answers, and unless it is `proven`,
+     * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
+     * now), or -errno. May be NULL for a
+     * server with one path; the paths beside the first are used only after it said 0.
+     */
+    int (*probe)(struct net_path *path, bool proven, int timeout_ms);
 };
 
-/* Makes a server with these paths (1..NET_PATHS_MAX). No traffic yet. 0, -EINVAL or -ENOMEM. */
+/* Makes a server with these paths (1..NET_PATHS_MAX), of which the first is known to lead there. No
+ * traffic yet. 0, -EINVAL or -ENOMEM. */
 int net_server_create(const struct net_server_options *options, const struct net_address *addresses,
                       unsigned count, struct net_server **server);
 
@@ -88,10 +151,69 @@ int net_server_create(const struct net_server_options *options, const struct net
 void net_server_destroy(struct net_server *server);
 
 /*
- * Chooses the channel for the next call: the one with the fewest calls in flight; while all are
- * busy a new one is added, up to connections_max on a path. The channel may not be connected yet.
+ * Chooses the channel for the next call, which carries `bytes` (of arguments and results together):
+ * a path by its load, on it the channel with the fewest calls in flight; while all are busy a new
+ * one is added, up to connections_max on a path. The channel may not be connected yet.
  */
-struct net_channel *net_channel_get(struct net_server *server);
+struct net_channel *net_channel_get(struct net_server *server, size_t bytes);
+
+/*
+ * The same in two steps, for callers that keep to a channel on each path. held[path->index] (NULL:
+ * nothing) are bytes that the caller is about to send over each path.
+ */
+struct net_path *net_path_choose(struct net_server *server, size_t bytes, const uint64_t *held);
+struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
+
+/* Another call fits on the channel: it was not refused lately, and has not as many in flight as
+ * servers queue on a connection. */
+bool net_channel_has_room(const struct net_channel *channel);
+
+/* ---- load (balance.c) ---- */
+
+/* The policy: the usable path for a call of `bytes`; NULL when none is. `held`: see
+ * net_path_choose(). */
+struct net_path *net_balance(struct net_server *server, size_t bytes, const uint64_t *held);
+
+/* A call that carries `bytes` goes to this channel; it left it again, answered or not. */
+void net_load_add(struct net_channel *channel, size_t bytes);
+void net_load_remove(struct net_channel *channel, size_t bytes);
+/* It was answered: sent at `sent_ns`, at `now_ns`. */
+void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns,
+                       uint64_t now_ns);
+
+/* ---- health (health.c) ---- */
+
+/* New calls may go there: up, proven, and not offline. */
+bool net_path_usable(const struct net_path *path);
+/* Calls of the channel can go over another: its path is not usable and another is, or connecting
+ * it failed while others of its path work. */
+bool net_channel_has_other(const struct net_channel *channel);
+/* Another path of the server is usable. */
+bool net_path_has_other(const struct net_path *path);
+/* Another usable path received something since then. */
+bool net_path_other_heard(const struct net_path *path, uint64_t since_ns);
+/* Something was received over it at this time. */
+void net_path_heard(struct net_path *path, uint64_t now_ns);
+/* No replies, though calls wait: asks the other paths, in a thread of our own, whether they answer.
+ */
+void net_path_suspect(struct net_path *path, uint64_t now_ns);
+/* The path does not work, for a reason that completes a sentence. True if it was up. Others are
+ * probed in a thread of our own until they work again. */
+bool net_path_failed(struct net_path *path, const char *why);
+/* Connecting or a probe worked. */
+void net_path_works(struct net_path *path);
+/* One path is not enough for what is asked for: have the others proven. */
+void net_server_want_more(struct net_server *server);
+/* Reads again what administrators want offline, if that changed: one atomic load if not. */
+void net_server_look_offline(struct net_server *server);
+/* True once in `interval_s` for the whole server: to limit what is said on the log. */
+bool net_server_may_say(struct net_server *server, unsigned interval_s);
+
+/* Shows the path's state, and why, in the statistics. */
+void net_path_show(struct net_path *path, const char *reason);
+/* A server with several paths is made, and destroyed (waits while it is probed). */
+void net_health_enter(struct net_server *server);
+void net_health_leave(struct net_server *server);
 
 /*
  * Connects the channel's socket (closing an old one abortively: linger 0), once. Non-blocking
@@ -107,6 +229,10 @@ int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt);
 /* Closes the channel's socket abortively. The channel can be connected again. */
 void net_channel_disconnect(struct net_channel *channel);
 
+/* Around fork(): no thread is in the middle of a change of the list of servers. */
+void net_fork_prepare(void);
+void net_fork_parent(void);
+void net_fork_child(void);
 /* In the child of fork(): closes inherited sockets silently and forgets the channels. */
 void net_server_after_fork(struct net_server *server);
 

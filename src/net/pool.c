@@ -9,15 +9,22 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { PAUSE_FIRST_MS = 100 };
+enum { PAUSE_FIRST_MS = 100, TICK_US = 250000 };
+#define HEARD_NS  UINT64_C(2000000000)  /* a path that was heard of so recently works */
+#define FAILED_NS UINT64_C(10000000000) /* for which a channel that was refused is not used */
+
+/* Where channels of probes count: nobody looks at it. */
+static struct directnfs_channel_stats hidden_stats;
 
 void net_server_destroy(struct net_server *server)
 {
+    if (server->path_count > 1)
+        net_health_leave(server);
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
         net_channel_disconnect(channel);
-        if (channel->stats)
+        if (channel->stats && channel->stats != &hidden_stats)
             host_stats_channel_free(channel->stats);
         free(channel);
     }
@@ -25,20 +32,21 @@ void net_server_destroy(struct net_server *server)
     free(server);
 }
 
-/* Under server->lock, or before anyone knows the server. The path with the fewest channels gets the
- * next one. */
-static struct net_channel *channel_add(struct net_server *server)
+/* Under server->lock. NULL: the path has all it may have, or there is no memory. */
+static struct net_channel *channel_add(struct net_path *path)
 {
+    struct net_server *server = path->server;
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_relaxed);
-    if (count >= server->connections_max * server->path_count)
+    if (path->channel_count >= server->connections_max)
         return NULL;
     struct net_channel *channel = calloc(1, sizeof(*channel));
     if (!channel)
         return NULL;
     channel->server = server;
-    channel->path = &server->paths[count % server->path_count];
+    channel->path = path;
     channel->fd = -1;
     channel->index = count;
+    path->channel_count++;
     server->channels[count] = channel;
     atomic_store_explicit(&server->channel_count, count + 1, memory_order_release);
     return channel;
@@ -62,90 +70,178 @@ int net_server_create(const struct net_server_options *options, const struct net
     server->port_policy = options->port_policy;
     server->reconnect_max_s = options->reconnect_max_s;
     server->retransmit_timeout_s = options->retransmit_timeout_s;
+    server->path_timeout_ms = options->path_timeout_ms;
+    server->soft_timeout_s = options->soft_timeout_s;
+    server->hidden = options->hidden;
+    server->probe = options->probe;
     server->path_count = count;
-    for (unsigned i = 0; i < count; i++)
-        server->paths[i].address = addresses[i];
     pthread_mutex_init(&server->lock, NULL);
-    if (!channel_add(server)) {
+    for (unsigned i = 0; i < count; i++) {
+        struct net_path *path = &server->paths[i];
+        path->server = server;
+        path->address = addresses[i];
+        path->index = i;
+        path->proven = i == 0 || !options->probe;
+        pthread_mutex_init(&path->load.lock, NULL);
+        if (!server->hidden)
+            path->stats =
+                host_stats_path(server->id, path->address.peer_text, path->address.local_text);
+    }
+    if (!channel_add(&server->paths[0])) {
         free(server);
         return -ENOMEM;
     }
+    if (count > 1)
+        net_health_enter(server);
     *out = server;
     return 0;
 }
 
-static struct net_channel *least_busy(struct net_server *server, unsigned *outstanding)
+/* ---- choosing ---- */
+
+/* A server may limit connections: one that it refused is left alone for a while. */
+static bool channel_failed(const struct net_channel *channel)
 {
-    struct net_channel *best = NULL;
-    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        struct net_channel *channel = server->channels[i];
-        unsigned busy = atomic_load_explicit(&channel->outstanding, memory_order_relaxed);
-        if (!best || busy < *outstanding) {
-            best = channel;
-            *outstanding = busy;
-        }
-    }
-    return best;
+    uint64_t failed_ns = atomic_load_explicit(&channel->failed_ns, memory_order_relaxed);
+    return failed_ns != 0 && sys_now_ns() - failed_ns < FAILED_NS;
 }
 
-struct net_channel *net_channel_get(struct net_server *server)
+bool net_channel_has_room(const struct net_channel *channel)
 {
-    unsigned busy = 0;
-    struct net_channel *best = least_busy(server, &busy);
-    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_relaxed);
-    if (busy == 0 || count >= server->connections_max * server->path_count)
-        return best;
-    pthread_mutex_lock(&server->lock);
-    best = least_busy(server, &busy);
-    if (busy != 0) {
-        struct net_channel *added = channel_add(server);
-        if (added)
-            best = added;
-    }
-    pthread_mutex_unlock(&server->lock);
-    return best;
+    return atomic_load_explicit(&channel->outstanding, memory_order_relaxed) < NET_IN_FLIGHT_MAX &&
+           !channel_failed(channel);
 }
 
-static void path_changed(struct net_channel *channel, int result)
+bool net_channel_has_other(const struct net_channel *channel)
 {
     struct net_server *server = channel->server;
-    struct net_path *path = channel->path;
-    pthread_mutex_lock(&server->lock);
-    bool was_down = path->down;
-    uint64_t since = path->down_since_ns;
-    path->down = result != 0;
-    if (result != 0 && !was_down)
-        path->down_since_ns = sys_now_ns();
-    pthread_mutex_unlock(&server->lock);
-    if (result != 0 && !was_down)
-        log_warning(
-            "server %s: path %s is down: connecting failed: %s; trying again until it works",
-            server->name, path->address.peer_text, strerrordesc_np(-result));
-    else if (result == 0 && was_down)
-        log_warning("server %s: path %s is up again after %.1f s", server->name,
-                    path->address.peer_text, (double)(sys_now_ns() - since) / 1e9);
+    if (!net_path_usable(channel->path) && net_path_has_other(channel->path))
+        return true;
+    if (!channel_failed(channel))
+        return false;
+    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        const struct net_channel *other = server->channels[i];
+        if (other != channel && other->path == channel->path &&
+            __atomic_load_n(&other->fd, __ATOMIC_RELAXED) >= 0)
+            return true;
+    }
+    return false;
 }
+
+/*
+ * The channel of the path that has the least to do: the fewest calls in flight, and less bulk data
+ * before that. Bulk data leaves one channel of a full pool to calls that are short. NULL: there is
+ * none. *grow: another one would help.
+ */
+static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool *grow)
+{
+    struct net_server *server = path->server;
+    struct net_channel *best = NULL;
+    uint64_t least = 0;
+    bool bulk = bytes >= NET_BULK, failed = false;
+    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
+    unsigned usable = server->connections_max;
+    if (bulk && usable > 1)
+        usable--;
+    unsigned left = usable;
+    for (unsigned i = 0; i < count && left > 0; i++) {
+        struct net_channel *channel = server->channels[i];
+        if (channel->path != path)
+            continue;
+        left--;
+        uint64_t busy = atomic_load_explicit(&channel->outstanding, memory_order_relaxed);
+        if (!bulk)
+            busy +=
+                (atomic_load_explicit(&channel->outstanding_bytes, memory_order_relaxed) / NET_BULK)
+                << 32;
+        if (channel_failed(channel)) {
+            failed = true;
+            busy |= UINT64_C(1) << 63;
+        }
+        if (!best || busy < least) {
+            best = channel;
+            least = busy;
+        }
+    }
+    *grow = !best || (least != 0 && left > 0 && !failed);
+    return best;
+}
+
+struct net_channel *net_path_channel(struct net_path *path, size_t bytes)
+{
+    struct net_server *server = path->server;
+    bool grow;
+    struct net_channel *best = least_busy(path, bytes, &grow);
+    if (!grow)
+        return best;
+    pthread_mutex_lock(&server->lock);
+    best = least_busy(path, bytes, &grow);
+    struct net_channel *added = grow ? channel_add(path) : NULL;
+    pthread_mutex_unlock(&server->lock);
+    return added ? added : best ? best : server->channels[0];
+}
+
+/* No path is usable: one that may become so, first of all one that nobody took offline. */
+static struct net_path *last_resort(struct net_server *server)
+{
+    struct net_path *chosen = NULL;
+    for (unsigned i = 0; i < server->path_count; i++) {
+        struct net_path *path = &server->paths[i];
+        if (!atomic_load(&path->proven) || atomic_load(&path->state) == NET_PATH_REFUSED)
+            continue;
+        if (!chosen || (chosen->offline && !path->offline))
+            chosen = path;
+    }
+    return chosen ? chosen : &server->paths[0];
+}
+
+struct net_path *net_path_choose(struct net_server *server, size_t bytes, const uint64_t *held)
+{
+    if (server->path_count == 1)
+        return &server->paths[0];
+    net_server_look_offline(server);
+    struct net_path *path = net_balance(server, bytes, held);
+    if (!path)
+        return last_resort(server);
+    if (atomic_load_explicit(&path->load.outstanding_bytes, memory_order_relaxed) > 0 ||
+        (held && held[path->index] > 0))
+        net_server_want_more(server);
+    return path;
+}
+
+struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
+{
+    return net_path_channel(net_path_choose(server, bytes, NULL), bytes);
+}
+
+/* ---- connecting ---- */
 
 int net_channel_connect(struct net_channel *channel, int timeout_ms)
 {
     struct net_server *server = channel->server;
+    struct net_path *path = channel->path;
     bool first = channel->local_port == 0;
     net_channel_disconnect(channel);
-    int fd = net_connect_from(&channel->path->address, server->port_policy, channel->local_port,
-                              timeout_ms);
-    path_changed(channel, fd < 0 ? fd : 0);
+    int fd = net_connect_from(&path->address, server->port_policy, channel->local_port, timeout_ms);
     if (!channel->stats)
-        channel->stats = host_stats_channel(server->id, channel->path->address.peer_text,
-                                            channel->path->address.local_text);
+        channel->stats = server->hidden ? &hidden_stats
+                                        : host_stats_channel(server->id, path->address.peer_text,
+                                                             path->address.local_text);
     if (fd < 0) {
         if (fd == -EADDRNOTAVAIL) /* another connection has the old port: ask for it no more */
             channel->local_port = 0;
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
+        uint64_t now = sys_now_ns();
+        atomic_store(&channel->failed_ns, now);
+        if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel))
+            net_path_failed(path, strerrordesc_np(-fd));
         return fd;
     }
+    atomic_store(&channel->failed_ns, 0);
+    net_path_works(path);
     /* Wakes the reader now and then, to look after calls that stay unanswered. */
-    struct timeval tick = {.tv_sec = 1};
+    struct timeval tick = {.tv_sec = server->path_count == 1, .tv_usec = TICK_US};
     sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
     int unacknowledged_ms = (int)server->retransmit_timeout_s * 1000;
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
@@ -156,8 +252,10 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     if (!first)
         host_stats_add(&channel->stats->reconnects, 1);
     host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
-    log_info("server %s: connected over %s (local port %u)", server->name,
-             channel->path->address.peer_text, channel->local_port);
+    net_path_show(path, "");
+    if (!server->hidden)
+        log_info("server %s: connected over %s (local port %u)", server->name,
+                 path->address.peer_text, channel->local_port);
     return 0;
 }
 
@@ -165,6 +263,8 @@ void net_channel_disconnect(struct net_channel *channel)
 {
     sys_fd_close(channel->fd);
     channel->fd = -1;
+    if (channel->stats)
+        host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
 }
 
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)
@@ -176,15 +276,31 @@ int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)
     return pause < longest ? pause : longest;
 }
 
+/* What a path does is found out anew: the thread that would probe it does not exist here. */
+static void path_after_fork(struct net_path *path)
+{
+    if (atomic_load(&path->state) == NET_PATH_DOWN)
+        atomic_store(&path->state, NET_PATH_UP);
+    path->said = false;
+    atomic_store(&path->load.outstanding_bytes, 0);
+    pthread_mutex_init(&path->load.lock, NULL);
+}
+
 void net_server_after_fork(struct net_server *server)
 {
     pthread_mutex_init(&server->lock, NULL);
+    atomic_store(&server->more_wanted, false);
+    atomic_store(&server->said_ns, 0);
+    for (unsigned i = 0; i < server->path_count; i++)
+        path_after_fork(&server->paths[i]);
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
-        net_channel_disconnect(channel);
         channel->stats = NULL;
+        net_channel_disconnect(channel);
         channel->local_port = 0;
+        atomic_store(&channel->failed_ns, 0);
         atomic_store(&channel->outstanding, 0);
+        atomic_store(&channel->outstanding_bytes, 0);
     }
 }

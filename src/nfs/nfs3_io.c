@@ -75,6 +75,7 @@ int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer)
     if (res.count == 0 && !res.eof)
         return -EIO;
     transfer->length = res.count;
+    transfer->unsettled = call->unsettled;
     transfer->eof = res.eof;
     transfer->connected_ns = call->connected_ns;
     transfer->attr = res.attr;
@@ -96,6 +97,7 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     if (res.count == 0 || res.committed < (uint32_t)stable)
         return -EIO; /* RFC 1813 section 3.3.7 allows neither */
     transfer->length = res.count;
+    transfer->unsettled = call->unsettled;
     transfer->eof = false;
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = res.verifier;
@@ -146,6 +148,7 @@ static void part_cut(struct part *part, const struct job *job, size_t from)
 static int part_end(struct part *part, struct job *job, size_t *done)
 {
     struct nfs3_transfer *transfer = job->transfer, own;
+    transfer->unsettled = transfer->unsettled || part->call.unsettled;
     int error = job->write ? nfs3_write_end(&part->call, job->stable, &own)
                            : nfs3_read_end(&part->call, &own);
     if (error != 0)
@@ -215,6 +218,8 @@ static int job_run(struct job *job, struct part *parts, unsigned count)
         }
         nfs3_call_run(job->client, calls, used);
         int error = 0;
+        for (unsigned i = 0; i < used; i++)
+            transfer->unsettled = transfer->unsettled || parts[i].call.unsettled;
         for (unsigned i = 0; i < used && error == 0 && !transfer->eof; i++)
             error = part_finish(&parts[i], job, &waits);
         if (error != 0)
@@ -241,6 +246,7 @@ static int job_start(struct job *job)
 {
     size_t limit = job->write ? job->client->write_max : job->client->read_max;
     struct nfs3_transfer *transfer = job->transfer;
+    transfer->unsettled = false;
     do {
         transfer->length = 0;
         transfer->eof = false;

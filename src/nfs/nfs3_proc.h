@@ -50,6 +50,7 @@ int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint
 struct nfs3_transfer {
     size_t length;              /* bytes from `offset` on, without a gap */
     bool eof;                   /* read: the end of the file was met */
+    bool unsettled; /* also after an error: an older copy of a call may yet be carried out */
     uint64_t connected_ns;      /* when the oldest connection that answered was made */
     uint64_t verifier;          /* write: the same for all parts */
     uint32_t committed;         /* write: the weakest of all parts (enum nfs3_stable) */

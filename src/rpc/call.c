@@ -8,30 +8,18 @@
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000, CONNECT_LEAST_MS = 1000, SAY_EVERY_S = 60 };
+enum { CONNECT_TIMEOUT_MS = 10000, CONNECT_LEAST_MS = 1000, LOOK_EVERY_MS = 250 };
 
 #define SECOND_NS UINT64_C(1000000000)
 
-static bool is_done(struct rpc_call *call)
+/* Answered, or taken from its channel. */
+static bool is_settled(struct rpc_call *call)
 {
-    return atomic_load_explicit(&call->state, memory_order_acquire) == RPC_DONE;
+    uint32_t state = atomic_load_explicit(&call->state, memory_order_acquire);
+    return state == RPC_DONE || state == RPC_ADRIFT;
 }
 
 /* ---- connecting ---- */
-
-static void say_waiting(struct rpc_transport *transport, const char *why)
-{
-    uint64_t now = sys_now_ns();
-    if (transport->silent_since_ns == 0)
-        transport->silent_since_ns = transport->said_ns = now;
-    if (now - transport->said_ns < SAY_EVERY_S * SECOND_NS)
-        return;
-    transport->said_ns = now;
-    log_warning("server %s: no answer over %s for %u s (%s); %u calls wait",
-                transport->channel->server->name, transport->channel->path->address.peer_text,
-                (unsigned)((now - transport->silent_since_ns) / SECOND_NS), why,
-                atomic_load(&transport->channel->outstanding));
-}
 
 /*
  * The leader makes a new connection; the lock is free meanwhile. One attempt within `timeout_ms`,
@@ -45,17 +33,20 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int pause = transport->sending || transport->withdrawing ? 1
                 : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
                                                              : 0;
+    bool others = channel->server->path_count > 1; /* one of which may work any moment */
     pthread_mutex_unlock(&transport->lock);
+    if (others && pause > LOOK_EVERY_MS)
+        pause = LOOK_EVERY_MS;
+    /* Attempts shorter than a round trip would never succeed, however often a caller who only
+     * polls makes them. */
+    int longest_ms = others ? CONNECT_LEAST_MS : CONNECT_TIMEOUT_MS;
     int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
     else if (timeout_ms < CONNECT_LEAST_MS)
-        /* Attempts shorter than a round trip would never succeed, however often a caller who only
-         * polls makes them. */
         result = net_channel_connect(channel, CONNECT_LEAST_MS);
     else
-        result = net_channel_connect(channel, timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms
-                                                                              : CONNECT_TIMEOUT_MS);
+        result = net_channel_connect(channel, timeout_ms < longest_ms ? timeout_ms : longest_ms);
     pthread_mutex_lock(&transport->lock);
     if (pause > 0)
         return result;
@@ -65,11 +56,12 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
         (uint64_t)net_reconnect_pause_ms(channel->server, transport->attempts) * 1000000;
     transport->connect_error = result;
     if (result != 0) {
-        say_waiting(transport, strerrordesc_np(-result));
+        rpc_say_waiting(transport, strerrordesc_np(-result));
         return result;
     }
     rpc_receiver_reset(&transport->receiver);
     rpc_queue_again(transport);
+    transport->received_ns = sys_now_ns();
     transport->connected = true;
     return 0;
 }
@@ -96,25 +88,6 @@ static unsigned expected_calls(const struct rpc_transport *transport,
     return count;
 }
 
-/* A call that is unanswered for too long means that the connection is dead, whatever TCP says. */
-static void look_after_silence(struct rpc_transport *transport)
-{
-    uint64_t now = sys_now_ns(), oldest = now;
-    transport->looked_ns = now;
-    for (unsigned i = 0; i < RPC_SLOTS; i++) {
-        struct rpc_call *call = transport->calls[i];
-        if (call && call->last_sent_ns < oldest)
-            oldest = call->last_sent_ns;
-    }
-    unsigned limit = transport->channel->server->retransmit_timeout_s;
-    if (now - oldest < limit * SECOND_NS)
-        return;
-    log_warning("server %s: no reply over %s for %u s; connecting again",
-                transport->channel->server->name, transport->channel->path->address.peer_text,
-                limit);
-    rpc_connection_lost(transport);
-}
-
 /* Receives once and hands out replies. Under the lock, which is free while it sleeps in the kernel.
  */
 static void receive(struct rpc_transport *transport, int timeout_ms)
@@ -122,7 +95,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     struct iovec *vectors = transport->vectors;
     int fd = transport->channel->fd;
     bool full =
-        transport->unsent && !transport->sending && transport->in_flight < RPC_IN_FLIGHT_MAX;
+        transport->unsent && !transport->sending && transport->in_flight < NET_IN_FLIGHT_MAX;
     struct rpc_call *expected[RPC_AIMS_MAX];
     unsigned expecting = expected_calls(transport, expected);
     int count = rpc_receiver_vectors(&transport->receiver, expected, expecting,
@@ -153,9 +126,10 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         rpc_call_fail(transport, receiver->target, -EFAULT);
         return;
     }
+    uint64_t now = sys_now_ns();
     if (got == -EAGAIN || got == -EINTR) { /* frequent signals shall not put off timeouts */
-        look_after_silence(transport);
-        say_waiting(transport, "connected, but silent");
+        if (now - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000))
+            rpc_look_after_silence(transport);
         return;
     }
     if (got <= 0) {
@@ -165,6 +139,8 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         rpc_connection_lost(transport);
         return;
     }
+    transport->received_ns = now;
+    net_path_heard(transport->channel->path, now);
     host_stats_add(&transport->channel->stats->received_bytes, (uint64_t)got);
     struct rpc_receiver_owner owner = {rpc_in_flight_find, rpc_call_answered, transport};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
@@ -177,8 +153,8 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     transport->attempts = 0;
     transport->connect_after_ns = 0;
     transport->silent_since_ns = 0;
-    if (sys_now_ns() - transport->looked_ns >= SECOND_NS)
-        look_after_silence(transport);
+    if (now - transport->looked_ns >= SECOND_NS)
+        rpc_look_after_silence(transport);
 }
 
 /* Wakes a follower, if there is one and none is woken already, to lead. */
@@ -220,19 +196,18 @@ static void follow(struct rpc_transport *transport, struct rpc_follower *self, i
 
 /* ---- for src/nfs ---- */
 
-void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
+/* Queues calls on a channel and sends them if it is connected. */
+static void submit(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
 {
-    if (count == 0)
-        return;
     struct rpc_transport *transport = rpc_transport_of(channel);
     atomic_fetch_add_explicit(&channel->outstanding, count, memory_order_relaxed);
+    for (unsigned i = 0; i < count; i++)
+        net_load_add(channel, rpc_call_bytes(calls[i]));
     pthread_mutex_lock(&transport->lock);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_call *call = calls[i];
         call->channel = channel;
-        call->xid = 0;
         call->sent = false;
-        call->sent_ns = 0;
         atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
         rpc_unsent_append(transport, call);
     }
@@ -242,10 +217,38 @@ void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, u
     pthread_mutex_unlock(&transport->lock);
 }
 
+void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
+{
+    if (count == 0)
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        calls[i]->xid = 0;
+        calls[i]->sent_ns = 0;
+    }
+    submit(channel, calls, count);
+}
+
 void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsigned count)
 {
-    if (count > 0)
-        rpc_submit_on(net_channel_get(server), calls, count);
+    if (count == 0)
+        return;
+    unsigned together = server->path_count == 1 ? count : 1;
+    for (unsigned i = 0; i < count; i += together)
+        rpc_submit_on(net_channel_get(server, rpc_call_bytes(calls[i])), calls + i, together);
+}
+
+/* Sends what is adrift again, each over a path that works, if possible with the same xid. */
+static void submit_adrift(struct rpc_call *const *calls, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct rpc_call *call = calls[i];
+        if (atomic_load_explicit(&call->state, memory_order_acquire) != RPC_ADRIFT)
+            continue;
+        struct net_channel *from = call->channel;
+        if (from->path->stats && call->sent_ns != 0)
+            host_stats_add(&from->path->stats->reissued, 1);
+        submit(net_channel_get(from->server, rpc_call_bytes(call)), &calls[i], 1);
+    }
 }
 
 /*
@@ -257,14 +260,23 @@ static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int
     transport->withdrawing++; /* else the leader connects, and sends the call again, in between */
     if (call->sent)
         rpc_connection_lost(transport);
-    while (!is_done(call) && call->sent && (transport->receiving || transport->sending)) {
+    while (!is_settled(call) && call->sent && (transport->receiving || transport->sending)) {
         pthread_mutex_unlock(&transport->lock);
         sys_nanosleep_ms(1);
         pthread_mutex_lock(&transport->lock);
     }
     transport->withdrawing--;
-    if (!is_done(call))
+    if (!is_settled(call))
         rpc_call_fail(transport, call, error);
+}
+
+/* What is adrift when the time is over stays unanswered. */
+static void give_up(struct rpc_call *call)
+{
+    if (atomic_load(&call->state) != RPC_ADRIFT)
+        return;
+    call->error = -ETIMEDOUT;
+    atomic_store(&call->state, RPC_DONE);
 }
 
 /* What is left until the deadline (0: none), at most the time for a connection. 0: it has passed.
@@ -284,31 +296,43 @@ static void lead_once(struct rpc_transport *transport, struct rpc_call *own, int
 {
     transport->leading = true;
     if (!transport->connected) {
-        connect_again(transport, timeout_ms);
+        if (!rpc_abandon(transport))
+            connect_again(transport, timeout_ms);
+        rpc_call_finished(transport);
         return;
     }
     rpc_send_unsent(transport, true);
-    if (transport->connected && !(own && is_done(own)))
+    if (transport->connected && !(own && is_settled(own)))
         receive(transport, timeout_ms);
     rpc_call_finished(transport);
 }
 
-/* Drives the channel until all calls are answered or the deadline (0: none) has passed. */
-static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
+static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
 {
-    if (count == 0)
-        return;
+    if (lead || !transport->leading) /* it may just have been woken to lead */
+        pass_lead(transport);
+}
+
+/*
+ * Drives the channel of the first call until that, and those after it on the same channel, are
+ * settled or the deadline (0: none) has passed; what is unanswered then is withdrawn. Returns how
+ * many were looked at.
+ */
+static unsigned wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
+{
     struct rpc_transport *transport = rpc_transport_of(calls[0]->channel);
     bool lead = false;
     unsigned i = 0;
     pthread_mutex_lock(&transport->lock);
-    for (;;) {
-        while (i < count && is_done(calls[i]))
-            i++;
+    while (i < count && calls[i]->channel == transport->channel) {
         int timeout_ms = time_left_ms(deadline_ns);
-        if (i == count || timeout_ms == 0)
-            break;
-        if (!lead && transport->leading) {
+        if (is_settled(calls[i])) {
+            i++;
+        } else if (timeout_ms == 0) {
+            withdraw(transport, calls[i],
+                     !transport->connected && transport->connect_error ? transport->connect_error
+                                                                       : -ETIMEDOUT);
+        } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
         } else {
@@ -316,15 +340,24 @@ static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t d
             lead_once(transport, calls[i], timeout_ms);
         }
     }
-    if (lead || !transport->leading) /* it may just have been woken to lead */
-        pass_lead(transport);
-    int error =
-        !transport->connected && transport->connect_error ? transport->connect_error : -ETIMEDOUT;
-    for (; i < count; i++) {
-        if (!is_done(calls[i]))
-            withdraw(transport, calls[i], error);
-    }
+    pass_lead_unless_led(transport, lead);
     pthread_mutex_unlock(&transport->lock);
+    return i;
+}
+
+static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
+{
+    unsigned i = 0;
+    while (i < count) {
+        unsigned looked = wait_for_some(calls + i, count - i, deadline_ns);
+        if (time_left_ms(deadline_ns) > 0)
+            submit_adrift(calls + i, count - i);
+        for (unsigned j = i; j < i + looked && time_left_ms(deadline_ns) == 0; j++)
+            give_up(calls[j]);
+        while (i < count &&
+               atomic_load_explicit(&calls[i]->state, memory_order_acquire) == RPC_DONE)
+            i++;
+    }
 }
 
 bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), void *context,
@@ -353,8 +386,7 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
             lead_once(transport, NULL, timeout_ms);
         }
     }
-    if (lead || !transport->leading)
-        pass_lead(transport);
+    pass_lead_unless_led(transport, lead);
     pthread_mutex_unlock(&transport->lock);
     return done;
 }

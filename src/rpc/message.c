@@ -61,6 +61,7 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->payload_length = 0;
     call->find_payload = NULL;
     call->answered = NULL;
+    call->unsettled = false;
     call->destination_count = 0;
     call->destination_length = 0;
     uint8_t *p = call->head + 8; /* record mark and xid come when it is sent */

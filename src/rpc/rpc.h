@@ -37,7 +37,12 @@ struct rpc_auth {
 void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint32_t gid,
                   const uint32_t *groups, unsigned count);
 
-enum rpc_state { RPC_WAITING, RPC_LEAD, RPC_DONE };
+enum rpc_state {
+    RPC_WAITING,
+    RPC_LEAD,
+    RPC_DONE,
+    RPC_ADRIFT /* its path is down: whoever waits for it sends it over another */
+};
 
 /*
  * Finds the payload in results of which the first `have` bytes are at `results`.
@@ -63,12 +68,14 @@ struct rpc_call {
     /*
      * NULL: somebody waits with rpc_wait(). Otherwise it is called once, by whichever thread
      * received the answer, without a lock; it must not wait for any call, and the call may be used
-     * again in it.
+     * again in it. With -ENETDOWN it was not answered before its path went down: it must be sent
+     * again, over another.
      */
     void (*answered)(struct rpc_call *call);
 
     /* the answer */
-    int error;             /* 0, or -errno: see rpc_wait() */
+    int error;      /* 0, or -errno: see rpc_wait() */
+    bool unsettled; /* an older copy, sent on a connection that died, may yet be carried out */
     size_t results_length; /* procedure-specific results, without the payload */
     size_t received;       /* payload bytes at `destination` */
     uint64_t sent_ns;      /* when it was first sent (CLOCK_MONOTONIC) */
@@ -76,7 +83,7 @@ struct rpc_call {
     uint64_t connected_ns; /* when the connection that answered was made */
 
     /* owned by rpc */
-    struct net_channel *channel;
+    struct net_channel *_Atomic channel;
     uint32_t xid; /* 0: none yet */
     bool sent;
     uint64_t last_sent_ns;
@@ -96,12 +103,19 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
 void rpc_call_end(struct rpc_call *call, const uint8_t *end);
 
 /*
- * Sends calls (all on the same channel, in as few system calls as possible) without waiting for
- * replies. Never fails: what cannot be sent now is sent by rpc_wait().
+ * Sends calls (with one path all on the same channel, in as few system calls as possible; with
+ * several each where it should be over first) without waiting for replies. Never fails: what cannot
+ * be sent now is sent by rpc_wait().
  */
 void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsigned count);
 
-/* As rpc_submit(), on a channel of net_channel_get(): calls of one origin leave together. */
+/* The bytes that a call carries, for the choice of its channel. */
+static inline size_t rpc_call_bytes(const struct rpc_call *call)
+{
+    return call->payload_length + call->destination_length;
+}
+
+/* As rpc_submit(), on a channel of src/net: calls of one origin leave together. */
 void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count);
 
 /*
@@ -115,11 +129,11 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
 
 /*
  * Waits until all these calls, which were submitted together, are answered; sends, receives,
- * reconnects and resends as needed, for ever, with a line on the log at most once a minute for a
- * server that does not answer. Afterwards each call's `error` tells how the RPC went (RFC 5531
- * section 9): 0, -EACCES (credential refused), -EPROTONOSUPPORT (program or version), -EOPNOTSUPP
- * (procedure), -EREMOTEIO (system error there), -EBADMSG (the answer, or what the server made of
- * the call, is garbage).
+ * reconnects and resends as needed, over other paths when theirs is down, for ever, with a line on
+ * the log at most once a minute for a server that does not answer. Afterwards each call's `error`
+ * tells how the RPC went (RFC 5531 section 9): 0, -EACCES (credential refused), -EPROTONOSUPPORT
+ * (program or version), -EOPNOTSUPP (procedure), -EREMOTEIO (system error there), -EBADMSG (the
+ * answer, or what the server made of the call, is garbage).
  */
 void rpc_wait(struct rpc_call *const *calls, unsigned count);
 

@@ -37,7 +37,7 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
     batch->vector_count = 0;
     uint64_t now = sys_now_ns();
     while (transport->unsent && batch->count < count_max &&
-           transport->in_flight < RPC_IN_FLIGHT_MAX &&
+           transport->in_flight < NET_IN_FLIGHT_MAX &&
            batch->vector_count + transport->unsent->payload_count + 2 <= RPC_BATCH_VECTORS) {
         struct rpc_call *call = rpc_unsent_take(transport);
         if (!call->sent) { /* not so when it was sent in part, or again */
@@ -86,7 +86,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         return;
     struct rpc_batch *batch = &transport->batch;
     transport->sending = true;
-    while (transport->connected && transport->unsent && transport->in_flight < RPC_IN_FLIGHT_MAX) {
+    while (transport->connected && transport->unsent && transport->in_flight < NET_IN_FLIGHT_MAX) {
         batch_fill(transport, batch, count_max);
         int fd = transport->channel->fd;
         pthread_mutex_unlock(&transport->lock);

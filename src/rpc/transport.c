@@ -8,6 +8,7 @@
 #include "rpc/message.h"
 #include "sys/log.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 void rpc_transport_init(struct rpc_transport *transport, struct net_channel *channel)
 {
@@ -80,7 +81,9 @@ struct rpc_call *rpc_in_flight_find(void *context, uint32_t xid)
 
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
 {
-    if (call->xid == 0) {
+    if (call->xid != 0 && transport->calls[call->xid % RPC_SLOTS])
+        call->xid = 0; /* it comes from another channel */
+    if (call->xid == 0 || sys_test_unsafe(SYS_TEST_XID)) {
         while (transport->next_xid == 0 || transport->calls[transport->next_xid % RPC_SLOTS])
             transport->next_xid++;
         rpc_call_stamp(call, transport->next_xid++);
@@ -104,9 +107,10 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
  * The call's owner goes on as soon as the lock is free, so this is the last access to it; with an
  * `answered` function it is called later, without the lock.
  */
-static void call_done(struct rpc_transport *transport, struct rpc_call *call)
+static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
     atomic_fetch_sub_explicit(&transport->channel->outstanding, 1, memory_order_relaxed);
+    net_load_remove(transport->channel, rpc_call_bytes(call));
     if (call->answered) {
         call->next_unsent = NULL;
         *transport->finished_end = call;
@@ -116,7 +120,7 @@ static void call_done(struct rpc_transport *transport, struct rpc_call *call)
     bool asleep = false;
     for (struct rpc_follower *f = transport->followers; f && !asleep; f = f->next)
         asleep = f->call == call;
-    atomic_store_explicit(&call->state, RPC_DONE, memory_order_release);
+    atomic_store_explicit(&call->state, state, memory_order_release);
     if (asleep)
         sys_futex(&call->state, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
@@ -154,8 +158,13 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     host_stats_set(&stats->rtt_us, smooth ? (7 * smooth + rtt_us) / 8 : rtt_us);
     host_stats_add(&stats->recvs, 1);
     host_stats_sub(&stats->outstanding, 1);
+    net_load_answered(transport->channel, rpc_call_bytes(call), call->last_sent_ns,
+                      call->answered_ns);
+    if (transport->channel->path->stats)
+        host_stats_path_answered(transport->channel->path->stats,
+                                 call->answered_ns - call->last_sent_ns);
     rpc_in_flight_remove(transport, call);
-    call_done(transport, call);
+    call_done(transport, call, RPC_DONE);
 }
 
 /*
@@ -188,10 +197,13 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
         rpc_in_flight_remove(transport, call);
         host_stats_sub(&transport->channel->stats->outstanding, 1);
     }
+    call->sent = false;
+    call->unsettled = call->sent_ns != 0;
+    call->answered_ns = call->sent_ns ? sys_now_ns() : 0;
     call->error = error;
     call->results_length = 0;
     call->received = 0;
-    call_done(transport, call);
+    call_done(transport, call, error == -ENETDOWN ? RPC_ADRIFT : RPC_DONE);
 }
 
 /*

@@ -15,9 +15,8 @@
 #include "rpc/rpc.h"
 
 enum {
-    RPC_SLOTS = 256,         /* of the table of calls; a power of two */
-    RPC_IN_FLIGHT_MAX = 128, /* servers queue about as many on a connection */
-    RPC_BATCH = 64,          /* calls in one sendmsg() */
+    RPC_SLOTS = 256, /* of the table of calls; a power of two */
+    RPC_BATCH = 64,  /* calls in one sendmsg() */
     RPC_BATCH_VECTORS = 256
 };
 
@@ -66,8 +65,10 @@ struct rpc_transport {
     int connect_error;         /* of the last attempt to connect */
     uint64_t connect_after_ns; /* when the next attempt is due */
     uint64_t looked_ns;        /* when calls were last looked after */
+    uint64_t received_ns;      /* when something was last received */
     uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
-    uint64_t said_ns;
+    _Atomic bool pinging;      /* `ping` is in flight */
+    struct rpc_call ping;      /* NULL: does the path live? */
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
     struct rpc_batch batch;                     /* of the thread that sends */
@@ -92,7 +93,10 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
 
 /* For the receiver: the call has its answer. The last access to it, unless `answered` is set. */
 void rpc_call_answered(void *transport, struct rpc_call *call);
-/* Ends a call without an answer. No connection may still carry a part of it. */
+/*
+ * Ends a call without an answer: with an error, or with -ENETDOWN to be sent elsewhere. No
+ * connection of ours may still carry a part of it.
+ */
 void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int error);
 /* Calls the `answered` functions that are due, without the lock, and wakes those who drive. */
 void rpc_call_finished(struct rpc_transport *transport);
@@ -101,6 +105,21 @@ void rpc_call_finished(struct rpc_transport *transport);
 void rpc_connection_lost(struct rpc_transport *transport);
 /* All calls in flight go back to the head of the queue, the oldest first. */
 void rpc_queue_again(struct rpc_transport *transport);
+
+/* ---- failover.c ---- */
+
+/*
+ * Looks after calls that stay unanswered, by the leader, in the silence: pings, gives the
+ * connection up, or the path when another one answers. Under the lock.
+ */
+void rpc_look_after_silence(struct rpc_transport *transport);
+/* A line on the log for a server that does not answer, now and then. Under the lock. */
+void rpc_say_waiting(struct rpc_transport *transport, const char *why);
+/*
+ * By the leader, who is not connected: if calls can go elsewhere, sets all that are here adrift
+ * (ends them with -ENETDOWN if they have an `answered` function). True if it did.
+ */
+bool rpc_abandon(struct rpc_transport *transport);
 
 /*
  * Sends what is queued, if no other thread does. The lock is free during system calls. Returns when

@@ -46,9 +46,9 @@ static void an_idle_channel_is_used_again(void **state)
 {
     (void)state;
     struct net_server *server = pool_new(8, 1);
-    struct net_channel *first = net_channel_get(server);
+    struct net_channel *first = net_channel_get(server, 0);
     for (int i = 0; i < 100; i++)
-        assert_ptr_equal(net_channel_get(server), first);
+        assert_ptr_equal(net_channel_get(server, 0), first);
     assert_int_equal(server->channel_count, 1);
     assert_int_equal(first->fd, -1); /* no traffic until someone connects */
     net_server_destroy(server);
@@ -59,7 +59,7 @@ static void grows_while_all_are_busy(void **state)
     (void)state;
     struct net_server *server = pool_new(8, 1);
     for (unsigned i = 0; i < 30; i++) {
-        struct net_channel *channel = net_channel_get(server);
+        struct net_channel *channel = net_channel_get(server, 0);
         assert_int_equal(channel->outstanding, i / 8); /* then the one with the fewest calls */
         channel->outstanding++;
         assert_int_equal(server->channel_count, i < 8 ? i + 1 : 8);
@@ -72,13 +72,13 @@ static void prefers_the_fewest_calls_in_flight(void **state)
     (void)state;
     struct net_server *server = pool_new(3, 1);
     for (int i = 0; i < 3; i++)
-        net_channel_get(server)->outstanding = 5;
+        net_channel_get(server, 0)->outstanding = 5;
     server->channels[0]->outstanding = 4;
     server->channels[1]->outstanding = 2;
     server->channels[2]->outstanding = 3;
-    assert_ptr_equal(net_channel_get(server), server->channels[1]);
+    assert_ptr_equal(net_channel_get(server, 0), server->channels[1]);
     server->channels[2]->outstanding = 0;
-    assert_ptr_equal(net_channel_get(server), server->channels[2]);
+    assert_ptr_equal(net_channel_get(server, 0), server->channels[2]);
     net_server_destroy(server);
 }
 
@@ -87,8 +87,11 @@ static void paths_take_turns(void **state)
     (void)state;
     struct net_server *server = pool_new(2, 3);
     unsigned per_path[3] = {0};
-    for (int i = 0; i < 12; i++)
-        net_channel_get(server)->outstanding++;
+    for (int i = 0; i < 12; i++) {
+        struct net_channel *channel = net_channel_get(server, 0);
+        channel->outstanding++;
+        net_load_add(channel, 0);
+    }
     assert_int_equal(server->channel_count, 6);
     for (unsigned i = 0; i < 6; i++) {
         assert_int_equal(server->channels[i]->outstanding, 2);
@@ -112,8 +115,11 @@ static void limits_of_a_server(void **state)
     assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX + 1, &server), -EINVAL);
     assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX, &server), 0);
     assert_int_equal(server->connections_max, NET_CONNECTIONS_MAX);
-    for (int i = 0; i < NET_PATHS_MAX * NET_CONNECTIONS_MAX + 10; i++)
-        net_channel_get(server)->outstanding++;
+    for (int i = 0; i < NET_PATHS_MAX * NET_CONNECTIONS_MAX + 10; i++) {
+        struct net_channel *channel = net_channel_get(server, 0);
+        channel->outstanding++;
+        net_load_add(channel, 0);
+    }
     assert_int_equal(server->channel_count, NET_PATHS_MAX * NET_CONNECTIONS_MAX);
     net_server_destroy(server);
     options.connections_max = 0;
@@ -124,8 +130,11 @@ static void limits_of_a_server(void **state)
 
 static void *grow(void *context)
 {
-    for (int i = 0; i < 200; i++)
-        atomic_fetch_add(&net_channel_get(context)->outstanding, 1);
+    for (int i = 0; i < 200; i++) {
+        struct net_channel *channel = net_channel_get(context, 0);
+        atomic_fetch_add(&channel->outstanding, 1);
+        net_load_add(channel, 0);
+    }
     return NULL;
 }
 
@@ -302,14 +311,14 @@ static void refused_port(void **state)
     (void)state;
     struct server *server = server_new(&(struct script){0}, AF_INET);
     struct net_server *client = client_new(server->port, 1, 60);
-    struct net_channel *channel = net_channel_get(client);
+    struct net_channel *channel = net_channel_get(client, 0);
     assert_int_equal(net_channel_connect(channel, 5000), -ECONNREFUSED);
     assert_int_equal(channel->fd, -1);
-    assert_true(channel->path->down);
+    assert_int_equal(channel->path->state, NET_PATH_DOWN);
     server_listen(server);
     assert_int_equal(net_channel_connect(channel, 5000), 0);
     assert_true(channel->fd >= 0);
-    assert_false(channel->path->down);
+    assert_int_equal(channel->path->state, NET_PATH_UP);
     assert_true(channel->connected_ns > 0);
     net_channel_disconnect(channel);
     assert_int_equal(channel->fd, -1);
@@ -343,7 +352,7 @@ static void reconnects_from_the_same_port(void **state)
             continue;
         struct net_server *client = client_new(server->port, 1, 60);
         client->port_policy = (enum net_port)policy;
-        struct net_channel *channel = net_channel_get(client);
+        struct net_channel *channel = net_channel_get(client, 0);
         assert_int_equal(net_channel_connect(channel, 5000), 0);
         unsigned port = channel->local_port;
         assert_int_equal(port, ntohs(local_of(channel->fd).sin_port));
@@ -363,7 +372,7 @@ static void another_port_when_the_old_one_is_taken(void **state)
     (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
-    struct net_channel *channel = net_channel_get(client);
+    struct net_channel *channel = net_channel_get(client, 0);
     assert_int_equal(net_channel_connect(channel, 5000), 0);
     unsigned port = channel->local_port;
     net_channel_disconnect(channel);

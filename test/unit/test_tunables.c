@@ -35,7 +35,9 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_int_equal(tunables->privileged_port, CONF_PRIVILEGED_PORT_AUTO);
     assert_int_equal(tunables->retransmit_timeout, 60);
     assert_int_equal(tunables->reconnect_max, 5);
-    assert_true(tunables->failover_hold == 10.0);
+    assert_true(tunables->path_timeout == 4.0);
+    assert_true(tunables->failover_hold == 3.0);
+    assert_int_equal(tunables->soft_timeout, 0);
     assert_int_equal(tunables->log_level, LOG_LEVEL_NOTICE);
 }
 
@@ -330,7 +332,7 @@ static void the_sample_shows_every_key_with_its_default(void **state)
         if (strstr(text, line) == NULL)
             fail_msg("conf/directnfs.conf does not show '%s'", conf_tunables_key(n));
     }
-    assert_int_equal(n, 12);
+    assert_int_equal(n, 14);
 
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};

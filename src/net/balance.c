@@ -1,0 +1,114 @@
+/*
+ * Which path the next call takes: the one where it should be over first.
+ *
+ * The time is estimated as (bytes on their way there + its own) times the service time of a byte,
+ * which is measured as replies come: while calls wait, the time between two replies is what the
+ * path needed for the later one, whatever limits it (a slow link, a busy server). So links of
+ * different speed are each kept busy to their capacity, and the faster ones get more.
+ *
+ * An estimate that was not confirmed for a while fades to that of the best path, so that a path
+ * that was slow once is tried again.
+ */
+#include "net/net.h"
+#include "sys/sys.h"
+
+enum {
+    UNIT = 65536,           /* bytes; of `ns_per_unit` */
+    OVERHEAD = 512,         /* of a call and its reply, with the headers of all layers */
+    WINDOW_BYTES = 4 * UNIT /* of a measurement at least; or */
+};
+#define WINDOW_NS  UINT64_C(20000000)
+#define FADE_NS    UINT64_C(500000000) /* in which half of an old difference is forgotten */
+#define FADE_STEPS 20
+
+/* Counted is what others may have to wait for: with one path only what is long. */
+static bool counts(const struct net_channel *channel, size_t bytes)
+{
+    return channel->server->path_count > 1 || bytes >= NET_BULK;
+}
+
+void net_load_add(struct net_channel *channel, size_t bytes)
+{
+    if (!counts(channel, bytes))
+        return;
+    atomic_fetch_add_explicit(&channel->outstanding_bytes, bytes + OVERHEAD, memory_order_relaxed);
+    atomic_fetch_add_explicit(&channel->path->load.outstanding_bytes, bytes + OVERHEAD,
+                              memory_order_relaxed);
+}
+
+void net_load_remove(struct net_channel *channel, size_t bytes)
+{
+    if (!counts(channel, bytes))
+        return;
+    atomic_fetch_sub_explicit(&channel->outstanding_bytes, bytes + OVERHEAD, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&channel->path->load.outstanding_bytes, bytes + OVERHEAD,
+                              memory_order_relaxed);
+}
+
+void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns, uint64_t now_ns)
+{
+    struct net_load *load = &channel->path->load;
+    if (channel->server->path_count < 2)
+        return;
+    pthread_mutex_lock(&load->lock);
+    uint64_t since = load->departed_ns > sent_ns ? load->departed_ns : sent_ns;
+    if (now_ns > since)
+        load->window_ns += now_ns - since;
+    if (now_ns > load->departed_ns)
+        load->departed_ns = now_ns;
+    load->window_bytes += bytes + OVERHEAD;
+    if (load->window_bytes >= WINDOW_BYTES || load->window_ns >= WINDOW_NS) {
+        uint64_t sample = load->window_ns * UNIT / load->window_bytes + 1;
+        uint64_t old = atomic_load_explicit(&load->ns_per_unit, memory_order_relaxed);
+        atomic_store_explicit(&load->ns_per_unit, old ? (3 * old + sample) / 4 : sample,
+                              memory_order_relaxed);
+        atomic_store_explicit(&load->measured_ns, now_ns, memory_order_relaxed);
+        load->window_ns = load->window_bytes = 0;
+    }
+    pthread_mutex_unlock(&load->lock);
+}
+
+/* The least service time of a usable path; 0: none is known. */
+static uint64_t best_service(const struct net_server *server)
+{
+    uint64_t best = 0;
+    for (unsigned i = 0; i < server->path_count; i++) {
+        uint64_t own =
+            atomic_load_explicit(&server->paths[i].load.ns_per_unit, memory_order_relaxed);
+        if (own && net_path_usable(&server->paths[i]) && (!best || own < best))
+            best = own;
+    }
+    return best;
+}
+
+/* What is believed now of a path's service time. */
+static uint64_t believed_service(const struct net_path *path, uint64_t best, uint64_t now_ns)
+{
+    uint64_t own = atomic_load_explicit(&path->load.ns_per_unit, memory_order_relaxed);
+    uint64_t measured_ns = atomic_load_explicit(&path->load.measured_ns, memory_order_relaxed);
+    if (own <= best)
+        return best;
+    uint64_t steps = now_ns > measured_ns ? (now_ns - measured_ns) / FADE_NS : 0;
+    return best + (steps < FADE_STEPS ? (own - best) >> steps : 0);
+}
+
+struct net_path *net_balance(struct net_server *server, size_t bytes, const uint64_t *held)
+{
+    struct net_path *chosen = NULL;
+    uint64_t least = 0, now_ns = sys_now_ns(), best = best_service(server);
+    for (unsigned i = 0; i < server->path_count; i++) {
+        struct net_path *path = &server->paths[i];
+        if (!net_path_usable(path))
+            continue;
+        uint64_t waiting =
+            atomic_load_explicit(&path->load.outstanding_bytes, memory_order_relaxed) +
+            (held ? held[i] : 0);
+        /* In nanoseconds times UNIT; 1 where nothing is known, so that bytes decide. */
+        uint64_t time = (waiting + bytes + OVERHEAD) * (believed_service(path, best, now_ns) + 1);
+        if (!chosen || time < least) {
+            chosen = path;
+            least = time;
+        }
+    }
+    return chosen;
+}

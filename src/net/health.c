@@ -1,0 +1,400 @@
+/*
+ * Which paths of a server are fit for use.
+ *
+ * Who uses a path finds out that it fails (net_path_failed(), net_path_suspect()). That it works
+ * again, that a further path leads to the same server, and whether the other paths answer while one
+ * is silent, is asked by a thread of our own, which starts when a server with several paths first
+ * needs it: when one path is not enough, or fails.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+
+#include "host/paths.h"
+#include "host/stats.h"
+#include "net/net.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+#include "sys/thread.h"
+
+enum { PROBE_TIMEOUT_MS = 1000, PROBE_FIRST_MS = 100, SUSPECT_EVERY_MS = 500, SAY_EVERY_S = 60 };
+
+#define MS_NS UINT64_C(1000000)
+
+/* `lock` guards the list, `running` and `visited`; held briefly. */
+static struct {
+    pthread_mutex_t lock;
+    struct net_server *servers; /* those with several paths */
+    struct net_server *visited; /* by the thread at this moment */
+    bool running;
+    _Atomic uint32_t kicks; /* futex: there is something new to do */
+} health = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- what is known ---- */
+
+static uint32_t path_state(const struct net_path *path)
+{
+    return atomic_load_explicit(&path->state, memory_order_relaxed);
+}
+
+bool net_path_usable(const struct net_path *path)
+{
+    return path_state(path) == NET_PATH_UP &&
+           atomic_load_explicit(&path->proven, memory_order_relaxed) &&
+           !atomic_load_explicit(&path->offline, memory_order_relaxed);
+}
+
+bool net_path_has_other(const struct net_path *path)
+{
+    const struct net_server *server = path->server;
+    for (unsigned i = 0; i < server->path_count; i++) {
+        if (i != path->index && net_path_usable(&server->paths[i]))
+            return true;
+    }
+    return false;
+}
+
+bool net_path_other_heard(const struct net_path *path, uint64_t since_ns)
+{
+    const struct net_server *server = path->server;
+    for (unsigned i = 0; i < server->path_count; i++) {
+        const struct net_path *other = &server->paths[i];
+        if (other != path && net_path_usable(other) &&
+            atomic_load_explicit(&other->heard_ns, memory_order_relaxed) > since_ns)
+            return true;
+    }
+    return false;
+}
+
+void net_path_heard(struct net_path *path, uint64_t now_ns)
+{
+    atomic_store_explicit(&path->heard_ns, now_ns, memory_order_relaxed);
+}
+
+void net_server_look_offline(struct net_server *server)
+{
+    uint32_t seen = host_paths_generation();
+    if (atomic_exchange_explicit(&server->paths_seen, seen, memory_order_acq_rel) == seen)
+        return;
+    for (unsigned i = 0; i < server->path_count; i++) {
+        struct net_path *path = &server->paths[i];
+        bool offline =
+            host_path_offline(server->name, path->address.peer_text, path->address.local_text);
+        if (atomic_exchange(&path->offline, offline) == offline)
+            continue;
+        log_notice("server %s: path %s is %s by command", server->name, path->address.peer_text,
+                   offline ? "offline" : "online again");
+        net_path_show(path, offline ? "taken offline by command" : "");
+    }
+}
+
+/* ---- what is said ---- */
+
+void net_path_show(struct net_path *path, const char *reason)
+{
+    enum directnfs_channel_state state = path->offline ? DIRECTNFS_CHANNEL_OFFLINE
+                                         : path_state(path) != NET_PATH_UP ? DIRECTNFS_CHANNEL_DOWN
+                                         : !path->proven ? DIRECTNFS_CHANNEL_PROBING
+                                                         : DIRECTNFS_CHANNEL_UP;
+    if (path->stats)
+        host_stats_path_state(path->stats, state, reason);
+}
+
+bool net_server_may_say(struct net_server *server, unsigned interval_s)
+{
+    uint64_t now = sys_now_ns(), said = atomic_load(&server->said_ns);
+    if (server->hidden || (said != 0 && now - said < interval_s * UINT64_C(1000000000)))
+        return false;
+    return atomic_compare_exchange_strong(&server->said_ns, &said, now);
+}
+
+/*
+ * That a path is down is news of its own only when others work: else the server is what is down,
+ * and a line for each path would say less. Under server->lock; the line is written without it.
+ */
+enum news { NEWS_NONE, NEWS_PATH, NEWS_SERVER };
+
+static enum news news_of(struct net_path *path)
+{
+    struct net_server *server = path->server;
+    enum news news = NEWS_NONE;
+    if (path->said || path_state(path) != NET_PATH_DOWN)
+        return NEWS_NONE;
+    if (net_path_other_heard(path, path->down_since_ns))
+        news = NEWS_PATH;
+    else if (!net_path_has_other(path) && net_server_may_say(server, SAY_EVERY_S))
+        news = NEWS_SERVER;
+    path->said = news != NEWS_NONE;
+    return news;
+}
+
+static void say_down(const struct net_path *path, enum news news, const char *why)
+{
+    const struct net_server *server = path->server;
+    if (news == NEWS_PATH)
+        log_warning("server %s: path %s is down: %s; its calls go over other paths", server->name,
+                    path->address.peer_text, why);
+    else if (news == NEWS_SERVER)
+        log_warning("server %s: path %s is down: %s; trying again until %s works", server->name,
+                    path->address.peer_text, why, server->path_count > 1 ? "some path" : "it");
+}
+
+/* ---- what happens ---- */
+
+static void *run(void *unused);
+
+static void kick(void)
+{
+    pthread_mutex_lock(&health.lock);
+    if (!health.running)
+        health.running = sys_thread_start(run, NULL, "probing network paths");
+    pthread_mutex_unlock(&health.lock);
+    atomic_fetch_add(&health.kicks, 1);
+    sys_futex(&health.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+void net_server_want_more(struct net_server *server)
+{
+    if (server->path_count < 2 ||
+        atomic_load_explicit(&server->more_wanted, memory_order_relaxed) ||
+        atomic_exchange(&server->more_wanted, true))
+        return;
+    kick();
+}
+
+void net_path_suspect(struct net_path *path, uint64_t now_ns)
+{
+    struct net_server *server = path->server;
+    uint64_t suspected = atomic_load(&server->suspected_ns);
+    if (server->path_count < 2 || now_ns - suspected < SUSPECT_EVERY_MS * MS_NS ||
+        !atomic_compare_exchange_strong(&server->suspected_ns, &suspected, now_ns))
+        return;
+    atomic_store(&server->more_wanted, true);
+    kick();
+}
+
+bool net_path_failed(struct net_path *path, const char *why)
+{
+    struct net_server *server = path->server;
+    uint64_t now = sys_now_ns();
+    pthread_mutex_lock(&server->lock);
+    bool was_up = path_state(path) == NET_PATH_UP;
+    if (path_state(path) != NET_PATH_REFUSED)
+        atomic_store(&path->state, NET_PATH_DOWN);
+    path->why = why;
+    if (was_up) {
+        path->down_since_ns = now;
+        path->probes = 0;
+        path->probe_ns = now + PROBE_FIRST_MS * MS_NS;
+        path->said = false;
+    }
+    enum news news = news_of(path);
+    pthread_mutex_unlock(&server->lock);
+    say_down(path, news, why);
+    if (!was_up)
+        return false;
+    net_path_show(path, why);
+    if (server->path_count > 1) {
+        atomic_store(&server->more_wanted, true);
+        kick();
+    }
+    return true;
+}
+
+void net_path_works(struct net_path *path)
+{
+    struct net_server *server = path->server;
+    if (path_state(path) != NET_PATH_DOWN)
+        return;
+    pthread_mutex_lock(&server->lock);
+    bool was_down = path_state(path) == NET_PATH_DOWN, said = path->said;
+    double seconds = (double)(sys_now_ns() - path->down_since_ns) / 1e9;
+    if (was_down)
+        atomic_store(&path->state, NET_PATH_UP);
+    path->said = false;
+    pthread_mutex_unlock(&server->lock);
+    if (!was_down)
+        return;
+    net_path_show(path, "");
+    if (said)
+        log_warning("server %s: path %s is up again after %.1f s", server->name,
+                    path->address.peer_text, seconds);
+    else if (!server->hidden)
+        log_info("server %s: path %s works", server->name, path->address.peer_text);
+}
+
+/* ---- the thread ---- */
+
+static int probe(struct net_path *path)
+{
+    struct net_server *server = path->server;
+    bool proven = atomic_load(&path->proven);
+    int result = server->probe(path, proven, PROBE_TIMEOUT_MS);
+    if (result == 0) {
+        atomic_store(&path->proven, true);
+        net_path_heard(path, sys_now_ns());
+        net_path_works(path);
+        if (!proven) {
+            net_path_show(path, "");
+            log_info("server %s: path %s leads there too", server->name, path->address.peer_text);
+        }
+    } else if (result == -EXDEV) {
+        pthread_mutex_lock(&server->lock);
+        atomic_store(&path->state, NET_PATH_REFUSED);
+        pthread_mutex_unlock(&server->lock);
+        net_path_show(path, "leads to another server");
+        log_error("server %s: path %s leads to another server, or to another directory of it; it "
+                  "is not used. Correct the nfstab",
+                  server->name, path->address.peer_text);
+    }
+    return result;
+}
+
+/* Is it this path's turn to be probed? *due becomes the time when it is, if that is earlier. */
+static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
+{
+    if (path_state(path) == NET_PATH_REFUSED || atomic_load(&path->offline))
+        return false;
+    bool down = path_state(path) == NET_PATH_DOWN;
+    if (!down && (atomic_load(&path->proven) || !atomic_load(&path->server->more_wanted)))
+        return false;
+    pthread_mutex_lock(&path->server->lock);
+    uint64_t at = path->probe_ns;
+    enum news news = news_of(path);
+    const char *why = path->why;
+    pthread_mutex_unlock(&path->server->lock);
+    say_down(path, news, why);
+    if (at > now && at < *due)
+        *due = at;
+    return at <= now;
+}
+
+static void probe_due(struct net_path *path)
+{
+    struct net_server *server = path->server;
+    int result = probe(path);
+    if (result == 0 || result == -EXDEV)
+        return;
+    if (result != -EAGAIN)
+        net_path_failed(path, strerrordesc_np(-result));
+    pthread_mutex_lock(&server->lock);
+    int pause = net_reconnect_pause_ms(server, ++path->probes);
+    path->probe_ns = sys_now_ns() + (uint64_t)pause * MS_NS;
+    pthread_mutex_unlock(&server->lock);
+}
+
+/*
+ * A path is silent. Those that are to take over its calls must have answered since; a path that
+ * does not, while another does, is down. When none does it is the server that is silent.
+ */
+static void ask_others(struct net_server *server, uint64_t suspected_ns)
+{
+    struct net_path *silent[NET_PATHS_MAX];
+    int results[NET_PATHS_MAX];
+    unsigned count = 0;
+    bool heard = false;
+    for (unsigned i = 0; i < server->path_count; i++) {
+        struct net_path *path = &server->paths[i];
+        if (!net_path_usable(path))
+            continue;
+        if (atomic_load(&path->heard_ns) >= suspected_ns) {
+            heard = true;
+            continue;
+        }
+        results[count] = probe(path);
+        if (results[count] == 0)
+            heard = true;
+        else
+            silent[count++] = path;
+    }
+    for (unsigned i = 0; i < count && heard; i++)
+        net_path_failed(silent[i], strerrordesc_np(-results[i]));
+}
+
+/* Does what is due for one server. *due becomes when there is more to do, if that is earlier. */
+static void visit(struct net_server *server, uint64_t *suspected_ns, uint64_t *due)
+{
+    uint64_t suspected = atomic_load(&server->suspected_ns);
+    net_server_look_offline(server);
+    if (suspected != *suspected_ns) {
+        *suspected_ns = suspected;
+        ask_others(server, suspected);
+    }
+    for (unsigned i = 0; i < server->path_count; i++) {
+        if (is_due(&server->paths[i], sys_now_ns(), due)) {
+            probe_due(&server->paths[i]);
+            *due = 0; /* look again */
+        }
+    }
+}
+
+static struct net_server *next_server(struct net_server *before)
+{
+    pthread_mutex_lock(&health.lock);
+    health.visited = before ? before->next : health.servers;
+    struct net_server *server = health.visited;
+    pthread_mutex_unlock(&health.lock);
+    return server;
+}
+
+static void *run(void *unused)
+{
+    for (;;) {
+        uint32_t kicks = atomic_load(&health.kicks);
+        uint64_t due = UINT64_MAX, now;
+        for (struct net_server *server = next_server(NULL); server; server = next_server(server))
+            visit(server, &server->asked_ns, &due);
+        now = sys_now_ns();
+        if (due <= now)
+            continue;
+        uint64_t left = due == UINT64_MAX ? UINT64_C(3600000000000) : due - now;
+        struct timespec limit = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+        sys_futex(&health.kicks, FUTEX_WAIT_PRIVATE, kicks, &limit);
+    }
+    return unused;
+}
+
+/* ---- servers come and go ---- */
+
+void net_health_enter(struct net_server *server)
+{
+    host_paths_open();
+    pthread_mutex_lock(&health.lock);
+    server->next = health.servers;
+    health.servers = server;
+    pthread_mutex_unlock(&health.lock);
+}
+
+void net_health_leave(struct net_server *server)
+{
+    pthread_mutex_lock(&health.lock);
+    for (struct net_server **at = &health.servers; *at; at = &(*at)->next) {
+        if (*at == server) {
+            *at = server->next;
+            break;
+        }
+    }
+    while (health.visited == server) {
+        pthread_mutex_unlock(&health.lock);
+        sys_nanosleep_ms(1);
+        pthread_mutex_lock(&health.lock);
+    }
+    pthread_mutex_unlock(&health.lock);
+}
+
+void net_fork_prepare(void)
+{
+    pthread_mutex_lock(&health.lock);
+}
+
+void net_fork_parent(void)
+{
+    pthread_mutex_unlock(&health.lock);
+}
+
+void net_fork_child(void)
+{
+    pthread_mutex_init(&health.lock, NULL);
+    health.running = false;
+    health.visited = NULL;
+}

@@ -1,0 +1,131 @@
+/* When replies stop: pings, giving up connections and paths, and calls that must go elsewhere. */
+#include <string.h>
+
+#include "host/stats.h"
+#include "rpc/transport.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { NFS_PROGRAM = 100003, NFS_VERSION = 3, SAY_EVERY_S = 60 };
+
+#define SECOND_NS UINT64_C(1000000000)
+#define MS_NS     UINT64_C(1000000)
+
+void rpc_say_waiting(struct rpc_transport *transport, const char *why)
+{
+    struct net_channel *channel = transport->channel;
+    uint64_t now = sys_now_ns();
+    if (transport->silent_since_ns == 0)
+        transport->silent_since_ns = now;
+    uint64_t silent_s = (now - transport->silent_since_ns) / SECOND_NS;
+    if (silent_s < SAY_EVERY_S || !net_server_may_say(channel->server, SAY_EVERY_S))
+        return;
+    log_warning("server %s: no answer over %s for %u s (%s); %u calls wait", channel->server->name,
+                channel->path->address.peer_text, (unsigned)silent_s, why,
+                atomic_load(&channel->outstanding));
+}
+
+/* ---- pings ---- */
+
+#define TRANSPORT_OF_PING(call) \
+    ((struct rpc_transport *)((char *)(call)-offsetof(struct rpc_transport, ping)))
+
+static void ping_answered(struct rpc_call *call)
+{
+    atomic_store(&TRANSPORT_OF_PING(call)->pinging, false);
+}
+
+/* Procedure NULL, without a credential: the server answers it whatever else it is busy with. */
+static void ping(struct rpc_transport *transport)
+{
+    static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
+    struct rpc_call *call = &transport->ping;
+    if (atomic_exchange(&transport->pinging, true))
+        return;
+    rpc_call_end(call, rpc_call_begin(call, &none, NFS_PROGRAM, NFS_VERSION, 0));
+    call->answered = ping_answered;
+    call->channel = transport->channel;
+    call->xid = 0;
+    call->sent = false;
+    call->sent_ns = 0;
+    atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
+    atomic_fetch_add_explicit(&transport->channel->outstanding, 1, memory_order_relaxed);
+    net_load_add(transport->channel, 0);
+    host_stats_add(&transport->channel->stats->pings, 1);
+    rpc_unsent_append(transport, call);
+}
+
+/* ---- silence ---- */
+
+/*
+ * A path on which not even a ping is answered, while another path of the server answers, is down.
+ * When none answers it is the server that is silent, and moving calls would not help.
+ */
+static void look_after_path(struct rpc_transport *transport, uint64_t silent_since, uint64_t now)
+{
+    struct net_path *path = transport->channel->path;
+    uint64_t limit_ns = path->server->path_timeout_ms * MS_NS;
+    if (limit_ns == 0 || now - silent_since < limit_ns / 4)
+        return;
+    if (atomic_load(&path->state) != NET_PATH_UP && net_path_has_other(path)) {
+        rpc_connection_lost(transport); /* somebody else found out */
+        return;
+    }
+    if (now - silent_since < limit_ns / 2)
+        return;
+    ping(transport);
+    net_path_suspect(path, now);
+    if (now - silent_since < limit_ns || !net_path_other_heard(path, silent_since + limit_ns / 4))
+        return;
+    net_path_failed(path, "replies stopped");
+    rpc_connection_lost(transport);
+}
+
+void rpc_look_after_silence(struct rpc_transport *transport)
+{
+    const struct net_channel *channel = transport->channel;
+    const struct net_server *server = channel->server;
+    uint64_t now = sys_now_ns(), oldest = now;
+    transport->looked_ns = now;
+    if (transport->in_flight == 0)
+        return;
+    for (unsigned i = 0; i < RPC_SLOTS; i++) {
+        struct rpc_call *call = transport->calls[i];
+        if (call && call != &transport->ping && call->last_sent_ns < oldest)
+            oldest = call->last_sent_ns;
+    }
+    uint64_t silent_since = oldest > transport->received_ns ? oldest : transport->received_ns;
+    if (now - oldest >= server->retransmit_timeout_s * SECOND_NS) {
+        /* A call that is unanswered for too long means that the connection is dead, whatever TCP
+         * says. */
+        if (server->path_count == 1 || net_server_may_say(channel->path->server, SAY_EVERY_S))
+            log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
+                        channel->path->address.peer_text, server->retransmit_timeout_s);
+        rpc_connection_lost(transport);
+        return;
+    }
+    if (now - silent_since >= SECOND_NS)
+        rpc_say_waiting(transport, "connected, but silent");
+    if (server->path_count > 1)
+        look_after_path(transport, silent_since, now);
+}
+
+bool rpc_abandon(struct rpc_transport *transport)
+{
+    struct net_channel *channel = transport->channel;
+    net_server_look_offline(channel->server);
+    if (transport->sending || transport->withdrawing || !net_channel_has_other(channel) ||
+        (transport->in_flight == 0 && !transport->unsent))
+        return false;
+    net_channel_disconnect(channel);
+    rpc_receiver_reset(&transport->receiver);
+    rpc_queue_again(transport);
+    unsigned count = 0;
+    for (; transport->unsent; count++)
+        rpc_call_fail(transport, transport->unsent, -ENETDOWN);
+    transport->silent_since_ns = 0;
+    transport->attempts = 0;
+    log_info("server %s: %u calls go from %s to other connections", channel->server->name, count,
+             channel->path->address.peer_text);
+    return true;
+}
