@@ -135,6 +135,28 @@ said() {
     fi
 }
 
+# says NAME STATUS PATTERN COMMAND...: the command ends with this status, and a line of what it prints (standard
+# error included) matches the extended regular expression; an empty one matches also no output.
+says() {
+    local name=$1 expected=$2 pattern=$3 status
+    shift 3
+    timeout -k 2 60 "$@" >"$T/said" 2>&1
+    status=$?
+    if [ "$status" != "$expected" ]; then
+        not_ok "$name" "status $status, expected $expected, of: $*"
+    elif [ -n "$pattern" ] && ! grep -qE -- "$pattern" "$T/said"; then
+        not_ok "$name" "no line matches '$pattern'"
+    else
+        ok "$name"
+        return 0
+    fi
+    head -n 15 "$T/said" | cut -c1-200 | sed 's/^/# /'
+    return 1
+}
+# also NAME PATTERN, never NAME PATTERN: about the output of the last `says`
+also() { if grep -qE -- "$2" "$T/said"; then ok "$1"; else not_ok "$1" "no line matches '$2'"; fi; }
+never() { if grep -qE -- "$2" "$T/said"; then not_ok "$1" "a line matches '$2'"; else ok "$1"; fi; }
+
 # equal NAME GOT EXPECTED
 equal() {
     if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "got '$2', expected '$3'"; fi
