@@ -108,23 +108,27 @@ deb:
 # The library is no link library, and LD_PRELOAD of running programs names it: a directory of its own, one name for all
 # versions, and a new one takes the place of the old in one step.
 DOC := $(PREFIX)/share/doc/directnfs
+DROPINS := $(patsubst conf/%,$(BUILD)/%,$(wildcard conf/systemd/*.conf))
 INSTALLED := 755:$(BUILD)/directnfs:$(PREFIX)/bin 644:$(BUILD)/libdirectnfs.so:$(LIBDIR)/directnfs \
     644:$(BUILD)/directnfs.pc:$(PREFIX)/share/pkgconfig \
     644:conf/bash-completion/directnfs:$(PREFIX)/share/bash-completion/completions \
     $(foreach file,$(wildcard include/directnfs/*.h),644:$(file):$(PREFIX)/include/directnfs) \
     $(foreach file,$(wildcard man/*.[1-8]),644:$(file):$(PREFIX)/share/man/man$(subst .,,$(suffix $(file)))) \
     644:README:$(DOC) 644:LICENSE:$(DOC) \
-    $(foreach file,$(wildcard conf/*.* conf/nfstab),644:$(file):$(DOC)/examples) \
-    $(foreach file,$(wildcard conf/systemd/*),644:$(file):$(DOC)/examples/systemd)
+    $(foreach file,conf/nfstab $(wildcard conf/*.conf),644:$(file):$(PREFIX)/share/directnfs) \
+    $(foreach file,$(DROPINS),644:$(file):$(PREFIX)/share/directnfs/systemd)
 
-install: all $(BUILD)/directnfs.pc
+install: all $(BUILD)/directnfs.pc $(DROPINS)
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; to=$(DESTDIR)$$3/$${2##*/}; \
 	    install -D -m $$1 $$2 $$to.new && mv -f $$to.new $$to || exit 1; done
 uninstall:
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f $(DESTDIR)$$3/$${2##*/} || exit 1; done
-	$(Q)for dir in $(LIBDIR)/directnfs $(PREFIX)/include/directnfs $(DOC)/examples/systemd $(DOC)/examples $(DOC); do \
+	$(Q)for dir in $(LIBDIR)/directnfs $(PREFIX)/include/directnfs $(PREFIX)/share/directnfs/systemd \
+	    $(PREFIX)/share/directnfs $(DOC); do \
 	    [ ! -d $(DESTDIR)$$dir ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$$dir; done
 
+$(BUILD)/systemd/%: conf/systemd/% always
+	@mkdir -p $(@D); sed 's|@LIBDIR@|$(LIBDIR)|' $< >$@
 $(BUILD)/directnfs.pc: always
 	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: directnfs' \
 	    'Description: The statistics that directnfs shows in shared memory' 'Version: $(VERSION)' \

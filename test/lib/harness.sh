@@ -323,8 +323,8 @@ ganesha_run() {
 # Starts the server on free ports. Exports $mnt unless ganesha_export was called. Ends the script if it does not come up.
 ganesha_start() {
     [ ${#ganesha_exports[@]} -gt 0 ] || ganesha_export "$mnt"
-    nfs_port=$(free_port)
-    mount_port=$(free_port)
+    [ "$nfs_port" != 0 ] || nfs_port=$(free_port)
+    [ "$mount_port" != 0 ] || mount_port=$(free_port)
     ganesha_write_conf
     mkdir -p /run/ganesha /var/lib/nfs/ganesha
     if ! rpcbind_start || ! ganesha_run; then
