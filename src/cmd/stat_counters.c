@@ -103,17 +103,19 @@ static void print_counters(const struct output *output, const struct directnfs_c
     fputc('\n', output->out);
 }
 
-/* "2 processes and 5 that have ended" */
+/* "Sum of 2 processes and 5 that have ended" */
 static void print_sum_title(const struct stat_set *set, FILE *out)
 {
     unsigned long long ended = set->sum->processes;
+    const char *plural = set->count == 1 ? "" : "es";
     if (set->last)
-        fprintf(out, "Sum of %llu ended processes of %zu users\n", ended, set->count);
+        fprintf(out, "Sum of what ended: %llu process%s of %zu user%s\n", ended,
+                ended == 1 ? "" : "es", set->count, set->count == 1 ? "" : "s");
     else if (ended)
-        fprintf(out, "Sum of %zu processes and %llu that %s ended\n", set->count, ended,
+        fprintf(out, "Sum of %zu process%s and %llu that %s ended\n", set->count, plural, ended,
                 ended == 1 ? "has" : "have");
     else
-        fprintf(out, "Sum of %zu processes\n", set->count);
+        fprintf(out, "Sum of %zu process%s\n", set->count, plural);
 }
 
 void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out)

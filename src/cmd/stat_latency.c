@@ -52,7 +52,7 @@ static void print_one(const struct stat_set *set, const struct directnfs_latency
     struct host_latency latency;
     host_stats_latency(counted, &latency);
     fprintf(out,
-            "%s: %llu calls, mean %.1f us, p50 %.1f us, p90 %.1f us, p99 %.1f us, max %.1f us\n",
+            "%s: %llu calls\nmean %.1f us, p50 %.1f us, p90 %.1f us, p99 %.1f us, max %.1f us\n",
             name, (unsigned long long)counted->calls, latency.mean, latency.p50, latency.p90,
             latency.p99, latency.max);
     print_buckets(set, counted, width, out);

@@ -219,9 +219,19 @@ static void fill_paths_sum(const struct stat_set *set, struct cmd_table *table)
 /* ---- files ---- */
 
 static const struct cmd_column file_columns[] = {
-    {"FILENAME", CMD_CUT_START}, {"FILESIZE", CMD_NUMBER}, {"PNUM", CMD_NUMBER},
-    {"SVR_ID", CMD_NUMBER},      {"STATE", CMD_CUT_END},
+    {"FILENAME", CMD_CUT_START}, {"FILESIZE", CMD_NUMBER},    {"PNUM", CMD_NUMBER},
+    {"SVR_ID", CMD_NUMBER},      {"UNCOMMITTED", CMD_NUMBER}, {"STATE", CMD_CUT_END},
 };
+
+static uint64_t uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file)
+{
+    for (size_t i = 0; file->inode && i < set->uncommitted_count; i++) {
+        const struct host_stats_uncommitted *one = &set->uncommitted_files[i];
+        if (one->inode == file->inode && one->device == file->device)
+            return one->bytes;
+    }
+    return 0;
+}
 
 static void fill_files_of(const struct stat_set *set, const struct directnfs_stats *stats,
                           struct cmd_table *table)
@@ -240,6 +250,7 @@ static void fill_files_of(const struct stat_set *set, const struct directnfs_sta
         cmd_table_number(table, file->size);
         cmd_table_number(table, stats->pid);
         cmd_table_number(table, stat_server_id(set, stat_server_of(stats, file->server)));
+        cmd_table_number(table, uncommitted_in(set, file));
         cmd_table_text(table, state, sizeof(state));
     }
 }

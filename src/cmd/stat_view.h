@@ -27,8 +27,10 @@ struct stat_set {
     bool last;     /* they are sums of processes that ended, one for each user */
     bool only_sum; /* views that can add up show the sum and no process */
     struct directnfs_stats *sum;
-    uint64_t uncommitted; /* bytes that the host keeps until they are committed */
-    double seconds;       /* that the counters are of; 0: since each process started */
+    uint64_t uncommitted; /* bytes that are kept until they are committed, and in which files */
+    const struct host_stats_uncommitted *uncommitted_files;
+    size_t uncommitted_count;
+    double seconds; /* that the counters are of; 0: since each process started */
     uint64_t taken_ns;
     const struct directnfs_server_stats **servers;
     size_t server_count;

@@ -227,6 +227,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
     host_file_attributes(&inode->host, &attributes, &verified);
     struct directnfs_file_stats *stats = host_stats_file(
         inode->path, inode->mount->stats_id, attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
+    host_stats_file_is(stats, inode->device, inode->inode);
     pthread_mutex_lock(&file_lock);
     struct file_open *open = take_free_open();
     struct file_open *old = NULL;

@@ -42,6 +42,13 @@ static uint64_t lay_out(uint32_t chunks, uint32_t records, uint32_t buckets, uin
     return at[6] + (uint64_t)chunks * HOST_CHUNK;
 }
 
+uint64_t host_registry_entries_at(const struct host_shared *shared)
+{
+    uint64_t at[7];
+    lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
+    return at[4];
+}
+
 static int reserve(int fd, uint64_t offset, uint64_t length)
 {
     int error;

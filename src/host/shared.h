@@ -177,6 +177,9 @@ extern struct host_map host_map;
 /* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
 int host_registry_back(uint64_t offset, uint64_t length);
 
+/* Where the entries are in the file, by what its header says. */
+uint64_t host_registry_entries_at(const struct host_shared *shared);
+
 /* ---- process.c ---- */
 
 /* This process's slot, taken at its first use; 0 when there is none. Takes process_lock. */

@@ -409,6 +409,7 @@ struct directnfs_file_stats *host_stats_file(const char *name, unsigned server, 
             set_slot(&file->slot, DIRECTNFS_SLOT_FREE);
             file->server = server;
             file->name_hash = hash;
+            file->device = file->inode = 0;
             host_stats_set(&file->opens, 0);
             copy_text(file->name, sizeof(file->name), name, true);
         }

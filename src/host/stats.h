@@ -91,6 +91,13 @@ void host_stats_channel_free(struct directnfs_channel_stats *channel);
  */
 struct directnfs_file_stats *host_stats_file(const char *name, unsigned server, uint64_t size,
                                              enum directnfs_file_state state, const char *reason);
+/* Which file it is, so that others can tell what is uncommitted in it. */
+static inline void host_stats_file_is(struct directnfs_file_stats *file, uint64_t device,
+                                      uint64_t inode)
+{
+    host_stats_set(&file->device, device);
+    host_stats_set(&file->inode, inode);
+}
 /* A change of who serves it (demotion): counts in files_kernel when it goes to the kernel. */
 void host_stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_state state,
                            const char *reason);

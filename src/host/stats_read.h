@@ -15,6 +15,13 @@ struct host_stats_problem {
     char reason[160];
 };
 
+/* A file with data that was written and is kept until it is committed; the data of all processes.
+ */
+struct host_stats_uncommitted {
+    uint64_t device, inode;
+    uint64_t bytes;
+};
+
 /*
  * The statistics of one moment. In these copies every count is within its table, every string
  * terminated and printable, every enum known. No process is counted twice or left out: what a
@@ -28,6 +35,9 @@ struct host_stats_snapshot {
     struct directnfs_stats **processes; /* that run, by pid */
     unsigned ended_count;
     struct directnfs_stats **ended; /* of each user: the sum of those that ended, see stats.h */
+    uint64_t uncommitted;           /* bytes in all files */
+    unsigned uncommitted_count;
+    struct host_stats_uncommitted *uncommitted_files;
     unsigned problem_count;
     struct host_stats_problem *problems;
 };
@@ -66,6 +76,10 @@ void host_stats_add_counters(struct directnfs_counters *sum, const struct direct
 void host_stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats);
 /* Leaves in `now` what was counted since `before`. */
 void host_stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before);
+
+/* Adds what is uncommitted, out of the registry in the run directory, without a lock. 0, also when
+ * there is none; -EBADMSG when it cannot be used. */
+int host_stats_read_uncommitted(struct host_stats_snapshot *snapshot);
 
 /* Makes a copy of somebody else's memory harmless, as promised above. */
 void host_stats_clean(struct directnfs_stats *stats);

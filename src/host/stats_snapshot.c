@@ -117,6 +117,10 @@ static int read_directory(struct host_stats_snapshot *snapshot)
     if (lock >= 0)
         host_stats_unlock(lock);
     closedir(directory);
+    if (!error)
+        error = host_stats_read_uncommitted(snapshot);
+    if (error == -EBADMSG && !(error = host_run_path(path, "registry")))
+        error = add_problem(snapshot, path, reason_of(-EBADMSG));
     return error;
 }
 
@@ -148,6 +152,7 @@ void host_stats_snapshot_free(struct host_stats_snapshot *snapshot)
         host_stats_release(snapshot->ended[i]);
     free(snapshot->processes);
     free(snapshot->ended);
+    free(snapshot->uncommitted_files);
     free(snapshot->problems);
     *snapshot = (struct host_stats_snapshot){0};
 }
@@ -164,13 +169,23 @@ static int copy(struct directnfs_stats ***list, unsigned *count, const struct di
 int host_stats_snapshot_copy(struct host_stats_snapshot *to, const struct host_stats_snapshot *from)
 {
     int error = 0;
-    *to = (struct host_stats_snapshot){
-        .taken_ns = from->taken_ns, .clock = from->clock, .seconds = from->seconds};
+    *to = (struct host_stats_snapshot){.taken_ns = from->taken_ns,
+                                       .clock = from->clock,
+                                       .seconds = from->seconds,
+                                       .uncommitted = from->uncommitted};
     for (unsigned i = 0; !error && i < from->count; i++)
         error = copy(&to->processes, &to->count, from->processes[i]);
     for (unsigned i = 0; !error && i < from->ended_count; i++)
         error = copy(&to->ended, &to->ended_count, from->ended[i]);
-    return error;
+    size_t size = from->uncommitted_count * sizeof(*from->uncommitted_files);
+    if (error || !size)
+        return error;
+    to->uncommitted_files = malloc(size);
+    if (!to->uncommitted_files)
+        return -ENOMEM;
+    memcpy(to->uncommitted_files, from->uncommitted_files, size);
+    to->uncommitted_count = from->uncommitted_count;
+    return 0;
 }
 
 struct directnfs_stats *host_stats_snapshot_sum(const struct host_stats_snapshot *snapshot)

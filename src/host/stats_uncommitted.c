@@ -1,0 +1,82 @@
+/*
+ * What is uncommitted, as the registry's file tells a reader that is no process of it.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "host/shared.h"
+#include "host/stats_read.h"
+#include "sys/sys.h"
+
+/* A file that shrinks meanwhile ends the reading; it is no SIGBUS. */
+static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
+{
+    ssize_t got;
+    do
+        got = sys_pread(fd, buffer, size, (off_t)offset);
+    while (got == -EINTR);
+    return got == (ssize_t)size;
+}
+
+static bool usable(int fd, const struct host_shared *shared)
+{
+    struct stat status;
+    return sys_fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_uid == (uid_t)sys_call0(SYS_geteuid) &&
+           read_at(fd, (void *)shared, offsetof(struct host_shared, processes), 0) &&
+           shared->magic == HOST_REGISTRY_MAGIC && shared->layout == HOST_REGISTRY_LAYOUT &&
+           shared->header_size == sizeof(*shared);
+}
+
+static int add_file(struct host_stats_snapshot *snapshot, const struct host_entry *entry)
+{
+    unsigned count = snapshot->uncommitted_count;
+    struct host_stats_uncommitted *more =
+        reallocarray(snapshot->uncommitted_files, count + 1, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    snapshot->uncommitted_files = more;
+    more[snapshot->uncommitted_count++] =
+        (struct host_stats_uncommitted){entry->device, entry->inode, entry->uncommitted};
+    return 0;
+}
+
+/* The sets in use, of stripes with something uncommitted; as host_uncommitted_next(). */
+static int read_entries(struct host_stats_snapshot *snapshot, int fd,
+                        const struct host_shared *shared)
+{
+    struct host_entry set[HOST_SET_SIZE];
+    uint64_t at = host_registry_entries_at(shared);
+    int error = 0;
+    for (uint32_t i = 0; !error && i < HOST_SETS; i++) {
+        if (!shared->set_state[i] ||
+            !shared->stripes[host_stripe_of(i * HOST_SET_SIZE)].uncommitted)
+            continue;
+        if (!read_at(fd, set, sizeof(set), at + i * sizeof(set)))
+            return -EBADMSG;
+        for (int k = 0; !error && k < HOST_SET_SIZE; k++) {
+            if (set[k].uncommitted)
+                error = add_file(snapshot, &set[k]);
+        }
+    }
+    return error;
+}
+
+int host_stats_read_uncommitted(struct host_stats_snapshot *snapshot)
+{
+    char path[HOST_RUN_PATH_MAX];
+    int error = host_run_path(path, "registry");
+    int fd = error ? error
+                   : sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd == -ELOOP ? -EBADMSG : fd;
+    struct host_shared *shared = malloc(sizeof(*shared));
+    error = !shared ? -ENOMEM : usable(fd, shared) ? 0 : -EBADMSG;
+    for (int i = 0; !error && i < HOST_STRIPES; i++)
+        snapshot->uncommitted += shared->stripes[i].uncommitted;
+    if (!error)
+        error = read_entries(snapshot, fd, shared);
+    free(shared);
+    sys_close(fd);
+    return error;
+}
