@@ -131,14 +131,8 @@ int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32
             }
             record->chunk[k] = chunk;
         }
-        record->kept = kept;
-        record->distrusted = 0;
-        record->held_until = 0;
-        record->base = pieces[i].base;
+        host_record_begin(record, pieces[i].base, pieces[i].length, kept);
         record->write_next = following;
-        atomic_store_explicit(&record->range, host_range(0, pieces[i].length),
-                              memory_order_relaxed);
-        atomic_store_explicit(&record->file, HOST_NO_FILE, memory_order_relaxed);
         atomic_store_explicit(&record->owner, owner, memory_order_relaxed);
         host_record_set_state(record, HOST_RECORD_PRIVATE);
         pieces[i].record = following = index;
@@ -166,6 +160,12 @@ static void put_chunk(struct host_shared *shared, uint32_t *reference)
 }
 
 void host_arena_give(uint32_t first)
+{
+    if (first)
+        host_arena_free(host_pocket_give(first));
+}
+
+void host_arena_free(uint32_t first)
 {
     if (!first)
         return;

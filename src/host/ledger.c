@@ -86,6 +86,20 @@ static uint32_t cut_into_pieces(uint64_t offset, size_t length, struct host_piec
     return count;
 }
 
+static int take_records(struct host_piece *pieces, uint32_t count, bool keep, uint32_t owner)
+{
+    if (count == 1 &&
+        (pieces->record = host_pocket_take(pieces->base, pieces->length, keep, owner)))
+        return 0;
+    int error = host_arena_take(pieces, count, keep, owner);
+    if (error) {
+        host_pocket_empty();
+        host_process_sweep(SWEEP_INTERVAL_NS);
+        error = host_arena_take(pieces, count, keep, owner);
+    }
+    return error;
+}
+
 /* The process that must be waited for before [start, end) may be written (0: only time), by a
  * replay of record `own` if that is not 0; UINT32_MAX: none. */
 static uint32_t in_the_way(const struct host_entry *entry, uint64_t start, uint64_t end,
@@ -142,11 +156,7 @@ static int write_begin(struct host_file *file, uint64_t offset, const struct iov
         atomic_store(&self->wrote, 1);
 
     uint32_t piece_count = cut_into_pieces(offset, length, pieces);
-    error = host_arena_take(pieces, piece_count, keep, owner);
-    if (error) {
-        host_process_sweep(SWEEP_INTERVAL_NS);
-        error = host_arena_take(pieces, piece_count, keep, owner);
-    }
+    error = take_records(pieces, piece_count, keep, owner);
     if (error)
         return error;
     if (keep)

@@ -228,6 +228,7 @@ uint32_t host_process_slot_taken(void)
 
 void host_process_after_fork(void)
 {
+    host_pocket_after_fork();
     atomic_store(&own_slot, 0);
 }
 
@@ -238,6 +239,7 @@ void host_process_leave(void)
     if (!slot)
         return;
     struct host_process *process = &shared->processes[slot];
+    host_pocket_empty();
     lock_processes();
     bool busy = atomic_load(&process->truncations) != 0;
     for (uint32_t i = 1; i < end && atomic_load(&process->wrote) && !busy; i++) {

@@ -205,8 +205,9 @@ struct host_piece {
 /* Takes records, with chunks for their lengths if `kept`; PRIVATE, chained by write_next. 0 or
  * -ENOSPC. */
 int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32_t owner);
-/* Frees PRIVATE records chained by write_next. */
+/* Frees PRIVATE records chained by write_next, but for some that the process keeps; and all. */
 void host_arena_give(uint32_t first);
+void host_arena_free(uint32_t first);
 /* Frees the chunks of a record that has data no more. */
 void host_arena_empty(uint32_t record);
 /* Sets the range of an ACKED record, and frees chunks that fall outside. */
@@ -217,6 +218,18 @@ void host_arena_trim(uint32_t record, uint32_t from, uint32_t to);
  */
 uint32_t host_arena_share(uint32_t source, uint32_t from, uint32_t to, uint32_t reuse,
                           uint32_t owner);
+
+/* ---- pocket.c ---- */
+
+/* A PRIVATE record for one piece out of the pocket, without the arena's lock in most cases; 0: take
+ * it from the arena. */
+uint32_t host_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t owner);
+/* Keeps some of the PRIVATE records chained by write_next; the others are the result. */
+uint32_t host_pocket_give(uint32_t first);
+/* Gives all back to the arena. */
+void host_pocket_empty(void);
+/* In a child: what is in the pocket is the parent's. */
+void host_pocket_after_fork(void);
 
 /* ---- entry.c ---- */
 
@@ -283,6 +296,18 @@ static inline uint32_t host_record_to(const struct host_record *record)
 static inline uint64_t host_range(uint32_t from, uint32_t to)
 {
     return (uint64_t)from << 32 | to;
+}
+/* A PRIVATE record gets a new life as [base, base + length). */
+static inline void host_record_begin(struct host_record *record, uint64_t base, uint32_t length,
+                                     bool kept)
+{
+    record->kept = kept;
+    record->distrusted = 0;
+    record->held_until = 0;
+    record->base = base;
+    record->write_next = 0;
+    atomic_store_explicit(&record->range, host_range(0, length), memory_order_relaxed);
+    atomic_store_explicit(&record->file, HOST_NO_FILE, memory_order_relaxed);
 }
 static inline uint64_t host_record_start(const struct host_record *record)
 {

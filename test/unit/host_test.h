@@ -122,8 +122,9 @@ static inline void check_invariants(void)
         host_stripe_lock(i);
         host_stripe_unlock(i);
     }
+    host_pocket_empty();
     if (host_arena_take(&piece, 1, false, 0) == 0)
-        host_arena_give(piece.record);
+        host_arena_free(piece.record);
     uint32_t records = shared->next_record, chunks = shared->next_chunk, used = 0;
     uint16_t *users = calloc(chunks, sizeof(*users));
     uint8_t *seen = calloc(records, 1);
@@ -133,6 +134,8 @@ static inline void check_invariants(void)
         if (record->state == HOST_RECORD_FREE)
             continue;
         used++;
+        if (record->state == HOST_RECORD_PRIVATE) /* else it is lost */
+            assert_int_equal(shared->processes[record->owner].state, 1);
         for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
             assert_true(record->chunk[k] < chunks);
             users[record->chunk[k]]++;

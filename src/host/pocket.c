@@ -1,0 +1,125 @@
+/*
+ * Free records that this process keeps for its next writes, with the chunks they had, so that the
+ * arena's lock is taken once for many writes. To everybody else they are PRIVATE records of its
+ * slot, as one that is being filled: when the process dies they are found as such.
+ */
+#include "host/shared.h"
+
+enum {
+    POCKET_CHUNKS = 2, /* larger writes can pay for the arena */
+    POCKET_DEPTH = 16  /* records of a kind */
+};
+
+/* By the number of chunks that each has. Under `taken`. */
+static struct {
+    _Atomic bool taken;
+    uint32_t count[POCKET_CHUNKS + 1];
+    uint32_t records[POCKET_CHUNKS + 1][POCKET_DEPTH];
+} pocket;
+
+static bool take_pocket(void)
+{
+    return !atomic_exchange_explicit(&pocket.taken, true, memory_order_acquire);
+}
+
+static void return_pocket(void)
+{
+    atomic_store_explicit(&pocket.taken, false, memory_order_release);
+}
+
+/* All pockets of a kind together must not hold much of what there is. */
+static uint32_t depth(const struct host_shared *shared)
+{
+    uint32_t fair = shared->chunk_count / 16 / shared->process_count;
+    return fair < POCKET_DEPTH ? fair : POCKET_DEPTH;
+}
+
+/* Half full, so that what is given finds room too. Returns the new number. */
+static uint32_t fill(uint32_t chunks, uint32_t owner)
+{
+    struct host_piece pieces[POCKET_DEPTH / 2];
+    uint32_t count = depth(host_map.shared) / 2;
+    for (uint32_t i = 0; i < count; i++)
+        pieces[i] = (struct host_piece){.length = chunks ? chunks * HOST_CHUNK : 1};
+    if (count < 2 || host_arena_take(pieces, count, chunks > 0, owner) != 0)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        pocket.records[chunks][i] = pieces[count - 1 - i].record;
+    return pocket.count[chunks] = count;
+}
+
+uint32_t host_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t owner)
+{
+    uint32_t chunks = kept ? (length + HOST_CHUNK - 1) / HOST_CHUNK : 0, index = 0;
+    if (chunks > POCKET_CHUNKS || !take_pocket())
+        return 0;
+    if (pocket.count[chunks] || fill(chunks, owner))
+        index = pocket.records[chunks][--pocket.count[chunks]];
+    return_pocket();
+    if (index)
+        host_record_begin(host_record(index), base, length, kept);
+    return index;
+}
+
+/* The number of chunks if the record and they are nobody else's and in the way of being filled
+ * again, else more than a pocket takes. */
+static uint32_t usable_chunks(const struct host_record *record)
+{
+    uint32_t count = 0;
+    while (count < POCKET_CHUNKS && record->chunk[count] &&
+           __atomic_load_n(&host_map.chunk_users[record->chunk[count]], __ATOMIC_RELAXED) == 1)
+        count++;
+    for (uint32_t k = count; k < HOST_RECORD_CHUNKS; k++) {
+        if (record->chunk[k])
+            return POCKET_CHUNKS + 1;
+    }
+    return count;
+}
+
+uint32_t host_pocket_give(uint32_t first)
+{
+    uint32_t self = host_process_slot_taken(), left = 0;
+    if (!first || !self || !take_pocket())
+        return first;
+    struct host_process *process = &host_map.shared->processes[self];
+    uint32_t most = depth(host_map.shared);
+    if (!atomic_load_explicit(&process->wrote, memory_order_relaxed))
+        atomic_store(&process->wrote, 1);
+    while (first) {
+        struct host_record *record = host_record(first);
+        uint32_t index = first, chunks = usable_chunks(record);
+        first = record->write_next;
+        if (chunks <= POCKET_CHUNKS && pocket.count[chunks] < most) {
+            atomic_store_explicit(&record->owner, self, memory_order_relaxed);
+            pocket.records[chunks][pocket.count[chunks]++] = index;
+        } else {
+            record->write_next = left;
+            left = index;
+        }
+    }
+    return_pocket();
+    return left;
+}
+
+void host_pocket_empty(void)
+{
+    uint32_t chain = 0;
+    if (!take_pocket())
+        return;
+    for (uint32_t chunks = 0; chunks <= POCKET_CHUNKS; chunks++) {
+        while (pocket.count[chunks]) {
+            uint32_t index = pocket.records[chunks][--pocket.count[chunks]];
+            host_record(index)->write_next = chain;
+            chain = index;
+        }
+    }
+    return_pocket();
+    host_arena_free(chain);
+}
+
+void host_pocket_after_fork(void)
+{
+    for (uint32_t chunks = 0; chunks <= POCKET_CHUNKS; chunks++)
+        pocket.count[chunks] = 0;
+    return_pocket();
+}

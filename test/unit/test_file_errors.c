@@ -1,0 +1,137 @@
+/* What cannot be made durable is told, and told again until it is. */
+#include "durability_scene.h"
+
+static void fails_to_write_again(uint32_t status)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_fail(NFS3_PROC_WRITE, 1000, status);
+    for (int i = 0; i < 3; i++) {
+        int error = engine_fsync(fd);
+        CHECK(error == -EIO || error == -ENOSPC);
+    }
+    char byte;
+    CHECK(engine_read(fd, &byte, 1, 0) < 0); /* an old byte would be a lie */
+    server_fail(NFS3_PROC_WRITE, 0, 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+ENGINE_TEST(fsync_fails_until_lost_data_is_written_again)
+{
+    fails_to_write_again(NFS3ERR_IO);
+}
+
+ENGINE_TEST(fsync_fails_while_there_is_no_space_to_write_again)
+{
+    fails_to_write_again(NFS3ERR_NOSPC);
+}
+
+ENGINE_TEST(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    CHECK(engine_fsync(fd) < 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+/* Servers tell an error of their disk once, whoever asks. */
+ENGINE_TEST(data_of_a_failed_commit_is_written_again)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+/* What the face does for a descriptor that is not managed. */
+static int kernel_fsync(int fd)
+{
+    sys_critical_enter();
+    int result = file_fsynced_by_kernel(fd);
+    sys_critical_leave();
+    return result;
+}
+
+static void writes_and_loses_power_beside_the_kernel(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, SIZE, 0, 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+}
+
+static void hands_it_to_the_kernel(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(file_demote(fd, "test"), 0);
+}
+
+/* Were they in the ledger, they could be written again over what the kernel wrote since. */
+SCENE_TEST(writes_beside_those_of_the_kernel_are_stable)
+{
+    disk_make("f", 0, 0);
+    scene_run(hands_it_to_the_kernel);
+    scene_run(writes_and_loses_power_beside_the_kernel);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+ENGINE_TEST(fsync_fails_when_the_handle_became_stale_with_data_not_committed)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_STALE);
+    int result = engine_fsync(fd);
+    CHECK_EQUAL(result != 0 ? result : kernel_fsync(fd), -EIO);
+    CHECK_EQUAL(kernel_fsync(fd), 0);
+}
+
+ENGINE_TEST(no_space_at_write)
+{
+    disk_make("f", 100, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    char data[1000] = {0};
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    CHECK_EQUAL(engine_write(fd, data, sizeof(data), 0), -ENOSPC);
+    CHECK_EQUAL(engine_size(fd), 100);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    engine_expect(fd, 100, 0, 0);
+}
+
+ENGINE_TEST(no_space_at_commit)
+{
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_fail(NFS3_PROC_COMMIT, 2, NFS3ERR_NOSPC);
+    CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
+    CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fsync_fails_until_lost_data_is_written_again),
+        cmocka_unit_test(fsync_fails_while_there_is_no_space_to_write_again),
+        cmocka_unit_test(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync),
+        cmocka_unit_test(data_of_a_failed_commit_is_written_again),
+        cmocka_unit_test(writes_beside_those_of_the_kernel_are_stable),
+        cmocka_unit_test(fsync_fails_when_the_handle_became_stale_with_data_not_committed),
+        cmocka_unit_test(no_space_at_write),
+        cmocka_unit_test(no_space_at_commit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* No acknowledged byte is lost, whatever happens to the server or to a process of ours: the files
+ * of several processes. */
+#include "durability_scene.h"
+
+static void writes_and_waits(void)
+{
+    written();
+    step_done(0);
+    step_wait(15);
+}
+
+static void syncs(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+SCENE_TEST(fsync_vouches_for_writes_of_another_process)
+{
+    disk_make("f", 0, 0);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    scene_run(syncs);
+    scene_kill(writer);
+}
+
+static void opens_then_syncs(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(1);
+    step_wait(2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+/* As PostgreSQL's checkpointer does for what a backend wrote that crashed. */
+static void with_a_writer_that_died(bool power_loss)
+{
+    disk_make("f", 0, 0);
+    pid_t syncer = scene_start(opens_then_syncs);
+    step_wait(1);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    if (power_loss)
+        server_do(FILE_SERVER_LOSE_POWER);
+    scene_kill(writer);
+    step_done(2);
+    scene_wait(syncer);
+}
+
+SCENE_TEST(fsync_vouches_for_writes_of_a_dead_process)
+{
+    with_a_writer_that_died(false);
+}
+
+SCENE_TEST(fsync_writes_again_for_a_dead_process)
+{
+    with_a_writer_that_died(true);
+}
+
+static void forked_child_syncs(void)
+{
+    int fd = written();
+    server_do(FILE_SERVER_LOSE_POWER);
+    pid_t pid = engine_fork();
+    if (pid == 0) {
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        server_do(FILE_SERVER_LOSE_POWER);
+        disk_expect("f", SIZE, 0, 1);
+        _exit(0);
+    }
+    scene_wait(pid);
+}
+
+SCENE_TEST(fsync_in_a_forked_child)
+{
+    disk_make("f", 0, 0);
+    scene_run(forked_child_syncs);
+}
+
+static void only_opens_another_file(void)
+{
+    engine_adopt("g", O_RDONLY);
+}
+
+SCENE_TEST(the_next_process_commits_what_a_dead_one_left)
+{
+    disk_make("f", 0, 0);
+    disk_make("g", 10, 0);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    scene_kill(writer);
+    server_do(FILE_SERVER_LOSE_POWER);
+    scene_run(only_opens_another_file);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+static void truncates_by_opening(void)
+{
+    int fd = engine_open("f", O_RDWR | O_TRUNC);
+    CHECK_EQUAL(engine_size(fd), 0);
+    char byte;
+    CHECK_EQUAL(engine_read(fd, &byte, 1, 0), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+SCENE_TEST(what_a_dead_process_left_does_not_return_into_a_truncated_file)
+{
+    disk_make("f", 0, 0);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    scene_kill(writer);
+    server_do(FILE_SERVER_LOSE_POWER);
+    scene_run(truncates_by_opening);
+    CHECK_EQUAL(disk_size("f"), 0);
+}
+
+static void reads_and_commits_nothing_else(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(1);
+    step_wait(2);
+    engine_expect(fd, SIZE, 0, 1);
+    CHECK_EQUAL(engine_size(fd), SIZE);
+}
+
+SCENE_TEST(a_read_after_power_loss_returns_what_another_process_wrote)
+{
+    disk_make("f", SIZE, 0);
+    pid_t reader = scene_start(reads_and_commits_nothing_else);
+    step_wait(1);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    step_done(2);
+    scene_wait(reader);
+    step_done(15);
+    scene_wait(writer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fsync_vouches_for_writes_of_another_process),
+        cmocka_unit_test(fsync_vouches_for_writes_of_a_dead_process),
+        cmocka_unit_test(fsync_writes_again_for_a_dead_process),
+        cmocka_unit_test(fsync_in_a_forked_child),
+        cmocka_unit_test(the_next_process_commits_what_a_dead_one_left),
+        cmocka_unit_test(what_a_dead_process_left_does_not_return_into_a_truncated_file),
+        cmocka_unit_test(a_read_after_power_loss_returns_what_another_process_wrote),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,330 @@
+/* The ledger of several processes, and after the death of one: src/host/process.c, records.c. */
+#include "ledger_test.h"
+
+static int child_writes(void *argument)
+{
+    struct host_file file;
+    attach(&file, *(uint64_t *)argument);
+    write_kept(&file, 500, 1000, 'c', first_verifier);
+    return host_file_uncommitted_here(&file) ? 0 : 1;
+}
+
+static void a_childs_data_is_seen_and_committed_by_others(void **state)
+{
+    (void)state;
+    struct host_file file, orphan;
+    struct host_commit commit;
+    uint64_t inode = 112;
+    uint32_t cursor = 0;
+    attach(&file, inode);
+    assert_int_equal(run_child(child_writes, &inode), 0);
+    assert_int_equal(host_file_uncommitted(&file), 1000);
+    assert_false(host_file_uncommitted_here(&file));
+    assert_true(host_uncommitted_next(&cursor, 5, true, &orphan));
+    assert_int_equal(orphan.key.inode, inode);
+    assert_int_equal(orphan.key.handle_length, file.key.handle_length);
+    assert_memory_equal(orphan.key.handle, file.key.handle, file.key.handle_length);
+    assert_false(host_uncommitted_next(&cursor, 5, true, &orphan));
+    cursor = 0;
+    assert_false(host_uncommitted_next(&cursor, 6, false, &orphan));
+    host_commit_begin(&orphan, &commit);
+    assert_int_equal(host_commit_end(&orphan, &commit, first_verifier), 0);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+    check_invariants();
+}
+
+struct in_flight {
+    struct host_file *file;
+    int ready[2];
+};
+
+static int child_dies_in_flight(void *argument)
+{
+    struct in_flight *in_flight = argument;
+    struct host_write write;
+    if (begin(in_flight->file, 0, 100000, true, &write) != 0)
+        return 1;
+    if (sys_write(in_flight->ready[1], "x", 1) != 1)
+        return 2;
+    pause();
+    return 3;
+}
+
+static void a_write_of_a_dead_process_is_dropped(void **state)
+{
+    (void)state;
+    struct host_file file;
+    struct in_flight in_flight = {.file = &file};
+    struct host_write write;
+    char byte;
+    attach(&file, 113);
+    write_kept(&file, 0, 5000, 'o', first_verifier);
+    assert_int_equal(pipe(in_flight.ready), 0);
+    pid_t child = start_child(child_dies_in_flight, &in_flight);
+    assert_int_equal(read(in_flight.ready[0], &byte, 1), 1);
+    kill(child, SIGKILL);
+    assert_int_equal(end_child(child), 128 + SIGKILL);
+    memset(buffer, 'n', 10);
+    assert_int_equal(begin(&file, 2000, 10, true, &write), 0); /* finds it dead */
+    host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(host_file_uncommitted(&file), 5000); /* the older data is still there */
+    host_process_sweep(0);
+    check_invariants();
+    host_file_forget(&file);
+    close(in_flight.ready[0]);
+    close(in_flight.ready[1]);
+}
+
+static int child_dies_replaying(void *argument)
+{
+    struct host_file *file = argument;
+    struct host_commit commit;
+    struct host_write write;
+    host_commit_begin(file, &commit);
+    if (host_commit_end(file, &commit, second_verifier) != 700)
+        return 1;
+    return host_replay_next(file, &commit, &write) ? 0 : 2;
+}
+
+static void a_replay_of_a_dead_process_is_done_by_another(void **state)
+{
+    (void)state;
+    struct host_file file;
+    struct host_commit commit;
+    struct host_write write;
+    attach(&file, 114);
+    write_kept(&file, 0, 700, 'r', first_verifier);
+    assert_int_equal(run_child(child_dies_replaying, &file), 0);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, second_verifier), 700);
+    assert_true(host_replay_next(&file, &commit, &write));
+    assert_int_equal(write.length, 700);
+    host_write_end(&file, &write, HOST_WRITE_STABLE, NULL);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+    check_invariants();
+}
+
+static int child_dies_with_stripe(void *argument)
+{
+    struct host_file *file = argument;
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return 1;
+    /* In the middle of everything: lists, counters and attributes are half done. */
+    uint32_t count = host_map.shared->bucket_count;
+    memset(&host_map.buckets[host_stripe_of_file(file) * count], 0xee, count * sizeof(uint32_t));
+    host_record(entry->first)->file_next = 12345678;
+    entry->last = 87654321;
+    entry->records = 999;
+    atomic_store(&entry->uncommitted, 1);
+    host_entry_change(entry);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static void death_with_a_stripes_lock_is_mended(void **state)
+{
+    (void)state;
+    struct host_file file;
+    struct host_attributes attributes = {.size = 1};
+    uint64_t verified;
+    attach(&file, 115);
+    host_file_learned(&file, host_file_asking(&file), &attributes, 1);
+    for (int i = 0; i < 40; i++)
+        write_kept(&file, (uint64_t)i * 9000, 9000, (uint8_t)i, first_verifier);
+    write_stable(&file, 30000, 50);
+    uint32_t stripe = host_stripe_of_file(&file);
+    uint64_t before = host_map.shared->stripes[stripe].recoveries;
+    assert_int_equal(run_child(child_dies_with_stripe, &file), 128 + SIGKILL);
+    assert_false(host_file_attributes(&file, &attributes, &verified)); /* half a change: unknown */
+    assert_int_equal(host_map.shared->stripes[stripe].recoveries, before + 1);
+    read_ledger(&file, found, NULL, MODEL_BYTES);
+    for (int i = 0; i < 360000; i++)
+        assert_int_equal(found[i], i >= 30000 && i < 30050 ? -1 : i / 9000);
+    check_invariants();
+    host_file_forget(&file);
+}
+
+/* Dies when the newer write is acknowledged and the second half of the older one exists, but the
+ * older one was not shortened yet. */
+static int child_dies_in_split(void *argument)
+{
+    struct host_file *file = argument;
+    struct host_write write;
+    int error;
+    memset(buffer, 'n', 1000);
+    if (begin(file, 1000, 1000, true, &write) != 0)
+        return 1;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    uint32_t second = host_arena_share(entry->first, 2000, 65536, 0, host_process_slot());
+    host_record(second)->sequence = host_record(entry->first)->sequence;
+    host_record_set_state(host_record(second), HOST_RECORD_ACKED);
+    struct host_record *newer = host_record(write.first_record);
+    newer->sequence = ++host_map.shared->stripes[host_stripe_of_file(file)].sequence;
+    memcpy(&newer->verifier, first_verifier, sizeof(newer->verifier));
+    host_record_set_state(newer, HOST_RECORD_ACKED);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static void death_in_a_split_is_mended(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 117);
+    write_kept(&file, 0, 65536, 'o', first_verifier);
+    assert_int_equal(run_child(child_dies_in_split, &file), 128 + SIGKILL);
+    read_ledger(&file, found, NULL, MODEL_BYTES);
+    for (int i = 0; i < 65536; i++)
+        assert_int_equal(found[i], i >= 1000 && i < 2000 ? 'n' : 'o');
+    check_invariants();
+    host_file_forget(&file);
+}
+
+static int child_dies_with_arena(void *argument)
+{
+    (void)argument;
+    struct host_shared *shared = host_map.shared;
+    pthread_mutex_lock(&shared->arena_lock);
+    shared->free_chunks = 3;
+    shared->free_records = 1;
+    memset(host_map.free_chunks, 0, 100);
+    memset(host_map.chunk_users, 0x55, 100);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static void death_with_the_arenas_lock_is_mended(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 116);
+    write_kept(&file, 0, 200000, 'a', first_verifier);
+    write_stable(&file, 70000, 100); /* chunks with two users */
+    uint64_t before = host_map.shared->arena_recoveries;
+    assert_int_equal(run_child(child_dies_with_arena, NULL), 128 + SIGKILL);
+    write_kept(&file, 300000, 50000, 'b', first_verifier);
+    assert_int_equal(host_map.shared->arena_recoveries, before + 1);
+    check_invariants();
+    host_file_forget(&file);
+}
+
+/* Every byte written is a function of its place, so any mix-up of chunks shows. */
+static uint8_t byte_at(uint64_t inode, uint64_t place)
+{
+    return (uint8_t)(inode * 31 + place / 7 + place / 8192);
+}
+
+static int child_works_until_killed(void *argument)
+{
+    struct host_file files[3];
+    seed = *(uint32_t *)argument;
+    for (uint64_t i = 0; i < 3; i++)
+        attach(&files[i], 200 + i);
+    for (;;) {
+        uint32_t which = random_below(3);
+        struct host_file *file = &files[which];
+        struct host_write write;
+        struct host_commit commit;
+        if (random_below(20) == 0) {
+            host_commit_begin(file, &commit);
+            host_commit_end(file, &commit, random_below(2) ? first_verifier : second_verifier);
+            while (host_replay_next(file, &commit, &write))
+                host_write_end(file, &write, (enum host_outcome)random_below(2), NULL);
+            continue;
+        }
+        size_t length = 1 + random_below(40000);
+        uint64_t offset = random_below(MODEL_BYTES - 40000);
+        bool keep = random_below(4) != 0;
+        for (size_t i = 0; i < length && keep; i++)
+            buffer[i] = byte_at(200 + which, offset + i);
+        if (begin(file, offset, length, keep, &write) != 0)
+            continue;
+        write.unsettled = random_below(16) == 0;
+        host_write_end(file, &write, keep ? (enum host_outcome)random_below(3) : HOST_WRITE_STABLE,
+                       random_below(2) ? first_verifier : second_verifier);
+    }
+    return 0;
+}
+
+static void killing_at_random_moments_breaks_nothing(void **state)
+{
+    (void)state;
+    struct host_file file;
+    host_hold_set(200000); /* holds begin and end all the time */
+    for (uint32_t round = 0; round < rounds_of(120); round++) {
+        uint32_t seeds[3] = {round * 3 + 1, round * 3 + 2, round * 3 + 3};
+        pid_t children[3];
+        for (int i = 0; i < 3; i++)
+            children[i] = start_child(child_works_until_killed, &seeds[i]);
+        for (int i = 0; i < 3; i++) {
+            usleep(1000 + round * 7919 % 4000);
+            kill(children[i], SIGKILL);
+        }
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(end_child(children[i]), 128 + SIGKILL);
+        host_process_sweep(0);
+        for (uint64_t inode = 200; inode < 203; inode++) {
+            attach(&file, inode);
+            read_ledger(&file, found, NULL, MODEL_BYTES);
+            for (size_t i = 0; i < MODEL_BYTES; i++) {
+                if (found[i] >= 0)
+                    assert_int_equal(found[i], byte_at(inode, i));
+            }
+        }
+        check_invariants();
+    }
+    for (uint64_t inode = 200; inode < 203; inode++) {
+        attach(&file, inode);
+        host_file_forget(&file);
+    }
+    host_hold_set(0);
+    assert_int_equal(host_uncommitted(), 0);
+    check_invariants();
+    uint64_t mended = host_map.shared->arena_recoveries;
+    for (int i = 0; i < HOST_STRIPES; i++)
+        mended += host_map.shared->stripes[i].recoveries;
+    print_message("locks got from killed owners: %llu\n", (unsigned long long)mended);
+}
+
+static int child_of_a_storm(void *argument)
+{
+    struct host_file file;
+    uint64_t inode = 300 + *(uint64_t *)argument % 7;
+    attach(&file, inode);
+    for (uint64_t i = 0; i < 20; i++)
+        write_kept(&file, (*(uint64_t *)argument % 20) * 1000, 900, (uint8_t)i, first_verifier);
+    return host_process_slot() ? 0 : 1;
+}
+
+static void two_hundred_children_at_once(void **state)
+{
+    (void)state;
+    pid_t children[200];
+    struct host_file file;
+    uint32_t cursor = 0;
+    for (uint64_t i = 0; i < 200; i++)
+        children[i] = start_child(child_of_a_storm, &i);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(end_child(children[i]), 0);
+    while (host_uncommitted_next(&cursor, 0, true, &file))
+        host_file_forget(&file);
+    assert_int_equal(host_uncommitted(), 0);
+    check_invariants();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_childs_data_is_seen_and_committed_by_others),
+        cmocka_unit_test(a_write_of_a_dead_process_is_dropped),
+        cmocka_unit_test(a_replay_of_a_dead_process_is_done_by_another),
+        cmocka_unit_test(death_with_a_stripes_lock_is_mended),
+        cmocka_unit_test(death_in_a_split_is_mended),
+        cmocka_unit_test(death_with_the_arenas_lock_is_mended),
+        cmocka_unit_test(killing_at_random_moments_breaks_nothing),
+        cmocka_unit_test(two_hundred_children_at_once),
+    };
+    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+}
