@@ -19,6 +19,7 @@ static int replay(const struct nfs3_client *client, const struct nfs3_fh *fh,
     int count = host_write_data(write, 0, write->length, vectors);
     int result = nfs3_write(client, fh, write->offset, vectors, count, write->length,
                             NFS3_FILE_SYNC, &transfer);
+    write->unsettled = transfer.unsettled;
     host_write_end(host, write, result == 0 ? HOST_WRITE_STABLE : HOST_WRITE_FAILED, none);
     if (result == 0)
         host_stats_add(&host_stats->counters.rewritten_bytes, write->length);
