@@ -17,7 +17,13 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { PROBE_TIMEOUT_MS = 1000, PROBE_FIRST_MS = 100, SUSPECT_EVERY_MS = 500, SAY_EVERY_S = 60 };
+enum {
+    PROBE_TIMEOUT_MS = 1000,
+    PROBE_FIRST_MS = 100,
+    PROBE_PAUSE_MS = 3000, /* at most: a path that works again is missed */
+    SUSPECT_EVERY_MS = 500,
+    SAY_EVERY_S = 60
+};
 
 #define MS_NS UINT64_C(1000000)
 
@@ -279,6 +285,8 @@ static void probe_due(struct net_path *path)
         net_path_failed(path, strerrordesc_np(-result));
     pthread_mutex_lock(&server->lock);
     int pause = net_reconnect_pause_ms(server, ++path->probes);
+    if (pause > PROBE_PAUSE_MS)
+        pause = PROBE_PAUSE_MS;
     path->probe_ns = sys_now_ns() + (uint64_t)pause * MS_NS;
     pthread_mutex_unlock(&server->lock);
 }
