@@ -13,12 +13,14 @@
 #include "sys/sys.h"
 
 enum {
-    UNIT = 65536,           /* bytes; of `ns_per_unit` */
-    OVERHEAD = 512,         /* of a call and its reply, with the headers of all layers */
-    WINDOW_BYTES = 4 * UNIT /* of a measurement at least; or */
+    UNIT = 65536,            /* bytes; of `ns_per_unit` */
+    OVERHEAD = 512,          /* of a call and its reply, with the headers of all layers */
+    WINDOW_BYTES = 4 * UNIT, /* of a measurement; or WINDOW_NS, */
+    WINDOW_LEAST = UNIT / 2, /* but no less */
+    JUMP = 4                 /* the most by which one measurement may exceed the last estimate */
 };
 #define WINDOW_NS  UINT64_C(20000000)
-#define FADE_NS    UINT64_C(500000000) /* in which half of an old difference is forgotten */
+#define FADE_NS    UINT64_C(200000000) /* in which half of an old difference is forgotten */
 #define FADE_STEPS 20
 
 /* Counted is what others may have to wait for: with one path only what is long. */
@@ -57,14 +59,26 @@ void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_
     if (now_ns > load->departed_ns)
         load->departed_ns = now_ns;
     load->window_bytes += bytes + OVERHEAD;
-    if (load->window_bytes >= WINDOW_BYTES || load->window_ns >= WINDOW_NS) {
+    if (load->window_bytes >= WINDOW_BYTES ||
+        (load->window_ns >= WINDOW_NS && load->window_bytes >= WINDOW_LEAST)) {
         uint64_t sample = load->window_ns * UNIT / load->window_bytes + 1;
         uint64_t old = atomic_load_explicit(&load->ns_per_unit, memory_order_relaxed);
+        if (old && sample > JUMP * old) /* a hiccup, or the first of many */
+            sample = JUMP * old;
         atomic_store_explicit(&load->ns_per_unit, old ? (3 * old + sample) / 4 : sample,
                               memory_order_relaxed);
         atomic_store_explicit(&load->measured_ns, now_ns, memory_order_relaxed);
         load->window_ns = load->window_bytes = 0;
     }
+    pthread_mutex_unlock(&load->lock);
+}
+
+void net_load_forget(struct net_path *path)
+{
+    struct net_load *load = &path->load;
+    pthread_mutex_lock(&load->lock);
+    load->window_ns = load->window_bytes = 0;
+    atomic_store_explicit(&load->ns_per_unit, 0, memory_order_relaxed);
     pthread_mutex_unlock(&load->lock);
 }
 

@@ -212,6 +212,7 @@ void net_path_works(struct net_path *path)
     struct net_server *server = path->server;
     if (path_state(path) != NET_PATH_DOWN)
         return;
+    net_load_forget(path);
     pthread_mutex_lock(&server->lock);
     bool was_down = path_state(path) == NET_PATH_DOWN, said = path->said;
     double seconds = (double)(sys_now_ns() - path->down_since_ns) / 1e9;

@@ -181,6 +181,9 @@ void net_load_remove(struct net_channel *channel, size_t bytes);
 void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns,
                        uint64_t now_ns);
 
+/* What was measured before the path was down says nothing. */
+void net_load_forget(struct net_path *path);
+
 /* ---- health (health.c) ---- */
 
 /* New calls may go there: up, proven, and not offline. */

@@ -33,6 +33,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int pause = transport->sending || transport->withdrawing ? 1
                 : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
                                                              : 0;
+    unsigned port = channel->local_port;
     bool others = channel->server->path_count > 1; /* one of which may work any moment */
     pthread_mutex_unlock(&transport->lock);
     if (others && pause > LOOK_EVERY_MS)
@@ -60,7 +61,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
         return result;
     }
     rpc_receiver_reset(&transport->receiver);
-    rpc_queue_again(transport);
+    /* By the port the server's duplicate request cache knows a call that it has seen before. */
+    rpc_queue_again(transport, channel->local_port != port);
     transport->received_ns = sys_now_ns();
     transport->connected = true;
     return 0;

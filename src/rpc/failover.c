@@ -119,7 +119,7 @@ bool rpc_abandon(struct rpc_transport *transport)
         return false;
     net_channel_disconnect(channel);
     rpc_receiver_reset(&transport->receiver);
-    rpc_queue_again(transport);
+    rpc_queue_again(transport, true);
     unsigned count = 0;
     for (; transport->unsent; count++)
         rpc_call_fail(transport, transport->unsent, -ENETDOWN);

@@ -198,7 +198,7 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
         host_stats_sub(&transport->channel->stats->outstanding, 1);
     }
     call->sent = false;
-    call->unsettled = call->sent_ns != 0;
+    call->unsettled = call->unsettled || call->sent_ns != 0;
     call->answered_ns = call->sent_ns ? sys_now_ns() : 0;
     call->error = error;
     call->results_length = 0;
@@ -210,7 +210,7 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
  * All calls in flight go back to the head of the queue, the oldest first: sent again with the same
  * xid, from memory that their callers leave alone until they are answered.
  */
-void rpc_queue_again(struct rpc_transport *transport)
+void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
 {
     struct rpc_call *again = NULL, **end = &again;
     struct rpc_call *fresh = NULL, **fresh_end = &fresh;
@@ -229,6 +229,7 @@ void rpc_queue_again(struct rpc_transport *transport)
         rpc_in_flight_remove(transport, call);
         host_stats_sub(&transport->channel->stats->outstanding, 1);
         call->sent = false;
+        call->unsettled = call->unsettled || unsettled;
         *end = call;
         end = &call->next_unsent;
     }

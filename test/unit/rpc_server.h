@@ -5,6 +5,8 @@
  *   ECHO   token --> token, token + 1
  *   READ   token, length --> a READ's results with `length` bytes that follow from the token
  *   WRITE  token, length, bytes --> token, 1 if the bytes follow from the token
+ *
+ * Procedure 0 of any program is NULL: a ping.
  */
 #ifndef TEST_RPC_SERVER_H
 #define TEST_RPC_SERVER_H
@@ -50,6 +52,7 @@ struct server {
     in_port_t peer_ports[CONNECTIONS_MAX];
     bool stopping;
     _Atomic bool silent; /* as the script says at first */
+    _Atomic bool busy;   /* answers procedure NULL only */
     _Atomic unsigned calls, replies, changed_xids, bad_calls;
     _Atomic uint32_t xids[TOKENS]; /* with which a token was first seen */
 };
@@ -82,6 +85,14 @@ static inline void answer_call(struct server *server, const uint8_t *call, size_
                                struct bytes *message)
 {
     uint32_t procedure = rpc_word(call + 20);
+    if (procedure == 0) {
+        struct reply pong;
+        reply_begin(&pong, rpc_word(call), 0, 0);
+        *message = pong.message;
+        pong.message.data = NULL;
+        reply_free(&pong);
+        return;
+    }
     size_t at = 24 + 8 + rpc_word(call + 28); /* behind the credential */
     at += 8 + rpc_word(call + at + 4);        /* behind the verifier */
     uint32_t token = rpc_word(call + at) % TOKENS, xid = rpc_word(call);
@@ -193,6 +204,10 @@ static inline void *serve(void *context)
         while (good && in.length - at >= 4 &&
                in.length - at - 4 >= (rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT)) {
             size_t length = rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT;
+            if (atomic_load(&server->busy) && rpc_word(in.data + at + 24) != 0) {
+                at += 4 + length;
+                continue;
+            }
             atomic_fetch_add(&server->calls, 1);
             answer_call(server, in.data + at + 4, length, &held[count++]);
             at += 4 + length;
@@ -252,7 +267,26 @@ static inline void *accept_connections(void *context)
     }
 }
 
-/* Binds a port, without listening yet. */
+/* A socket bound to a port of loopback: 0 for any. *port becomes the one it is. */
+static inline int bound_socket(sa_family_t family, in_port_t *port)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    assert_true(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    struct sockaddr_in6 any6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(*port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_in any = {
+        .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = family == AF_INET6 ? sizeof(any6) : sizeof(any);
+    struct sockaddr *address =
+        family == AF_INET6 ? (struct sockaddr *)&any6 : (struct sockaddr *)&any;
+    assert_int_equal(bind(fd, address, size), 0);
+    assert_int_equal(getsockname(fd, address, &size), 0);
+    *port = ntohs(family == AF_INET6 ? any6.sin6_port : any.sin_port);
+    return fd;
+}
+
+/* Binds a port, without listening yet. Bound by its number, it is kept when listening ends. */
 static inline struct server *server_new(const struct script *script, sa_family_t family)
 {
     struct server *server = calloc(1, sizeof(*server));
@@ -260,20 +294,12 @@ static inline struct server *server_new(const struct script *script, sa_family_t
     server->script = *script;
     atomic_store(&server->silent, script->silent);
     pthread_mutex_init(&server->lock, NULL);
-    server->listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(server->listener >= 0);
+    close(bound_socket(family, &server->port));
+    server->listener = bound_socket(family, &server->port);
     if (script->buffer) {
         setsockopt(server->listener, SOL_SOCKET, SO_RCVBUF, &script->buffer, sizeof(int));
         setsockopt(server->listener, SOL_SOCKET, SO_SNDBUF, &script->buffer, sizeof(int));
     }
-    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = family == AF_INET6 ? sizeof(any6) : sizeof(any);
-    struct sockaddr *address =
-        family == AF_INET6 ? (struct sockaddr *)&any6 : (struct sockaddr *)&any;
-    assert_int_equal(bind(server->listener, address, size), 0);
-    assert_int_equal(getsockname(server->listener, address, &size), 0);
-    server->port = ntohs(family == AF_INET6 ? any6.sin6_port : any.sin_port);
     return server;
 }
 

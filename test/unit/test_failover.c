@@ -1,0 +1,500 @@
+/* A server with several paths: choosing, losing and regaining them. Each path is a scripted server.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "host/paths.h"
+#include "rpc/rpc.h"
+#include "rpc_server.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { PATHS = 3, PATH_TIMEOUT_MS = 400 };
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* The paths of a scene. `probed` is what a probe says: 0, or -errno. */
+static struct server *servers[PATHS];
+static _Atomic int probed[PATHS];
+static _Atomic unsigned probes[PATHS];
+static struct net_server *client;
+
+static int probe(struct net_path *path, bool proven, int timeout_ms)
+{
+    (void)proven;
+    (void)timeout_ms;
+    atomic_fetch_add(&probes[path->index], 1);
+    return atomic_load(&probed[path->index]);
+}
+
+static void scene_start(const struct script *script, unsigned connections)
+{
+    struct net_address addresses[PATHS];
+    for (unsigned i = 0; i < PATHS; i++) {
+        servers[i] = server_start(script);
+        addresses[i] = loopback(servers[i]->port);
+        snprintf(addresses[i].peer_text, sizeof(addresses[i].peer_text), "path%u", i);
+        probed[i] = 0;
+        probes[i] = 0;
+    }
+    struct net_server_options options = {.name = "several",
+                                         .connections_max = connections,
+                                         .port_policy = NET_PORT_ANY,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = 60,
+                                         .path_timeout_ms = PATH_TIMEOUT_MS,
+                                         .probe = probe};
+    assert_int_equal(net_server_create(&options, addresses, PATHS, &client), 0);
+}
+
+static void scene_end(void)
+{
+    client_free(client);
+    for (unsigned i = 0; i < PATHS; i++)
+        server_stop(servers[i]);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    alarm(60);
+    scene_start(&(struct script){0}, 2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scene_end();
+    alarm(0);
+    return 0;
+}
+
+static bool usable(unsigned path)
+{
+    return net_path_usable(&client->paths[path]);
+}
+
+/* Waits until the condition holds; the test's alarm() ends a wait in vain. */
+#define eventually(condition)    \
+    do {                         \
+        while (!(condition))     \
+            sys_nanosleep_ms(5); \
+    } while (0)
+
+static void use_all_paths(void)
+{
+    net_server_want_more(client);
+    for (unsigned i = 0; i < PATHS; i++)
+        eventually(usable(i));
+}
+
+static void echo(uint32_t token)
+{
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    query_begin(&query, ECHO, token, 0);
+    rpc_submit(client, &call, 1);
+    rpc_wait(&call, 1);
+    assert_int_equal(call->error, 0);
+    assert_true(query_good(&query));
+}
+
+/* Submits an ECHO over the path, whatever the policy says, and waits for it. */
+static void echo_over(unsigned path, uint32_t token, struct query *query)
+{
+    struct rpc_call *call = &query->call;
+    query_begin(query, ECHO, token, 0);
+    rpc_submit_on(net_path_channel(&client->paths[path], 0), &call, 1);
+    rpc_wait(&call, 1);
+    assert_int_equal(call->error, 0);
+    assert_true(query_good(query));
+}
+
+/* The server of a path goes away, and its port refuses connections. */
+static void refuse(unsigned path)
+{
+    shutdown(servers[path]->listener, SHUT_RDWR);
+    pthread_join(servers[path]->thread, NULL);
+    pthread_mutex_lock(&servers[path]->lock);
+    for (unsigned i = 0; i < servers[path]->connections; i++) {
+        if (servers[path]->fds[i] >= 0)
+            shutdown(servers[path]->fds[i], SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&servers[path]->lock);
+    atomic_store(&probed[path], -ECONNREFUSED);
+}
+
+static void accept_again(unsigned path)
+{
+    server_listen(servers[path]);
+    atomic_store(&probed[path], 0);
+}
+
+/* ---- choosing ---- */
+
+static void one_path_is_enough_for_one_call_at_a_time(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++)
+        echo(i);
+    assert_int_equal(servers[0]->calls, 100);
+    for (unsigned i = 1; i < PATHS; i++) {
+        assert_int_equal(servers[i]->connections, 0);
+        assert_int_equal(probes[i], 0);
+    }
+}
+
+static void an_unproven_path_carries_nothing(void **state)
+{
+    (void)state;
+    atomic_store(&probed[1], -EXDEV);
+    net_server_want_more(client);
+    eventually(usable(2) && probes[1] > 0);
+    for (int i = 0; i < 200; i++)
+        net_load_add(net_channel_get(client, 8192), 8192);
+    eventually(atomic_load(&client->paths[1].state) == NET_PATH_REFUSED);
+    assert_int_equal(atomic_load(&client->paths[1].load.outstanding_bytes), 0);
+    assert_true(atomic_load(&client->paths[2].load.outstanding_bytes) > 0);
+    assert_int_equal(probes[1], 1); /* for ever */
+}
+
+static void work_is_spread_evenly_over_equal_paths(void **state)
+{
+    (void)state;
+    unsigned chosen[PATHS] = {0};
+    use_all_paths();
+    for (int i = 0; i < 300; i++) {
+        struct net_channel *channel = net_channel_get(client, 8192);
+        net_load_add(channel, 8192);
+        chosen[channel->path->index]++;
+    }
+    for (unsigned i = 0; i < PATHS; i++)
+        assert_int_equal(chosen[i], 100);
+}
+
+/* A path's replies come `ns` apart, each of 64 KiB, while there is always more to do. */
+static void path_serves(unsigned path, uint64_t ns, uint64_t start_ns)
+{
+    struct net_channel *channel = net_path_channel(&client->paths[path], 65536);
+    for (uint64_t i = 1; i <= 64; i++)
+        net_load_answered(channel, 65536, start_ns, start_ns + i * ns);
+}
+
+static void faster_paths_get_more(void **state)
+{
+    (void)state;
+    unsigned chosen[PATHS] = {0};
+    uint64_t now = sys_now_ns();
+    use_all_paths();
+    path_serves(0, 4000000, now);
+    path_serves(1, 1000000, now);
+    path_serves(2, 1000000, now);
+    for (int i = 0; i < 900; i++) {
+        struct net_channel *channel = net_channel_get(client, 65536);
+        net_load_add(channel, 65536);
+        chosen[channel->path->index]++;
+    }
+    assert_in_range(chosen[0], 90, 110); /* 1 : 4 : 4 */
+    assert_in_range(chosen[1], 390, 410);
+    assert_in_range(chosen[2], 390, 410);
+}
+
+static void a_path_that_was_slow_long_ago_is_tried_again(void **state)
+{
+    (void)state;
+    unsigned chosen[PATHS] = {0};
+    uint64_t now = sys_now_ns();
+    use_all_paths();
+    path_serves(0, 40000000, now - 60 * SECOND_NS);
+    path_serves(1, 1000000, now);
+    path_serves(2, 1000000, now);
+    for (int i = 0; i < 300; i++) {
+        struct net_channel *channel = net_channel_get(client, 65536);
+        net_load_add(channel, 65536);
+        chosen[channel->path->index]++;
+    }
+    assert_in_range(chosen[0], 90, 110);
+}
+
+static void short_calls_do_not_wait_behind_bulk_data(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        struct net_channel *channel = net_path_channel(&client->paths[0], 1 << 20);
+        atomic_fetch_add(&channel->outstanding, 1);
+        net_load_add(channel, 1 << 20);
+        assert_int_equal(channel->index, 0); /* of two: the other is left to short calls */
+    }
+    struct net_channel *channel = net_path_channel(&client->paths[0], 200);
+    assert_int_equal(channel->index, 1);
+    assert_int_equal(atomic_load(&channel->outstanding), 0);
+}
+
+/* ---- losing a path ---- */
+
+static void a_refused_path_is_left_at_once(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    refuse(1);
+    echo_over(1, 2, &query);
+    assert_int_equal(servers[1]->calls, 1);
+    eventually(!usable(1));
+    for (uint32_t i = 10; i < 60; i++)
+        echo(i);
+}
+
+static void a_silent_path_is_left_when_another_answers(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    assert_false(query.call.unsettled);
+    atomic_store(&servers[1]->silent, true);
+    atomic_store(&probed[1], -ETIMEDOUT);
+    uint64_t begin = sys_now_ns();
+    echo_over(1, 2, &query);
+    assert_true(sys_now_ns() - begin >= PATH_TIMEOUT_MS * UINT64_C(1000000));
+    assert_true(query.call.unsettled); /* the silent server may have carried it out, or may yet */
+    assert_false(usable(1));
+}
+
+static void a_call_keeps_its_xid_on_another_path(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    atomic_store(&servers[1]->silent, true);
+    atomic_store(&probed[1], -ETIMEDOUT);
+    echo_over(1, 2, &query);
+    uint32_t first = servers[1]->xids[2], again = 0;
+    for (unsigned i = 0; i < PATHS; i++) {
+        if (i != 1 && servers[i]->xids[2])
+            again = servers[i]->xids[2];
+    }
+    assert_int_not_equal(first, 0);
+    assert_int_equal(first, again);
+}
+
+static void a_silent_server_is_waited_for(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    for (unsigned i = 0; i < PATHS; i++) {
+        atomic_store(&servers[i]->silent, true);
+        atomic_store(&probed[i], -ETIMEDOUT);
+    }
+    struct rpc_call *call = &query.call;
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit_on(net_path_channel(&client->paths[1], 0), &call, 1);
+    rpc_wait_for(&call, 1, 3 * PATH_TIMEOUT_MS);
+    assert_int_equal(call->error, -ETIMEDOUT);
+    for (unsigned i = 0; i < PATHS; i++)
+        assert_true(usable(i)); /* it is not the paths */
+    assert_int_equal(servers[0]->calls + servers[2]->calls, 0);
+}
+
+static void a_path_that_answers_pings_is_kept(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    atomic_store(&servers[1]->busy, true);
+    struct rpc_call *call = &query.call;
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit_on(net_path_channel(&client->paths[1], 0), &call, 1);
+    rpc_wait_for(&call, 1, 4 * PATH_TIMEOUT_MS);
+    assert_int_equal(call->error, -ETIMEDOUT);
+    assert_true(usable(1));
+    assert_int_equal(servers[0]->calls + servers[2]->calls, 0);
+}
+
+struct crowd {
+    _Atomic bool stop;
+    _Atomic unsigned good, bad;
+};
+
+static void *keep_calling(void *context)
+{
+    struct crowd *crowd = context;
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    for (uint32_t i = 0; !atomic_load(&crowd->stop); i++) {
+        query_begin(&query, READ, (i * 8 + (uint32_t)(uintptr_t)&query) % TOKENS, 3000);
+        rpc_submit(client, &call, 1);
+        rpc_wait(&call, 1);
+        if (call->error == 0 && query_good(&query))
+            atomic_fetch_add(&crowd->good, 1);
+        else
+            atomic_fetch_add(&crowd->bad, 1);
+    }
+    query_free(&query);
+    return NULL;
+}
+
+/* Paths break in turn under load: no call is lost or answered wrongly, and each comes back. */
+static void paths_come_and_go_under_load(void **state)
+{
+    (void)state;
+    enum { THREADS = 6, ROUNDS = 6 };
+    struct crowd crowd = {0};
+    pthread_t threads[THREADS];
+    use_all_paths();
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_calling, &crowd), 0);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        unsigned path = i % PATHS;
+        if (i % 2) {
+            atomic_store(&probed[path], -ETIMEDOUT);
+            atomic_store(&servers[path]->silent, true);
+        } else {
+            refuse(path);
+        }
+        eventually(!usable(path));
+        unsigned before = crowd.good;
+        eventually(crowd.good > before + 100);
+        if (i % 2) {
+            atomic_store(&servers[path]->silent, false);
+            atomic_store(&probed[path], 0);
+        } else {
+            accept_again(path);
+        }
+        eventually(usable(path));
+        unsigned calls = servers[path]->calls;
+        eventually(servers[path]->calls > calls);
+    }
+    atomic_store(&crowd.stop, true);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(crowd.bad, 0);
+    for (unsigned i = 0; i < atomic_load(&client->channel_count); i++)
+        assert_int_equal(atomic_load(&client->channels[i]->outstanding), 0);
+    for (unsigned i = 0; i < PATHS; i++)
+        assert_int_equal(atomic_load(&client->paths[i].load.outstanding_bytes), 0);
+}
+
+static void all_paths_down_and_one_comes_back(void **state)
+{
+    (void)state;
+    struct crowd crowd = {0};
+    pthread_t thread;
+    use_all_paths();
+    assert_int_equal(pthread_create(&thread, NULL, keep_calling, &crowd), 0);
+    eventually(crowd.good > 10);
+    for (unsigned i = 0; i < PATHS; i++)
+        refuse(i);
+    eventually(!usable(0) && !usable(1) && !usable(2));
+    sys_nanosleep_ms(300);
+    accept_again(2);
+    unsigned before = crowd.good;
+    eventually(crowd.good > before + 10);
+    atomic_store(&crowd.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(crowd.bad, 0);
+    server_listen(servers[0]);
+    server_listen(servers[1]);
+}
+
+/* ---- calls that nobody waits for ---- */
+
+static _Atomic int ended;
+
+static void note_end(struct rpc_call *call)
+{
+    atomic_store(&ended, call->error ? call->error : 1);
+}
+
+static bool has_ended(void *context)
+{
+    (void)context;
+    return atomic_load(&ended) != 0;
+}
+
+static void a_call_without_a_waiter_is_given_back(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    use_all_paths();
+    atomic_store(&servers[1]->silent, true);
+    atomic_store(&probed[1], -ETIMEDOUT);
+    query_begin(&query, ECHO, 3, 0);
+    query.call.answered = note_end;
+    atomic_store(&ended, 0);
+    struct net_channel *channel = net_path_channel(&client->paths[1], 0);
+    rpc_submit_on(channel, &call, 1);
+    assert_true(rpc_drive(channel, has_ended, NULL, 0));
+    assert_int_equal(ended, -ENETDOWN);
+    assert_true(query.call.unsettled);
+}
+
+/* ---- offline ---- */
+
+static void an_offline_path_gets_no_new_calls(void **state)
+{
+    (void)state;
+    use_all_paths();
+    assert_int_equal(host_path_set("several", "path0", NULL, true), 0);
+    for (uint32_t i = 0; i < 50; i++)
+        echo(i);
+    assert_int_equal(servers[0]->calls, 0);
+    assert_int_equal(host_path_set("several", "path0", NULL, false), 0);
+    net_server_look_offline(client);
+    assert_true(usable(0));
+}
+
+static void the_last_path_is_used_though_offline(void **state)
+{
+    (void)state;
+    use_all_paths();
+    for (unsigned i = 0; i < PATHS; i++)
+        assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, true),
+                         0);
+    echo(1);
+    for (unsigned i = 0; i < PATHS; i++)
+        assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, false),
+                         0);
+}
+
+#define path_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    char run[] = "/dev/shm/test_failover.XXXXXX", remove[64];
+    log_open("/dev/null");
+    if (!mkdtemp(run) || setenv("DIRECTNFS_RUN", run, 1) != 0)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        path_test(one_path_is_enough_for_one_call_at_a_time),
+        path_test(an_unproven_path_carries_nothing),
+        path_test(work_is_spread_evenly_over_equal_paths),
+        path_test(faster_paths_get_more),
+        path_test(a_path_that_was_slow_long_ago_is_tried_again),
+        path_test(short_calls_do_not_wait_behind_bulk_data),
+        path_test(a_refused_path_is_left_at_once),
+        path_test(a_silent_path_is_left_when_another_answers),
+        path_test(a_call_keeps_its_xid_on_another_path),
+        path_test(a_silent_server_is_waited_for),
+        path_test(a_path_that_answers_pings_is_kept),
+        path_test(paths_come_and_go_under_load),
+        path_test(all_paths_down_and_one_comes_back),
+        path_test(a_call_without_a_waiter_is_given_back),
+        path_test(an_offline_path_gets_no_new_calls),
+        path_test(the_last_path_is_used_though_offline),
+    };
+    int result = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(remove, sizeof(remove), "rm -rf %s", run);
+    return system(remove) != 0 || result != 0;
+}
