@@ -20,6 +20,7 @@ struct request {
     const char *nfstab;  /* NULL: as a program that starts now would find it */
     const char *program; /* --program */
     unsigned pid;        /* --pid; 0: none */
+    const char *read;    /* --read */
     bool print, json;
     int timeout_ms;
 };
@@ -103,6 +104,11 @@ static int contact(struct check *check, const struct conf_nfstab *tab, const cha
     }
     for (size_t i = 0; i < tab->server_count; i++)
         check_server(check, &tab->servers[i]);
+    if (check->read && !check->read_found) {
+        check_say(report, CHECK_ERROR, "read", "%s was not read: no mount that was granted has it",
+                  check->read);
+        check_remedy(report, "name a file by its path below a mount of the nfstab");
+    }
     unsigned errors = report->counts[CHECK_ERROR], warnings = report->counts[CHECK_WARNING];
     char rest[128] = "";
     if (errors > 0)
@@ -152,7 +158,8 @@ static int check_configuration(const struct request *request)
     struct conf_tunables tunables;
     struct conf_diagnostics found = {0}, found_conf = {0};
     struct conf_sources sources;
-    struct check check = {.tunables = &tunables, .timeout_ms = request->timeout_ms};
+    struct check check = {
+        .tunables = &tunables, .timeout_ms = request->timeout_ms, .read = request->read};
     char conf[PATH_MAX];
     int status;
 
@@ -184,12 +191,13 @@ static int check_configuration(const struct request *request)
 
 int cmd_check(int argc, char **argv)
 {
-    enum { JSON = 256, PRINT, PROGRAM, PID, TIMEOUT };
+    enum { JSON = 256, PRINT, PROGRAM, PID, READ, TIMEOUT };
     static const struct option options[] = {
         {"json", no_argument, NULL, JSON},
         {"pid", required_argument, NULL, PID},
         {"print", no_argument, NULL, PRINT},
         {"program", required_argument, NULL, PROGRAM},
+        {"read", required_argument, NULL, READ},
         {"timeout", required_argument, NULL, TIMEOUT},
         {0},
     };
@@ -211,6 +219,11 @@ int cmd_check(int argc, char **argv)
         case PROGRAM:
             request.program = optarg;
             break;
+        case READ:
+            if (optarg[0] != '/')
+                return cmd_usage_error("check", "--read takes an absolute path, not '%s'", optarg);
+            request.read = optarg;
+            break;
         case TIMEOUT:
             if (!cmd_parse_number(optarg, true, 0.001, 3600, &number))
                 return cmd_usage_error(
@@ -226,11 +239,12 @@ int cmd_check(int argc, char **argv)
     if (argc > optind && (argv[optind][0] == '\0' || strlen(argv[optind]) >= PATH_MAX))
         return cmd_usage_error("check", "the nfstab's name is empty or too long");
     request.nfstab = argv[optind];
-    if ((request.nfstab != NULL || request.print) + (request.program != NULL) + (request.pid != 0) >
+    if ((request.nfstab != NULL || request.print || request.read) + (request.program != NULL) +
+            (request.pid != 0) >
         1)
         return cmd_usage_error("check", "an nfstab, --program and --pid are checked one at a time");
-    if (request.print && request.json)
-        return cmd_usage_error("check", "--print gives an nfstab, not JSON");
+    if (request.print && (request.json || request.read))
+        return cmd_usage_error("check", "--print gives an nfstab, and takes no --json or --read");
     if (request.program && (request.program[0] == '\0' || strlen(request.program) >= PATH_MAX))
         return cmd_usage_error("check", "the program's name is empty or too long");
     log_set_level(LOG_LEVEL_ERROR); /* what goes wrong on a path is in the report */

@@ -16,9 +16,11 @@
 /* The state of one check. Owned by cmd_check(). */
 struct check {
     const struct conf_tunables *tunables;
-    int timeout_ms;  /* for each question */
-    unsigned mounts; /* exports of all servers */
-    unsigned served; /* of these: would be served by the library */
+    int timeout_ms;   /* for each question */
+    const char *read; /* a file to read for a while, absolute; or NULL */
+    bool read_found;  /* it lies below a mount */
+    unsigned mounts;  /* exports of all servers */
+    unsigned served;  /* of these: would be served by the library */
     struct check_report report;
 };
 

@@ -1,144 +1,31 @@
 /*
- * directnfs check: one export on one path: MOUNT, FSINFO, GETATTR, ACCESS, and the mount point.
+ * directnfs check: one export on one path: FSINFO, GETATTR, ACCESS, and the mount point.
  */
 #include "cmd/check_export.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cmd/check_kernel.h"
+#include "cmd/check_mount.h"
+#include "cmd/check_read.h"
 #include "sys/sys.h"
 
-enum { EXPORTS_SHOWN = 20, TRANSFER_MAX = 1 << 20 };
+enum { TRANSFER_MAX = 1 << 20, SMALL_TRANSFER = 1 << 16 };
+#define COARSE_NS 10000000   /* steps of the server's times that are too long */
+#define SKEW_NS   1000000000 /* of clocks */
 
-/* ---- MOUNT ---- */
-
-/* May this process bind a source port below 1024, as many exports demand? */
-static bool may_bind_privileged(int family)
+static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 {
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    bool may = false;
-    for (int port = 1023; port >= 600; port--) {
-        struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-        struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-        int result = family == AF_INET6 ? bind(fd, (struct sockaddr *)&six, sizeof(six))
-                                        : bind(fd, (struct sockaddr *)&four, sizeof(four));
-        may = result == 0;
-        if (may || errno != EADDRINUSE)
-            break;
-    }
-    close(fd);
-    return may;
+    return seconds * 1000000000 + rest;
 }
 
-/* After a refusal: the port may be why. */
-static void explain_port(struct check *check, const struct mount3_target *target)
-{
-    if (!target->privileged || !may_bind_privileged(target->peer->sa_family))
-        check_remedy(&check->report,
-                     "the call came from a port above 1023: export with `insecure` "
-                     "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
-}
-
-/* The server's exports, as far as they are shown. */
-struct exports {
-    struct check *check;
-    const char *wanted;
-    unsigned count;
-    bool listed;        /* `wanted`, or a directory above it, is among them */
-    char clients[1024]; /* who may mount that one; empty: everybody */
-};
-
-/* True if `directory` is `above` or lies in it. */
-static bool lies_in(const char *directory, const char *above)
-{
-    size_t length = strlen(above);
-    while (length > 0 && above[length - 1] == '/')
-        length--;
-    return strncmp(directory, above, length) == 0 &&
-           (directory[length] == '/' || directory[length] == '\0');
-}
-
-static void export_found(void *argument, const char *directory, const char *groups)
-{
-    struct exports *exports = argument;
-    struct check *check = exports->check;
-    if (exports->count++ < EXPORTS_SHOWN)
-        check_say(&check->report, CHECK_INFO, "exported", "%s to %s", directory,
-                  groups[0] ? groups : "everybody");
-    if (lies_in(exports->wanted, directory)) {
-        exports->listed = true;
-        snprintf(exports->clients, sizeof(exports->clients), "%s", groups);
-    }
-}
-
-/* Says why MNT was refused; the list of exports helps to find a wrong directory or client. */
-static void explain_refusal(struct check *check, const struct conf_export *export,
-                            const struct mount3_target *target, int error)
-{
-    const char *reason =
-        error == -EREMOTEIO ? "the server is at fault (MNT3ERR_SERVERFAULT)" : strerror(-error);
-    check_say(&check->report, CHECK_ERROR, "MOUNT", "refused: %s (%s:%u:%u)", reason,
-              export->at.file, export->at.line, export->at.column);
-
-    struct exports exports = {.check = check, .wanted = export->directory};
-    int listing = mount3_exports(target, export_found, &exports);
-    if (exports.count > EXPORTS_SHOWN)
-        check_say(&check->report, CHECK_INFO, "exported", "... and %u more",
-                  exports.count - EXPORTS_SHOWN);
-    if (listing == 0 && exports.count == 0)
-        check_say(&check->report, CHECK_INFO, "exported", "nothing");
-    if (listing == 0 && !exports.listed) {
-        check_remedy(&check->report,
-                     "%s is not among the server's exports: correct the nfstab, "
-                     "or export it",
-                     export->directory);
-        return;
-    }
-    if (error == -ENOENT || error == -ENOTDIR) {
-        check_remedy(&check->report, "see whether %s is a directory on the server",
-                     export->directory);
-        return;
-    }
-    if (error != -EACCES && error != -EPERM)
-        return;
-    explain_port(check, target);
-    check_remedy(&check->report, "see whether the export is for this client%s%s",
-                 exports.clients[0] ? "; it is for " : "", exports.clients);
-}
-
-/* MNT. False: reported. */
-static bool mount_export(struct check *check, const struct conf_export *export,
-                         const struct mount3_target *target, struct nfs3_fh *handle)
-{
-    uint32_t flavors[MOUNT3_FLAVORS_MAX], count = MOUNT3_FLAVORS_MAX;
-    int error = mount3_mount(target, export->directory, handle, flavors, &count);
-    if (error) {
-        explain_refusal(check, export, target, error);
-        return false;
-    }
-    bool sys = count == 0; /* a server that lists nothing does not care */
-    for (uint32_t i = 0; i < count; i++)
-        sys = sys || flavors[i] == MOUNT3_AUTH_SYS;
-    mount3_umount(target, export->directory);
-    if (!sys) {
-        check_say(&check->report, CHECK_ERROR, "MOUNT",
-                  "granted, but the export does not take AUTH_SYS");
-        check_remedy(&check->report, "export with sec=sys; Kerberos is not supported yet");
-        return false;
-    }
-    check_say(&check->report, CHECK_INFO, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS",
-              handle->len);
-    return true;
-}
-
-/* ---- NFS ---- */
+/* ---- what the server grants ---- */
 
 /* The bytes of one transfer, as the library computes them: what the server grants, cut by the
  * tunable, in whole pages. */
@@ -153,20 +40,39 @@ static unsigned transfer(uint32_t granted, int tunable)
 }
 
 static bool check_fsinfo(struct check *check, const struct mount3_target *target,
-                         const struct nfs3_client *client, const struct nfs3_fh *fh)
+                         struct nfs3_client *client, const struct nfs3_fh *fh)
 {
     struct nfs3_fsinfo_res res;
     int error = nfs3_fsinfo(client, fh, &res);
     if (error) {
         check_say(&check->report, CHECK_ERROR, "FSINFO", "%s", strerror(-error));
         if (error == -EACCES || error == -EPERM)
-            explain_port(check, target);
+            check_explain_port(check, target);
         return false;
     }
+    client->read_max = transfer(res.rtmax, check->tunables->rsize);
+    client->write_max = transfer(res.wtmax, check->tunables->wsize);
     check_say(&check->report, CHECK_INFO, "sizes",
               "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
-              transfer(res.rtmax, check->tunables->rsize),
-              transfer(res.wtmax, check->tunables->wsize), res.rtmax, res.wtmax);
+              client->read_max, client->write_max, res.rtmax, res.wtmax);
+    check_number(&check->report, "read_bytes", client->read_max);
+    check_number(&check->report, "write_bytes", client->write_max);
+    if (client->read_max < SMALL_TRANSFER || client->write_max < SMALL_TRANSFER) {
+        check_say(&check->report, CHECK_WARNING, "sizes",
+                  "large requests are split into many: less than %d bytes in one", SMALL_TRANSFER);
+        check_remedy(&check->report, "raise the server's transfer size%s",
+                     check->tunables->rsize || check->tunables->wsize
+                         ? ", and take rsize and wsize out of directnfs.conf"
+                         : "");
+    }
+    int64_t step = nanoseconds(res.time_delta.sec, res.time_delta.nsec);
+    if (step > COARSE_NS) {
+        check_say(&check->report, CHECK_WARNING, "times",
+                  "the server's times go in steps of %.3f s: two changes within one are not told "
+                  "apart",
+                  (double)step / 1e9);
+        check_remedy(&check->report, "export a file system with finer times");
+    }
     return true;
 }
 
@@ -235,11 +141,6 @@ static bool standalone(struct check *check, const struct conf_server *conf,
     check_remedy(&check->report, "mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports,
                  colons ? "[" : "", peer, colons ? "]" : "", export->directory, export->mount);
     return false;
-}
-
-static int64_t nanoseconds(int64_t seconds, uint32_t rest)
-{
-    return seconds * 1000000000 + rest;
 }
 
 /*
@@ -324,28 +225,124 @@ static bool check_kind(struct check *check, const struct conf_server *conf,
     }
 }
 
+/* ---- one server behind all paths ---- */
+
+/* True if both are attributes of one object, and the time of change did not go back. */
+static bool same_object(const struct nfs3_attr *a, const struct nfs3_attr *b)
+{
+    return a->fsid == b->fsid && a->fileid == b->fileid &&
+           nanoseconds(a->ctime.sec, a->ctime.nsec) <= nanoseconds(b->ctime.sec, b->ctime.nsec);
+}
+
+/*
+ * Is the export's root that of the path which granted it first? Its handle must work here, and show
+ * the same object in a state between two looks over that path. False: said.
+ */
+static bool same_root(struct check *check, const struct check_path *path,
+                      const struct nfs3_fh *handle, const struct check_root *root)
+{
+    struct check_report *report = &check->report;
+    struct nfs3_attr before, here, after;
+    size_t number = root->path->number;
+    int error = nfs3_getattr(&root->path->client, &root->handle, &before);
+    int remote = error ? 0 : nfs3_getattr(&path->client, &root->handle, &here);
+    if (!error && !remote)
+        error = nfs3_getattr(&root->path->client, &root->handle, &after);
+    if (error) {
+        check_say(report, CHECK_ERROR, "same server", "path %zu no longer answers: %s", number,
+                  strerror(-error));
+        return false;
+    }
+    bool same = handle->len == root->handle.len &&
+                memcmp(handle->data, root->handle.data, handle->len) == 0;
+    if (remote)
+        check_say(report, CHECK_ERROR, "same server",
+                  "the file handle of path %zu means nothing here: %s", number, strerror(-remote));
+    else if (!same_object(&before, &here) || !same_object(&here, &after))
+        check_say(report, CHECK_ERROR, "same server",
+                  "the root is not that of path %zu: file system %#jx, file id %ju, there %#jx and "
+                  "%ju, or changed at another time",
+                  number, (uintmax_t)here.fsid, (uintmax_t)here.fileid, (uintmax_t)before.fsid,
+                  (uintmax_t)before.fileid);
+    else {
+        check_say(report, same ? CHECK_INFO : CHECK_WARNING, "same server",
+                  "as path %zu: file system %#jx, file id %ju, time of change; its handle works "
+                  "here%s",
+                  number, (uintmax_t)here.fsid, (uintmax_t)here.fileid,
+                  same ? "" : ", though MOUNT gives another");
+        return true;
+    }
+    check_remedy(report, "all paths of a stanza must be addresses of one server");
+    return false;
+}
+
+/* ---- clocks ---- */
+
+/* NFSv3 has no call for the server's time. A time of a file that lies ahead tells something. */
+static void check_clock(struct check *check, const struct check_path *path,
+                        const struct nfs3_fh *fh)
+{
+    struct nfs3_attr attr;
+    struct timespec now;
+    if (nfs3_getattr(&path->client, fh, &attr) != 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const struct nfs3_time times[] = {attr.atime, attr.mtime, attr.ctime};
+    int64_t ahead = INT64_MIN, here = nanoseconds(now.tv_sec, (uint32_t)now.tv_nsec);
+    for (size_t i = 0; i < 3; i++) {
+        int64_t difference = nanoseconds(times[i].sec, times[i].nsec) - here;
+        ahead = difference > ahead ? difference : ahead;
+    }
+    if (ahead > SKEW_NS) {
+        check_say(&check->report, CHECK_WARNING, "clock",
+                  "a time of the root is %.1f s ahead of this host: so is the server's clock, or "
+                  "it was set by hand",
+                  (double)ahead / 1e9);
+        check_number(&check->report, "ahead_ms", (uint64_t)ahead / 1000000);
+        check_remedy(&check->report, "let both follow one time server (chrony, NTP)");
+    } else {
+        check_say(&check->report, CHECK_INFO, "clock",
+                  "the server's is not seen ahead; whether it is behind can only be told by a time "
+                  "that it sets (--read)");
+    }
+}
+
+/* ---- the export ---- */
+
+static void check_mount_point(struct check *check, const struct conf_export *export)
+{
+    struct conf_mountinfo info = {0};
+    if (conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0) {
+        const struct conf_mount *mount = conf_mountinfo_at(&info, export->mount);
+        if (mount)
+            check_kernel_mount(&check->report, mount);
+    }
+    conf_mountinfo_free(&info);
+}
+
 void check_export(struct check *check, const struct conf_server *conf,
-                  const struct conf_export *export, const struct mount3_target *target,
-                  const struct nfs3_client *client, struct check_root *root)
+                  const struct conf_export *export, struct check_path *path,
+                  struct check_root *root)
 {
     struct nfs3_fh handle;
-    if (!mount_export(check, export, target, &handle) || client == NULL)
+    if (!check_mount(check, export, &path->target, &handle) || path->server == NULL)
         return;
-    bool first = !root->known;
+    bool first = root->path == NULL;
     if (first) {
-        root->known = true;
+        root->path = path;
         root->handle = handle;
-    } else if (handle.len != root->handle.len ||
-               memcmp(handle.data, root->handle.data, handle.len) != 0) {
-        check_say(&check->report, CHECK_ERROR, "paths",
-                  "this path leads to another file system than the "
-                  "first: the file handles differ");
-        check_remedy(&check->report, "all paths of a stanza must be addresses of one server");
+    } else if (!same_root(check, path, &handle, root)) {
         return;
     }
-    if (!check_fsinfo(check, target, client, &handle))
+    if (!check_fsinfo(check, &path->target, &path->client, &root->handle))
         return;
-    bool fine = check_access(check, client, &handle);
-    fine = check_kind(check, conf, export, client, &handle) && fine;
-    root->served = root->served || (first && fine);
+    check_ports(check, export, path, &root->handle);
+    bool fine = check_access(check, &path->client, &root->handle);
+    if (first) {
+        check_clock(check, path, &handle);
+        root->served = check_kind(check, conf, export, &path->client, &handle) && fine;
+        check_mount_point(check, export);
+    }
+    if (check_read_lies_in(check, export))
+        check_read(check, conf, export, path, root);
 }

@@ -4,22 +4,20 @@
 #ifndef CMD_CHECK_EXPORT_H
 #define CMD_CHECK_EXPORT_H
 
-#include "cmd/check.h"
-#include "nfs/mount3.h"
-#include "nfs/nfs3_proc.h"
+#include "cmd/check_path.h"
 
-/* What the first path that granted an export showed of it. That path is the one that the library
- * uses; the others must lead to the same directory. */
+/* What the first path that granted an export showed of it. The library uses the others if they lead
+ * to the same directory. */
 struct check_root {
-    bool known;  /* `handle` is valid */
-    bool served; /* over that path the library would serve it */
+    const struct check_path *path; /* NULL: none has granted it */
+    bool served;                   /* the library would serve it */
     struct nfs3_fh handle;
+    uint64_t verifier; /* of writes, as --read saw it over that path; 0: not known */
 };
 
-/* Mounts the export, asks what it grants, and tells how its files would be served. `client` is NULL
- * when the NFS service of the path does not answer. */
+/* Mounts the export, asks what it grants, and tells how its files would be served. */
 void check_export(struct check *check, const struct conf_server *conf,
-                  const struct conf_export *export, const struct mount3_target *target,
-                  const struct nfs3_client *client, struct check_root *root);
+                  const struct conf_export *export, struct check_path *path,
+                  struct check_root *root);
 
 #endif

@@ -1,0 +1,313 @@
+/*
+ * directnfs check: one path to a server: addresses, route, ports, round trip time.
+ */
+#include "cmd/check_path.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/check_export.h"
+#include "sys/sys.h"
+
+enum { CALLS_TIMED = 9 };
+#define TIMED_LONGEST_NS 1000000000u /* no more calls after this time */
+
+/* ---- addresses ---- */
+
+static void address_text(const struct sockaddr_storage *address, socklen_t length, char *text,
+                         size_t size)
+{
+    if (getnameinfo((const struct sockaddr *)address, length, text, (socklen_t)size, NULL, 0,
+                    NI_NUMERICHOST) != 0)
+        snprintf(text, size, "?");
+}
+
+static void address_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+static bool resolve(struct check *check, const char *label, const char *text, int family,
+                    const struct conf_position *at, struct sockaddr_storage *address,
+                    socklen_t *length)
+{
+    int error = check_resolve(text, family, check->timeout_ms, address, length);
+    if (error == 0)
+        return true;
+    check_say(&check->report, CHECK_ERROR, label, "%s:%u:%u: '%s' cannot be resolved: %s", at->file,
+              at->line, at->column, text, gai_strerror(error));
+    check_remedy(&check->report, "correct the name, or write the address in its place");
+    return false;
+}
+
+/* Resolves the pair of addresses of a path. False: reported. */
+static bool resolve_path(struct check *check, const struct conf_path *path,
+                         struct net_address *address)
+{
+    socklen_t length;
+    memset(address, 0, sizeof(*address));
+    address->dontroute = path->dontroute;
+    if (!resolve(check, "path", path->peer, AF_UNSPEC, &path->at, &address->peer, &length))
+        return false;
+    address_text(&address->peer, length, address->peer_text, sizeof(address->peer_text));
+    if (path->local[0] == '\0')
+        return true;
+    if (!resolve(check, "local", path->local, address->peer.ss_family, &path->local_at,
+                 &address->local, &length))
+        return false;
+    address_text(&address->local, length, address->local_text, sizeof(address->local_text));
+    return true;
+}
+
+/* ---- what went wrong ---- */
+
+/* Explains why `service` at `port` gave no answer, and what to do about it. */
+static void unreachable(struct check *check, const char *label, const char *service, unsigned port,
+                        int error)
+{
+    switch (-error) {
+    case ECONNREFUSED:
+        check_say(&check->report, CHECK_ERROR, label,
+                  "port %u refuses connections: no %s listens there", port, service);
+        check_remedy(&check->report, "start the %s on the server, or correct the port", service);
+        break;
+    case ETIMEDOUT:
+        check_say(&check->report, CHECK_ERROR, label,
+                  "no answer from the %s on port %u within %g s", service, port,
+                  check->timeout_ms / 1000.0);
+        check_remedy(&check->report,
+                     "see whether the server runs and no firewall drops TCP port %u; "
+                     "--timeout SECONDS waits longer",
+                     port);
+        break;
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EADDRNOTAVAIL:
+    case EINVAL:
+        check_say(&check->report, CHECK_ERROR, label, "port %u cannot be reached: %s", port,
+                  strerror(-error));
+        check_remedy(&check->report,
+                     "correct `path` and `local` in the nfstab, or the route (ip route)");
+        break;
+    case ECONNRESET:
+    case EBADMSG:
+        check_say(&check->report, CHECK_ERROR, label, "what listens on port %u is no %s: %s", port,
+                  service, error == -EBADMSG ? "its answer makes no sense" : "it hangs up");
+        check_remedy(&check->report, "correct the port; ask the server with rpcinfo -p");
+        break;
+    case EPROTONOSUPPORT:
+        check_say(&check->report, CHECK_ERROR, label, "the %s on port %u does not speak version 3",
+                  service, port);
+        check_remedy(&check->report,
+                     "allow NFS version 3 on the server (NFSv4 alone is not enough)");
+        break;
+    case EKEYREJECTED:
+        check_say(&check->report, CHECK_ERROR, label,
+                  "the %s on port %u refuses AUTH_SYS credentials", service, port);
+        check_remedy(&check->report, "export with sec=sys");
+        break;
+    default:
+        check_say(&check->report, CHECK_ERROR, label, "the %s on port %u cannot be asked: %s",
+                  service, port, strerror(-error));
+    }
+}
+
+/* ---- ports ---- */
+
+/* Finds the port of a program: as configured, else as the port mapper says. False: reported. */
+static bool find_port(struct check *check, const struct mount3_target *target, unsigned configured,
+                      const char *key, const char *label, uint32_t program, uint16_t *port)
+{
+    if (configured != 0) {
+        *port = (uint16_t)configured;
+        check_say(&check->report, CHECK_INFO, label, "port %u (%s of the nfstab)", configured, key);
+        return true;
+    }
+    struct mount3_target mapper = *target;
+    mapper.port = 0;
+    int error = mount3_portmap(&mapper, program, 3, port);
+    if (error == 0) {
+        check_say(&check->report, CHECK_INFO, label, "port %u (from the port mapper)", *port);
+        return true;
+    }
+    if (error == -ENOENT) {
+        check_say(&check->report, CHECK_ERROR, label,
+                  "the port mapper knows no %s version 3 over TCP", label);
+        check_remedy(&check->report,
+                     "start the service on the server, allow version 3 there, or set %s", key);
+    } else {
+        unreachable(check, label, "port mapper", PORTMAP_PORT, error);
+        check_remedy(&check->report, "or set %s in the nfstab, which needs no port mapper", key);
+    }
+    return false;
+}
+
+/* ---- NFS ---- */
+
+/* Says why the NFS service gave no answer to its first call. */
+static void no_answer(struct check *check, unsigned port, int error)
+{
+    if (error != -ETIMEDOUT) {
+        unreachable(check, "NFS", "NFS service", port, error);
+        return;
+    }
+    check_say(&check->report, CHECK_ERROR, "NFS",
+              "port %u takes connections, but gives no answer of NFS within %g s", port,
+              check->timeout_ms / 1000.0);
+    check_remedy(&check->report, "see whether this is the port of the NFS service (rpcinfo -p), "
+                                 "and whether the service hangs");
+}
+
+enum net_port check_port_policy(const struct conf_tunables *tunables)
+{
+    switch (tunables->privileged_port) {
+    case CONF_PRIVILEGED_PORT_YES:
+        return NET_PORT_PRIVILEGED;
+    case CONF_PRIVILEGED_PORT_NO:
+        return NET_PORT_ANY;
+    default:
+        return NET_PORT_AUTO;
+    }
+}
+
+struct net_server *check_connect(const struct check *check, const struct check_path *path,
+                                 enum net_port policy, unsigned connections)
+{
+    const struct conf_tunables *tunables = check->tunables;
+    struct net_server_options options = {
+        .name = path->server_name,
+        .connections_max = connections,
+        .port_policy = policy,
+        .reconnect_max_s = (unsigned)tunables->reconnect_max,
+        .retransmit_timeout_s = (unsigned)tunables->retransmit_timeout,
+        .hidden = true,
+    };
+    struct net_server *server;
+    return net_server_create(&options, &path->address, 1, &server) == 0 ? server : NULL;
+}
+
+void check_disconnect(struct net_server *server)
+{
+    if (server == NULL)
+        return;
+    rpc_server_release(server);
+    net_server_destroy(server);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* Calls NULL a few times on the connection, and says the median. 0 or -errno. */
+static int time_calls(struct check *check, struct check_path *path, uint64_t connecting_ns)
+{
+    uint64_t times[CALLS_TIMED], start = sys_now_ns();
+    size_t count = 0;
+    while (count < CALLS_TIMED && (count == 0 || sys_now_ns() - start < TIMED_LONGEST_NS)) {
+        uint64_t before = sys_now_ns();
+        int error = nfs3_null(&path->client);
+        if (error)
+            return error;
+        times[count++] = sys_now_ns() - before;
+    }
+    qsort(times, count, sizeof(times[0]), by_value);
+    uint64_t rtt_us = path->rtt_us = times[count / 2] / 1000;
+    check_say(&check->report, CHECK_INFO, "NFS",
+              "NFS answers in %" PRIu64 " us (median of %zu calls), connecting in %" PRIu64 " us",
+              rtt_us, count, connecting_ns / 1000);
+    check_number(&check->report, "rtt_us", rtt_us);
+    check_number(&check->report, "connect_us", connecting_ns / 1000);
+    return 0;
+}
+
+/* Connects and calls NULL: path->server and path->client, or NULL there, and said. */
+static void connect_nfs(struct check *check, struct check_path *path, unsigned port,
+                        const struct rpc_auth *auth)
+{
+    enum net_port policy = check_port_policy(check->tunables);
+    /* One attempt tells why it fails; the engine would try again until the time is over. */
+    uint64_t before = sys_now_ns();
+    int fd = net_connect(&path->address, policy, check->timeout_ms);
+    uint64_t connecting_ns = sys_now_ns() - before;
+    if (fd == -EACCES && policy == NET_PORT_PRIVILEGED) {
+        check_say(&check->report, CHECK_ERROR, "NFS",
+                  "no source port below 1024 can be had, as privileged_port = \"yes\" demands");
+        check_remedy(&check->report,
+                     "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
+        return;
+    }
+    if (fd < 0) {
+        unreachable(check, "NFS", "NFS service", port, fd);
+        return;
+    }
+    sys_close(fd);
+
+    struct net_server *server = check_connect(check, path, policy, 1);
+    if (server == NULL) {
+        check_say(&check->report, CHECK_ERROR, "NFS", "there is not enough memory");
+        return;
+    }
+    path->client =
+        (struct nfs3_client){.server = server, .auth = auth, .timeout_ms = check->timeout_ms};
+    int error = nfs3_null(&path->client);
+    if (error == 0)
+        error = time_calls(check, path, connecting_ns);
+    if (error == 0) {
+        path->server = server;
+        return;
+    }
+    no_answer(check, port, error);
+    check_disconnect(server);
+}
+
+/* ---- the path ---- */
+
+static bool is_there(struct check *check, const struct check_path *path)
+{
+    int error = mount3_null(&path->target);
+    if (error)
+        unreachable(check, "MOUNT", "MOUNT service", path->target.port, error);
+    return error == 0;
+}
+
+void check_path(struct check *check, const struct conf_server *conf, struct check_path *path,
+                const struct mount3_identity *identity, const struct rpc_auth *auth)
+{
+    struct net_address *address = &path->address;
+    if (!resolve_path(check, path->conf, address))
+        return;
+    if (strcmp(address->peer_text, path->conf->peer) != 0)
+        check_say(&check->report, CHECK_INFO, "address", "%s", address->peer_text);
+    check_route_find(address, &path->route);
+    if (!check_route_say(&check->report, address, &path->route))
+        return;
+
+    path->target = (struct mount3_target){
+        .peer = (struct sockaddr *)&address->peer,
+        .local = path->conf->local[0] ? (struct sockaddr *)&address->local : NULL,
+        .privileged = check->tunables->privileged_port != CONF_PRIVILEGED_PORT_NO,
+        .timeout_ms = check->timeout_ms,
+        .identity = identity,
+    };
+    uint16_t nfsport, mntport;
+    if (find_port(check, &path->target, conf->nfsport, "nfsport", "NFS", NFS3_PROGRAM, &nfsport)) {
+        address_set_port(&address->peer, nfsport);
+        connect_nfs(check, path, nfsport, auth);
+    }
+    /* Also without NFS: the administrator wants to see all that is wrong at once. */
+    if (find_port(check, &path->target, conf->mntport, "mntport", "MOUNT", MOUNT3_PROGRAM,
+                  &mntport)) {
+        path->target.port = mntport;
+        path->mounts = is_there(check, path);
+    }
+}

@@ -1,0 +1,332 @@
+/* directnfs check: reports, and what routes and mount options mean. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../src/cmd/check_kernel.c"
+#include "../../src/cmd/check_report.c"
+#include "../../src/cmd/check_route.c"
+#include "../../src/cmd/text.c"
+
+void cmd_complain(const char *command, const char *format, ...)
+{
+    (void)command;
+    fail_msg("%s", format);
+}
+
+bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value)
+{
+    (void)text, (void)fraction, (void)low, (void)high, (void)value;
+    return false;
+}
+
+/* ---- what was printed ---- */
+
+static char *text;
+static size_t text_size;
+static FILE *terminal;
+
+static void begin(struct check_report *report, bool json)
+{
+    free(text);
+    terminal = stdout;
+    stdout = open_memstream(&text, &text_size);
+    assert_non_null(stdout);
+    check_begin(report, json, "nfstab", "na\"me");
+}
+
+/* The text is valid up to the next begin(). */
+static int end(struct check_report *report)
+{
+    int status = check_end(report, "the %s", "end");
+    fclose(stdout);
+    stdout = terminal;
+    return status;
+}
+
+static bool printed(const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    free(text);
+    text = NULL;
+    return 0;
+}
+
+/* ---- reports ---- */
+
+static void say_all(struct check_report *report)
+{
+    static const char *const names[] = {"one", "two"};
+    check_enter(report, "server", "%s", "s\x1b[31m");
+    check_enter(report, "", "path %d", 1);
+    check_say(report, CHECK_INFO, "NFS", "answers");
+    check_number(report, "rtt_us", 17);
+    check_leave(report);
+    check_say(report, CHECK_WARNING, "routes", "are odd");
+    check_names(report, "names", names, 2);
+    check_remedy(report, "do this");
+    check_remedy(report, "or that");
+    check_leave(report);
+}
+
+static void report_for_people(void **state)
+{
+    (void)state;
+    struct check_report report;
+    begin(&report, false);
+    say_all(&report);
+    assert_int_equal(end(&report), CMD_FINE);
+    assert_string_equal(text, "\nserver      s\\x1b[31m\n"
+                              "  path 1\n"
+                              "    NFS         answers\n"
+                              "  routes      WARNING: are odd\n"
+                              "              one, two\n"
+                              "  remedy      do this\n"
+                              "  remedy      or that\n"
+                              "\nthe end\n");
+}
+
+static void report_for_programs(void **state)
+{
+    (void)state;
+    struct check_report report;
+    begin(&report, true);
+    say_all(&report);
+    check_say(&report, CHECK_ERROR, "MOUNT", "refused");
+    assert_int_equal(end(&report), CMD_NOT_FINE);
+    char flat[4096], *to = flat;
+    for (const char *from = text; *from; from++)
+        if (*from != '\n' && *from != ' ')
+            *to++ = *from;
+    *to = '\0';
+    assert_string_equal(
+        flat,
+        "{\"checked\":\"nfstab\",\"name\":\"na\\\"me\",\"findings\":["
+        "{\"severity\":\"info\",\"where\":[\"servers\\\\x1b[31m\",\"path1\"],\"label\":\"NFS\","
+        "\"text\":\"answers\",\"rtt_us\":17},"
+        "{\"severity\":\"warning\",\"where\":[\"servers\\\\x1b[31m\"],\"label\":\"routes\","
+        "\"text\":\"areodd\",\"names\":[\"one\",\"two\"],\"remedy\":\"dothis.orthat\"},"
+        "{\"severity\":\"error\",\"where\":[],\"label\":\"MOUNT\",\"text\":\"refused\"}],"
+        "\"errors\":1,\"warnings\":1,\"status\":\"notfine\",\"verdict\":\"theend\"}");
+}
+
+static void many_names_are_wrapped(void **state)
+{
+    (void)state;
+    const char *names[100];
+    struct check_report report;
+    for (size_t i = 0; i < 100; i++)
+        names[i] = "pwritev64v2";
+    begin(&report, false);
+    check_names(&report, "names", names, 100);
+    end(&report);
+    size_t longest = 0, lines = 0;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL && *line;) {
+        longest = strlen(line) > longest ? strlen(line) : longest;
+        lines++;
+    }
+    assert_in_range(longest, 80, 100);
+    assert_in_range(lines, 13, 20);
+}
+
+/* ---- routes ---- */
+
+/* A route by `out` from an address of `owner`. */
+static struct check_route route(const char *out, const char *owner, const char *source)
+{
+    struct check_route route = {.prefix = 24, .mtu = 1500};
+    struct in_addr address;
+    assert_int_equal(inet_pton(AF_INET, source, &address), 1);
+    set_address(&route.source, AF_INET, &address);
+    snprintf(route.out, sizeof(route.out), "%s", out);
+    snprintf(route.owner, sizeof(route.owner), "%s", owner);
+    return route;
+}
+
+/* Compares and returns the number of warnings. */
+static unsigned compare(const struct check_route *list, size_t count)
+{
+    struct check_report report;
+    const struct check_route *routes[8];
+    for (size_t i = 0; i < count; i++)
+        routes[i] = &list[i];
+    begin(&report, false);
+    check_routes_compare(&report, routes, count);
+    unsigned warnings = report.counts[CHECK_WARNING];
+    end(&report);
+    return warnings;
+}
+
+static void good_routes(void **state)
+{
+    (void)state;
+    const struct check_route apart[] = {route("eth1", "eth1", "192.168.1.5"),
+                                        route("eth2", "eth2", "192.168.2.5")};
+    assert_int_equal(compare(apart, 2), 0);
+    /* Everything is on this host: there is no network to be wrong. */
+    struct check_route here[] = {route("lo", "lo", "127.0.0.1"), route("lo", "lo", "127.0.0.1")};
+    here[0].ours = here[1].ours = true;
+    assert_int_equal(compare(here, 2), 0);
+    /* Not known is no mistake. */
+    const struct check_route unknown[] = {{0}, {0}, route("eth1", "eth1", "192.168.1.5")};
+    assert_int_equal(compare(unknown, 3), 0);
+}
+
+static void routes_by_one_interface(void **state)
+{
+    (void)state;
+    const struct check_route routes[] = {
+        route("eth1", "eth1", "192.168.1.5"), route("eth2", "eth2", "192.168.2.5"),
+        route("eth1", "eth1", "192.168.1.5"), route("eth1", "eth1", "192.168.1.5")};
+    assert_int_equal(compare(routes, 4), 1);
+    assert_true(printed("the paths 1, 3, 4 all leave by eth1"));
+}
+
+static void two_locals_in_one_subnet(void **state)
+{
+    (void)state;
+    struct check_route routes[] = {route("eth1", "eth1", "192.168.1.5"),
+                                   route("eth1", "eth2", "192.168.1.6")};
+    assert_int_equal(compare(routes, 2), 2);
+    assert_true(printed("192.168.1.5 (eth1) and 192.168.1.6 (eth2) are in one subnet of 24 bits"));
+    /* Routes by source: allowed, and told. */
+    snprintf(routes[1].out, sizeof(routes[1].out), "eth2");
+    assert_int_equal(compare(routes, 2), 0);
+    assert_true(printed("routes by source keep them apart"));
+    /* The smaller subnet counts: what is in /24 together is apart in /25. */
+    routes[1] = route("eth2", "eth2", "192.168.1.200");
+    routes[0].prefix = routes[1].prefix = 25;
+    assert_int_equal(compare(routes, 2), 0);
+    assert_false(printed("subnet"));
+}
+
+static void frames_of_different_size(void **state)
+{
+    (void)state;
+    struct check_route routes[] = {route("eth1", "eth1", "192.168.1.5"),
+                                   route("eth2", "eth2", "192.168.2.5")};
+    routes[0].mtu = 9000;
+    assert_int_equal(compare(routes, 2), 1);
+    assert_true(printed("path 1 has MTU 9000 and path 2 MTU 1500"));
+}
+
+/* Says one route; returns whether anything can be sent. */
+static bool say(const struct check_route *route, const char *local, bool dontroute, int expected)
+{
+    struct check_report report;
+    struct net_address address = {.dontroute = dontroute, .peer_text = "10.1.1.1"};
+    snprintf(address.local_text, sizeof(address.local_text), "%s", local);
+    begin(&report, false);
+    bool result = check_route_say(&report, &address, route);
+    assert_int_equal(report.counts[CHECK_WARNING] ? CHECK_WARNING : CHECK_INFO,
+                     expected == CHECK_WARNING ? CHECK_WARNING : CHECK_INFO);
+    assert_int_equal(end(&report), expected == CHECK_ERROR ? CMD_NOT_FINE : CMD_FINE);
+    return result;
+}
+
+static void one_route(void **state)
+{
+    (void)state;
+    struct check_route by = route("eth1", "eth1", "192.168.1.5");
+    by.speed = 25000;
+    assert_true(say(&by, "192.168.1.5", true, CHECK_INFO));
+    assert_true(printed("from 192.168.1.5 by eth1, on the link, MTU 1500, 25000 Mb/s"));
+    snprintf(by.gateway, sizeof(by.gateway), "192.168.1.1");
+    assert_true(say(&by, "", false, CHECK_INFO));
+    assert_true(printed("by eth1 and the gateway 192.168.1.1, MTU"));
+    assert_false(say(&by, "", true, CHECK_ERROR));
+    assert_true(printed("10.1.1.1 is behind the gateway 192.168.1.1"));
+    by.gateway[0] = '\0';
+    snprintf(by.owner, sizeof(by.owner), "eth2");
+    assert_true(say(&by, "192.168.1.5", false, CHECK_WARNING));
+    assert_true(printed("192.168.1.5 is an address of eth2, but packets from it leave by eth1"));
+    assert_false(printed("rp_filter"));
+    by.strict = true;
+    assert_true(say(&by, "192.168.1.5", false, CHECK_WARNING));
+    assert_true(printed("rp_filter drops what comes back"));
+
+    struct check_route none = {.error = -ENETUNREACH};
+    assert_false(say(&none, "", false, CHECK_ERROR));
+    assert_true(printed("no route to 10.1.1.1: Network is unreachable"));
+    assert_false(say(&none, "192.168.9.9", false, CHECK_ERROR));
+    assert_true(printed("192.168.9.9 is no address of this host"));
+    struct check_route unknown = {0};
+    assert_true(say(&unknown, "", false, CHECK_INFO));
+}
+
+/* The kernel is asked for a route that every host has. */
+static void route_to_this_host(void **state)
+{
+    (void)state;
+    struct net_address address = {.peer_text = "127.0.0.1"};
+    struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
+    struct check_route found;
+    set_address(&address.peer, AF_INET, &loopback);
+    check_route_find(&address, &found);
+    if (found.out[0] == '\0')
+        skip(); /* no netlink here */
+    assert_true(found.ours);
+    assert_string_equal(found.out, "lo");
+    assert_true(found.mtu > 1000);
+}
+
+/* ---- mount options ---- */
+
+static unsigned mounted(const char *type, const char *options)
+{
+    struct check_report report;
+    struct conf_mount mount = {
+        .type = type, .source = "nas:/x", .options = "rw,relatime", .super_options = options};
+    begin(&report, false);
+    check_kernel_mount(&report, &mount);
+    unsigned warnings = report.counts[CHECK_WARNING];
+    end(&report);
+    return warnings;
+}
+
+static void mount_options(void **state)
+{
+    (void)state;
+    assert_int_equal(mounted("ext4", "rw,sync"), 0);
+    assert_false(printed("mounted"));
+    assert_int_equal(mounted("nfs", "rw,vers=3,rsize=1048576,wsize=1048576,hard,proto=tcp,"
+                                    "timeo=600,local_lock=none,addr=10.1.1.1"),
+                     0);
+    assert_true(printed("mounted from nas:/x, NFS version 3"));
+    assert_int_equal(mounted("nfs", "rw,vers=3,rsize=32768,wsize=1048576,hard,proto=tcp"), 1);
+    assert_true(printed("mounted with rsize=32768"));
+    assert_int_equal(mounted("nfs", "rw,vers=3,soft,proto=udp,noac,sync,local_lock=all"), 5);
+    assert_true(printed("mounted with soft: "));
+    assert_true(printed("mount hard"));
+    assert_true(printed("mounted with proto=udp: "));
+    assert_int_equal(mounted("nfs4", "rw,vers=4.2,hard,proto=tcp,softreval"), 2);
+    assert_true(printed("mount with vers=3"));
+    assert_int_equal(mounted("nfs", "rw,vers=2,hard"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(report_for_people, forget),
+        cmocka_unit_test_teardown(report_for_programs, forget),
+        cmocka_unit_test_teardown(many_names_are_wrapped, forget),
+        cmocka_unit_test_teardown(good_routes, forget),
+        cmocka_unit_test_teardown(routes_by_one_interface, forget),
+        cmocka_unit_test_teardown(two_locals_in_one_subnet, forget),
+        cmocka_unit_test_teardown(frames_of_different_size, forget),
+        cmocka_unit_test_teardown(one_route, forget),
+        cmocka_unit_test(route_to_this_host),
+        cmocka_unit_test_teardown(mount_options, forget),
+    };
+    return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+}
