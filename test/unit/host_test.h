@@ -49,6 +49,17 @@ static inline void remove_contents(const char *path)
         closedir(directory);
 }
 
+static inline int count_run_files(void)
+{
+    int count = 0;
+    struct dirent *entry;
+    DIR *directory = opendir(test_directory);
+    while (directory && (entry = readdir(directory)))
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
 static inline int make_run_directory(void **state)
 {
     (void)state;

@@ -98,17 +98,6 @@ static int work_and_end(void *argument)
     return 0;
 }
 
-static int count_files(void)
-{
-    int count = 0;
-    struct dirent *entry;
-    DIR *directory = opendir(test_directory);
-    while (directory && (entry = readdir(directory)))
-        count += entry->d_name[0] != '.';
-    closedir(directory);
-    return count;
-}
-
 static struct directnfs_stats ended;
 
 /* The sum of what ended; -ENOENT: nothing did; -EBADMSG: it cannot be read. */
@@ -143,7 +132,7 @@ static void no_count_of_ended_processes_is_lost(void **state)
     assert_int_equal(ended.counters.procedures[7].latency.calls, calls);
     assert_int_equal(ended.counters.procedures[7].latency.max_ns, 60000);
     assert_int_equal(ended.counters.write_bytes, 60 * 8192);
-    assert_int_equal(count_files(), 2); /* the sum and its lock */
+    assert_int_equal(count_run_files(), 2); /* the sum and its lock */
 }
 
 static int work_and_be_killed(void *unused)
@@ -164,7 +153,7 @@ static void a_killed_process_is_added_up_by_a_reader(void **state)
     int one = 1;
     remove_contents(test_directory);
     assert_int_equal(run_child(work_and_be_killed, NULL), 128 + SIGKILL);
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(count_run_files(), 1);
     assert_int_equal(host_stats_snapshot_read(&list), 0);
     assert_int_equal(list.count, 0);
     host_stats_snapshot_free(&list);
@@ -177,7 +166,7 @@ static void a_killed_process_is_added_up_by_a_reader(void **state)
     assert_int_equal(ended.file_count, 1);
     assert_string_equal(ended.files[0].name, "/mnt/killed");
     assert_string_equal(ended.servers[0].name, "server");
-    assert_int_equal(count_files(), 2);
+    assert_int_equal(count_run_files(), 2);
 }
 
 /* Dying between adding up and removing the file must not count twice. */
@@ -223,12 +212,12 @@ static void what_died_before_it_was_removed_counts_once(void **state)
     int one = 1;
     remove_contents(test_directory);
     assert_int_equal(run_child(die_before_removing, NULL), 0);
-    assert_int_equal(count_files(), 3);
+    assert_int_equal(count_run_files(), 3);
     assert_int_equal(run_child(work_and_end, &one), 0);
     assert_int_equal(read_ended(&ended), 0);
     assert_int_equal(ended.processes, 2);
     assert_int_equal(ended.counters.procedures[1].latency.calls, 1);
-    assert_int_equal(count_files(), 2);
+    assert_int_equal(count_run_files(), 2);
 }
 
 static int work_and_wait(void *go)
@@ -283,7 +272,7 @@ static void a_snapshot_while_processes_end_is_exact(void **state)
             ended_ones++;
     }
     close(go[0]);
-    assert_int_equal(count_files(), 2);
+    assert_int_equal(count_run_files(), 2);
 }
 
 static void check_read(struct host_stats_snapshot *snapshot)
@@ -369,7 +358,7 @@ static int forks(void *unused)
     if (child == 0) {
         host_stats_after_fork();
         check(host_stats->counters.procedures[6].latency.calls == 0);
-        check(count_files() == 1); /* none of its own before it is used */
+        check(count_run_files() == 1); /* none of its own before it is used */
         host_stats_file_close(file);
         struct directnfs_channel_stats *own = host_stats_channel(0, "c", "d");
         host_stats_add(&own->sends, 10);
@@ -520,86 +509,6 @@ static void full_tables_reuse_the_oldest_closed_slot(void **state)
     RUN(fills_tables, NULL);
 }
 
-/* ---- readers and damaged files ---- */
-
-static void put_file(const char *name, const void *data, size_t length, off_t size)
-{
-    char path[200];
-    snprintf(path, sizeof(path), "%s/%s", test_directory, name);
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, data, length), length);
-    assert_int_equal(ftruncate(fd, size), 0);
-    close(fd);
-}
-
-static void hostile_files_are_reported_or_made_harmless(void **state)
-{
-    (void)state;
-    struct host_stats_snapshot list = {0};
-    struct host_identity self;
-    char name[64], path[200];
-    struct directnfs_stats *stats = malloc(sizeof(*stats));
-    remove_contents(test_directory);
-    assert_int_equal(host_identity_self(&self), 0);
-    snprintf(name, sizeof(name), "stats.%u.%llu", self.pid, (unsigned long long)self.starttime);
-
-    memset(stats, 0xff, sizeof(*stats)); /* no terminator anywhere, every count huge */
-    put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
-    assert_int_equal(host_stats_snapshot_read(&list), 0);
-    assert_int_equal(list.count, 0);
-    assert_int_equal(list.problem_count, 1);
-    assert_non_null(strstr(list.problems[0].path, name));
-    host_stats_snapshot_free(&list);
-
-    stats->magic = DIRECTNFS_STATS_MAGIC;
-    stats->layout = DIRECTNFS_STATS_LAYOUT;
-    stats->size = sizeof(*stats);
-    stats->pid = self.pid;
-    stats->starttime = self.starttime;
-    stats->server_count = DIRECTNFS_SERVERS;
-    stats->path_count = DIRECTNFS_PATHS;
-    stats->channel_count = DIRECTNFS_CHANNELS;
-    stats->file_count = DIRECTNFS_FILES;
-    memset(stats->files[0].name, '\n', sizeof(stats->files[0].name));
-    put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
-    assert_int_equal(host_stats_snapshot_read(&list), 0);
-    assert_int_equal(list.count, 1);
-    const struct directnfs_stats *copy = list.processes[0];
-    assert_in_range(strlen(copy->program), 0, sizeof(copy->program) - 1);
-    assert_int_equal(copy->servers[0].slot, DIRECTNFS_SLOT_FREE);
-    assert_in_range(strlen(copy->files[511].name), 0, DIRECTNFS_FILE_NAME_BYTES - 1);
-    assert_int_equal(copy->files[0].name[0], '?');
-    assert_in_range(copy->channels[0].state, 0, DIRECTNFS_CHANNEL_OFFLINE);
-    assert_in_range(copy->channels[0].server, 0, DIRECTNFS_SERVERS);
-    assert_in_range(copy->paths[63].state, 0, DIRECTNFS_CHANNEL_OFFLINE);
-    assert_in_range(copy->paths[63].server, 0, DIRECTNFS_SERVERS);
-    assert_in_range(strlen(copy->paths[63].reason), 0, DIRECTNFS_REASON_BYTES - 1);
-    host_stats_snapshot_free(&list);
-
-    stats->file_count = DIRECTNFS_FILES + 1;
-    put_file(name, stats, sizeof(*stats), HOST_STATS_BYTES);
-    assert_int_equal(host_stats_snapshot_read(&list), 0);
-    assert_int_equal(list.problem_count, 1);
-    host_stats_snapshot_free(&list);
-
-    put_file(name, stats, 100, 100); /* cut short */
-    assert_int_equal(host_stats_snapshot_read(&list), 0);
-    assert_int_equal(list.problem_count, 1);
-    host_stats_snapshot_free(&list);
-
-    snprintf(path, sizeof(path), "%s/%s", test_directory, name);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0); /* must not hang */
-    assert_int_equal(host_stats_snapshot_read(&list), 0);
-    assert_int_equal(list.problem_count, 1);
-    host_stats_snapshot_free(&list);
-
-    put_file("stats.ended", "x", 1, HOST_STATS_BYTES);
-    assert_int_equal(read_ended(stats), -EBADMSG);
-    free(stats);
-}
-
 static void file_names_are_parsed_strictly(void **state)
 {
     (void)state;
@@ -691,7 +600,6 @@ int main(void)
         cmocka_unit_test(a_child_counts_for_itself),
         cmocka_unit_test(paths_are_found_dated_and_summed),
         cmocka_unit_test(full_tables_reuse_the_oldest_closed_slot),
-        cmocka_unit_test(hostile_files_are_reported_or_made_harmless),
         cmocka_unit_test(file_names_are_parsed_strictly),
         cmocka_unit_test(percentiles_come_from_the_histogram),
         cmocka_unit_test(procedures_have_the_names_of_the_views),
