@@ -27,10 +27,14 @@
  *     limit N                       no more connections than N
  *     dropafter N                   a reset after each N calls
  *     reset | halfclose             the connections that there are
- *     hold N|@OFFSET [blackhole] [late]  keeps the N-th WRITE from now, or the first to OFFSET, and
- *                                   becomes a black hole then. It outlives a reset by the client;
- *                                   `late` ones even a new connection of the same port
- *     release                       delivers the held WRITE
+ *     hold N|@OFFSET [blackhole|reset] [late] [after MS]
+ *                                   keeps the N-th WRITE from now, or the first to OFFSET, and then
+ *                                   becomes a black hole, or resets the connection. The WRITE
+ *                                   outlives a reset by the client in a black hole; a `late` one
+ *                                   every end of its connection, as if the server had queued it. It
+ *                                   is delivered MS milliseconds after the client knows that the
+ *                                   connection is dead
+ *     release                       delivers it now
  *     counters                      of a path
  *
  * A script has lines `MS PATH COMMAND...`: what to do so many milliseconds after the start.
@@ -66,54 +70,11 @@ static void path_halfclose(struct path *path)
     }
 }
 
-/* A connection of our own to the server, for a WRITE whose connection is gone. */
-static void deliver_late(struct path *path, struct message *m)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&servers[0], sizeof servers[0]) < 0)
-        path->counters.discarded++;
-    else if (send(fd, m->data, m->length, MSG_NOSIGNAL) == (ssize_t)m->length)
-        path->counters.delivered++;
-    /* It is executed: the server reads what came before the end of the stream. */
-    shutdown(fd, SHUT_WR);
-    struct timeval patience = {.tv_sec = 2};
-    char reply[512];
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    (void)!recv(fd, reply, sizeof reply, 0);
-    close(fd);
-    free(m);
-}
-
 static void path_release(struct path *path)
 {
-    for (struct connection *c = connections; c; c = c->next) {
-        if (c->dead || c->path != path || !c->held)
-            continue;
-        struct message *m = c->held;
-        c->held = NULL;
-        if (!c->ends[REPLIES] || c->connecting || c->flows[CALLS].broken) {
-            path->counters.discarded++;
-            free(m);
-            continue;
-        }
-        path->counters.delivered++;
-        c->released = true; /* it was on its way already: no fault of now stops it */
-        m->due = 0;
-        struct message **link = &c->flows[CALLS].out;
-        while (*link && (*link)->sent)
-            link = &(*link)->next;
-        m->next = *link;
-        *link = m;
-        c->flows[CALLS].queued += m->length;
-    }
-    for (struct message **link = &late; *link;) {
-        struct message *m = *link;
-        if (m->due != (uint64_t)(path - paths)) {
-            link = &m->next;
-            continue;
-        }
-        *link = m->next;
-        deliver_late(path, m);
+    for (struct held *held = helds; held; held = held->next) {
+        if (held->path == path)
+            held->due = 0;
     }
 }
 
@@ -139,10 +100,18 @@ static bool command_hold(struct faults *faults, char **words, unsigned count)
     if (count < 2 || !word_number(words[1] + (words[1][0] == '@'), NEVER - 1, &number) ||
         (words[1][0] != '@' && number == 0))
         return false;
-    faults->hold_blackhole = faults->hold_late = false;
+    faults->hold_blackhole = faults->hold_reset = faults->hold_late = false;
+    faults->hold_after_ms = NEVER;
     for (unsigned i = 2; i < count; i++) {
-        faults->hold_blackhole |= strcmp(words[i], "blackhole") == 0;
-        faults->hold_late |= strcmp(words[i], "late") == 0;
+        if (strcmp(words[i], "blackhole") == 0)
+            faults->hold_blackhole = true;
+        else if (strcmp(words[i], "reset") == 0)
+            faults->hold_reset = true;
+        else if (strcmp(words[i], "late") == 0)
+            faults->hold_late = true;
+        else if (strcmp(words[i], "after") != 0 || ++i == count ||
+                 !word_number(words[i], 3600000, &faults->hold_after_ms))
+            return false;
     }
     faults->hold_count = words[1][0] == '@' ? 0 : number;
     faults->hold_offset = words[1][0] == '@' ? number : NEVER;

@@ -23,16 +23,18 @@ struct faults {
     struct chance jukebox[NFS_PROCEDURES];
     bool blackhole[2], refuse;
     uint64_t hold_count, hold_offset; /* 0, NEVER: none */
-    bool hold_blackhole, hold_late;
+    bool hold_blackhole, hold_reset, hold_late;
+    uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS                                                                                   \
-    X(connections)                                                                                 \
-    X(refused)                                                                                     \
-    X(calls)                                                                                       \
-    X(replies)                                                                                     \
-    X(forwarded)                                                                                   \
-    X(dropped) X(duplicated) X(corrupted) X(jukeboxes) X(resets) X(same_port) X(held) X(delivered) \
+#define COUNTERS                                                                        \
+    X(connections)                                                                      \
+    X(refused)                                                                          \
+    X(calls)                                                                            \
+    X(replies)                                                                          \
+    X(forwarded)                                                                        \
+    X(dropped)                                                                          \
+    X(duplicated) X(corrupted) X(jukeboxes) X(resets) X(same_port) X(held) X(delivered) \
         X(discarded)
 
 struct counters {
@@ -76,8 +78,18 @@ struct connection {
     struct {
         uint32_t xid, procedure; /* of NFS */
     } in_flight[IN_FLIGHT];
-    struct message *held;
-    bool held_late, released;
+    struct held *held;
+    bool released;
+};
+
+/* A WRITE on its way to the server, for long. */
+struct held {
+    struct held *next;
+    struct path *path;
+    struct connection *connection; /* NULL: gone, though not the WRITE */
+    struct message *message;       /* NULL: delivered, or lost */
+    uint64_t after_ms, due;
+    bool late;
 };
 
 static struct path paths[PATHS_MOST];
@@ -85,7 +97,7 @@ static unsigned path_count;
 static struct sockaddr_in servers[PORTS];
 static uint16_t listen_ports[PORTS]; /* 0: as the server */
 static struct connection *connections;
-static struct message *late; /* held WRITEs whose connection is no more; with the path as `due` */
+static struct held *helds;
 static uint64_t random_state;
 
 static bool happens(struct chance *chance)
@@ -122,19 +134,31 @@ static void flow_empty(struct flow *flow)
     flow->in.used = 0;
 }
 
+/* The client gave the connection up: from now on the held WRITE is one that comes late. */
+static void held_abandoned(struct held *held)
+{
+    if (held && held->due == NEVER && held->after_ms != NEVER)
+        held->due = clock_ns() + milliseconds(held->after_ms);
+}
+
+static void held_discard(struct held *held)
+{
+    held->path->counters.discarded++;
+    free(held->message);
+    held->message = NULL;
+}
+
+/* The server's end of the connection dies: what is not late dies with it. */
 static void held_lost(struct connection *c)
 {
-    if (!c->held)
+    struct held *held = c->held;
+    if (!held)
         return;
-    if (c->held_late) {
-        c->held->due = (uint64_t)(c->path - paths);
-        c->held->next = late;
-        late = c->held;
-    } else {
-        c->path->counters.discarded++;
-        free(c->held);
-    }
     c->held = NULL;
+    held->connection = NULL;
+    held_abandoned(held);
+    if (!held->late)
+        held_discard(held);
 }
 
 static void connection_reset(struct connection *c)
@@ -162,15 +186,9 @@ static bool same_client(const struct connection *a, const struct connection *b)
            a->client.sin_addr.s_addr == b->client.sin_addr.s_addr;
 }
 
-/* The client's SYN reaches the server. */
-static void server_connect(struct connection *c)
+/* Connects to the server, from the client's port if that is free. */
+static void server_open(struct connection *c)
 {
-    for (struct connection *old = connections; old; old = old->next) {
-        if (old == c || old->dead || !same_client(old, c))
-            continue;
-        c->path->counters.same_port++;
-        connection_reset(old);
-    }
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_in local = {
         .sin_family = AF_INET, .sin_addr = c->path->address, .sin_port = c->client.sin_port};
@@ -188,6 +206,18 @@ static void server_connect(struct connection *c)
     if (connect(fd, (struct sockaddr *)&servers[c->port], sizeof servers[0]) < 0 &&
         errno != EINPROGRESS)
         connection_reset(c);
+}
+
+/* The client's SYN reaches the server. */
+static void server_connect(struct connection *c)
+{
+    for (struct connection *old = connections; old; old = old->next) {
+        if (old == c || old->dead || !same_client(old, c))
+            continue;
+        c->path->counters.same_port++;
+        connection_reset(old);
+    }
+    server_open(c);
 }
 
 static void listener_ready(struct watch *watch, short events)
@@ -326,11 +356,20 @@ static bool hold(struct connection *c, struct message *m, const struct call *cal
     if (!wanted || c->held)
         return false;
     faults->hold_offset = NEVER;
-    c->held = m;
-    c->held_late = faults->hold_late;
+    c->held = need(sizeof *c->held);
+    *c->held = (struct held){.next = helds,
+                             .path = c->path,
+                             .connection = c,
+                             .message = m,
+                             .after_ms = faults->hold_after_ms,
+                             .due = NEVER,
+                             .late = faults->hold_late};
+    helds = c->held;
     c->path->counters.held++;
     if (faults->hold_blackhole)
         faults->blackhole[CALLS] = faults->blackhole[REPLIES] = true;
+    if (faults->hold_reset)
+        connection_reset(c);
     return true;
 }
 
@@ -456,6 +495,8 @@ static bool flow_send(struct connection *c, enum direction direction, uint64_t n
 /* One side's connection is no more. */
 static void end_lost(struct connection *c, enum direction side)
 {
+    if (side == CALLS)
+        held_abandoned(c->held);
     if (dark(c, side) && c->ends[!side]) { /* the other side does not learn of it */
         end_close(c, side);
         flow_empty(&c->flows[side]);
@@ -520,6 +561,56 @@ static void end_ready(struct watch *watch, short events)
         end_receive(c, side);
 }
 
+/* ---- what is held ---- */
+
+/* Puts the WRITE on its way: over its own connection, or after that is gone, over a new one. */
+static void held_deliver(struct held *held)
+{
+    struct connection *c = held->connection;
+    struct message *m = held->message;
+    if (!c) {
+        c = need(sizeof *c);
+        c->path = held->path;
+        c->client.sin_family = AF_INET; /* of nobody */
+        c->next = connections;
+        connections = c;
+        server_open(c);
+    } else if (!c->ends[REPLIES] || c->flows[CALLS].broken) {
+        c->held = NULL;
+        held_discard(held);
+        return;
+    }
+    c->held = NULL;
+    c->released = true; /* no fault of now stops it */
+    held->message = NULL;
+    held->path->counters.delivered++;
+    m->due = 0;
+    struct message **link = &c->flows[CALLS].out;
+    while (*link && (*link)->sent)
+        link = &(*link)->next;
+    m->next = *link;
+    *link = m;
+    c->flows[CALLS].queued += m->length;
+}
+
+static uint64_t helds_due(uint64_t now)
+{
+    uint64_t next = NEVER;
+    for (struct held **link = &helds; *link;) {
+        struct held *held = *link;
+        if (held->message && held->due <= now)
+            held_deliver(held);
+        if (!held->message) {
+            *link = held->next;
+            free(held);
+            continue;
+        }
+        next = held->due < next ? held->due : next;
+        link = &held->next;
+    }
+    return next;
+}
+
 /* ---- what is due ---- */
 
 static uint64_t connection_due(struct connection *c, uint64_t now)
@@ -551,7 +642,7 @@ static uint64_t connection_due(struct connection *c, uint64_t now)
 /* Moves all that can be moved. Says when more is to be done. */
 static uint64_t relay_due(uint64_t now)
 {
-    uint64_t next = NEVER, at;
+    uint64_t next = helds_due(now), at;
     for (struct connection *c = connections; c; c = c->next) {
         if (!c->dead && (at = connection_due(c, now)) < next)
             next = at;
