@@ -7,7 +7,8 @@
 
 #include "journal.h"
 
-enum { EVENTS_MOST = 48, PLAN_MS = 220 };
+/* HOLD_MS is less than failover_hold of lab.sh. */
+enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300 };
 
 enum target { TO_PROXY, TO_POWER, TO_RESTART };
 
@@ -92,7 +93,7 @@ static void plan_blackhole(struct plan *p)
 {
     static const char *const kinds[] = {"blackhole", "blackhole calls", "blackhole replies"};
     unsigned path = any_path(p);
-    plan_period(p, path, kinds[plan_pick(p, 0, 2)], 1300, 1800);
+    plan_period(p, path, kinds[plan_pick(p, 0, 2)], 700, 1300);
 }
 
 static void plan_refuse(struct plan *p)
@@ -182,15 +183,24 @@ static void plan_limit(struct plan *p)
 }
 
 /*
- * One WRITE is taken by the network when its path goes black, and comes to the server when the same
- * bytes were written again over another path.
+ * A path goes black with one WRITE in the network. The client leaves the path, the same bytes are
+ * written again over another one, and then the WRITE comes to the server after all.
  */
 static void plan_hold(struct plan *p)
 {
-    unsigned path = any_path(p), at = 5, until = at + plan_pick(p, 1500, 2200);
-    plan_add(p, at, TO_PROXY, "%u hold %u blackhole", path, plan_pick(p, 1, 20));
-    plan_add(p, until, TO_PROXY, "%u release", path);
-    plan_add(p, until + 40, TO_PROXY, "%u pass", path);
+    unsigned path = any_path(p), at = plan_pick(p, 5, 60);
+    plan_add(p, at, TO_PROXY, "%u hold %u blackhole after %u", path, plan_pick(p, 1, 20),
+             plan_pick(p, 20, HOLD_MS));
+    plan_add(p, at + 1500, TO_PROXY, "%u pass", path);
+}
+
+/* The same, but the server has queued the WRITE when the path dies with a reset. */
+static void plan_late(struct plan *p)
+{
+    unsigned path = any_path(p), at = plan_pick(p, 5, 60);
+    plan_add(p, at, TO_PROXY, "%u hold %u %s late after %u", path, plan_pick(p, 1, 20),
+             plan_pick(p, 0, 3) ? "refuse" : "reset", plan_pick(p, 20, HOLD_MS));
+    plan_add(p, at + HOLD_MS + 150, TO_PROXY, "%u pass", path);
 }
 
 static void plan_power_loss(struct plan *p)
@@ -252,6 +262,7 @@ static const struct kind {
     {"halfclose", plan_halfclose, TO_PROXY, 3},
     {"limit", plan_limit, TO_PROXY, 3},
     {"hold", plan_hold, TO_PROXY, 2},
+    {"late", plan_late, TO_PROXY, 5},
     {"power-loss", plan_power_loss, TO_POWER, 14},
     {"server-reset", plan_server_reset, TO_POWER, 3},
     {"slow", plan_slow, TO_POWER, 3},

@@ -27,14 +27,17 @@
  *     limit N                       no more connections than N
  *     dropafter N                   a reset after each N calls
  *     reset | halfclose             the connections that there are
- *     hold N|@OFFSET [blackhole|reset] [late] [after MS]
+ *     hold N|@OFFSET [blackhole|reset|refuse] [late] [after MS]
  *                                   keeps the N-th WRITE from now, or the first to OFFSET, and then
- *                                   becomes a black hole, or resets the connection. The WRITE
+ *                                   becomes a black hole, or resets the connection, or refuses
+ *                                   new ones as well. The WRITE
  *                                   outlives a reset by the client in a black hole; a `late` one
- *                                   every end of its connection, as if the server had queued it. It
- *                                   is delivered MS milliseconds after the client knows that the
+ *                                   every end of its connection, as if the server had queued it,
+ *                                   until the same call comes again from the same port. It is
+ *                                   delivered MS milliseconds after the client knows that the
  *                                   connection is dead
  *     release                       delivers it now
+ *     forget                        it never comes: the server lost power
  *     counters                      of a path
  *
  * A script has lines `MS PATH COMMAND...`: what to do so many milliseconds after the start.
@@ -78,6 +81,17 @@ static void path_release(struct path *path)
     }
 }
 
+static void path_forget(struct path *path)
+{
+    for (struct held *held = helds; held; held = held->next) {
+        if (held->path != path || !held->message)
+            continue;
+        if (held->connection)
+            held->connection->held = NULL;
+        held_discard(held);
+    }
+}
+
 static bool word_direction(const char *word, enum direction *direction)
 {
     *direction = strcmp(word, "replies") == 0 ? REPLIES : CALLS;
@@ -100,13 +114,15 @@ static bool command_hold(struct faults *faults, char **words, unsigned count)
     if (count < 2 || !word_number(words[1] + (words[1][0] == '@'), NEVER - 1, &number) ||
         (words[1][0] != '@' && number == 0))
         return false;
-    faults->hold_blackhole = faults->hold_reset = faults->hold_late = false;
+    faults->hold_blackhole = faults->hold_reset = faults->hold_refuse = faults->hold_late = false;
     faults->hold_after_ms = NEVER;
     for (unsigned i = 2; i < count; i++) {
         if (strcmp(words[i], "blackhole") == 0)
             faults->hold_blackhole = true;
         else if (strcmp(words[i], "reset") == 0)
             faults->hold_reset = true;
+        else if (strcmp(words[i], "refuse") == 0)
+            faults->hold_refuse = true;
         else if (strcmp(words[i], "late") == 0)
             faults->hold_late = true;
         else if (strcmp(words[i], "after") != 0 || ++i == count ||
@@ -189,6 +205,8 @@ static bool command_of_path(struct path *path, char **words, unsigned count, FIL
         path_halfclose(path);
     } else if (strcmp(name, "release") == 0) {
         path_release(path);
+    } else if (strcmp(name, "forget") == 0) {
+        path_forget(path);
     } else if (strcmp(name, "counters") == 0) {
         fprintf(out, "path %td", path - paths + 1);
 #define X(name) fprintf(out, " " #name "=%llu", (unsigned long long)path->counters.name);

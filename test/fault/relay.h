@@ -23,19 +23,18 @@ struct faults {
     struct chance jukebox[NFS_PROCEDURES];
     bool blackhole[2], refuse;
     uint64_t hold_count, hold_offset; /* 0, NEVER: none */
-    bool hold_blackhole, hold_reset, hold_late;
+    bool hold_blackhole, hold_reset, hold_refuse, hold_late;
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS                                                                        \
-    X(connections)                                                                      \
-    X(refused)                                                                          \
-    X(calls)                                                                            \
-    X(replies)                                                                          \
-    X(forwarded)                                                                        \
-    X(dropped)                                                                          \
-    X(duplicated) X(corrupted) X(jukeboxes) X(resets) X(same_port) X(held) X(delivered) \
-        X(discarded)
+#define COUNTERS   \
+    X(connections) \
+    X(refused)     \
+    X(calls)       \
+    X(replies)     \
+    X(forwarded)   \
+    X(dropped)     \
+    X(duplicated) X(corrupted) X(jukeboxes) X(resets) X(same_port) X(held) X(delivered) X(discarded)
 
 struct counters {
 #define X(name) uint64_t name;
@@ -90,6 +89,8 @@ struct held {
     struct message *message;       /* NULL: delivered, or lost */
     uint64_t after_ms, due;
     bool late;
+    struct sockaddr_in client;
+    uint32_t xid;
 };
 
 static struct path paths[PATHS_MOST];
@@ -180,10 +181,14 @@ static struct end *end_make(struct connection *c, int fd, short events)
     return end;
 }
 
+static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+    return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
 static bool same_client(const struct connection *a, const struct connection *b)
 {
-    return a->path == b->path && a->port == b->port && a->client.sin_port == b->client.sin_port &&
-           a->client.sin_addr.s_addr == b->client.sin_addr.s_addr;
+    return a->path == b->path && a->port == b->port && same_address(&a->client, &b->client);
 }
 
 /* Connects to the server, from the client's port if that is free. */
@@ -363,14 +368,31 @@ static bool hold(struct connection *c, struct message *m, const struct call *cal
                              .message = m,
                              .after_ms = faults->hold_after_ms,
                              .due = NEVER,
-                             .late = faults->hold_late};
+                             .late = faults->hold_late,
+                             .client = c->client,
+                             .xid = call->xid};
     helds = c->held;
     c->path->counters.held++;
     if (faults->hold_blackhole)
         faults->blackhole[CALLS] = faults->blackhole[REPLIES] = true;
-    if (faults->hold_reset)
+    if (faults->hold_refuse)
+        path_refuse(c->path);
+    if (faults->hold_reset || faults->hold_refuse)
         connection_reset(c);
     return true;
+}
+
+/*
+ * A server that has queued a call knows it again by xid, address and port, when it comes a second
+ * time: it is executed once.
+ */
+static void recognise(const struct connection *c, const struct call *call)
+{
+    for (struct held *held = helds; held; held = held->next) {
+        if (held->message && held->late && held->path == c->path && held->connection != c &&
+            held->xid == call->xid && same_address(&held->client, &c->client))
+            held_discard(held);
+    }
 }
 
 static void call_came(struct connection *c, struct message *m)
@@ -384,6 +406,7 @@ static void call_came(struct connection *c, struct message *m)
     if (nfs) {
         c->in_flight[call.xid % IN_FLIGHT].xid = call.xid;
         c->in_flight[call.xid % IN_FLIGHT].procedure = call.procedure;
+        recognise(c, &call);
     }
     if (nfs && call.procedure == NFS_WRITE && hold(c, m, &call))
         return;

@@ -256,6 +256,8 @@ static bool event_do(const struct event *event, unsigned round)
     ask(options.power, event->command);
     if (!event->loses)
         return true;
+    if (options.proxy) /* what the server had queued is lost too */
+        ask(options.proxy, "all forget");
     losses++;
     snprintf(when, sizeof when, "round %u, after the loss of power", round);
     return check_files(least, when);
@@ -367,7 +369,7 @@ static void faults_option(const char *text)
         bool possible = kinds[i].target == TO_PROXY   ? options.proxy != NULL
                         : kinds[i].target == TO_POWER ? options.power != NULL
                                                       : options.restart;
-        if (kinds[i].plan == plan_hold && options.paths < 2)
+        if ((kinds[i].plan == plan_hold || kinds[i].plan == plan_late) && options.paths < 2)
             possible = false;
         options.allowed[i] = possible && !text;
         for (const char *at = text; at && *at; at += strcspn(at, ","), at += *at == ',') {
