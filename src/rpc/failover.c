@@ -36,7 +36,7 @@ static void ping_answered(struct rpc_call *call)
 }
 
 /* Procedure NULL, without a credential: the server answers it whatever else it is busy with. */
-static void ping(struct rpc_transport *transport)
+static void ping(struct rpc_transport *transport, uint64_t now)
 {
     static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
     struct rpc_call *call = &transport->ping;
@@ -52,6 +52,7 @@ static void ping(struct rpc_transport *transport)
     atomic_fetch_add_explicit(&transport->channel->outstanding, 1, memory_order_relaxed);
     net_load_add(transport->channel, 0);
     host_stats_add(&transport->channel->stats->pings, 1);
+    transport->pinged_ns = now;
     rpc_unsent_append(transport, call);
 }
 
@@ -73,9 +74,10 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     }
     if (now - silent_since < limit_ns / 2)
         return;
-    ping(transport);
+    ping(transport, now);
     net_path_suspect(path, now);
-    if (now - silent_since < limit_ns || !net_path_other_heard(path, silent_since + limit_ns / 4))
+    if (now - silent_since < limit_ns || now - transport->pinged_ns < limit_ns / 4 ||
+        !net_path_other_heard(path, silent_since + limit_ns / 4))
         return;
     net_path_failed(path, "replies stopped");
     rpc_connection_lost(transport);

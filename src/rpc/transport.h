@@ -68,6 +68,7 @@ struct rpc_transport {
     uint64_t received_ns;      /* when something was last received */
     uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
     _Atomic bool pinging;      /* `ping` is in flight */
+    uint64_t pinged_ns;        /* since this time */
     struct rpc_call ping;      /* NULL: does the path live? */
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
