@@ -19,6 +19,7 @@ CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fno-strict-aliasing -fvisibility=hid
 # library brings along, out of every process under preload: they are most of
 # what a start costs.  Sanitizers intercept these routines and go on to those of a shared library.
 TIRPC := $(if $(and $(if $(SANITIZE),,y),$(wildcard $(shell $(CC) -print-file-name=libtirpc.a))),-l:libtirpc.a,$(shell pkg-config --libs libtirpc))
+CURSES := $(shell pkg-config --libs ncursesw)
 LIBS  := $(TIRPC) $(shell pkg-config --libs libconfig) -pthread
 
 ifdef WERROR
@@ -70,7 +71,7 @@ $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a src/preloa
 	    -Wl,--version-script=src/preload/preload.map -o $@ $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(LIBS)
 
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES)
 
 $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/libdirectnfs.a
 	@mkdir -p $(@D)

@@ -21,6 +21,7 @@ enum cmd_exit {
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 
 /* Says "directnfs COMMAND: text" and where help is, on stderr. Returns CMD_WRONG_USAGE. */

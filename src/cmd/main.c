@@ -16,6 +16,8 @@ static const char help[] =
     "       directnfs check --print [NFSTAB]\n"
     "       directnfs check [--json] --program PROGRAM | --pid PID\n"
     "       directnfs stat [servers|processes|channels|paths|files|stats|latency] [OPTION...]\n"
+    "       directnfs top [--interval SECONDS] [--batch] [--count N] [--once] [--user USER]\n"
+    "                     [paths|processes|files|calls]\n"
     "       directnfs path list [--user USER] [--json]\n"
     "       directnfs path offline|online [--user USER] [--force] SERVER PATH [LOCAL]\n"
     "       directnfs --help | --version\n"
@@ -26,6 +28,7 @@ static const char help[] =
     "         on each path and says what would be used and how; or shows whether a program's\n"
     "         files can be served, or those of a running process are\n"
     "  stat   shows which servers, sockets and files running programs use, and how fast\n"
+    "  top    shows the same as it goes, with rates and histories, on the terminal\n"
     "  path   shows the network paths that running programs use, and takes one offline or\n"
     "         online in all of them\n"
     "\n"
@@ -48,6 +51,12 @@ static const char help[] =
     "      --sort COLUMN      numbers from the largest, texts from A\n"
     "      --json             print an array of objects (without a view: an object of arrays)\n"
     "      --prometheus       print metrics for a node_exporter textfile\n"
+    "top:\n"
+    "  -d, --interval SECONDS read as often (default 2)\n"
+    "  -b, --batch            print tables, one after the other; no terminal is needed\n"
+    "  -n, --count N          end after N of them\n"
+    "      --once             --batch --count 1\n"
+    "      --user USER        as root: the processes of this user, not of all\n"
     "path:\n"
     "      --user USER        as root: the processes of this user, not of all\n"
     "      --force            take the last path of a server offline too\n"
@@ -60,10 +69,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", cmd_run},
-    {"check", cmd_check},
-    {"stat", cmd_stat},
-    {"path", cmd_path},
+    {"run", cmd_run}, {"check", cmd_check}, {"stat", cmd_stat},
+    {"top", cmd_top}, {"path", cmd_path},
 };
 
 static void complain(const char *command, const char *format, va_list arguments)
@@ -148,7 +155,7 @@ int main(int argc, char **argv)
         }
     }
     if (optind == argc)
-        return cmd_usage_error(NULL, "which command? There are run, check, stat and path");
+        return cmd_usage_error(NULL, "which command? There are run, check, stat, top and path");
 
     char **rest = argv + optind;
     int count = argc - optind;
@@ -163,6 +170,6 @@ int main(int argc, char **argv)
         optind = 0; /* glibc: start afresh with another vector */
         return flush_output(commands[i].run(count, rest));
     }
-    return cmd_usage_error(NULL, "'%s' is no command; there are run, check, stat and path",
+    return cmd_usage_error(NULL, "'%s' is no command; there are run, check, stat, top and path",
                            rest[0]);
 }

@@ -152,8 +152,7 @@ static void complain_of_name(const struct known *known, const char *nothing, con
 
 static bool is_meant(const struct request *request, const struct cmd_path *path)
 {
-    return strcmp(path->server, request->server) == 0 && strcmp(path->path, request->path) == 0 &&
-           (request->local[0] == '\0' || strcmp(path->local, request->local) == 0);
+    return cmd_path_is(path, request->server, request->path, request->local);
 }
 
 /* Is there such a path? Complains of the first word that names nothing. */
@@ -175,26 +174,6 @@ static bool find(const struct request *request, const struct known *known)
         complain_of_name(known, "this path has no local address", request->local, request->server,
                          request->path);
     return found;
-}
-
-/* Would the processes of some user be left without a path to the server? */
-static bool is_last(const struct request *request, const struct known *known)
-{
-    for (size_t i = 0; i < known->list.count; i++) {
-        const struct cmd_path *gone = &known->list.paths[i];
-        bool other = false;
-        if (!is_meant(request, gone) || gone->offline)
-            continue;
-        for (size_t k = 0; k < known->list.count && !other; k++) {
-            const struct cmd_path *left = &known->list.paths[k];
-            other = strcmp(left->server, request->server) == 0 &&
-                    (left->user == gone->user || left->user == CMD_NO_USER) &&
-                    !is_meant(request, left) && cmd_path_usable(left);
-        }
-        if (!other)
-            return true;
-    }
-    return false;
 }
 
 static unsigned processes_of(const struct request *request, const struct known *known)
@@ -227,7 +206,9 @@ static int set_path(const struct request *request, bool offline)
         return CMD_NOT_FINE;
     }
     unsigned processes = processes_of(request, &known);
-    if (offline && !request->force && is_last(request, &known)) {
+    if (offline && !request->force &&
+        cmd_path_is_last(&known.list, CMD_NO_USER, request->server, request->path,
+                         request->local)) {
         cmd_complain("path",
                      "%s is the last path to server %s that is online and not down: without it "
                      "all calls wait until a path is online again. --force does it",

@@ -209,6 +209,34 @@ bool cmd_path_usable(const struct cmd_path *path)
     return !path->offline && (path->processes == 0 || path->lost < path->processes);
 }
 
+bool cmd_path_is(const struct cmd_path *entry, const char *server, const char *path,
+                 const char *local)
+{
+    return strcmp(entry->server, server) == 0 && strcmp(entry->path, path) == 0 &&
+           (local[0] == '\0' || strcmp(entry->local, local) == 0);
+}
+
+bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user, const char *server,
+                      const char *path, const char *local)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cmd_path *gone = &list->paths[i];
+        bool other = false;
+        if (!cmd_path_is(gone, server, path, local) || gone->offline ||
+            (user != CMD_NO_USER && gone->user != user))
+            continue;
+        for (size_t k = 0; k < list->count && !other; k++) {
+            const struct cmd_path *left = &list->paths[k];
+            other = strcmp(left->server, server) == 0 &&
+                    (left->user == gone->user || left->user == CMD_NO_USER) &&
+                    !cmd_path_is(left, server, path, local) && cmd_path_usable(left);
+        }
+        if (!other)
+            return true;
+    }
+    return false;
+}
+
 /* ---- saying ---- */
 
 struct saying {

@@ -55,6 +55,15 @@ const char *cmd_path_state(const struct cmd_path *path, unsigned *count);
 /* Could it carry calls: neither offline, nor down in all processes that tried it? */
 bool cmd_path_usable(const struct cmd_path *path);
 
+/* Is it the path of this name? An empty `local` is every local address. */
+bool cmd_path_is(const struct cmd_path *entry, const char *server, const char *path,
+                 const char *local);
+
+/* Would taking that path offline leave the processes of some user, or of `user` (else CMD_NO_USER),
+ * without a path to the server that could carry calls? */
+bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user, const char *server,
+                      const char *path, const char *local);
+
 /*
  * Says that a path is offline or online again to the processes of `user`, or of all users that have
  * a run directory (CMD_NO_USER); an empty `local` is every local address. 0 and the number of

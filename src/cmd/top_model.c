@@ -1,0 +1,277 @@
+#include "cmd/top_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/stats_read.h"
+
+/* ---- copies of statistics ---- */
+
+static void free_copies(struct directnfs_stats **list, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        free(list[i]);
+    free(list);
+}
+
+static void free_stats(struct host_stats_snapshot *copy)
+{
+    free_copies(copy->processes, copy->count);
+    free_copies(copy->ended, copy->ended_count);
+    *copy = (struct host_stats_snapshot){0};
+}
+
+static struct directnfs_stats **copy_list(struct directnfs_stats *const *list, unsigned count)
+{
+    struct directnfs_stats **copies = calloc(count + 1, sizeof(*copies));
+    for (unsigned i = 0; copies && i < count; i++) {
+        copies[i] = malloc(sizeof(**copies));
+        if (!copies[i]) {
+            free_copies(copies, i);
+            return NULL;
+        }
+        memcpy(copies[i], list[i], sizeof(**copies));
+    }
+    return copies;
+}
+
+/* Without its problems. */
+static bool copy_stats(struct host_stats_snapshot *copy, const struct host_stats_snapshot *from)
+{
+    *copy = (struct host_stats_snapshot){.taken_ns = from->taken_ns, .clock = from->clock};
+    copy->processes = copy_list(from->processes, from->count);
+    copy->ended = copy_list(from->ended, from->ended_count);
+    if (!copy->processes || !copy->ended) {
+        free_copies(copy->processes, copy->processes ? from->count : 0);
+        free_copies(copy->ended, copy->ended ? from->ended_count : 0);
+        *copy = (struct host_stats_snapshot){0};
+        return false;
+    }
+    copy->count = from->count;
+    copy->ended_count = from->ended_count;
+    return true;
+}
+
+/* ---- histories ---- */
+
+uint64_t top_key(char kind, uint64_t number, const char *text, const char *more)
+{
+    uint64_t hash = (14695981039346656037u ^ (unsigned char)kind) * 1099511628211u;
+    hash = (hash ^ number) * 1099511628211u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    for (hash *= 1099511628211u; *more; more++)
+        hash = (hash ^ (unsigned char)*more) * 1099511628211u;
+    return hash;
+}
+
+uint64_t top_path_key(const struct top_model *model, const struct cmd_path *path)
+{
+    uint64_t whose = (uint64_t)model->pid << 32 | path->user;
+    return top_key('n', top_key('n', whose, path->server, path->path), path->local, "");
+}
+
+static struct top_history *find_history(const struct top_model *model, uint64_t key)
+{
+    for (size_t i = 0; i < model->history_count; i++)
+        if (model->histories[i].key == key)
+            return &model->histories[i];
+    return NULL;
+}
+
+const struct top_history *top_history_of(const struct top_model *model, uint64_t key)
+{
+    return find_history(model, key);
+}
+
+float top_history_max(const struct top_history *history)
+{
+    float max = 0;
+    unsigned kept = history->count < TOP_HISTORY ? history->count : TOP_HISTORY;
+    for (unsigned i = 0; i < kept; i++)
+        max = history->values[i] > max ? history->values[i] : max;
+    return max;
+}
+
+static bool note(struct top_model *model, uint64_t key, uint64_t calls)
+{
+    struct top_history *history = find_history(model, key);
+    if (!history) {
+        struct top_history *more =
+            reallocarray(model->histories, model->history_count + 1, sizeof(*more));
+        if (!more)
+            return false;
+        model->histories = more;
+        history = &more[model->history_count++];
+        *history = (struct top_history){.key = key};
+    }
+    history->update = model->updates;
+    history->values[history->count++ % TOP_HISTORY] =
+        (float)((double)calls / model->interval.seconds);
+    return true;
+}
+
+static bool note_all(struct top_model *model)
+{
+    bool complete = true;
+    for (unsigned i = 0; i < model->interval.stats.count; i++) {
+        const struct directnfs_stats *stats = model->interval.stats.processes[i];
+        struct directnfs_latency calls = {0};
+        top_add_calls(&calls, &stats->counters);
+        complete &= note(model, top_key('p', stats->pid, "", ""), calls.calls);
+    }
+    for (size_t i = 0; i < model->interval.paths.count; i++) {
+        const struct cmd_path *path = &model->interval.paths.paths[i];
+        complete &=
+            note(model, top_key('n', path->user, path->path, path->local), path->latency.calls);
+    }
+    struct directnfs_latency all = {0};
+    for (unsigned i = 0; model->sum && i < DIRECTNFS_PROCEDURES; i++) {
+        const struct directnfs_latency *one = &model->sum->counters.procedures[i].latency;
+        all.calls += one->calls;
+        complete &= note(model, top_key('c', i, "", ""), one->calls);
+    }
+    complete &= note(model, top_key('a', 0, "", ""), all.calls);
+
+    /* Things that are gone. */
+    size_t kept = 0;
+    for (size_t i = 0; i < model->history_count; i++)
+        if (model->histories[i].update == model->updates)
+            model->histories[kept++] = model->histories[i];
+    model->history_count = kept;
+    return complete;
+}
+
+/* ---- periods ---- */
+
+static void free_period(struct top_period *period)
+{
+    free_stats(&period->stats);
+    free(period->paths.paths);
+    *period = (struct top_period){0};
+}
+
+/* Only those of the selected process, if one is. */
+static bool list_paths(struct top_model *model, struct top_period *period)
+{
+    struct cmd_snapshot seen = {.stats = period->stats,
+                                .offline = model->now.offline,
+                                .offline_count = model->now.offline_count};
+    free(period->paths.paths);
+    if (model->pid == 0)
+        return cmd_path_list_make(&period->paths, &seen, model->tab);
+    seen.stats.count = 0;
+    for (unsigned i = 0; i < period->stats.count; i++) {
+        if (period->stats.processes[i]->pid == model->pid) {
+            seen.stats.processes = &period->stats.processes[i];
+            seen.stats.count = 1;
+            break;
+        }
+    }
+    return cmd_path_list_make(&period->paths, &seen, NULL);
+}
+
+static bool fill(struct top_model *model, struct top_period *period,
+                 const struct host_stats_snapshot *before)
+{
+    free_period(period);
+    if (!copy_stats(&period->stats, &model->now.stats))
+        return false;
+    if (before) {
+        host_stats_snapshot_subtract(&period->stats, before);
+        period->seconds = period->stats.seconds;
+    }
+    return list_paths(model, period);
+}
+
+static bool fill_total(struct top_model *model)
+{
+    bool complete = fill(model, &model->total, model->has_base ? &model->base : NULL);
+    free(model->total_sum);
+    model->total_sum = host_stats_snapshot_sum(&model->total.stats);
+    return complete && model->total_sum;
+}
+
+bool top_model_update(struct top_model *model, struct cmd_snapshot *snapshot)
+{
+    struct cmd_snapshot before = model->now;
+    model->now = *snapshot;
+    *snapshot = (struct cmd_snapshot){0};
+    bool complete = fill(model, &model->interval, model->updates ? &before.stats : NULL);
+    cmd_snapshot_free(&before);
+    complete &= fill_total(model);
+    free(model->sum);
+    model->sum = host_stats_snapshot_sum(&model->interval.stats);
+    model->updates++;
+    if (model->interval.seconds > 0)
+        complete &= note_all(model);
+    return complete && model->sum;
+}
+
+void top_model_reset(struct top_model *model)
+{
+    free_stats(&model->base);
+    model->has_base = copy_stats(&model->base, &model->now.stats);
+    model->history_count = 0;
+    fill_total(model);
+}
+
+void top_model_select(struct top_model *model, uint32_t pid)
+{
+    model->pid = pid;
+    list_paths(model, &model->interval);
+    list_paths(model, &model->total);
+}
+
+void top_model_free(struct top_model *model)
+{
+    cmd_snapshot_free(&model->now);
+    free_stats(&model->base);
+    free_period(&model->interval);
+    free_period(&model->total);
+    free(model->sum);
+    free(model->total_sum);
+    free(model->histories);
+    *model = (struct top_model){0};
+}
+
+/* ---- numbers of a process ---- */
+
+bool top_shows_file(const struct directnfs_file_stats *file)
+{
+    return file->slot == DIRECTNFS_SLOT_USED ||
+           (file->slot == DIRECTNFS_SLOT_CLOSED && file->state == DIRECTNFS_FILE_KERNEL);
+}
+
+void top_count_files(const struct directnfs_stats *stats, unsigned *all, unsigned *kernel)
+{
+    for (unsigned i = 0; i < stats->file_count; i++) {
+        if (!top_shows_file(&stats->files[i]))
+            continue;
+        ++*all;
+        *kernel += stats->files[i].state == DIRECTNFS_FILE_KERNEL;
+    }
+}
+
+void top_add_calls(struct directnfs_latency *sum, const struct directnfs_counters *counters)
+{
+    for (unsigned i = 0; i < DIRECTNFS_PROCEDURES; i++)
+        host_stats_add_latency(sum, &counters->procedures[i].latency);
+}
+
+uint64_t top_errors(const struct directnfs_counters *counters)
+{
+    uint64_t errors = 0;
+    for (unsigned i = 0; i < DIRECTNFS_PROCEDURES; i++)
+        errors += counters->procedures[i].errors;
+    return errors;
+}
+
+uint64_t top_outstanding(const struct directnfs_stats *stats)
+{
+    uint64_t calls = 0;
+    for (unsigned i = 0; i < stats->channel_count; i++)
+        if (stats->channels[i].slot == DIRECTNFS_SLOT_USED)
+            calls += stats->channels[i].outstanding;
+    return calls;
+}

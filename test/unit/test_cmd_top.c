@@ -1,0 +1,441 @@
+/* What `directnfs top` makes of statistics, on screens of any size, and what keys do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../src/cmd/path_list.c"
+#include "../../src/cmd/text.c"
+#include "../../src/cmd/top_grid.c"
+#include "../../src/cmd/top_keys.c"
+#include "../../src/cmd/top_model.c"
+#include "../../src/cmd/top_table.c"
+#include "../../src/cmd/top_view.c"
+
+/* ---- the rest of the command ---- */
+
+static unsigned said;
+static bool said_offline;
+
+/* As if there was one run directory, in which everything works. */
+void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument)
+{
+    (void)command, (void)visit;
+    struct saying *saying = argument;
+    said++;
+    said_offline = saying->offline;
+    saying->told = 1;
+}
+
+bool cmd_rundir_make(const char *command)
+{
+    (void)command;
+    return true;
+}
+
+void cmd_complain(const char *command, const char *format, ...)
+{
+    (void)command;
+    fail_msg("%s", format);
+}
+
+bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value)
+{
+    (void)text, (void)fraction, (void)low, (void)high, (void)value;
+    return false;
+}
+
+/* Snapshots of these tests come from calloc(). */
+void cmd_snapshot_free(struct cmd_snapshot *snapshot)
+{
+    free_copies(snapshot->stats.processes, snapshot->stats.count);
+    free(snapshot->offline);
+    *snapshot = (struct cmd_snapshot){0};
+}
+
+/* ---- a host with two processes ---- */
+
+static struct top_model model;
+static struct top_ui ui;
+static struct top_grid grid;
+static struct top_table table;
+static char *screen;
+
+static void call(struct directnfs_stats *stats, unsigned procedure, unsigned count)
+{
+    struct directnfs_latency *latency = &stats->counters.procedures[procedure].latency;
+    latency->calls += count;
+    latency->total_ns += count * UINT64_C(200000);
+    latency->max_ns = 200000;
+    latency->histogram[8] += count;
+    stats->paths[0].latency.calls += count;
+    stats->paths[0].latency.max_ns = 200000;
+    stats->paths[0].latency.total_ns += count * UINT64_C(200000);
+    stats->paths[0].latency.histogram[8] += count;
+}
+
+static struct directnfs_stats *add_running(struct cmd_snapshot *snapshot, uint32_t pid,
+                                           const char *program)
+{
+    struct directnfs_stats *stats = calloc(1, sizeof(*stats));
+    unsigned count = snapshot->stats.count++;
+    snapshot->stats.processes =
+        reallocarray(snapshot->stats.processes, count + 1, sizeof(struct directnfs_stats *));
+    snapshot->stats.processes[count] = stats;
+    stats->pid = pid;
+    stats->uid = 12345;
+    strcpy(stats->program, program);
+    stats->server_count = 1;
+    stats->servers[0].slot = DIRECTNFS_SLOT_USED;
+    strcpy(stats->servers[0].name, "nas");
+    stats->path_count = 2;
+    for (int i = 0; i < 2; i++) {
+        stats->paths[i].slot = DIRECTNFS_SLOT_USED;
+        stats->paths[i].state = i ? DIRECTNFS_CHANNEL_DOWN : DIRECTNFS_CHANNEL_UP;
+        stats->paths[i].downs = (unsigned)i;
+        strcpy(stats->paths[i].path, i ? "10.0.0.2" : "10.0.0.1");
+    }
+    strcpy(stats->paths[1].reason, "connection refused");
+    stats->file_count = 2;
+    for (int i = 0; i < 2; i++) {
+        stats->files[i].slot = i ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED;
+        stats->files[i].state = i ? DIRECTNFS_FILE_KERNEL : DIRECTNFS_FILE_DIRECT;
+        snprintf(stats->files[i].name, sizeof(stats->files[i].name), "/data/%s/%s", program,
+                 i ? "mapped" : "table");
+    }
+    strcpy(stats->files[1].reason, "mmap");
+    return stats;
+}
+
+/* The host at a time, in seconds: pg does 100 reads a second, my 50 writes. */
+static void update_at(unsigned seconds)
+{
+    struct cmd_snapshot snapshot = {.stats = {.clock = seconds, .taken_ns = 1}};
+    call(add_running(&snapshot, 100, "pg"), 6, 100 * seconds);
+    call(add_running(&snapshot, 200, "my"), 7, 50 * seconds);
+    assert_true(top_model_update(&model, &snapshot));
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&ui, 0, sizeof(ui));
+    top_choice_begin(&ui.choice);
+    ui.interval = 2;
+    said = 0;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    top_model_free(&model);
+    top_grid_free(&grid);
+    top_table_free(&table);
+    free(ui.box);
+    free(screen);
+    screen = NULL;
+    return 0;
+}
+
+static const char *draw(int height, int width)
+{
+    size_t size;
+    free(screen);
+    top_table_free(&table);
+    top_table_make(&table, &model, &ui.choice);
+    assert_true(top_grid_begin(&grid, height, width));
+    top_view_draw(&grid, &model, &table, &ui);
+    FILE *out = open_memstream(&screen, &size);
+    top_grid_print(&grid, out);
+    fclose(out);
+    return screen;
+}
+
+static enum top_action press(int key)
+{
+    draw(24, 80);
+    return top_press(key, &ui, &model, &table);
+}
+
+static void shows(const char *text)
+{
+    if (!strstr(screen, text))
+        fail_msg("no '%s' in:\n%s", text, screen);
+}
+
+static void hides(const char *text)
+{
+    if (strstr(screen, text))
+        fail_msg("'%s' in:\n%s", text, screen);
+}
+
+/* ---- tests ---- */
+
+static void numbers_are_short(void **state)
+{
+    static const struct {
+        double number;
+        const char *text;
+    } numbers[] = {{0, "0"},        {0.25, "0.2"},    {7, "7"},         {7.5, "7.5"},
+                   {123, "123"},    {999.4, "999"},   {999.6, "1.00k"}, {9994, "9.99k"},
+                   {9996, "10.0k"}, {123456, "123k"}, {5e9, "5.00G"},   {1.9e19, "19.0E"}},
+      times[] = {{0, "0us"},        {87.4, "87us"},   {999.6, "1.00ms"}, {45600, "45.6ms"},
+                 {123456, "123ms"}, {999600, "1.0s"}, {61e6, "61.0s"}};
+    char text[TOP_NUMBER];
+    (void)state;
+    for (size_t i = 0; i < LENGTH(numbers); i++)
+        assert_string_equal(top_number(text, numbers[i].number), numbers[i].text);
+    for (size_t i = 0; i < LENGTH(times); i++)
+        assert_string_equal(top_time(text, times[i].number), times[i].text);
+}
+
+static void rates_are_of_the_interval_and_totals_of_all(void **state)
+{
+    (void)state;
+    update_at(10);
+    draw(24, 80);
+    shows("measuring");
+    update_at(12);
+    draw(24, 80);
+    shows("2 processes, 2 paths (1 down, 0 offline), 4 files (2 kernel)");
+    shows("READ 100/s");
+    shows("WRITE 50/s");
+    shows("nas    10.0.0.1 up       0     150      0      0 200us 200us");
+    ui.choice.view = TOP_PROCESSES;
+    draw(24, 80);
+    shows("100 pg         100       0      0      0     100    0 200us");
+    ui.choice.totals = true;
+    draw(24, 80);
+    shows("100 pg      1.20k");
+    hides("READ/S");
+    shows("READS");
+}
+
+static void a_reset_begins_totals_anew(void **state)
+{
+    (void)state;
+    update_at(10);
+    update_at(12);
+    assert_int_equal(press('z'), TOP_DRAW);
+    update_at(13);
+    ui.choice.view = TOP_CALLS;
+    ui.choice.totals = true;
+    draw(24, 80);
+    shows("totals since the reset");
+    shows("READ    100 ");
+    shows("WRITE    50 ");
+}
+
+static void the_reason_of_a_file_on_the_kernel_is_shown_first(void **state)
+{
+    (void)state;
+    update_at(1);
+    ui.choice.view = TOP_FILES;
+    draw(24, 80);
+    shows("/data/pg/mapped");
+    shows("mmap");
+    assert_true(strstr(screen, "mapped") < strstr(screen, "table"));
+}
+
+static void it_fits_every_screen(void **state)
+{
+    (void)state;
+    update_at(1);
+    update_at(2);
+    for (int height = 1; height <= 30; height++) {
+        for (int width = 1; width <= 130; width += 3) {
+            for (unsigned view = 0; view < TOP_VIEWS; view++) {
+                ui.choice.view = (enum top_view)view;
+                draw(height, width);
+                int lines = 0;
+                for (const char *at = screen; *at; at = strchr(at, '\n') + 1, lines++)
+                    assert_true(strchr(at, '\n') - at <= width);
+                assert_int_equal(lines, height);
+            }
+        }
+    }
+    ui.choice.view = TOP_PATHS;
+    draw(5, 20);
+    shows("10.0.0.1 up");
+    shows("10.0.0.2 do");
+    ui.choice.view = TOP_FILES;
+    draw(5, 20);
+    shows("kernel");
+    shows("direct");
+}
+
+static void the_selection_stays_with_its_row(void **state)
+{
+    (void)state;
+    update_at(1);
+    update_at(2);
+    ui.choice.view = TOP_PROCESSES;
+    press(TOP_KEY_DOWN); /* my */
+    draw(24, 80);
+    assert_int_equal(table.rows[ui.cursor[TOP_PROCESSES]].pid, 200);
+    press('r');
+    draw(24, 80);
+    assert_int_equal(ui.cursor[TOP_PROCESSES], 0);
+    assert_int_equal(table.rows[0].pid, 200);
+    /* It is scrolled into a window of one row. */
+    press(TOP_KEY_END);
+    draw(2, 80);
+    shows("100 pg");
+    hides("200 my");
+}
+
+static void a_process_that_ends_is_not_missed(void **state)
+{
+    struct cmd_snapshot snapshot = {.stats = {.clock = 3, .taken_ns = 1}};
+    (void)state;
+    update_at(1);
+    update_at(2);
+    ui.choice.view = TOP_PROCESSES;
+    press(TOP_KEY_DOWN);
+    press(TOP_KEY_ENTER);
+    assert_int_equal(model.pid, 200);
+    ui.choice.view = TOP_FILES;
+    draw(24, 80);
+    shows("process 200 only");
+    shows("/data/my/table");
+    hides("/data/pg/table");
+    add_running(&snapshot, 100, "pg");
+    assert_true(top_model_update(&model, &snapshot));
+    draw(24, 80);
+    shows("No file of a configured mount");
+    ui.choice.view = TOP_PATHS;
+    draw(24, 80);
+    shows("No network path is in use.");
+    press(TOP_KEY_ESCAPE);
+    draw(24, 80);
+    shows("10.0.0.1");
+}
+
+static void nothing_runs(void **state)
+{
+    struct cmd_snapshot snapshot = {.problem = "a run directory cannot be read: Permission denied"};
+    (void)state;
+    assert_true(top_model_update(&model, &snapshot));
+    for (unsigned view = 0; view < TOP_VIEWS; view++) {
+        ui.choice.view = (enum top_view)view;
+        draw(24, 80);
+        shows("No ");
+        shows("Permission denied");
+        for (int key = 0; key < TOP_KEY_OTHER; key++)
+            press(key);
+    }
+    assert_int_equal(said, 0);
+}
+
+static void sorting_goes_through_the_columns(void **state)
+{
+    (void)state;
+    update_at(1);
+    update_at(2);
+    ui.choice.view = TOP_PROCESSES;
+    draw(24, 80);
+    assert_int_equal(table.rows[0].pid, 100); /* most calls first */
+    while (ui.choice.sort[TOP_PROCESSES].column != 2)
+        press('<');
+    draw(24, 80);
+    shows("sorted by PROGRAM");
+    assert_int_equal(table.rows[0].pid, 200); /* my before pg */
+    press('>');
+    press('>');
+    draw(24, 80);
+    shows("sorted by WRITE/S");
+    assert_int_equal(table.rows[0].pid, 200);
+}
+
+static void a_path_goes_offline_only_when_confirmed(void **state)
+{
+    (void)state;
+    update_at(1);
+    update_at(2);
+    press('o'); /* 10.0.0.1; the other one is down */
+    draw(24, 80);
+    shows("This is the LAST path");
+    shows("Take path 10.0.0.1 of server nas offline for 2 running processes?");
+    press('n');
+    assert_null(ui.box);
+    assert_int_equal(said, 0);
+    press(TOP_KEY_DOWN);
+    press('o');
+    draw(24, 80);
+    shows("Take path 10.0.0.2");
+    hides("LAST");
+    assert_int_equal(press('y'), TOP_REPAIR);
+    assert_int_equal(said, 1);
+    assert_true(said_offline);
+    draw(24, 80);
+    shows("path 10.0.0.2 of server nas is offline");
+    draw(5, 20);
+    hides("Take");
+
+    /* In another view there is no path to take. */
+    press('2');
+    press('o');
+    draw(24, 80);
+    shows("o is for a path");
+}
+
+static void help_is_scrolled_on_a_small_screen(void **state)
+{
+    (void)state;
+    update_at(1);
+    press('h');
+    draw(6, 30);
+    shows("1 2 3 4, Tab");
+    for (int i = 0; i < 60; i++)
+        top_press(TOP_KEY_DOWN, &ui, &model, &table), draw(6, 30);
+    shows("reason beside them.");
+    press('q');
+    assert_null(ui.box);
+    assert_int_equal(press('q'), TOP_QUIT);
+}
+
+static void names_do_what_they_want(void **state)
+{
+    struct cmd_snapshot snapshot = {.stats = {.clock = 3, .taken_ns = 1}};
+    (void)state;
+    struct directnfs_stats *stats = add_running(&snapshot, 1, "\xff\xe4\xb8\xad");
+    memset(stats->files[0].name, 'x', sizeof(stats->files[0].name) - 1);
+    strcpy(stats->files[1].name, "/a/\x1b[31m\xe2\x80\xae\xff");
+    assert_true(top_model_update(&model, &snapshot));
+    for (unsigned view = 0; view < TOP_VIEWS; view++) {
+        ui.choice.view = (enum top_view)view;
+        draw(24, 80);
+        for (const char *at = screen; *at; at++)
+            assert_true(*at == '\n' || (*at >= ' ' && *at < 0x7f));
+    }
+    ui.choice.view = TOP_FILES;
+    draw(24, 200);
+    shows("/a/\\x1b[31m\\xe2\\x80\\xae\\xff");
+    draw(24, 80);
+    shows("~xxxxxx");
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(numbers_are_short),
+        TEST(rates_are_of_the_interval_and_totals_of_all),
+        TEST(a_reset_begins_totals_anew),
+        TEST(the_reason_of_a_file_on_the_kernel_is_shown_first),
+        TEST(it_fits_every_screen),
+        TEST(the_selection_stays_with_its_row),
+        TEST(a_process_that_ends_is_not_missed),
+        TEST(nothing_runs),
+        TEST(sorting_goes_through_the_columns),
+        TEST(a_path_goes_offline_only_when_confirmed),
+        TEST(help_is_scrolled_on_a_small_screen),
+        TEST(names_do_what_they_want),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
