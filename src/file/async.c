@@ -420,8 +420,10 @@ static void batch_add(struct batch *batch, struct net_channel *channel, struct r
     group->end = &call->next_unsent;
     group->count++;
     batch->held[channel->path->index] += rpc_call_bytes(call);
-    if (group->count == BATCH)
+    if (group->count == BATCH) {
         group_send(group);
+        batch->held[channel->path->index] = 0;
+    }
 }
 
 /* A request that does not fit into one call, or needs several: now, in this thread. */

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 
 enum {
-    NET_PATHS_MAX = 16,
+    NET_PATHS_MAX = 32,
     NET_CONNECTIONS_MAX = 64,
     NET_IN_FLIGHT_MAX = 128, /* on a channel: servers queue about as many on a connection */
     NET_BULK =

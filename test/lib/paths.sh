@@ -59,7 +59,7 @@ path_rate() {
     local side
     for side in "" "-netns server"; do
         # shellcheck disable=SC2086
-        tc $side qdisc replace dev "path$1" root tbf rate "$2" burst 256kb latency 100ms >>"$paths_log" 2>&1 || return
+        tc $side qdisc replace dev "path$1" root tbf rate "$2" burst 512kb latency 100ms >>"$paths_log" 2>&1 || return
     done
 }
 
@@ -100,8 +100,36 @@ path_reset() {
     path_heal "$1"
 }
 
-# path_bytes N: what the client has received on the path, in bytes with headers
-path_bytes() { cat "/sys/class/net/path$1/statistics/rx_bytes"; }
+# path_bytes N: what the client has received on the path, in bytes with all headers, as the kernel counts
+path_bytes() { ip -s -j link show dev "path$1" | jq '.[0].stats64.rx.bytes'; }
+
+# ---- for scripts that sourced harness.sh ----
+
+# paths_loopback: where there can be no namespaces, path N is the address 127.0.0.N, and cannot be cut
+paths_loopback() {
+    server_space=() server_bind=0.0.0.0
+    path_server() { echo "127.0.0.$1"; }
+}
+
+# paths_nfstab LINE...: the configuration with these items, `path: ...` among them, for the server that runs
+paths_nfstab() {
+    nfstab_write "server: testserver
+$(printf '%s\n' "$@")
+nfsport: $nfs_port  mntport: $mount_port
+export: $mnt  mount: $mnt"
+}
+# paths_items FUNCTION N...: the items of these paths; the function is path_server or path_server6
+paths_items() {
+    local n
+    for n in "${@:2}"; do echo "path: $("$1" "$n")"; done
+}
+
+# paths_counter ADDRESS KEY: from the view `channels`, summed over the connections of a path, of all processes that run
+# or ran in this run directory
+paths_counter() {
+    statistics channels 2>>"$T/log/stat" |
+        jq -s --arg path "$1" "[.[][] | select(.path == \$path) | .$2] | add // 0"
+}
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     "$@" || { echo "$1: ${paths_missing:-failed; $(tail -n 1 "$paths_log")}" >&2; exit 1; }
