@@ -210,8 +210,9 @@ static int set_path(const struct request *request, bool offline)
         cmd_path_is_last(&known.list, CMD_NO_USER, request->server, request->path,
                          request->local)) {
         cmd_complain("path",
-                     "%s is the last path to server %s that is online and not down: without it "
-                     "all calls wait until a path is online again. --force does it",
+                     "%s is the last path to server %s that is online and not down: its calls "
+                     "could only stay on it. --force says it anyway: it is left when another path "
+                     "works",
                      request->path, request->server);
     } else if (cmd_rundir_make("path")) {
         const char *state = offline ? "offline" : "online";

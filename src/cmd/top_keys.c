@@ -52,8 +52,8 @@ static void ask(struct top_ui *ui, const struct top_model *model, const struct t
     free(list.paths);
     int length = asprintf(
         &ui->box, "%sTake path %s%s%s of server %s %s for %u running process%s? y or n",
-        last ? "This is the LAST path to this server that is online and not down: all "
-               "calls will wait until a path is online again.\n"
+        last ? "This is the LAST path to this server that is online and not down: its "
+               "calls stay on it until another path works.\n"
              : "",
         path->path, path->local[0] ? " from " : "", path->local, path->server,
         path->offline ? "online" : "offline", path->processes, path->processes == 1 ? "" : "es");

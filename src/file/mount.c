@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 
+#include "host/paths.h"
 #include "host/registry.h"
 #include "host/stats.h"
 #include "nfs/mount3.h"
@@ -259,13 +260,19 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+/* What it is called in statistics and by administrators. */
+static void name_path(const struct conf_path *path, struct net_address *address)
+{
+    snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
+    snprintf(address->local_text, sizeof(address->local_text), "%.63s", path->local);
+}
+
 /* The addresses of a path, without a port: names are resolved once, and pinned. */
 static int resolve_path(const struct conf_path *path, struct net_address *address)
 {
     socklen_t length;
     memset(address, 0, sizeof(*address));
-    snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
-    snprintf(address->local_text, sizeof(address->local_text), "%.63s", path->local);
+    name_path(path, address);
     address->dontroute = path->dontroute;
     if (conf_path_resolve(path->peer, AF_UNSPEC, &address->peer, &length) != 0)
         return -EHOSTUNREACH;
@@ -427,14 +434,20 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
     return 0;
 }
 
-/* MOUNT over the first path that answers. */
+/* MOUNT over the first path that answers; those that are offline come last. */
 static int mount_any(struct file_mount *mount)
 {
     struct file_server *server = mount->server;
     struct net_address address;
     int result = -EHOSTUNREACH;
-    size_t i;
-    for (i = 0; i < server->conf->path_count; i++) {
+    size_t i = 0, count = server->conf->path_count;
+    host_paths_open();
+    for (size_t turn = 0; turn < 2 * count; turn++) {
+        i = turn % count;
+        name_path(&server->conf->paths[i], &address);
+        if (host_path_offline(server->conf->name, address.peer_text, address.local_text) !=
+            (turn >= count))
+            continue;
         result = mount_over(mount, &server->conf->paths[i], &address);
         if (result == 0)
             break;

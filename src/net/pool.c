@@ -86,6 +86,7 @@ int net_server_create(const struct net_server_options *options, const struct net
         if (!server->hidden)
             path->stats =
                 host_stats_path(server->id, path->address.peer_text, path->address.local_text);
+        net_path_show(path, path->proven ? "" : "not needed yet");
     }
     if (!channel_add(&server->paths[0])) {
         free(server);
@@ -202,8 +203,10 @@ struct net_path *net_path_choose(struct net_server *server, size_t bytes, const 
         return &server->paths[0];
     net_server_look_offline(server);
     struct net_path *path = net_balance(server, bytes, held);
-    if (!path)
+    if (!path) {
+        net_server_want_more(server); /* one that was not needed so far may be usable */
         return last_resort(server);
+    }
     if (atomic_load_explicit(&path->load.outstanding_bytes, memory_order_relaxed) > 0 ||
         (held && held[path->index] > 0))
         net_server_want_more(server);
