@@ -19,7 +19,14 @@
 
 #include "loop.h"
 
-enum { FILES = 3, BLOCKS = 256, RUN_MOST = 8, SLOTS_MOST = 64, FAILURE_MOST = 600 };
+enum {
+    FILES = 4,
+    BLOCKS = 256,
+    RUN_MOST = 8,
+    BLOCK_MOST = 1300000,
+    SLOTS_MOST = 64,
+    FAILURE_MOST = 600
+};
 
 /* What a write or read goes through. */
 #define APIS \
@@ -38,11 +45,18 @@ __attribute__((unused)) static const char *const api_names[API_COUNT] = {
 #undef X
 };
 
-/* Blocks that are not whole pages lie with their neighbours, of other owners, on the same ones. */
+/*
+ * Blocks that are not whole pages lie with their neighbours, of other owners, on the same ones.
+ * The huge ones need several calls of NFS each.
+ */
 static const struct {
     const char *name;
     unsigned size, count, stripe; /* bytes of a block; blocks; blocks of one owner in a row */
-} files_of_test[FILES] = {{"small", 4096, 256, 8}, {"odd", 12344, 64, 4}, {"large", 65536, 24, 2}};
+    unsigned share;               /* of the operations, of 16 */
+} files_of_test[FILES] = {{"small", 4096, 256, 8, 6},
+                          {"odd", 12344, 64, 4, 5},
+                          {"large", 65536, 24, 2, 4},
+                          {"huge", BLOCK_MOST, 5, 1, 1}};
 
 struct block {
     _Atomic uint32_t issued, acked, synced; /* sequence numbers; all only grow */

@@ -10,7 +10,7 @@
 /* HOLD_MS is less than failover_hold of lab.sh. */
 enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300 };
 
-enum target { TO_PROXY, TO_POWER, TO_RESTART };
+enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER };
 
 struct event {
     unsigned at_ms;
@@ -238,6 +238,22 @@ static void plan_restart(struct plan *p)
     plan_add(p, plan_pick(p, 10, 100), TO_RESTART, "restart");
 }
 
+/* A process is killed in the midst of its calls. */
+static void plan_kill(struct plan *p)
+{
+    plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill");
+}
+
+/* And one of its writes comes to the server when others write there. */
+static void plan_kill_late(struct plan *p)
+{
+    unsigned at = plan_pick(p, 5, 60);
+    plan_add(p, at, TO_PROXY, "%u hold %u late after %u", any_path(p), plan_pick(p, 1, 20),
+             plan_pick(p, 20, HOLD_MS));
+    plan_add(p, at + plan_pick(p, 1, 60), TO_WORKER, "kill");
+    p->length_ms = 100 + HOLD_MS + 150;
+}
+
 static const struct kind {
     const char *name;
     void (*plan)(struct plan *);
@@ -268,6 +284,8 @@ static const struct kind {
     {"slow", plan_slow, TO_POWER, 3},
     {"park", plan_park, TO_POWER, 3},
     {"restart", plan_restart, TO_RESTART, 8},
+    {"kill", plan_kill, TO_WORKER, 4},
+    {"kill-late", plan_kill_late, TO_PROXY, 3},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

@@ -32,6 +32,7 @@ static struct {
 
 static int files[FILES];
 static pid_t workers[SLOTS_MOST];
+static unsigned killed; /* processes, in this generation */
 static struct plan plan;
 static unsigned checks, losses;
 
@@ -42,7 +43,7 @@ enum bound { BOUND_SYNCED, BOUND_ACKED };
 /* At least this was in the block; `least` was taken before what may have been lost. */
 static bool check_files(uint32_t least[FILES][BLOCKS], const char *when)
 {
-    static unsigned char buffer[65536];
+    static unsigned char buffer[BLOCK_MOST];
     checks++;
     for (unsigned file = 0; file < FILES; file++) {
         size_t size = files_of_test[file].size;
@@ -81,7 +82,7 @@ static bool check_now(enum bound bound, unsigned round, const char *when)
 
 static void files_make(void)
 {
-    static unsigned char buffer[65536];
+    static unsigned char buffer[BLOCK_MOST];
     for (unsigned file = 0; file < FILES; file++) {
         char path[512];
         snprintf(path, sizeof path, "%s/%s", journal->directory, files_of_test[file].name);
@@ -102,7 +103,7 @@ static void files_make(void)
 /* Damages a block that was written. */
 static void sabotage(void)
 {
-    static unsigned char buffer[65536];
+    static unsigned char buffer[BLOCK_MOST];
     unsigned block = 0;
     while (block < BLOCKS && atomic_load(&journal->blocks[0][block].issued) == 0)
         block++;
@@ -155,13 +156,13 @@ static bool workers_wait(unsigned round, const char *what)
     uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
     for (;;) {
         uint32_t arrived = atomic_load(&journal->arrived);
-        if (arrived >= slots())
+        if (arrived >= slots() - killed * options.threads)
             return workers_live();
         if (!workers_live())
             return false;
         if (clock_ns() > limit) {
             failed("round %u: %s: %u of %u threads hang, %d s after the last fault ended", round,
-                   what, slots() - arrived, slots(), PATIENCE_S);
+                   what, slots() - killed * options.threads - arrived, slots(), PATIENCE_S);
             return false;
         }
         struct timespec pause = {.tv_nsec = 20000000};
@@ -171,6 +172,7 @@ static bool workers_wait(unsigned round, const char *what)
 
 static bool workers_start(unsigned round)
 {
+    killed = 0;
     step_set(round, PHASE_WAIT);
     for (unsigned i = 0; i < options.processes; i++) {
         char index[16], *arguments[24];
@@ -203,7 +205,7 @@ static bool workers_end(unsigned round)
     for (unsigned i = 0; i < options.processes; i++) {
         int status = 0;
         uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
-        pid_t ended = 0;
+        pid_t ended = workers[i] == 0 ? 1 : 0; /* killed before */
         while (ended == 0 && clock_ns() < limit) {
             ended = waitpid(workers[i], &status, WNOHANG);
             if (ended == 0)
@@ -238,6 +240,17 @@ static void restart_server(void)
         die("--restart: nobody answers on standard input");
 }
 
+static void kill_one(unsigned round)
+{
+    unsigned index = (unsigned)(mix(options.seed + round) % options.processes);
+    if (workers[index] <= 0 || killed + 1 >= options.processes)
+        return;
+    kill(workers[index], SIGKILL);
+    waitpid(workers[index], NULL, 0);
+    workers[index] = 0;
+    killed++;
+}
+
 static bool event_do(const struct event *event, unsigned round)
 {
     static uint32_t least[FILES][BLOCKS];
@@ -248,6 +261,9 @@ static bool event_do(const struct event *event, unsigned round)
         return true;
     case TO_RESTART:
         restart_server();
+        return true;
+    case TO_WORKER:
+        kill_one(round);
         return true;
     case TO_POWER:
         break;
@@ -309,18 +325,23 @@ static bool round_run(unsigned round)
         return false;
     if (options.sabotage && round == options.first + options.rounds - 1)
         sabotage();
+    sync = sync && killed == 0; /* who should have synced may be dead */
     return check_now(sync ? BOUND_ACKED : BOUND_SYNCED, round, sync ? "all synced" : "in between");
 }
 
-/* The writers ended: what they wrote is there, and stays. */
+/*
+ * The writers ended: what they wrote is there, and stays. What one that was killed did not sync is
+ * written again by those that come next, should the server lose it.
+ */
 static bool generation_end(unsigned round)
 {
-    if (!workers_end(round) || !check_now(BOUND_ACKED, round, "the writers ended"))
+    enum bound bound = killed ? BOUND_SYNCED : BOUND_ACKED;
+    if (!workers_end(round) || !check_now(bound, round, "the writers ended"))
         return false;
     if (!options.power)
         return true;
     static uint32_t least[FILES][BLOCKS];
-    bounds(least, BOUND_ACKED);
+    bounds(least, bound);
     ask(options.power, "power-loss");
     ask(options.power, "up");
     losses++;
@@ -333,7 +354,10 @@ static void report_failure(unsigned round)
            plan.names, journal->failure);
     for (unsigned i = 0; i < plan.count; i++)
         printf("#   %4u ms %s %s\n", plan.events[i].at_ms,
-               plan.events[i].target == TO_PROXY ? "path" : "server", plan.events[i].command);
+               plan.events[i].target == TO_PROXY    ? "path"
+               : plan.events[i].target == TO_WORKER ? "a process:"
+                                                    : "server",
+               plan.events[i].command);
     printf("# again: --seed %llu --first %u --rounds %u\n", (unsigned long long)options.seed,
            round / GENERATION * GENERATION, round % GENERATION + 1);
     fflush(stdout);
@@ -342,11 +366,11 @@ static void report_failure(unsigned round)
 static bool torture(void)
 {
     unsigned last = options.first + options.rounds;
+    bool begins = true; /* a generation of workers */
     for (unsigned round = options.first; round < last; round++) {
-        bool begins = round == options.first || round % GENERATION == 0;
-        bool ends = round + 1 == last || (round + 1) % GENERATION == 0;
-        if ((begins && !workers_start(round)) || !round_run(round) ||
-            (ends && !generation_end(round))) {
+        bool right = (!begins || workers_start(round)) && round_run(round);
+        begins = round + 1 == last || (round + 1) % GENERATION == 0 || killed > 0;
+        if (!right || (begins && !generation_end(round))) {
             report_failure(round);
             workers_kill();
             return false;
@@ -366,9 +390,10 @@ static bool torture(void)
 static void faults_option(const char *text)
 {
     for (unsigned i = 0; i < KINDS; i++) {
-        bool possible = kinds[i].target == TO_PROXY   ? options.proxy != NULL
-                        : kinds[i].target == TO_POWER ? options.power != NULL
-                                                      : options.restart;
+        bool possible = kinds[i].target == TO_PROXY     ? options.proxy != NULL
+                        : kinds[i].target == TO_POWER   ? options.power != NULL
+                        : kinds[i].target == TO_RESTART ? options.restart
+                                                        : true;
         if ((kinds[i].plan == plan_hold || kinds[i].plan == plan_late) && options.paths < 2)
             possible = false;
         options.allowed[i] = possible && !text;

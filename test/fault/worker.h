@@ -12,7 +12,7 @@
 
 #include "journal.h"
 
-enum { DEPTH = 4 };
+enum { DEPTH = 4, BUFFER_MOST = BLOCK_MOST > RUN_MOST * 65536 ? BLOCK_MOST : RUN_MOST * 65536 };
 
 /* A write or read of neighbouring blocks. */
 struct operation {
@@ -290,7 +290,9 @@ static void sync_file(struct worker *w, unsigned file, unsigned how)
 /* Neighbouring blocks: our own to write, anybody's to read. */
 static void choose(struct worker *w, struct operation *op)
 {
-    op->file = pick(w, FILES);
+    unsigned share = pick(w, 16);
+    for (op->file = 0; share >= files_of_test[op->file].share; op->file++)
+        share -= files_of_test[op->file].share;
     unsigned stripe = files_of_test[op->file].stripe, count = files_of_test[op->file].count;
     unsigned stripes = count / stripe, chosen = pick(w, stripes);
     if (op->writes) {
@@ -411,7 +413,7 @@ static void worker_open(struct worker *w)
     if (journal->apis[API_io_uring] && io_uring_queue_init(DEPTH * 2, &w->ring, 0) != 0)
         die("io_uring_queue_init failed");
     for (unsigned i = 0; i < DEPTH; i++)
-        w->operations[i].buffer = aligned_alloc(4096, RUN_MOST * 65536);
+        w->operations[i].buffer = need(BUFFER_MOST);
 }
 
 /* torture --worker JOURNAL INDEX: one process. */
