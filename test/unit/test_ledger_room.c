@@ -1,6 +1,8 @@
 /* Where the ledger keeps its data, and what it costs: src/host/arena.c, pocket.c. */
 #include "ledger_test.h"
 
+#include <pthread.h>
+
 /* Without a free record a hole is filled in the older record (kept), or the write's own record
  * becomes the second half (not kept): no data is lost. */
 static void a_full_arena_loses_nothing(void **state)
@@ -123,6 +125,52 @@ static void a_childs_pocket_is_not_its_parents(void **state)
     host_file_forget(&other);
 }
 
+static void *writer_of_a_region(void *argument)
+{
+    enum { REGION = 90000 };
+    uint8_t which = (uint8_t)(uintptr_t)argument, data[17000];
+    struct iovec vector = {data, 0};
+    struct host_file file;
+    struct host_commit commit;
+    struct host_write write;
+    attach(&file, 125);
+    memset(data, which, sizeof(data));
+    for (unsigned i = 0; i < rounds_of(3000); i++) {
+        vector.iov_len = 1 + i * 7919 % sizeof(data);
+        uint64_t offset = which * (uint64_t)REGION + i * 104729 % (REGION - sizeof(data));
+        bool keep = i % 3 != 0;
+        if (host_write_begin(&file, offset, &vector, 1, vector.iov_len, keep, &write) != 0)
+            return "begin failed";
+        host_write_end(&file, &write, keep ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
+                       first_verifier);
+        if (i % 100 == 0) {
+            host_commit_begin(&file, &commit);
+            host_commit_end(&file, &commit, i % 200 ? first_verifier : second_verifier);
+        }
+    }
+    return NULL;
+}
+
+static void threads_share_a_pocket(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    struct host_file file;
+    void *result;
+    for (uintptr_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, writer_of_a_region, (void *)i), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_null(result);
+    }
+    attach(&file, 125);
+    read_ledger(&file, found, NULL, MODEL_BYTES);
+    for (int i = 0; i < MODEL_BYTES; i++)
+        assert_true(found[i] == -1 || found[i] == i / 90000);
+    check_invariants();
+    host_file_forget(&file);
+}
+
 static void a_chunk_of_two_records_is_in_no_pocket(void **state)
 {
     (void)state;
@@ -197,6 +245,7 @@ int main(void)
         cmocka_unit_test(chunks_run_out_with_enospc_and_come_back),
         cmocka_unit_test(the_pocket_of_a_dead_process_is_found),
         cmocka_unit_test(a_childs_pocket_is_not_its_parents),
+        cmocka_unit_test(threads_share_a_pocket),
         cmocka_unit_test(a_chunk_of_two_records_is_in_no_pocket),
         cmocka_unit_test(the_last_chunk_can_be_used),
         cmocka_unit_test(the_cost_of_a_kept_write_is_reported),
