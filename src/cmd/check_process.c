@@ -391,7 +391,7 @@ static unsigned say_descriptors(struct process *process)
         }
         if (++kernel > FILES_SHOWN)
             continue;
-        check_say(report, CHECK_INFO, "kernel", "descriptor %s: %s: %s", entry->d_name, path,
+        check_say(report, CHECK_INFO, "descriptor", "%s: %s: %s", entry->d_name, path,
                   file && file->reason[0] ? file->reason
                   : process->library      ? "not in the statistics (inherited, or opened by means "
                                             "that the library does not see)"

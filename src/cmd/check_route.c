@@ -18,14 +18,19 @@
 
 /* ---- addresses ---- */
 
-static const void *address_bytes(const struct sockaddr_storage *address, size_t *size)
+static const void *bytes_of(const struct sockaddr *address, size_t *size)
 {
-    if (address->ss_family == AF_INET6) {
+    if (address->sa_family == AF_INET6) {
         *size = sizeof(struct in6_addr);
         return &((const struct sockaddr_in6 *)address)->sin6_addr;
     }
     *size = sizeof(struct in_addr);
     return &((const struct sockaddr_in *)address)->sin_addr;
+}
+
+static const void *address_bytes(const struct sockaddr_storage *address, size_t *size)
+{
+    return bytes_of((const struct sockaddr *)address, size);
 }
 
 static void set_address(struct sockaddr_storage *address, int family, const void *bytes)
@@ -177,15 +182,12 @@ static void find_owner(struct check_route *route)
     size_t size;
     const void *wanted = address_bytes(&route->source, &size);
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
-        const struct sockaddr_storage *address = (const struct sockaddr_storage *)at->ifa_addr;
-        if (address == NULL || address->ss_family != route->source.ss_family ||
-            memcmp(address_bytes(address, &size), wanted, size) != 0)
+        if (at->ifa_addr == NULL || at->ifa_addr->sa_family != route->source.ss_family ||
+            memcmp(bytes_of(at->ifa_addr, &size), wanted, size) != 0)
             continue;
         snprintf(route->owner, sizeof(route->owner), "%s", at->ifa_name);
         route->prefix = 0;
-        const unsigned char *mask =
-            at->ifa_netmask ? address_bytes((const struct sockaddr_storage *)at->ifa_netmask, &size)
-                            : NULL;
+        const unsigned char *mask = at->ifa_netmask ? bytes_of(at->ifa_netmask, &size) : NULL;
         for (size_t i = 0; mask && i < size; i++)
             route->prefix += (unsigned)__builtin_popcount(mask[i]);
     }

@@ -77,11 +77,14 @@ static bool is_operand_x86(const uint8_t *code, size_t at, size_t size)
 {
     if (at + 2 < size && code[at + 2] == 0)
         return true;
-    if (at < 2)
+    if (at < 3)
         return false;
-    const uint8_t *c = code + at - 1;
-    return c[0] == 0xe8 || c[0] == 0xe9 || c[0] == 0xa9 || (c[0] & 0xc7) == 0x05 ||
-           (c[-1] == 0x0f && (c[0] & 0xf0) == 0x80);
+    const uint8_t *c = code + at;
+    bool negative = at + 2 < size && c[2] == 0xff;
+    return c[-1] == 0xe8 || c[-1] == 0xe9 || (c[-1] & 0xc7) == 0x05 ||
+           (c[-2] == 0x0f && (c[-1] & 0xf0) == 0x80) ||
+           (negative && (c[-2] == 0xe8 || c[-2] == 0xe9)) || c[-1] == 0xa9 || c[-2] == 0xa9 ||
+           c[-3] == 0xa9;
 }
 
 void code_scan_x86(const uint8_t *code, size_t start, size_t size,
