@@ -201,7 +201,7 @@ static void open_in_child(void)
 
 void host_stats_call(unsigned procedure, uint64_t latency_ns, bool error)
 {
-    if (procedure >= DIRECTNFS_PROCEDURES)
+    if (!HOST_STATS_COUNTING || procedure >= DIRECTNFS_PROCEDURES)
         return;
     open_in_child();
     struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];

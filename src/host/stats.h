@@ -16,14 +16,25 @@
 
 extern struct directnfs_stats *const host_stats;
 
+/* A library without counting shows what counting costs: CFLAGS='-O2 -DDIRECTNFS_NO_STATS'. */
+#ifdef DIRECTNFS_NO_STATS
+#define HOST_STATS_COUNTING 0
+#else
+#define HOST_STATS_COUNTING 1
+#endif
+
 /* Relaxed atomics: `host_stats_add(&channel->sends, 1)`. Fields of 32 and 64 bits. */
-#define host_stats_add(field, n)     ((void)__atomic_fetch_add((field), (n), __ATOMIC_RELAXED))
-#define host_stats_sub(field, n)     ((void)__atomic_fetch_sub((field), (n), __ATOMIC_RELAXED))
+#define host_stats_add(field, n) \
+    ((void)(HOST_STATS_COUNTING && __atomic_fetch_add((field), (n), __ATOMIC_RELAXED)))
+#define host_stats_sub(field, n) \
+    ((void)(HOST_STATS_COUNTING && __atomic_fetch_sub((field), (n), __ATOMIC_RELAXED)))
 #define host_stats_set(field, value) __atomic_store_n((field), (value), __ATOMIC_RELAXED)
 #define host_stats_get(field)        __atomic_load_n((field), __ATOMIC_RELAXED)
 
 static inline void host_stats_latency_add(struct directnfs_latency *latency, uint64_t ns)
 {
+    if (!HOST_STATS_COUNTING)
+        return;
     uint64_t microseconds = ns / 1000, max = host_stats_get(&latency->max_ns);
     unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
     if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)
