@@ -382,20 +382,23 @@ struct batch {
     uint64_t held[NET_PATHS_MAX]; /* bytes, for each path of the last server */
 };
 
-static void group_send(struct group *group)
+static void group_send(struct group *group, bool later)
 {
     struct rpc_call *calls[BATCH];
     struct rpc_call *call = group->first;
     for (unsigned i = 0; i < group->count; i++, call = call->next_unsent)
         calls[i] = call;
-    rpc_submit_on(group->channel, calls, group->count);
+    if (later)
+        rpc_submit_later(group->channel, calls, group->count);
+    else
+        rpc_submit_on(group->channel, calls, group->count);
     group->count = 0;
 }
 
-static void batch_send(struct batch *batch)
+static void batch_send(struct batch *batch, bool later)
 {
     for (unsigned i = 0; i < batch->group_count; i++)
-        group_send(&batch->groups[i]);
+        group_send(&batch->groups[i], later);
     batch->group_count = 0;
     memset(batch->held, 0, sizeof(batch->held));
 }
@@ -406,7 +409,7 @@ static void batch_add(struct batch *batch, struct net_channel *channel, struct r
     while (i < batch->group_count && batch->groups[i].channel != channel)
         i++;
     if (i == NET_PATHS_MAX) {
-        batch_send(batch);
+        batch_send(batch, false);
         i = 0;
     }
     struct group *group = &batch->groups[i];
@@ -421,7 +424,7 @@ static void batch_add(struct batch *batch, struct net_channel *channel, struct r
     group->count++;
     batch->held[channel->path->index] += rpc_call_bytes(call);
     if (group->count == BATCH) {
-        group_send(group);
+        group_send(group, false);
         batch->held[channel->path->index] = 0;
     }
 }
@@ -430,7 +433,7 @@ static void batch_add(struct batch *batch, struct net_channel *channel, struct r
 static void submit_synchronous(struct batch *batch, struct file_request *request)
 {
     struct file_open *open = request->open;
-    batch_send(batch);
+    batch_send(batch, false);
     ssize_t result;
     if (request->operation == FILE_SYNC)
         result = file_fsync(open, request->fd);
@@ -459,7 +462,7 @@ static bool progressed(void *context)
 static void let_others_end(struct batch *batch)
 {
     struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
-    batch_send(batch);
+    batch_send(batch, false);
     if (atomic_load(&batch->lane->in_flight) > 1) { /* others than the one being submitted */
         if (atomic_load(&batch->lane->attended))    /* who drives it has not heard of this batch */
             lane_attend_now(batch->lane);
@@ -548,17 +551,30 @@ static void submit(struct batch *batch, struct file_request *request)
     batch_add(batch, channel, &request->call);
 }
 
-void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count)
+static void submit_all(struct file_lane *lane, struct file_request *const *requests, unsigned count,
+                       bool later)
 {
     struct batch batch = {.lane = lane};
     own.batch = &batch;
     for (unsigned i = 0; i < count; i++)
         submit(&batch, requests[i]);
-    batch_send(&batch);
+    batch_send(&batch, later);
     own.batch = NULL;
     if (atomic_load_explicit(&lane->attended, memory_order_relaxed) &&
         atomic_load(&lane->in_flight) > 0)
         lane_attend_now(lane);
+}
+
+void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count)
+{
+    submit_all(lane, requests, count, false);
+}
+
+void file_submit_later(struct file_lane *lane, struct file_request *const *requests, unsigned count)
+{
+    /* Not where somebody waits already, who would not know. */
+    submit_all(lane, requests, count,
+               atomic_load(&lane->waiters) == 0 && !atomic_load(&lane->attended));
 }
 
 /* ---- a thread that waits for the end of requests ---- */
@@ -590,7 +606,7 @@ bool file_async_help(const struct file_inode *inode)
     const struct choice choice = {.writes = inode == NULL, .inode = inode};
     uint32_t events = atomic_load(&all_events);
     if (own.batch)
-        batch_send(own.batch);
+        batch_send(own.batch, false);
     if (atomic_load(&all_in_flight) == 0)
         return false;
     file_async_attend_all();

@@ -88,6 +88,13 @@ void file_lane_end(struct file_lane *lane);
 void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count);
 
 /*
+ * As file_submit(), for a caller that submits piece by piece and looks for completions in between:
+ * requests may be kept for a moment, so that some of them leave together: see rpc_submit_later().
+ */
+void file_submit_later(struct file_lane *lane, struct file_request *const *requests,
+                       unsigned count);
+
+/*
  * Drives the lane until satisfied(context) is true or the deadline (CLOCK_MONOTONIC ns; 0: never,
  * 1 or any time in the past: only what has arrived already) has passed. `done` functions are called
  * meanwhile. Also returns, false, when nothing is in flight, and when a signal was deferred for

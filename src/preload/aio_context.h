@@ -67,6 +67,7 @@ struct aio_context {
     _Atomic unsigned users;      /* calls that hold it; one that a handler jumps out of stays */
     _Atomic unsigned submitters; /* of these, in io_submit() */
     _Atomic bool ending;         /* io_destroy() was called */
+    _Atomic bool reaped;         /* io_getevents() was called since the last io_submit() */
     unsigned capacity;           /* of the kernel's ring: bounds managed requests as well */
 
     pthread_mutex_t lock; /* guards what follows, held briefly; inside critical sections only */

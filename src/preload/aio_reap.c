@@ -227,6 +227,7 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
                                 .events = events,
                                 .deadline_ns = deadline_of(timeout, least),
                                 .set = set != NULL && set->mask != NULL ? set : NULL};
+        atomic_store_explicit(&context->reaped, true, memory_order_relaxed);
         result = reap(&reaper);
     }
     aio_context_put(context);

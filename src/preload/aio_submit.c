@@ -239,7 +239,11 @@ static void submit_managed(struct aio_context *context, struct batch *batch, uns
         else
             aio_request_done(batch->requests[i], -EFAULT);
     }
-    file_submit(&context->lane, batch->requests, kept);
+    /* A program that looks for completions after each submission may have some sent together. */
+    if (atomic_exchange_explicit(&context->reaped, false, memory_order_relaxed))
+        file_submit_later(&context->lane, batch->requests, kept);
+    else
+        file_submit(&context->lane, batch->requests, kept);
 }
 
 /* Up to BATCH of the list. Returns how many were accepted; fewer than all: see *error. */

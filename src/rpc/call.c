@@ -198,8 +198,9 @@ static void follow(struct rpc_transport *transport, struct rpc_follower *self, i
 
 /* ---- for src/nfs ---- */
 
-/* Queues calls on a channel and sends them if it is connected. */
-static void submit(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
+/* Queues calls on a channel and sends them if it is connected; with `later` they may be kept. */
+static void submit(struct net_channel *channel, struct rpc_call *const *calls, unsigned count,
+                   bool later)
 {
     struct rpc_transport *transport = rpc_transport_of(channel);
     atomic_fetch_add_explicit(&channel->outstanding, count, memory_order_relaxed);
@@ -212,22 +213,42 @@ static void submit(struct net_channel *channel, struct rpc_call *const *calls, u
         call->sent = false;
         atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
         rpc_unsent_append(transport, call);
+        transport->kept_bytes += rpc_call_bytes(call);
     }
-    if (transport->connected)
+    transport->kept += count;
+    bool kept = later && rpc_can_keep(transport);
+    if (transport->connected && !kept)
         rpc_send_unsent(transport, false);
     rpc_call_finished(transport);
     pthread_mutex_unlock(&transport->lock);
+    if (kept)
+        rpc_keep(transport);
 }
 
-void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
+void rpc_flush(struct net_channel *channel)
 {
-    if (count == 0)
-        return;
+    submit(channel, NULL, 0, false);
+}
+
+static void submit_new(struct net_channel *channel, struct rpc_call *const *calls, unsigned count,
+                       bool later)
+{
     for (unsigned i = 0; i < count; i++) {
         calls[i]->xid = 0;
         calls[i]->sent_ns = 0;
     }
-    submit(channel, calls, count);
+    if (count > 0)
+        submit(channel, calls, count, later);
+}
+
+void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
+{
+    submit_new(channel, calls, count, false);
+}
+
+void rpc_submit_later(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
+{
+    submit_new(channel, calls, count, true);
 }
 
 void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsigned count)
@@ -249,7 +270,7 @@ static void submit_adrift(struct rpc_call *const *calls, unsigned count)
         struct net_channel *from = call->channel;
         if (from->path->stats && call->sent_ns != 0)
             host_stats_add(&from->path->stats->reissued, 1);
-        submit(net_channel_get(from->server, rpc_call_bytes(call)), &calls[i], 1);
+        submit(net_channel_get(from->server, rpc_call_bytes(call)), &calls[i], 1, false);
     }
 }
 
@@ -405,6 +426,7 @@ void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
 
 void rpc_after_fork(struct net_server *server)
 {
+    rpc_keep_after_fork();
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;
@@ -422,6 +444,7 @@ void rpc_server_release(struct net_server *server)
         struct rpc_transport *transport = server->channels[i]->transport;
         if (!transport)
             continue;
+        rpc_keep_forget(transport);
         rpc_receiver_free(&transport->receiver);
         pthread_mutex_destroy(&transport->lock);
         free(transport);

@@ -119,6 +119,13 @@ static inline size_t rpc_call_bytes(const struct rpc_call *call)
 void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count);
 
 /*
+ * As rpc_submit_on(), for calls that others follow at once. Short ones are kept for a moment, while
+ * more are in flight there than are kept, until a batch is complete or anybody drives the channel
+ * or submits to it; for little more than a millisecond, should nobody.
+ */
+void rpc_submit_later(struct net_channel *channel, struct rpc_call *const *calls, unsigned count);
+
+/*
  * Drives a channel for calls that have an `answered` function, until satisfied(context) is true,
  * the deadline (CLOCK_MONOTONIC ns; 0: never) has passed, nothing is in flight, or a signal was
  * deferred for this thread. A deadline in the past takes what has arrived. Returns what satisfied()

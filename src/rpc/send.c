@@ -85,6 +85,8 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
     if (transport->sending)
         return;
     struct rpc_batch *batch = &transport->batch;
+    transport->kept = 0;
+    transport->kept_bytes = 0;
     transport->sending = true;
     while (transport->connected && transport->unsent && transport->in_flight < NET_IN_FLIGHT_MAX) {
         batch_fill(transport, batch, count_max);

@@ -55,6 +55,10 @@ struct rpc_transport {
     uint32_t next_xid;
     struct rpc_call *unsent, **unsent_end;
     size_t unsent_offset; /* bytes of the first unsent call that are sent already */
+    unsigned kept;        /* calls, and their bytes, that were queued since the last sending */
+    size_t kept_bytes;
+    _Atomic bool keeping;                      /* it is in the keeper's list */
+    struct rpc_transport *next_keeping;        /* the keeper's */
     struct rpc_call *finished, **finished_end; /* answered, `answered` not called yet */
     struct rpc_follower *followers;
     bool leading, sending;
@@ -107,6 +111,20 @@ void rpc_connection_lost(struct rpc_transport *transport);
 /* All calls in flight go back to the head of the queue, the oldest first; `unsettled`: the server
  * may not know them again. */
 void rpc_queue_again(struct rpc_transport *transport, bool unsettled);
+
+/* ---- keep.c ---- */
+
+/* May what is queued stay for a moment? While the server has more to do, and nobody waits for it.
+ * Under the lock. */
+bool rpc_can_keep(const struct rpc_transport *transport);
+/* Something was kept. Not under the lock. */
+void rpc_keep(struct rpc_transport *transport);
+/* Sends what is queued, if the channel is connected. Not under the lock. */
+void rpc_flush(struct net_channel *channel);
+/* Before the transport is freed. */
+void rpc_keep_forget(struct rpc_transport *transport);
+/* In the child of fork(). */
+void rpc_keep_after_fork(void);
 
 /* ---- failover.c ---- */
 

@@ -105,6 +105,45 @@ ENGINE_TEST(a_read_and_a_write)
     disk_expect("f", BLOCK, 0, 1);
 }
 
+ENGINE_TEST(kept_requests_are_carried_out_though_nobody_comes)
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    unsigned before = server_calls(NFS3_PROC_WRITE);
+    for (unsigned i = 0; i < 16; i++) {
+        struct file_request *request = &jobs[i].request;
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2 + i);
+        sys_critical_enter();
+        file_submit_later(&lane, &request, 1);
+        sys_critical_leave();
+    }
+    while (server_calls(NFS3_PROC_WRITE) < before + 16)
+        usleep(100);
+    wait_for_jobs(0, 16);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    for (unsigned i = 0; i < 16; i++)
+        disk_expect("f", BLOCK, i * BLOCK, 2 + i);
+}
+
+ENGINE_TEST(a_sync_of_kept_requests)
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    for (unsigned i = 0; i < 16; i++) {
+        struct file_request *request = &jobs[i].request;
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2 + i);
+        sys_critical_enter();
+        file_submit_later(&lane, &request, 1);
+        sys_critical_leave();
+    }
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    wait_for_jobs(0, 16);
+}
+
 ENGINE_TEST(what_cannot_be_submitted_is_answered_with_an_error)
 {
     lane_open(DISK);
@@ -756,6 +795,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_and_a_write),
+        cmocka_unit_test(kept_requests_are_carried_out_though_nobody_comes),
+        cmocka_unit_test(a_sync_of_kept_requests),
         cmocka_unit_test(what_cannot_be_submitted_is_answered_with_an_error),
         cmocka_unit_test(requests_larger_than_a_call),
         cmocka_unit_test(short_replies_are_continued),

@@ -17,6 +17,8 @@
 
 #include "rounds.h"
 #include "rpc/rpc.h"
+#include "host/stats.h"
+#include "rpc/transport.h"
 #include "rpc_server.h"
 #include "sys/log.h"
 
@@ -74,6 +76,67 @@ static void one_call(void **state)
     assert_int_equal(atomic_load(&client->channels[0]->outstanding), 0);
     client_free(client);
     server_stop(server);
+}
+
+static void free_queries(struct query *queries, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(query_good(&queries[i]));
+        query_free(&queries[i]);
+    }
+}
+
+static void kept_calls_leave_though_nobody_comes(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 1, 60);
+    check_echo(client, 0);
+    struct net_channel *channel = client->channels[0];
+    bool kept = false;
+    for (unsigned round = 0; round < 20 || !kept; round++) {
+        struct query queries[COUNT] = {0};
+        struct rpc_call *calls[COUNT];
+        for (uint32_t i = 0; i < COUNT; i++) {
+            query_begin(&queries[i], 1 + i % 3, i, 100);
+            calls[i] = &queries[i].call;
+        }
+        uint64_t sent = host_stats_get(&channel->stats->sends);
+        rpc_submit_on(channel, calls, COUNT - 2);
+        rpc_submit_later(channel, calls + COUNT - 2, 1);
+        rpc_submit_later(channel, calls + COUNT - 1, 1);
+        kept |= host_stats_get(&channel->stats->sends) == sent + COUNT - 2;
+        while (host_stats_get(&channel->stats->sends) < sent + COUNT)
+            usleep(100);
+        rpc_wait(calls, COUNT);
+        free_queries(queries, COUNT);
+    }
+    client_free(client);
+    server_stop(server);
+}
+
+/* Nothing is kept where there is nothing to wait for, nor more than is in flight. */
+static void what_may_be_kept(void **state)
+{
+    (void)state;
+    struct rpc_transport transport = {.connected = true, .in_flight = 4, .kept = 3};
+    assert_true(rpc_can_keep(&transport));
+    transport.kept = 4;
+    assert_false(rpc_can_keep(&transport));
+    transport.in_flight = 100;
+    assert_true(rpc_can_keep(&transport));
+    transport.kept = 16;
+    assert_false(rpc_can_keep(&transport));
+    transport.kept = 1;
+    transport.kept_bytes = 1 << 20;
+    assert_false(rpc_can_keep(&transport));
+    transport.kept_bytes = 0;
+    transport.leading = true;
+    assert_false(rpc_can_keep(&transport));
+    transport.leading = false;
+    transport.connected = false;
+    assert_false(rpc_can_keep(&transport));
 }
 
 static void thousand_calls(void **state)
@@ -632,6 +695,8 @@ int main(void)
     log_open("/dev/null");
     const struct CMUnitTest tests[] = {
         call_test(one_call),
+        call_test(kept_calls_leave_though_nobody_comes),
+        call_test(what_may_be_kept),
         call_test(thousand_calls),
         call_test(more_calls_at_once_than_can_be_in_flight),
         call_test(waits_until_the_server_listens),
