@@ -3,14 +3,20 @@
  */
 #include "cmd/check.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "cmd/check_program.h"
 #include "cmd/cmd.h"
 #include "cmd/text.h"
+#include "host/run.h"
 #include "sys/log.h"
 
 #define TIMEOUT_DEFAULT 5 /* seconds */
@@ -92,11 +98,57 @@ static void say_sources(struct check_report *report, const struct conf_nfstab *t
               tab->server_count == 1 ? "" : "s", mounts, mounts == 1 ? "" : "s");
 }
 
+/*
+ * The run directory as a process of this user would find it, and whether there is room for what is
+ * kept until the server has committed it.
+ */
+static void say_run_directory(struct check_report *report, const struct conf_tunables *tunables)
+{
+    char path[HOST_RUN_PATH_MAX], parent[HOST_RUN_PATH_MAX];
+    struct stat status;
+    struct statvfs system;
+    if (host_run_path(path, "") != 0) {
+        check_say(report, CHECK_ERROR, "run", "the run directory's name is too long");
+        check_remedy(report, "set DIRECTNFS_RUN to a shorter one");
+        return;
+    }
+    bool exists = lstat(path, &status) == 0;
+    if (exists &&
+        (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
+        check_say(report, CHECK_ERROR, "run",
+                  "the run directory %s is no directory of user %u alone, so no file is served",
+                  path, geteuid());
+        check_remedy(report,
+                     "give it to this user with mode 0700, remove it, or set DIRECTNFS_RUN");
+        return;
+    }
+    snprintf(parent, sizeof(parent), "%s", path);
+    if (!exists)
+        dirname(parent);
+    if (!exists && access(parent, W_OK | X_OK) != 0) {
+        check_say(report, CHECK_ERROR, "run", "the run directory %s cannot be made: %s", path,
+                  strerror(errno));
+        check_remedy(report, "make it with mode 0700 for user %u, or set DIRECTNFS_RUN", geteuid());
+        return;
+    }
+    if (statvfs(parent, &system) != 0)
+        return;
+    uint64_t room = (uint64_t)system.f_bavail * system.f_frsize >> 20;
+    uint64_t wanted = (uint64_t)tunables->uncommitted_max >> 20;
+    check_say(report, room < wanted ? CHECK_WARNING : CHECK_INFO, "run",
+              "%s%s, %" PRIu64 " MiB free; up to %" PRIu64 " MiB are kept there for writing again",
+              path, exists ? "" : " (will be made)", room, wanted);
+    if (room < wanted)
+        check_remedy(report, "enlarge the file system (a container: --shm-size), or lower "
+                             "uncommitted_max");
+}
+
 /* Asks all servers, and sums up. Returns the exit status. */
 static int contact(struct check *check, const struct conf_nfstab *tab, const char *conf)
 {
     struct check_report *report = &check->report;
     say_sources(report, tab, conf);
+    say_run_directory(report, check->tunables);
     if (tab->server_count == 0) {
         check_say(report, CHECK_ERROR, "servers", "none is configured");
         check_remedy(report, "write an nfstab(5)");

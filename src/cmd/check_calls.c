@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "cmd/check_program.h"
 #include "cmd/code.h"
@@ -251,10 +252,35 @@ static void say_library(struct check_report *report, const struct program *progr
         check_remedy(report, "use a build with liburing 2.0 or newer, or another way of I/O");
 }
 
+/* What of io_uring this host's kernel has: it may be too old, or forbid it. */
+static void say_kernel(struct check_report *report)
+{
+    struct utsname system;
+    unsigned major, minor;
+    int disabled = 0;
+    if (uname(&system) == 0 && sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
+        (major < 5 || (major == 5 && minor < 18))) {
+        check_say(report, CHECK_WARNING, "io_uring",
+                  "this kernel (%s) is older than Linux 5.18, and cannot post results of served "
+                  "files in rings: the program is told that there is no io_uring",
+                  system.release);
+        check_remedy(report, "use a newer kernel, or set the program to another way of I/O");
+    }
+    FILE *file = fopen("/proc/sys/kernel/io_uring_disabled", "re");
+    if (file != NULL && fscanf(file, "%d", &disabled) == 1 && disabled != 0)
+        check_say(report, CHECK_INFO, "io_uring",
+                  "this host forbids it to %s (kernel.io_uring_disabled = %d)",
+                  disabled == 1 ? "most users" : "everybody", disabled);
+    if (file != NULL)
+        fclose(file);
+}
+
 static void say_asynchronous(struct check_report *report, const struct program *program)
 {
     say_library(report, program, "libaio", "libaio.so");
     say_library(report, program, "io_uring", "liburing.so");
+    if (program_find(program, "liburing.so") != NULL)
+        say_kernel(report);
     for (size_t i = 0; i < program->count; i++) {
         const struct program_object *object = &program->objects[i];
         if (calls_are_its_own(object))

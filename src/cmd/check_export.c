@@ -309,11 +309,20 @@ static void check_clock(struct check *check, const struct check_path *path,
 
 /* ---- the export ---- */
 
+/* The kernel's mount that the directory lies in, if it is one by NFS. */
 static void check_mount_point(struct check *check, const struct conf_export *export)
 {
     struct conf_mountinfo info = {0};
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s", export->mount);
     if (conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0) {
-        const struct conf_mount *mount = conf_mountinfo_at(&info, export->mount);
+        const struct conf_mount *mount = conf_mountinfo_at(&info, path);
+        for (char *slash; mount == NULL && (slash = strrchr(path, '/')) != NULL;) {
+            slash[slash == path] = '\0';
+            mount = conf_mountinfo_at(&info, path);
+            if (slash == path)
+                break;
+        }
         if (mount)
             check_kernel_mount(&check->report, mount);
     }

@@ -289,13 +289,21 @@ static const struct directnfs_stats *find_stats(struct process *process)
     return NULL;
 }
 
+/* Nobody but the process's user, or root, may have a say in what is in the directory. */
+static bool is_trusted(const struct process *process, const char *directory)
+{
+    struct stat owner, status;
+    return stat(proc_path(process, ""), &owner) == 0 && lstat(directory, &status) == 0 &&
+           S_ISDIR(status.st_mode) && status.st_uid == owner.st_uid && (status.st_mode & 077) == 0;
+}
+
 /* The environment of the process decides where it keeps statistics and finds its nfstab. */
 static void adopt_variables(const struct process *process)
 {
-    static const char *const names[] = {"DIRECTNFS_RUN", "DIRECTNFS_NFSTAB", "DIRECTNFS_HOME"};
+    static const char *const names[] = {"DIRECTNFS_NFSTAB", "DIRECTNFS_HOME", "DIRECTNFS_RUN"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = variable(process, names[i]);
-        if (value != NULL)
+        if (value != NULL && (i < 2 || is_trusted(process, value)))
             setenv(names[i], value, 1);
     }
 }

@@ -224,6 +224,15 @@ bool check_elf(struct check_report *report, struct program_object *object)
     return false;
 }
 
+static void check_interpreter(struct check_report *report, const struct program_object *object)
+{
+    if (access(object->elf.interpreter, X_OK) == 0)
+        return;
+    check_say(report, CHECK_ERROR, "linked", "%s is not there, which %s needs to be started: %s",
+              object->elf.interpreter, object->path, strerror(errno));
+    check_remedy(report, "use a build for this system");
+}
+
 static void say_libraries(struct check_report *report, const struct program *program)
 {
     for (size_t i = 1; i < program->count; i++) {
@@ -276,6 +285,7 @@ int check_program(const char *name, bool json)
     struct program program = {0};
     check_begin(&report, json, "program", name);
     if (open_program(&report, name, &program)) {
+        check_interpreter(&report, &program.objects[0]);
         program_find_libraries(&program, report.counts[CHECK_ERROR] > 0);
         const struct elf_file *elf = &program.objects[0].elf;
         check_say(&report, CHECK_INFO, "program",

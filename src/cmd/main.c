@@ -51,6 +51,7 @@ static const char help[] =
     "      --sort COLUMN      numbers from the largest, texts from A\n"
     "      --json             print an array of objects (without a view: an object of arrays)\n"
     "      --prometheus       print metrics for a node_exporter textfile\n"
+    "      --plot FILE        draw latencies, of several reports over time too, as SVG\n"
     "top:\n"
     "  -d, --interval SECONDS read as often (default 2)\n"
     "  -b, --batch            print tables, one after the other; no terminal is needed\n"

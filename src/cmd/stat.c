@@ -10,6 +10,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/rundir.h"
+#include "cmd/stat_plot.h"
 #include "cmd/stat_view.h"
 #include "sys/log.h"
 
@@ -19,8 +20,9 @@ struct request {
     struct stat_filter filter;
     bool json, prometheus, sum;
     const char *sort;
-    double interval; /* seconds; 0: one report */
-    double count;    /* reports; 0: without end */
+    const char *plot; /* a file to draw to */
+    double interval;  /* seconds; 0: one report */
+    double count;     /* reports; 0: without end */
 };
 
 enum { WIDTH = 100 }; /* where there is no terminal */
@@ -126,7 +128,8 @@ static void complain_of_nothing(const struct request *request)
     free(directory);
 }
 
-static int report(const struct request *request, struct host_stats_snapshot *snapshot)
+static int report(const struct request *request, struct host_stats_snapshot *snapshot,
+                  struct stat_plot *plot)
 {
     struct stat_set set;
     int result = CMD_FINE;
@@ -144,6 +147,9 @@ static int report(const struct request *request, struct host_stats_snapshot *sna
     } else {
         print(&set, request);
     }
+    /* Of several reports the first is of another time than the others. */
+    if (!request->interval || set.seconds > 0)
+        stat_plot_add(plot, &set);
     stat_set_free(&set);
     return result;
 }
@@ -161,38 +167,45 @@ static void sleep_until(struct timespec *next, double seconds)
         ;
 }
 
-static int show(const struct request *request)
+/* The first report is since the start, each later one of an interval. */
+static int report_again(const struct request *request, struct host_stats_snapshot *before,
+                        struct stat_plot *plot)
 {
-    struct host_stats_snapshot before, now, shown;
+    struct host_stats_snapshot now, shown;
     struct timespec next;
     clock_gettime(CLOCK_MONOTONIC, &next);
-    log_set_level(LOG_LEVEL_ERROR);
-    read_all(&before);
-    complain_of_problems(&before);
-    if (!request->interval) {
-        int result = report(request, &before);
-        host_stats_snapshot_free(&before);
-        return result;
-    }
-    int error = host_stats_snapshot_copy(&shown, &before);
+    int error = host_stats_snapshot_copy(&shown, before);
     for (double reports = 1; !error; reports++) {
-        report(request, &shown);
+        report(request, &shown, plot);
         host_stats_snapshot_free(&shown);
         if (fflush(stdout) != 0 || reports == request->count)
-            break;
+            return CMD_FINE;
         sleep_until(&next, request->interval);
         read_all(&now);
         error = host_stats_snapshot_copy(&shown, &now);
-        host_stats_snapshot_subtract(&shown, &before);
-        host_stats_snapshot_free(&before);
-        before = now;
+        host_stats_snapshot_subtract(&shown, before);
+        host_stats_snapshot_free(before);
+        *before = now;
     }
-    if (error) {
-        host_stats_snapshot_free(&shown);
-        cmd_complain("stat", "there is not enough memory");
-    }
-    host_stats_snapshot_free(&before);
-    return error ? CMD_NOT_FINE : CMD_FINE;
+    host_stats_snapshot_free(&shown);
+    cmd_complain("stat", "there is not enough memory");
+    return CMD_NOT_FINE;
+}
+
+static int show(const struct request *request)
+{
+    struct host_stats_snapshot snapshot;
+    struct stat_plot plot = {0};
+    log_set_level(LOG_LEVEL_ERROR);
+    read_all(&snapshot);
+    complain_of_problems(&snapshot);
+    int result = request->interval ? report_again(request, &snapshot, &plot)
+                                   : report(request, &snapshot, &plot);
+    if (request->plot && result == CMD_FINE)
+        result = stat_plot_write(&plot, request->plot);
+    stat_plot_free(&plot);
+    host_stats_snapshot_free(&snapshot);
+    return result;
 }
 
 /* ---- options ---- */
@@ -206,6 +219,8 @@ static int check_request(struct request *request)
                                        "--server go with it");
     if (request->count && !request->interval)
         return cmd_usage_error("stat", "--count needs --interval");
+    if (request->plot && request->interval && !request->count)
+        return cmd_usage_error("stat", "--plot with --interval needs --count: it draws at the end");
     if (request->interval && request->filter.last)
         return cmd_usage_error("stat", "--last and --interval do not go together: what has ended "
                                        "does not change");
@@ -235,13 +250,14 @@ static int check_request(struct request *request)
 
 int cmd_stat(int argc, char **argv)
 {
-    enum { COUNT = 1, INTERVAL, JSON, LAST, PID, PROMETHEUS, SERVER, SORT, SUM };
+    enum { COUNT = 1, INTERVAL, JSON, LAST, PID, PLOT, PROMETHEUS, SERVER, SORT, SUM };
     static const struct option options[] = {
         {"count", required_argument, NULL, COUNT},
         {"interval", required_argument, NULL, INTERVAL},
         {"json", no_argument, NULL, JSON},
         {"last", no_argument, NULL, LAST},
         {"pid", required_argument, NULL, PID},
+        {"plot", required_argument, NULL, PLOT},
         {"prometheus", no_argument, NULL, PROMETHEUS},
         {"server", required_argument, NULL, SERVER},
         {"sort", required_argument, NULL, SORT},
@@ -272,6 +288,9 @@ int cmd_stat(int argc, char **argv)
             if (!cmd_parse_number(optarg, false, 1, INT32_MAX, &pid))
                 return cmd_usage_error("stat", "--pid takes a process number, not '%s'", optarg);
             request.filter.pid = (uint32_t)pid;
+            break;
+        case PLOT:
+            request.plot = optarg;
             break;
         case PROMETHEUS:
             request.prometheus = true;

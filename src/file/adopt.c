@@ -262,6 +262,8 @@ static void opened(int fd, int flags, const char *reason)
     }
     if (reason || result != 0) {
         bool refused = !reason && !atomic_load(&inode->demoted);
+        if ((flags & O_ACCMODE) != O_RDONLY) /* the kernel waits for no write of unknown fate */
+            (void)host_file_settle(&inode->host);
         file_inode_release(inode);
         stays_with_kernel(mount, &status, path, why, refused);
         use_kernel_direct(mount, fd);

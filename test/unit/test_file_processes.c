@@ -1,6 +1,8 @@
 /* No acknowledged byte is lost, whatever happens to the server or to a process of ours: the files
  * of several processes. */
 #include "durability_scene.h"
+#include "file/inode.h"
+#include "host/shared.h"
 
 static void writes_and_waits(void)
 {
@@ -142,6 +144,24 @@ SCENE_TEST(a_read_after_power_loss_returns_what_another_process_wrote)
     scene_wait(writer);
 }
 
+/* Its own, of before: whose it is makes no difference. */
+ENGINE_TEST(the_kernel_gets_no_file_with_a_write_of_unknown_fate)
+{
+    enum { HOLD_NS = 200000000 };
+    disk_make("f", SIZE, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = file_get(fd);
+    struct host_write write;
+    host_hold_set(HOLD_NS);
+    CHECK_EQUAL(host_write_try(&open->inode->host, 0, NULL, 0, SIZE, false, &write), 0);
+    write.unsettled = true;
+    uint64_t start = sys_now_ns();
+    host_write_end(&open->inode->host, &write, HOST_WRITE_FAILED, NULL);
+    file_put(open);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    CHECK(sys_now_ns() - start >= HOLD_NS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +172,7 @@ int main(void)
         cmocka_unit_test(the_next_process_commits_what_a_dead_one_left),
         cmocka_unit_test(what_a_dead_process_left_does_not_return_into_a_truncated_file),
         cmocka_unit_test(a_read_after_power_loss_returns_what_another_process_wrote),
+        cmocka_unit_test(the_kernel_gets_no_file_with_a_write_of_unknown_fate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
