@@ -48,7 +48,7 @@ struct net_channel {
     struct net_path *path;
     struct directnfs_channel_stats *stats; /* NULL until the first attempt to connect */
     void *transport;                       /* owned by src/rpc */
-    int fd;                                /* -1 until connected */
+    _Atomic int fd;                        /* -1 until connected */
     unsigned local_port;                   /* of the last connection: asked for again; 0: none */
     uint64_t connected_ns;                 /* when it was made (CLOCK_MONOTONIC) */
     _Atomic uint64_t failed_ns;         /* when connecting failed, if that was the last attempt */

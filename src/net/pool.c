@@ -124,7 +124,7 @@ bool net_channel_has_other(const struct net_channel *channel)
     for (unsigned i = 0; i < count; i++) {
         const struct net_channel *other = server->channels[i];
         if (other != channel && other->path == channel->path &&
-            __atomic_load_n(&other->fd, __ATOMIC_RELAXED) >= 0)
+            other->fd >= 0)
             return true;
     }
     return false;
