@@ -327,15 +327,23 @@ static void channel_attend(struct net_channel *channel)
     sys_futex(&attendants[i].kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
+/* The channels that the lane uses now; their number. */
+static unsigned lane_channels(struct file_lane *lane,
+                              struct net_channel *channels[FILE_LANE_CHANNELS])
+{
+    pthread_mutex_lock(&lane->lock);
+    unsigned count = lane->channel_count;
+    memcpy(channels, lane->channels, count * sizeof(*channels));
+    pthread_mutex_unlock(&lane->lock);
+    return count;
+}
+
 /* Under lanes_lock. */
 static void lane_attend(struct file_lane *lane)
 {
     struct net_channel *channels[FILE_LANE_CHANNELS];
     atomic_store(&lane->attended, true);
-    pthread_mutex_lock(&lane->lock);
-    unsigned count = lane->channel_count;
-    memcpy(channels, lane->channels, sizeof(channels));
-    pthread_mutex_unlock(&lane->lock);
+    unsigned count = lane_channels(lane, channels);
     for (unsigned i = 0; i < count; i++)
         channel_attend(channels[i]);
 }
@@ -560,7 +568,11 @@ static void submit_all(struct file_lane *lane, struct file_request *const *reque
         submit(&batch, requests[i]);
     batch_send(&batch, later);
     own.batch = NULL;
-    if (atomic_load_explicit(&lane->attended, memory_order_relaxed) &&
+    /* A thread that drives several channels would not hear of a further one. */
+    if (lane->channel_count > 1 && atomic_load(&lane->waiters) > 0)
+        atomic_store(&lane->shared, true);
+    if ((atomic_load_explicit(&lane->attended, memory_order_relaxed) ||
+         atomic_load_explicit(&lane->shared, memory_order_relaxed)) &&
         atomic_load(&lane->in_flight) > 0)
         lane_attend_now(lane);
 }
@@ -658,9 +670,12 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
 {
     struct wait wait = {lane, satisfied, context};
     bool looked = false;
-    if (lane->channel_count == 1 && !atomic_load(&lane->attended_always))
+    if (!atomic_load(&lane->attended_always) &&
+        (lane->channel_count == 1 || !atomic_load(&lane->shared)))
         atomic_store(&lane->attended, false); /* we are here now */
     for (;;) {
+        struct net_channel *channels[FILE_LANE_CHANNELS];
+        unsigned count = lane_channels(lane, channels);
         uint32_t events = atomic_load(&lane->events);
         carry_out_troubled(lane);
         if (satisfied(context))
@@ -670,8 +685,8 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
         if (looked && deadline_ns && sys_now_ns() >= deadline_ns)
             return false;
         looked = true;
-        if (lane->channel_count == 1 && !atomic_load(&lane->attended)) {
-            rpc_drive(lane->channels[0], wait_over, &wait, deadline_ns);
+        if (!atomic_load(&lane->attended) && (count == 1 || !atomic_load(&lane->shared))) {
+            rpc_drive_all(channels, count, wait_over, &wait, deadline_ns);
         } else {
             if (!atomic_load(&lane->attended))
                 lane_attend_now(lane);

@@ -18,7 +18,7 @@
 
 enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
 
-enum { FILE_LANE_CHANNELS = 64 };
+enum { FILE_LANE_CHANNELS = RPC_DRIVE_MAX };
 
 struct file_request;
 struct file_inode;
@@ -38,6 +38,7 @@ struct file_lane {
     _Atomic unsigned sleepers;    /* on `events` */
     _Atomic unsigned waiters;     /* in file_lane_wait() */
     _Atomic unsigned users;       /* threads that still look at the lane */
+    _Atomic bool shared;          /* one thread submits while another waits */
     _Atomic bool attended;        /* attendants look after it now */
     _Atomic bool attended_always; /* and it was asked for */
     struct file_lane *next_lane;  /* under the lock of all lanes */

@@ -8,7 +8,12 @@
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { CONNECT_TIMEOUT_MS = 10000, CONNECT_LEAST_MS = 1000, LOOK_EVERY_MS = 250 };
+enum {
+    CONNECT_TIMEOUT_MS = 10000,
+    CONNECT_LEAST_MS = 1000,
+    LOOK_EVERY_MS = 250, /* after calls that stay unanswered */
+    POLL_MS = 50         /* for what a thread that polls is not told */
+};
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -411,6 +416,101 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
     }
     pass_lead_unless_led(transport, lead);
     pthread_mutex_unlock(&transport->lock);
+    return done;
+}
+
+/* ---- one thread, several channels ---- */
+
+/* What a thread that drives several channels knows of them. */
+struct drive {
+    struct net_channel *const *channels;
+    unsigned count;
+    uint64_t led; /* a bit for each channel that it leads */
+    struct pollfd polls[RPC_DRIVE_MAX];
+    unsigned polled[RPC_DRIVE_MAX]; /* the channel of each */
+    unsigned poll_count;
+    bool idle;      /* nothing is in flight on any of them */
+    bool elsewhere; /* another thread leads some of them */
+};
+
+/* Leads a channel that has something in flight, and nobody else leads: sends, and connects. */
+static void drive_prepare(struct drive *drive, unsigned i)
+{
+    struct rpc_transport *transport = rpc_transport_of(drive->channels[i]);
+    uint64_t bit = UINT64_C(1) << i;
+    pthread_mutex_lock(&transport->lock);
+    bool busy = transport->in_flight > 0 || transport->unsent;
+    bool ours = drive->led & bit || !transport->leading;
+    if (busy && !ours)
+        drive->elsewhere = true;
+    if (busy)
+        drive->idle = false;
+    if (busy && ours) {
+        drive->led |= bit;
+        transport->leading = true;
+        if (!transport->connected)
+            lead_once(transport, NULL, CONNECT_LEAST_MS);
+        else if (transport->unsent)
+            rpc_send_unsent(transport, true);
+        if (transport->connected) {
+            drive->polled[drive->poll_count] = i;
+            drive->polls[drive->poll_count++] = (struct pollfd){
+                .fd = transport->channel->fd,
+                .events = transport->unsent && transport->in_flight < NET_IN_FLIGHT_MAX
+                              ? POLLIN | POLLOUT
+                              : POLLIN};
+        }
+        rpc_call_finished(transport);
+    }
+    pthread_mutex_unlock(&transport->lock);
+}
+
+static void drive_channel(struct net_channel *channel, void (*step)(struct rpc_transport *))
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    step(transport);
+    pthread_mutex_unlock(&transport->lock);
+}
+
+/* Takes what has arrived. */
+static void lead_now(struct rpc_transport *transport)
+{
+    lead_once(transport, NULL, 0);
+}
+
+bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
+                   bool (*satisfied)(void *context), void *context, uint64_t deadline_ns)
+{
+    if (count == 1)
+        return rpc_drive(channels[0], satisfied, context, deadline_ns);
+    struct drive drive = {.channels = channels, .count = count};
+    bool looked = false, done;
+    while (!(done = satisfied(context)) && !sys_critical.deferred) {
+        int timeout_ms = time_left_ms(deadline_ns);
+        if (timeout_ms == 0 && looked)
+            break;
+        looked = true;
+        drive.poll_count = 0;
+        drive.idle = true;
+        drive.elsewhere = false;
+        for (unsigned i = 0; i < count; i++)
+            drive_prepare(&drive, i);
+        if (drive.idle)
+            break;
+        /* Nobody wakes a thread that polls: of what others lead it hears by looking. */
+        int longest_ms = drive.elsewhere || drive.poll_count == 0 ? 1 : POLL_MS;
+        int ready = sys_poll(drive.polls, drive.poll_count,
+                             timeout_ms < longest_ms ? timeout_ms : longest_ms);
+        for (unsigned i = 0; i < drive.poll_count; i++) {
+            if (drive.polls[i].revents || ready == 0) /* the silent ones are looked after */
+                drive_channel(channels[drive.polled[i]], lead_now);
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (drive.led & UINT64_C(1) << i)
+            drive_channel(channels[i], pass_lead);
+    }
     return done;
 }
 

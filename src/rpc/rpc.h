@@ -134,6 +134,13 @@ void rpc_submit_later(struct net_channel *channel, struct rpc_call *const *calls
 bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), void *context,
                uint64_t deadline_ns);
 
+enum { RPC_DRIVE_MAX = 64 };
+
+/* The same for up to RPC_DRIVE_MAX channels at once; `satisfied` is called without a lock. What is
+ * submitted meanwhile to a channel on which nothing was in flight is noticed after 50 ms. */
+bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
+                   bool (*satisfied)(void *context), void *context, uint64_t deadline_ns);
+
 /*
  * Waits until all these calls, which were submitted together, are answered; sends, receives,
  * reconnects and resends as needed, over other paths when theirs is down, for ever, with a line on
