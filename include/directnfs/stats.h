@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 3u
+#define DIRECTNFS_STATS_LAYOUT 4u
 
 enum {
     DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
@@ -141,6 +141,8 @@ struct directnfs_file_stats {
     uint64_t closed_ns;
     uint64_t name_hash;
     uint64_t device, inode;              /* as stat(2) shows them; 0: not known */
+    uint64_t reads, writes;              /* calls of this process that were served */
+    uint64_t read_bytes, write_bytes;    /* by them */
     char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty for direct */
     char name[DIRECTNFS_FILE_NAME_BYTES];
 };

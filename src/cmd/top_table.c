@@ -251,13 +251,17 @@ static void fill_processes(struct filling *filling)
 
 static const struct top_column file_columns[] = {
     {.name = "FILE", .wide = true, .end = true},
-    {.name = "SIZE", .drop = 2, .number = true},
+    {.name = "SIZE", .drop = 5, .number = true},
     {.name = "STATE", .state = true},
     {.name = "PID", .drop = 1, .number = true},
-    {.name = "PROGRAM", .drop = 6},
-    {.name = "OPENS", .drop = 5, .number = true},
-    {.name = "SERVER", .drop = 7, .end = true},
-    {.name = "WHY THE KERNEL HAS IT", .drop = 4, .wide = true},
+    {.name = "PROGRAM", .drop = 7},
+    {.name = "OPENS", .drop = 6, .number = true},
+    {.name = "SERVER", .drop = 8, .end = true},
+    {.name = "READ/S", .total = "READS", .drop = 4, .number = true},
+    {.name = "WRITE/S", .total = "WRITES", .drop = 4, .number = true},
+    {.name = "RD-B/S", .total = "RD-B", .drop = 3, .number = true},
+    {.name = "WR-B/S", .total = "WR-B", .drop = 3, .number = true},
+    {.name = "WHY ON THE KERNEL", .drop = 2, .wide = true},
 };
 
 static void fill_files_of(struct filling *filling, const struct directnfs_stats *stats)
@@ -284,6 +288,10 @@ static void fill_files_of(struct filling *filling, const struct directnfs_stats 
         put_text(filling,
                  file->server < stats->server_count ? stats->servers[file->server].name : "-",
                  DIRECTNFS_NAME_BYTES);
+        put_count(filling, file->reads);
+        put_count(filling, file->writes);
+        put_count(filling, file->read_bytes);
+        put_count(filling, file->write_bytes);
         put_text(filling, kernel ? file->reason : "", sizeof(file->reason));
     }
 }

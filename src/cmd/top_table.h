@@ -18,7 +18,7 @@ enum top_mark { TOP_PLAIN, TOP_GOOD, TOP_NOTICE, TOP_WARNING, TOP_BAD };
 struct top_column {
     const char *name;
     const char *total; /* its name when totals are shown; NULL: the same */
-    unsigned drop;     /* when there is no room, columns with higher numbers go first; 0: never */
+    unsigned drop;     /* no room: those with the highest number go first, together; 0: never */
     bool number;       /* right-aligned; sorted with the highest first */
     bool wide;         /* takes what room is left */
     bool end;          /* when it is cut, its end is kept */

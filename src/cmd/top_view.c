@@ -196,8 +196,12 @@ static void place_columns(const struct top_grid *grid, const struct top_table *t
                 worst = (int)i;
         if (worst < 0)
             break;
-        sum -= places[worst].room + GAP;
-        places[worst].room = 0;
+        for (unsigned i = 0; i < table->column_count; i++) {
+            if (!places[i].room || table->columns[i].drop != table->columns[worst].drop)
+                continue;
+            sum -= places[i].room + GAP;
+            places[i].room = 0;
+        }
     }
     for (unsigned i = 0; i < table->column_count; i++)
         while (sum > grid->width && table->columns[i].wide && places[i].room > CUT_MIN) {

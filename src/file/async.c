@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "file/inode.h"
+#include "host/stats.h"
 #include "sys/critical.h"
 #include "sys/thread.h"
 #include "sys/log.h"
@@ -91,6 +92,7 @@ static void read_answered(struct rpc_call *call)
         trouble(request);
         return;
     }
+    host_stats_file_read(request->open->stats, transfer.length);
     file_inode_leave(inode);
     request_done(request, (ssize_t)transfer.length);
 }

@@ -38,8 +38,8 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
     return host_file_replays(&inode->host) != replays;
 }
 
-ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
-                     off_t offset)
+static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
+                       size_t length, off_t offset)
 {
     struct file_inode *inode = open->inode;
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
@@ -61,6 +61,15 @@ ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int co
         if (host_file_replays(&inode->host) == replays)
             return (ssize_t)transfer.length; /* the server had it all */
     }
+}
+
+ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                     off_t offset)
+{
+    ssize_t result = read_at(open, vectors, count, length, offset);
+    if (result >= 0)
+        host_stats_file_read(open->stats, (uint64_t)result);
+    return result;
 }
 
 /* What to do when an error comes back: a removed file that is still open is the kernel's to serve.
@@ -172,6 +181,7 @@ int file_write_conclude(struct file_open *open, struct host_write *write, int re
     host_write_end_learned(&inode->host, write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
                            (const uint8_t *)&transfer->verifier,
                            transfer->attr.present ? &answer : NULL);
+    host_stats_file_written(open->stats, write->length);
     if (end > host_stats_get(&open->stats->size))
         host_stats_set(&open->stats->size, end);
     return 0;

@@ -410,6 +410,7 @@ struct directnfs_file_stats *host_stats_file(const char *name, unsigned server, 
             file->server = server;
             file->name_hash = hash;
             file->device = file->inode = 0;
+            file->reads = file->writes = file->read_bytes = file->write_bytes = 0;
             host_stats_set(&file->opens, 0);
             copy_text(file->name, sizeof(file->name), name, true);
         }
@@ -478,6 +479,10 @@ void host_stats_after_fork(void)
         struct directnfs_path_stats *path = &memory.stats.paths[i];
         path->downs = path->reissued = 0;
         memset(&path->latency, 0, sizeof(path->latency));
+    }
+    for (unsigned i = 0; i < memory.stats.file_count; i++) {
+        struct directnfs_file_stats *file = &memory.stats.files[i];
+        file->reads = file->writes = file->read_bytes = file->write_bytes = 0;
     }
     for (unsigned i = 0; i < memory.stats.channel_count; i++)
         memory.stats.channels[i].slot = DIRECTNFS_SLOT_FREE;

@@ -90,6 +90,18 @@ static inline void host_stats_path_answered(struct directnfs_path_stats *path, u
     host_stats_latency_add(&path->latency, latency_ns);
 }
 
+/* Count a read or a write of the application that was served. */
+static inline void host_stats_file_read(struct directnfs_file_stats *file, uint64_t bytes)
+{
+    host_stats_add(&file->reads, 1);
+    host_stats_add(&file->read_bytes, bytes);
+}
+static inline void host_stats_file_written(struct directnfs_file_stats *file, uint64_t bytes)
+{
+    host_stats_add(&file->writes, 1);
+    host_stats_add(&file->write_bytes, bytes);
+}
+
 /* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
 struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *path,
                                                    const char *local);

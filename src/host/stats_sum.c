@@ -117,6 +117,18 @@ static void subtract_channel(struct directnfs_channel_stats *now,
     subtract(&now->reissued, before->reissued);
 }
 
+/* Of the same file in the same slot; another one counted from zero. */
+static void subtract_file(struct directnfs_file_stats *now,
+                          const struct directnfs_file_stats *before)
+{
+    if (now->name_hash != before->name_hash || now->server != before->server)
+        return;
+    subtract(&now->reads, before->reads);
+    subtract(&now->writes, before->writes);
+    subtract(&now->read_bytes, before->read_bytes);
+    subtract(&now->write_bytes, before->write_bytes);
+}
+
 void host_stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before)
 {
     subtract(&now->processes, before->processes);
@@ -135,4 +147,6 @@ void host_stats_subtract(struct directnfs_stats *now, const struct directnfs_sta
                 subtract_channel(&now->channels[i], &before->channels[k]);
         }
     }
+    for (unsigned i = 0; i < now->file_count && i < before->file_count; i++)
+        subtract_file(&now->files[i], &before->files[i]);
 }

@@ -53,6 +53,9 @@ static int counts_before_and_after_open(void *unused)
         host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL);
     check(host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
     host_stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
+    host_stats_file_read(file, 100);
+    host_stats_file_read(file, 50);
+    host_stats_file_written(file, 7);
 
     check(host_stats_snapshot_read(&list) == 0);
     check(list.count == 1 && list.problem_count == 0);
@@ -73,6 +76,8 @@ static int counts_before_and_after_open(void *unused)
     check(stats->channels[0].state == DIRECTNFS_CHANNEL_UP && stats->channels[0].id == 1);
     check(stats->file_count == 1 && stats->files[0].opens == 2);
     check(strcmp(stats->files[0].name, "/mnt/a") == 0);
+    check(stats->files[0].reads == 2 && stats->files[0].read_bytes == 150);
+    check(stats->files[0].writes == 1 && stats->files[0].write_bytes == 7);
     check(stats->files[0].state == DIRECTNFS_FILE_KERNEL);
     check(strcmp(stats->files[0].reason, "mmap") == 0);
     check(stats->counters.files_direct == 2 && stats->counters.files_kernel == 1);
