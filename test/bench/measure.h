@@ -61,7 +61,7 @@ static inline uint64_t random_next(uint64_t *state)
 
 // Latencies in nanoseconds; 16 linear steps in each power of two, so within 6 per cent.
 struct histogram {
-    uint64_t total, sum; // sum: nanoseconds
+    uint64_t total, sum, most; // sum, most: nanoseconds
     uint64_t bucket[64 * 16];
 };
 
@@ -71,12 +71,16 @@ static inline void histogram_add(struct histogram *h, uint64_t ns)
     h->bucket[(top - 4) * 16 + (ns >> (top - 4))]++;
     h->total++;
     h->sum += ns;
+    if (ns > h->most)
+        h->most = ns;
 }
 
 static inline void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     into->total += from->total;
     into->sum += from->sum;
+    if (from->most > into->most)
+        into->most = from->most;
     for (unsigned i = 0; i < 64 * 16; i++)
         into->bucket[i] += from->bucket[i];
 }

@@ -269,7 +269,7 @@ def death(place, job, how, progress):
     case = {"name": job.name, "how": name, "paths": PATHS, "interval_s": INTERVAL}
     try:
         output = place.served(job.size, run)
-        series = json.loads(output.splitlines()[-2])
+        series, result = (json.loads(line) for line in output.splitlines()[-2:])
     except Failure as failure:
         case["reason"] = " ".join(str(failure).split())[-400:]
         return case
@@ -286,6 +286,7 @@ def death(place, job, how, progress):
         detected_after_s=None if detected is None else round(detected - killed, 2), settled_after_s=settled,
         said_up_after_s=round(watch.seen["up"] - times["heal"], 2) if "up" in watch.seen else None,
         full_after_s=settled_after(rates, healed, SETTLED * full), longest_stall_s=longest_stall(rates[5:]),
+        longest_call_s=round(result["max_us"] / 1e6, 1),
         during=round(statistics.mean(rates[int(healed / INTERVAL) - 30:int(healed / INTERVAL)]), 2),
         after=round(statistics.mean(rates[-30:]), 2))
     return case

@@ -113,6 +113,7 @@ def print_paths(report):
         for words, key in (("until the library said that it is down", "detected_after_s"),
                            ("from then until the rate is %.2f of what remains" % report["settled"], "settled_after_s"),
                            ("longest stall of everything", "longest_stall_s"),
+                           ("longest single call", "longest_call_s"),
                            ("from healing until the library said that it is up", "said_up_after_s"),
                            ("from healing until the rate is %.2f of that before" % report["settled"], "full_after_s")):
             print("  %-58s %s" % (words, "never" if case[key] is None else "%.1f s" % case[key]))

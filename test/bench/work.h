@@ -155,9 +155,10 @@ static inline void work_print(const struct work *work, const struct work_done *d
         printf(", \"syscalls_per_op\": %.3f", done->syscalls / ops);
     else
         printf(", \"syscalls_per_op\": null");
-    printf(", \"mean_us\": %.2f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
+    printf(", \"mean_us\": %.2f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
            latency->total ? (double)latency->sum / (double)latency->total / 1000 : 0.0,
-           histogram_quantile(latency, 0.50), histogram_quantile(latency, 0.99));
+           histogram_quantile(latency, 0.50), histogram_quantile(latency, 0.99),
+           (double)latency->most / 1000);
 }
 
 #endif

@@ -24,10 +24,12 @@ paths_log=${T:-/run}/log.paths
 path_ip() { ip -batch - >>"$paths_log" 2>&1; }
 path_ip_server() { ip -netns server -batch - >>"$paths_log" 2>&1; }
 
-# paths_lab N RATE: makes the namespace and N paths. If it cannot, $paths_missing says why.
+# paths_lab N RATE: makes the namespace and N paths. If it cannot, $paths_missing says why. Never in the namespaces of
+# the machine itself.
 paths_lab() {
     local n
     paths_missing=
+    [ "${HARNESS_SPACE:-1}" != 0 ] || paths_missing="namespaces of its own are not permitted"
     for n in ip tc nsenter iptables ip6tables; do
         command -v $n >/dev/null || paths_missing="$n is missing"
     done
