@@ -182,9 +182,18 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
 void file_truncated_by_kernel(int fd, off_t size)
 {
     struct stat status;
-    if (host_registry_ready() && sys_fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-        file_mount_has_device(status.st_dev))
-        host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)size);
+    struct statx seen;
+    struct host_file file;
+    if (!host_registry_ready() || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !file_mount_has_device(status.st_dev) ||
+        !host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)size, &file))
+        return;
+    file_async_attend_all();
+    host_file_truncate_begin(&file, (uint64_t)size);
+    /* A kernel that does not know that the file grew would have nothing to do. */
+    sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
+    int result = sys_ftruncate(fd, size);
+    host_file_truncate_end(&file, (uint64_t)size, result == 0);
 }
 
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,

@@ -479,6 +479,17 @@ bool host_file_has_kernel_writer(struct host_file *file)
     return writer;
 }
 
+void host_entry_name(const struct host_entry *entry, struct host_file *file)
+{
+    file->key.device = atomic_load(&entry->device);
+    file->key.inode = atomic_load(&entry->inode);
+    file->key.server = entry->server;
+    file->key.handle_length = entry->handle_length;
+    memcpy(file->key.handle, entry->handle, HOST_HANDLE_MAX);
+    file->index = host_entry_index(entry);
+    file->generation = atomic_load(&entry->generation);
+}
+
 /* ---- changes of size ---- */
 
 void host_file_truncate_begin(struct host_file *file, uint64_t size)
@@ -539,18 +550,24 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done)
     host_arena_give(garbage.first);
 }
 
-void host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size)
+bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
+                                   struct host_file *again)
 {
     struct host_garbage garbage = {0};
+    bool beyond = false;
     if (!host_map.shared)
-        return;
+        return false;
     uint32_t stripe = home_set(device, inode) % HOST_STRIPES;
     host_stripe_lock(stripe);
     struct host_entry *entry = find(device, inode);
     if (entry) {
         set_size(entry, size, &garbage);
         atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
+        beyond = host_record_beyond(entry, size) != 0;
+        if (beyond)
+            host_entry_name(entry, again);
     }
     host_stripe_unlock(stripe);
     host_arena_give(garbage.first);
+    return beyond;
 }

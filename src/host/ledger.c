@@ -553,17 +553,6 @@ static bool wanted(const struct host_entry *entry, uint64_t server, bool orphans
     return false;
 }
 
-static void copy_key(const struct host_entry *entry, struct host_file *file)
-{
-    file->key.device = atomic_load(&entry->device);
-    file->key.inode = atomic_load(&entry->inode);
-    file->key.server = entry->server;
-    file->key.handle_length = entry->handle_length;
-    memcpy(file->key.handle, entry->handle, HOST_HANDLE_MAX);
-    file->index = host_entry_index(entry);
-    file->generation = atomic_load(&entry->generation);
-}
-
 bool host_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans, struct host_file *file)
 {
     struct host_shared *shared = host_map.shared;
@@ -585,7 +574,7 @@ bool host_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans, stru
         host_stripe_lock(stripe);
         bool found = wanted(entry, server, orphans);
         if (found)
-            copy_key(entry, file);
+            host_entry_name(entry, file);
         host_stripe_unlock(stripe);
         if (found) {
             ++*cursor;

@@ -94,9 +94,13 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
  * `size` that are in flight or held. */
 void host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
-/* The kernel already truncated or replaced the file that has this device and inode, if known here.
- * It is too late to wait for a write that is held: the range stays blocked for others. */
-void host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size);
+/*
+ * The kernel already truncated or replaced the file that has this device and inode, if known here.
+ * True: a write beyond `size` is in flight or held, and may undo that. Then the caller does it once
+ * more between begin and end of `again`.
+ */
+bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
+                                   struct host_file *again);
 
 /* Some process of this host writes the file through the kernel: sizes must be asked for, and fsync
  * must flush the kernel too. Stays set for the life of the entry. */

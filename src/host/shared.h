@@ -266,6 +266,9 @@ static inline uint32_t host_entry_index(const struct host_entry *entry)
     return (uint32_t)(entry - host_map.entries);
 }
 
+/* Fills in whose entry it is. Under the stripe's lock. */
+void host_entry_name(const struct host_entry *entry, struct host_file *file);
+
 /* Bracket changes that readers without the lock may see half. */
 void host_entry_change(struct host_entry *entry);
 void host_entry_changed(struct host_entry *entry);

@@ -144,22 +144,52 @@ SCENE_TEST(a_read_after_power_loss_returns_what_another_process_wrote)
     scene_wait(writer);
 }
 
-/* Its own, of before: whose it is makes no difference. */
+/* A write of the whole of "f" may yet be executed, for so long. */
+static void leave_unsettled(int fd, uint64_t hold_ns)
+{
+    struct file_open *open = file_get(fd);
+    struct host_write write;
+    host_hold_set(hold_ns);
+    CHECK_EQUAL(host_write_try(&open->inode->host, 0, NULL, 0, SIZE, false, &write), 0);
+    write.unsettled = true;
+    host_write_end(&open->inode->host, &write, HOST_WRITE_FAILED, NULL);
+    file_put(open);
+}
+
 ENGINE_TEST(the_kernel_gets_no_file_with_a_write_of_unknown_fate)
 {
     enum { HOLD_NS = 200000000 };
     disk_make("f", SIZE, 0);
     int fd = engine_adopt("f", O_RDWR);
-    struct file_open *open = file_get(fd);
-    struct host_write write;
-    host_hold_set(HOLD_NS);
-    CHECK_EQUAL(host_write_try(&open->inode->host, 0, NULL, 0, SIZE, false, &write), 0);
-    write.unsettled = true;
     uint64_t start = sys_now_ns();
-    host_write_end(&open->inode->host, &write, HOST_WRITE_FAILED, NULL);
-    file_put(open);
+    leave_unsettled(fd, HOLD_NS);
     CHECK_EQUAL(engine_demote(fd), 0);
     CHECK(sys_now_ns() - start >= HOLD_NS);
+}
+
+static void *executes_late(void *path)
+{
+    usleep(50000);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK_EQUAL(pwrite(fd, "late", 4, 1000), 4);
+    close(fd);
+    return NULL;
+}
+
+/* The server carries out the old copy after the kernel's truncation. */
+ENGINE_TEST(a_write_of_unknown_fate_does_not_fill_an_emptied_file)
+{
+    char path[SCENE_PATH];
+    pthread_t server;
+    scene_file_path(path, "f");
+    disk_make("f", SIZE, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    leave_unsettled(fd, 300000000);
+    CHECK_EQUAL(pthread_create(&server, NULL, executes_late, path), 0);
+    int again = engine_adopt("f", O_RDWR | O_TRUNC);
+    CHECK_EQUAL(pthread_join(server, NULL), 0);
+    CHECK_EQUAL(disk_size("f"), 0);
+    CHECK_EQUAL(engine_size(again), 0);
 }
 
 int main(void)
@@ -173,6 +203,7 @@ int main(void)
         cmocka_unit_test(what_a_dead_process_left_does_not_return_into_a_truncated_file),
         cmocka_unit_test(a_read_after_power_loss_returns_what_another_process_wrote),
         cmocka_unit_test(the_kernel_gets_no_file_with_a_write_of_unknown_fate),
+        cmocka_unit_test(a_write_of_unknown_fate_does_not_fill_an_emptied_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

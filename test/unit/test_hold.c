@@ -110,7 +110,8 @@ static void a_second_hold_keeps_the_first(void **state)
     struct host_write write;
     attach(&file, 3);
     write_unsettled(&file, 0, 10000, HOST_WRITE_UNSTABLE);
-    host_file_truncated_by_kernel(77, 3, 5000);
+    struct host_file again;
+    assert_true(host_file_truncated_by_kernel(77, 3, 5000, &again));
     host_commit_begin(&file, &commit);
     assert_int_equal(host_commit_end(&file, &commit, second_verifier), 5000);
     assert_true(host_replay_next(&file, &commit, &write));
@@ -145,7 +146,9 @@ static void a_truncation_by_the_kernel_frees_the_data_and_not_the_range(void **s
     struct host_file file;
     attach(&file, 5);
     write_unsettled(&file, 0, 10000, HOST_WRITE_UNSTABLE);
-    host_file_truncated_by_kernel(77, 5, 0);
+    struct host_file again;
+    assert_true(host_file_truncated_by_kernel(77, 5, 0, &again));
+    assert_memory_equal(&again.key, &file.key, sizeof(again.key));
     assert_int_equal(host_file_uncommitted(&file), 0);
     assert_true(blocked(&file, 9999, 1));
     check_invariants();
