@@ -32,19 +32,20 @@ static struct cmd_path *entry(struct cmd_path_list *list, uid_t user, const char
     return added;
 }
 
-/* The place of a state among those of several processes: the worst is shown. */
+/* The place of a state among those of several processes: the worst is shown. Best is that of
+ * processes that had no need of the path so far. */
 static unsigned badness(unsigned state)
 {
-    static const unsigned order[] = {[DIRECTNFS_CHANNEL_UP] = 0,
-                                     [DIRECTNFS_CHANNEL_OFFLINE] = 1,
-                                     [DIRECTNFS_CHANNEL_PROBING] = 2,
+    static const unsigned order[] = {[DIRECTNFS_CHANNEL_PROBING] = 0,
+                                     [DIRECTNFS_CHANNEL_UP] = 1,
+                                     [DIRECTNFS_CHANNEL_OFFLINE] = 2,
                                      [DIRECTNFS_CHANNEL_DOWN] = 3};
     return order[state];
 }
 
 static unsigned worst(const struct cmd_path *path)
 {
-    unsigned found = DIRECTNFS_CHANNEL_UP;
+    unsigned found = DIRECTNFS_CHANNEL_PROBING;
     for (unsigned state = 0; state <= DIRECTNFS_CHANNEL_OFFLINE; state++)
         if (path->seen[state] && badness(state) > badness(found))
             found = state;

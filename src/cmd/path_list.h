@@ -48,7 +48,7 @@ bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *s
 
 /*
  * The state in a word: offline, or draining as long as calls are under way on it; else the worst
- * that a process sees, else unused. `*count`: how many processes see that.
+ * that a process sees (down, up, probing), else unused. `*count`: how many processes see that.
  */
 const char *cmd_path_state(const struct cmd_path *path, unsigned *count);
 

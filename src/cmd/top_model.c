@@ -122,8 +122,7 @@ static bool note_all(struct top_model *model)
     }
     for (size_t i = 0; i < model->interval.paths.count; i++) {
         const struct cmd_path *path = &model->interval.paths.paths[i];
-        complete &=
-            note(model, top_key('n', path->user, path->path, path->local), path->latency.calls);
+        complete &= note(model, top_path_key(model, path), path->latency.calls);
     }
     struct directnfs_latency all = {0};
     for (unsigned i = 0; model->sum && i < DIRECTNFS_PROCEDURES; i++) {

@@ -98,6 +98,8 @@ static void the_worst_state_of_all_processes_is_shown(void **state)
     add_path(&first, "b", "", DIRECTNFS_CHANNEL_UP);
     add_path(&second, "b", "", DIRECTNFS_CHANNEL_UP);
     add_path(&first, "c", "", DIRECTNFS_CHANNEL_DOWN)->downs = 1;
+    add_path(&first, "d", "", DIRECTNFS_CHANNEL_UP);
+    strcpy(add_path(&second, "d", "", DIRECTNFS_CHANNEL_PROBING)->reason, "not needed yet");
     first.channel_count = 2;
     for (int i = 0; i < 2; i++) {
         first.channels[i].slot = DIRECTNFS_SLOT_USED;
@@ -107,7 +109,9 @@ static void the_worst_state_of_all_processes_is_shown(void **state)
     }
 
     assert_true(cmd_path_list_make(&list, &snapshot, NULL));
-    assert_int_equal(list.count, 3);
+    assert_int_equal(list.count, 4);
+    state_is(the("d", "", USER), "up", 1); /* who does not need it says nothing of it */
+    assert_string_equal(the("d", "", USER)->reason, "");
     const struct cmd_path *a = the("a", "", USER);
     state_is(a, "down", 1);
     assert_string_equal(a->server, "nas");

@@ -206,6 +206,8 @@ static void rates_are_of_the_interval_and_totals_of_all(void **state)
     shows("READ 100/s");
     shows("WRITE 50/s");
     shows("nas    10.0.0.1 up       0     150      0      0 200us 200us");
+    draw(24, 160);
+    shows("#\nnas"); /* its history: one update, at the full height */
     ui.choice.view = TOP_PROCESSES;
     draw(24, 80);
     shows("100 pg         100       0      0      0     100    0 200us");
