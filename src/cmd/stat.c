@@ -49,6 +49,8 @@ static void complain_of_problems(const struct host_stats_snapshot *snapshot)
         cmd_complain("stat", "%s is passed over: %s", path, snapshot->problems[i].reason);
         free(path);
     }
+    if (snapshot->problems_left_out)
+        cmd_complain("stat", "... and %u more files", snapshot->problems_left_out);
 }
 
 /* ---- printing ---- */
@@ -84,7 +86,7 @@ static void print(const struct stat_set *set, const struct request *request)
     if (request->interval) {
         stat_time(time, set->taken_ns);
         if (set->seconds > 0)
-            printf("%s, per second over %.1f s\n", time, set->seconds);
+            printf("%s, per second over %.2f s\n", time, set->seconds);
         else
             printf("%s, since start\n", time);
     }

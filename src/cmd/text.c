@@ -372,7 +372,7 @@ void cmd_json_number(struct cmd_json *json, const char *key, uint64_t number)
 void cmd_json_real(struct cmd_json *json, const char *key, double number)
 {
     json_element(json, key);
-    fprintf(json->out, "%.1f", number);
+    fprintf(json->out, "%.3f", number);
 }
 
 void cmd_json_table(struct cmd_json *json, const char *key, const struct cmd_table *table)

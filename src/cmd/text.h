@@ -81,7 +81,7 @@ void cmd_json_close(struct cmd_json *json, char bracket);                 /* ']'
 /* At most `limit` bytes, up to a NUL; what is no UTF-8 becomes U+FFFD. */
 void cmd_json_text(struct cmd_json *json, const char *key, const char *text, size_t limit);
 void cmd_json_number(struct cmd_json *json, const char *key, uint64_t number);
-void cmd_json_real(struct cmd_json *json, const char *key, double number); /* one decimal */
+void cmd_json_real(struct cmd_json *json, const char *key, double number); /* three decimals */
 /* The table as an array of objects. */
 void cmd_json_table(struct cmd_json *json, const char *key, const struct cmd_table *table);
 

@@ -10,6 +10,7 @@
 #include "directnfs/stats.h"
 
 /* A file that could not be used, and why. */
+enum { HOST_STATS_PROBLEMS = 20 };
 struct host_stats_problem {
     char path[512];
     char reason[160];
@@ -38,7 +39,7 @@ struct host_stats_snapshot {
     uint64_t uncommitted;           /* bytes in all files */
     unsigned uncommitted_count;
     struct host_stats_uncommitted *uncommitted_files;
-    unsigned problem_count;
+    unsigned problem_count, problems_left_out; /* the first HOST_STATS_PROBLEMS are kept */
     struct host_stats_problem *problems;
 };
 

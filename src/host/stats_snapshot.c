@@ -13,6 +13,10 @@
 
 static int add_problem(struct host_stats_snapshot *snapshot, const char *path, const char *reason)
 {
+    if (snapshot->problem_count == HOST_STATS_PROBLEMS) {
+        snapshot->problems_left_out++;
+        return 0;
+    }
     void *more =
         reallocarray(snapshot->problems, snapshot->problem_count + 1, sizeof(*snapshot->problems));
     if (!more)

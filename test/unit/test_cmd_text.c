@@ -146,7 +146,7 @@ static void json_is_well_formed(void **state)
     assert_string_equal(text, "{\n"
                               "  \"name\": \"q\\\"b\\\\n\\u000a\\u0001 \\ufffd\xc3\xa9\",\n"
                               "  \"number\": 18446744073709551615,\n"
-                              "  \"real\": 1.3,\n"
+                              "  \"real\": 1.260,\n"
                               "  \"empty\": [],\n"
                               "  \"list\": [\n"
                               "    1,\n"

@@ -119,6 +119,26 @@ static void what_ended_and_the_lock_may_be_anything(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+/* Whoever fills the directory does not fill the memory of readers. */
+static void of_many_problems_the_first_are_kept(void **state)
+{
+    (void)state;
+    struct host_stats_snapshot snapshot = {0};
+    char path[200];
+    for (int i = 0; i < 3 * HOST_STATS_PROBLEMS; i++) {
+        snprintf(path, sizeof(path), "%s/stats.1.%d", test_directory, i);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(snapshot.problem_count, HOST_STATS_PROBLEMS);
+    assert_int_equal(snapshot.problems_left_out, 2 * HOST_STATS_PROBLEMS);
+    host_stats_snapshot_free(&snapshot);
+    for (int i = 0; i < 3 * HOST_STATS_PROBLEMS; i++) {
+        snprintf(path, sizeof(path), "%s/stats.1.%d", test_directory, i);
+        assert_int_equal(rmdir(path), 0);
+    }
+}
+
 /* ---- random bytes ---- */
 
 static void check_text(const char *text, size_t size)
@@ -381,6 +401,7 @@ int main(void)
         TEST(what_is_no_segment_is_a_problem),
         TEST(a_segment_of_another_user_is_a_problem),
         TEST(what_ended_and_the_lock_may_be_anything),
+        TEST(of_many_problems_the_first_are_kept),
         TEST(random_bytes_do_no_harm),
         TEST(a_random_registry_does_no_harm),
         TEST(a_file_that_shrinks_while_it_is_read_does_no_harm),
