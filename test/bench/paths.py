@@ -152,7 +152,8 @@ def median(values):
 
 
 def rows_of(sets, found, reasons, ratio_of):
-    """A row for each client: for each set of paths the median of its throughput, and of the ratio of its turns."""
+    """A row for each client: for each set of paths the median of its throughput, and of the ratios of its turns, to its
+    own other sets and to the floor's turns with this one."""
     rows = []
     for make in CLIENTS:
         row = {"name": make.name, "title": make.title, "sets": []}
@@ -160,12 +161,14 @@ def rows_of(sets, found, reasons, ratio_of):
         if make.name in reasons:
             row["reason"] = reasons[make.name]
             continue
-        mine = found[make.name]
+        mine, floor = found[make.name], found.get(Floor.name, {})
         for name, results in mine.items():
             throughput = {each: [result["mb_per_s"] for result in mine[each]] for each in mine}
             ratios = [ratio_of(name, {each: values[turn] for each, values in throughput.items()})
                       for turn in range(len(results))]
             row["sets"].append({"name": name, "paths": len(sets[name]), "ratio": median(ratios) if None not in ratios else None,
+                                "of_floor": median(a["mb_per_s"] / b["mb_per_s"] for a, b in zip(results, floor[name]))
+                                if name in floor and make is not Floor else None,
                                 **{key: median(result[key] for result in results) for key in results[0]}})
     return rows
 

@@ -101,9 +101,10 @@ def print_paths(report):
                 if "reason" in client:
                     print("  %-30s  not measured: %s" % (client["title"], client["reason"]))
                 for one in client["sets"]:
-                    ratio = "" if one["ratio"] is None else "%7.3f %s" % (one["ratio"], of)
+                    ratios = ["%.3f %s" % (one[key], words) for key, words in (("ratio", of), ("of_floor", "of floor"))
+                              if one[key] is not None]
                     print("  %-30s%9s%9.2f MB/s%12.0f us (99 of 100)  %s" % (
-                        client["title"], one["name"], one["mb_per_s"], one["p99_us"], ratio))
+                        client["title"], one["name"], one["mb_per_s"], one["p99_us"], ", ".join(ratios)))
     for case in report["deaths"]:
         print("\n%s under preload, one of %d paths dies: %s" % (case["name"], case["paths"], case["how"]))
         if "reason" in case:
