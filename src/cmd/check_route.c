@@ -72,11 +72,9 @@ struct question {
     char attributes[128];
 };
 
-static void add_attribute(struct question *question, unsigned short type,
-                          const struct sockaddr_storage *address)
+static void add_attribute(struct question *question, unsigned short type, const void *bytes,
+                          size_t size)
 {
-    size_t size;
-    const void *bytes = address_bytes(address, &size);
     struct rtattr *attribute =
         (struct rtattr *)((char *)question + NLMSG_ALIGN(question->header.nlmsg_len));
     attribute->rta_type = type;
@@ -84,6 +82,14 @@ static void add_attribute(struct question *question, unsigned short type,
     memcpy(RTA_DATA(attribute), bytes, size);
     question->header.nlmsg_len =
         NLMSG_ALIGN(question->header.nlmsg_len) + RTA_ALIGN(attribute->rta_len);
+}
+
+static void add_address(struct question *question, unsigned short type,
+                        const struct sockaddr_storage *address)
+{
+    size_t size;
+    const void *bytes = address_bytes(address, &size);
+    add_attribute(question, type, bytes, size);
 }
 
 static void read_answer(const struct nlmsghdr *header, struct check_route *route)
@@ -122,9 +128,12 @@ static void ask_route(const struct net_address *address, struct check_route *rou
                     .rtm_dst_len = bits,
                     .rtm_src_len = local ? bits : 0},
     };
-    add_attribute(&question, RTA_DST, &address->peer);
+    add_address(&question, RTA_DST, &address->peer);
     if (local)
-        add_attribute(&question, RTA_SRC, &address->local);
+        add_address(&question, RTA_SRC, &address->local);
+    uint32_t scope = six ? ((const struct sockaddr_in6 *)&address->peer)->sin6_scope_id : 0;
+    if (scope != 0) /* of a link-local address: its interface */
+        add_attribute(&question, RTA_OIF, &scope, sizeof(scope));
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
         return;
@@ -202,7 +211,7 @@ void check_route_find(const struct net_address *address, struct check_route *rou
     ask_route(address, route);
     if (route->source.ss_family != AF_UNSPEC)
         find_owner(route);
-    if (route->owner[0]) {
+    if (route->owner[0] && route->source.ss_family == AF_INET) {
         int all = rp_filter("all"), own = rp_filter(route->owner);
         route->strict = (own > all ? own : all) == 1; /* the greater one counts */
     }
