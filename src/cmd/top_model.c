@@ -5,53 +5,6 @@
 
 #include "host/stats_read.h"
 
-/* ---- copies of statistics ---- */
-
-static void free_copies(struct directnfs_stats **list, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        free(list[i]);
-    free(list);
-}
-
-static void free_stats(struct host_stats_snapshot *copy)
-{
-    free_copies(copy->processes, copy->count);
-    free_copies(copy->ended, copy->ended_count);
-    *copy = (struct host_stats_snapshot){0};
-}
-
-static struct directnfs_stats **copy_list(struct directnfs_stats *const *list, unsigned count)
-{
-    struct directnfs_stats **copies = calloc(count + 1, sizeof(*copies));
-    for (unsigned i = 0; copies && i < count; i++) {
-        copies[i] = malloc(sizeof(**copies));
-        if (!copies[i]) {
-            free_copies(copies, i);
-            return NULL;
-        }
-        memcpy(copies[i], list[i], sizeof(**copies));
-    }
-    return copies;
-}
-
-/* Without its problems. */
-static bool copy_stats(struct host_stats_snapshot *copy, const struct host_stats_snapshot *from)
-{
-    *copy = (struct host_stats_snapshot){.taken_ns = from->taken_ns, .clock = from->clock};
-    copy->processes = copy_list(from->processes, from->count);
-    copy->ended = copy_list(from->ended, from->ended_count);
-    if (!copy->processes || !copy->ended) {
-        free_copies(copy->processes, copy->processes ? from->count : 0);
-        free_copies(copy->ended, copy->ended ? from->ended_count : 0);
-        *copy = (struct host_stats_snapshot){0};
-        return false;
-    }
-    copy->count = from->count;
-    copy->ended_count = from->ended_count;
-    return true;
-}
-
 /* ---- histories ---- */
 
 uint64_t top_key(char kind, uint64_t number, const char *text, const char *more)
@@ -145,7 +98,7 @@ static bool note_all(struct top_model *model)
 
 static void free_period(struct top_period *period)
 {
-    free_stats(&period->stats);
+    host_stats_snapshot_free(&period->stats);
     free(period->paths.paths);
     *period = (struct top_period){0};
 }
@@ -174,7 +127,7 @@ static bool fill(struct top_model *model, struct top_period *period,
                  const struct host_stats_snapshot *before)
 {
     free_period(period);
-    if (!copy_stats(&period->stats, &model->now.stats))
+    if (host_stats_snapshot_copy(&period->stats, &model->now.stats) != 0)
         return false;
     if (before) {
         host_stats_snapshot_subtract(&period->stats, before);
@@ -209,8 +162,8 @@ bool top_model_update(struct top_model *model, struct cmd_snapshot *snapshot)
 
 void top_model_reset(struct top_model *model)
 {
-    free_stats(&model->base);
-    model->has_base = copy_stats(&model->base, &model->now.stats);
+    host_stats_snapshot_free(&model->base);
+    model->has_base = host_stats_snapshot_copy(&model->base, &model->now.stats) == 0;
     model->history_count = 0;
     fill_total(model);
 }
@@ -225,7 +178,7 @@ void top_model_select(struct top_model *model, uint32_t pid)
 void top_model_free(struct top_model *model)
 {
     cmd_snapshot_free(&model->now);
-    free_stats(&model->base);
+    host_stats_snapshot_free(&model->base);
     free_period(&model->interval);
     free_period(&model->total);
     free(model->sum);

@@ -113,7 +113,14 @@ static void put_totals(struct top_grid *grid, int row, const struct top_model *m
     column = put_calls(grid, row, column + 2, model, "WRITE", 7, counters->write_bytes);
     snprintf(line, sizeof(line), "COMMIT %s/s",
              top_number(rate, (double)counters->procedures[21].latency.calls / seconds));
-    top_grid_put(grid, row, column + 2, grid->width - column - 2, TOP_LOOK_PLAIN, false, line);
+    column += 2;
+    column +=
+        2 + top_grid_put(grid, row, column, grid->width - column, TOP_LOOK_PLAIN, false, line);
+    if (model->now.stats.uncommitted) {
+        snprintf(line, sizeof(line), "uncommitted %sB",
+                 top_number(rate, (double)model->now.stats.uncommitted));
+        top_grid_put(grid, row, column, grid->width - column, TOP_LOOK_PLAIN, false, line);
+    }
 }
 
 static void put_graph(struct top_grid *grid, int row, const struct top_model *model)

@@ -34,12 +34,13 @@ static void clean_server(struct directnfs_server_stats *server)
     clean_text(server->security, sizeof(server->security));
 }
 
+/* Slots that were never used are left untouched: they need no memory. */
 void host_stats_clean(struct directnfs_stats *stats)
 {
     clean_text(stats->program, sizeof(stats->program));
-    for (unsigned i = 0; i < DIRECTNFS_SERVERS; i++)
+    for (unsigned i = 0; i < stats->server_count; i++)
         clean_server(&stats->servers[i]);
-    for (unsigned i = 0; i < DIRECTNFS_PATHS; i++) {
+    for (unsigned i = 0; i < stats->path_count; i++) {
         struct directnfs_path_stats *path = &stats->paths[i];
         if (path->slot > DIRECTNFS_SLOT_USED)
             path->slot = DIRECTNFS_SLOT_FREE;
@@ -52,7 +53,7 @@ void host_stats_clean(struct directnfs_stats *stats)
         clean_text(path->path, sizeof(path->path));
         clean_text(path->local, sizeof(path->local));
     }
-    for (unsigned i = 0; i < DIRECTNFS_CHANNELS; i++) {
+    for (unsigned i = 0; i < stats->channel_count; i++) {
         struct directnfs_channel_stats *channel = &stats->channels[i];
         if (channel->slot > DIRECTNFS_SLOT_USED)
             channel->slot = DIRECTNFS_SLOT_FREE;
@@ -63,7 +64,7 @@ void host_stats_clean(struct directnfs_stats *stats)
         clean_text(channel->path, sizeof(channel->path));
         clean_text(channel->local, sizeof(channel->local));
     }
-    for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
+    for (unsigned i = 0; i < stats->file_count; i++) {
         struct directnfs_file_stats *file = &stats->files[i];
         if (file->slot > DIRECTNFS_SLOT_CLOSED)
             file->slot = DIRECTNFS_SLOT_FREE;
