@@ -155,7 +155,7 @@ int file_fsynced_by_kernel(int fd)
     if (result == 0 && auth && host_file_uncommitted(&inode->host) > 0)
         result = file_inode_commit(inode, auth, NULL);
     file_inode_release(inode);
-    return result == -ESTALE ? -EIO : result;
+    return result == -ESTALE ? -EIO : (int)file_posix_error(result);
 }
 
 void file_sync_all(void)

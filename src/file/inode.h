@@ -93,10 +93,26 @@ extern _Atomic bool file_finishing;
 
 /* ---- input and output (io.c) ---- */
 
-/* What the RPC layer says is an I/O error to an application; other results pass. */
+/* What the layers below say of the server and of the way to it, as an application may hear it from a
+ * file; other results pass. */
 static inline ssize_t file_posix_error(ssize_t result)
 {
-    return result == -EBADMSG || result == -EREMOTEIO || result == -EPROTONOSUPPORT ? -EIO : result;
+    switch (result) {
+    case -EBADMSG:
+    case -EREMOTEIO:
+    case -EPROTONOSUPPORT:
+        return -EIO;
+    case -ECONNREFUSED: /* connecting failed until soft_timeout was over */
+    case -ECONNRESET:
+    case -EHOSTUNREACH:
+    case -EHOSTDOWN:
+    case -ENETUNREACH:
+    case -ENETDOWN:
+    case -EADDRNOTAVAIL:
+        return -ETIMEDOUT;
+    default:
+        return result;
+    }
 }
 
 /* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */

@@ -83,6 +83,14 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     rpc_connection_lost(transport);
 }
 
+/* Silent for as long as a call may wait (never, unless soft_timeout is set). */
+static bool is_expired(const struct rpc_transport *transport, uint64_t now)
+{
+    unsigned limit_s = transport->channel->server->soft_timeout_s;
+    return limit_s > 0 && transport->silent_since_ns != 0 &&
+           now - transport->silent_since_ns >= limit_s * SECOND_NS;
+}
+
 void rpc_look_after_silence(struct rpc_transport *transport)
 {
     const struct net_channel *channel = transport->channel;
@@ -110,24 +118,34 @@ void rpc_look_after_silence(struct rpc_transport *transport)
         rpc_say_waiting(transport, "connected, but silent");
     if (server->path_count > 1)
         look_after_path(transport, silent_since, now);
+    if (is_expired(transport, now))
+        rpc_connection_lost(transport);
 }
 
 bool rpc_abandon(struct rpc_transport *transport)
 {
     struct net_channel *channel = transport->channel;
     net_server_look_offline(channel->server);
-    if (transport->sending || transport->withdrawing || !net_channel_has_other(channel) ||
+    bool elsewhere = net_channel_has_other(channel);
+    if (transport->sending || transport->withdrawing ||
+        (!elsewhere && !is_expired(transport, sys_now_ns())) ||
         (transport->in_flight == 0 && !transport->unsent))
         return false;
     net_channel_disconnect(channel);
     rpc_receiver_reset(&transport->receiver);
     rpc_queue_again(transport, true);
     unsigned count = 0;
-    for (; transport->unsent; count++)
-        rpc_call_fail(transport, transport->unsent, -ENETDOWN);
+    for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
+        next = call->next_unsent;
+        if (!elsewhere && !call->answered) /* who waits for it knows how long */
+            continue;
+        rpc_call_fail(transport, call, -ENETDOWN);
+        count++;
+    }
     transport->silent_since_ns = 0;
     transport->attempts = 0;
-    log_info("server %s: %u calls go from %s to other connections", channel->server->name, count,
-             channel->path->address.peer_text);
+    if (elsewhere)
+        log_info("server %s: %u calls go from %s to other connections", channel->server->name,
+                 count, channel->path->address.peer_text);
     return true;
 }

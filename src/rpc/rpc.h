@@ -68,8 +68,8 @@ struct rpc_call {
     /*
      * NULL: somebody waits with rpc_wait(). Otherwise it is called once, by whichever thread
      * received the answer, without a lock; it must not wait for any call, and the call may be used
-     * again in it. With -ENETDOWN it was not answered before its path went down: it must be sent
-     * again, over another.
+     * again in it. With -ENETDOWN it was not answered before its path went down, or within the
+     * server's soft_timeout_s: it must be sent again, by a call that somebody waits for.
      */
     void (*answered)(struct rpc_call *call);
 

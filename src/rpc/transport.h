@@ -137,7 +137,8 @@ void rpc_look_after_silence(struct rpc_transport *transport);
 void rpc_say_waiting(struct rpc_transport *transport, const char *why);
 /*
  * By the leader, who is not connected: if calls can go elsewhere, sets all that are here adrift
- * (ends them with -ENETDOWN if they have an `answered` function). True if it did.
+ * (ends them with -ENETDOWN if they have an `answered` function); likewise those with an `answered`
+ * function when they waited for soft_timeout. True if it did.
  */
 bool rpc_abandon(struct rpc_transport *transport);
 

@@ -1,0 +1,98 @@
+/* A soft mount: calls that the server does not answer fail, and nothing else does. */
+#include "async_scene.h"
+
+/* The tunables are read when the process starts. */
+#define SOFT_TEST(name)                                               \
+    static void name##_engine(void);                                  \
+    SCENE_TEST(name)                                                  \
+    {                                                                 \
+        strcpy(scene.conf, "soft_timeout = 1; failover_hold = 0.2;"); \
+        scene_environment();                                          \
+        scene_run(name##_engine);                                     \
+    }                                                                 \
+    static void name##_engine(void)
+
+SOFT_TEST(a_read_fails_and_the_next_does_not)
+{
+    char byte;
+    int fd = lane_open(DISK);
+    server_do(FILE_SERVER_STOP);
+    CHECK_EQUAL(engine_read(fd, &byte, 1, 0), -ETIMEDOUT);
+    server_do(FILE_SERVER_START);
+    CHECK_EQUAL(engine_read(fd, &byte, 1, 0), 1);
+}
+
+SOFT_TEST(a_write_fails_and_is_not_promised)
+{
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_hold(NFS3_PROC_WRITE);
+    char data[BLOCK];
+    data_fill((uint8_t *)data, BLOCK, 0, 2);
+    CHECK_EQUAL(engine_write(fd, data, BLOCK, 0), -ETIMEDOUT);
+    server_release();
+    engine_put(fd, BLOCK, 0, 3); /* over bytes that the late one may have changed */
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 3);
+}
+
+SOFT_TEST(a_fsync_fails_until_the_server_is_back)
+{
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 1);
+    server_do(FILE_SERVER_STOP);
+    CHECK_EQUAL(engine_fsync(fd), -ETIMEDOUT);
+    server_do(FILE_SERVER_START);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
+static void requests_fail(void (*begin)(void))
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    begin();
+    job_write(&jobs[0], fd, BLOCK, BLOCK, 2);
+    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, 0);
+    submit(0, 2);
+    wait_for_jobs(0, 2);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK_EQUAL(jobs[i].result, -ETIMEDOUT);
+}
+
+static void stop(void)
+{
+    server_do(FILE_SERVER_STOP);
+}
+
+static void fall_silent(void)
+{
+    server_hold(NFS3_PROC_READ);
+    server_hold(NFS3_PROC_WRITE);
+}
+
+SOFT_TEST(requests_fail_when_the_server_is_gone)
+{
+    requests_fail(stop);
+}
+
+SOFT_TEST(requests_fail_when_the_server_is_silent)
+{
+    requests_fail(fall_silent);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_read_fails_and_the_next_does_not),
+        cmocka_unit_test(a_write_fails_and_is_not_promised),
+        cmocka_unit_test(a_fsync_fails_until_the_server_is_back),
+        cmocka_unit_test(requests_fail_when_the_server_is_gone),
+        cmocka_unit_test(requests_fail_when_the_server_is_silent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
