@@ -28,7 +28,7 @@ struct process {
     struct check_report *report;
     struct program program; /* element 0 is what it executes */
     char *environment;      /* NAME=VALUE, each with a NUL, one more behind; NULL: not readable */
-    bool secure, foreign;   /* AT_SECURE; in a mount namespace that is not ours */
+    bool secure, foreign;   /* AT_SECURE; in a container, where numbers and files differ */
     const struct program_object *library; /* ours, if it is mapped */
     struct host_stats_snapshot snapshot;
     const struct directnfs_stats *stats; /* of this process; in the snapshot */
@@ -189,13 +189,14 @@ static void read_start(struct process *process)
     free(vector);
     process->environment = read_proc(process, "environ", NULL);
 
+    /* Services of systemd have mount namespaces of their own too, but only to hide a few paths. */
     struct stat ours, theirs;
-    process->foreign = stat("/proc/self/ns/mnt", &ours) == 0 &&
-                       stat(proc_path(process, "ns/mnt"), &theirs) == 0 &&
+    process->foreign = stat("/proc/self/ns/pid", &ours) == 0 &&
+                       stat(proc_path(process, "ns/pid"), &theirs) == 0 &&
                        ours.st_ino != theirs.st_ino;
     if (process->foreign) {
         check_say(process->report, CHECK_WARNING, "container",
-                  "it runs in another mount namespace: its files and statistics are not seen");
+                  "it runs in another pid namespace: its files and statistics are not seen");
         check_remedy(process->report,
                      "run check where it runs, in the container, or by nsenter -t %u -a",
                      process->pid);
