@@ -150,7 +150,7 @@ static int report(const struct request *request, struct host_stats_snapshot *sna
         print(&set, request);
     }
     /* Of several reports the first is of another time than the others. */
-    if (!request->interval || set.seconds > 0)
+    if (request->plot && (!request->interval || set.seconds > 0))
         stat_plot_add(plot, &set);
     stat_set_free(&set);
     return result;

@@ -52,10 +52,10 @@ static bool keep_server(struct directnfs_stats *stats, const char *name)
         if (!keep[i])
             stats->servers[i].slot = DIRECTNFS_SLOT_FREE;
     }
-    for (uint32_t i = 0; i < DIRECTNFS_CHANNELS; i++)
+    for (uint32_t i = 0; i < DIRECTNFS_CHANNELS && i < stats->channel_count; i++)
         if (stats->channels[i].server > DIRECTNFS_SERVERS || !keep[stats->channels[i].server])
             stats->channels[i].slot = DIRECTNFS_SLOT_FREE;
-    for (uint32_t i = 0; i < DIRECTNFS_FILES; i++)
+    for (uint32_t i = 0; i < DIRECTNFS_FILES && i < stats->file_count; i++)
         if (stats->files[i].server > DIRECTNFS_SERVERS || !keep[stats->files[i].server])
             stats->files[i].slot = DIRECTNFS_SLOT_FREE;
     uint32_t kept = 0;

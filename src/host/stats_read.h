@@ -82,7 +82,8 @@ void host_stats_subtract(struct directnfs_stats *now, const struct directnfs_sta
  * there is none; -EBADMSG when it cannot be used. */
 int host_stats_read_uncommitted(struct host_stats_snapshot *snapshot);
 
-/* Makes a copy of somebody else's memory harmless, as promised above. */
+/* Makes the used parts of a copy of somebody else's memory harmless, as promised above; its counts
+ * are within their tables. */
 void host_stats_clean(struct directnfs_stats *stats);
 
 /* Latencies in microseconds. Percentiles are interpolated in a bucket, so within a factor of two.

@@ -50,7 +50,6 @@ static int add(struct directnfs_stats ***list, unsigned *count, struct directnfs
     }
     *list = more;
     (*list)[(*count)++] = stats;
-    host_stats_clean(stats);
     return 0;
 }
 
@@ -62,8 +61,10 @@ static int add_ended(struct host_stats_snapshot *snapshot)
     int error = stats ? host_run_path(path, "stats.ended") : -ENOMEM;
     if (!error) {
         error = host_stats_read_raw(path, stats);
-        if (!error)
+        if (!error) {
+            host_stats_clean(stats);
             return add(&snapshot->ended, &snapshot->ended_count, stats);
+        }
         error = error == -ENOENT ? 0 : add_problem(snapshot, path, reason_of(error));
     }
     host_stats_release(stats);
@@ -80,8 +81,10 @@ static int add_process(struct host_stats_snapshot *snapshot, const struct host_i
         error = host_stats_read_raw(path, stats);
         if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
             error = -EBADMSG;
-        if (!error && !(ended && host_stats_added(ended, stats)))
+        if (!error && !(ended && host_stats_added(ended, stats))) {
+            host_stats_clean(stats);
             return add(&snapshot->processes, &snapshot->count, stats);
+        }
         /* Just ended, or just starting, or in the sum already. */
         error = !error || error == -ENOENT || error == -EAGAIN
                     ? 0
