@@ -22,6 +22,7 @@ enum {
     NET_PATHS_MAX = 32,
     NET_CONNECTIONS_MAX = 64,
     NET_IN_FLIGHT_MAX = 128, /* on a channel: servers queue about as many on a connection */
+    NET_TICK_MS = 100,       /* the longest that receiving from a channel's socket sleeps */
     NET_BULK =
         65536 /* bytes from which on a call is bulk data: short calls shall not wait behind it */
 };

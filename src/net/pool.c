@@ -9,7 +9,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { PAUSE_FIRST_MS = 100, TICK_US = 250000 };
+enum { PAUSE_FIRST_MS = 100 };
 #define HEARD_NS  UINT64_C(2000000000)  /* a path that was heard of so recently works */
 #define FAILED_NS UINT64_C(10000000000) /* for which a channel that was refused is not used */
 
@@ -244,7 +244,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     atomic_store(&channel->failed_ns, 0);
     net_path_works(path);
     /* Wakes the reader now and then, to look after calls that stay unanswered. */
-    struct timeval tick = {.tv_sec = server->path_count == 1, .tv_usec = TICK_US};
+    struct timeval tick = {.tv_usec = NET_TICK_MS * 1000};
     sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
     int unacknowledged_ms = (int)server->retransmit_timeout_s * 1000;
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,

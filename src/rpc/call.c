@@ -11,7 +11,7 @@
 enum {
     CONNECT_TIMEOUT_MS = 10000,
     CONNECT_LEAST_MS = 1000,
-    LOOK_EVERY_MS = 250, /* after calls that stay unanswered */
+    LOOK_EVERY_MS = 200, /* after calls that stay unanswered */
     POLL_MS = 50         /* for what a thread that polls is not told */
 };
 
@@ -114,12 +114,12 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     transport->receiving = true;
     pthread_mutex_unlock(&transport->lock);
     ssize_t got = 0;
-    if (timeout_ms > 0 && (full || timeout_ms < 1000)) {
+    if (timeout_ms > 0 && (full || timeout_ms < NET_TICK_MS)) {
         struct pollfd poll = {.fd = fd, .events = full ? POLLIN | POLLOUT : POLLIN};
         sys_poll(&poll, 1, timeout_ms < 1000 ? timeout_ms : 1000);
     }
     struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
-    got = sys_recvmsg(fd, &message, full || timeout_ms < 1000 ? MSG_DONTWAIT : 0);
+    got = sys_recvmsg(fd, &message, full || timeout_ms < NET_TICK_MS ? MSG_DONTWAIT : 0);
     pthread_mutex_lock(&transport->lock);
     transport->receiving = false;
 

@@ -151,7 +151,7 @@ void rpc_call_answered(void *context, struct rpc_call *call)
 {
     struct rpc_transport *transport = context;
     struct directnfs_channel_stats *stats = transport->channel->stats;
-    call->answered_ns = sys_now_ns();
+    call->answered_ns = transport->received_ns;
     call->connected_ns = transport->channel->connected_ns;
     uint64_t rtt_us = (call->answered_ns - call->last_sent_ns) / 1000;
     uint64_t smooth = host_stats_get(&stats->rtt_us);
