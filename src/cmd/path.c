@@ -6,16 +6,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/path_list.h"
 #include "cmd/rundir.h"
 #include "cmd/text.h"
 #include "sys/log.h"
+#include "sys/sys.h"
+
+#define WAIT_DEFAULT   10 /* seconds */
+#define DRAIN_PAUSE_US 100000
 
 /* What was asked for. */
 struct request {
     bool json, force;
+    double wait;                       /* seconds until nothing is under way any more */
     const char *server, *path, *local; /* local: empty for every one */
 };
 
@@ -195,44 +201,93 @@ static unsigned processes_of(const struct request *request, const struct known *
     return sum + most;
 }
 
+static int tell(const struct request *request, bool offline, unsigned processes)
+{
+    unsigned told = 0;
+    const char *state = offline ? "offline" : "online";
+    if (!cmd_rundir_make("path"))
+        return CMD_NOT_FINE;
+    int error = cmd_path_say("path", CMD_NO_USER, request->server, request->path, request->local,
+                             offline, &told);
+    if (error) {
+        cmd_complain("path", "cannot take path %s of server %s %s: %s", request->path,
+                     request->server, state, cmd_path_say_problem(error));
+        return CMD_NOT_FINE;
+    }
+    if (told == 0) {
+        cmd_complain("path", "no user has used directnfs on this host: name one with --user");
+        return CMD_NOT_FINE;
+    }
+    printf("server %s: path %s%s%s is %s for %u running process%s and for those that start from "
+           "now on\n",
+           request->server, request->path, request->local[0] ? " from " : "", request->local, state,
+           processes, processes == 1 ? "" : "es");
+    fflush(stdout);
+    return CMD_FINE;
+}
+
+struct load {
+    uint64_t under_way, answered;
+};
+
+static struct load measure(const struct request *request)
+{
+    struct known known = {0};
+    struct load load = {0};
+    cmd_snapshot_read("path", &known.snapshot);
+    cmd_path_list_make(&known.list, &known.snapshot, NULL);
+    for (size_t i = 0; i < known.list.count; i++) {
+        if (is_meant(request, &known.list.paths[i])) {
+            load.under_way += known.list.paths[i].outstanding;
+            load.answered += known.list.paths[i].latency.calls;
+        }
+    }
+    forget(&known);
+    return load;
+}
+
+/* Two looks with nothing under way, and nothing answered in between. */
+static int drain(const struct request *request)
+{
+    uint64_t end = sys_now_ns() + (uint64_t)(request->wait * 1e9);
+    for (struct load before = measure(request), now;; before = now) {
+        usleep(DRAIN_PAUSE_US);
+        now = measure(request);
+        if (before.under_way == 0 && now.under_way == 0 && now.answered == before.answered)
+            return CMD_FINE;
+        if (sys_now_ns() >= end) {
+            cmd_complain("path",
+                         "after %g s calls still use path %s of server %s, %llu at this moment: "
+                         "see 'directnfs path list'",
+                         request->wait, request->path, request->server,
+                         (unsigned long long)now.under_way);
+            return CMD_NOT_FINE;
+        }
+    }
+}
+
 static int set_path(const struct request *request, bool offline)
 {
     struct known known = {0};
-    unsigned told = 0;
     int result = CMD_NOT_FINE;
+    bool drains = false;
     learn(&known);
-    if (!find(request, &known)) {
-        forget(&known);
-        return CMD_NOT_FINE;
-    }
-    unsigned processes = processes_of(request, &known);
-    if (offline && !request->force &&
-        cmd_path_is_last(&known.list, CMD_NO_USER, request->server, request->path,
-                         request->local)) {
-        cmd_complain("path",
-                     "%s is the last path to server %s that is online and not down: its calls "
-                     "could only stay on it. --force says it anyway: it is left when another path "
-                     "works",
-                     request->path, request->server);
-    } else if (cmd_rundir_make("path")) {
-        const char *state = offline ? "offline" : "online";
-        int error = cmd_path_say("path", CMD_NO_USER, request->server, request->path,
-                                 request->local, offline, &told);
-        if (error)
-            cmd_complain("path", "cannot take path %s of server %s %s: %s", request->path,
-                         request->server, state, cmd_path_say_problem(error));
-        else if (told == 0)
-            cmd_complain("path", "no user has used directnfs on this host: name one with --user");
+    if (find(request, &known)) {
+        unsigned processes = processes_of(request, &known);
+        bool last = offline && cmd_path_is_last(&known.list, CMD_NO_USER, request->server,
+                                                request->path, request->local);
+        if (last && !request->force)
+            cmd_complain("path",
+                         "%s is the last path to server %s that is online and not down: its calls "
+                         "could only stay on it. --force says it anyway: it is left when another "
+                         "path works",
+                         request->path, request->server);
         else
-            result = CMD_FINE;
-        if (result == CMD_FINE)
-            printf("server %s: path %s%s%s is %s for %u running process%s and for those that "
-                   "start from now on\n",
-                   request->server, request->path, request->local[0] ? " from " : "",
-                   request->local, state, processes, processes == 1 ? "" : "es");
+            result = tell(request, offline, processes);
+        drains = offline && !last && processes > 0 && request->wait > 0;
     }
     forget(&known);
-    return result;
+    return result == CMD_FINE && drains ? drain(request) : result;
 }
 
 static int act(int count, char **words, struct request *request)
@@ -265,10 +320,11 @@ int cmd_path(int argc, char **argv)
     static const struct option options[] = {
         {"json", no_argument, NULL, 'j'},
         {"force", no_argument, NULL, 'f'},
+        {"wait", required_argument, NULL, 'w'},
         {"user", required_argument, NULL, 'u'},
         {0},
     };
-    struct request request = {0};
+    struct request request = {.wait = WAIT_DEFAULT};
     const char *user = NULL;
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (option) {
@@ -277,6 +333,10 @@ int cmd_path(int argc, char **argv)
             break;
         case 'f':
             request.force = true;
+            break;
+        case 'w':
+            if (!cmd_parse_number(optarg, true, 0, 86400, &request.wait))
+                return cmd_usage_error("path", "--wait takes seconds, not '%s'", optarg);
             break;
         case 'u':
             user = optarg;
