@@ -66,7 +66,8 @@ static const char help[] =
     "\n"
     "Exit status: 0 fine, 1 what was checked is not fine, 2 wrong usage; run: that of PROGRAM,\n"
     "127 if it is not found, 126 if it cannot be started, 125 if the library is missing.\n"
-    "Manual pages: directnfs(1), libdirectnfs(8), nfstab(5), directnfs.conf(5).\n";
+    "Manual pages: directnfs(1), libdirectnfs(8), nfstab(5), directnfs.conf(5),\n"
+    "directnfs-stats(7).\n";
 
 static const struct {
     const char *name;
