@@ -179,6 +179,33 @@ static bool read_mappings(struct process *process)
 
 /* ---- how it was started ---- */
 
+/*
+ * The environment; if the process wrote over it, as servers do to show what they are busy with,
+ * that of its parent, if that runs the same program.
+ */
+static void read_environment(struct process *process)
+{
+    process->environment = read_proc(process, "environ", NULL);
+    if (process->environment == NULL || strchr(process->environment, '=') != NULL)
+        return;
+    char ours[PATH_MAX], theirs[PATH_MAX];
+    char *status = read_proc(process, "status", NULL);
+    const char *line = status ? strstr(status, "\nPPid:") : NULL;
+    struct process parent = {.pid = line ? (unsigned)strtoul(line + 6, NULL, 10) : 0};
+    free(status);
+    ssize_t length = readlink(proc_path(process, "exe"), ours, sizeof(ours));
+    if (parent.pid != 0 && length > 0 &&
+        readlink(proc_path(&parent, "exe"), theirs, sizeof(theirs)) == length &&
+        memcmp(ours, theirs, (size_t)length) == 0)
+        parent.environment = read_proc(&parent, "environ", NULL);
+    if (parent.environment == NULL)
+        return;
+    free(process->environment);
+    process->environment = parent.environment;
+    check_say(process->report, CHECK_INFO, "environment",
+              "it wrote over its own; that of its parent, process %u:", parent.pid);
+}
+
 static void read_start(struct process *process)
 {
     size_t size = 0;
@@ -187,7 +214,7 @@ static void read_start(struct process *process)
         if (vector[i].a_type == AT_SECURE)
             process->secure = vector[i].a_un.a_val != 0;
     free(vector);
-    process->environment = read_proc(process, "environ", NULL);
+    read_environment(process);
 
     /* Services of systemd have mount namespaces of their own too, but only to hide a few paths. */
     struct stat ours, theirs;
@@ -206,7 +233,7 @@ static void read_start(struct process *process)
 static void say_environment(struct process *process)
 {
     struct check_report *report = process->report;
-    if (process->environment == NULL || process->environment[0] == '\0') {
+    if (process->environment == NULL || strchr(process->environment, '=') == NULL) {
         check_say(report, CHECK_INFO, "environment", "%s",
                   process->environment ? "the process has none, or wrote over it"
                                        : "may not be read");
