@@ -188,7 +188,7 @@ int host_stats_open(void)
     int error = failure;
     pthread_mutex_unlock(&lock);
     if (now == PRIVATE && !error)
-        host_stats_reap();
+        host_stats_reap_at_start();
     return error;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 
 #include "host/stats_read.h"
 #include "host/stats_segment.h"
@@ -337,4 +338,19 @@ void host_stats_reap(void)
     if (fd >= 0)
         sys_close(fd);
     host_stats_release(scratch);
+}
+
+void host_stats_reap_at_start(void)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct stat status;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (host_run_path(path, "stats.lock") == 0 &&
+        sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (status.st_mtim.tv_sec <= now.tv_sec && status.st_mtim.tv_sec >= now.tv_sec - 1)
+            return;
+        sys_call4(SYS_utimensat, AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
+    }
+    host_stats_reap();
 }

@@ -83,4 +83,8 @@ bool host_stats_added(const struct directnfs_stats *ended, const struct directnf
  */
 int host_stats_fold(const struct host_identity *process, const struct directnfs_stats *stats);
 
+/* host_stats_reap(), which looks at every process, unless another process did it a second ago: the
+ * time of stats.lock says so. */
+void host_stats_reap_at_start(void);
+
 #endif
