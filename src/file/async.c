@@ -16,7 +16,9 @@
 
 enum { BATCH = 64, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
 
-#define HELP_NS UINT64_C(10000000)
+#define HELP_NS     UINT64_C(10000000)
+#define ALONE_NS    UINT64_C(1000000)
+#define ATTENDED_NS UINT64_C(1000000000)
 
 #define REQUEST_OF(pointer) \
     ((struct file_request *)((char *)(pointer)-offsetof(struct file_request, call)))
@@ -652,10 +654,11 @@ static bool wait_over(void *context)
            atomic_load(&wait->lane->in_flight) == 0 || wait->satisfied(wait->context);
 }
 
-/* Until an attendant has settled something. */
-static void lane_sleep(struct file_lane *lane, uint32_t events, uint64_t deadline_ns)
+/* Until somebody else has settled something, `longest_ns` at most. */
+static void lane_sleep(struct file_lane *lane, uint32_t events, uint64_t deadline_ns,
+                       uint64_t longest_ns)
 {
-    uint64_t longest_ns = 1000000000, now = sys_now_ns();
+    uint64_t now = sys_now_ns();
     uint64_t left_ns = deadline_ns == 0                 ? longest_ns
                        : deadline_ns <= now             ? 0
                        : deadline_ns - now < longest_ns ? deadline_ns - now
@@ -688,11 +691,14 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
             return false;
         looked = true;
         if (!atomic_load(&lane->attended) && (count == 1 || !atomic_load(&lane->shared))) {
-            rpc_drive_all(channels, count, wait_over, &wait, deadline_ns);
+            /* Another thread may carry out the rest, or submit more: it does not wake this one. */
+            if (!rpc_drive_all(channels, count, wait_over, &wait, deadline_ns) &&
+                !sys_critical.deferred)
+                lane_sleep(lane, events, deadline_ns, ALONE_NS);
         } else {
             if (!atomic_load(&lane->attended))
                 lane_attend_now(lane);
-            lane_sleep(lane, events, deadline_ns);
+            lane_sleep(lane, events, deadline_ns, ATTENDED_NS);
         }
     }
 }

@@ -13,6 +13,7 @@
 #include "host/paths.h"
 #include "host/stats.h"
 #include "net/net.h"
+#include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/thread.h"
@@ -348,6 +349,7 @@ static struct net_server *next_server(struct net_server *before)
 
 static void *run(void *unused)
 {
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
         uint32_t kicks = atomic_load(&health.kicks);
         uint64_t due = UINT64_MAX, now;

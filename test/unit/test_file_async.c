@@ -248,6 +248,39 @@ ENGINE_TEST(a_wait_with_nothing_in_flight_returns)
     file_lane_end(&lane);
 }
 
+static void *submits_a_sync(void *unused)
+{
+    submit(0, 1);
+    return unused;
+}
+
+static bool never_counted(void *context)
+{
+    ++*(unsigned *)context;
+    return false;
+}
+
+/* What another thread carries out within its submission is on no channel of the lane. */
+ENGINE_TEST(waiting_for_what_another_thread_carries_out_is_not_spinning)
+{
+    pthread_t thread;
+    unsigned looks = 0;
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 1);
+    server_hold(NFS3_PROC_COMMIT);
+    job_prepare(&jobs[0], FILE_SYNC, fd, 0, 0);
+    CHECK_EQUAL(pthread_create(&thread, NULL, submits_a_sync, NULL), 0);
+    server_wait_held(1);
+    sys_critical_enter();
+    CHECK(!file_lane_wait(&lane, never_counted, &looks, sys_now_ns() + 500000000));
+    sys_critical_leave();
+    CHECK(looks < 3000);
+    server_release();
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, 0);
+    pthread_join(thread, NULL);
+}
+
 ENGINE_TEST(attendants_settle_what_nobody_waits_for)
 {
     int fd = lane_open(DISK);
@@ -463,6 +496,7 @@ int main(void)
         cmocka_unit_test(a_deadline_ends_the_wait),
         cmocka_unit_test(polling_alone_connects_again),
         cmocka_unit_test(a_wait_with_nothing_in_flight_returns),
+        cmocka_unit_test(waiting_for_what_another_thread_carries_out_is_not_spinning),
         cmocka_unit_test(attendants_settle_what_nobody_waits_for),
         cmocka_unit_test(fsync_with_a_write_over_lost_data_in_flight),
         cmocka_unit_test(a_read_with_a_write_over_lost_data_in_flight),
