@@ -60,6 +60,12 @@ def print_overheads(overheads):
           % overheads["start"])
 
 
+def own_share(case, peer):
+    """fio's own CPU time, as a ratio to a peer's; None when one of them was not measured."""
+    cpu = {client["name"]: client.get("cpu_us_per_op") for client in case["clients"]}
+    return cpu["fio-null"] / cpu[peer] if cpu.get("fio-null") and cpu.get(peer) else None
+
+
 def print_goals(report, path_goals_set):
     lines = path_goals(report["paths"], path_goals_set) if "paths" in report else []
     for name, client_name, key, side, limit in GOALS:
@@ -71,10 +77,13 @@ def print_goals(report, path_goals_set):
                     continue
                 for peer in ("floor", "floor-one-reply"):
                     ratio = client["ratios"].get(peer, {}).get(key)
-                    if ratio is not None:
-                        lines.append("  %-32s %-20s %-12s %5.2f of the %s (goal: %s %.2f)" % (
-                            name, client["title"], "CPU" if key == "cpu" else "throughput", ratio,
-                            peer.replace("-", " "), side, limit))
+                    if ratio is None:
+                        continue
+                    line = "  %-32s %-20s %-12s %5.2f of the %s (goal: %s %.2f)" % (
+                        name, client["title"], "CPU" if key == "cpu" else "throughput", ratio,
+                        peer.replace("-", " "), side, limit)
+                    alone = own_share(case, peer) if client_name == "fio" and key == "cpu" else None
+                    lines.append(line + ("; fio alone %.2f" % alone if alone is not None else ""))
     if lines:
         print("\nRatios that goals are set for:")
         print("\n".join(lines))
