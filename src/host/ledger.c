@@ -243,7 +243,7 @@ static void acknowledge(struct host_entry *entry, uint32_t index, uint64_t verif
     record->verifier = verifier;
     host_record_set_state(record, HOST_RECORD_ACKED);
     host_record_append(entry, index);
-    host_record_supersede(entry, index, garbage);
+    host_record_supersede(entry, index, verifier, garbage);
 }
 
 static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
@@ -267,7 +267,8 @@ static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
     case HOST_RECORD_IN_FLIGHT:
         if (outcome == HOST_WRITE_UNSTABLE && kept)
             acknowledge(entry, index, verifier, garbage);
-        else if (outcome == HOST_WRITE_FAILED || !host_record_supersede(entry, index, garbage))
+        else if (outcome == HOST_WRITE_FAILED ||
+                 !host_record_supersede(entry, index, verifier, garbage))
             host_record_drop(entry, index, garbage);
         break;
     default:

@@ -258,7 +258,7 @@ static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
 
 /* `halves`: looks only at records of the same sequence, which are halves of a split that a process
  * did not live to finish, and hold the same bytes. Else only at older ones. */
-static bool supersede(struct host_entry *entry, uint32_t own, bool halves,
+static bool supersede(struct host_entry *entry, uint32_t own, bool halves, uint64_t verifier,
                       struct host_garbage *garbage)
 {
     const struct host_record *record = host_record(own);
@@ -275,6 +275,10 @@ static bool supersede(struct host_entry *entry, uint32_t own, bool halves,
         if (halves ? older->sequence != record->sequence || index > own
                    : acknowledged && older->sequence >= record->sequence)
             continue;
+        /* The server restarted in between, and a read of then, which is not looked at yet, may lack
+         * the older bytes. Nothing else will tell: counted before the record goes. */
+        if (!halves && older->verifier != verifier)
+            atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
         bool head = host_record_start(older)<start, tail = host_record_end(older)> end;
         if (head && tail) {
             if (split(entry, index, own, garbage))
@@ -290,9 +294,10 @@ static bool supersede(struct host_entry *entry, uint32_t own, bool halves,
     return false;
 }
 
-bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage)
+bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t verifier,
+                           struct host_garbage *garbage)
 {
-    return supersede(entry, own, false, garbage);
+    return supersede(entry, own, false, verifier, garbage);
 }
 
 /* Unlinks a record whose owner still uses it; the owner frees it when its write ends. */
@@ -482,7 +487,7 @@ void host_stripe_rebuild(uint32_t stripe)
             uint32_t file = file_of(record);
             if (host_record_state(record) == HOST_RECORD_ACKED && file < HOST_FILES &&
                 host_stripe_of(file) == stripe)
-                supersede(&host_map.entries[file], i, halves, &garbage);
+                supersede(&host_map.entries[file], i, halves, host_record(i)->verifier, &garbage);
         }
     }
     atomic_fetch_add(&shared->stripes[stripe].wake, 1);

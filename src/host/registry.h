@@ -180,8 +180,8 @@ int host_file_settle(struct host_file *file);
 uint64_t host_file_uncommitted(struct host_file *file);
 uint64_t host_uncommitted(void);
 
-/* How often data of the file was written again. A read during which this changes may have missed
- * it. */
+/* How often data of the file was written again, or over, since the server may have lost it. A read
+ * during which this changes may have missed it. */
 uint64_t host_file_replays(struct host_file *file);
 
 /* True if this process itself has uncommitted data in the file. */

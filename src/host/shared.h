@@ -107,7 +107,7 @@ struct host_entry {
     _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */
     _Atomic uint64_t verifier;    /* of the records, unless MIXED */
     uint64_t uncommitted_end;     /* at least the end of the last of them */
-    _Atomic uint64_t replays;     /* records written again */
+    _Atomic uint64_t replays;     /* records written again, or over after a restart */
 } __attribute__((aligned(256)));
 _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
 
@@ -351,10 +351,12 @@ void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garb
  */
 uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint32_t own);
 /*
- * Takes the bytes of record `own` away from older acknowledged records. True if `own` was consumed:
+ * Takes the bytes of record `own`, written with `verifier`, away from older acknowledged records;
+ * where those have another one, this counts as a replay. True if `own` was consumed:
  * its bytes were copied into an older record, or `own` itself became the second half of one.
  */
-bool host_record_supersede(struct host_entry *entry, uint32_t own, struct host_garbage *garbage);
+bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t verifier,
+                           struct host_garbage *garbage);
 /* Shortens acknowledged records of the file to end at `size`. */
 void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage);
 /* A record IN_FLIGHT, REPLAY or held of the file with bytes at `size` or beyond; 0: none. */

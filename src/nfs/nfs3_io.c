@@ -264,6 +264,8 @@ static int job_start(struct job *job)
             return error;
         /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
     } while (job->verifier_differs && transfer->committed != NFS3_FILE_SYNC);
+    if (job->verifier_differs)
+        transfer->verifier = 0; /* of no one instance */
     return 0;
 }
 

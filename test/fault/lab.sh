@@ -4,11 +4,13 @@
 # proxy in front of it with one address for each path, and the torture program (test/fault/*.c).
 #
 # Variables: lab_paths   paths of the proxy (lab_start)
+#            tunables    further lines of directnfs.conf for the next lab_start
 #            unsafe      test-only switches for the next lab_torture, see src/sys/test_switch.h
 
 proxy_socket=$T/proxy power_socket=$T/power
 lab_paths=1
 lab_server=none
+tunables=
 unsafe=
 
 # Dead paths are found in half a second, held writes wait for as long, and early COMMITs happen.
@@ -19,6 +21,7 @@ path_timeout = 0.5;
 failover_hold = 0.5;
 reconnect_max = 1;
 uncommitted_file_max = 1048576;
+$tunables
 END
 }
 
@@ -129,8 +132,15 @@ lab_torture() {
 torture_ok() {
     local name=$1
     shift
+    local before line
+    before=$(counter nfs_write)
     if lab_torture "$@"; then
-        ok "$name: $(tail -n 1 "$T/torture")"
+        line=$(tail -n 1 "$T/torture")
+        ok "$name: $line"
+        # Else the kernel served the files, and nothing was tested.
+        [ "$lab_server" = none ] ||
+            engine_at_least "$name: the engine wrote" nfs_write "$before" \
+                "$(grep -oP ' \K[0-9]+(?=/)' <<<"$line" | paste -sd+ | sed 's/.*/(&)*9\/10/' | bc)"
     else
         not_ok "$name" "$(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
         sed 's/^/# /' "$T/torture"

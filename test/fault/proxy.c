@@ -37,7 +37,8 @@
  *                                   delivered MS milliseconds after the client knows that the
  *                                   connection is dead
  *     release                       delivers it now
- *     forget                        it never comes: the server lost power
+ *     lost                          the server lost power: neither what is held nor any connection
+ *                                   outlives that
  *     counters                      of a path
  *
  * A script has lines `MS PATH COMMAND...`: what to do so many milliseconds after the start.
@@ -81,8 +82,16 @@ static void path_release(struct path *path)
     }
 }
 
-static void path_forget(struct path *path)
+/* Also those that the kernel accepted and we have not yet: for their clients they exist. */
+static void path_lost(struct path *path)
 {
+    for (unsigned port = 0; port < PORTS; port++) {
+        int fd;
+        while (path->listeners[port] &&
+               (fd = accept4(path->listeners[port]->fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+            socket_reset(&fd);
+    }
+    path_reset(path);
     for (struct held *held = helds; held; held = held->next) {
         if (held->path != path || !held->message)
             continue;
@@ -205,8 +214,8 @@ static bool command_of_path(struct path *path, char **words, unsigned count, FIL
         path_halfclose(path);
     } else if (strcmp(name, "release") == 0) {
         path_release(path);
-    } else if (strcmp(name, "forget") == 0) {
-        path_forget(path);
+    } else if (strcmp(name, "lost") == 0) {
+        path_lost(path);
     } else if (strcmp(name, "counters") == 0) {
         fprintf(out, "path %td", path - paths + 1);
 #define X(name) fprintf(out, " " #name "=%llu", (unsigned long long)path->counters.name);

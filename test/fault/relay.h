@@ -27,14 +27,10 @@ struct faults {
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS   \
-    X(connections) \
-    X(refused)     \
-    X(calls)       \
-    X(replies)     \
-    X(forwarded)   \
-    X(dropped)     \
-    X(duplicated) X(corrupted) X(jukeboxes) X(resets) X(same_port) X(held) X(delivered) X(discarded)
+#define COUNTERS                                                                                   \
+    X(connections)                                                                                 \
+    X(refused) X(calls) X(replies) X(forwarded) X(dropped) X(duplicated) X(corrupted) X(jukeboxes) \
+        X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded)
 
 struct counters {
 #define X(name) uint64_t name;
@@ -202,6 +198,7 @@ static void server_open(struct connection *c)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(fd, (struct sockaddr *)&local, sizeof local) < 0) {
         local.sin_port = 0;
+        c->path->counters.other_port++; /* the server will not know its calls again */
         if (bind(fd, (struct sockaddr *)&local, sizeof local) < 0)
             die("%s: %s", inet_ntoa(local.sin_addr), strerror(errno));
     }

@@ -272,8 +272,8 @@ static bool event_do(const struct event *event, unsigned round)
     ask(options.power, event->command);
     if (!event->loses)
         return true;
-    if (options.proxy) /* what the server had queued is lost too */
-        ask(options.proxy, "all forget");
+    if (options.proxy)
+        ask(options.proxy, "all lost");
     losses++;
     snprintf(when, sizeof when, "round %u, after the loss of power", round);
     return check_files(least, when);

@@ -240,6 +240,25 @@ static void a_split_during_a_commit_is_replayed_whole(void **state)
     assert_int_equal(replayed, 9000);
 }
 
+/* A read that the restarted server answered without the older bytes is looked at after a stable
+ * write took their place: only the count of replays can still tell. */
+static void a_write_over_what_a_restart_lost_counts_as_a_replay(void **state)
+{
+    (void)state;
+    const uint8_t *verifiers[] = {first_verifier, second_verifier};
+    struct host_file file;
+    attach(&file, 110);
+    for (int i = 0; i < 2; i++) {
+        struct host_write write;
+        write_kept(&file, 0, 1000, 'a', first_verifier);
+        uint64_t replays = host_file_replays(&file);
+        assert_int_equal(begin(&file, 0, 1000, false, &write), 0);
+        host_write_end(&file, &write, HOST_WRITE_STABLE, verifiers[i]);
+        assert_int_equal(host_file_uncommitted(&file), 0);
+        assert_int_equal(host_file_replays(&file) != replays, i);
+    }
+}
+
 /* ---- exclusion among threads ---- */
 
 static struct host_file shared_file;
@@ -306,6 +325,7 @@ int main(void)
         cmocka_unit_test(commit_vouches_only_for_what_it_was_sent_after),
         cmocka_unit_test(another_verifier_demands_writing_again),
         cmocka_unit_test(a_split_during_a_commit_is_replayed_whole),
+        cmocka_unit_test(a_write_over_what_a_restart_lost_counts_as_a_replay),
         cmocka_unit_test(overlapping_writes_of_threads_exclude_each_other),
         cmocka_unit_test(disjoint_writes_do_not_wait),
     };
