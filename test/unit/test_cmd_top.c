@@ -74,6 +74,10 @@ static void call(struct directnfs_stats *stats, unsigned procedure, unsigned cou
     latency->total_ns += count * UINT64_C(200000);
     latency->max_ns = 200000;
     latency->histogram[8] += count;
+    if (procedure == 6) {
+        stats->files[0].reads += count;
+        stats->files[0].read_bytes += count * UINT64_C(1000);
+    }
     stats->paths[0].latency.calls += count;
     stats->paths[0].latency.max_ns = 200000;
     stats->paths[0].latency.total_ns += count * UINT64_C(200000);
@@ -233,6 +237,20 @@ static void a_reset_begins_totals_anew(void **state)
     shows("totals since the reset");
     shows("READ    100 ");
     shows("WRITE    50 ");
+}
+
+static void rates_of_files_are_shown(void **state)
+{
+    (void)state;
+    update_at(10);
+    update_at(12);
+    ui.choice.view = TOP_FILES;
+    draw(24, 90);
+    shows("/data/pg/table     0 direct 100     0    100       0   100k      0");
+    ui.choice.totals = true;
+    draw(24, 90);
+    shows("READS WRITES  RD-B WR-B");
+    shows(" 1.20k      0 1.20M    0");
 }
 
 static void the_reason_of_a_file_on_the_kernel_is_shown_first(void **state)
@@ -419,7 +437,7 @@ static void names_do_what_they_want(void **state)
     }
     ui.choice.view = TOP_FILES;
     draw(24, 200);
-    shows("/a/?[31m\\xe2\\x80\\xae\\xff");
+    shows("[31m\\xe2\\x80\\xae\\xff");
     draw(24, 80);
     shows("~xxxxxx");
 }
@@ -431,6 +449,7 @@ int main(void)
         TEST(numbers_are_short),
         TEST(rates_are_of_the_interval_and_totals_of_all),
         TEST(a_reset_begins_totals_anew),
+        TEST(rates_of_files_are_shown),
         TEST(the_reason_of_a_file_on_the_kernel_is_shown_first),
         TEST(it_fits_every_screen),
         TEST(the_selection_stays_with_its_row),
