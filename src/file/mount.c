@@ -602,6 +602,8 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
     pthread_mutex_unlock(&mount->contact);
     if (result == -EXDEV)
         *reason = "mount is not the export";
+    else if (result != 0 && !host_registry_ready())
+        *reason = "run directory not usable";
     return result;
 }
 

@@ -271,7 +271,7 @@ static int try_open(const char *path, uint64_t uncommitted_max)
         log_error("the registry %s is in use in another pid namespace (container): set "
                   "DIRECTNFS_RUN to another directory",
                   path);
-        return -EXDEV;
+        return -EBUSY;
     }
     int error = map_file(fd, head.total_size);
     if (error) {
@@ -304,7 +304,7 @@ int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     if (!error && host_process_slot() == 0) {
         log_error("the registry %s has no room for another process, or /proc cannot be read", path);
         error = -EAGAIN;
-    } else if (error && error != -EBUSY && error != -EXDEV) {
+    } else if (error && error != -EBUSY) {
         log_error("cannot open the registry %s: %s%s", path, strerror(-error),
                   error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN" : "");
     }
