@@ -55,6 +55,7 @@ int top_screen_begin(void)
                      type ? type : "");
         return CMD_NOT_FINE;
     }
+    del_curterm(cur_term);
     use_tioctl(TRUE);
     set_escdelay(50);
     screen = newterm(NULL, stdout, stdin);
