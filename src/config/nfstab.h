@@ -4,7 +4,7 @@
  * Reading is in three steps, each usable alone:
  *   conf_nfstab_parse()    text -> tree; touches neither files nor the network
  *   conf_nfstab_load()     the files of the lookup order and the kernel's mounts -> one tree
- *   conf_nfstab_resolve()  names in the tree -> pinned socket addresses
+ *   conf_path_addresses()  the names of a path -> socket addresses
  */
 #ifndef CONF_NFSTAB_H
 #define CONF_NFSTAB_H
@@ -41,13 +41,6 @@ struct conf_path {
     bool dontroute;          /* SO_DONTROUTE; a flag of the stanza, the same on all its paths */
     struct conf_position at; /* of the peer's text (of the server's name if it stands in) */
     struct conf_position local_at;
-
-    /* Filled by conf_nfstab_resolve(), port 0. peer_length is 0 while not resolved; local_length is
-     * 0 when there is no `local` (or it did not resolve, then peer_length is 0 too). */
-    struct sockaddr_storage peer_address;
-    socklen_t peer_length;
-    struct sockaddr_storage local_address;
-    socklen_t local_length;
 };
 
 /* One `export: DIR mount: DIR`. */
@@ -87,7 +80,7 @@ struct conf_overridden {
 /*
  * The tree. Zero-initialised is empty. Owned by the caller of the function that filled it and freed
  * by conf_nfstab_free(), all strings and the file names of all positions with it. It does not
- * change after load and resolve, so threads may read it without a lock.
+ * change after load, so threads may read it without a lock.
  */
 struct conf_nfstab {
     struct conf_server *servers;
@@ -136,9 +129,17 @@ int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources
 int conf_path_resolve(const char *text, int family, struct sockaddr_storage *address,
                       socklen_t *length);
 
-/* Resolves and pins the paths of all servers. What does not resolve is an error in `d` and keeps
- * peer_length 0. Returns 0, or -EHOSTUNREACH if some path did not resolve. */
-int conf_nfstab_resolve(struct conf_nfstab *tab, struct conf_diagnostics *d);
+/*
+ * The socket addresses of a path, port 0; *local of family AF_UNSPEC where the nfstab has none. A
+ * name is resolved to an address of the family that the local has. Returns 0, or -EHOSTUNREACH and
+ * an error with its place in `d`. May block as conf_path_resolve() does.
+ */
+int conf_path_addresses(const struct conf_path *path, struct sockaddr_storage *peer,
+                        struct sockaddr_storage *local, struct conf_diagnostics *d);
+
+/* Are they one address, whatever the ports? An IPv4 address is the same as the IPv6 one that
+ * stands for it (::ffff:192.0.2.1). */
+bool conf_address_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* The tree as an nfstab that parses to the same tree (positions and overridden entries apart), in
  * memory for free(3). NULL without memory. */

@@ -351,46 +351,53 @@ int conf_path_resolve(const char *text, int family, struct sockaddr_storage *add
     return 0;
 }
 
-static bool resolve(const char *text, const char *what, struct conf_position at, int family,
-                    struct sockaddr_storage *address, socklen_t *length, struct conf_diagnostics *d)
+static int resolve(const char *text, const char *what, struct conf_position at, int family,
+                   struct sockaddr_storage *address, struct conf_diagnostics *d)
 {
     char quoted[CONF_QUOTE_SIZE];
-    int result = conf_path_resolve(text, family, address, length);
+    socklen_t length;
+    int result = conf_path_resolve(text, family, address, &length);
 
     if (result == 0)
-        return true;
+        return 0;
     conf_diagnostics_add(d, CONF_ERROR, at, "found %s %s, which does not resolve: %s, expected %s",
                          what, conf_quote(quoted, text, strlen(text)), gai_strerror(result),
                          family == AF_INET6  ? "a known host with an IPv6 address, as its local has"
                          : family == AF_INET ? "a known host with an IPv4 address, as its local has"
                                              : "an address or a known host");
-    return false;
+    return -EHOSTUNREACH;
 }
 
-int conf_nfstab_resolve(struct conf_nfstab *tab, struct conf_diagnostics *d)
+int conf_path_addresses(const struct conf_path *path, struct sockaddr_storage *peer,
+                        struct sockaddr_storage *local, struct conf_diagnostics *d)
 {
     int result = 0;
 
-    for (size_t s = 0; s < tab->server_count; s++) {
-        struct conf_server *server = &tab->servers[s];
-        for (size_t i = 0; i < server->path_count; i++) {
-            struct conf_path *path = &server->paths[i];
-            bool local = true;
-            int family = AF_UNSPEC;
+    memset(local, 0, sizeof(*local));
+    if (path->local[0] != '\0')
+        result = resolve(path->local, "local", path->local_at, AF_UNSPEC, local, d);
+    int other = resolve(path->peer, "path", path->at, local->ss_family, peer, d);
+    return result != 0 ? result : other;
+}
 
-            path->peer_length = path->local_length = 0;
-            if (path->local[0] != '\0') {
-                local = resolve(path->local, "local", path->local_at, AF_UNSPEC,
-                                &path->local_address, &path->local_length, d);
-                family = local ? path->local_address.ss_family : AF_UNSPEC;
-            }
-            bool peer = resolve(path->peer, "path", path->at, family, &path->peer_address,
-                                &path->peer_length, d);
-            if (!local || !peer) {
-                path->peer_length = 0;
-                result = -EHOSTUNREACH;
-            }
-        }
+static struct in6_addr number_of(const struct sockaddr_storage *address, uint32_t *scope)
+{
+    struct in6_addr number = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+    *scope = 0;
+    if (address->ss_family == AF_INET6) {
+        *scope = ((const struct sockaddr_in6 *)address)->sin6_scope_id;
+        return ((const struct sockaddr_in6 *)address)->sin6_addr;
     }
-    return result;
+    memcpy(&number.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
+    return number;
+}
+
+bool conf_address_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    if (a->ss_family == AF_UNSPEC || b->ss_family == AF_UNSPEC)
+        return a->ss_family == b->ss_family;
+    uint32_t first_scope, second_scope;
+    struct in6_addr first = number_of(a, &first_scope), second = number_of(b, &second_scope);
+    return memcmp(&first, &second, sizeof(first)) == 0 && first_scope == second_scope;
 }

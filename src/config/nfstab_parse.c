@@ -320,6 +320,54 @@ static void pair_locals(struct parser *parser)
     }
 }
 
+static const char *family_name(int family)
+{
+    return family == AF_INET6 ? "IPv6" : "IPv4";
+}
+
+/* The two addresses of a path are of one family. What names resolve to is not known here. */
+static void check_families(struct parser *parser, const struct conf_path *path)
+{
+    char local[CONF_QUOTE_SIZE], peer[CONF_QUOTE_SIZE];
+    int ours = conf_address_family(path->local), theirs = conf_address_family(path->peer);
+
+    if (ours == AF_UNSPEC || theirs == AF_UNSPEC || ours == theirs)
+        return;
+    words_fail(&parser->words, path->local_at,
+               "found local %s of %s, expected an %s address as its path %s in line %u, column %u "
+               "is one",
+               conf_quote(local, path->local, strlen(path->local)), family_name(ours),
+               family_name(theirs), conf_quote(peer, path->peer, strlen(path->peer)), path->at.line,
+               path->at.column);
+}
+
+/* A path that is given twice would count twice when load is balanced, and fail as one. */
+static void check_paths(struct parser *parser)
+{
+    const struct conf_server *server = parser->server;
+    char quoted[CONF_QUOTE_SIZE];
+
+    for (size_t i = 0; i < server->path_count; i++) {
+        const struct conf_path *path = &server->paths[i];
+        if (path->peer[0] == '\0')
+            continue; /* reported */
+        check_families(parser, path);
+        for (size_t k = 0; k < i; k++) {
+            const struct conf_path *first = &server->paths[k];
+            if (!conf_address_same(first->peer, path->peer) ||
+                !conf_address_same(first->local, path->local))
+                continue;
+            words_fail(&parser->words, path->at,
+                       "found path %s a second time%s, expected each path once (the first is in "
+                       "line %u, column %u)",
+                       conf_quote(quoted, path->peer, strlen(path->peer)),
+                       path->local[0] != '\0' ? " with the same local" : "", first->at.line,
+                       first->at.column);
+            break;
+        }
+    }
+}
+
 static void end_stanza(struct parser *parser)
 {
     struct conf_server *server = parser->server;
@@ -342,6 +390,7 @@ static void end_stanza(struct parser *parser)
                        conf_quote(quoted, server->name, strlen(server->name)));
     }
     pair_locals(parser);
+    check_paths(parser);
     for (size_t i = 0; i < server->path_count; i++)
         server->paths[i].dontroute = parser->dontroute;
     if (!parser->export_seen)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "config/text.h"
 
@@ -103,6 +104,35 @@ static bool is_ipv6(const char *text)
     return *interface != '\0';
 }
 
+/* The number of an address, an IPv4 address as the IPv6 one that stands for it. False: a name. */
+static bool address_number(const char *address, struct in6_addr *number)
+{
+    char text[INET6_ADDRSTRLEN + sizeof("::ffff:")];
+    size_t length = strcspn(address, "%");
+    if (length >= INET6_ADDRSTRLEN)
+        return false;
+    bool ipv6 = strchr(address, ':') != NULL;
+    snprintf(text, sizeof(text), "%s%.*s", ipv6 ? "" : "::ffff:", (int)length, address);
+    return inet_pton(AF_INET6, text, number) == 1;
+}
+
+int conf_address_family(const char *address)
+{
+    struct in6_addr number;
+    if (!address_number(address, &number))
+        return AF_UNSPEC;
+    return strchr(address, ':') != NULL ? AF_INET6 : AF_INET;
+}
+
+bool conf_address_same(const char *a, const char *b)
+{
+    struct in6_addr first, second;
+    if (!address_number(a, &first) || !address_number(b, &second))
+        return strcasecmp(a, b) == 0;
+    return memcmp(&first, &second, sizeof(first)) == 0 &&
+           strcmp(a + strcspn(a, "%"), b + strcspn(b, "%")) == 0;
+}
+
 static bool is_host_name(const char *text)
 {
     if (*text == '-' || *text == '.')
@@ -131,9 +161,13 @@ const char *conf_address_copy(char address[CONF_ADDRESS_SIZE], const char *text)
     }
 
     const char *expected = NULL;
+    struct in6_addr number;
     if (text[0] == '[' || strchr(address, ':') != NULL) {
         if (!is_ipv6(address))
             expected = "an IPv6 address such as [2001:db8::1]";
+        else if (address_number(address, &number) && IN6_IS_ADDR_LINKLOCAL(&number) &&
+                 strchr(address, '%') == NULL)
+            expected = "the interface of a link-local address too, as in fe80::1%eth0";
     } else if (strspn(address, "0123456789.") == strlen(address)) {
         if (inet_pton(AF_INET, address, &ipv4) != 1)
             expected = "an IPv4 address such as 192.0.2.1";

@@ -131,6 +131,18 @@ static void thirty_two_paths_are_accepted(void **state)
     conf_nfstab_free(&tab);
 }
 
+static void a_path_may_come_again_with_another_local(void **state)
+{
+    (void)state;
+    struct conf_nfstab tab;
+    parse(&tab, "server: s export: /a mount: /b\npath: ::1 local: ::2\npath: ::1 local: ::3\n"
+                "path: ::1\nserver: t export: /c mount: /d\npath: ::1 local: ::2\n");
+    assert_int_equal(tab.servers[0].path_count, 3);
+    assert_int_equal(tab.servers[1].path_count, 1);
+    assert_round_trip(&tab);
+    conf_nfstab_free(&tab);
+}
+
 static void mounts_are_normalised(void **state)
 {
     (void)state;
@@ -247,6 +259,7 @@ int main(void)
         cmocka_unit_test(the_name_is_the_path_if_there_is_none),
         cmocka_unit_test(ipv6_needs_no_brackets_and_may_have_a_scope),
         cmocka_unit_test(thirty_two_paths_are_accepted),
+        cmocka_unit_test(a_path_may_come_again_with_another_local),
         cmocka_unit_test(mounts_are_normalised),
         cmocka_unit_test(escapes_stand_for_any_byte),
         cmocka_unit_test(kernel_is_of_the_export_before_it),

@@ -153,6 +153,7 @@ static void addresses(void **state)
         {"1::2::3", "an IPv6 address such as [2001:db8::1]"},
         {"host:2049", "an IPv6 address such as [2001:db8::1]"},
         {"fe80::1%", "an IPv6 address such as [2001:db8::1]"},
+        {"[fe80::1]", "the interface of a link-local address too, as in fe80::1%eth0"},
         {"-host", "an IPv4 address, an IPv6 address or a host name"},
         {"a/b", "an IPv4 address, an IPv6 address or a host name"},
     };
@@ -197,6 +198,63 @@ static void more_paths_or_locals_than_there_is_room_for(void **state)
     assert_mistake(text, 34, 7, "found another path, expected at most 32 for a server");
     strcpy(text + length, "local: 10.0.1.32\n");
     assert_mistake(text, 34, 8, "found another local, expected at most 32 for a server");
+}
+
+static void the_same_path_twice(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second;
+    } same[] = {
+        {"10.0.0.1", "10.0.0.1"},           {"[::1]", "::1"},
+        {"2001:db8:0::1", "2001:DB8::1"},   {"10.0.0.1", "[::ffff:10.0.0.1]"},
+        {"filer.example", "Filer.Example"}, {"fe80::1%eth0", "[fe80:0:0::1%eth0]"},
+    };
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        char text[256], message[256];
+        snprintf(text, sizeof(text),
+                 "server: s export: /a mount: /b\npath: 10.0.0.9 path: %s\n path: %s\n",
+                 same[i].first, same[i].second);
+        /* Brackets are no part of an address. */
+        const char *start = same[i].second + (same[i].second[0] == '[');
+        snprintf(message, sizeof(message),
+                 "found path '%.*s' a second time, expected each path once (the first is in line "
+                 "2, column 22)",
+                 (int)strcspn(start, "]"), start);
+        assert_mistake(text, 3, 8, message);
+    }
+    assert_mistake("server: s export: /a mount: /b\nlocal: ::2 path: ::1\n"
+                   "local: ::3 path: ::1\nlocal: 0::2 path: 0::1",
+                   4, 19,
+                   "found path '0::1' a second time with the same local, expected each path once "
+                   "(the first is in line 2, column 18)");
+}
+
+static void every_path_that_is_there_already(void **state)
+{
+    (void)state;
+    static const struct expected expected[] = {
+        {3, 7,
+         "found path 'a' a second time, expected each path once (the first is in line 2, "
+         "column 7)"},
+        {4, 7,
+         "found path 'a' a second time, expected each path once (the first is in line 2, "
+         "column 7)"},
+    };
+    assert_mistakes("server: s export: /a mount: /b\npath: a\npath: a\npath: a\n", 2, expected);
+}
+
+static void path_and_local_of_two_families(void **state)
+{
+    (void)state;
+    assert_mistake("server: s export: /a mount: /b\npath: 10.0.0.1 path: 10.0.0.2\n"
+                   "local: 10.0.1.1\nlocal: [::2]\n",
+                   4, 8,
+                   "found local '::2' of IPv6, expected an IPv4 address as its path '10.0.0.2' in "
+                   "line 2, column 22 is one");
+    assert_mistake("server: s export: /a mount: /b\nlocal: 10.0.0.1 path: fe80::1%eth0\n", 2, 8,
+                   "found local '10.0.0.1' of IPv4, expected an IPv6 address as its path "
+                   "'fe80::1%eth0' in line 2, column 23 is one");
 }
 
 static void numbers(void **state)
@@ -368,6 +426,8 @@ static void random_items_do_no_harm(void **state)
         "server: s\n",
         "path",
         "path: h ",
+        "path: ::2 ",
+        "path: 10.0.0.1 ",
         "local: ::1 ",
         "dontroute",
         "export: /a ",
@@ -481,6 +541,9 @@ int main(void)
         cmocka_unit_test(a_server_without_path_whose_name_is_none),
         cmocka_unit_test(more_locals_than_paths),
         cmocka_unit_test(more_paths_or_locals_than_there_is_room_for),
+        cmocka_unit_test(the_same_path_twice),
+        cmocka_unit_test(every_path_that_is_there_already),
+        cmocka_unit_test(path_and_local_of_two_families),
         cmocka_unit_test(numbers),
         cmocka_unit_test(items_that_are_allowed_once),
         cmocka_unit_test(versions_and_securities_that_are_not_supported),
