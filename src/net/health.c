@@ -268,10 +268,7 @@ static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
         return false;
     pthread_mutex_lock(&path->server->lock);
     uint64_t at = path->probe_ns;
-    enum news news = news_of(path);
-    const char *why = path->why;
     pthread_mutex_unlock(&path->server->lock);
-    say_down(path, news, why);
     if (at > now && at < *due)
         *due = at;
     return at <= now;
