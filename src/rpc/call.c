@@ -428,6 +428,7 @@ struct drive {
     uint64_t led; /* a bit for each channel that it leads */
     struct pollfd polls[RPC_DRIVE_MAX];
     unsigned polled[RPC_DRIVE_MAX]; /* the channel of each */
+    bool unlooked[RPC_DRIVE_MAX];   /* its calls were not looked after for a while */
     unsigned poll_count;
     bool idle;      /* nothing is in flight on any of them */
     bool elsewhere; /* another thread leads some of them */
@@ -454,6 +455,8 @@ static void drive_prepare(struct drive *drive, unsigned i)
             rpc_send_unsent(transport, true);
         if (transport->connected) {
             drive->polled[drive->poll_count] = i;
+            drive->unlooked[drive->poll_count] =
+                sys_now_ns() - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
             drive->polls[drive->poll_count++] = (struct pollfd){
                 .fd = transport->channel->fd,
                 .events = transport->unsent && transport->in_flight < NET_IN_FLIGHT_MAX
@@ -500,10 +503,9 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
             break;
         /* Nobody wakes a thread that polls: of what others lead it hears by looking. */
         int longest_ms = drive.elsewhere || drive.poll_count == 0 ? 1 : POLL_MS;
-        int ready = sys_poll(drive.polls, drive.poll_count,
-                             timeout_ms < longest_ms ? timeout_ms : longest_ms);
+        sys_poll(drive.polls, drive.poll_count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
         for (unsigned i = 0; i < drive.poll_count; i++) {
-            if (drive.polls[i].revents || ready == 0) /* the silent ones are looked after */
+            if (drive.polls[i].revents || drive.unlooked[i])
                 drive_channel(channels[drive.polled[i]], lead_now);
         }
     }

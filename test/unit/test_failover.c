@@ -440,6 +440,59 @@ static void a_call_without_a_waiter_is_given_back(void **state)
     assert_true(query.call.unsettled);
 }
 
+static _Atomic unsigned rounds_left;
+static struct query busy_query;
+
+/* Keeps a call in flight on path 0. */
+static void call_again(struct rpc_call *call)
+{
+    if (atomic_load(&ended) == 0)
+        atomic_fetch_add(&rounds_left, 1);
+    (void)call;
+}
+
+struct busy_drive {
+    struct net_channel *busy;
+    unsigned seen;
+};
+
+static bool ended_or_busy(void *context)
+{
+    struct busy_drive *drive = context;
+    unsigned rounds = atomic_load(&rounds_left);
+    return has_ended(NULL) || rounds != drive->seen;
+}
+
+/* A thread that drives several channels, of which one is always busy and one is silent. */
+static void a_silent_channel_among_busy_ones_is_left(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    struct rpc_call *call = &query.call, *busy = &busy_query.call;
+    use_all_paths();
+    struct net_channel *channels[2] = {net_path_channel(&client->paths[0], 0),
+                                       net_path_channel(&client->paths[1], 0)};
+    struct busy_drive drive = {.busy = channels[0]};
+    atomic_store(&servers[1]->silent, true);
+    atomic_store(&probed[1], -ETIMEDOUT);
+    atomic_store(&ended, 0);
+    query_begin(&query, ECHO, 3, 0);
+    query.call.answered = note_end;
+    rpc_submit_on(channels[1], &call, 1);
+    uint64_t begin = sys_now_ns();
+    while (!has_ended(NULL)) {
+        drive.seen = atomic_load(&rounds_left);
+        query_begin(&busy_query, ECHO, 4, 0);
+        busy_query.call.answered = call_again;
+        rpc_submit_on(channels[0], &busy, 1);
+        rpc_drive_all(channels, 2, ended_or_busy, &drive, 0);
+        assert_true(sys_now_ns() - begin < 20 * SECOND_NS);
+    }
+    assert_int_equal(ended, -ENETDOWN);
+    assert_false(usable(1));
+    rpc_drive(channels[0], has_ended, NULL, 1);
+}
+
 /* ---- offline ---- */
 
 static void an_offline_path_gets_no_new_calls(void **state)
@@ -491,6 +544,7 @@ int main(void)
         path_test(paths_come_and_go_under_load),
         path_test(all_paths_down_and_one_comes_back),
         path_test(a_call_without_a_waiter_is_given_back),
+        path_test(a_silent_channel_among_busy_ones_is_left),
         path_test(an_offline_path_gets_no_new_calls),
         path_test(the_last_path_is_used_though_offline),
     };
