@@ -7,6 +7,8 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+enum { COMMITS_MAX = 6 };
+
 _Atomic bool file_finishing;
 
 /* Writes one lost piece again. It is in the ledger; nothing newer can overtake it. */
@@ -38,49 +40,82 @@ static bool next_replay(struct host_file *host, struct host_commit *commit,
     return result == 1;
 }
 
-int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
-                struct host_file *host, const char *path, uint64_t *rewritten)
+/* What a COMMIT is made for, and what is learned from it. */
+struct committing {
+    struct file_mount *mount;
+    struct nfs3_client client;
+    const struct nfs3_fh *fh;
+    struct host_file *host;
+    const char *path;
+    uint64_t rewritten; /* bytes */
+};
+
+/* Writes again what the server lost of what the COMMIT was to vouch for. 0, or -EIO. */
+static int replay_all(struct committing *c, struct host_commit *commit)
 {
-    struct nfs3_client client = file_mount_client(mount, auth);
+    struct host_write write;
+    int result = 0;
+    while (next_replay(c->host, commit, &write)) {
+        size_t length = write.length;
+        int again = replay(&c->client, c->fh, c->host, &write);
+        if (again == 0) {
+            c->rewritten += length;
+            continue;
+        }
+        log_error("%s: %zu bytes at offset %llu, which the server lost, cannot be written again: "
+                  "%s",
+                  c->path, length, (unsigned long long)write.offset, strerrordesc_np(-again));
+        result = -EIO;
+    }
+    return result;
+}
+
+/*
+ * One COMMIT. 0, -errno, or -EAGAIN when the server restarted: a newer write, which this COMMIT
+ * does not vouch for, may have taken the place of lost data in the ledger.
+ */
+static int commit_once(struct committing *c)
+{
     struct host_commit commit;
     struct nfs3_wcc wcc;
-    uint64_t verifier;
-    uint64_t sent_ns = sys_now_ns();
-    if (rewritten)
-        *rewritten = 0;
-    host_commit_begin(host, &commit);
-    int result = nfs3_commit(&client, fh, 0, 0, &verifier, &wcc);
+    uint64_t verifier, sent_ns = sys_now_ns(), replays = host_file_replays(c->host);
+    host_commit_begin(c->host, &commit);
+    int result = nfs3_commit(&c->client, c->fh, 0, 0, &verifier, &wcc);
     if (result == -ESTALE) {
-        uint64_t lost = host_file_forget(host);
+        uint64_t lost = host_file_forget(c->host);
         if (lost > 0)
-            log_notice("%s: removed on the server with %llu bytes not committed", path,
+            log_notice("%s: removed on the server with %llu bytes not committed", c->path,
                        (unsigned long long)lost);
     }
     if (result != 0) {
-        host_commit_failed(host, &commit);
-        return result;
+        host_commit_failed(c->host, &commit);
+        return result == -EAGAIN ? -EIO : result;
     }
-    file_server_saw(mount->server, verifier, sent_ns);
-    uint64_t lost = host_commit_end(host, &commit, (const uint8_t *)&verifier);
+    file_server_saw(c->mount->server, verifier, sent_ns);
+    uint64_t lost = host_commit_end(c->host, &commit, (const uint8_t *)&verifier);
     if (lost == 0)
-        return 0;
+        return host_file_replays(c->host) != replays ||
+                       host_file_verifier_differs(c->host, (const uint8_t *)&verifier)
+                   ? -EAGAIN
+                   : 0;
     host_stats_add(&host_stats->counters.verifier_changes, 1);
-    log_warning("%s: server %s restarted before it committed %llu bytes; writing them again", path,
-                mount->server->conf->name, (unsigned long long)lost);
-    struct host_write write;
-    while (next_replay(host, &commit, &write)) {
-        size_t length = write.length;
-        int again = replay(&client, fh, host, &write);
-        if (again == 0 && rewritten)
-            *rewritten += length;
-        if (again != 0) {
-            log_error("%s: %zu bytes at offset %llu, which the server lost, cannot be written "
-                      "again: %s",
-                      path, length, (unsigned long long)write.offset, strerrordesc_np(-again));
-            result = -EIO;
-        }
-    }
-    return result;
+    log_warning("%s: server %s restarted before it committed %llu bytes; writing them again",
+                c->path, c->mount->server->conf->name, (unsigned long long)lost);
+    result = replay_all(c, &commit);
+    return result == 0 ? -EAGAIN : result;
+}
+
+int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
+                struct host_file *host, const char *path, uint64_t *rewritten)
+{
+    struct committing c = {mount, file_mount_client(mount, auth), fh, host, path, 0};
+    int result = -EAGAIN;
+    /* A server that has another verifier on each path would never be done with. */
+    for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++)
+        result = commit_once(&c);
+    if (rewritten)
+        *rewritten = c.rewritten;
+    return result == -EAGAIN ? 0 : result;
 }
 
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)

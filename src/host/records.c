@@ -275,9 +275,9 @@ static bool supersede(struct host_entry *entry, uint32_t own, bool halves, uint6
         if (halves ? older->sequence != record->sequence || index > own
                    : acknowledged && older->sequence >= record->sequence)
             continue;
-        /* The server restarted in between, and a read of then, which is not looked at yet, may lack
-         * the older bytes. Nothing else will tell: counted before the record goes. */
-        if (!halves && older->verifier != verifier)
+        /* The server lost the older bytes, and nothing else will tell a read of then that is not
+         * looked at yet, or a COMMIT that is under way. Counted before the record goes. */
+        if (!halves && (older->verifier != verifier || older->distrusted))
             atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
         bool head = host_record_start(older)<start, tail = host_record_end(older)> end;
         if (head && tail) {

@@ -75,6 +75,38 @@ ENGINE_TEST(power_loss_while_data_is_written_again)
     disk_expect("f", SIZE, 0, 1);
 }
 
+static void *writes_version_2(void *fd)
+{
+    engine_put(*(int *)fd, SIZE, 0, 2);
+    return NULL;
+}
+
+static void *syncs(void *fd)
+{
+    CHECK_EQUAL(engine_fsync(*(int *)fd), 0);
+    return NULL;
+}
+
+/* A write in flight is executed after the COMMIT, and supersedes what would be written again. */
+ENGINE_TEST(fsync_vouches_for_what_took_the_place_of_lost_data)
+{
+    pthread_t writer, syncer;
+    disk_make("f", 0, 0);
+    int fd = written();
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&writer, NULL, writes_version_2, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&syncer, NULL, syncs, &fd), 0);
+    while (server_calls(NFS3_PROC_COMMIT) == 0)
+        usleep(1000);
+    server_release();
+    pthread_join(writer, NULL);
+    pthread_join(syncer, NULL);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 2);
+}
+
 ENGINE_TEST(close_commits)
 {
     disk_make("f", 0, 0);
@@ -259,6 +291,7 @@ int main(void)
         cmocka_unit_test(power_loss_in_the_middle_of_a_write),
         cmocka_unit_test(power_loss_during_the_commit),
         cmocka_unit_test(power_loss_while_data_is_written_again),
+        cmocka_unit_test(fsync_vouches_for_what_took_the_place_of_lost_data),
         cmocka_unit_test(close_commits),
         cmocka_unit_test(close_of_the_last_duplicate_commits),
         cmocka_unit_test(close_reports_what_is_lost),
