@@ -269,8 +269,11 @@ static void it_fits_every_screen(void **state)
     (void)state;
     update_at(1);
     update_at(2);
-    for (int height = 1; height <= 30; height++) {
-        for (int width = 1; width <= 130; width += 3) {
+    static const int heights[] = {1, 2, 3, 4, 5, 6, 7, 9, 10, 15, 16, 24, 60};
+    static const int widths[] = {1, 2, 3, 4, 5, 9, 19, 20, 40, 79, 80, 81, 132, 250};
+    for (size_t h = 0; h < LENGTH(heights); h++) {
+        for (size_t w = 0; w < LENGTH(widths); w++) {
+            int height = heights[h], width = widths[w];
             for (unsigned view = 0; view < TOP_VIEWS; view++) {
                 ui.choice.view = (enum top_view)view;
                 draw(height, width);
