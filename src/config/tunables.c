@@ -47,6 +47,7 @@ static const struct key {
     {KEY(path_timeout), TYPE_FLOAT, 4, 0, 600, {0}},
     {KEY(failover_hold), TYPE_FLOAT, 3, 0, 600, {0}},
     {KEY(soft_timeout), TYPE_INT, 0, 0, 86400, {0}},
+    {KEY(raw_io_uring), TYPE_WORD, CONF_RAW_IO_URING_REFUSE, 0, 0, {"refuse", "kernel"}},
     {KEY(log_level),
      TYPE_WORD,
      LOG_LEVEL_NOTICE,
@@ -60,6 +61,7 @@ static const struct key {
 /* A TYPE_WORD member is stored as the int it is. */
 _Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
                    sizeof(enum conf_privileged_port) == sizeof(int) &&
+                   sizeof(enum conf_raw_io_uring) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),
                "enums are ints");
 

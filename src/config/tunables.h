@@ -22,6 +22,12 @@ enum conf_privileged_port {
     CONF_PRIVILEGED_PORT_NO,
 };
 
+/* io_uring_setup(2) by a program that does not use liburing. */
+enum conf_raw_io_uring {
+    CONF_RAW_IO_URING_REFUSE, /* ENOSYS: its requests would pass by unseen */
+    CONF_RAW_IO_URING_KERNEL, /* the kernel's, and so are its requests */
+};
+
 /* Filled once at start, then read-only: no lock, no owner beyond the one who declared it. */
 struct conf_tunables {
     int connections; /* sockets per path and process at most: 1..64, default 4 */
@@ -39,6 +45,7 @@ struct conf_tunables {
     double path_timeout;    /* seconds of silence before a path is left: 0..600, default 4 */
     double failover_hold;   /* seconds a request may outlive its connection: 0..600, default 3 */
     int soft_timeout;       /* seconds until a call fails: 0 (never) ..86400, default 0 */
+    enum conf_raw_io_uring raw_io_uring;
     enum log_level log_level;
 };
 

@@ -56,6 +56,9 @@ void file_start(void);
 /* True if any mount is configured: otherwise no call needs more than the real function. */
 bool file_enabled(void);
 
+/* May the program make io_uring rings by system call, whose requests the engine does not see? */
+bool file_allows_raw_io_uring(void);
+
 /* Adopts descriptors that came over exec: once, from the constructor. */
 void file_adopt_inherited(void);
 

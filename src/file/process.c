@@ -16,6 +16,11 @@ bool file_enabled(void)
     return enabled;
 }
 
+bool file_allows_raw_io_uring(void)
+{
+    return file_tunables.raw_io_uring == CONF_RAW_IO_URING_KERNEL;
+}
+
 void file_finish(void)
 {
     sys_critical_enter();

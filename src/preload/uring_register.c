@@ -149,7 +149,7 @@ static void registered(struct preload_uring *record, unsigned operation, const v
 long preload_uring_setup(unsigned entries, void *parameters)
 {
     static atomic_bool said;
-    if (!preload_active())
+    if (!preload_active() || file_allows_raw_io_uring())
         return sys_call2(SYS_io_uring_setup, entries, parameters);
     if (!atomic_exchange(&said, true))
         log_notice("io_uring_setup() is refused to the application: rings of files on our mounts "

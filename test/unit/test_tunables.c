@@ -38,6 +38,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_true(tunables->path_timeout == 4.0);
     assert_true(tunables->failover_hold == 3.0);
     assert_int_equal(tunables->soft_timeout, 0);
+    assert_int_equal(tunables->raw_io_uring, CONF_RAW_IO_URING_REFUSE);
     assert_int_equal(tunables->log_level, LOG_LEVEL_NOTICE);
 }
 
@@ -332,7 +333,7 @@ static void the_sample_shows_every_key_with_its_default(void **state)
         if (strstr(text, line) == NULL)
             fail_msg("conf/directnfs.conf does not show '%s'", conf_tunables_key(n));
     }
-    assert_int_equal(n, 14);
+    assert_int_equal(n, 15);
 
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
