@@ -83,8 +83,12 @@ lab_plain_start() {
     rm -f "$mnt"/*
 }
 lab_stop() {
-    [ -z "${lab_proxy_pid:-}" ] || process_end "$lab_proxy_pid" TERM
-    [ -z "${lab_power_pid:-}" ] || process_end "$lab_power_pid" TERM
+    local pid
+    for pid in ${lab_proxy_pid:-} ${lab_power_pid:-}; do
+        process_end "$pid" TERM
+        # Its socket is gone with it, and not that of the next one.
+        wait_for 10 eval "! kill -0 $pid" || not_ok "a program of the laboratory" "does not end"
+    done
     [ "$lab_server" != ganesha ] || ganesha_kill
     lab_proxy_pid='' lab_power_pid=''
 }
