@@ -151,7 +151,10 @@ static int set_size(struct file_open *open, uint64_t size)
     host_file_truncate_begin(&inode->host, size);
     /* Not later: others write as soon as it ends. */
     uint64_t epoch = host_file_asking(&inode->host);
-    int result = nfs3_setattr(&client, &inode->fh, &sattr, &wcc);
+    bool unsettled;
+    int result = nfs3_setattr(&client, &inode->fh, &sattr, &wcc, &unsettled);
+    if (unsettled) /* executed later, it would cut off what was written since */
+        host_hold_wait();
     host_file_truncate_end(&inode->host, size, result == 0);
     if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {
         struct host_attributes attributes;

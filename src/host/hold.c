@@ -74,6 +74,13 @@ void host_stripe_expire(uint32_t stripe)
     host_arena_give(garbage.first);
 }
 
+void host_hold_wait(void)
+{
+    uint64_t until = sys_now_ns() + host_hold_ns(), now;
+    while ((now = sys_now_ns()) < until)
+        sys_nanosleep_ms((int)((until - now) / 1000000) + 1);
+}
+
 int host_file_settle(struct host_file *file)
 {
     if (!host_map.shared)

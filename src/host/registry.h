@@ -175,6 +175,9 @@ void host_write_end_learned(struct host_file *file, struct host_write *write,
  * one after the time of a hold.
  */
 int host_file_settle(struct host_file *file);
+/* Waits as long as a range is held: before host_file_truncate_end(), when the change of size may
+ * yet be carried out again. */
+void host_hold_wait(void);
 
 /* Bytes uncommitted in a file (by all processes of the host); and in all files. No lock. */
 uint64_t host_file_uncommitted(struct host_file *file);

@@ -69,11 +69,13 @@ void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
 typedef int (*arguments_put)(struct xdr_writer *w, const void *context);
 typedef int (*results_get)(struct xdr_reader *r, void *results);
 
-static int run(const struct nfs3_client *client, enum nfs3_proc procedure, arguments_put put,
-               const void *context, results_get get, void *results)
+static int run_changing(const struct nfs3_client *client, enum nfs3_proc procedure,
+                        arguments_put put, const void *context, results_get get, void *results,
+                        bool *unsettled)
 {
     struct rpc_call call, *calls[] = {&call};
     unsigned waits = 0;
+    *unsettled = false;
     for (;;) {
         struct xdr_writer w;
         struct xdr_reader r;
@@ -83,6 +85,7 @@ static int run(const struct nfs3_client *client, enum nfs3_proc procedure, argum
             return error;
         nfs3_call_end(&call, &w);
         nfs3_call_run(client, calls, 1);
+        *unsettled = *unsettled || call.unsettled;
         error = nfs3_call_outcome(&call, procedure, &r);
         if (error == -EAGAIN) {
             nfs3_jukebox_pause(client, &waits);
@@ -93,6 +96,14 @@ static int run(const struct nfs3_client *client, enum nfs3_proc procedure, argum
         int malformed = get(&r, results);
         return error != 0 ? error : malformed;
     }
+}
+
+/* For procedures whose late execution harms nobody. */
+static int run(const struct nfs3_client *client, enum nfs3_proc procedure, arguments_put put,
+               const void *context, results_get get, void *results)
+{
+    bool unsettled;
+    return run_changing(client, procedure, put, context, get, results, &unsettled);
 }
 
 int nfs3_null(const struct nfs3_client *client)
@@ -136,11 +147,12 @@ static int get_setattr(struct xdr_reader *r, void *results)
 }
 
 int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc)
+                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc, bool *unsettled)
 {
     struct setattr_context context = {fh, sattr};
     struct nfs3_setattr_res res;
-    int error = run(client, NFS3_PROC_SETATTR, put_setattr, &context, get_setattr, &res);
+    int error = run_changing(client, NFS3_PROC_SETATTR, put_setattr, &context, get_setattr, &res,
+                             unsettled);
     if (error == 0)
         *wcc = res.wcc;
     return error;

@@ -25,8 +25,9 @@ struct nfs3_client {
 int nfs3_null(const struct nfs3_client *client);
 int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
                  struct nfs3_attr *attr);
+/* `*unsettled`, also after an error: an older copy of the call may yet be carried out. */
 int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc);
+                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc, bool *unsettled);
 /* `name` is one component; -ENAMETOOLONG when it is longer than NFS3_NAME_MAX. */
 int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
                 struct nfs3_fh *fh, struct nfs3_post_attr *attr);
@@ -48,12 +49,12 @@ int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint
 
 /* What came of an nfs3_read() or nfs3_write(). */
 struct nfs3_transfer {
-    size_t length;              /* bytes from `offset` on, without a gap */
-    bool eof;                   /* read: the end of the file was met */
-    bool unsettled; /* also after an error: an older copy of a call may yet be carried out */
-    uint64_t connected_ns;      /* when the oldest connection that answered was made */
-    uint64_t verifier;          /* write: the same for all parts */
-    uint32_t committed;         /* write: the weakest of all parts (enum nfs3_stable) */
+    size_t length;         /* bytes from `offset` on, without a gap */
+    bool eof;              /* read: the end of the file was met */
+    bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
+    uint64_t connected_ns; /* when the oldest connection that answered was made */
+    uint64_t verifier;     /* write: the same for all parts */
+    uint32_t committed;    /* write: the weakest of all parts (enum nfs3_stable) */
     struct nfs3_post_attr attr; /* of the last part that had it */
 };
 

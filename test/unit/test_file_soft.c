@@ -37,6 +37,34 @@ SOFT_TEST(a_write_fails_and_is_not_promised)
     disk_expect("f", BLOCK, 0, 3);
 }
 
+static void *release_later(void *unused)
+{
+    usleep(1500000);
+    server_release();
+    return unused;
+}
+
+static void late_truncation(void)
+{
+    pthread_t late;
+    int fd = lane_open(DISK);
+    server_hold(NFS3_PROC_SETATTR);
+    CHECK_EQUAL(pthread_create(&late, NULL, release_later, NULL), 0);
+    CHECK_EQUAL(engine_truncate(fd, 0), -ETIMEDOUT);
+    engine_put(fd, BLOCK, 0, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(pthread_join(late, NULL), 0);
+    disk_expect("f", BLOCK, 0, 2);
+}
+
+/* The server cuts the file after the call was given up: not what was written since. */
+SCENE_TEST(a_late_truncation_cuts_nothing_newer)
+{
+    strcpy(scene.conf, "soft_timeout = 1; failover_hold = 1.5;");
+    scene_environment();
+    scene_run(late_truncation);
+}
+
 SOFT_TEST(a_fsync_fails_until_the_server_is_back)
 {
     int fd = lane_open(DISK);
@@ -90,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_fails_and_the_next_does_not),
         cmocka_unit_test(a_write_fails_and_is_not_promised),
+        cmocka_unit_test(a_late_truncation_cuts_nothing_newer),
         cmocka_unit_test(a_fsync_fails_until_the_server_is_back),
         cmocka_unit_test(requests_fail_when_the_server_is_gone),
         cmocka_unit_test(requests_fail_when_the_server_is_silent),
