@@ -216,7 +216,8 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
     struct rpc_call *fresh = NULL, **fresh_end = &fresh;
     while (transport->unsent) {
         struct rpc_call *call = rpc_unsent_take(transport);
-        if (!call->sent) {
+        if (!call->sent) { /* though it may have been, over a connection before this one */
+            call->unsettled = call->unsettled || (unsettled && call->sent_ns != 0);
             *fresh_end = call;
             fresh_end = &call->next_unsent;
         }

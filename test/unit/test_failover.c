@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "host/paths.h"
-#include "rpc/rpc.h"
+#include "rpc/transport.h"
 #include "rpc_server.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -286,6 +286,27 @@ static void a_call_keeps_its_xid_on_another_path(void **state)
     assert_int_equal(first, again);
 }
 
+/* Sent over one connection, and before its turn came on the second, which the server knows by the
+ * same port, a third is made from another one. */
+static void a_call_that_waits_to_be_sent_again_is_not_forgotten(void **state)
+{
+    (void)state;
+    static struct rpc_transport transport;
+    struct directnfs_channel_stats stats = {0};
+    struct net_channel channel = {.server = client, .path = &client->paths[0], .stats = &stats};
+    struct rpc_call sent = {.channel = &channel, .sent = true, .sent_ns = 1}, fresh = {0};
+    rpc_transport_init(&transport, &channel);
+    rpc_in_flight_add(&transport, &sent);
+    rpc_unsent_append(&transport, &fresh);
+    rpc_queue_again(&transport, false);
+    assert_false(sent.unsettled);
+    rpc_queue_again(&transport, true);
+    assert_true(sent.unsettled);
+    assert_false(fresh.unsettled);
+    assert_ptr_equal(transport.unsent, &sent);
+    rpc_receiver_free(&transport.receiver);
+}
+
 static void a_silent_server_is_waited_for(void **state)
 {
     (void)state;
@@ -539,6 +560,7 @@ int main(void)
         path_test(a_refused_path_is_left_at_once),
         path_test(a_silent_path_is_left_when_another_answers),
         path_test(a_call_keeps_its_xid_on_another_path),
+        path_test(a_call_that_waits_to_be_sent_again_is_not_forgotten),
         path_test(a_silent_server_is_waited_for),
         path_test(a_path_that_answers_pings_is_kept),
         path_test(paths_come_and_go_under_load),
