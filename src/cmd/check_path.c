@@ -44,6 +44,9 @@ static bool resolve(struct check *check, const char *label, const char *text, in
         return true;
     check_say(&check->report, CHECK_ERROR, label, "%s:%u:%u: '%s' cannot be resolved: %s", at->file,
               at->line, at->column, text, gai_strerror(error));
+    if (family != AF_UNSPEC)
+        check_remedy(&check->report, "its local is of IPv%d, and so must be an address of it",
+                     family == AF_INET6 ? 6 : 4);
     check_remedy(&check->report, "correct the name, or write the address in its place");
     return false;
 }
@@ -55,16 +58,31 @@ static bool resolve_path(struct check *check, const struct conf_path *path,
     socklen_t length;
     memset(address, 0, sizeof(*address));
     address->dontroute = path->dontroute;
-    if (!resolve(check, "path", path->peer, AF_UNSPEC, &path->at, &address->peer, &length))
+    /* A name of the path is to be of the family that the local has. */
+    if (path->local[0] != '\0') {
+        if (!resolve(check, "local", path->local, AF_UNSPEC, &path->local_at, &address->local,
+                     &length))
+            return false;
+        address_text(&address->local, length, address->local_text, sizeof(address->local_text));
+    }
+    if (!resolve(check, "path", path->peer, address->local.ss_family, &path->at, &address->peer,
+                 &length))
         return false;
     address_text(&address->peer, length, address->peer_text, sizeof(address->peer_text));
-    if (path->local[0] == '\0')
-        return true;
-    if (!resolve(check, "local", path->local, address->peer.ss_family, &path->local_at,
-                 &address->local, &length))
-        return false;
-    address_text(&address->local, length, address->local_text, sizeof(address->local_text));
     return true;
+}
+
+/* Addresses such as 127.0.0.2 are ours without standing at an interface. False: reported. */
+static bool local_is_ours(struct check *check, const struct conf_path *path,
+                          const struct net_address *address)
+{
+    if (net_address_is_ours(&address->local))
+        return true;
+    check_say(&check->report, CHECK_ERROR, "local", "%s:%u:%u: %s is no address of this host",
+              path->local_at.file, path->local_at.line, path->local_at.column, address->local_text);
+    check_remedy(&check->report, "correct `local` in the nfstab, or give the address to an "
+                                 "interface (ip address add)");
+    return false;
 }
 
 /* ---- what went wrong ---- */
@@ -288,6 +306,8 @@ void check_path(struct check *check, const struct conf_server *conf, struct chec
         return;
     if (strcmp(address->peer_text, path->conf->peer) != 0)
         check_say(&check->report, CHECK_INFO, "address", "%s", address->peer_text);
+    if (!local_is_ours(check, path->conf, address))
+        return;
     check_route_find(address, &path->route);
     if (!check_route_say(&check->report, address, &path->route))
         return;

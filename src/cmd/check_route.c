@@ -228,13 +228,6 @@ bool check_route_say(struct check_report *report, const struct net_address *addr
     const char *local = address->local_text;
     if (route->source.ss_family != AF_UNSPEC)
         address_text(&route->source, source);
-    /* Addresses such as 127.0.0.2 are routed here without standing at an interface. */
-    if (local[0] && route->owner[0] == '\0' && route->out[0] == '\0') {
-        check_say(report, CHECK_ERROR, "local", "%s is no address of this host", local);
-        check_remedy(report, "correct `local` in the nfstab, or give the address to an interface "
-                             "(ip address add)");
-        return false;
-    }
     if (route->error) {
         check_say(report, CHECK_ERROR, "route", "there is no route to %s: %s", address->peer_text,
                   strerror(-route->error));

@@ -39,6 +39,28 @@ static gid_t *caller_identity(const struct conf_server *server, struct mount3_id
 
 /* ---- all paths together ---- */
 
+/* What an nfstab does not show: names that resolve to the address of another path. */
+static void compare_addresses(struct check *check, const struct check_path *paths, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct net_address *address = &paths[i].address;
+        const struct conf_position *at = &paths[i].conf->at;
+        for (size_t k = 0; k < i && address->peer.ss_family != AF_UNSPEC; k++) {
+            const struct net_address *other = &paths[k].address;
+            if (!conf_address_equal(&address->peer, &other->peer) ||
+                !conf_address_equal(&address->local, &other->local))
+                continue;
+            check_say(&check->report, CHECK_ERROR, "paths",
+                      "%s:%u:%u: path %zu leads to the same address as path %zu in line %u, "
+                      "column %u, and is not used",
+                      at->file, at->line, at->column, i + 1, k + 1, paths[k].conf->at.line,
+                      paths[k].conf->at.column);
+            check_remedy(&check->report, "give another address or another `local`, or remove it");
+            break;
+        }
+    }
+}
+
 static void compare_paths(struct check *check, const struct check_path *paths, size_t count)
 {
     const struct check_route *routes[CONF_PATHS_MAX];
@@ -50,6 +72,7 @@ static void compare_paths(struct check *check, const struct check_path *paths, s
         if (paths[i].mib_per_s > 0 && (fast == NULL || paths[i].mib_per_s > fast->mib_per_s))
             fast = &paths[i];
     }
+    compare_addresses(check, paths, count);
     check_routes_compare(&check->report, routes, count);
     for (size_t i = 0; i < count; i++) {
         const struct check_path *path = &paths[i];

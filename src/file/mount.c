@@ -17,6 +17,8 @@
 enum {
     MOUNTS_MAX = 256,
     CONTACT_TIMEOUT_MS = 5000, /* for each question of the first contact */
+    MOUNTING_MS = 10000,       /* for mounting, over all paths together */
+    BRIEFLY_MS = 500,          /* for the first attempt over each of several paths */
     RETRY_S = 30,
     NFS_MAGIC = 0x6969
 };
@@ -239,7 +241,16 @@ struct nfs3_client file_mount_client(const struct file_mount *mount, const struc
 /* ---- first contact
  * ------------------------------------------------------------------------------- */
 
-static int find_ports(struct file_server *server, struct mount3_target *target)
+/* At least 1. */
+static int ms_until(uint64_t deadline_ns)
+{
+    uint64_t now = sys_now_ns();
+    return deadline_ns > now + 1000000 ? (int)((deadline_ns - now) / 1000000) : 1;
+}
+
+/* Asks for the ports that the nfstab does not have, until `deadline_ns`. */
+static int find_ports(struct file_server *server, struct mount3_target *target,
+                      uint64_t deadline_ns)
 {
     const struct conf_server *conf = server->conf;
     int result = 0;
@@ -247,8 +258,10 @@ static int find_ports(struct file_server *server, struct mount3_target *target)
     server->nfsport = (uint16_t)conf->nfsport;
     if (!server->mntport)
         result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &server->mntport);
+    target->timeout_ms = ms_until(deadline_ns);
     if (result == 0 && !server->nfsport)
         result = mount3_portmap(target, NFS3_PROGRAM, NFS3_VERSION, &server->nfsport);
+    target->timeout_ms = ms_until(deadline_ns);
     return result;
 }
 
@@ -260,36 +273,11 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-/* What it is called in statistics and by administrators. */
-static void name_path(const struct conf_path *path, struct net_address *address)
-{
-    snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
-    snprintf(address->local_text, sizeof(address->local_text), "%.63s", path->local);
-}
-
-/* The addresses of a path, without a port: names are resolved once, and pinned. */
-static int resolve_path(const struct conf_path *path, struct net_address *address)
-{
-    socklen_t length;
-    memset(address, 0, sizeof(*address));
-    name_path(path, address);
-    address->dontroute = path->dontroute;
-    if (conf_path_resolve(path->peer, AF_UNSPEC, &address->peer, &length) != 0)
-        return -EHOSTUNREACH;
-    if (path->local[0] &&
-        conf_path_resolve(path->local, address->peer.ss_family, &address->local, &length) != 0)
-        return -EADDRNOTAVAIL;
-    return 0;
-}
-
-/* Asks one path of the server for the root handle; on success *address is the path. */
-static int mount_over(struct file_mount *mount, const struct conf_path *path,
-                      struct net_address *address)
+/* Asks one path of the server for the root handle; on success *address has the NFS port. */
+static int mount_over(struct file_mount *mount, struct net_address *address, int timeout_ms)
 {
     struct file_server *server = mount->server;
-    int result = resolve_path(path, address);
-    if (result != 0)
-        return result;
+    uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
     uint32_t gid = 0;
     struct mount3_identity identity = {0, gid, 0, NULL};
     const struct rpc_auth *auth = file_auth_now(mount);
@@ -297,15 +285,14 @@ static int mount_over(struct file_mount *mount, const struct conf_path *path,
         identity.uid = auth->uid;
         identity.gid = auth->gid;
     }
-    unsigned timeout_ms = server->conf->mnt_timeout * 1000;
     struct mount3_target target = {
         .peer = (const struct sockaddr *)&address->peer,
         .local = address->local_text[0] ? (const struct sockaddr *)&address->local : NULL,
         .privileged = file_tunables.privileged_port != CONF_PRIVILEGED_PORT_NO,
-        .timeout_ms = timeout_ms < CONTACT_TIMEOUT_MS ? (int)timeout_ms : CONTACT_TIMEOUT_MS,
+        .timeout_ms = timeout_ms,
         .identity = &identity,
     };
-    result = find_ports(server, &target);
+    int result = find_ports(server, &target, deadline_ns);
     if (result != 0)
         return result;
     set_port(&address->peer, server->nfsport);
@@ -391,20 +378,18 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
 
 /* The server as src/net sees it: the path that was mounted over first, then all others. */
 static int make_server(struct file_server *server, unsigned stats_id, size_t mounted,
-                       const struct net_address *address)
+                       const struct file_paths *paths)
 {
     struct net_address addresses[NET_PATHS_MAX];
+    uint32_t absent = 0;
     unsigned count = 0;
-    addresses[count++] = *address;
+    addresses[count++] = paths->addresses[mounted];
     for (size_t i = 0; i < server->conf->path_count; i++) {
-        const struct conf_path *path = &server->conf->paths[i];
-        if (i == mounted)
+        if (i == mounted || (paths->faults[i] != 0 && paths->faults[i] != -EADDRNOTAVAIL))
             continue;
-        if (count == NET_PATHS_MAX || resolve_path(path, &addresses[count]) != 0) {
-            log_error("server %s: path %s is not used: %s", server->conf->name, path->peer,
-                      count == NET_PATHS_MAX ? "too many paths" : "its name cannot be resolved");
-            continue;
-        }
+        if (paths->faults[i] == -EADDRNOTAVAIL)
+            absent |= UINT32_C(1) << count;
+        addresses[count] = paths->addresses[i];
         set_port(&addresses[count++].peer, server->nfsport);
     }
     struct net_server_options options = {
@@ -423,6 +408,10 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
     int result = net_server_create(&options, addresses, count, &net);
     if (result != 0)
         return result;
+    for (unsigned i = 0; i < count; i++) {
+        if (absent >> i & 1)
+            net_path_begin_down(&net->paths[i], "its local is no address of this host");
+    }
     pthread_mutex_lock(&server->lock);
     if (!server->net) {
         server->net = net;
@@ -434,36 +423,82 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
     return 0;
 }
 
-/* MOUNT over the first path that answers; those that are offline come last. */
+/* The paths that can be used in the order in which they are tried: those that are offline last. */
+static size_t order_paths(const struct file_server *server, const struct file_paths *paths,
+                          size_t order[CONF_PATHS_MAX])
+{
+    size_t count = 0;
+    host_paths_open();
+    for (int offline = 0; offline < 2; offline++) {
+        for (size_t i = 0; i < server->conf->path_count; i++) {
+            const struct net_address *address = &paths->addresses[i];
+            if (paths->faults[i] == 0 && host_path_offline(server->conf->name, address->peer_text,
+                                                           address->local_text) == offline)
+                order[count++] = i;
+        }
+    }
+    return count;
+}
+
+/*
+ * Tries the `count` paths of `order` one after the other, and first all of them briefly: one that
+ * works answers at once, and shall not wait for those that are dead. *mounted becomes the place of
+ * the path that gave the root handle in the nfstab, results[] what came of each.
+ */
+static int try_paths(struct file_mount *mount, struct file_paths *paths, const size_t *order,
+                     size_t count, int *results, size_t *mounted)
+{
+    uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
+    if (limit_ms > MOUNTING_MS)
+        limit_ms = MOUNTING_MS;
+    uint64_t deadline_ns = sys_now_ns() + limit_ms * 1000000;
+    for (size_t turn = count > 1 ? 0 : count; turn < 2 * count; turn++) {
+        size_t i = order[turn % count];
+        int most_ms = turn < count ? BRIEFLY_MS : CONTACT_TIMEOUT_MS;
+        int share_ms = ms_until(deadline_ns) / (int)(2 * count - turn) + 1;
+        if (turn >= count && count > 1 && results[i] != -ETIMEDOUT)
+            continue;
+        results[i] =
+            mount_over(mount, &paths->addresses[i], share_ms < most_ms ? share_ms : most_ms);
+        if (results[i] == 0) {
+            *mounted = i;
+            return 0;
+        }
+    }
+    return results[order[count - 1]];
+}
+
+/* MOUNT over the first path that answers. */
 static int mount_any(struct file_mount *mount)
 {
     struct file_server *server = mount->server;
-    struct net_address address;
-    int result = -EHOSTUNREACH;
-    size_t i = 0, count = server->conf->path_count;
-    host_paths_open();
-    for (size_t turn = 0; turn < 2 * count; turn++) {
-        i = turn % count;
-        name_path(&server->conf->paths[i], &address);
-        if (host_path_offline(server->conf->name, address.peer_text, address.local_text) !=
-            (turn >= count))
-            continue;
-        result = mount_over(mount, &server->conf->paths[i], &address);
-        if (result == 0)
-            break;
-        log_warning("server %s: mounting %s over path %s failed: %s%s", server->conf->name,
-                    mount->conf->directory, server->conf->paths[i].peer, strerrordesc_np(-result),
-                    result == -EACCES || result == -EPERM
-                        ? " (the server's export list must name this host, and must say `insecure` "
+    const struct conf_server *conf = server->conf;
+    size_t order[CONF_PATHS_MAX], mounted = 0;
+    int results[CONF_PATHS_MAX] = {0};
+    struct file_paths *paths = malloc(sizeof(*paths));
+    if (!paths)
+        return -ENOMEM;
+    file_paths_find(server, paths);
+    size_t count = order_paths(server, paths, order);
+    int result =
+        count == 0 ? paths->faults[0] : try_paths(mount, paths, order, count, results, &mounted);
+    for (size_t i = 0; i < conf->path_count; i++) {
+        bool refused = results[i] == -EACCES || results[i] == -EPERM;
+        if (results[i] != 0)
+            log_warning(
+                "server %s: mounting %s over path %s failed: %s%s", conf->name,
+                mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-results[i]),
+                refused ? " (the server's export list must name this host, and must say `insecure` "
                           "if this process may not use a port below 1024)"
                         : "");
     }
-    if (result != 0)
-        return result;
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;
     pthread_mutex_unlock(&server->lock);
-    return known ? 0 : make_server(server, mount->stats_id, i, &address);
+    if (result == 0 && !known)
+        result = make_server(server, mount->stats_id, mounted, paths);
+    free(paths);
+    return result;
 }
 
 static uint32_t transfer_size(uint32_t granted, int wanted)
@@ -550,10 +585,11 @@ static int contact(struct file_mount *mount)
         result = prove_root(mount, &client);
     if (result == -EXDEV) {
         log_error(
-            "mount %s: it is not the directory %s of server %s (another file number or change "
-            "time); the kernel serves its files. Mount the export there, or correct the "
+            "mount %s: it is not the directory %s of server %s at path %s (another file number or "
+            "change time); the kernel serves its files. Mount the export there, or correct the "
             "nfstab",
-            mount->conf->mount, mount->conf->directory, mount->server->conf->name);
+            mount->conf->mount, mount->conf->directory, mount->server->conf->name,
+            mount->server->net->paths[0].address.peer_text);
         return result;
     }
     if (result != 0) {
@@ -593,9 +629,10 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
                                      : FILE_MOUNT_FAILED;
         if (now == FILE_MOUNT_FAILED) {
             mount->retry_ns = sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
-            log_warning("mount %s: %s; the kernel serves files opened now; asking the server again "
-                        "in %d s",
-                        mount->conf->mount, strerrordesc_np(-result), RETRY_S);
+            log_warning("mount %s: server %s: %s; the kernel serves files opened now; asking the "
+                        "server again in %d s",
+                        mount->conf->mount, mount->server->conf->name, strerrordesc_np(-result),
+                        RETRY_S);
         }
         atomic_store_explicit(&mount->state, now, memory_order_release);
     }

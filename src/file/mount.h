@@ -26,10 +26,24 @@ struct file_server {
     const struct conf_server *conf;
     struct net_server *net; /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
+    _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;
     uint64_t verifier; /* the last that a WRITE or COMMIT returned ... */
     uint64_t seen_ns;  /* ... to a call that was sent at this time; 0: none */
 };
+
+/* The paths of a server, in the order of the nfstab. */
+struct file_paths {
+    struct net_address addresses[CONF_PATHS_MAX]; /* without a port */
+    int faults[CONF_PATHS_MAX]; /* 0, or why a path cannot be used: see file_paths_find() */
+};
+
+/*
+ * Resolves the names of all paths, and finds those that cannot be used: -EHOSTUNREACH (a name does
+ * not resolve), -EEXIST (the same as an earlier one), -EADDRNOTAVAIL (its local is no address of
+ * this host, now). Each is said on the log once in the process.
+ */
+void file_paths_find(struct file_server *server, struct file_paths *paths);
 
 enum file_mount_state { FILE_MOUNT_NEW, FILE_MOUNT_READY, FILE_MOUNT_FAILED, FILE_MOUNT_REFUSED };
 

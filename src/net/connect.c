@@ -123,6 +123,19 @@ int net_connect(const struct net_address *address, enum net_port policy, int tim
     return net_connect_from(address, policy, 0, timeout_ms);
 }
 
+bool net_address_is_ours(const struct sockaddr_storage *local)
+{
+    struct sockaddr_storage copy = *local;
+    if (local->ss_family == AF_UNSPEC)
+        return true;
+    int fd = sys_socket(local->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true; /* connecting will say why not */
+    int result = bind_port(fd, &copy, 0);
+    sys_close(fd);
+    return result != -EADDRNOTAVAIL;
+}
+
 unsigned net_local_port(int fd)
 {
     struct sockaddr_storage local;

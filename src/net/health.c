@@ -208,6 +208,17 @@ bool net_path_failed(struct net_path *path, const char *why)
     return true;
 }
 
+void net_path_begin_down(struct net_path *path, const char *why)
+{
+    pthread_mutex_lock(&path->server->lock);
+    atomic_store(&path->state, NET_PATH_DOWN);
+    path->why = why;
+    path->down_since_ns = sys_now_ns();
+    path->said = true;
+    pthread_mutex_unlock(&path->server->lock);
+    net_path_show(path, why);
+}
+
 void net_path_works(struct net_path *path)
 {
     struct net_server *server = path->server;

@@ -204,6 +204,8 @@ void net_path_suspect(struct net_path *path, uint64_t now_ns);
 /* The path does not work, for a reason that completes a sentence. True if it was up. Others are
  * probed in a thread of our own until they work again. */
 bool net_path_failed(struct net_path *path, const char *why);
+/* A new path is known not to work, which is on the log. It is probed with the others. */
+void net_path_begin_down(struct net_path *path, const char *why);
 /* Connecting or a probe worked. */
 void net_path_works(struct net_path *path);
 /* One path is not enough for what is asked for: have the others proven. */
@@ -245,5 +247,8 @@ void net_server_after_fork(struct net_server *server);
  * (checks of a path). Returns the descriptor or -errno.
  */
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms);
+
+/* A socket can be bound to it, as far as the address is concerned. True of AF_UNSPEC. */
+bool net_address_is_ours(const struct sockaddr_storage *local);
 
 #endif

@@ -258,8 +258,6 @@ static void one_route(void **state)
     struct check_route none = {.error = -ENETUNREACH};
     assert_false(say(&none, "", false, CHECK_ERROR));
     assert_true(printed("no route to 10.1.1.1: Network is unreachable"));
-    assert_false(say(&none, "192.168.9.9", false, CHECK_ERROR));
-    assert_true(printed("192.168.9.9 is no address of this host"));
     struct check_route unknown = {0};
     assert_true(say(&unknown, "", false, CHECK_INFO));
 }

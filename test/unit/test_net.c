@@ -240,6 +240,10 @@ static void local_address_that_is_not_ours(void **state)
     memcpy(&address.local, &local, sizeof(local)); /* 192.0.2.1, of RFC 5737 */
     assert_int_equal(net_connect(&address, NET_PORT_ANY, 5000), -EADDRNOTAVAIL);
     server_stop(server);
+
+    assert_false(net_address_is_ours(&address.local));
+    assert_true(net_address_is_ours(&address.peer));
+    assert_true(net_address_is_ours(&(struct sockaddr_storage){.ss_family = AF_UNSPEC}));
 }
 
 /* May this process bind ports below 1024? */
