@@ -69,6 +69,8 @@ static void request_done(struct file_request *request, ssize_t result)
     atomic_fetch_sub(&lane->users, 1);
 }
 
+static void lane_attend_now(struct file_lane *lane);
+
 static void trouble(struct file_request *request)
 {
     struct file_lane *lane = request->lane;
@@ -79,6 +81,8 @@ static void trouble(struct file_request *request)
     atomic_fetch_add(&lane->troubled_count, 1);
     pthread_mutex_unlock(&lane->lock);
     lane_event(lane);
+    if (atomic_load(&lane->attended)) /* the attendant may sleep: nothing is in flight any more */
+        lane_attend_now(lane);
     atomic_fetch_sub(&lane->users, 1);
 }
 

@@ -85,21 +85,23 @@ int host_file_settle(struct host_file *file)
 {
     if (!host_map.shared)
         return 0;
-    uint32_t number = host_stripe_of_file(file), other = 0;
+    uint32_t number = host_stripe_of_file(file);
     struct host_stripe *stripe = &host_map.shared->stripes[number];
     uint64_t deadline = sys_now_ns() + host_hold_ns() + HOST_WAIT_NS;
     host_stripe_lock(number);
     uint64_t sequence = host_stripe_next(stripe); /* what begins later has it */
     host_stripe_unlock(number);
-    int error;
-    do {
+    for (;;) {
+        int error;
         struct host_entry *entry = host_entry_lock(file, false, &error);
         if (!entry)
             return 0;
-        other = host_record_unsettled(entry, sequence);
-        if (other)
+        uint32_t other = host_record_unsettled(entry, sequence);
+        bool over = !other || sys_now_ns() >= deadline;
+        if (!over)
             host_stripe_wait(number, atomic_load(&host_record(other)->owner));
         host_entry_unlock(file);
-    } while (other && sys_now_ns() < deadline);
-    return other ? -ETIMEDOUT : 0;
+        if (over)
+            return other ? -ETIMEDOUT : 0;
+    }
 }

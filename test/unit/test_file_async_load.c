@@ -258,9 +258,49 @@ ENGINE_TEST(a_truncation_that_waits_for_a_troubled_write)
     CHECK_EQUAL(disk_size("f"), 100);
 }
 
+static _Atomic bool stop_reading;
+
+static void *reads_too(void *argument)
+{
+    char data[100];
+    while (!atomic_load(&stop_reading))
+        CHECK_EQUAL(engine_read(*(int *)argument, data, 100, 0), 100);
+    return NULL;
+}
+
+/* The reply arrives in a thread that reads on the same channel, while the attendant, which has
+ * nothing more in flight, is about to sleep: it is told of what is left to do. */
+static void troubled_requests(void)
+{
+    pthread_t thread;
+    int fd = lane_open(DISK);
+    file_lane_attend(&lane);
+    atomic_store(&scene.control->short_read, BLOCK / 2);
+    CHECK_EQUAL(pthread_create(&thread, NULL, reads_too, &fd), 0);
+    for (unsigned i = 0; i < rounds_of(3000); i++) {
+        job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
+        submit(0, 1);
+        for (unsigned waits = 0; !job_is_done(&jobs[0]); waits++) {
+            CHECK(waits < 100000);
+            usleep(waits < 100 ? 10 : 100);
+        }
+        CHECK_EQUAL(jobs[0].result, BLOCK);
+    }
+    atomic_store(&stop_reading, true);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+}
+
+SCENE_TEST(troubled_requests_of_a_lane_that_nobody_waits_for)
+{
+    strcpy(scene.conf, "connections = 1;");
+    scene_environment();
+    scene_run(troubled_requests);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(troubled_requests_of_a_lane_that_nobody_waits_for),
         cmocka_unit_test(random_requests),
         cmocka_unit_test(random_requests_with_power_losses),
         cmocka_unit_test(random_requests_with_lost_replies),
