@@ -446,6 +446,10 @@ static void drive_prepare(struct drive *drive, unsigned i)
         drive->elsewhere = true;
     if (busy)
         drive->idle = false;
+    if (!busy && drive->led & bit) { /* who calls there shall not wait for us to look */
+        drive->led &= ~bit;
+        pass_lead(transport);
+    }
     if (busy && ours) {
         drive->led |= bit;
         transport->leading = true;

@@ -514,6 +514,54 @@ static void a_silent_channel_among_busy_ones_is_left(void **state)
     rpc_drive(channels[0], has_ended, NULL, 1);
 }
 
+static _Atomic bool stop_driving;
+
+static bool told_to_stop(void *context)
+{
+    (void)context;
+    return atomic_load(&stop_driving);
+}
+
+static void *drive_two(void *context)
+{
+    rpc_drive_all(context, 2, told_to_stop, NULL, 0);
+    return NULL;
+}
+
+static bool is_led(struct net_channel *channel)
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    bool led = transport->leading;
+    pthread_mutex_unlock(&transport->lock);
+    return led;
+}
+
+/* Who calls over it then shall not wait until that thread looks again. */
+static void a_thread_that_drives_does_not_lead_an_idle_channel(void **state)
+{
+    (void)state;
+    static struct query open, over;
+    struct rpc_call *calls[2] = {&open.call, &over.call};
+    pthread_t thread;
+    use_all_paths();
+    struct net_channel *channels[2] = {net_path_channel(&client->paths[0], 0),
+                                       net_path_channel(&client->paths[1], 0)};
+    atomic_store(&servers[0]->busy, true);
+    atomic_store(&ended, 0);
+    atomic_store(&stop_driving, false);
+    query_begin(&open, ECHO, 3, 0);
+    query_begin(&over, ECHO, 4, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        calls[i]->answered = note_end;
+        rpc_submit_on(channels[i], &calls[i], 1);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, drive_two, channels), 0);
+    eventually(has_ended(NULL) && is_led(channels[0]) && !is_led(channels[1]));
+    atomic_store(&stop_driving, true);
+    pthread_join(thread, NULL);
+}
+
 /* ---- offline ---- */
 
 static void an_offline_path_gets_no_new_calls(void **state)
@@ -567,6 +615,7 @@ int main(void)
         path_test(all_paths_down_and_one_comes_back),
         path_test(a_call_without_a_waiter_is_given_back),
         path_test(a_silent_channel_among_busy_ones_is_left),
+        path_test(a_thread_that_drives_does_not_lead_an_idle_channel),
         path_test(an_offline_path_gets_no_new_calls),
         path_test(the_last_path_is_used_though_offline),
     };
