@@ -123,8 +123,7 @@ bool net_channel_has_other(const struct net_channel *channel)
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         const struct net_channel *other = server->channels[i];
-        if (other != channel && other->path == channel->path &&
-            other->fd >= 0)
+        if (other != channel && other->path == channel->path && other->fd >= 0)
             return true;
     }
     return false;
@@ -262,12 +261,22 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     return 0;
 }
 
-void net_channel_disconnect(struct net_channel *channel)
+static void channel_close(struct net_channel *channel)
 {
     sys_fd_close(channel->fd);
     channel->fd = -1;
     if (channel->stats)
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
+}
+
+void net_channel_disconnect(struct net_channel *channel)
+{
+    /* A process that was forked, and has not come to close its copy or to exec, would keep the
+     * connection alive beyond close(), and what is queued in it would be sent. */
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    if (channel->fd >= 0)
+        sys_connect(channel->fd, &nobody, sizeof(nobody));
+    channel_close(channel);
 }
 
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)
@@ -300,7 +309,7 @@ void net_server_after_fork(struct net_server *server)
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
         channel->stats = NULL;
-        net_channel_disconnect(channel);
+        channel_close(channel);
         channel->local_port = 0;
         atomic_store(&channel->failed_ns, 0);
         atomic_store(&channel->outstanding, 0);

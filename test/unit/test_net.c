@@ -444,6 +444,31 @@ static void ipv6(void **state)
     server_stop(server);
 }
 
+/* What is queued in a connection that is given up is not sent, whoever still has a copy of it. */
+static void a_copy_does_not_keep_a_connection_alive(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct net_channel *channel = net_channel_get(client, 0);
+    assert_int_equal(net_channel_connect(channel, 5000), 0);
+    int copy = fcntl(channel->fd, F_DUPFD_CLOEXEC, 0);
+    assert_true(copy >= 0);
+    while (server->connections == 0)
+        usleep(1000);
+    net_channel_disconnect(channel);
+    assert_int_equal(send(copy, "late", 4, MSG_NOSIGNAL), -1);
+    for (bool open = true; open;) {
+        usleep(1000);
+        pthread_mutex_lock(&server->lock);
+        open = server->fds[0] >= 0;
+        pthread_mutex_unlock(&server->lock);
+    }
+    close(copy);
+    client_free(client);
+    server_stop(server);
+}
+
 static void child_closes_silently(void **state)
 {
     (void)state;
@@ -499,6 +524,7 @@ int main(void)
         net_test(reconnects_from_the_same_port),
         net_test(another_port_when_the_old_one_is_taken),
         net_test(ipv6),
+        net_test(a_copy_does_not_keep_a_connection_alive),
         net_test(child_closes_silently),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
