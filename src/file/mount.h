@@ -32,22 +32,12 @@ struct file_server {
     uint64_t seen_ns;  /* ... to a call that was sent at this time; 0: none */
 };
 
-/* The paths of a server, in the order of the nfstab. */
-struct file_paths {
-    struct net_address addresses[CONF_PATHS_MAX]; /* without a port */
-    int faults[CONF_PATHS_MAX]; /* 0, or why a path cannot be used: see file_paths_find() */
-};
-
-/*
- * Resolves the names of all paths, and finds those that cannot be used: -EHOSTUNREACH (a name does
- * not resolve), -EEXIST (the same as an earlier one), -EADDRNOTAVAIL (its local is no address of
- * this host, now). Each is said on the log once in the process.
- */
-void file_paths_find(struct file_server *server, struct file_paths *paths);
-
 enum file_mount_state { FILE_MOUNT_NEW, FILE_MOUNT_READY, FILE_MOUNT_FAILED, FILE_MOUNT_REFUSED };
 
-enum { FILE_DIRECTORIES = 1024 };
+enum {
+    FILE_DIRECTORIES = 1024,
+    FILE_CONTACT_TIMEOUT_MS = 5000 /* for each question of the first contact */
+};
 
 /* The handle of a directory below a mount, by its path relative to it. */
 struct file_directory {
@@ -95,6 +85,13 @@ bool file_mount_has_device(dev_t device);
  * -errno with a reason (a string constant) for which its files stay with the kernel.
  */
 int file_mount_contact(struct file_mount *mount, const char **reason);
+
+/*
+ * MOUNT over the first path of the server that answers: mount->root, and server->net if this is its
+ * first mount. Waits 10 s for all paths together, or mnt_timeout if that is less. What is wrong
+ * with paths is said on the log. 0 or -errno.
+ */
+int file_paths_mount(struct file_mount *mount);
 
 /* The client for calls on files of the mount with this credential. */
 struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);

@@ -1,13 +1,32 @@
 /*
- * The paths of a server as the nfstab has them, and what is wrong with them on this host.
+ * The paths of a server: what is wrong with them on this host, mounting over the first that
+ * answers, and whether another leads to the same server.
  */
 #include "file/inode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "host/paths.h"
+#include "host/stats.h"
+#include "nfs/mount3.h"
 #include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    MOUNTING_MS = 10000, /* for mounting, over all paths together */
+    BRIEFLY_MS = 500     /* for the first attempt over each of several paths */
+};
+
+/* The paths of a server, in the order of the nfstab. */
+struct paths {
+    struct net_address addresses[CONF_PATHS_MAX]; /* without a port */
+    int faults[CONF_PATHS_MAX]; /* 0, or why a path cannot be used: see find_paths() */
+};
+
+/* ---- what is wrong with them ---- */
 
 _Static_assert(CONF_PATHS_MAX <= NET_PATHS_MAX && CONF_PATHS_MAX <= 32, "one bit each in blamed");
 
@@ -35,7 +54,7 @@ static void name_path(const struct conf_path *path, struct net_address *address)
 }
 
 /* An earlier path with the same addresses; -1: none. */
-static int find_same(const struct file_paths *paths, size_t index)
+static int find_same(const struct paths *paths, size_t index)
 {
     const struct net_address *address = &paths->addresses[index];
     for (size_t i = 0; i < index; i++) {
@@ -47,7 +66,7 @@ static int find_same(const struct file_paths *paths, size_t index)
     return -1;
 }
 
-static int find_path(struct file_server *server, size_t index, struct file_paths *paths)
+static int find_path(struct file_server *server, size_t index, struct paths *paths)
 {
     const struct conf_path *path = &server->conf->paths[index];
     struct net_address *address = &paths->addresses[index];
@@ -79,9 +98,276 @@ static int find_path(struct file_server *server, size_t index, struct file_paths
     return 0;
 }
 
-void file_paths_find(struct file_server *server, struct file_paths *paths)
+/*
+ * Resolves the names of all paths, and finds those that cannot be used: -EHOSTUNREACH (a name does
+ * not resolve), -EEXIST (the same as an earlier one), -EADDRNOTAVAIL (its local is no address of
+ * this host, now). Each is said on the log once in the process.
+ */
+static void find_paths(struct file_server *server, struct paths *paths)
 {
     memset(paths, 0, sizeof(*paths));
     for (size_t i = 0; i < server->conf->path_count; i++)
         paths->faults[i] = find_path(server, i, paths);
+}
+
+/* ---- mounting ---- */
+
+/* At least 1. */
+static int ms_until(uint64_t deadline_ns)
+{
+    uint64_t now = sys_now_ns();
+    return deadline_ns > now + 1000000 ? (int)((deadline_ns - now) / 1000000) : 1;
+}
+
+/* Asks for the ports that the nfstab does not have, until `deadline_ns`. */
+static int find_ports(struct file_server *server, struct mount3_target *target,
+                      uint64_t deadline_ns)
+{
+    const struct conf_server *conf = server->conf;
+    int result = 0;
+    server->mntport = (uint16_t)conf->mntport;
+    server->nfsport = (uint16_t)conf->nfsport;
+    if (!server->mntport)
+        result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &server->mntport);
+    target->timeout_ms = ms_until(deadline_ns);
+    if (result == 0 && !server->nfsport)
+        result = mount3_portmap(target, NFS3_PROGRAM, NFS3_VERSION, &server->nfsport);
+    target->timeout_ms = ms_until(deadline_ns);
+    return result;
+}
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+/* Asks one path of the server for the root handle; on success *address has the NFS port. */
+static int mount_over(struct file_mount *mount, struct net_address *address, int timeout_ms)
+{
+    struct file_server *server = mount->server;
+    uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
+    uint32_t gid = 0;
+    struct mount3_identity identity = {0, gid, 0, NULL};
+    const struct rpc_auth *auth = file_auth_now(mount);
+    if (auth) {
+        identity.uid = auth->uid;
+        identity.gid = auth->gid;
+    }
+    struct mount3_target target = {
+        .peer = (const struct sockaddr *)&address->peer,
+        .local = address->local_text[0] ? (const struct sockaddr *)&address->local : NULL,
+        .privileged = file_tunables.privileged_port != CONF_PRIVILEGED_PORT_NO,
+        .timeout_ms = timeout_ms,
+        .identity = &identity,
+    };
+    int result = find_ports(server, &target, deadline_ns);
+    if (result != 0)
+        return result;
+    set_port(&address->peer, server->nfsport);
+    target.port = server->mntport;
+    uint64_t asked_ns = sys_now_ns();
+    result = mount3_mount(&target, mount->conf->directory, &mount->root, NULL, NULL);
+    host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
+    return result;
+}
+
+static enum net_port port_policy(void)
+{
+    return file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES  ? NET_PORT_PRIVILEGED
+           : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
+                                                                      : NET_PORT_AUTO;
+}
+
+/* A mount of this server whose root is known; NULL: none yet. */
+static const struct file_mount *ready_mount(const struct net_server *server)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        const struct file_mount *mount = file_mount_at(i);
+        if (atomic_load_explicit(&mount->state, memory_order_acquire) == FILE_MOUNT_READY &&
+            mount->server->net == server)
+            return mount;
+    }
+    return NULL;
+}
+
+static bool time_before(const struct nfs3_time *a, const struct nfs3_time *b)
+{
+    return a->sec != b->sec ? a->sec < b->sec : a->nsec < b->nsec;
+}
+
+/* GETATTR of the root over this path alone, on a connection of its own. */
+static int getattr_over(const struct net_path *path, const struct file_mount *mount,
+                        const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
+{
+    struct net_server_options options = {.name = path->server->name,
+                                         .connections_max = 1,
+                                         .port_policy = path->server->port_policy,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = path->server->retransmit_timeout_s,
+                                         .hidden = true};
+    struct net_server *alone;
+    int result = net_server_create(&options, &path->address, 1, &alone);
+    if (result != 0)
+        return result;
+    struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
+    result = nfs3_getattr(&client, &mount->root, attr);
+    rpc_server_release(alone);
+    net_server_destroy(alone);
+    return result;
+}
+
+/*
+ * Whether a path answers (struct net_server_options). One that is not yet proven must say of a root
+ * what the others say: the same file of the same file system, with a change time between two looks
+ * over paths that are proven.
+ */
+static int probe_path(struct net_path *path, bool proven, int timeout_ms)
+{
+    const struct file_mount *mount = ready_mount(path->server);
+    const struct rpc_auth *auth = mount ? file_auth_now(mount) : NULL;
+    if (!auth)
+        return -EAGAIN;
+    struct nfs3_client others = {.server = path->server, .auth = auth, .timeout_ms = timeout_ms};
+    struct nfs3_attr before, attr, after;
+    bool compare =
+        !proven && net_path_has_other(path) && nfs3_getattr(&others, &mount->root, &before) == 0;
+    int result = getattr_over(path, mount, auth, timeout_ms, &attr);
+    bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
+    if (!answered || proven)
+        return answered ? 0 : result;
+    compare = compare && nfs3_getattr(&others, &mount->root, &after) == 0;
+    if (result != 0 || attr.type != NFS3_DIR || attr.fileid != mount->root_attr.fileid ||
+        attr.fsid != mount->root_attr.fsid)
+        return -EXDEV;
+    if (compare &&
+        (time_before(&attr.ctime, &before.ctime) || time_before(&after.ctime, &attr.ctime)))
+        return -EXDEV;
+    return 0;
+}
+
+/* The server as src/net sees it: the path that was mounted over first, then all others. */
+static int make_server(struct file_server *server, unsigned stats_id, size_t mounted,
+                       const struct paths *paths)
+{
+    struct net_address addresses[NET_PATHS_MAX];
+    uint32_t absent = 0;
+    unsigned count = 0;
+    addresses[count++] = paths->addresses[mounted];
+    for (size_t i = 0; i < server->conf->path_count; i++) {
+        if (i == mounted || (paths->faults[i] != 0 && paths->faults[i] != -EADDRNOTAVAIL))
+            continue;
+        if (paths->faults[i] == -EADDRNOTAVAIL)
+            absent |= UINT32_C(1) << count;
+        addresses[count] = paths->addresses[i];
+        set_port(&addresses[count++].peer, server->nfsport);
+    }
+    struct net_server_options options = {
+        .name = server->conf->name,
+        .id = stats_id,
+        .connections_max = server->conf->connections ? server->conf->connections
+                                                     : (unsigned)file_tunables.connections,
+        .port_policy = port_policy(),
+        .reconnect_max_s = (unsigned)file_tunables.reconnect_max,
+        .retransmit_timeout_s = (unsigned)file_tunables.retransmit_timeout,
+        .path_timeout_ms = (unsigned)(file_tunables.path_timeout * 1000),
+        .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
+        .probe = probe_path,
+    };
+    struct net_server *net;
+    int result = net_server_create(&options, addresses, count, &net);
+    if (result != 0)
+        return result;
+    for (unsigned i = 0; i < count; i++) {
+        if (absent >> i & 1)
+            net_path_begin_down(&net->paths[i], "its local is no address of this host");
+    }
+    pthread_mutex_lock(&server->lock);
+    if (!server->net) {
+        server->net = net;
+        net = NULL;
+    }
+    pthread_mutex_unlock(&server->lock);
+    if (net)
+        net_server_destroy(net);
+    return 0;
+}
+
+/* The paths that can be used in the order in which they are tried: those that are offline last. */
+static size_t order_paths(const struct file_server *server, const struct paths *paths,
+                          size_t order[CONF_PATHS_MAX])
+{
+    size_t count = 0;
+    host_paths_open();
+    for (int offline = 0; offline < 2; offline++) {
+        for (size_t i = 0; i < server->conf->path_count; i++) {
+            const struct net_address *address = &paths->addresses[i];
+            if (paths->faults[i] == 0 && host_path_offline(server->conf->name, address->peer_text,
+                                                           address->local_text) == offline)
+                order[count++] = i;
+        }
+    }
+    return count;
+}
+
+/*
+ * Tries the `count` paths of `order` one after the other, and first all of them briefly: one that
+ * works answers at once, and shall not wait for those that are dead. *mounted becomes the place of
+ * the path that gave the root handle in the nfstab, results[] what came of each.
+ */
+static int try_paths(struct file_mount *mount, struct paths *paths, const size_t *order,
+                     size_t count, int *results, size_t *mounted)
+{
+    uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
+    if (limit_ms > MOUNTING_MS)
+        limit_ms = MOUNTING_MS;
+    uint64_t deadline_ns = sys_now_ns() + limit_ms * 1000000;
+    for (size_t turn = count > 1 ? 0 : count; turn < 2 * count; turn++) {
+        size_t i = order[turn % count];
+        int most_ms = turn < count ? BRIEFLY_MS : FILE_CONTACT_TIMEOUT_MS;
+        int share_ms = ms_until(deadline_ns) / (int)(2 * count - turn) + 1;
+        if (turn >= count && count > 1 && results[i] != -ETIMEDOUT)
+            continue;
+        results[i] =
+            mount_over(mount, &paths->addresses[i], share_ms < most_ms ? share_ms : most_ms);
+        if (results[i] == 0) {
+            *mounted = i;
+            return 0;
+        }
+    }
+    return results[order[count - 1]];
+}
+
+int file_paths_mount(struct file_mount *mount)
+{
+    struct file_server *server = mount->server;
+    const struct conf_server *conf = server->conf;
+    size_t order[CONF_PATHS_MAX], mounted = 0;
+    int results[CONF_PATHS_MAX] = {0};
+    struct paths *paths = malloc(sizeof(*paths));
+    if (!paths)
+        return -ENOMEM;
+    find_paths(server, paths);
+    size_t count = order_paths(server, paths, order);
+    int result =
+        count == 0 ? paths->faults[0] : try_paths(mount, paths, order, count, results, &mounted);
+    for (size_t i = 0; i < conf->path_count; i++) {
+        bool refused = results[i] == -EACCES || results[i] == -EPERM;
+        if (results[i] != 0)
+            log_warning(
+                "server %s: mounting %s over path %s failed: %s%s", conf->name,
+                mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-results[i]),
+                refused ? " (the server's export list must name this host, and must say `insecure` "
+                          "if this process may not use a port below 1024)"
+                        : "");
+    }
+    pthread_mutex_lock(&server->lock);
+    bool known = server->net != NULL;
+    pthread_mutex_unlock(&server->lock);
+    if (result == 0 && !known)
+        result = make_server(server, mount->stats_id, mounted, paths);
+    free(paths);
+    return result;
 }
