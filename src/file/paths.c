@@ -219,10 +219,21 @@ static int getattr_over(const struct net_path *path, const struct file_mount *mo
     return result;
 }
 
+static const struct net_path *usable_other(const struct net_path *path)
+{
+    for (unsigned i = 0; i < path->server->path_count; i++) {
+        const struct net_path *other = &path->server->paths[i];
+        if (other != path && net_path_usable(other))
+            return other;
+    }
+    return NULL;
+}
+
 /*
  * Whether a path answers (struct net_server_options). One that is not yet proven must say of a root
  * what the others say: the same file of the same file system, with a change time between two looks
- * over paths that are proven.
+ * over a path that is proven; if none answers, not before that at the first contact. All over
+ * connections of their own: giving up waiting on one that is in use would break it.
  */
 static int probe_path(struct net_path *path, bool proven, int timeout_ms)
 {
@@ -230,22 +241,24 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     const struct rpc_auth *auth = mount ? file_auth_now(mount) : NULL;
     if (!auth)
         return -EAGAIN;
-    struct nfs3_client others = {.server = path->server, .auth = auth, .timeout_ms = timeout_ms};
     struct nfs3_attr before, attr, after;
-    bool compare =
-        !proven && net_path_has_other(path) && nfs3_getattr(&others, &mount->root, &before) == 0;
     int result = getattr_over(path, mount, auth, timeout_ms, &attr);
     bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
     if (!answered || proven)
         return answered ? 0 : result;
-    compare = compare && nfs3_getattr(&others, &mount->root, &after) == 0;
     if (result != 0 || attr.type != NFS3_DIR || attr.fileid != mount->root_attr.fileid ||
         attr.fsid != mount->root_attr.fsid)
         return -EXDEV;
-    if (compare &&
-        (time_before(&attr.ctime, &before.ctime) || time_before(&after.ctime, &attr.ctime)))
-        return -EXDEV;
-    return 0;
+    const struct net_path *other = usable_other(path);
+    if (!other || getattr_over(other, mount, auth, timeout_ms, &before) != 0)
+        return time_before(&attr.ctime, &mount->root_attr.ctime) ? -EAGAIN : 0;
+    result = getattr_over(path, mount, auth, timeout_ms, &attr);
+    if (result != 0)
+        return result;
+    result = getattr_over(other, mount, auth, timeout_ms, &after);
+    bool differs = time_before(&attr.ctime, &before.ctime) ||
+                   (result == 0 && time_before(&after.ctime, &attr.ctime));
+    return differs ? -EXDEV : 0;
 }
 
 /* The server as src/net sees it: the path that was mounted over first, then all others. */

@@ -478,6 +478,43 @@ ENGINE_TEST(attended_requests_to_a_removed_file_are_the_kernels)
     stale_with_requests_in_flight(true);
 }
 
+/* ---- a further path ---- */
+
+static unsigned reconnects(void)
+{
+    unsigned sum = 0;
+    for (unsigned i = 0; i < DIRECTNFS_CHANNELS; i++)
+        sum += (unsigned)host_stats_get(&host_stats->channels[i].reconnects);
+    return sum;
+}
+
+static void wait_for_proof(void)
+{
+    int fd = lane_open(DISK);
+    server_hold(NFS3_PROC_READ);
+    server_hold(NFS3_PROC_GETATTR);
+    for (unsigned i = 0; i < 2; i++) /* one path is not enough: the other one is asked who it is */
+        job_prepare(&jobs[i], FILE_READ, fd, BLOCK, (off_t)i * BLOCK);
+    submit(0, 2);
+    server_wait_held(3);
+    sys_critical_enter();
+    CHECK(!file_lane_wait(&lane, never, NULL, sys_now_ns() + 2000000000));
+    sys_critical_leave();
+    CHECK_EQUAL(reconnects(), 0);
+    server_release();
+    wait_for_jobs(0, 2);
+}
+
+SCENE_TEST(a_probe_that_is_not_answered_breaks_no_connection)
+{
+    scene.nfstab = "server: s\nlocal: 127.0.0.1 path: 127.0.0.1\n"
+                   "local: 127.0.0.2 path: 127.0.0.1\nnfsport: %u mntport: %u\n"
+                   "export: %s/export mount: %s/export\n";
+    strcpy(scene.conf, "connections = 1;");
+    scene_environment();
+    scene_run(wait_for_proof);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +546,7 @@ int main(void)
         cmocka_unit_test(a_request_to_a_demoted_file_is_the_kernels),
         cmocka_unit_test(requests_to_a_removed_file_are_the_kernels),
         cmocka_unit_test(attended_requests_to_a_removed_file_are_the_kernels),
+        cmocka_unit_test(a_probe_that_is_not_answered_breaks_no_connection),
     };
     cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
