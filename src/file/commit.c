@@ -110,12 +110,20 @@ int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const str
 {
     struct committing c = {mount, file_mount_client(mount, auth), fh, host, path, 0};
     int result = -EAGAIN;
-    /* A server that has another verifier on each path would never be done with. */
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++)
         result = commit_once(&c);
     if (rewritten)
         *rewritten = c.rewritten;
-    return result == -EAGAIN ? 0 : result;
+    if (result != -EAGAIN)
+        return result;
+    /* Of a server that has another verifier on each path there is no end. What was written before
+     * the call has been written again, FILE_SYNC. */
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        log_warning("server %s: COMMIT comes back with another verifier each time (%s); everything "
+                    "is written twice. Set stability = \"stable\", or use one path",
+                    mount->server->conf->name, path);
+    return 0;
 }
 
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)
