@@ -97,11 +97,12 @@ int host_file_settle(struct host_file *file)
         if (!entry)
             return 0;
         uint32_t other = host_record_unsettled(entry, sequence);
-        bool over = !other || sys_now_ns() >= deadline;
-        if (!over)
-            host_stripe_wait(number, atomic_load(&host_record(other)->owner));
+        uint32_t owner = atomic_load(other ? &host_record(other)->owner : &entry->truncator);
+        bool settled = !other && !owner, over = sys_now_ns() >= deadline;
+        if (!settled && !over)
+            host_stripe_wait(number, owner);
         host_entry_unlock(file);
-        if (over)
-            return other ? -ETIMEDOUT : 0;
+        if (settled || over)
+            return settled ? 0 : -ETIMEDOUT;
     }
 }

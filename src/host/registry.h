@@ -170,9 +170,9 @@ void host_write_end_learned(struct host_file *file, struct host_write *write,
                             const struct host_answer *answer);
 
 /*
- * Waits until the writes that are in flight now, of any process, have ended, and none is held; for
- * handing the file to the kernel, whose writes wait for nobody. 0, or -ETIMEDOUT: there still is
- * one after the time of a hold.
+ * Waits until the writes that are in flight now, of any process, have ended, and none is held, and
+ * no change of size is in flight; for handing the file to the kernel, whose writes wait for nobody.
+ * 0, or -ETIMEDOUT: there still is one after the time of a hold.
  */
 int host_file_settle(struct host_file *file);
 /* Waits as long as a range is held: before host_file_truncate_end(), when the change of size may

@@ -249,6 +249,18 @@ static void settling_waits_for_the_hold_and_for_writes_in_flight(void **state)
     assert_int_equal(host_file_settle(&file), 0);
 }
 
+static void settling_waits_for_a_change_of_size(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 18);
+    host_hold_set(SHORT_NS);
+    host_file_truncate_begin(&file, 1000);
+    assert_int_equal(host_file_settle(&file), -ETIMEDOUT);
+    host_file_truncate_end(&file, 1000, true);
+    assert_int_equal(host_file_settle(&file), 0);
+}
+
 static void ghosts_give_their_records_back(void **state)
 {
     (void)state;
@@ -403,6 +415,7 @@ int main(void)
         cmocka_unit_test_teardown(a_write_waits_until_the_hold_ends, clean_up),
         cmocka_unit_test_teardown(a_truncation_waits_only_for_what_it_cuts, clean_up),
         cmocka_unit_test_teardown(settling_waits_for_the_hold_and_for_writes_in_flight, clean_up),
+        cmocka_unit_test_teardown(settling_waits_for_a_change_of_size, clean_up),
         cmocka_unit_test_teardown(ghosts_give_their_records_back, clean_up),
         cmocka_unit_test_teardown(another_file_under_the_number_is_not_held, clean_up),
         cmocka_unit_test_teardown(a_hold_outlives_its_process, clean_up),
