@@ -18,7 +18,8 @@ path_server6() { echo "fd18:$1::2"; }
 path_client6() { echo "fd18:$1::1"; }
 
 server_space=(nsenter --net=/run/netns/server --)
-paths_log=${T:-/run}/log.paths
+paths_log=${T:+$T/log/paths}
+paths_log=${paths_log:-/run/paths.log}
 
 # Batches of `ip`: on the client's side, on the server's.
 path_ip() { ip -batch - >>"$paths_log" 2>&1; }
