@@ -9,6 +9,7 @@
 #include "host/registry.h"
 #include "host/stats.h"
 #include "nfs/nfs3_status.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -504,4 +505,5 @@ void file_mounts_fork_child(void)
         rpc_after_fork(servers[i].net);
         net_server_after_fork(servers[i].net);
     }
+    sys_fd_fork_child(); /* of probes */
 }

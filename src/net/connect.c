@@ -94,6 +94,7 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
     int fd = sys_socket(address->peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return fd;
+    fd = sys_fd_protect(fd); /* at once: connecting takes long, and the number may be closed */
     /* Closing resets the connection: no late duplicate of a call survives it, and no privileged
      * port is held in TIME_WAIT. */
     struct linger abortive = {.l_onoff = 1, .l_linger = 0};
@@ -111,11 +112,11 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
     if (result == -EINPROGRESS || result == -EINTR)
         result = wait_connected(fd, timeout_ms);
     if (result != 0) {
-        sys_close(fd);
+        sys_fd_close(fd);
         return result;
     }
     sys_fcntl(fd, F_SETFL, 0); /* blocking: a reader sleeps in the kernel's recvmsg() */
-    return sys_fd_protect(fd);
+    return fd;
 }
 
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms)

@@ -47,6 +47,15 @@ void sys_fd_close(int fd)
     sys_close(fd);
 }
 
+void sys_fd_fork_child(void)
+{
+    struct stat status;
+    for (int fd = sys_fd_next_ours(0); fd >= 0; fd = sys_fd_next_ours(fd + 1)) {
+        if (sys_fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode))
+            sys_fd_close(fd);
+    }
+}
+
 bool sys_fd_is_ours(int fd)
 {
     if (fd < 0 || fd >= WORDS * 64)

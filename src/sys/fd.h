@@ -17,6 +17,10 @@ int sys_fd_protect(int fd);
 /* Forgets and closes a descriptor that sys_fd_protect() returned. */
 void sys_fd_close(int fd);
 
+/* In the child of fork(): closes sockets of ours that threads which do not exist here were using.
+ */
+void sys_fd_fork_child(void);
+
 /* One atomic load and no lock: is this number one of ours? */
 bool sys_fd_is_ours(int fd);
 

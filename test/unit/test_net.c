@@ -479,12 +479,17 @@ static void child_closes_silently(void **state)
     query_begin(&query, ECHO, 1, 0);
     rpc_submit(client, &call, 1);
     rpc_wait(&call, 1);
+    int probe = net_connect(&client->paths[0].address, NET_PORT_ANY, 5000);
+    assert_true(probe >= 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         int fd = client->channels[0]->fd;
         rpc_after_fork(client);
         net_server_after_fork(client);
+        sys_fd_fork_child();
+        if (fcntl(probe, F_GETFD) != -1 || sys_fd_is_ours(probe))
+            _exit(2);
         _exit(client->channels[0]->fd == -1 && fcntl(fd, F_GETFD) == -1 && !sys_fd_is_ours(fd) ? 0
                                                                                                : 1);
     }
@@ -496,7 +501,8 @@ static void child_closes_silently(void **state)
     rpc_submit(client, &call, 1);
     rpc_wait(&call, 1);
     assert_true(query_good(&query));
-    assert_int_equal(server->connections, 1); /* the parent's is as it was */
+    assert_int_equal(server->connections, 2); /* the parent's are as they were */
+    sys_fd_close(probe);
     client_free(client);
     server_stop(server);
 }
