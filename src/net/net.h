@@ -232,6 +232,9 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms);
 /* Milliseconds to wait before attempt number `attempt` (0, 1, ...) to connect: 0, then growing. */
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt);
 
+/* Ends the connection by a reset; the socket stays. Not while another thread sleeps in it. */
+void net_channel_reset(struct net_channel *channel);
+
 /* Closes the channel's socket abortively. The channel can be connected again. */
 void net_channel_disconnect(struct net_channel *channel);
 

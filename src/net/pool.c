@@ -269,13 +269,18 @@ static void channel_close(struct net_channel *channel)
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
 }
 
+void net_channel_reset(struct net_channel *channel)
+{
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    if (channel->fd >= 0)
+        sys_connect(channel->fd, &nobody, sizeof(nobody));
+}
+
 void net_channel_disconnect(struct net_channel *channel)
 {
     /* A process that was forked, and has not come to close its copy or to exec, would keep the
      * connection alive beyond close(), and what is queued in it would be sent. */
-    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    if (channel->fd >= 0)
-        sys_connect(channel->fd, &nobody, sizeof(nobody));
+    net_channel_reset(channel);
     channel_close(channel);
 }
 

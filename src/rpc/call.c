@@ -122,6 +122,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     got = sys_recvmsg(fd, &message, full || timeout_ms < NET_TICK_MS ? MSG_DONTWAIT : 0);
     pthread_mutex_lock(&transport->lock);
     transport->receiving = false;
+    rpc_connection_leave(transport);
 
     struct rpc_receiver *receiver = &transport->receiver;
     if (got == -EFAULT && !receiver->careful) { /* nothing was taken from the stream */

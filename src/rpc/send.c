@@ -122,4 +122,5 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         }
     }
     transport->sending = false;
+    rpc_connection_leave(transport);
 }

@@ -168,14 +168,27 @@ void rpc_call_answered(void *context, struct rpc_call *call)
 }
 
 /*
+ * What is queued in a connection that is given up must not be sent when the path works again, if
+ * nobody should connect until then.
+ */
+void rpc_connection_leave(struct rpc_transport *transport)
+{
+    if (!transport->connected && !transport->receiving && !transport->sending)
+        net_channel_reset(transport->channel);
+}
+
+/*
  * Wakes the reader. SHUT_WR would say FIN, and the port could then be in TIME_WAIT when the new
  * connection asks for it.
  */
 void rpc_connection_lost(struct rpc_transport *transport)
 {
-    if (transport->connected)
-        sys_shutdown(transport->channel->fd, SHUT_RD);
+    if (!transport->connected)
+        return;
     transport->connected = false;
+    if (transport->receiving)
+        sys_shutdown(transport->channel->fd, SHUT_RD);
+    rpc_connection_leave(transport);
 }
 
 static void unsent_remove(struct rpc_transport *transport, const struct rpc_call *call)

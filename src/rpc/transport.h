@@ -108,6 +108,9 @@ void rpc_call_finished(struct rpc_transport *transport);
 
 /* Gives the connection up and wakes its reader. The leader will make a new one. */
 void rpc_connection_lost(struct rpc_transport *transport);
+/* By a thread that comes back from the kernel: the last one resets a connection that was given up.
+ */
+void rpc_connection_leave(struct rpc_transport *transport);
 /* All calls in flight go back to the head of the queue, the oldest first; `unsettled`: the server
  * may not know them again. */
 void rpc_queue_again(struct rpc_transport *transport, bool unsettled);

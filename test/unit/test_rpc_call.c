@@ -498,6 +498,29 @@ static void withdrawal_while_another_thread_leads(void **state)
     server_stop(server);
 }
 
+/* Nobody else connects; what was sent must not come through later all the same. */
+static void a_call_that_is_given_up_takes_its_connection_along(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){.silent = true});
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct query query = {0};
+    query_begin(&query, WRITE, 1, 100);
+    assert_int_equal(wait_one(client, &query, 50), -ETIMEDOUT);
+    assert_true(query.call.unsettled);
+    while (server->connections == 0)
+        usleep(1000);
+    for (bool open = true; open;) {
+        usleep(1000);
+        pthread_mutex_lock(&server->lock);
+        open = server->fds[0] >= 0;
+        pthread_mutex_unlock(&server->lock);
+    }
+    query_free(&query);
+    client_free(client);
+    server_stop(server);
+}
+
 static void *impatient(void *context)
 {
     struct crowd *crowd = context;
@@ -716,6 +739,7 @@ int main(void)
         call_test(large_payloads_through_small_buffers),
         call_test(threads_send_a_mebibyte_each),
         call_test(withdrawal_while_another_thread_leads),
+        call_test(a_call_that_is_given_up_takes_its_connection_along),
         call_test(threads_that_give_up_among_threads_that_do_not),
         call_test(bad_addresses_fail_only_their_calls),
         call_test(calls_in_a_storm_of_signals),
