@@ -17,7 +17,9 @@
 
 enum {
     MOUNTING_MS = 10000, /* for mounting, over all paths together */
-    BRIEFLY_MS = 500     /* for the first attempt over each of several paths */
+    BRIEFLY_MS = 500,    /* for the first attempt over each of several paths */
+    RESETS_MAX = 5,      /* attempts more when the connection is reset, after */
+    PAUSE_MS = 20
 };
 
 /* The paths of a server, in the order of the nfstab. */
@@ -343,8 +345,14 @@ static int try_paths(struct file_mount *mount, struct paths *paths, const size_t
         int share_ms = ms_until(deadline_ns) / (int)(2 * count - turn) + 1;
         if (turn >= count && count > 1 && results[i] != -ETIMEDOUT)
             continue;
-        results[i] =
-            mount_over(mount, &paths->addresses[i], share_ms < most_ms ? share_ms : most_ms);
+        if (share_ms > most_ms)
+            share_ms = most_ms;
+        results[i] = mount_over(mount, &paths->addresses[i], share_ms);
+        /* So does a server that restarts, and then answers. */
+        for (int again = 0; results[i] == -ECONNRESET && again < RESETS_MAX; again++) {
+            sys_nanosleep_ms(PAUSE_MS);
+            results[i] = mount_over(mount, &paths->addresses[i], share_ms);
+        }
         if (results[i] == 0) {
             *mounted = i;
             return 0;

@@ -64,6 +64,8 @@ struct file_control {
     _Atomic uint32_t hold;      /* procedures (bits) that are not executed for now */
     _Atomic unsigned held;
     _Atomic unsigned delay_ms; /* before each call */
+    /* For so many calls of other programs (MOUNT): the connection breaks. */
+    _Atomic unsigned mount_resets;
     _Atomic int fileid_error, ctime_error, size_error;
     _Atomic bool no_attributes;
     _Atomic uint64_t verifier;
@@ -540,6 +542,10 @@ static inline void file_server_execute(struct file_server_connection *connection
     size_t head = (size_t)(w.p - reply),
            padded = payload_length + xdr_pad((uint32_t)payload_length);
     xdr_store_u32(reply, 0x80000000u | (uint32_t)(head - 4 + padded));
+    if (program != NFS3_PROGRAM && file_server_take(&file_server.control->mount_resets)) {
+        file_server_break(connection);
+        return;
+    }
     if ((program != NFS3_PROGRAM || file_server_fate(connection, procedure)) &&
         connection->fd >= 0 && file_server_send(connection, reply, head))
         file_server_send(connection, payload, padded);

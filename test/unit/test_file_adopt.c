@@ -170,6 +170,13 @@ static void opens_where_another_directory_is_mounted(void)
     CHECK(strcmp(engine_reason(path), "mount is not the export") == 0);
 }
 
+ENGINE_TEST(a_server_that_restarts_at_the_first_contact)
+{
+    disk_make("f", 100, 1);
+    atomic_store(&scene.control->mount_resets, 3);
+    CHECK(file_is_managed(engine_adopt("f", O_RDWR)));
+}
+
 SCENE_TEST(a_mount_that_is_not_the_export)
 {
     char path[SCENE_PATH];
@@ -461,6 +468,7 @@ int main(void)
         cmocka_unit_test(append_stays_with_the_kernel_and_takes_the_file_there),
         cmocka_unit_test(a_demoted_file_stays_with_the_kernel),
         cmocka_unit_test(a_server_that_is_down_leaves_files_to_the_kernel),
+        cmocka_unit_test(a_server_that_restarts_at_the_first_contact),
         cmocka_unit_test(a_mount_that_is_not_the_export),
         cmocka_unit_test(directories_are_looked_up_once),
         cmocka_unit_test(renamed_directories),
