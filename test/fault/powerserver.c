@@ -15,6 +15,11 @@
  *     park N MS [reset]          the N-th WRITE from now is taken, but executed MS later, as by a
  *                                server whose disk hangs; it outlives its connection, which ends
  *                                now with `reset`
+ *     rehandle same|others [N]   every file gets a new handle, the root too; the old ones are stale
+ *                                (NFS3ERR_STALE). Now, or just before the N-th WRITE from now.
+ *                                `same`: the files are what they were. `others`: each name has
+ *                                another file with equal bytes, as after a restore from a backup.
+ *                                Between `power-loss` and `up` nobody sees it happen
  *     counters
  *
  * Calls that change something have their replies kept, by the client's address and port, xid and
@@ -22,6 +27,7 @@
  * is not done yet. `again` counts WRITEs that were executed though the same bytes were written to
  * the same place by an earlier call.
  */
+#include <fts.h>
 #include <getopt.h>
 #include <sys/random.h>
 
@@ -73,11 +79,14 @@ static struct client *clients;
 static struct watch *listeners[2];
 static uint16_t ports[2];
 static uint64_t up_at, slow_ms, park_count, park_ms, random_state;
-static bool park_reset;
+static uint64_t rehandle_count;
+static bool park_reset, rehandle_others;
 
-#define COUNTERS   \
-    X(connections) \
-    X(writes) X(commits) X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages)
+#define COUNTERS                                                                           \
+    X(connections)                                                                         \
+    X(writes)                                                                              \
+    X(commits) X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) \
+        X(stale)
 static struct {
 #define X(name) uint64_t name;
     COUNTERS
@@ -164,6 +173,54 @@ static void page_lose(struct page *page)
     counters.lost_pages++;
 }
 
+/* ---- handles ---- */
+
+/* Another file under the same name: the same bytes, owner, mode and times. */
+static void file_replace(const char *path)
+{
+    char name[PATH_MAX];
+    struct stat st;
+    ssize_t copied = 1;
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(name, sizeof name, "%.*s.new", PATH_MAX - 8, path);
+    int to = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (from < 0 || to < 0 || fstat(from, &st) < 0)
+        die("%s: %s", path, strerror(errno));
+    while (copied > 0)
+        copied = copy_file_range(from, NULL, to, NULL, 1 << 30, 0);
+    const struct timespec times[2] = {st.st_atim, st.st_mtim};
+    if (copied < 0 || fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, st.st_mode) < 0 ||
+        futimens(to, times) < 0 || rename(name, path) < 0)
+        die("%s: %s", path, strerror(errno));
+    close(from);
+    close(to);
+}
+
+static void files_replace(void)
+{
+    char *roots[] = {server.real_directory, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+    FTSENT *entry;
+    if (!tree)
+        die("%s: %s", server.real_directory, strerror(errno));
+    while ((entry = fts_read(tree))) {
+        if (entry->fts_info == FTS_F)
+            file_replace(entry->fts_path);
+    }
+    fts_close(tree);
+    files_tick();
+    files_sweep();
+    pages_take(NULL, 0, NULL);
+}
+
+static void rehandle(void)
+{
+    counters.rehandles++;
+    if (rehandle_others)
+        files_replace();
+    server.instance++;
+}
+
 /* ---- calls ---- */
 
 /* What the server must know of a call beside answering it. */
@@ -233,6 +290,7 @@ static struct message *execute(const struct message *record, const struct call *
         return NULL;
     size_t length = (size_t)(w.at - head), padding = -payload.length & 3;
     wire_record_end(&w, head, payload.length + padding);
+    counters.stale += length >= 32 && wire_load32(head + 28) == NFS_STALE;
     if (change.file && succeeded(head, length)) {
         if (call->procedure == NFS_WRITE && change.stable != NFS_UNSTABLE)
             pages_write(change.file, change.offset, change.offset + change.length, change.data);
@@ -343,6 +401,9 @@ static void call_came(struct client *client, struct message *record)
         client_answer(client, message_make(reply->bytes, reply->length));
     } else {
         reply = changes ? reply_new(client, &call) : NULL;
+        if (call.program == NFS_PROGRAM && call.procedure == NFS_WRITE && rehandle_count > 0 &&
+            --rehandle_count == 0)
+            rehandle();
         if (call.program == NFS_PROGRAM && call.procedure == NFS_WRITE && park_count > 0 &&
             --park_count == 0) {
             call_park(client, reply, record);
@@ -511,6 +572,15 @@ static bool command(char **words, unsigned count, FILE *out)
         park_reset = count == 4 && strcmp(words[3], "reset") == 0;
         return count >= 3 && word_number(words[1], UINT32_MAX, &park_count) &&
                word_number(words[2], 3600000, &park_ms);
+    }
+    if (strcmp(name, "rehandle") == 0) {
+        if (count < 2 || (strcmp(words[1], "same") != 0 && strcmp(words[1], "others") != 0) ||
+            (count > 2 && !word_number(words[2], UINT32_MAX, &rehandle_count)))
+            return false;
+        rehandle_others = strcmp(words[1], "others") == 0;
+        if (count == 2)
+            rehandle();
+        return true;
     }
     if (count > 1)
         return false;
