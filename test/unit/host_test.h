@@ -26,13 +26,15 @@ static char test_directory[64];
 
 /* In a child a failed assertion would jump back into the test runner: children use this. */
 static bool in_child;
-#define must(condition)                           \
-    do {                                          \
-        if (!(condition)) {                       \
-            if (in_child)                         \
-                _exit(99);                        \
-            fail_msg("not true: %s", #condition); \
-        }                                         \
+#define must(condition)                                                         \
+    do {                                                                        \
+        if (!(condition)) {                                                     \
+            if (in_child) {                                                     \
+                fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+                _exit(99);                                                      \
+            }                                                                   \
+            fail_msg("not true: %s", #condition);                               \
+        }                                                                       \
     } while (0)
 
 static inline void remove_contents(const char *path)
@@ -102,6 +104,14 @@ static inline int run_child(int (*body)(void *), void *argument)
 {
     return end_child(start_child(body, argument));
 }
+
+/* Runs a function in a child, in a run directory that is empty: a process opens what is there once.
+ */
+#define run_afresh(body, argument)                      \
+    do {                                                \
+        remove_contents(test_directory);                \
+        assert_int_equal(run_child(body, argument), 0); \
+    } while (0)
 
 static inline void key_for(struct host_file_key *key, uint64_t inode)
 {

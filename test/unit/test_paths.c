@@ -7,21 +7,6 @@
 #include "host/paths.h"
 #include "host_test.h"
 
-#define RUN(body)                                   \
-    do {                                            \
-        remove_contents(test_directory);            \
-        assert_int_equal(run_child(body, NULL), 0); \
-    } while (0)
-
-/* In children only. */
-#define check(condition)                                            \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            _exit(98);                                              \
-        }                                                           \
-    } while (0)
-
 static int open_paths_file(void)
 {
     char name[128];
@@ -33,67 +18,67 @@ static int says_for_all(void *unused)
 {
     struct host_path paths[HOST_PATHS_MAX];
     (void)unused;
-    check(host_paths_read(paths) == 0 && host_paths_generation() == 0);
+    must(host_paths_read(paths) == 0 && host_paths_generation() == 0);
     host_paths_open();
-    check(host_paths_generation() == 0 && !host_path_offline("nas", "10.0.0.1", ""));
+    must(host_paths_generation() == 0 && !host_path_offline("nas", "10.0.0.1", ""));
 
-    check(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
+    must(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
     uint32_t first = host_paths_generation();
-    check(first != 0 && host_path_offline("nas", "10.0.0.1", "10.0.0.9"));
-    check(host_path_offline("nas", "10.0.0.1", NULL));
-    check(!host_path_offline("nas", "10.0.0.10", "") && !host_path_offline("na", "10.0.0.1", ""));
+    must(first != 0 && host_path_offline("nas", "10.0.0.1", "10.0.0.9"));
+    must(host_path_offline("nas", "10.0.0.1", NULL));
+    must(!host_path_offline("nas", "10.0.0.10", "") && !host_path_offline("na", "10.0.0.1", ""));
 
     /* Of another process, one that maps the file only now, and one that was there before. */
     pid_t child = fork();
     if (child == 0) {
-        check(host_paths_generation() == first);
-        check(host_path_set("nas", "10.0.0.2", "10.0.1.9", true) == 0);
+        must(host_paths_generation() == first);
+        must(host_path_set("nas", "10.0.0.2", "10.0.1.9", true) == 0);
         _exit(0);
     }
-    check(end_child(child) == 0 && host_paths_generation() != first);
-    check(host_path_offline("nas", "10.0.0.2", "10.0.1.9"));
-    check(!host_path_offline("nas", "10.0.0.2", "") && host_path_offline("nas", "10.0.0.1", ""));
-    check(host_paths_read(paths) == 2 && strcmp(paths[1].local, "10.0.1.9") == 0 &&
-          paths[1].since_ns >= paths[0].since_ns && paths[0].since_ns != 0);
+    must(end_child(child) == 0 && host_paths_generation() != first);
+    must(host_path_offline("nas", "10.0.0.2", "10.0.1.9"));
+    must(!host_path_offline("nas", "10.0.0.2", "") && host_path_offline("nas", "10.0.0.1", ""));
+    must(host_paths_read(paths) == 2 && strcmp(paths[1].local, "10.0.1.9") == 0 &&
+         paths[1].since_ns >= paths[0].since_ns && paths[0].since_ns != 0);
 
     uint32_t second = host_paths_generation();
-    check(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
-    check(host_paths_generation() == second); /* nothing new */
-    check(host_path_set("nas", "10.0.0.1", NULL, false) == 0);
-    check(host_paths_generation() != second && !host_path_offline("nas", "10.0.0.1", ""));
-    check(host_paths_read(paths) == 1);
+    must(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
+    must(host_paths_generation() == second); /* nothing new */
+    must(host_path_set("nas", "10.0.0.1", NULL, false) == 0);
+    must(host_paths_generation() != second && !host_path_offline("nas", "10.0.0.1", ""));
+    must(host_paths_read(paths) == 1);
     return 0;
 }
 
 static void what_is_said_holds_in_every_process(void **state)
 {
     (void)state;
-    RUN(says_for_all);
+    run_afresh(says_for_all, NULL);
 }
 
 static int distinguishes_local(void *unused)
 {
     struct host_path paths[HOST_PATHS_MAX];
     (void)unused;
-    check(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
-    check(host_paths_read(paths) == 2);
-    check(host_path_set("nas", "p", "", true) == 0); /* takes the place of both */
-    check(host_paths_read(paths) == 1 && paths[0].local[0] == '\0');
-    check(host_path_set("nas", "p", "l1", true) == 0 && host_paths_read(paths) == 1);
-    check(host_path_set("nas", "p", "l1", false) == -EBUSY && host_paths_read(paths) == 1);
-    check(host_path_set("nas", "p", "l1", true) == 0);
-    check(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
-    check(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
-    check(host_path_set("nas", "p", "l1", false) == 0 && host_paths_read(paths) == 1);
-    check(strcmp(paths[0].local, "l2") == 0);
-    check(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
+    must(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
+    must(host_paths_read(paths) == 2);
+    must(host_path_set("nas", "p", "", true) == 0); /* takes the place of both */
+    must(host_paths_read(paths) == 1 && paths[0].local[0] == '\0');
+    must(host_path_set("nas", "p", "l1", true) == 0 && host_paths_read(paths) == 1);
+    must(host_path_set("nas", "p", "l1", false) == -EBUSY && host_paths_read(paths) == 1);
+    must(host_path_set("nas", "p", "l1", true) == 0);
+    must(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
+    must(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
+    must(host_path_set("nas", "p", "l1", false) == 0 && host_paths_read(paths) == 1);
+    must(strcmp(paths[0].local, "l2") == 0);
+    must(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
     return 0;
 }
 
 static void a_local_address_names_one_of_several_paths(void **state)
 {
     (void)state;
-    RUN(distinguishes_local);
+    run_afresh(distinguishes_local, NULL);
 }
 
 static int has_limits(void *unused)
@@ -104,28 +89,28 @@ static int has_limits(void *unused)
     host_paths_open();
     for (int i = 0; i < HOST_PATHS_MAX; i++) {
         snprintf(name, sizeof(name), "peer%d", i);
-        check(host_path_set("nas", name, NULL, true) == 0);
+        must(host_path_set("nas", name, NULL, true) == 0);
     }
     uint32_t generation = host_paths_generation();
-    check(host_path_set("nas", "one more", NULL, true) == -ENOSPC);
-    check(host_paths_generation() == generation && host_path_offline("nas", "peer63", NULL));
-    check(host_path_set("nas", "peer0", NULL, false) == 0);
-    check(host_path_set("nas", "one more", NULL, true) == 0);
-    check(host_paths_read(paths) == HOST_PATHS_MAX);
+    must(host_path_set("nas", "one more", NULL, true) == -ENOSPC);
+    must(host_paths_generation() == generation && host_path_offline("nas", "peer63", NULL));
+    must(host_path_set("nas", "peer0", NULL, false) == 0);
+    must(host_path_set("nas", "one more", NULL, true) == 0);
+    must(host_paths_read(paths) == HOST_PATHS_MAX);
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    check(host_path_set(name, "p", NULL, true) == -ENAMETOOLONG);
-    check(host_path_set("nas", name, NULL, true) == -ENAMETOOLONG);
-    check(host_path_set("nas", "p", name, true) == -ENAMETOOLONG);
-    check(!host_path_offline(name, name, name));
-    check(host_path_set("", "p", NULL, true) == -EINVAL);
+    must(host_path_set(name, "p", NULL, true) == -ENAMETOOLONG);
+    must(host_path_set("nas", name, NULL, true) == -ENAMETOOLONG);
+    must(host_path_set("nas", "p", name, true) == -ENAMETOOLONG);
+    must(!host_path_offline(name, name, name));
+    must(host_path_set("", "p", NULL, true) == -EINVAL);
     return 0;
 }
 
 static void too_many_and_too_long_are_refused(void **state)
 {
     (void)state;
-    RUN(has_limits);
+    run_afresh(has_limits, NULL);
 }
 
 /* Whatever is in the file, what is said afterwards is seen by who had it mapped before. */
@@ -135,9 +120,9 @@ static int survives_damage(void *unused)
     struct stat status;
     (void)unused;
     host_paths_open();
-    check(host_path_set("nas", "p", NULL, true) == 0);
+    must(host_path_set("nas", "p", NULL, true) == 0);
     int fd = open_paths_file();
-    check(fd >= 0 && fstat(fd, &status) == 0 && (status.st_mode & 0777) == 0600);
+    must(fd >= 0 && fstat(fd, &status) == 0 && (status.st_mode & 0777) == 0600);
     char *garbage = malloc((size_t)status.st_size);
     srandom(1);
     for (int round = 0; round < 300; round++) {
@@ -151,23 +136,23 @@ static int survives_damage(void *unused)
         for (size_t i = 0; i < length; i++)
             garbage[i] = (char)(round % 2 ? 0xff : random());
         uint32_t before = host_paths_generation();
-        check(pwrite(fd, garbage, length, (off_t)from) == (ssize_t)length);
+        must(pwrite(fd, garbage, length, (off_t)from) == (ssize_t)length);
         host_path_offline("nas", "q", "l");
         int count = host_paths_read(paths);
-        check(count == -EBADMSG || count == -EPROTO || (count >= 0 && count <= HOST_PATHS_MAX));
+        must(count == -EBADMSG || count == -EPROTO || (count >= 0 && count <= HOST_PATHS_MAX));
         int error = host_path_set("nas", "q", NULL, true);
         if (error == -EPROTO) {
-            check(ftruncate(fd, 0) == 0 && host_path_set("nas", "q", NULL, true) == 0);
+            must(ftruncate(fd, 0) == 0 && host_path_set("nas", "q", NULL, true) == 0);
         } else {
-            check(error == 0);
+            must(error == 0);
         }
-        check(host_path_offline("nas", "q", "l") && fstat(fd, &status) == 0);
-        check(host_paths_read(paths) >= 1);
-        check(host_path_set("nas", "q", NULL, false) == 0 && !host_path_offline("nas", "q", ""));
-        check(host_paths_generation() != before);
+        must(host_path_offline("nas", "q", "l") && fstat(fd, &status) == 0);
+        must(host_paths_read(paths) >= 1);
+        must(host_path_set("nas", "q", NULL, false) == 0 && !host_path_offline("nas", "q", ""));
+        must(host_paths_generation() != before);
     }
-    check(ftruncate(fd, 100) == 0 && host_paths_read(paths) == -EBADMSG);
-    check(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", ""));
+    must(ftruncate(fd, 100) == 0 && host_paths_read(paths) == -EBADMSG);
+    must(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", ""));
     free(garbage);
     return 0;
 }
@@ -175,17 +160,17 @@ static int survives_damage(void *unused)
 static void damage_is_repaired_where_it_is(void **state)
 {
     (void)state;
-    RUN(survives_damage);
+    run_afresh(survives_damage, NULL);
 }
 
 static int starts_on_damage(void *unused)
 {
     (void)unused;
     int fd = open_paths_file();
-    check(fd >= 0 && write(fd, "short", 5) == 5);
+    must(fd >= 0 && write(fd, "short", 5) == 5);
     host_paths_open();
-    check(host_paths_generation() != 0 && !host_path_offline("nas", "p", NULL));
-    check(host_path_set("nas", "p", NULL, true) == 0 && host_path_offline("nas", "p", NULL));
+    must(host_paths_generation() != 0 && !host_path_offline("nas", "p", NULL));
+    must(host_path_set("nas", "p", NULL, true) == 0 && host_path_offline("nas", "p", NULL));
     return 0;
 }
 
@@ -194,30 +179,30 @@ static int stands_still_without_a_file(void *unused)
     char name[128];
     (void)unused;
     snprintf(name, sizeof(name), "%s/paths", test_directory);
-    check(symlink("/dev/null", name) == 0);
+    must(symlink("/dev/null", name) == 0);
     host_paths_open();
-    check(host_paths_generation() == 0 && !host_path_offline("nas", "p", NULL));
-    check(host_path_set("nas", "p", NULL, true) == -ELOOP);
+    must(host_paths_generation() == 0 && !host_path_offline("nas", "p", NULL));
+    must(host_path_set("nas", "p", NULL, true) == -ELOOP);
     return 0;
 }
 
 static void a_process_starts_on_any_file(void **state)
 {
     (void)state;
-    RUN(starts_on_damage);
-    RUN(stands_still_without_a_file);
+    run_afresh(starts_on_damage, NULL);
+    run_afresh(stands_still_without_a_file, NULL);
 }
 
 static int waits_for_nobody(void *unused)
 {
     struct host_path paths[HOST_PATHS_MAX];
     (void)unused;
-    check(host_path_set("nas", "p", NULL, true) == 0);
+    must(host_path_set("nas", "p", NULL, true) == 0);
     int fd = open_paths_file();
-    check(flock(fd, LOCK_EX) == 0);
+    must(flock(fd, LOCK_EX) == 0);
     host_paths_open();
-    check(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
-    check(host_path_set("nas", "q", NULL, true) == -ETIMEDOUT);
+    must(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
+    must(host_path_set("nas", "q", NULL, true) == -ETIMEDOUT);
 
     /* A writer that dies with the lock, in the middle of the table that is not in force. */
     char junk[4096];
@@ -227,34 +212,34 @@ static int waits_for_nobody(void *unused)
     if (child == 0) {
         struct stat status;
         fd = open_paths_file();
-        check(flock(fd, LOCK_EX) == 0 && fstat(fd, &status) == 0);
+        must(flock(fd, LOCK_EX) == 0 && fstat(fd, &status) == 0);
         off_t half = 24 + (host_paths_generation() & 1 ? 0 : (status.st_size - 24) / 2);
-        check(pwrite(fd, junk, sizeof(junk), half) == sizeof(junk));
+        must(pwrite(fd, junk, sizeof(junk), half) == sizeof(junk));
         raise(SIGKILL);
     }
-    check(end_child(child) == 128 + SIGKILL);
-    check(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
-    check(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", NULL));
-    check(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 2);
+    must(end_child(child) == 128 + SIGKILL);
+    must(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
+    must(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", NULL));
+    must(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 2);
     return 0;
 }
 
 static void nobody_waits_for_a_writer_that_stopped_or_died(void **state)
 {
     (void)state;
-    RUN(waits_for_nobody);
+    run_afresh(waits_for_nobody, NULL);
 }
 
 static int is_never_torn(void *unused)
 {
     (void)unused;
-    check(host_path_set("nas", "first", NULL, true) == 0);
-    check(host_path_set("nas", "always", NULL, true) == 0);
+    must(host_path_set("nas", "first", NULL, true) == 0);
+    must(host_path_set("nas", "always", NULL, true) == 0);
     host_paths_open();
     pid_t child = fork();
     if (child == 0) {
         for (int i = 0; i < 2000; i++) /* "always" changes its place */
-            check(host_path_set("nas", "first", NULL, i % 2) == 0);
+            must(host_path_set("nas", "first", NULL, i % 2) == 0);
         _exit(0);
     }
     int status;
@@ -264,16 +249,16 @@ static int is_never_torn(void *unused)
         uint32_t now = host_paths_generation();
         changes += now != last;
         last = now;
-        check(host_path_offline("nas", "always", "x"));
+        must(host_path_offline("nas", "always", "x"));
     }
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && changes > 0);
+    must(WIFEXITED(status) && WEXITSTATUS(status) == 0 && changes > 0);
     return 0;
 }
 
 static void a_reader_never_sees_half_a_change(void **state)
 {
     (void)state;
-    RUN(is_never_torn);
+    run_afresh(is_never_torn, NULL);
 }
 
 int main(void)

@@ -7,21 +7,6 @@
 #include "host/stats_segment.h"
 #include "host_test.h"
 
-#define RUN(body, argument)                             \
-    do {                                                \
-        remove_contents(test_directory);                \
-        assert_int_equal(run_child(body, argument), 0); \
-    } while (0)
-
-/* In children only. */
-#define check(condition)                                            \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            _exit(98);                                              \
-        }                                                           \
-    } while (0)
-
 static unsigned add_server(const char *name)
 {
     struct host_stats_server server = {.name = name,
@@ -41,8 +26,8 @@ static int counts_before_and_after_open(void *unused)
     (void)unused;
     host_stats_call(6, 3000, false);
     unsigned server = add_server("one");
-    check(server == 0 && add_server("two") == 1 && add_server("one") == 0);
-    check(host_stats_open() == 0 && host_stats_open() == 0);
+    must(server == 0 && add_server("two") == 1 && add_server("one") == 0);
+    must(host_stats_open() == 0 && host_stats_open() == 0);
     host_stats_call(6, 5000, true);
     host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, 1, false);
     host_stats_call(DIRECTNFS_PROCEDURES, 1, false); /* no such procedure */
@@ -51,36 +36,36 @@ static int counts_before_and_after_open(void *unused)
     host_stats_set(&channel->state, DIRECTNFS_CHANNEL_UP);
     struct directnfs_file_stats *file =
         host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL);
-    check(host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
+    must(host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
     host_stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
     host_stats_file_read(file, 100);
     host_stats_file_read(file, 50);
     host_stats_file_written(file, 7);
 
-    check(host_stats_snapshot_read(&list) == 0);
-    check(list.count == 1 && list.problem_count == 0);
+    must(host_stats_snapshot_read(&list) == 0);
+    must(list.count == 1 && list.problem_count == 0);
     const struct directnfs_stats *stats = list.processes[0];
-    check(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
-    check(strcmp(stats->program, "test_stats") == 0 || stats->program[0]);
-    check(stats->counters.procedures[6].latency.calls == 2 &&
-          stats->counters.procedures[6].errors == 1);
-    check(stats->counters.procedures[6].latency.total_ns == 8000);
-    check(stats->counters.procedures[6].latency.max_ns == 5000);
-    check(stats->counters.procedures[6].latency.histogram[2] == 1);
-    check(stats->counters.procedures[6].latency.histogram[3] == 1);
-    check(stats->counters.procedures[22].latency.histogram[0] == 1);
-    check(stats->server_count == 2 && strcmp(stats->servers[1].name, "two") == 0);
-    check(stats->servers[0].nfsport == 2049 && stats->servers[0].version == 3);
-    check(stats->channel_count == 1 && stats->channels[0].sends == 7);
-    check(stats->channels[0].server == 1 && strcmp(stats->channels[0].path, "10.0.0.1") == 0);
-    check(stats->channels[0].state == DIRECTNFS_CHANNEL_UP && stats->channels[0].id == 1);
-    check(stats->file_count == 1 && stats->files[0].opens == 2);
-    check(strcmp(stats->files[0].name, "/mnt/a") == 0);
-    check(stats->files[0].reads == 2 && stats->files[0].read_bytes == 150);
-    check(stats->files[0].writes == 1 && stats->files[0].write_bytes == 7);
-    check(stats->files[0].state == DIRECTNFS_FILE_KERNEL);
-    check(strcmp(stats->files[0].reason, "mmap") == 0);
-    check(stats->counters.files_direct == 2 && stats->counters.files_kernel == 1);
+    must(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
+    must(strcmp(stats->program, "test_stats") == 0 || stats->program[0]);
+    must(stats->counters.procedures[6].latency.calls == 2 &&
+         stats->counters.procedures[6].errors == 1);
+    must(stats->counters.procedures[6].latency.total_ns == 8000);
+    must(stats->counters.procedures[6].latency.max_ns == 5000);
+    must(stats->counters.procedures[6].latency.histogram[2] == 1);
+    must(stats->counters.procedures[6].latency.histogram[3] == 1);
+    must(stats->counters.procedures[22].latency.histogram[0] == 1);
+    must(stats->server_count == 2 && strcmp(stats->servers[1].name, "two") == 0);
+    must(stats->servers[0].nfsport == 2049 && stats->servers[0].version == 3);
+    must(stats->channel_count == 1 && stats->channels[0].sends == 7);
+    must(stats->channels[0].server == 1 && strcmp(stats->channels[0].path, "10.0.0.1") == 0);
+    must(stats->channels[0].state == DIRECTNFS_CHANNEL_UP && stats->channels[0].id == 1);
+    must(stats->file_count == 1 && stats->files[0].opens == 2);
+    must(strcmp(stats->files[0].name, "/mnt/a") == 0);
+    must(stats->files[0].reads == 2 && stats->files[0].read_bytes == 150);
+    must(stats->files[0].writes == 1 && stats->files[0].write_bytes == 7);
+    must(stats->files[0].state == DIRECTNFS_FILE_KERNEL);
+    must(strcmp(stats->files[0].reason, "mmap") == 0);
+    must(stats->counters.files_direct == 2 && stats->counters.files_kernel == 1);
     host_stats_snapshot_free(&list);
     return 0;
 }
@@ -88,12 +73,12 @@ static int counts_before_and_after_open(void *unused)
 static void counting_shows_up_at_a_reader(void **state)
 {
     (void)state;
-    RUN(counts_before_and_after_open, NULL);
+    run_afresh(counts_before_and_after_open, NULL);
 }
 
 static int work_and_end(void *argument)
 {
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     for (int i = 0; i < *(int *)argument; i++)
         host_stats_call(7, (uint64_t) * (int *)argument * 1000, false);
     host_stats_add(&host_stats->counters.write_bytes, 8192);
@@ -143,7 +128,7 @@ static void no_count_of_ended_processes_is_lost(void **state)
 static int work_and_be_killed(void *unused)
 {
     (void)unused;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     add_server("server");
     host_stats_file("/mnt/killed", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
     host_stats_call(6, 1000, false);
@@ -207,20 +192,20 @@ static int fold_twice(void *unused)
     char path[HOST_RUN_PATH_MAX];
     struct host_identity self;
     (void)unused;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     host_stats_call(1, 1000, false);
-    check(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
-    check(host_stats_fold(&self, host_stats) == 0);
-    check(host_stats_fold(&self, host_stats) == -ENOENT);
-    check(read_ended(&ended) == 0);
-    check(ended.processes == 1 && ended.counters.procedures[1].latency.calls == 1);
+    must(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
+    must(host_stats_fold(&self, host_stats) == 0);
+    must(host_stats_fold(&self, host_stats) == -ENOENT);
+    must(read_ended(&ended) == 0);
+    must(ended.processes == 1 && ended.counters.procedures[1].latency.calls == 1);
     return 0;
 }
 
 static void a_segment_is_never_added_twice(void **state)
 {
     (void)state;
-    RUN(fold_twice, NULL);
+    run_afresh(fold_twice, NULL);
 }
 
 /* The same after somebody else was added in between. */
@@ -229,12 +214,12 @@ static int die_before_removing(void *unused)
     char path[HOST_RUN_PATH_MAX], kept[HOST_RUN_PATH_MAX + 8];
     struct host_identity self;
     (void)unused;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     host_stats_call(1, 1000, false);
-    check(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
+    must(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
     snprintf(kept, sizeof(kept), "%s.kept", path);
-    check(link(path, kept) == 0 && host_stats_fold(&self, host_stats) == 0);
-    check(rename(kept, path) == 0);
+    must(link(path, kept) == 0 && host_stats_fold(&self, host_stats) == 0);
+    must(rename(kept, path) == 0);
     _exit(0);
 }
 
@@ -255,11 +240,11 @@ static void what_died_before_it_was_removed_counts_once(void **state)
 static int work_and_wait(void *go)
 {
     char byte;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     for (int i = 0; i < 5; i++)
         host_stats_call(7, 1000, false);
     host_stats_path_answered(host_stats_path(0, "10.0.0.1", NULL), 1000);
-    check(read(*(int *)go, &byte, 1) == 0);
+    must(read(*(int *)go, &byte, 1) == 0);
     host_stats_finish();
     return 0;
 }
@@ -309,7 +294,7 @@ static void a_snapshot_while_processes_end_is_exact(void **state)
 
 static void check_read(struct host_stats_snapshot *snapshot)
 {
-    check(host_stats_snapshot_read(snapshot) == 0);
+    must(host_stats_snapshot_read(snapshot) == 0);
 }
 
 static int differs(void *unused)
@@ -318,13 +303,13 @@ static int differs(void *unused)
     int three = 3;
     (void)unused;
     host_stats_call(7, 1000000, false);
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     struct directnfs_path_stats *path = host_stats_path(0, "10.0.0.1", NULL);
     struct directnfs_channel_stats *channel = host_stats_channel(0, "10.0.0.1", NULL);
     host_stats_path_answered(path, 9000);
     host_stats_add(&channel->sends, 5);
     int status, go[2];
-    check(pipe(go) == 0);
+    must(pipe(go) == 0);
     pid_t child = fork();
     if (child == 0) {
         close(go[1]);
@@ -335,7 +320,7 @@ static int differs(void *unused)
                                     before.processes[1]->paths[0].latency.calls == 0)
         host_stats_snapshot_free(&before);
     close(go[1]);
-    check(waitpid(child, &status, 0) == child && status == 0);
+    must(waitpid(child, &status, 0) == child && status == 0);
 
     host_stats_call(7, 3000, false);
     host_stats_path_answered(path, 1000);
@@ -345,23 +330,23 @@ static int differs(void *unused)
         host_stats_after_fork();
         _exit(work_and_end(&three));
     }
-    check(wait(&status) > 0 && status == 0);
-    check(host_stats_snapshot_read(&now) == 0 && now.count == 1 && now.ended_count == 1);
+    must(wait(&status) > 0 && status == 0);
+    must(host_stats_snapshot_read(&now) == 0 && now.count == 1 && now.ended_count == 1);
     host_stats_snapshot_subtract(&now, &before);
-    check(now.seconds > 0);
+    must(now.seconds > 0);
     const struct directnfs_stats *self = now.processes[0];
-    check(self->counters.procedures[7].latency.calls == 1);
-    check(self->counters.procedures[7].latency.total_ns == 3000);
-    check(self->counters.procedures[7].latency.histogram[2] == 1);
+    must(self->counters.procedures[7].latency.calls == 1);
+    must(self->counters.procedures[7].latency.total_ns == 3000);
+    must(self->counters.procedures[7].latency.histogram[2] == 1);
     /* The longest call was before: only the bucket bounds it. */
-    check(self->counters.procedures[7].latency.max_ns == 4000);
-    check(self->paths[0].latency.calls == 1 && self->channels[0].sends == 2);
-    check(self->channels[0].outstanding == 4);
-    check(now.ended[0]->processes == 2);
-    check(now.ended[0]->counters.procedures[7].latency.calls == 3);
+    must(self->counters.procedures[7].latency.max_ns == 4000);
+    must(self->paths[0].latency.calls == 1 && self->channels[0].sends == 2);
+    must(self->channels[0].outstanding == 4);
+    must(now.ended[0]->processes == 2);
+    must(now.ended[0]->counters.procedures[7].latency.calls == 3);
     struct directnfs_stats *sum = host_stats_snapshot_sum(&now);
-    check(sum->counters.procedures[7].latency.calls == 4);
-    check(sum->paths[0].latency.calls == 1);
+    must(sum->counters.procedures[7].latency.calls == 4);
+    must(sum->paths[0].latency.calls == 1);
     free(sum);
     host_stats_snapshot_free(&now);
     host_stats_snapshot_free(&before);
@@ -371,7 +356,7 @@ static int differs(void *unused)
 static void a_difference_is_what_was_counted_in_between(void **state)
 {
     (void)state;
-    RUN(differs, NULL);
+    run_afresh(differs, NULL);
 }
 
 static int forks(void *unused)
@@ -379,7 +364,7 @@ static int forks(void *unused)
     struct host_stats_snapshot list = {0};
     int status;
     (void)unused;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     add_server("server");
     struct directnfs_channel_stats *channel = host_stats_channel(0, "a", "b");
     struct directnfs_file_stats *file =
@@ -389,61 +374,61 @@ static int forks(void *unused)
     pid_t child = fork();
     if (child == 0) {
         host_stats_after_fork();
-        check(host_stats->counters.procedures[6].latency.calls == 0);
-        check(count_run_files() == 1); /* none of its own before it is used */
+        must(host_stats->counters.procedures[6].latency.calls == 0);
+        must(count_run_files() == 1); /* none of its own before it is used */
         host_stats_file_close(file);
         struct directnfs_channel_stats *own = host_stats_channel(0, "c", "d");
         host_stats_add(&own->sends, 10);
         host_stats_call(6, 1000, false);
         host_stats_call(6, 1000, false);
-        check(host_stats_snapshot_read(&list) == 0 && list.count == 2);
+        must(host_stats_snapshot_read(&list) == 0 && list.count == 2);
         for (unsigned i = 0; i < 2; i++) {
             const struct directnfs_stats *stats = list.processes[i];
             bool mine = stats->pid == (uint32_t)getpid();
-            check(stats->counters.procedures[6].latency.calls == (mine ? 2 : 1));
-            check(stats->channels[0].sends == (mine ? 10 : 1));
-            check(stats->files[0].slot == (mine ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED));
-            check(strcmp(stats->servers[0].name, "server") == 0);
+            must(stats->counters.procedures[6].latency.calls == (mine ? 2 : 1));
+            must(stats->channels[0].sends == (mine ? 10 : 1));
+            must(stats->files[0].slot == (mine ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED));
+            must(strcmp(stats->servers[0].name, "server") == 0);
         }
         host_stats_snapshot_free(&list);
         host_stats_finish();
         _exit(0);
     }
-    check(waitpid(child, &status, 0) == child && status == 0);
-    check(host_stats->counters.procedures[6].latency.calls == 1 && channel->sends == 1);
-    check(file->slot == DIRECTNFS_SLOT_USED);
+    must(waitpid(child, &status, 0) == child && status == 0);
+    must(host_stats->counters.procedures[6].latency.calls == 1 && channel->sends == 1);
+    must(file->slot == DIRECTNFS_SLOT_USED);
     host_stats_finish();
-    check(read_ended(&ended) == 0);
-    check(ended.processes == 2 && ended.counters.procedures[6].latency.calls == 3);
+    must(read_ended(&ended) == 0);
+    must(ended.processes == 2 && ended.counters.procedures[6].latency.calls == 3);
     return 0;
 }
 
 static void a_child_counts_for_itself(void **state)
 {
     (void)state;
-    RUN(forks, NULL);
+    run_afresh(forks, NULL);
 }
 
 static int fills_tables(void *unused)
 {
     char name[2000];
     (void)unused;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     for (int i = 0; i < DIRECTNFS_SERVERS + 3; i++) {
         snprintf(name, sizeof(name), "server%d", i);
-        check(add_server(name) == (unsigned)(i < DIRECTNFS_SERVERS ? i : DIRECTNFS_SERVERS));
+        must(add_server(name) == (unsigned)(i < DIRECTNFS_SERVERS ? i : DIRECTNFS_SERVERS));
     }
     struct directnfs_channel_stats *channels[DIRECTNFS_CHANNELS + 1];
     for (int i = 0; i <= DIRECTNFS_CHANNELS; i++) {
         channels[i] = host_stats_channel(DIRECTNFS_SERVERS, "a", "b");
-        check(channels[i] != NULL);
+        must(channels[i] != NULL);
         host_stats_add(&channels[i]->sends, 1);
     }
-    check(host_stats->counters.channels_not_shown == 1);
+    must(host_stats->counters.channels_not_shown == 1);
     host_stats_channel_free(channels[DIRECTNFS_CHANNELS]);
     host_stats_channel_free(channels[5]);
-    check(host_stats_channel(0, "c", "d") == channels[5] && channels[5]->sends == 0);
-    check(channels[5]->id == DIRECTNFS_CHANNELS + 1);
+    must(host_stats_channel(0, "c", "d") == channels[5] && channels[5]->sends == 0);
+    must(channels[5]->id == DIRECTNFS_CHANNELS + 1);
 
     for (int i = 0; i <= DIRECTNFS_PATHS; i++) {
         snprintf(name, sizeof(name), "10.0.0.%d", i);
@@ -451,8 +436,8 @@ static int fills_tables(void *unused)
         host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
         host_stats_path_answered(path, 1);
     }
-    check(host_stats->path_count == DIRECTNFS_PATHS);
-    check(host_stats->counters.paths_not_shown == 1);
+    must(host_stats->path_count == DIRECTNFS_PATHS);
+    must(host_stats->counters.paths_not_shown == 1);
 
     struct directnfs_file_stats *files[DIRECTNFS_FILES];
     for (int i = 0; i < DIRECTNFS_FILES; i++) {
@@ -461,7 +446,7 @@ static int fills_tables(void *unused)
     }
     struct directnfs_file_stats *unshown =
         host_stats_file("/mnt/x", 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
-    check(host_stats->counters.files_not_shown == 1);
+    must(host_stats->counters.files_not_shown == 1);
     host_stats_file_state(unshown, DIRECTNFS_FILE_KERNEL, "reason");
     host_stats_file_close(unshown);
     host_stats_file_close(files[9]);
@@ -469,11 +454,11 @@ static int fills_tables(void *unused)
     host_stats_file_close(files[3]);
     memset(name, 'n', 1000);
     strcpy(name + 1000, "/end");
-    check(host_stats_file(name, 0, 1, DIRECTNFS_FILE_KERNEL, "O_APPEND") == files[9]);
-    check(strlen(files[9]->name) == DIRECTNFS_FILE_NAME_BYTES - 1);
-    check(strncmp(files[9]->name, "...n", 4) == 0);
-    check(strcmp(files[9]->name + DIRECTNFS_FILE_NAME_BYTES - 5, "/end") == 0);
-    check(files[9]->opens == 1);
+    must(host_stats_file(name, 0, 1, DIRECTNFS_FILE_KERNEL, "O_APPEND") == files[9]);
+    must(strlen(files[9]->name) == DIRECTNFS_FILE_NAME_BYTES - 1);
+    must(strncmp(files[9]->name, "...n", 4) == 0);
+    must(strcmp(files[9]->name + DIRECTNFS_FILE_NAME_BYTES - 5, "/end") == 0);
+    must(files[9]->opens == 1);
     return 0;
 }
 
@@ -483,14 +468,14 @@ static int uses_paths(void *unused)
     (void)unused;
     unsigned server = add_server("nas");
     struct directnfs_path_stats *path = host_stats_path(server, "10.0.0.1", NULL);
-    check(host_stats_open() == 0);
-    check(host_stats_path(server, "10.0.0.1", NULL) == path);
-    check(host_stats_path(server, "10.0.0.1", "10.0.0.9") != path);
-    check(path->state == DIRECTNFS_CHANNEL_DOWN && path->downs == 0 && path->since_ns);
+    must(host_stats_open() == 0);
+    must(host_stats_path(server, "10.0.0.1", NULL) == path);
+    must(host_stats_path(server, "10.0.0.1", "10.0.0.9") != path);
+    must(path->state == DIRECTNFS_CHANNEL_DOWN && path->downs == 0 && path->since_ns);
     host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
     uint64_t up_ns = path->since_ns;
     host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
-    check(path->since_ns == up_ns);
+    must(path->since_ns == up_ns);
     host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
     host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
     host_stats_path_answered(path, 3000);
@@ -500,45 +485,45 @@ static int uses_paths(void *unused)
     pid_t child = fork();
     if (child == 0) {
         host_stats_after_fork();
-        check(host_stats_path(server, "10.0.0.1", NULL) == path);
-        check(path->latency.calls == 0 && path->downs == 0 && path->reissued == 0);
-        check(path->state == DIRECTNFS_CHANNEL_DOWN && strcmp(path->reason, "no route") == 0);
-        check(host_stats_open() == 0);
+        must(host_stats_path(server, "10.0.0.1", NULL) == path);
+        must(path->latency.calls == 0 && path->downs == 0 && path->reissued == 0);
+        must(path->state == DIRECTNFS_CHANNEL_DOWN && strcmp(path->reason, "no route") == 0);
+        must(host_stats_open() == 0);
         host_stats_path_answered(path, 9000);
         host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
         host_stats_finish();
         _exit(0);
     }
     int status;
-    check(waitpid(child, &status, 0) == child && status == 0);
+    must(waitpid(child, &status, 0) == child && status == 0);
 
-    check(host_stats_snapshot_read(&list) == 0 && list.count == 1);
+    must(host_stats_snapshot_read(&list) == 0 && list.count == 1);
     const struct directnfs_stats *stats = list.processes[0];
-    check(stats->path_count == 2 && strcmp(stats->paths[0].name, "nas") == 0);
-    check(strcmp(stats->paths[1].local, "10.0.0.9") == 0);
-    check(stats->paths[0].downs == 1 && strcmp(stats->paths[0].reason, "no route") == 0);
-    check(stats->paths[0].latency.calls == 2 && stats->paths[0].latency.max_ns == 3000);
-    check(stats->paths[0].latency.histogram[0] == 1 && stats->paths[0].latency.histogram[2] == 1);
+    must(stats->path_count == 2 && strcmp(stats->paths[0].name, "nas") == 0);
+    must(strcmp(stats->paths[1].local, "10.0.0.9") == 0);
+    must(stats->paths[0].downs == 1 && strcmp(stats->paths[0].reason, "no route") == 0);
+    must(stats->paths[0].latency.calls == 2 && stats->paths[0].latency.max_ns == 3000);
+    must(stats->paths[0].latency.histogram[0] == 1 && stats->paths[0].latency.histogram[2] == 1);
     host_stats_snapshot_free(&list);
 
     host_stats_finish();
-    check(read_ended(&ended) == 0 && ended.path_count == 2);
-    check(ended.paths[0].latency.calls == 3 && ended.paths[0].latency.max_ns == 9000);
-    check(ended.paths[0].latency.total_ns == 12500 && ended.paths[0].reissued == 4);
-    check(ended.paths[0].downs == 1 && ended.paths[0].state == DIRECTNFS_CHANNEL_UP);
+    must(read_ended(&ended) == 0 && ended.path_count == 2);
+    must(ended.paths[0].latency.calls == 3 && ended.paths[0].latency.max_ns == 9000);
+    must(ended.paths[0].latency.total_ns == 12500 && ended.paths[0].reissued == 4);
+    must(ended.paths[0].downs == 1 && ended.paths[0].state == DIRECTNFS_CHANNEL_UP);
     return 0;
 }
 
 static void paths_are_found_dated_and_summed(void **state)
 {
     (void)state;
-    RUN(uses_paths, NULL);
+    run_afresh(uses_paths, NULL);
 }
 
 static void full_tables_reuse_the_oldest_closed_slot(void **state)
 {
     (void)state;
-    RUN(fills_tables, NULL);
+    run_afresh(fills_tables, NULL);
 }
 
 static void file_names_are_parsed_strictly(void **state)
@@ -603,20 +588,20 @@ static int counts_in_threads(void *unused)
 {
     pthread_t threads[4];
     (void)unused;
-    check(host_stats_open() == 0);
+    must(host_stats_open() == 0);
     for (int i = 0; i < 4; i++)
-        check(pthread_create(&threads[i], NULL, count_in_thread, NULL) == 0);
+        must(pthread_create(&threads[i], NULL, count_in_thread, NULL) == 0);
     for (int i = 0; i < 4; i++)
-        check(pthread_join(threads[i], NULL) == 0);
-    check(host_stats->counters.procedures[6].latency.calls == 80000);
-    check(host_stats->counters.procedures[6].latency.histogram[1] == 80000);
+        must(pthread_join(threads[i], NULL) == 0);
+    must(host_stats->counters.procedures[6].latency.calls == 80000);
+    must(host_stats->counters.procedures[6].latency.histogram[1] == 80000);
     return 0;
 }
 
 static void threads_count_exactly(void **state)
 {
     (void)state;
-    RUN(counts_in_threads, NULL);
+    run_afresh(counts_in_threads, NULL);
 }
 
 int main(void)
