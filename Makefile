@@ -64,7 +64,7 @@ $(BUILD)/version: always
 	@mkdir -p $(@D); echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
 
 $(BUILD)/libdirectnfs.a: $(call obj,$(CORE))
-	$(call say,AR,$@)rm -f $@ && ar rcs $@ $^
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a src/preload/preload.map
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \

@@ -261,9 +261,8 @@ int cmd_check(int argc, char **argv)
             request.json = true;
             break;
         case PID:
-            if (!cmd_parse_number(optarg, false, 1, INT32_MAX, &number))
-                return cmd_usage_error("check", "--pid takes a process number, not '%s'", optarg);
-            request.pid = (unsigned)number;
+            if (cmd_parse_pid("check", optarg, &request.pid) != CMD_FINE)
+                return CMD_WRONG_USAGE;
             break;
         case PRINT:
             request.print = true;

@@ -16,7 +16,7 @@
 #include "cmd/check_read.h"
 #include "sys/sys.h"
 
-enum { TRANSFER_MAX = 1 << 20, SMALL_TRANSFER = 1 << 16 };
+enum { SMALL_TRANSFER = 1 << 16 };
 #define COARSE_NS 10000000   /* steps of the server's times that are too long */
 #define SKEW_NS   1000000000 /* of clocks */
 
@@ -26,18 +26,6 @@ static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 }
 
 /* ---- what the server grants ---- */
-
-/* The bytes of one transfer, as the library computes them: what the server grants, cut by the
- * tunable, in whole pages. */
-static unsigned transfer(uint32_t granted, int tunable)
-{
-    unsigned size = granted < TRANSFER_MAX ? granted : TRANSFER_MAX;
-    if (tunable > 0 && size > (unsigned)tunable)
-        size = (unsigned)tunable;
-    if (size > 4096)
-        size -= size % 4096;
-    return size ? size : 4096;
-}
 
 static bool check_fsinfo(struct check *check, const struct mount3_target *target,
                          struct nfs3_client *client, const struct nfs3_fh *fh)
@@ -50,8 +38,8 @@ static bool check_fsinfo(struct check *check, const struct mount3_target *target
             check_explain_port(check, target);
         return false;
     }
-    client->read_max = transfer(res.rtmax, check->tunables->rsize);
-    client->write_max = transfer(res.wtmax, check->tunables->wsize);
+    client->read_max = nfs3_transfer_size(res.rtmax, check->tunables->rsize);
+    client->write_max = nfs3_transfer_size(res.wtmax, check->tunables->wsize);
     check_say(&check->report, CHECK_INFO, "sizes",
               "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
               client->read_max, client->write_max, res.rtmax, res.wtmax);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum cmd_exit {
     CMD_FINE = 0,
@@ -41,5 +42,8 @@ int cmd_option_error(const char *command, int result, char **argv);
  * false for anything else, such as blanks, signs, or characters that follow.
  */
 bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value);
+
+/* The argument of --pid. 0, or what cmd_usage_error() returns. */
+int cmd_parse_pid(const char *command, const char *text, uint32_t *pid);
 
 #endif

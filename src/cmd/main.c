@@ -127,6 +127,15 @@ bool cmd_parse_number(const char *text, bool fraction, double low, double high, 
     return true;
 }
 
+int cmd_parse_pid(const char *command, const char *text, uint32_t *pid)
+{
+    double number;
+    if (!cmd_parse_number(text, false, 1, INT32_MAX, &number))
+        return cmd_usage_error(command, "--pid takes a process number, not '%s'", text);
+    *pid = (uint32_t)number;
+    return CMD_FINE;
+}
+
 /* A full disk or a closed pipe must not pass for a report that was printed. */
 static int flush_output(int status)
 {

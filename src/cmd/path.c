@@ -2,7 +2,6 @@
  * directnfs path: lists network paths, and takes them offline and online in all running processes.
  */
 #include <getopt.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +62,8 @@ static void forget(struct known *known)
 
 static void add_user(struct cmd_table *table, uid_t user)
 {
-    char number[24] = "-";
-    const struct passwd *entry = user == CMD_NO_USER ? NULL : getpwuid(user);
-    if (user != CMD_NO_USER)
-        snprintf(number, sizeof(number), "%u", user);
-    cmd_table_text(table, entry ? entry->pw_name : number, 64);
+    char number[CMD_USER_NUMBER];
+    cmd_table_text(table, cmd_user_name(user, number), 64);
 }
 
 static void add_row(struct cmd_table *table, const struct cmd_path *path)

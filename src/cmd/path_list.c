@@ -1,12 +1,24 @@
 #include "cmd/path_list.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/rundir.h"
+
+const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
+{
+    const struct passwd *entry = user == CMD_NO_USER ? NULL : getpwuid(user);
+    if (entry)
+        return entry->pw_name;
+    if (user == CMD_NO_USER)
+        return "-";
+    snprintf(number, CMD_USER_NUMBER, "%u", user);
+    return number;
+}
 
 /* ---- putting together ---- */
 

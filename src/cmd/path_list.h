@@ -15,6 +15,11 @@
 
 #define CMD_NO_USER ((uid_t)-1)
 
+/* The user's name; their number, in `number`, if they have none; "-" for CMD_NO_USER. Until the
+ * next call. */
+enum { CMD_USER_NUMBER = 24 };
+const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER]);
+
 /* A path, for the processes of one user. Text is printable as far as host_stats_list_read() says.
  */
 struct cmd_path {

@@ -267,7 +267,6 @@ int cmd_stat(int argc, char **argv)
         {0},
     };
     struct request request = {0};
-    double pid;
     for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (option) {
         case COUNT:
@@ -287,9 +286,8 @@ int cmd_stat(int argc, char **argv)
             request.filter.last = true;
             break;
         case PID:
-            if (!cmd_parse_number(optarg, false, 1, INT32_MAX, &pid))
-                return cmd_usage_error("stat", "--pid takes a process number, not '%s'", optarg);
-            request.filter.pid = (uint32_t)pid;
+            if (cmd_parse_pid("stat", optarg, &request.filter.pid) != CMD_FINE)
+                return CMD_WRONG_USAGE;
             break;
         case PLOT:
             request.plot = optarg;

@@ -150,15 +150,9 @@ void stat_counters_print(const struct stat_set *set, size_t width, const char *s
 static void print_latency(struct cmd_json *json, const struct directnfs_procedure_stats *procedure,
                           const char *name)
 {
-    struct host_latency latency;
-    host_stats_latency(&procedure->latency, &latency);
     cmd_json_open(json, name, '{');
     cmd_json_number(json, "errors", procedure->errors);
-    cmd_json_real(json, "mean_us", latency.mean);
-    cmd_json_real(json, "p50_us", latency.p50);
-    cmd_json_real(json, "p90_us", latency.p90);
-    cmd_json_real(json, "p99_us", latency.p99);
-    cmd_json_real(json, "max_us", latency.max);
+    stat_json_times(json, &procedure->latency);
     size_t last = DIRECTNFS_HISTOGRAM_BUCKETS;
     while (last > 0 && procedure->latency.histogram[last - 1] == 0)
         last--;

@@ -88,16 +88,21 @@ void stat_latency_print(const struct stat_set *set, size_t width, const char *so
         fputs("No call was made.\n", out);
 }
 
-static void print_json_one(struct cmd_json *json, const struct directnfs_latency *counted)
+void stat_json_times(struct cmd_json *json, const struct directnfs_latency *counted)
 {
     struct host_latency latency;
     host_stats_latency(counted, &latency);
-    cmd_json_number(json, "calls", counted->calls);
     cmd_json_real(json, "mean_us", latency.mean);
     cmd_json_real(json, "p50_us", latency.p50);
     cmd_json_real(json, "p90_us", latency.p90);
     cmd_json_real(json, "p99_us", latency.p99);
     cmd_json_real(json, "max_us", latency.max);
+}
+
+static void print_json_one(struct cmd_json *json, const struct directnfs_latency *counted)
+{
+    cmd_json_number(json, "calls", counted->calls);
+    stat_json_times(json, counted);
     cmd_json_open(json, "histogram", '[');
     for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
         if (counted->histogram[i] == 0)

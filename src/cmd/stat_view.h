@@ -92,6 +92,8 @@ void stat_counters_print(const struct stat_set *set, size_t width, const char *s
 void stat_counters_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
 void stat_latency_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
 void stat_latency_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
+/* Members of the object that is open: the mean, percentiles and the longest, in microseconds. */
+void stat_json_times(struct cmd_json *json, const struct directnfs_latency *counted);
 
 /* The bucket's lower and upper bound in microseconds. */
 static inline uint64_t stat_bucket_from(unsigned bucket)

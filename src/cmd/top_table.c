@@ -1,6 +1,5 @@
 #include "cmd/top_table.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,11 +109,8 @@ static void put_time(struct filling *filling, const struct directnfs_latency *la
 
 static void put_user(struct filling *filling, uid_t user)
 {
-    char number[24] = "-";
-    const struct passwd *entry = user == CMD_NO_USER ? NULL : getpwuid(user);
-    if (user != CMD_NO_USER)
-        snprintf(number, sizeof(number), "%u", user);
-    put_text(filling, entry ? entry->pw_name : number, 32);
+    char number[CMD_USER_NUMBER];
+    put_text(filling, cmd_user_name(user, number), 32);
 }
 
 static void put_history(struct filling *filling)

@@ -233,16 +233,6 @@ struct nfs3_client file_mount_client(const struct file_mount *mount, const struc
 /* ---- first contact
  * ------------------------------------------------------------------------------- */
 
-static uint32_t transfer_size(uint32_t granted, int wanted)
-{
-    uint32_t size = granted < RPC_PAYLOAD_MAX ? granted : RPC_PAYLOAD_MAX;
-    if (wanted > 0 && size > (uint32_t)wanted)
-        size = (uint32_t)wanted;
-    if (size > 4096)
-        size -= size % 4096;
-    return size ? size : 4096;
-}
-
 static void enter_statistics(struct file_mount *mount)
 {
     host_stats_open();
@@ -329,8 +319,8 @@ static int contact(struct file_mount *mount)
                     mount->conf->directory, strerrordesc_np(-result));
         return result;
     }
-    mount->read_max = transfer_size(info.rtmax, file_tunables.rsize);
-    mount->write_max = transfer_size(info.wtmax, file_tunables.wsize);
+    mount->read_max = nfs3_transfer_size(info.rtmax, file_tunables.rsize);
+    mount->write_max = nfs3_transfer_size(info.wtmax, file_tunables.wsize);
     enter_statistics(mount);
     file_commit_orphans(mount, auth);
     log_notice(

@@ -220,6 +220,16 @@ static struct host_entry *remembered(const struct host_file *file)
                                                                                         : NULL;
 }
 
+/* A view of that entry, without the lock. */
+static bool view_remembered(const struct host_file *file, struct view *view)
+{
+    struct host_entry *entry = remembered(file);
+    if (!entry)
+        return false;
+    view_entry(entry, view);
+    return view->generation == __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
+}
+
 struct host_entry *host_entry_peek(struct host_file *file)
 {
     int error;
@@ -321,14 +331,8 @@ bool host_file_attributes(struct host_file *file, struct host_attributes *attrib
     int error;
     if (!host_map.shared)
         return false;
-    struct host_entry *entry = remembered(file);
-    if (entry) {
-        view_entry(entry, &view);
-        if (view.generation != __atomic_load_n(&file->generation, __ATOMIC_RELAXED))
-            entry = NULL;
-    }
-    if (!entry) {
-        entry = host_entry_lock(file, false, &error);
+    if (!view_remembered(file, &view)) {
+        struct host_entry *entry = host_entry_lock(file, false, &error);
         if (!entry)
             return false;
         try_view(entry, &view);
@@ -465,13 +469,9 @@ bool host_file_has_kernel_writer(struct host_file *file)
     int error;
     if (!host_map.shared)
         return false;
-    struct host_entry *entry = remembered(file);
-    if (entry) {
-        view_entry(entry, &view);
-        if (view.generation == __atomic_load_n(&file->generation, __ATOMIC_RELAXED))
-            return view.flags & HOST_ENTRY_KERNEL_WRITER;
-    }
-    entry = host_entry_lock(file, false, &error);
+    if (view_remembered(file, &view))
+        return view.flags & HOST_ENTRY_KERNEL_WRITER;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
     if (!entry)
         return false;
     bool writer = atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER;

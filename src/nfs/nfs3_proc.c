@@ -9,6 +9,16 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+uint32_t nfs3_transfer_size(uint32_t granted, int wanted)
+{
+    uint32_t size = granted < RPC_PAYLOAD_MAX ? granted : RPC_PAYLOAD_MAX;
+    if (wanted > 0 && size > (uint32_t)wanted)
+        size = (uint32_t)wanted;
+    if (size > 4096)
+        size -= size % 4096;
+    return size ? size : 4096;
+}
+
 void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
                      enum nfs3_proc procedure, struct xdr_writer *arguments)
 {

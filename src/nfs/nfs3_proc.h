@@ -22,6 +22,10 @@ struct nfs3_client {
     int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
 };
 
+/* The bytes of one READ or WRITE: what the server grants, cut by the tunable `wanted` (0: is not
+ * set), in whole pages. */
+uint32_t nfs3_transfer_size(uint32_t granted, int wanted);
+
 int nfs3_null(const struct nfs3_client *client);
 int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
                  struct nfs3_attr *attr);

@@ -202,6 +202,16 @@ static struct posix_aio_cell *doorbell_make(void)
     return cell;
 }
 
+static void doorbell_put(struct posix_aio_cell *cell)
+{
+    sys_critical_enter();
+    pthread_mutex_lock(&posix_aio_lock);
+    cell->next_free = idle_doorbells;
+    idle_doorbells = cell;
+    pthread_mutex_unlock(&posix_aio_lock);
+    sys_critical_leave();
+}
+
 /* NULL: no more descriptors or threads. */
 static struct posix_aio_cell *doorbell_get(void)
 {
@@ -225,12 +235,7 @@ static struct posix_aio_cell *doorbell_get(void)
     };
     if (PRELOAD_REAL(aio_read)(&doorbell->control) == 0)
         return cell;
-    sys_critical_enter();
-    pthread_mutex_lock(&posix_aio_lock);
-    cell->next_free = idle_doorbells;
-    idle_doorbells = cell;
-    pthread_mutex_unlock(&posix_aio_lock);
-    sys_critical_leave();
+    doorbell_put(cell);
     return NULL;
 }
 
@@ -255,12 +260,7 @@ static void bell_wait_end(void *argument)
     while (PRELOAD_REAL(aio_error)(control) == EINPROGRESS)
         PRELOAD_REAL(aio_suspend)(&control, 1, NULL);
     pthread_setcancelstate(state, &state);
-    sys_critical_enter();
-    pthread_mutex_lock(&posix_aio_lock);
-    cell->next_free = idle_doorbells;
-    idle_doorbells = cell;
-    pthread_mutex_unlock(&posix_aio_lock);
-    sys_critical_leave();
+    doorbell_put(cell);
 }
 
 /* Until the bell rings, or one of glibc's requests ends. 1: look again. */

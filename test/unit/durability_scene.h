@@ -14,4 +14,18 @@ static inline int written(void)
     return fd;
 }
 
+/* The same with a new file. */
+static inline int written_anew(void)
+{
+    disk_make("f", 0, 0);
+    return written();
+}
+
+/* Version 1 is on the server's disk, not only in its memory. */
+static inline void expect_durable(void)
+{
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
 #endif

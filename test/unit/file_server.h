@@ -135,6 +135,14 @@ static inline struct nfs3_fh file_server_handle(const struct file_server_node *n
     return fh;
 }
 
+static inline bool file_server_take(_Atomic unsigned *count)
+{
+    unsigned now = atomic_load(count);
+    while (now > 0 && !atomic_compare_exchange_weak(count, &now, now - 1))
+        ;
+    return now > 0;
+}
+
 static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh, uint32_t *status)
 {
     ino_t inode;
@@ -151,6 +159,19 @@ static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh
         return *status == NFS3_OK ? node : NULL;
     }
     return NULL;
+}
+
+/* Of which file a call speaks, and how it is to be answered: a failure that a test asked for counts
+ * as one of the file. */
+static inline struct file_server_node *
+file_server_of_call(unsigned procedure, const struct nfs3_fh *fh, uint32_t *status)
+{
+    struct file_control *control = file_server.control;
+    struct file_server_node *node = file_server_find(fh, status);
+    uint32_t failure = atomic_load(&control->fail_status[procedure]);
+    if (file_server_take(&control->fail_count[procedure]) && failure != NFS3_OK)
+        *status = failure;
+    return node;
 }
 
 static inline struct nfs3_time file_server_time(struct timespec time)
@@ -281,31 +302,14 @@ static inline bool file_server_send(struct file_server_connection *connection, c
 
 /* ---- procedures: arguments from `r`, results to `w`, and for READ the payload ---- */
 
-static inline bool file_server_take(_Atomic unsigned *count)
-{
-    unsigned now = atomic_load(count);
-    while (now > 0 && !atomic_compare_exchange_weak(count, &now, now - 1))
-        ;
-    return now > 0;
-}
-
-static inline uint32_t file_server_failure(unsigned procedure)
-{
-    struct file_control *control = file_server.control;
-    return file_server_take(&control->fail_count[procedure])
-               ? atomic_load(&control->fail_status[procedure])
-               : NFS3_OK;
-}
-
 static inline void file_server_lookup(struct xdr_reader *r, struct xdr_writer *w)
 {
     struct nfs3_lookup_args args;
     struct nfs3_lookup_res res = {0};
     nfs3_lookup_args_get(r, &args);
-    struct file_server_node *directory = file_server_find(&args.dir, &res.status), *node = NULL;
-    uint32_t failure = file_server_failure(NFS3_PROC_LOOKUP);
-    if (failure != NFS3_OK)
-        res.status = failure;
+    struct file_server_node *directory =
+                                file_server_of_call(NFS3_PROC_LOOKUP, &args.dir, &res.status),
+                            *node = NULL;
     if (res.status == NFS3_OK) {
         int fd = openat(directory->fd, args.name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && errno == EISDIR)
@@ -327,10 +331,7 @@ static inline void file_server_read(struct xdr_reader *r, struct xdr_writer *w, 
     struct nfs3_read_args args;
     struct nfs3_read_res res = {0};
     nfs3_read_args_get(r, &args);
-    struct file_server_node *node = file_server_find(&args.fh, &res.status);
-    uint32_t failure = file_server_failure(NFS3_PROC_READ);
-    if (failure != NFS3_OK)
-        res.status = failure;
+    struct file_server_node *node = file_server_of_call(NFS3_PROC_READ, &args.fh, &res.status);
     if (args.count > atomic_load(&control->longest_read))
         atomic_store(&control->longest_read, args.count);
     if (res.status == NFS3_OK && args.count > atomic_load(&control->rtmax))
@@ -358,10 +359,7 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
     struct nfs3_write_res res = {0};
     nfs3_write_args_get(r, &args);
     const uint8_t *data = xdr_get_fixed(r, args.count);
-    struct file_server_node *node = file_server_find(&args.fh, &res.status);
-    uint32_t failure = file_server_failure(NFS3_PROC_WRITE);
-    if (failure != NFS3_OK)
-        res.status = failure;
+    struct file_server_node *node = file_server_of_call(NFS3_PROC_WRITE, &args.fh, &res.status);
     if (r->bad || args.count > atomic_load(&control->wtmax))
         res.status = NFS3ERR_INVAL;
     if (args.count > atomic_load(&control->longest_write))
@@ -390,10 +388,7 @@ static inline void file_server_commit_call(struct xdr_reader *r, struct xdr_writ
     struct nfs3_commit_args args;
     struct nfs3_commit_res res = {0};
     nfs3_commit_args_get(r, &args);
-    struct file_server_node *node = file_server_find(&args.fh, &res.status);
-    uint32_t failure = file_server_failure(NFS3_PROC_COMMIT);
-    if (failure != NFS3_OK)
-        res.status = failure;
+    struct file_server_node *node = file_server_of_call(NFS3_PROC_COMMIT, &args.fh, &res.status);
     if (res.status == NFS3_OK) {
         file_server_commit(node);
         res.verifier = atomic_load(&file_server.control->verifier);
@@ -407,10 +402,7 @@ static inline void file_server_setattr(struct xdr_reader *r, struct xdr_writer *
     struct nfs3_setattr_args args;
     struct nfs3_setattr_res res = {0};
     nfs3_setattr_args_get(r, &args);
-    struct file_server_node *node = file_server_find(&args.fh, &res.status);
-    uint32_t failure = file_server_failure(NFS3_PROC_SETATTR);
-    if (failure != NFS3_OK)
-        res.status = failure;
+    struct file_server_node *node = file_server_of_call(NFS3_PROC_SETATTR, &args.fh, &res.status);
     if (res.status == NFS3_OK && args.attr.set_size) {
         if (ftruncate(node->fd, (off_t)args.attr.size) != 0)
             res.status = NFS3ERR_IO;
@@ -425,14 +417,12 @@ static inline void file_server_ask(unsigned procedure, struct xdr_reader *r, str
 {
     struct file_control *control = file_server.control;
     struct nfs3_access_args args = {0};
-    uint32_t status, failure = file_server_failure(procedure);
+    uint32_t status;
     if (procedure == NFS3_PROC_ACCESS)
         nfs3_access_args_get(r, &args);
     else
         nfs3_fh_args_get(r, (struct nfs3_fh_args *)&args);
-    struct file_server_node *node = file_server_find(&args.fh, &status);
-    if (failure != NFS3_OK)
-        status = failure;
+    struct file_server_node *node = file_server_of_call(procedure, &args.fh, &status);
     if (procedure == NFS3_PROC_GETATTR) {
         struct nfs3_getattr_res res = {.status = status};
         if (status == NFS3_OK)

@@ -12,18 +12,7 @@
 #include "../../src/cmd/check_report.c"
 #include "../../src/cmd/check_route.c"
 #include "../../src/cmd/text.c"
-
-void cmd_complain(const char *command, const char *format, ...)
-{
-    (void)command;
-    fail_msg("%s", format);
-}
-
-bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value)
-{
-    (void)text, (void)fraction, (void)low, (void)high, (void)value;
-    return false;
-}
+#include "cmd_stubs.h"
 
 /* ---- what was printed ---- */
 

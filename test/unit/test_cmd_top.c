@@ -15,6 +15,7 @@
 #include "../../src/cmd/top_model.c"
 #include "../../src/cmd/top_table.c"
 #include "../../src/cmd/top_view.c"
+#include "cmd_stubs.h"
 
 /* ---- the rest of the command ---- */
 
@@ -35,18 +36,6 @@ bool cmd_rundir_make(const char *command)
 {
     (void)command;
     return true;
-}
-
-void cmd_complain(const char *command, const char *format, ...)
-{
-    (void)command;
-    fail_msg("%s", format);
-}
-
-bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value)
-{
-    (void)text, (void)fraction, (void)low, (void)high, (void)value;
-    return false;
 }
 
 /* Snapshots of these tests come from calloc(). */

@@ -3,31 +3,26 @@
 
 ENGINE_TEST(fsync_puts_data_on_disk)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 0);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 ENGINE_TEST(fsync_writes_again_what_a_power_loss_took)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(disk_size("f"), 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
     CHECK_EQUAL(disk_size("f"), SIZE);
 }
 
 ENGINE_TEST(a_new_verifier_alone_makes_data_be_written_again)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_NEW_VERIFIER);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
@@ -55,24 +50,20 @@ ENGINE_TEST(power_loss_in_the_middle_of_a_write)
 /* The COMMIT was executed, but its answer is lost with the power. */
 ENGINE_TEST(power_loss_during_the_commit)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 ENGINE_TEST(power_loss_while_data_is_written_again)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS3_PROC_WRITE]), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 static void *writes_version_2(void *fd)
@@ -91,8 +82,7 @@ static void *syncs(void *fd)
 ENGINE_TEST(fsync_vouches_for_what_took_the_place_of_lost_data)
 {
     pthread_t writer, syncer;
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     server_hold(NFS3_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&writer, NULL, writes_version_2, &fd), 0);
@@ -109,18 +99,15 @@ ENGINE_TEST(fsync_vouches_for_what_took_the_place_of_lost_data)
 
 ENGINE_TEST(close_commits)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_close(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 ENGINE_TEST(close_of_the_last_duplicate_commits)
 {
-    disk_make("f", 0, 0);
-    int fd = written(), copy = engine_dup(fd);
+    int fd = written_anew(), copy = engine_dup(fd);
     CHECK(file_is_managed(copy));
     CHECK_EQUAL(engine_close(fd), 0);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
@@ -131,8 +118,7 @@ ENGINE_TEST(close_of_the_last_duplicate_commits)
 
 ENGINE_TEST(close_reports_what_is_lost)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     server_fail(NFS3_PROC_WRITE, 1000, NFS3ERR_NOSPC);
     int error = engine_close(fd);
@@ -148,8 +134,7 @@ SCENE_TEST(exit_commits)
 {
     disk_make("f", 0, 0);
     scene_run(writes_and_leaves);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 /* Closed while another thread's call still used the description: nothing committed it then. */
@@ -165,8 +150,7 @@ SCENE_TEST(exit_commits_what_is_not_open_any_more)
 {
     disk_make("f", 0, 0);
     scene_run(closes_during_a_read);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 ENGINE_TEST(a_read_after_power_loss_returns_what_was_written)
@@ -195,8 +179,7 @@ ENGINE_TEST(a_read_on_a_connection_that_others_made_returns_what_was_written)
 
 ENGINE_TEST(a_read_that_ends_behind_a_lost_end_of_file_is_whole)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     char *data = malloc(2 * SIZE);
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_read(fd, data, 2 * SIZE, 10), SIZE - 10);
@@ -242,8 +225,7 @@ ENGINE_TEST(a_synchronous_write_over_lost_data_is_the_newest)
 
 ENGINE_TEST(truncated_data_does_not_come_back)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     CHECK_EQUAL(engine_truncate(fd, 1000), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_truncate(fd, SIZE), 0);
@@ -256,8 +238,7 @@ ENGINE_TEST(truncated_data_does_not_come_back)
 
 ENGINE_TEST(a_file_emptied_by_open_stays_empty)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     int again = engine_adopt("f", O_RDWR | O_TRUNC);
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_size(fd), 0);
@@ -267,8 +248,7 @@ ENGINE_TEST(a_file_emptied_by_open_stays_empty)
 
 ENGINE_TEST(the_size_counts_lost_data_that_will_be_written_again)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     file_tunables.actimeo = 0; /* ask the server, which knows less */
     CHECK_EQUAL(engine_size(fd), SIZE);

@@ -3,8 +3,7 @@
 
 static void fails_to_write_again(uint32_t status)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     server_fail(NFS3_PROC_WRITE, 1000, status);
     for (int i = 0; i < 3; i++) {
@@ -15,8 +14,7 @@ static void fails_to_write_again(uint32_t status)
     CHECK(engine_read(fd, &byte, 1, 0) < 0); /* an old byte would be a lie */
     server_fail(NFS3_PROC_WRITE, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 ENGINE_TEST(fsync_fails_until_lost_data_is_written_again)
@@ -31,21 +29,18 @@ ENGINE_TEST(fsync_fails_while_there_is_no_space_to_write_again)
 
 ENGINE_TEST(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_do(FILE_SERVER_LOSE_POWER);
     server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
     CHECK(engine_fsync(fd) < 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 /* Servers tell an error of their disk once, whoever asks. */
 ENGINE_TEST(data_of_a_failed_commit_is_written_again)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
@@ -89,8 +84,7 @@ SCENE_TEST(writes_beside_those_of_the_kernel_are_stable)
 
 ENGINE_TEST(fsync_fails_when_the_handle_became_stale_with_data_not_committed)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_STALE);
     int result = engine_fsync(fd);
     CHECK_EQUAL(result != 0 ? result : kernel_fsync(fd), -EIO);
@@ -111,8 +105,7 @@ ENGINE_TEST(no_space_at_write)
 
 ENGINE_TEST(no_space_at_commit)
 {
-    disk_make("f", 0, 0);
-    int fd = written();
+    int fd = written_anew();
     server_fail(NFS3_PROC_COMMIT, 2, NFS3ERR_NOSPC);
     CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
     CHECK_EQUAL(engine_fsync(fd), -ENOSPC);

@@ -15,8 +15,7 @@ static void syncs(void)
 {
     int fd = engine_adopt("f", O_RDWR);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 SCENE_TEST(fsync_vouches_for_writes_of_another_process)
@@ -34,8 +33,7 @@ static void opens_then_syncs(void)
     step_done(1);
     step_wait(2);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 /* As PostgreSQL's checkpointer does for what a backend wrote that crashed. */
@@ -70,8 +68,7 @@ static void forked_child_syncs(void)
     pid_t pid = engine_fork();
     if (pid == 0) {
         CHECK_EQUAL(engine_fsync(fd), 0);
-        server_do(FILE_SERVER_LOSE_POWER);
-        disk_expect("f", SIZE, 0, 1);
+        expect_durable();
         _exit(0);
     }
     scene_wait(pid);
@@ -97,8 +94,7 @@ SCENE_TEST(the_next_process_commits_what_a_dead_one_left)
     scene_kill(writer);
     server_do(FILE_SERVER_LOSE_POWER);
     scene_run(only_opens_another_file);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
 }
 
 static void truncates_by_opening(void)

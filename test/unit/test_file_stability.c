@@ -137,8 +137,7 @@ ENGINE_TEST(sync_commits_every_file)
     file_sync_all();
     sys_critical_leave();
     CHECK_EQUAL(host_uncommitted(), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SIZE, 0, 1);
+    expect_durable();
     disk_expect("g", SIZE, 0, 2);
 }
 
