@@ -380,14 +380,6 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
 
 /* ---- COMMIT ---- */
 
-void host_commit_begin(struct host_file *file, struct host_commit *commit)
-{
-    *commit = (struct host_commit){0};
-    if (host_map.shared)
-        commit->sequence =
-            atomic_load(&host_map.shared->stripes[host_stripe_of_file(file)].sequence);
-}
-
 /* Does a COMMIT that returned `verifier` vouch for the record? */
 static bool vouched(const struct host_record *record, uint64_t verifier)
 {
@@ -435,23 +427,10 @@ uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
     uint64_t value, differing = 0;
     memcpy(&value, verifier, sizeof(value));
     memcpy(commit->verifier, verifier, HOST_VERIFIER_SIZE);
+    host_commit_answered(file, commit);
     while (commit_some(file, commit, value, &differing))
         ;
     return differing;
-}
-
-void host_commit_failed(struct host_file *file, const struct host_commit *commit)
-{
-    int error;
-    struct host_entry *entry = host_entry_lock(file, false, &error);
-    if (!entry)
-        return;
-    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
-        if (host_record(i)->sequence > commit->sequence)
-            break;
-        host_record(i)->distrusted = 1;
-    }
-    host_entry_unlock(file);
 }
 
 /* The first record that this commit must still write again; 0: none. */

@@ -31,8 +31,9 @@
 #define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    HOST_REGISTRY_LAYOUT = 2,
+    HOST_REGISTRY_LAYOUT = 3,
     HOST_STRIPES = 64,
+    HOST_COMMITS = 16,  /* on their way that a stripe has places for */
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
     HOST_SET_SIZE = 16, /* entries in a set: one page */
     HOST_FILES = HOST_SETS * HOST_SET_SIZE,
@@ -111,6 +112,15 @@ struct host_entry {
 } __attribute__((aligned(256)));
 _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
 
+/* A COMMIT that was sent and whose answer is not known: see committing.c. Under the stripe's lock.
+ */
+struct host_committing {
+    uint64_t ticket; /* of the stripe's `commits`; 0: the place is free */
+    uint64_t sequence;
+    uint32_t file; /* entry */
+    _Atomic uint32_t slot;
+};
+
 struct host_stripe {
     pthread_mutex_t lock;
     _Atomic uint32_t wake;    /* futex; changes when a range becomes free */
@@ -121,6 +131,8 @@ struct host_stripe {
     _Atomic uint64_t uncommitted;
     _Atomic uint64_t recoveries; /* locks got from a dead owner */
     _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
+    uint64_t commits;            /* tickets given out */
+    struct host_committing committing[HOST_COMMITS];
 } __attribute__((aligned(128)));
 
 struct host_process {
@@ -373,6 +385,14 @@ void host_entry_verifiers(struct host_entry *entry);
 /* Waits until a range of the stripe became free or a tenth of a second passed. Unlocks and locks.
  */
 void host_stripe_wait(uint32_t stripe, uint32_t owner);
+
+/* ---- committing.c ---- */
+
+/* Without a lock: a COMMIT succeeded. Waits for others of the file that were sent before now, but
+ * not for long: one without an answer counts as failed. */
+void host_commit_answered(struct host_file *file, const struct host_commit *commit);
+/* Those of a process that is dead failed. */
+void host_commits_of_dead(uint32_t slot);
 
 /* ---- hold.c ---- */
 

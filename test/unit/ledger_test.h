@@ -25,7 +25,7 @@ static inline int open_registry(void **state)
 }
 
 static uint8_t buffer[HOST_WRITE_MAX];
-static int found[MODEL_BYTES]; /* for read_ledger() */
+__attribute__((unused)) static int found[MODEL_BYTES]; /* for read_ledger() */
 
 static inline int begin(struct host_file *file, uint64_t offset, size_t length, bool keep,
                         struct host_write *write)

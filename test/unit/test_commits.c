@@ -1,0 +1,158 @@
+/* Several COMMITs of a file at once: one that failed, or whose answer nobody will hear. */
+#include <pthread.h>
+
+#include "ledger_test.h"
+
+enum { BYTES = 5000 };
+
+static struct host_file file;
+static int to_child[2], to_parent[2];
+
+static void tell(int pipe[2])
+{
+    must(write(pipe[1], "", 1) == 1);
+}
+
+static void hear(int pipe[2])
+{
+    char byte;
+    must(read(pipe[0], &byte, 1) == 1);
+}
+
+static int scene(void **state)
+{
+    static uint64_t inode = 100;
+    (void)state;
+    if (pipe(to_child) != 0 || pipe(to_parent) != 0)
+        return -1;
+    attach(&file, ++inode);
+    write_kept(&file, 0, BYTES, 1, first_verifier);
+    return 0;
+}
+
+static int end_scene(void **state)
+{
+    (void)state;
+    host_file_forget(&file);
+    for (int i = 0; i < 2; i++) {
+        close(to_child[i]);
+        close(to_parent[i]);
+    }
+    check_invariants();
+    return 0;
+}
+
+/* Sends a COMMIT, waits until the parent has sent another, and hears that it failed when the
+ * parent's was answered already. */
+static int commit_that_fails(void *unused)
+{
+    struct host_commit commit;
+    (void)unused;
+    host_commit_begin(&file, &commit);
+    tell(to_parent);
+    hear(to_child);
+    usleep(50000);
+    host_commit_failed(&file, &commit);
+    return 0;
+}
+
+static void one_that_failed_before_is_heard_of(void **state)
+{
+    struct host_commit commit;
+    (void)state;
+    pid_t child = start_child(commit_that_fails, NULL);
+    hear(to_parent);
+    host_commit_begin(&file, &commit);
+    tell(to_child);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+    assert_int_equal(end_child(child), 0);
+}
+
+static int commit_that_nobody_ends(void *unused)
+{
+    struct host_commit commit;
+    (void)unused;
+    host_commit_begin(&file, &commit);
+    return 0;
+}
+
+static void of_a_process_that_was_killed_counts_as_failed(void **state)
+{
+    struct host_commit commit;
+    (void)state;
+    assert_int_equal(run_child(commit_that_nobody_ends, NULL), 0);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+}
+
+static void one_that_is_not_answered_is_not_waited_for_long(void **state)
+{
+    struct host_commit never, commit;
+    (void)state;
+    host_commit_begin(&file, &never);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+    assert_int_equal(host_commit_end(&file, &never, first_verifier), BYTES);
+}
+
+static void *end_commit(void *commit)
+{
+    assert_int_equal(host_commit_end(&file, commit, first_verifier), 0);
+    return NULL;
+}
+
+static void two_that_end_together_do_not_wait_for_each_other(void **state)
+{
+    struct host_commit commits[2];
+    pthread_t thread;
+    (void)state;
+    host_commit_begin(&file, &commits[0]);
+    host_commit_begin(&file, &commits[1]);
+    assert_int_equal(pthread_create(&thread, NULL, end_commit, &commits[0]), 0);
+    end_commit(&commits[1]);
+    pthread_join(thread, NULL);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+}
+
+static void one_that_began_after_the_answer_is_not_waited_for(void **state)
+{
+    struct host_commit first, second;
+    (void)state;
+    host_commit_begin(&file, &first);
+    assert_int_equal(host_commit_end(&file, &first, first_verifier), 0);
+    write_kept(&file, 0, BYTES, 2, first_verifier);
+    host_commit_begin(&file, &second);
+    host_commit_failed(&file, &second);
+    assert_int_equal(host_file_uncommitted(&file), BYTES);
+    host_commit_begin(&file, &first);
+    assert_int_equal(host_commit_end(&file, &first, first_verifier), BYTES);
+}
+
+/* What there is no place to note counts as failed. */
+static void more_than_are_noted(void **state)
+{
+    struct host_commit commits[HOST_COMMITS + 1];
+    (void)state;
+    for (int i = 0; i <= HOST_COMMITS; i++)
+        host_commit_begin(&file, &commits[i]);
+    for (int i = HOST_COMMITS; i > 0; i--)
+        host_commit_failed(&file, &commits[i]);
+    assert_int_equal(host_commit_end(&file, &commits[0], first_verifier), BYTES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_that_failed_before_is_heard_of, scene, end_scene),
+        cmocka_unit_test_setup_teardown(of_a_process_that_was_killed_counts_as_failed, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_that_is_not_answered_is_not_waited_for_long, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(two_that_end_together_do_not_wait_for_each_other, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_that_began_after_the_answer_is_not_waited_for, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(more_than_are_noted, scene, end_scene),
+    };
+    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+}
