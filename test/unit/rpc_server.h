@@ -452,4 +452,41 @@ static inline void client_free(struct net_server *client)
     net_server_destroy(client);
 }
 
+/* Submits one call and waits for it, for at most so long (0: for ever). Its error. */
+static inline int query_wait(struct net_server *client, struct query *query, int timeout_ms)
+{
+    struct rpc_call *call = &query->call;
+    rpc_submit(client, &call, 1);
+    if (timeout_ms > 0)
+        rpc_wait_for(&call, 1, timeout_ms);
+    else
+        rpc_wait(&call, 1);
+    return query->call.error;
+}
+
+static inline void check_echo(struct net_server *client, uint32_t token)
+{
+    struct query query = {0};
+    query_begin(&query, ECHO, token, 0);
+    assert_int_equal(query_wait(client, &query, 0), 0);
+    assert_true(query_good(&query));
+}
+
+/* Around each test: a call that is never answered hangs, and ends the program, which is a failure.
+ */
+enum { WATCHDOG_S = 120 };
+static inline int watchdog_start(void **state)
+{
+    (void)state;
+    alarm(WATCHDOG_S);
+    return 0;
+}
+
+static inline int watchdog_stop(void **state)
+{
+    (void)state;
+    alarm(0);
+    return 0;
+}
+
 #endif

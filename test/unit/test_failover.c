@@ -62,18 +62,15 @@ static void scene_end(void)
 
 static int setup(void **state)
 {
-    (void)state;
-    alarm(60);
+    watchdog_start(state);
     scene_start(&(struct script){0}, 2);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     scene_end();
-    alarm(0);
-    return 0;
+    return watchdog_stop(state);
 }
 
 static bool usable(unsigned path)
@@ -93,17 +90,6 @@ static void use_all_paths(void)
     net_server_want_more(client);
     for (unsigned i = 0; i < PATHS; i++)
         eventually(usable(i));
-}
-
-static void echo(uint32_t token)
-{
-    struct query query = {0};
-    struct rpc_call *call = &query.call;
-    query_begin(&query, ECHO, token, 0);
-    rpc_submit(client, &call, 1);
-    rpc_wait(&call, 1);
-    assert_int_equal(call->error, 0);
-    assert_true(query_good(&query));
 }
 
 /* Submits an ECHO over the path, whatever the policy says, and waits for it. */
@@ -143,7 +129,7 @@ static void one_path_is_enough_for_one_call_at_a_time(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 100; i++)
-        echo(i);
+        check_echo(client, i);
     assert_int_equal(servers[0]->calls, 100);
     for (unsigned i = 1; i < PATHS; i++) {
         assert_int_equal(servers[i]->connections, 0);
@@ -250,7 +236,7 @@ static void a_refused_path_is_left_at_once(void **state)
     assert_int_equal(servers[1]->calls, 1);
     eventually(!usable(1));
     for (uint32_t i = 10; i < 60; i++)
-        echo(i);
+        check_echo(client, i);
 }
 
 static void a_silent_path_is_left_when_another_answers(void **state)
@@ -570,7 +556,7 @@ static void an_offline_path_gets_no_new_calls(void **state)
     use_all_paths();
     assert_int_equal(host_path_set("several", "path0", NULL, true), 0);
     for (uint32_t i = 0; i < 50; i++)
-        echo(i);
+        check_echo(client, i);
     assert_int_equal(servers[0]->calls, 0);
     assert_int_equal(host_path_set("several", "path0", NULL, false), 0);
     net_server_look_offline(client);
@@ -584,7 +570,7 @@ static void the_last_path_is_used_though_offline(void **state)
     for (unsigned i = 0; i < PATHS; i++)
         assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, true),
                          0);
-    echo(1);
+    check_echo(client, 1);
     for (unsigned i = 0; i < PATHS; i++)
         assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, false),
                          0);

@@ -14,20 +14,6 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 
-static int setup(void **state)
-{
-    (void)state;
-    alarm(60);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    alarm(0);
-    return 0;
-}
-
 static struct net_server *pool_new(unsigned connections_max, unsigned paths)
 {
     struct net_address addresses[NET_PATHS_MAX];
@@ -507,7 +493,7 @@ static void child_closes_silently(void **state)
     server_stop(server);
 }
 
-#define net_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define net_test(f) cmocka_unit_test_setup_teardown(f, watchdog_start, watchdog_stop)
 
 int main(void)
 {

@@ -1,0 +1,324 @@
+/* One call of MOUNT: replies that are wrong, waiting, connecting, closing. */
+#include <dirent.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include "mount3_responder.h"
+
+/* Replies that are wrong. */
+
+static void a_reply_cut_anywhere_is_refused(void **state)
+{
+    static const char whole[] = MNT_OK;
+
+    (void)state;
+    /* Two digits or the X at a time, so that every cut leaves whole bytes. */
+    for (size_t i = 0; whole[i];) {
+        char cut[sizeof(whole)];
+
+        memcpy(cut, whole, i);
+        cut[i] = '\0';
+        assert_int_equal(mount_answered(ANSWER, cut), -EBADMSG);
+        i += whole[i] == 'X' || whole[i] == ' ' ? 1 : 2;
+        while (whole[i] == ' ')
+            i++;
+    }
+}
+
+static void hostile_replies_are_refused(void **state)
+{
+    static const char *const bad[] = {
+        ACCEPTED "00000000 00000000 00000000",          /* a handle of no bytes */
+        ACCEPTED "00000000 ffffffff 00000000",          /* of 2^32-1 bytes */
+        ACCEPTED "00000000 00000004 01020304 ffffffff", /* 2^32-1 flavours */
+        "X 00000000 00000002 000186a5 00000003 00000001 00000000 00000000", /* a call */
+        "X 00000001 00000002 00000000 00000000 00000000 00000000",          /* reply_stat 2 */
+        "X 00000001 00000000 00000000 00000194",          /* a verifier of 404 bytes */
+        "X 00000001 00000000 00000000 ffffffff",          /* of 2^32-1 bytes */
+        "X 00000001 00000000 00000000 00000000 00000063", /* accept_stat 99 */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(mount_answered(ANSWER, bad[i]), -EBADMSG);
+}
+
+static void a_handle_of_65_bytes_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(mount_answered(ANSWER, ACCEPTED
+                                    "00000000 00000041 "
+                                    "0101010101010101 0101010101010101 0101010101010101 "
+                                    "0101010101010101 0101010101010101 0101010101010101 "
+                                    "0101010101010101 0101010101010101 01 000000 00000000"),
+                     -EBADMSG);
+}
+
+static void garbage_is_refused(void **state)
+{
+    (void)state;
+    /* "HTTP/1.1 400": as a record mark it announces over a gigabyte. */
+    assert_int_equal(mount_answered(ANSWER_RAW, "485454502f312e3120343030"), -EBADMSG);
+    assert_int_equal(mount_answered(ANSWER_RAW, "ffffffff X"), -EBADMSG);
+}
+
+static void a_connection_that_ends_within_the_reply_is_a_reset(void **state)
+{
+    (void)state;
+    assert_int_equal(mount_answered(ANSWER_RAW, "80000030 X 00000001"), -ECONNRESET);
+    assert_int_equal(mount_answered(ANSWER_RAW, "8000"), -ECONNRESET);
+    assert_int_equal(mount_answered(ANSWER_RAW, ""), -ECONNRESET);
+}
+
+static void a_reply_to_another_call_is_passed_over(void **state)
+{
+    (void)state;
+    assert_int_equal(mount_answered(ANSWER_RAW, "8000001c 01020304 00000001 00000000 00000000 "
+                                                "00000000 00000000 0000000d "
+                                                "8000001c " ACCEPTED "00000002"),
+                     -ENOENT);
+}
+
+static void a_reply_in_fragments_is_put_together(void **state)
+{
+    (void)state;
+    assert_int_equal(mount_answered(ANSWER_RAW, "00000004 X 00000000 00000003 000000 00000011 "
+                                                "01 00000000 00000000 00000000 00000000 "
+                                                "80000004 0000000d"),
+                     -EACCES);
+}
+
+static void refusals_of_the_rpc_layer_have_their_errno(void **state)
+{
+    static const struct {
+        const char *reply;
+        int error;
+    } table[] = {
+        {"X 00000001 00000001 00000001 00000005", -EKEYREJECTED}, /* AUTH_ERROR, TOOWEAK */
+        {"X 00000001 00000001 00000000 00000002 00000002", -EPROTONOSUPPORT}, /* RPC_MISMATCH */
+        {"X 00000001 00000000 00000000 00000000 00000001", -EPROTONOSUPPORT}, /* PROG_UNAVAIL */
+        {"X 00000001 00000000 00000000 00000000 00000002 00000001 00000001", -EPROTONOSUPPORT},
+        {"X 00000001 00000000 00000000 00000000 00000003", -EPROTONOSUPPORT}, /* PROC_UNAVAIL */
+        {"X 00000001 00000000 00000000 00000000 00000004", -EREMOTEIO},       /* GARBAGE_ARGS */
+        {"X 00000001 00000000 00000000 00000000 00000005", -EREMOTEIO},       /* SYSTEM_ERR */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        assert_int_equal(mount_answered(ANSWER, table[i].reply), table[i].error);
+}
+
+static void a_verifier_in_the_reply_is_passed_over(void **state)
+{
+    (void)state;
+    assert_int_equal(mount_answered(ANSWER, "X 00000001 00000000 00000002 00000005 6162636465 "
+                                            "000000 00000000 00000002"),
+                     -ENOENT);
+}
+
+/* Waiting, connecting, closing. */
+
+static void a_server_that_never_answers_times_out(void **state)
+{
+    struct responder responder = {.manner = ANSWER_NEVER};
+
+    (void)state;
+    assert_int_equal(null_within(&responder, 200), -ETIMEDOUT);
+    assert_int_equal(responder.connections, 1);
+}
+
+/* Byte by byte the reply takes over 500 ms, yet never pauses for long. */
+static void the_timeout_is_for_the_whole_call(void **state)
+{
+    struct responder responder = {.manner = ANSWER_DRIP, .replies = {ACCEPTED}};
+
+    (void)state;
+    assert_int_equal(null_within(&responder, 200), -ETIMEDOUT);
+}
+
+static void a_slow_reply_within_the_timeout_is_taken(void **state)
+{
+    struct responder responder = {.manner = ANSWER_DRIP, .replies = {ACCEPTED}};
+
+    (void)state;
+    assert_int_equal(null_within(&responder, PATIENCE_MS), 0);
+}
+
+static void nobody_listening_is_connection_refused(void **state)
+{
+    struct sockaddr_in name = loopback;
+    socklen_t size = sizeof(name);
+    struct mount3_target target = {.peer = (const struct sockaddr *)&loopback,
+                                   .timeout_ms = PATIENCE_MS};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint16_t port;
+
+    (void)state;
+    /* Bound but not listening, so that nobody else can take the port meanwhile. */
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &size), 0);
+    target.port = ntohs(name.sin_port);
+    assert_int_equal(mount3_null(&target), -ECONNREFUSED);
+    assert_int_equal(mount3_portmap(&target, MOUNT3_PROGRAM, 3, &port), -ECONNREFUSED);
+    close(fd);
+}
+
+static void a_server_that_aborts_is_a_reset(void **state)
+{
+    struct responder responder = {.manner = ANSWER_GOODBYE};
+    struct mount3_target target;
+
+    (void)state;
+    responder_start(&responder);
+    target = target_of(&responder);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(mount3_null(&target), -ECONNRESET);
+    responder_stop(&responder);
+}
+
+static void the_connection_is_closed_with_a_reset(void **state)
+{
+    struct responder responder = {.replies = {ACCEPTED}};
+
+    (void)state;
+    assert_int_equal(null_within(&responder, PATIENCE_MS), 0);
+    assert_true(responder.reset);
+}
+
+static uint16_t port_used(const struct responder *responder)
+{
+    return ntohs(((const struct sockaddr_in *)&responder->from)->sin_port);
+}
+
+static void the_local_address_is_the_source(void **state)
+{
+    struct sockaddr_in local = loopback;
+    struct responder responder = {.replies = {ACCEPTED}};
+    struct mount3_target target;
+
+    (void)state;
+    local.sin_addr.s_addr = htonl(0x7f000009);
+    local.sin_port = htons(9); /* ignored */
+    responder_start(&responder);
+    target = target_of(&responder);
+    target.local = (const struct sockaddr *)&local;
+    assert_int_equal(mount3_null(&target), 0);
+    responder_stop(&responder);
+    assert_int_equal(((struct sockaddr_in *)&responder.from)->sin_addr.s_addr,
+                     local.sin_addr.s_addr);
+    assert_int_not_equal(port_used(&responder), 9);
+}
+
+static void a_local_address_that_is_not_ours_is_refused(void **state)
+{
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
+    struct mount3_target target = {.peer = (const struct sockaddr *)&loopback,
+                                   .local = (const struct sockaddr *)&local,
+                                   .port = 1,
+                                   .timeout_ms = PATIENCE_MS};
+
+    (void)state;
+    assert_int_equal(mount3_null(&target), -EADDRNOTAVAIL);
+    target.local = (const struct sockaddr *)&loopback6;
+    assert_int_equal(mount3_null(&target), -EAFNOSUPPORT);
+}
+
+/* Takes CAP_NET_BIND_SERVICE from this thread's effective set, or gives it back if permitted. */
+static bool may_bind_low_ports(bool wanted)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    uint32_t bit = 1u << CAP_NET_BIND_SERVICE;
+
+    if (syscall(SYS_capget, &header, data) < 0)
+        return false;
+    data[0].effective =
+        wanted ? data[0].effective | (data[0].permitted & bit) : data[0].effective & ~bit;
+    return syscall(SYS_capset, &header, data) == 0 && (data[0].effective & bit);
+}
+
+static void a_privileged_source_port_is_used_when_allowed(void **state)
+{
+    struct responder responder = {.replies = {ACCEPTED}};
+    struct mount3_target target;
+
+    (void)state;
+    if (!may_bind_low_ports(true)) {
+        print_message("skip: no right to bind a port below 1024\n");
+        skip();
+    }
+    responder_start(&responder);
+    target = target_of(&responder);
+    target.privileged = true;
+    assert_int_equal(mount3_null(&target), 0);
+    responder_stop(&responder);
+    assert_true(port_used(&responder) < 1024);
+}
+
+static void without_the_right_any_source_port_is_used(void **state)
+{
+    struct responder responder = {.replies = {ACCEPTED}};
+    struct mount3_target target;
+    int rc;
+
+    (void)state;
+    responder_start(&responder);
+    target = target_of(&responder);
+    target.privileged = true;
+    may_bind_low_ports(false);
+    rc = mount3_null(&target);
+    may_bind_low_ports(true);
+    responder_stop(&responder);
+    assert_int_equal(rc, 0);
+}
+
+static int open_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void no_descriptor_is_left_behind(void **state)
+{
+    int before = open_descriptors();
+
+    (void)state;
+    mount_answered(ANSWER, MNT_OK);
+    mount_answered(ANSWER, ACCEPTED "0000000d");
+    mount_answered(ANSWER_GOODBYE, "");
+    mount_answered(ANSWER_RAW, "485454502f312e3120343030");
+    nobody_listening_is_connection_refused(state);
+    assert_int_equal(open_descriptors(), before);
+}
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_reply_cut_anywhere_is_refused),
+        cmocka_unit_test(hostile_replies_are_refused),
+        cmocka_unit_test(a_handle_of_65_bytes_is_refused),
+        cmocka_unit_test(garbage_is_refused),
+        cmocka_unit_test(a_connection_that_ends_within_the_reply_is_a_reset),
+        cmocka_unit_test(a_reply_to_another_call_is_passed_over),
+        cmocka_unit_test(a_reply_in_fragments_is_put_together),
+        cmocka_unit_test(refusals_of_the_rpc_layer_have_their_errno),
+        cmocka_unit_test(a_verifier_in_the_reply_is_passed_over),
+        cmocka_unit_test(a_server_that_never_answers_times_out),
+        cmocka_unit_test(the_timeout_is_for_the_whole_call),
+        cmocka_unit_test(a_slow_reply_within_the_timeout_is_taken),
+        cmocka_unit_test(nobody_listening_is_connection_refused),
+        cmocka_unit_test(a_server_that_aborts_is_a_reset),
+        cmocka_unit_test(the_connection_is_closed_with_a_reset),
+        cmocka_unit_test(the_local_address_is_the_source),
+        cmocka_unit_test(a_local_address_that_is_not_ours_is_refused),
+        cmocka_unit_test(a_privileged_source_port_is_used_when_allowed),
+        cmocka_unit_test(without_the_right_any_source_port_is_used),
+        cmocka_unit_test(no_descriptor_is_left_behind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
