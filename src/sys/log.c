@@ -1,5 +1,6 @@
 #include "sys/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@ int log_open(const char *target)
         to_syslog = true;
         return 0;
     }
-    int fd = sys_open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    int fd =
+        sys_open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
     if (fd < 0)
         return fd;
     file = sys_fd_protect(fd);
@@ -72,6 +74,40 @@ static bool stderr_is_safe(void)
            now.st_ino == stderr_at_start.st_ino;
 }
 
+/* Will take a line now: a pipe that nobody reads must not stop the program. */
+static bool is_ready(int fd)
+{
+    struct pollfd poll = {.fd = fd, .events = POLLOUT};
+    return sys_poll(&poll, 1, 0) == 1 && poll.revents == POLLOUT;
+}
+
+/* Without the signals of a pipe that lost its reader, and of a file that may not grow. */
+static void write_line(int fd, const char *line, size_t length)
+{
+    const unsigned long raised = 1UL << (SIGPIPE - 1) | 1UL << (SIGXFSZ - 1);
+    const struct timespec now = {0, 0};
+    unsigned long before, pending = 0;
+    if (!is_ready(fd))
+        return;
+    sys_sigprocmask(SIG_BLOCK, &raised, &before);
+    sys_call2(SYS_rt_sigpending, &pending, sizeof(pending));
+    const unsigned long ours = raised & ~pending;
+    long result = sys_write(fd, line, length);
+    if ((result == -EPIPE || result == -EFBIG) && ours)
+        sys_call4(SYS_rt_sigtimedwait, &ours, NULL, &now, sizeof(ours));
+    sys_sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* syslog(3) is a cancellation point. */
+static void write_syslog(enum log_level level, const char *text)
+{
+    static const int priority[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    syslog(LOG_DAEMON | priority[level], "directnfs: %s", text);
+    pthread_setcancelstate(state, &state);
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
     if (!log_wanted(level))
@@ -86,13 +122,12 @@ void log_write(enum log_level level, const char *format, ...)
     if (length > (int)sizeof(line) - 2)
         length = (int)sizeof(line) - 2;
     if (to_syslog) {
-        static const int priority[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
-        syslog(LOG_DAEMON | priority[level], "directnfs: %s", line + prefix);
+        write_syslog(level, line + prefix);
         return;
     }
     line[length++] = '\n';
     if (file >= 0)
-        (void)sys_write(file, line, (size_t)length);
+        write_line(file, line, (size_t)length);
     else if (stderr_is_safe())
-        (void)sys_write(STDERR_FILENO, line, (size_t)length);
+        write_line(STDERR_FILENO, line, (size_t)length);
 }

@@ -1,0 +1,174 @@
+/* A line on the log never ends, stops or cancels the program. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "sys/log.h"
+#include "sys/sys.h"
+
+/* In a child: the status is 0 only if `body` returned 0 within seconds and no signal is pending. */
+static void expect_fine(int (*body)(void))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        sigset_t pending;
+        alarm(10);
+        int result = body();
+        sigpending(&pending);
+        _exit(result || sigismember(&pending, SIGPIPE) || sigismember(&pending, SIGXFSZ));
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static int say(void)
+{
+    log_error("something is wrong");
+    return 0;
+}
+
+static int stderr_without_reader(void)
+{
+    int ends[2];
+    if (pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0 || log_open("stderr") != 0)
+        return 1;
+    close(ends[0]);
+    return say();
+}
+
+static int stderr_socket_without_reader(void)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0 ||
+        log_open("stderr") != 0)
+        return 1;
+    close(ends[0]);
+    return say();
+}
+
+static int stderr_that_nobody_reads(void)
+{
+    int ends[2];
+    char block[4096] = {0};
+    if (pipe2(ends, O_NONBLOCK) != 0 || dup2(ends[1], STDERR_FILENO) < 0)
+        return 1;
+    while (write(STDERR_FILENO, block, sizeof(block)) > 0)
+        ;
+    if (fcntl(STDERR_FILENO, F_SETFL, 0) != 0 || log_open("stderr") != 0)
+        return 1;
+    return say();
+}
+
+static char directory[32];
+
+static int log_file(const char *name)
+{
+    char path[64];
+    strcat(strcat(strcpy(path, directory), "/"), name);
+    return log_open(path);
+}
+
+static int file_as_long_as_files_may_be(void)
+{
+    struct rlimit limit = {0, 0};
+    if (log_file("log") != 0 || setrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return 1;
+    return say();
+}
+
+static int fifo_without_reader(void)
+{
+    char path[64];
+    strcat(strcpy(path, directory), "/fifo");
+    if (mkfifo(path, 0600) != 0)
+        return 1;
+    return log_file("fifo") == -ENXIO ? say() : 1;
+}
+
+static void *say_and_return(void *unused)
+{
+    pthread_cancel(pthread_self());
+    say();
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return unused;
+}
+
+static int syslog_in_a_thread_that_is_cancelled(void)
+{
+    pthread_t thread;
+    void *result;
+    if (log_open("syslog") != 0 || pthread_create(&thread, NULL, say_and_return, directory) != 0)
+        return 1;
+    return pthread_join(thread, &result) != 0 || result != directory;
+}
+
+static int a_signal_of_the_application_stays(void)
+{
+    sigset_t blocked, pending;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGXFSZ);
+    sigprocmask(SIG_BLOCK, &blocked, NULL);
+    raise(SIGXFSZ);
+    if (file_as_long_as_files_may_be() != 0)
+        return 1;
+    sigpending(&pending);
+    signal(SIGXFSZ, SIG_IGN); /* takes it away */
+    return !sigismember(&pending, SIGXFSZ);
+}
+
+#define FINE(name)                        \
+    static void fine_##name(void **state) \
+    {                                     \
+        (void)state;                      \
+        expect_fine(name);                \
+    }
+FINE(stderr_without_reader)
+FINE(stderr_socket_without_reader)
+FINE(stderr_that_nobody_reads)
+FINE(file_as_long_as_files_may_be)
+FINE(fifo_without_reader)
+FINE(syslog_in_a_thread_that_is_cancelled)
+FINE(a_signal_of_the_application_stays)
+
+static int make_directory(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/directnfs-log.XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    char path[64];
+    (void)state;
+    unlink(strcat(strcpy(path, directory), "/log"));
+    unlink(strcat(strcpy(path, directory), "/fifo"));
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fine_stderr_without_reader),
+        cmocka_unit_test(fine_stderr_socket_without_reader),
+        cmocka_unit_test(fine_stderr_that_nobody_reads),
+        cmocka_unit_test(fine_file_as_long_as_files_may_be),
+        cmocka_unit_test(fine_fifo_without_reader),
+        cmocka_unit_test(fine_syslog_in_a_thread_that_is_cancelled),
+        cmocka_unit_test(fine_a_signal_of_the_application_stays),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
