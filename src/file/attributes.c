@@ -202,6 +202,7 @@ void file_truncated_by_kernel(int fd, off_t size)
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
                   bool emulate)
 {
+    (void)fd;
     if (open->access == O_RDONLY)
         return -EBADF;
     if (offset < 0 || length <= 0)
@@ -211,20 +212,19 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
     off_t end;
     if (__builtin_add_overflow(offset, length, &end))
         return -EFBIG;
-    struct host_attributes attributes;
-    int result = attributes_of(open, &attributes);
-    if (result != 0)
-        return result;
     /* NFSv3 cannot reserve space: what is beyond the end of the file is written. */
-    static const uint8_t zeros[65536];
-    off_t at = (off_t)attributes.size > offset ? (off_t)attributes.size : offset;
-    while (at < end) {
-        size_t left = (size_t)(end - at);
-        struct iovec vector = {(void *)zeros, left < sizeof(zeros) ? left : sizeof(zeros)};
-        ssize_t written = file_pwritev(open, fd, &vector, 1, at, 0);
+    for (;;) {
+        struct host_attributes attributes;
+        int result = attributes_of(open, &attributes);
+        if (result != 0)
+            return result;
+        if ((off_t)attributes.size > offset)
+            offset = (off_t)attributes.size;
+        if (offset >= end)
+            return 0;
+        ssize_t written = file_extend(open, (uint64_t)offset, (size_t)(end - offset));
         if (written < 0)
             return (int)written;
-        at += written;
+        offset += written;
     }
-    return 0;
 }

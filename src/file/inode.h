@@ -93,8 +93,8 @@ extern _Atomic bool file_finishing;
 
 /* ---- input and output (io.c) ---- */
 
-/* What the layers below say of the server and of the way to it, as an application may hear it from a
- * file; other results pass. */
+/* What the layers below say of the server and of the way to it, as an application may hear it from
+ * a file; other results pass. */
 static inline ssize_t file_posix_error(ssize_t result)
 {
     switch (result) {
@@ -126,6 +126,9 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
 /* Reads, between enter and leave. -ESTALE: see file_inode_demote(). */
 ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      off_t offset);
+/* Writes some zeros at `offset`, up to `length`, if the file does not reach farther; no write of
+ * this host is overtaken. Returns how many, 0 if it does, or as file_pwritev(). */
+ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
 /*
  * Data that was acknowledged but is not committed may be missing from what a server tells that
  * restarted since. True if that can be: a COMMIT will find out, and write it again. `replays` is

@@ -116,6 +116,7 @@ struct piece {
     const struct iovec *vectors;
     int count;
     size_t length;
+    bool only_extends; /* only if the file ends where the piece begins, or before */
     struct iovec own[RPC_VECTORS_MAX];
 };
 
@@ -187,7 +188,16 @@ int file_write_conclude(struct file_open *open, struct host_write *write, int re
     return 0;
 }
 
-/* Writes one piece. Returns its length, or -errno. */
+/* Now that no other process of the host writes there: is it behind the end of the file? 1, 0 or
+ * -errno. */
+static int is_behind_end(struct file_open *open, uint64_t offset)
+{
+    struct host_attributes attributes;
+    int result = file_inode_attributes(open->inode, open->auth, &attributes);
+    return result == 0 ? attributes.size <= offset : result;
+}
+
+/* Writes one piece. Returns its length, or -errno; 0: it would not only extend the file. */
 static ssize_t write_piece(struct file_open *open, const struct piece *piece, uint64_t offset,
                            enum nfs3_stable stable)
 {
@@ -213,6 +223,10 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     }
     if (result != 0)
         return result;
+    if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
+        host_write_end(&inode->host, &write, HOST_WRITE_FAILED, NULL);
+        return result;
+    }
     const struct iovec *vectors = piece->vectors;
     int count = piece->count;
     if (write.kept) { /* what may have to be sent again is what is sent */
@@ -241,6 +255,7 @@ static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int
     size_t done = 0;
     while (done < length) {
         struct piece piece;
+        piece.only_extends = false;
         piece_cut(&piece, vectors, count, done, length - done);
         ssize_t written = write_piece(open, &piece, (uint64_t)offset + done, stable);
         if (written < 0)
@@ -287,6 +302,23 @@ ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     return finish(open, write_at(open, vectors, count, (size_t)length, offset, stable));
+}
+
+ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
+{
+    static const uint8_t zeros[65536];
+    struct iovec vector = {(void *)zeros, length < sizeof(zeros) ? length : sizeof(zeros)};
+    struct piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
+    enum nfs3_stable stable;
+    ssize_t result = file_write_check(open, &vector, 1, (off_t)offset, 0, &stable);
+    if (result <= 0)
+        return result;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    result = write_piece(open, &piece, offset, stable);
+    if (stable == NFS3_UNSTABLE)
+        file_commit_early(open->inode, open->auth);
+    return finish(open, result);
 }
 
 /* ---- at the kernel's offset

@@ -188,6 +188,48 @@ ENGINE_TEST(a_write_of_unknown_fate_does_not_fill_an_emptied_file)
     CHECK_EQUAL(engine_size(again), 0);
 }
 
+static int engine_allocate(int fd, off_t offset, off_t length)
+{
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    int result = file_allocate(open, fd, 0, offset, length, true);
+    file_put(open);
+    sys_critical_leave();
+    return result;
+}
+
+static void appends_while_another_allocates(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    engine_put(fd, SIZE, 0, 1); /* held by the server */
+}
+
+static void allocates_while_another_appends(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_size(fd), 0);
+    step_done(1);
+    CHECK_EQUAL(engine_allocate(fd, 0, 3 * SIZE), 0);
+    CHECK_EQUAL(engine_size(fd), 3 * SIZE);
+    engine_expect(fd, SIZE, 0, 1);
+}
+
+SCENE_TEST(allocation_writes_no_zeros_over_what_another_process_appends)
+{
+    disk_make("f", 0, 0);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t first = scene_start(appends_while_another_allocates);
+    step_wait(0);
+    server_wait_held(1);
+    pid_t second = scene_start(allocates_while_another_appends);
+    step_wait(1);
+    usleep(100000);
+    server_release();
+    scene_wait(first);
+    scene_wait(second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_read_after_power_loss_returns_what_another_process_wrote),
         cmocka_unit_test(the_kernel_gets_no_file_with_a_write_of_unknown_fate),
         cmocka_unit_test(a_write_of_unknown_fate_does_not_fill_an_emptied_file),
+        cmocka_unit_test(allocation_writes_no_zeros_over_what_another_process_appends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
