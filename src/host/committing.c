@@ -9,12 +9,12 @@
 
 #define LONGEST_NS UINT64_C(1000000000) /* a process may be stopped, or a path be dead */
 
-/* NULL: the COMMIT is not noted, for it vouches for nothing, or not any more: it was given up. */
+/* NULL: the COMMIT is not noted any more: it was given up. */
 static struct host_committing *place_of(struct host_stripe *stripe,
                                         const struct host_commit *commit)
 {
-    struct host_committing *place = &stripe->committing[commit->ticket % HOST_COMMITS];
-    return commit->ticket && place->ticket == commit->ticket ? place : NULL;
+    struct host_committing *place = &stripe->committing[commit->place];
+    return place->ticket == commit->ticket ? place : NULL;
 }
 
 /* It failed, or its answer is not waited for: what it was to vouch for counts as lost. */
@@ -29,27 +29,46 @@ static void give_up(struct host_committing *place)
     place->ticket = 0;
 }
 
+/* A free place, or that of the oldest. */
+static struct host_committing *find_place(struct host_stripe *stripe)
+{
+    struct host_committing *best = stripe->committing;
+    for (int i = 1; i < HOST_COMMITS; i++) {
+        if (stripe->committing[i].ticket < best->ticket)
+            best = &stripe->committing[i];
+    }
+    return best;
+}
+
 void host_commit_begin(struct host_file *file, struct host_commit *commit)
 {
-    uint32_t slot = host_process_slot();
+    uint32_t slot = host_process_slot(), number = host_stripe_of_file(file);
+    uint64_t deadline = sys_now_ns() + LONGEST_NS;
     int error;
     *commit = (struct host_commit){0};
-    struct host_entry *entry = host_entry_lock(file, false, &error);
-    if (!entry)
+    struct host_entry *entry;
+    while ((entry = host_entry_lock(file, false, &error))) {
+        struct host_stripe *stripe = &host_map.shared->stripes[number];
+        struct host_committing *place = find_place(stripe);
+        commit->sequence = atomic_load_explicit(&stripe->sequence, memory_order_relaxed);
+        if (entry->first && place->ticket && sys_now_ns() < deadline) {
+            host_stripe_wait(number, atomic_load(&place->slot));
+            host_entry_unlock(file);
+            continue;
+        }
+        if (entry->first) {
+            if (place->ticket)
+                give_up(place);
+            place->file = host_entry_index(entry);
+            place->sequence = commit->sequence;
+            atomic_store_explicit(&place->slot, slot, memory_order_relaxed);
+            commit->place = (uint32_t)(place - stripe->committing);
+            commit->ticket = ++stripe->commits;
+            __atomic_store_n(&place->ticket, commit->ticket, __ATOMIC_RELEASE);
+        }
+        host_entry_unlock(file);
         return;
-    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of_file(file)];
-    commit->sequence = atomic_load_explicit(&stripe->sequence, memory_order_relaxed);
-    if (entry->first) {
-        commit->ticket = ++stripe->commits;
-        struct host_committing *place = &stripe->committing[commit->ticket % HOST_COMMITS];
-        if (place->ticket)
-            give_up(place);
-        place->file = host_entry_index(entry);
-        place->sequence = commit->sequence;
-        atomic_store_explicit(&place->slot, slot, memory_order_relaxed);
-        __atomic_store_n(&place->ticket, commit->ticket, __ATOMIC_RELEASE);
     }
-    host_entry_unlock(file);
 }
 
 void host_commit_failed(struct host_file *file, const struct host_commit *commit)

@@ -209,7 +209,8 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
  */
 struct host_commit {
     uint64_t sequence;
-    uint64_t ticket;              /* where it is noted; 0: it vouches for nothing */
+    uint64_t ticket;              /* 0: it vouches for nothing, and is not noted */
+    uint32_t place;               /* where it is noted */
     uint64_t tried, tried_offset; /* replays offered up to this record */
     uint8_t verifier[HOST_VERIFIER_SIZE];
 };

@@ -128,7 +128,7 @@ static void one_that_began_after_the_answer_is_not_waited_for(void **state)
     assert_int_equal(host_commit_end(&file, &first, first_verifier), BYTES);
 }
 
-/* What there is no place to note counts as failed. */
+/* When there is no place to note one for long, the oldest counts as failed. */
 static void more_than_are_noted(void **state)
 {
     struct host_commit commits[HOST_COMMITS + 1];
