@@ -166,7 +166,10 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
                                 .server = mount->registry_key,
                                 .handle_length = fresh.fh.len};
     memcpy(key.handle, fresh.fh.data, fresh.fh.len);
-    host_file_attach(&fresh.host, &key);
+    if (!host_file_attach(&fresh.host, &key)) {
+        *reason = file_no_room;
+        return NULL;
+    }
     atomic_store(&fresh.opened_ns, asked_ns);
     uint64_t epoch = host_file_asking(&fresh.host), verified_ns;
     if (!host_file_attributes(&fresh.host, &attributes, &verified_ns)) {

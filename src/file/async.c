@@ -504,6 +504,10 @@ static void submit_write(struct batch *batch, struct file_request *request,
         let_others_end(batch);
     if (result != 0) {
         file_inode_leave(inode);
+        if (result == FILE_NO_ROOM) {
+            file_inode_demote(inode, open->auth, file_no_room);
+            result = FILE_KERNEL;
+        }
         request_done(request, result);
         return;
     }

@@ -137,9 +137,13 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
                           uint64_t replays);
 
+/* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
+enum { FILE_NO_ROOM = -EXFULL };
+extern const char file_no_room[];
+
 /*
  * Enters a write of at most HOST_WRITE_MAX bytes into the ledger, finding room by COMMITs; *stable
- * becomes FILE_SYNC when there is none. -EAGAIN: a write in flight is in the way.
+ * becomes FILE_SYNC when there is none. -EAGAIN: a write in flight is in the way. FILE_NO_ROOM.
  */
 int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
                         int count, size_t length, enum nfs3_stable *stable,

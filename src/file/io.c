@@ -9,6 +9,8 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+const char file_no_room[] = "no room in shared memory";
+
 #define TRANSFER_MAX ((size_t)0x7ffff000) /* as read(2) */
 
 ssize_t file_total_length(const struct iovec *vectors, int count)
@@ -72,14 +74,16 @@ ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int co
     return result;
 }
 
-/* What to do when an error comes back: a removed file that is still open is the kernel's to serve.
- */
+/* What to do when an error comes back: what the engine cannot serve any more is the kernel's. */
 static ssize_t finish(struct file_open *open, ssize_t result)
 {
     file_inode_leave(open->inode);
-    if (result != -ESTALE)
+    if (result == FILE_NO_ROOM)
+        file_inode_demote(open->inode, open->auth, file_no_room);
+    else if (result == -ESTALE)
+        file_inode_demote(open->inode, open->auth, "stale handle");
+    else
         return file_posix_error(result);
-    file_inode_demote(open->inode, open->auth, "stale handle");
     return FILE_KERNEL;
 }
 
@@ -155,7 +159,7 @@ int file_write_announce(struct file_open *open, uint64_t offset, const struct io
         int result =
             host_write_try(host, offset, vectors, count, length, *stable == NFS3_UNSTABLE, write);
         if (result != -ENOSPC || attempt > 2)
-            return result;
+            return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
             *stable = NFS3_FILE_SYNC;
         else
@@ -219,6 +223,7 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
             stable = NFS3_FILE_SYNC;
             result = host_write_begin(&inode->host, offset, piece->vectors, piece->count,
                                       piece->length, false, &write);
+            result = result == -ENOSPC ? FILE_NO_ROOM : result;
         }
     }
     if (result != 0)
@@ -259,7 +264,8 @@ static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int
         piece_cut(&piece, vectors, count, done, length - done);
         ssize_t written = write_piece(open, &piece, (uint64_t)offset + done, stable);
         if (written < 0)
-            return done > 0 && written != -ESTALE ? (ssize_t)done : written;
+            return done > 0 && written != -ESTALE && written != FILE_NO_ROOM ? (ssize_t)done
+                                                                             : written;
         done += (size_t)written;
     }
     if (stable == NFS3_UNSTABLE)

@@ -298,7 +298,7 @@ static void empty(struct host_entry *entry, const struct host_file_key *key,
     begin_life(entry, key);
 }
 
-void host_file_attach(struct host_file *file, const struct host_file_key *key)
+bool host_file_attach(struct host_file *file, const struct host_file_key *key)
 {
     struct host_garbage garbage = {0};
     file->key = *key;
@@ -307,7 +307,7 @@ void host_file_attach(struct host_file *file, const struct host_file_key *key)
     file->index = UINT32_MAX;
     file->generation = 0;
     if (!host_map.shared)
-        return;
+        return false;
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
     struct host_entry *entry = find(key->device, key->inode);
@@ -322,6 +322,7 @@ void host_file_attach(struct host_file *file, const struct host_file_key *key)
     host_stripe_unlock(stripe);
     host_stripe_wake(stripe);
     host_arena_give(garbage.first);
+    return entry != NULL;
 }
 
 bool host_file_attributes(struct host_file *file, struct host_attributes *attributes,

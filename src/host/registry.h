@@ -61,9 +61,10 @@ void host_registry_finish(void);
 
 /*
  * Finds or makes the entry of a file. An entry with the same device and inode but another handle or
- * server is of a file that is gone: it is emptied, uncommitted data included.
+ * server is of a file that is gone: it is emptied, uncommitted data included. False: no room for
+ * it.
  */
-void host_file_attach(struct host_file *file, const struct host_file_key *key);
+bool host_file_attach(struct host_file *file, const struct host_file_key *key);
 
 /* ---- attributes ---- */
 

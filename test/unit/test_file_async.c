@@ -515,6 +515,37 @@ SCENE_TEST(a_probe_that_is_not_answered_breaks_no_connection)
     scene_run(wait_for_proof);
 }
 
+/* Writes in flight to another file, until not one more can be noted. */
+static void fill_the_ledger(void)
+{
+    struct host_file other;
+    struct host_file_key key = {.device = 1, .inode = 1, .handle_length = 1};
+    struct host_write write;
+    CHECK(host_file_attach(&other, &key));
+    for (uint64_t i = 0; host_write_try(&other, i << 16, NULL, 0, 1, false, &write) == 0; i++)
+        ;
+}
+
+ENGINE_TEST(writes_that_cannot_be_noted_are_the_kernels)
+{
+    int fd = lane_open(DISK);
+    fill_the_ledger();
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    job_write(&jobs[1], fd, BLOCK, BLOCK, 1);
+    submit(0, 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(jobs[i].done, 1);
+        CHECK_EQUAL(jobs[i].result, FILE_KERNEL);
+    }
+    CHECK(!file_is_managed(fd));
+    CHECK(strcmp(engine_reason("f"), "no room in shared memory") == 0);
+    disk_make("g", 0, 0);
+    fd = engine_adopt("g", O_RDWR);
+    engine_put(fd, 3 << 20, 0, 1);
+    CHECK(!file_is_managed(fd));
+    disk_expect("g", 3 << 20, 0, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +578,7 @@ int main(void)
         cmocka_unit_test(requests_to_a_removed_file_are_the_kernels),
         cmocka_unit_test(attended_requests_to_a_removed_file_are_the_kernels),
         cmocka_unit_test(a_probe_that_is_not_answered_breaks_no_connection),
+        cmocka_unit_test(writes_that_cannot_be_noted_are_the_kernels),
     };
     cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
