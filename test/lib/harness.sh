@@ -296,9 +296,12 @@ ganesha_export() {
 }
 
 ganesha_write_conf() {
+    local flusher=
+    # Newer versions do not start without CAP_SYS_RESOURCE, unless they are told that it may be missing.
+    ! grep -qs allow_set_io_flusher_fail "$(command -v ganesha.nfsd)" || flusher="Allow_Set_Io_Flusher_Fail = true;"
     cat >"$T/ganesha.conf" <<END
 NFS_CORE_PARAM { NFS_Port = $nfs_port; MNT_Port = $mount_port; Protocols = 3; Enable_NLM = false;
-    Enable_RQUOTA = false; Bind_addr = $server_bind; }
+    Enable_RQUOTA = false; Bind_addr = $server_bind; $flusher }
 NFSV4 { Graceless = true; }
 MDCACHE { Dir_Chunk = 0; }
 END

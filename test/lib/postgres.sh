@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 #
-# A PostgreSQL 15 cluster in $mnt whose server runs under the library, for scripts that sourced harness.sh.
-# Everything runs as user postgres; connections come through a socket in $T/s.
+# A PostgreSQL cluster in $mnt, of the newest version that is installed, whose server runs under the library, for
+# scripts that sourced harness.sh. Everything runs as user postgres; connections come through a socket in $T/s.
 
-pg_bin=/usr/lib/postgresql/15/bin
+pg_bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 pg_data=$mnt/data
 pg_log=$T/log/postgres
 pg_connect=(-h "$T/s" -U postgres)

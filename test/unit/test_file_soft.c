@@ -92,7 +92,7 @@ static void requests_fail(void (*begin)(void))
         CHECK_EQUAL(jobs[i].result, -ETIMEDOUT);
 }
 
-static void stop(void)
+static void be_gone(void)
 {
     server_do(FILE_SERVER_STOP);
 }
@@ -105,7 +105,7 @@ static void fall_silent(void)
 
 SOFT_TEST(requests_fail_when_the_server_is_gone)
 {
-    requests_fail(stop);
+    requests_fail(be_gone);
 }
 
 SOFT_TEST(requests_fail_when_the_server_is_silent)

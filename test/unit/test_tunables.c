@@ -256,7 +256,9 @@ static void an_included_file_is_named_in_its_mistakes(void **state)
     struct conf_diagnostics d = {0};
     assert_int_equal(conf_tunables_load(&tunables, main_file, 1, &d), -EINVAL);
     assert_int_equal(d.errors, 1);
-    assert_string_equal(d.list[0].at.file, "more.conf");
+    /* Newer versions of libconfig name it with its directory. */
+    const char *slash = strrchr(d.list[0].at.file, '/');
+    assert_string_equal(slash ? slash + 1 : d.list[0].at.file, "more.conf");
     assert_int_equal(d.list[0].at.line, 2);
     assert_int_equal(tunables.rsize, 8192);
     conf_diagnostics_free(&d);
