@@ -209,6 +209,8 @@ static int submitted(struct preload_uring *record, unsigned taken, int result)
 static struct preload_uring *begin_submit(struct io_uring *ring, unsigned *taken)
 {
     struct preload_uring *record = preload_uring_get(ring);
+    if (record)
+        preload_uring_count_anew(record, ring);
     *taken = record ? preload_uring_dispatch(record, ring) : 0;
     return record;
 }

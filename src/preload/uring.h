@@ -131,7 +131,8 @@ struct preload_uring {
     _Atomic bool eventfd;     /* completions are announced */
     _Atomic bool opened;      /* lane and post are ready */
     _Atomic unsigned passed;  /* SQEs that the kernel took */
-    unsigned base;            /* tail of the completion queue when first seen */
+    _Atomic unsigned base;    /* tail of the completion queue when first seen by this process */
+    _Atomic bool inherited;   /* by fork, and nothing was submitted by this process yet */
     _Atomic unsigned waiters; /* threads that wait in the kernel */
     _Atomic unsigned visits;  /* times that a thread drove the lane */
     _Atomic unsigned drivers; /* threads that drive it now */
@@ -164,6 +165,8 @@ static inline unsigned preload_uring_ready(const struct io_uring *ring)
     return __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE) - *ring->cq.khead;
 }
 
+/* Before a submission: what processes before this one submitted to the ring is not counted. */
+void preload_uring_count_anew(struct preload_uring *record, const struct io_uring *ring);
 /* True if the kernel has nothing of this ring in flight, as far as can be counted. */
 bool preload_uring_kernel_idle(struct preload_uring *record, const struct io_uring *ring);
 /* For file_lane_wait(): false. */

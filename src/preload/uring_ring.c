@@ -58,6 +58,17 @@ struct preload_uring *preload_uring_find_fd(int ring_fd)
     return by_fd.found;
 }
 
+/* The ring's memory may be missing in the child of fork(), so its tail is not read before its use.
+ */
+void preload_uring_count_anew(struct preload_uring *record, const struct io_uring *ring)
+{
+    if (PRELOAD_UNLIKELY(atomic_load_explicit(&record->inherited, memory_order_relaxed)) &&
+        atomic_exchange(&record->inherited, false)) {
+        atomic_store(&record->base, __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE));
+        atomic_store(&record->passed, 0);
+    }
+}
+
 /* Under rings_lock. */
 static struct preload_uring *make(const struct io_uring *ring)
 {
@@ -73,8 +84,8 @@ static struct preload_uring *make(const struct io_uring *ring)
     if (fresh)
         pthread_mutex_init(&record->lock, NULL);
     record->made = *ring;
-    record->base = __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE);
-    atomic_store(&record->passed, 0);
+    atomic_store(&record->inherited, true);
+    preload_uring_count_anew(record, ring);
     atomic_store(&record->visits, 0);
     atomic_store(&record->eventfd, false);
     atomic_store(&record->disabled, ring->flags & IORING_SETUP_R_DISABLED);
@@ -170,7 +181,8 @@ void preload_uring_end(const struct io_uring *ring)
 bool preload_uring_kernel_idle(struct preload_uring *record, const struct io_uring *ring)
 {
     unsigned tail = __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE);
-    return tail - record->base - atomic_load(&record->post.posted) == atomic_load(&record->passed);
+    return tail - atomic_load(&record->base) - atomic_load(&record->post.posted) ==
+           atomic_load(&record->passed);
 }
 
 struct wanted {
@@ -277,6 +289,7 @@ static void forget_parent(struct preload_uring *record, void *context)
     }
     memset(&record->post, 0, sizeof(record->post));
     atomic_store(&record->opened, false);
+    atomic_store(&record->inherited, true);
     atomic_store(&record->waiters, 0);
     atomic_store(&record->drivers, 0);
 }

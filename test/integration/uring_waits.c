@@ -331,9 +331,100 @@ static void case_fork(void)
     munmap(shared, sizeof(ring));
 }
 
+/* ---- a ring of several processes, as PostgreSQL 18 has them ---- */
+
+struct shared {
+    struct io_uring ring;
+    atomic_uint step; /* who is next */
+    char blocks[8][BLOCK];
+};
+
+static void shared_read(struct shared *shared, unsigned first)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        struct io_uring_sqe *next = io_uring_get_sqe(&shared->ring);
+        CHECK(next != NULL);
+        io_uring_prep_read(next, file, memset(shared->blocks[i], 0, BLOCK), BLOCK,
+                           (uint64_t)(first + i) * BLOCK);
+        io_uring_sqe_set_data64(next, i);
+    }
+    CHECK(io_uring_submit(&shared->ring) == 8);
+}
+
+static void shared_take(struct shared *shared, unsigned first)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        struct io_uring_cqe *cqe;
+        int result;
+        do
+            result = io_uring_wait_cqes(&shared->ring, &cqe, 1, NULL, NULL);
+        while (result == -EINTR);
+        if (result != 0 || cqe->res != BLOCK)
+            fail("a shared ring: io_uring_wait_cqes() = %d, result %d", result, cqe ? cqe->res : 0);
+        uint64_t block = cqe->user_data;
+        io_uring_cqe_seen(&shared->ring, cqe);
+        same(shared->blocks[block], BLOCK, (first + block) * BLOCK, SEED);
+    }
+}
+
+static void wait_for_step(struct shared *shared, unsigned step)
+{
+    while (atomic_load(&shared->step) != step)
+        usleep(100);
+}
+
+static void children_end(unsigned count)
+{
+    int status;
+    while (count-- > 0)
+        CHECK(wait(&status) > 0 && status == 0);
+}
+
+/*
+ * Made before the processes that use it. One submits and makes no further call, another one takes
+ * the completions. */
+static void case_processes(void)
+{
+    struct shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(shared != MAP_FAILED && io_uring_queue_init(16, &shared->ring, 0) == 0);
+    if (fork() == 0) {
+        for (unsigned round = 0; round < 20; round++) {
+            wait_for_step(shared, 2 * round);
+            shared_read(shared, round * 8);
+            atomic_store(&shared->step, 2 * round + 1);
+        }
+        wait_for_step(shared, 40);
+        _exit(0);
+    }
+    if (fork() == 0) {
+        for (unsigned round = 0; round < 20; round++) {
+            wait_for_step(shared, 2 * round + 1);
+            shared_take(shared, round * 8);
+            atomic_store(&shared->step, 2 * round + 2);
+        }
+        _exit(0);
+    }
+    children_end(2);
+    /* Those that inherit it later count from its state then: they receive what they wait for. */
+    for (unsigned child = 0; child < 3; child++) {
+        if (fork() == 0) {
+            for (unsigned round = 0; round < 20; round++) {
+                shared_read(shared, child * 8);
+                shared_take(shared, child * 8);
+            }
+            _exit(0);
+        }
+        children_end(1);
+    }
+    io_uring_queue_exit(&shared->ring);
+    munmap(shared, sizeof(*shared));
+}
+
 static const struct ring_case cases[] = {
-    CASE(submit_and_wait), CASE(timeout), CASE(memory), CASE(eventfd),        CASE(epoll),
-    CASE(two_threads),     CASE(signals), CASE(random), CASE(exit_in_flight), CASE(fork),
+    CASE(submit_and_wait), CASE(timeout),     CASE(memory),    CASE(eventfd),
+    CASE(epoll),           CASE(two_threads), CASE(signals),   CASE(random),
+    CASE(exit_in_flight),  CASE(fork),        CASE(processes),
 };
 
 int main(int argc, char **argv)
