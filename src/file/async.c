@@ -35,7 +35,6 @@ static struct file_lane *lanes;
 static struct attendant attendants[ATTENDANTS];
 static unsigned attendant_count;
 
-static _Atomic unsigned all_in_flight;
 static _Atomic uint32_t all_events; /* of all lanes: see struct file_lane */
 
 struct batch;
@@ -56,17 +55,24 @@ static void lane_event(struct file_lane *lane)
         sys_futex(&lane->events, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
 
-/* After this the request is the caller's again, and the lane may be gone. */
-static void request_done(struct file_request *request, ssize_t result)
+/* After this the requests, all of one lane and with one `done`, are the caller's again, and the
+ * lane may be gone. */
+static void list_done(struct file_request *first, unsigned count)
 {
-    struct file_lane *lane = request->lane;
-    file_put(request->open);
+    struct file_lane *lane = first->lane;
     atomic_fetch_add(&lane->users, 1);
-    atomic_fetch_sub(&all_in_flight, 1);
-    request->done(request, file_posix_error(result));
-    atomic_fetch_sub(&lane->in_flight, 1);
+    first->done(first);
+    atomic_fetch_sub(&lane->in_flight, count);
     lane_event(lane);
     atomic_fetch_sub(&lane->users, 1);
+}
+
+static void request_done(struct file_request *request, ssize_t result)
+{
+    file_put(request->open);
+    request->result = file_posix_error(result);
+    request->next = NULL;
+    list_done(request, 1);
 }
 
 static void lane_attend_now(struct file_lane *lane);
@@ -86,38 +92,80 @@ static void trouble(struct file_request *request)
     atomic_fetch_sub(&lane->users, 1);
 }
 
-/* In any thread, as the leader of the channel: must not wait. */
-static void read_answered(struct rpc_call *call)
+/* Sets the result. False: one reply does not settle the request. */
+static bool settle_read(struct file_request *request)
 {
-    struct file_request *request = REQUEST_OF(call);
-    struct file_inode *inode = request->open->inode;
     struct nfs3_transfer transfer;
-    if (call->error == -ENETDOWN || nfs3_read_end(call, &transfer) != 0 ||
+    if (nfs3_read_end(&request->call, &transfer) != 0 ||
         (transfer.length < request->length && !transfer.eof) ||
-        file_read_is_suspect(inode, &transfer, request->replays)) {
-        trouble(request);
-        return;
-    }
+        file_read_is_suspect(request->open->inode, &transfer, request->replays))
+        return false;
     host_stats_file_read(request->open->stats, transfer.length);
-    file_inode_leave(inode);
-    request_done(request, (ssize_t)transfer.length);
+    request->result = (ssize_t)transfer.length;
+    return true;
 }
 
-static void write_answered(struct rpc_call *call)
+static bool settle_write(struct file_request *request)
 {
-    struct file_request *request = REQUEST_OF(call);
-    struct file_inode *inode = request->open->inode;
     struct nfs3_transfer transfer;
-    request->write.unsettled = call->unsettled;
-    if (call->error == -ENETDOWN || nfs3_write_end(call, request->stable, &transfer) != 0 ||
-        transfer.length < request->length) {
-        trouble(request);
-        return;
-    }
+    request->write.unsettled = request->call.unsettled;
+    if (nfs3_write_end(&request->call, request->stable, &transfer) != 0 ||
+        transfer.length < request->length)
+        return false;
     file_write_conclude(request->open, &request->write, 0, &transfer, request->asked_ns,
                         request->epoch);
-    file_inode_leave(inode);
-    request_done(request, (ssize_t)request->length);
+    request->result = (ssize_t)request->length;
+    return true;
+}
+
+static bool settle(struct file_request *request)
+{
+    if (request->call.error == -ENETDOWN)
+        return false;
+    return request->operation == FILE_READ ? settle_read(request) : settle_write(request);
+}
+
+/* Ends requests that are settled: what is counted for each is counted once for neighbours. */
+static void settled_done(struct file_request *first)
+{
+    while (first) {
+        struct file_request *request = first, *last = NULL;
+        unsigned count = 0;
+        do {
+            struct file_open *open = request->open;
+            unsigned same = 0;
+            for (; request && request->open == open && request->lane == first->lane &&
+                   request->done == first->done;
+                 request = request->next, same++)
+                last = request;
+            file_inode_leave_many(open->inode, same);
+            file_put_many(open, same);
+            count += same;
+        } while (request && request->lane == first->lane && request->done == first->done);
+        last->next = NULL;
+        list_done(first, count);
+        first = request;
+    }
+}
+
+/* In any thread, as the leader of the channel: must not wait. */
+static void answered(struct rpc_call *call)
+{
+    struct file_request *settled = NULL, **end = &settled;
+    host_stats_together_begin();
+    while (call) {
+        struct file_request *request = REQUEST_OF(call);
+        call = call->next_unsent;
+        if (!settle(request)) {
+            trouble(request);
+            continue;
+        }
+        *end = request;
+        end = &request->next;
+    }
+    *end = NULL;
+    host_stats_together_end();
+    settled_done(settled);
 }
 
 /* ---- requests that need more than one reply ---- */
@@ -215,11 +263,12 @@ void file_lane_end(struct file_lane *lane)
     pthread_mutex_destroy(&lane->lock);
 }
 
-/* One of the lane's channels on this path, with room. Under lane->lock. */
+/* One of the lane's channels on this path, with room. */
 static struct net_channel *lane_channel_on(const struct file_lane *lane,
                                            const struct net_path *path)
 {
-    for (unsigned i = 0; i < lane->channel_count; i++) {
+    unsigned count = atomic_load_explicit(&lane->channel_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = lane->channels[i];
         if (channel->path == path && net_channel_has_room(channel))
             return channel;
@@ -235,17 +284,19 @@ static struct net_channel *lane_channel(struct file_lane *lane, struct net_serve
                                         size_t bytes, const uint64_t *held)
 {
     struct net_path *path = net_path_choose(server, bytes, held);
-    pthread_mutex_lock(&lane->lock);
     struct net_channel *channel = lane_channel_on(lane, path);
-    if (!channel) {
-        channel = net_path_channel(path, bytes);
-        unsigned i = 0;
-        while (i < lane->channel_count && lane->channels[i] != channel)
-            i++;
-        if (i == FILE_LANE_CHANNELS)
-            channel = NULL;
-        else if (i == lane->channel_count)
-            lane->channels[lane->channel_count++] = channel;
+    if (channel)
+        return channel;
+    channel = net_path_channel(path, bytes);
+    pthread_mutex_lock(&lane->lock);
+    unsigned i = 0, count = atomic_load(&lane->channel_count);
+    while (i < count && lane->channels[i] != channel)
+        i++;
+    if (i == FILE_LANE_CHANNELS) {
+        channel = NULL;
+    } else if (i == count) {
+        lane->channels[i] = channel;
+        atomic_store(&lane->channel_count, count + 1);
     }
     pthread_mutex_unlock(&lane->lock);
     return channel;
@@ -253,13 +304,12 @@ static struct net_channel *lane_channel(struct file_lane *lane, struct net_serve
 
 /* ---- attendants ---- */
 
-static bool lane_uses(struct file_lane *lane, const struct net_channel *channel)
+static bool lane_uses(const struct file_lane *lane, const struct net_channel *channel)
 {
     bool uses = false;
-    pthread_mutex_lock(&lane->lock);
-    for (unsigned i = 0; i < lane->channel_count && !uses; i++)
+    unsigned count = atomic_load(&lane->channel_count);
+    for (unsigned i = 0; i < count && !uses; i++)
         uses = lane->channels[i] == channel;
-    pthread_mutex_unlock(&lane->lock);
     return uses;
 }
 
@@ -335,25 +385,13 @@ static void channel_attend(struct net_channel *channel)
     sys_futex(&attendants[i].kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* The channels that the lane uses now; their number. */
-static unsigned lane_channels(struct file_lane *lane,
-                              struct net_channel *channels[FILE_LANE_CHANNELS])
-{
-    pthread_mutex_lock(&lane->lock);
-    unsigned count = lane->channel_count;
-    memcpy(channels, lane->channels, count * sizeof(*channels));
-    pthread_mutex_unlock(&lane->lock);
-    return count;
-}
-
 /* Under lanes_lock. */
 static void lane_attend(struct file_lane *lane)
 {
-    struct net_channel *channels[FILE_LANE_CHANNELS];
     atomic_store(&lane->attended, true);
-    unsigned count = lane_channels(lane, channels);
+    unsigned count = atomic_load(&lane->channel_count);
     for (unsigned i = 0; i < count; i++)
-        channel_attend(channels[i]);
+        channel_attend(lane->channels[i]);
 }
 
 static void lane_attend_now(struct file_lane *lane)
@@ -369,16 +407,24 @@ void file_lane_attend(struct file_lane *lane)
     lane_attend_now(lane);
 }
 
-void file_async_attend_all(void)
+/* False: nothing is in flight in any lane. */
+static bool attend_all(void)
 {
-    if (atomic_load(&all_in_flight) == 0)
-        return;
+    bool some = false;
     pthread_mutex_lock(&lanes_lock);
     for (struct file_lane *lane = lanes; lane; lane = lane->next_lane) {
-        if (atomic_load(&lane->in_flight) > 0)
+        if (atomic_load(&lane->in_flight) > 0) {
             lane_attend(lane);
+            some = true;
+        }
     }
     pthread_mutex_unlock(&lanes_lock);
+    return some;
+}
+
+void file_async_attend_all(void)
+{
+    (void)attend_all();
 }
 
 /* ---- submitting ---- */
@@ -393,9 +439,9 @@ struct group {
 /* What is announced and not yet sent. */
 struct batch {
     struct file_lane *lane;
-    unsigned group_count;
+    unsigned group_count, held_count;
     struct group groups[NET_PATHS_MAX];
-    uint64_t held[NET_PATHS_MAX]; /* bytes, for each path of the last server */
+    uint64_t held[NET_PATHS_MAX]; /* bytes, for the first held_count paths of the last server */
 };
 
 static void group_send(struct group *group, bool later)
@@ -415,8 +461,7 @@ static void batch_send(struct batch *batch, bool later)
 {
     for (unsigned i = 0; i < batch->group_count; i++)
         group_send(&batch->groups[i], later);
-    batch->group_count = 0;
-    memset(batch->held, 0, sizeof(batch->held));
+    batch->group_count = batch->held_count = 0;
 }
 
 static void batch_add(struct batch *batch, struct net_channel *channel, struct rpc_call *call)
@@ -523,7 +568,7 @@ static void submit_write(struct batch *batch, struct file_request *request,
     request->epoch = host_file_asking(&inode->host);
     nfs3_write_begin(&request->call, client, &inode->fh, (uint64_t)request->offset, vectors, count,
                      request->length, stable);
-    request->call.answered = write_answered;
+    request->call.answered = answered;
     batch_add(batch, channel, &request->call);
 }
 
@@ -533,7 +578,6 @@ static void submit(struct batch *batch, struct file_request *request)
     struct file_inode *inode = open->inode;
     request->lane = batch->lane;
     atomic_fetch_add(&batch->lane->in_flight, 1);
-    atomic_fetch_add(&all_in_flight, 1);
     if (request->operation == FILE_SYNC) {
         submit_synchronous(batch, request);
         return;
@@ -548,6 +592,8 @@ static void submit(struct batch *batch, struct file_request *request)
         return;
     }
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    while (batch->held_count < client.server->path_count)
+        batch->held[batch->held_count++] = 0;
     struct net_channel *channel =
         lane_channel(batch->lane, client.server, (size_t)length, batch->held);
     size_t longest = request->operation == FILE_READ ? client.read_max : client.write_max;
@@ -567,14 +613,16 @@ static void submit(struct batch *batch, struct file_request *request)
     request->replays = host_file_replays(&inode->host);
     nfs3_read_begin(&request->call, &client, &inode->fh, (uint64_t)request->offset,
                     request->vectors, request->count, request->length);
-    request->call.answered = read_answered;
+    request->call.answered = answered;
     batch_add(batch, channel, &request->call);
 }
 
 static void submit_all(struct file_lane *lane, struct file_request *const *requests, unsigned count,
                        bool later)
 {
-    struct batch batch = {.lane = lane};
+    struct batch batch; /* large: not cleared as a whole */
+    batch.lane = lane;
+    batch.group_count = batch.held_count = 0;
     own.batch = &batch;
     for (unsigned i = 0; i < count; i++)
         submit(&batch, requests[i]);
@@ -631,9 +679,8 @@ bool file_async_help(const struct file_inode *inode)
     uint32_t events = atomic_load(&all_events);
     if (own.batch)
         batch_send(own.batch, false);
-    if (atomic_load(&all_in_flight) == 0)
+    if (!attend_all())
         return false;
-    file_async_attend_all();
     if (own.channel)
         rpc_drive(own.channel, something_happened, &events, sys_now_ns() + HELP_NS);
     struct file_lane *lane;
@@ -687,8 +734,7 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
         (lane->channel_count == 1 || !atomic_load(&lane->shared)))
         atomic_store(&lane->attended, false); /* we are here now */
     for (;;) {
-        struct net_channel *channels[FILE_LANE_CHANNELS];
-        unsigned count = lane_channels(lane, channels);
+        unsigned count = atomic_load(&lane->channel_count);
         uint32_t events = atomic_load(&lane->events);
         carry_out_troubled(lane);
         if (satisfied(context))
@@ -700,7 +746,7 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
         looked = true;
         if (!atomic_load(&lane->attended) && (count == 1 || !atomic_load(&lane->shared))) {
             /* Another thread may carry out the rest, or submit more: it does not wake this one. */
-            if (!rpc_drive_all(channels, count, wait_over, &wait, deadline_ns) &&
+            if (!rpc_drive_all(lane->channels, count, wait_over, &wait, deadline_ns) &&
                 !sys_critical.deferred)
                 lane_sleep(lane, events, deadline_ns, ALONE_NS);
         } else {
@@ -726,5 +772,4 @@ void file_async_fork_child(void)
     lanes = NULL;
     memset(attendants, 0, sizeof(attendants));
     attendant_count = 0;
-    atomic_store(&all_in_flight, 0);
 }

@@ -29,8 +29,9 @@ struct file_inode;
  */
 struct file_lane {
     pthread_mutex_t lock;
-    struct net_channel *channels[FILE_LANE_CHANNELS]; /* that were used: few on each path */
-    unsigned channel_count;
+    /* Those that were used, few on each path; only added to, so that they are read without it. */
+    struct net_channel *channels[FILE_LANE_CHANNELS];
+    _Atomic unsigned channel_count;
     struct file_request *troubled; /* need more than one reply */
     _Atomic unsigned troubled_count;
     _Atomic unsigned in_flight;   /* submitted and not done */
@@ -57,16 +58,18 @@ struct file_request {
     off_t offset;
     int flags; /* RWF_* */
     /*
-     * Called once, by any thread, possibly before file_submit() returns: bytes, 0 for FILE_SYNC,
-     * -errno, or FILE_KERNEL (the file was demoted before any I/O: submit it to the kernel). It
-     * must be short, must not block, and must not submit; the request may be used again from then
-     * on.
+     * Called once, by any thread, possibly before file_submit() returns, with a list by `next` of
+     * requests of the lane that ended together and have the same function. It must be short, must
+     * not block, and must not submit; the requests may be used again from then on.
      */
-    void (*done)(struct file_request *request, ssize_t result);
+    void (*done)(struct file_request *first);
+    /* Bytes, 0 for FILE_SYNC, -errno, or FILE_KERNEL (the file was demoted before any I/O: submit
+     * it to the kernel). */
+    ssize_t result;
+    struct file_request *next;
 
     /* owned by this room */
     struct file_lane *lane;
-    struct file_request *next;
     size_t length;
     enum nfs3_stable stable;
     uint64_t asked_ns, epoch, replays;
@@ -109,7 +112,7 @@ bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), vo
 void file_lane_attend(struct file_lane *lane);
 
 /* Attendants for every lane of this process: before waiting for something that may hang on a
- * request in flight. Costs one atomic load when there is none. */
+ * request in flight. */
 void file_async_attend_all(void);
 
 /*

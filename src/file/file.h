@@ -40,6 +40,8 @@ struct file_open *file_get(int fd);
 /* One reference more, for who has one. */
 void file_hold(struct file_open *open);
 void file_put(struct file_open *open);
+/* Gives back several references. */
+void file_put_many(struct file_open *open, unsigned references);
 
 /* Which file it is, as fstat(2) shows it; returns O_RDONLY, O_WRONLY or O_RDWR. */
 int file_describe(const struct file_open *open, dev_t *device, ino_t *inode);

@@ -56,6 +56,7 @@ extern pthread_mutex_t file_lock;
 /* Brackets a call that uses the engine. False: the file is demoted, make the real call. */
 bool file_inode_enter(struct file_inode *inode);
 void file_inode_leave(struct file_inode *inode);
+void file_inode_leave_many(struct file_inode *inode, unsigned calls);
 
 /* Finds the inode and counts a user of it; NULL if this process does not know it. */
 struct file_inode *file_inode_find(dev_t device, ino_t number);

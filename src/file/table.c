@@ -113,7 +113,12 @@ bool file_inode_enter(struct file_inode *inode)
 
 void file_inode_leave(struct file_inode *inode)
 {
-    atomic_fetch_sub_explicit(&inode->busy, 1, memory_order_release);
+    file_inode_leave_many(inode, 1);
+}
+
+void file_inode_leave_many(struct file_inode *inode, unsigned calls)
+{
+    atomic_fetch_sub_explicit(&inode->busy, calls, memory_order_release);
 }
 
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context)
@@ -166,7 +171,13 @@ void file_hold(struct file_open *open)
 
 void file_put(struct file_open *open)
 {
-    if (atomic_fetch_sub_explicit(&open->references, 1, memory_order_acq_rel) != 1)
+    file_put_many(open, 1);
+}
+
+void file_put_many(struct file_open *open, unsigned references)
+{
+    if (atomic_fetch_sub_explicit(&open->references, references, memory_order_acq_rel) !=
+        references)
         return;
     struct file_inode *inode = open->inode;
     host_stats_file_close(open->stats);

@@ -36,6 +36,17 @@ _Static_assert(HOST_STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
 static uint32_t last_channel_id;
 static struct host_identity identity;
 
+/* What this thread has counted and not entered yet. */
+struct amount {
+    uint64_t *counter, *sum;
+    uint64_t times, bytes;
+};
+static __thread struct {
+    bool on;
+    struct host_stats_tally tally;
+    struct amount transfers, file;
+} together;
+
 static uint64_t wall_clock(clockid_t clock)
 {
     struct timespec now;
@@ -207,8 +218,70 @@ void host_stats_call(unsigned procedure, uint64_t latency_ns, bool error)
     struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];
     if (error)
         host_stats_add(&stats->errors, 1);
-    host_stats_latency_add(&stats->latency, latency_ns);
+    host_stats_tally_add(&together.tally, &stats->latency, latency_ns);
+    if (together.on)
+        return;
+    host_stats_tally_end(&together.tally);
     touch();
+}
+
+/* ---- what a thread counts together ---- */
+
+static void amount_end(struct amount *amount)
+{
+    if (amount->times) {
+        if (amount->counter)
+            host_stats_add(amount->counter, amount->times);
+        host_stats_add(amount->sum, amount->bytes);
+    }
+    amount->times = amount->bytes = 0;
+}
+
+/* Counts one transfer in `counter` (may be NULL), and its bytes in `sum`. */
+static void amount_add(struct amount *amount, uint64_t *counter, uint64_t *sum, uint64_t bytes)
+{
+    if (!HOST_STATS_COUNTING)
+        return;
+    if (amount->sum != sum)
+        amount_end(amount);
+    amount->counter = counter;
+    amount->sum = sum;
+    amount->times++;
+    amount->bytes += bytes;
+    if (!together.on)
+        amount_end(amount);
+}
+
+void host_stats_transferred(bool write, uint64_t bytes)
+{
+    struct directnfs_counters *counters = &memory.stats.counters;
+    amount_add(&together.transfers, NULL, write ? &counters->write_bytes : &counters->read_bytes,
+               bytes);
+}
+
+void host_stats_file_read(struct directnfs_file_stats *file, uint64_t bytes)
+{
+    amount_add(&together.file, &file->reads, &file->read_bytes, bytes);
+}
+
+void host_stats_file_written(struct directnfs_file_stats *file, uint64_t bytes)
+{
+    amount_add(&together.file, &file->writes, &file->write_bytes, bytes);
+}
+
+void host_stats_together_begin(void)
+{
+    together.on = true;
+}
+
+void host_stats_together_end(void)
+{
+    together.on = false;
+    if (together.tally.calls)
+        touch();
+    host_stats_tally_end(&together.tally);
+    amount_end(&together.transfers);
+    amount_end(&together.file);
 }
 
 static void set_slot(uint32_t *slot, uint32_t value)

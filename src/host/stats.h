@@ -28,23 +28,55 @@ extern struct directnfs_stats *const host_stats;
     ((void)(HOST_STATS_COUNTING && __atomic_fetch_add((field), (n), __ATOMIC_RELAXED)))
 #define host_stats_sub(field, n) \
     ((void)(HOST_STATS_COUNTING && __atomic_fetch_sub((field), (n), __ATOMIC_RELAXED)))
+/* For a field that is changed under a lock only. */
+#define host_stats_add_locked(field, n) \
+    ((void)(HOST_STATS_COUNTING && (host_stats_set((field), host_stats_get(field) + (n)), 1)))
 #define host_stats_set(field, value) __atomic_store_n((field), (value), __ATOMIC_RELAXED)
 #define host_stats_get(field)        __atomic_load_n((field), __ATOMIC_RELAXED)
 
-static inline void host_stats_latency_add(struct directnfs_latency *latency, uint64_t ns)
+/*
+ * Calls on their way into one latency: those that fall into the same bucket one after the other are
+ * entered together, since every locked instruction costs as much as twenty others. Of one thread.
+ */
+struct host_stats_tally {
+    struct directnfs_latency *latency;
+    unsigned bucket;
+    uint64_t calls, total_ns, max_ns;
+};
+
+static inline void host_stats_tally_end(struct host_stats_tally *tally)
+{
+    struct directnfs_latency *latency = tally->latency;
+    if (tally->calls == 0)
+        return;
+    uint64_t max = host_stats_get(&latency->max_ns);
+    host_stats_add(&latency->calls, tally->calls);
+    host_stats_add(&latency->total_ns, tally->total_ns);
+    host_stats_add(&latency->histogram[tally->bucket], tally->calls);
+    while (tally->max_ns > max &&
+           !__atomic_compare_exchange_n(&latency->max_ns, &max, tally->max_ns, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    tally->calls = tally->total_ns = tally->max_ns = 0;
+}
+
+static inline void host_stats_tally_add(struct host_stats_tally *tally,
+                                        struct directnfs_latency *latency, uint64_t ns)
 {
     if (!HOST_STATS_COUNTING)
         return;
-    uint64_t microseconds = ns / 1000, max = host_stats_get(&latency->max_ns);
+    uint64_t microseconds = ns / 1000;
     unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
     if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)
         bucket = DIRECTNFS_HISTOGRAM_BUCKETS - 1;
-    host_stats_add(&latency->calls, 1);
-    host_stats_add(&latency->total_ns, ns);
-    host_stats_add(&latency->histogram[bucket], 1);
-    while (ns > max && !__atomic_compare_exchange_n(&latency->max_ns, &max, ns, true,
-                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
+    if (tally->latency != latency || tally->bucket != bucket)
+        host_stats_tally_end(tally);
+    tally->latency = latency;
+    tally->bucket = bucket;
+    tally->calls++;
+    tally->total_ns += ns;
+    if (ns > tally->max_ns)
+        tally->max_ns = ns;
 }
 
 /*
@@ -53,6 +85,13 @@ static inline void host_stats_latency_add(struct directnfs_latency *latency, uin
  * on in private memory then.
  */
 int host_stats_open(void);
+
+/*
+ * Between these, in one thread, what is counted of calls, transfers, and reads and writes of files
+ * is added up, and entered at the end. Not nested.
+ */
+void host_stats_together_begin(void);
+void host_stats_together_end(void);
 
 /*
  * Counts an answered call: `procedure` is the number of NFSv3's or DIRECTNFS_PROCEDURE_MOUNT, from
@@ -84,23 +123,11 @@ struct directnfs_path_stats *host_stats_path(unsigned server, const char *path, 
 /* Enters its state and why (NULL: no reason). A change is dated; one to `down` is counted. */
 void host_stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state state,
                            const char *reason);
-/* Counts a call that was answered on it, from sending to the reply in nanoseconds. */
-static inline void host_stats_path_answered(struct directnfs_path_stats *path, uint64_t latency_ns)
-{
-    host_stats_latency_add(&path->latency, latency_ns);
-}
-
+/* Counts bytes that a READ or WRITE moved. */
+void host_stats_transferred(bool write, uint64_t bytes);
 /* Count a read or a write of the application that was served. */
-static inline void host_stats_file_read(struct directnfs_file_stats *file, uint64_t bytes)
-{
-    host_stats_add(&file->reads, 1);
-    host_stats_add(&file->read_bytes, bytes);
-}
-static inline void host_stats_file_written(struct directnfs_file_stats *file, uint64_t bytes)
-{
-    host_stats_add(&file->writes, 1);
-    host_stats_add(&file->write_bytes, bytes);
-}
+void host_stats_file_read(struct directnfs_file_stats *file, uint64_t bytes);
+void host_stats_file_written(struct directnfs_file_stats *file, uint64_t bytes);
 
 /* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
 struct directnfs_channel_stats *host_stats_channel(unsigned server, const char *path,

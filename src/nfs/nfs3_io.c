@@ -79,7 +79,7 @@ int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer)
     transfer->eof = res.eof;
     transfer->connected_ns = call->connected_ns;
     transfer->attr = res.attr;
-    host_stats_add(&host_stats->counters.read_bytes, res.count);
+    host_stats_transferred(false, res.count);
     return 0;
 }
 
@@ -103,7 +103,7 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     transfer->verifier = res.verifier;
     transfer->committed = res.committed;
     transfer->attr = res.wcc.after;
-    host_stats_add(&host_stats->counters.write_bytes, res.count);
+    host_stats_transferred(true, res.count);
     return 0;
 }
 

@@ -108,20 +108,25 @@ static void wake_kernel_waiter(struct aio_context *context)
     sys_write(context->wake_fd, &one, sizeof(one));
 }
 
-void aio_request_done(struct file_request *file_request, ssize_t result)
+void aio_request_done(struct file_request *first)
 {
-    struct aio_request *request = (struct aio_request *)file_request;
-    struct aio_context *context = request->context;
-    request->result = result;
-    request->next = atomic_load_explicit(&context->arrived, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&context->arrived, &request->next, request,
+    struct aio_request *oldest = (struct aio_request *)first, *newest = NULL;
+    struct aio_context *context = oldest->context;
+    unsigned count = 0;
+    while (first != NULL) {
+        struct aio_request *request = (struct aio_request *)first;
+        first = first->next;
+        request->next = newest;
+        newest = request;
+        count++;
+    }
+    oldest->next = atomic_load_explicit(&context->arrived, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&context->arrived, &oldest->next, newest,
                                                   memory_order_release, memory_order_relaxed))
         ;
-    /* In this order: who sees nothing in flight sees the completion. */
-    atomic_fetch_add(&context->queued, 1);
+    atomic_fetch_add(&context->completed, count);
     if (atomic_load(&context->armed))
         wake_kernel_waiter(context);
-    atomic_fetch_sub(&context->in_flight, 1);
 }
 
 /* Under the lock. The next completion in order, or NULL. */
@@ -169,16 +174,16 @@ unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsig
 {
     unsigned count = 0;
     struct aio_request *request, *redirected = NULL;
-    if (atomic_load(&context->queued) == 0)
+    if (aio_queued(context) == 0)
         return 0;
     pthread_mutex_lock(&context->lock);
     while (count < room && (request = next_completion(context)) != NULL) {
         struct io_event *event = &events[count++];
         event->data = request->data;
         event->obj = request->object;
-        event->res = request->result;
+        event->res = request->request.result;
         event->res2 = 0;
-        if (PRELOAD_LIKELY(request->result != FILE_KERNEL)) {
+        if (PRELOAD_LIKELY(request->request.result != FILE_KERNEL)) {
             recycle(context, request);
             continue;
         }
@@ -186,8 +191,9 @@ unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsig
         request->next = redirected;
         redirected = request;
     }
+    atomic_store_explicit(&context->delivered, atomic_load(&context->delivered) + count,
+                          memory_order_release);
     pthread_mutex_unlock(&context->lock);
-    atomic_fetch_sub(&context->queued, count);
     while ((request = redirected) != NULL) {
         redirected = request->next;
         struct io_event *event = (struct io_event *)(uintptr_t)request->object;
@@ -249,7 +255,7 @@ long aio_context_filter(struct aio_context *context, struct io_event *events, lo
 
 void aio_context_pass_on(struct aio_context *context)
 {
-    bool managed = atomic_load(&context->in_flight) > 0, queued = atomic_load(&context->queued) > 0;
+    bool managed = aio_in_flight(context) > 0, queued = aio_queued(context) > 0;
     if (!managed && !queued && atomic_load(&context->kernel_in_flight) <= 0)
         return;
     if (atomic_load(&context->sleepers) > 0) {
@@ -260,14 +266,15 @@ void aio_context_pass_on(struct aio_context *context)
         return;
     if (managed && !atomic_load(&context->lane.attended_always))
         file_lane_attend(&context->lane);
-    if (aio_context_arm(context) && atomic_load(&context->queued) > 0)
+    if (aio_context_arm(context) && aio_queued(context) > 0)
         wake_kernel_waiter(context);
 }
 
 /* ---- life of contexts --------------------------------------------------------------------------
  */
 
-struct aio_context *aio_context_find(aio_context_t id)
+/* As aio_context_get(), but makes none. */
+static struct aio_context *context_find(aio_context_t id, uint64_t user)
 {
     if (id == 0)
         return NULL;
@@ -275,17 +282,17 @@ struct aio_context *aio_context_find(aio_context_t id)
          context != NULL; context = context->next) {
         if (atomic_load_explicit(&context->id, memory_order_relaxed) != id)
             continue;
-        atomic_fetch_add(&context->users, 1);
+        atomic_fetch_add(&context->users, user);
         if (atomic_load(&context->id) == id)
             return context;
-        atomic_fetch_sub(&context->users, 1);
+        atomic_fetch_sub(&context->users, user);
     }
     return NULL;
 }
 
-void aio_context_put(struct aio_context *context)
+void aio_context_put(struct aio_context *context, uint64_t user)
 {
-    atomic_fetch_sub(&context->users, 1);
+    atomic_fetch_sub(&context->users, user);
 }
 
 /* Gives back what a context that ended held. Nobody uses it, or only the caller. */
@@ -295,7 +302,7 @@ static void context_release(struct aio_context *context)
         file_lane_end(&context->lane);
     context->lane_ready = false;
     atomic_store(&context->arrived, NULL);
-    atomic_store(&context->queued, 0);
+    atomic_store(&context->delivered, atomic_load(&context->completed));
     atomic_store(&context->kernel_in_flight, 0);
     context->ready = NULL;
     pool_free(context);
@@ -321,29 +328,29 @@ static struct aio_context *context_make(_Atomic(struct aio_context *) *bucket)
     return context;
 }
 
-PRELOAD_SLOW static struct aio_context *context_add(aio_context_t id)
+PRELOAD_SLOW static struct aio_context *context_add(aio_context_t id, uint64_t user)
 {
     /* No request: tells whether there is such a context. */
     if (id == 0 || sys_call3(SYS_io_submit, id, 0, NULL) != 0)
         return NULL;
     pthread_mutex_lock(&table_lock);
-    struct aio_context *context = aio_context_find(id);
+    struct aio_context *context = context_find(id, user);
     if (context == NULL && (context = context_make(bucket_of(id))) != NULL) {
         const struct aio_ring *ring = (const struct aio_ring *)id;
         context->capacity = ring->nr > 1 ? ring->nr - 1 : 1;
         atomic_store(&context->armed, false);
         atomic_store(&context->ending, false);
-        atomic_fetch_add(&context->users, 1);
+        atomic_fetch_add(&context->users, user);
         atomic_store(&context->id, id);
     }
     pthread_mutex_unlock(&table_lock);
     return context;
 }
 
-struct aio_context *aio_context_get(aio_context_t id)
+struct aio_context *aio_context_get(aio_context_t id, uint64_t user)
 {
-    struct aio_context *context = aio_context_find(id);
-    return PRELOAD_LIKELY(context != NULL) ? context : context_add(id);
+    struct aio_context *context = context_find(id, user);
+    return PRELOAD_LIKELY(context != NULL) ? context : context_add(id, user);
 }
 
 void aio_context_prepare(struct aio_context *context)
@@ -369,11 +376,11 @@ long aio_io_setup(unsigned count, aio_context_t *id)
         return result;
     /* A struct of this address is of a context that was ended unseen, or is just being ended. */
     sys_critical_enter();
-    struct aio_context *stale = aio_context_find(*id);
+    struct aio_context *stale = context_find(*id, 1);
     if (stale != NULL) {
         atomic_store(&stale->ending, true);
         atomic_store(&stale->id, 0);
-        aio_context_put(stale);
+        aio_context_put(stale, 1);
     }
     sys_critical_leave();
     return 0;
@@ -388,9 +395,9 @@ static bool never(void *context)
 /* Until nothing managed is in flight any more. Handlers of signals run meanwhile. */
 static void drain(struct aio_context *context)
 {
-    while (atomic_load(&context->submitters) > 0)
+    while (atomic_load(&context->users) >= AIO_SUBMITTER)
         sys_call0(SYS_sched_yield);
-    while (atomic_load(&context->in_flight) > 0) {
+    while (aio_in_flight(context) > 0) {
         file_lane_wait(&context->lane, never, NULL, 0);
         if (sys_critical.deferred) {
             sys_critical_leave();
@@ -404,7 +411,7 @@ long aio_io_destroy(aio_context_t id)
     if (!preload_active())
         return sys_call1(SYS_io_destroy, id);
     sys_critical_enter();
-    struct aio_context *context = aio_context_find(id);
+    struct aio_context *context = context_find(id, 1);
     if (context == NULL) {
         sys_critical_leave();
         return sys_call1(SYS_io_destroy, id);
@@ -422,7 +429,7 @@ long aio_io_destroy(aio_context_t id)
             context_release(context);
         pthread_mutex_unlock(&table_lock);
     }
-    aio_context_put(context);
+    aio_context_put(context, 1);
     sys_critical_leave();
     return result;
 }
@@ -441,8 +448,7 @@ void aio_fork_child(void)
             context->free = NULL;
             atomic_store(&context->id, 0);
             atomic_store(&context->users, 0);
-            atomic_store(&context->submitters, 0);
-            atomic_store(&context->in_flight, 0);
+            atomic_store(&context->lane.in_flight, 0);
             atomic_store(&context->sleepers, 0);
             atomic_store(&context->kernel_waiters, 0);
             atomic_store(&context->armed, false);

@@ -29,6 +29,8 @@
 
 enum { AIO_VECTORS = 8 };
 
+#define AIO_SUBMITTER (UINT64_C(1) << 32)
+
 /* What the kernel takes besides the signal mask: io_pgetevents(2). */
 struct aio_sigset {
     const sigset_t *mask;
@@ -49,9 +51,8 @@ struct aio_request {
     struct file_request request;
     struct aio_context *context; /* constant */
     struct aio_request *next;    /* of the list that it is in */
-    ssize_t result;
-    uint64_t object, data; /* of the iocb */
-    dev_t device;          /* the file, should the kernel have to serve it in the end */
+    uint64_t object, data;       /* of the iocb */
+    dev_t device;                /* the file, should the kernel have to serve it in the end */
     ino_t inode;
     struct iovec *spilled; /* instead of `vectors` when there are more; from malloc */
     struct iovec vectors[AIO_VECTORS];
@@ -64,23 +65,23 @@ struct aio_request {
 struct aio_context {
     struct aio_context *next; /* in its bucket; constant */
     _Atomic aio_context_t id;
-    _Atomic unsigned users;      /* calls that hold it; one that a handler jumps out of stays */
-    _Atomic unsigned submitters; /* of these, in io_submit() */
-    _Atomic bool ending;         /* io_destroy() was called */
-    _Atomic bool reaped;         /* io_getevents() was called since the last io_submit() */
-    unsigned capacity;           /* of the kernel's ring: bounds managed requests as well */
+    /* Calls that hold it, with AIO_SUBMITTER for those in io_submit(); one that a handler jumps out
+     * of stays. */
+    _Atomic uint64_t users;
+    _Atomic bool ending; /* io_destroy() was called */
+    _Atomic bool reaped; /* io_getevents() was called since the last io_submit() */
+    unsigned capacity;   /* of the kernel's ring: bounds managed requests as well */
 
     pthread_mutex_t lock; /* guards what follows, held briefly; inside critical sections only */
     struct aio_chunk *chunks;
     unsigned made; /* requests in chunks */
     struct aio_request *free;
-    struct aio_request *ready, **ready_end; /* completions in order */
-    _Atomic bool lane_ready;                /* set under the lock */
-    struct file_lane lane;                  /* itself not under the lock */
+    struct aio_request *ready; /* completions in order */
+    _Atomic bool lane_ready;   /* set under the lock */
+    struct file_lane lane;     /* itself not under the lock */
 
     _Atomic(struct aio_request *) arrived; /* completions, last one first, not in `ready` yet */
-    _Atomic unsigned queued;               /* completions in both */
-    _Atomic unsigned in_flight;            /* managed requests that are not done */
+    _Atomic unsigned completed, delivered; /* so many were, in both, and out of them */
     _Atomic long kernel_in_flight;         /* the kernel's, not reaped */
     _Atomic uint32_t activity;             /* futex: submissions */
     _Atomic unsigned sleepers;             /* threads on `activity`, nearly */
@@ -91,13 +92,25 @@ struct aio_context {
 };
 
 /*
- * Finds the struct of a context and holds it until aio_context_put(); makes it if need be. NULL:
- * no such context, or no memory; it is the kernel's business. In a critical section.
+ * Finds the struct of a context and holds it until aio_context_put(), both as 1 user, or as
+ * 1 + AIO_SUBMITTER; makes it if need be. NULL: no such context, or no memory; it is the kernel's
+ * business. In a critical section.
  */
-struct aio_context *aio_context_get(aio_context_t id);
-/* As above, but makes none. */
-struct aio_context *aio_context_find(aio_context_t id);
-void aio_context_put(struct aio_context *context);
+struct aio_context *aio_context_get(aio_context_t id, uint64_t user);
+void aio_context_put(struct aio_context *context, uint64_t user);
+
+/* Completions in the queue. */
+static inline unsigned aio_queued(const struct aio_context *context)
+{
+    unsigned delivered = atomic_load(&context->delivered); /* first: it follows the other */
+    return atomic_load(&context->completed) - delivered;
+}
+
+/* Managed requests that are not done. Who sees none sees the completions. */
+static inline unsigned aio_in_flight(const struct aio_context *context)
+{
+    return atomic_load(&context->lane.in_flight);
+}
 
 /* Before the first managed request. */
 void aio_context_prepare(struct aio_context *context);
@@ -107,7 +120,7 @@ unsigned aio_requests_take(struct aio_context *context, unsigned count, struct a
 void aio_request_free(struct aio_context *context, struct aio_request *request);
 
 /* The `done` of managed requests. */
-void aio_request_done(struct file_request *request, ssize_t result);
+void aio_request_done(struct file_request *first);
 
 /* Takes up to `room` completions out of the queue. Returns how many. */
 unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsigned room);

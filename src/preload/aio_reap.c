@@ -57,7 +57,7 @@ static struct timespec *time_left(uint64_t deadline_ns, uint64_t longest_ns, str
 
 static void attend(struct aio_context *context)
 {
-    if (atomic_load(&context->in_flight) > 0 && !atomic_load(&context->lane.attended_always))
+    if (aio_in_flight(context) > 0 && !atomic_load(&context->lane.attended_always))
         file_lane_attend(&context->lane);
 }
 
@@ -82,10 +82,10 @@ static long wait_in_kernel(struct reaper *reaper)
     uint64_t longest_ns = LOOK_LATER_NS;
     struct timespec left;
     atomic_fetch_add(&context->kernel_waiters, 1);
-    if (atomic_load(&context->in_flight) > 0 || atomic_load(&context->queued) > 0) {
+    if (aio_in_flight(context) > 0 || aio_queued(context) > 0) {
         attend(context);
         longest_ns = aio_context_arm(context) ? 0 : LOOK_SOON_NS;
-        if (atomic_load(&context->queued) > 0) {
+        if (aio_queued(context) > 0) {
             atomic_fetch_sub(&context->kernel_waiters, 1);
             return 0;
         }
@@ -110,7 +110,7 @@ static int wait_idle(struct reaper *reaper, uint32_t activity)
     struct timespec left;
     int result = 0;
     atomic_fetch_add(&context->sleepers, 1);
-    if (atomic_load(&context->in_flight) == 0 && atomic_load(&context->queued) == 0 &&
+    if (aio_in_flight(context) == 0 && aio_queued(context) == 0 &&
         atomic_load(&context->kernel_in_flight) <= 0 && !atomic_load(&context->ending)) {
         struct timespec *limit = time_left(reaper->deadline_ns, LOOK_IDLE_NS, &left);
         sys_critical_leave();
@@ -126,8 +126,8 @@ static bool enough(void *argument)
     const struct reaper *reaper = argument;
     struct aio_context *context = reaper->context;
     long wanted = reaper->least > reaper->got ? reaper->least - reaper->got : 1;
-    return (long)atomic_load(&context->queued) >= wanted ||
-           atomic_load(&context->kernel_in_flight) > 0 || atomic_load(&context->ending);
+    return (long)aio_queued(context) >= wanted || atomic_load(&context->kernel_in_flight) > 0 ||
+           atomic_load(&context->ending);
 }
 
 static void drive(struct reaper *reaper)
@@ -151,7 +151,7 @@ static long wait_once(struct reaper *reaper, uint32_t activity)
         reaper->got += count > 0 ? count : 0;
         return count < 0 ? count : 0;
     }
-    if (atomic_load(&context->in_flight) > 0) {
+    if (aio_in_flight(context) > 0) {
         drive(reaper);
         return 0;
     }
@@ -188,9 +188,9 @@ static long reap(struct reaper *reaper)
         last_look = passed(reaper->deadline_ns);
         if (!last_look)
             result = wait_once(reaper, activity);
-        else if (atomic_load(&context->in_flight) > 0)
+        else if (aio_in_flight(context) > 0)
             drive(reaper);
-        else if (atomic_load(&context->queued) == 0)
+        else if (aio_queued(context) == 0)
             break;
     }
     aio_context_pass_on(context);
@@ -211,7 +211,7 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
         (timeout != NULL && aio_bad_pointer(timeout)) || (set != NULL && aio_bad_pointer(set)))
         return real_getevents(id, least, most, events, timeout, set);
     sys_critical_enter();
-    struct aio_context *context = aio_context_get(id);
+    struct aio_context *context = aio_context_get(id, 1);
     long result;
     if (context == NULL) {
         sys_critical_leave();
@@ -230,7 +230,7 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
         atomic_store_explicit(&context->reaped, true, memory_order_relaxed);
         result = reap(&reaper);
     }
-    aio_context_put(context);
+    aio_context_put(context, 1);
     sys_critical_leave();
     return result;
 }

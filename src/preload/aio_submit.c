@@ -219,6 +219,13 @@ static long submit_kernel(struct aio_context *context, aio_context_t id, struct 
     return taken;
 }
 
+static void fail(struct file_request *request, int error)
+{
+    request->result = error;
+    request->next = NULL;
+    aio_request_done(request);
+}
+
 static void submit_managed(struct aio_context *context, struct batch *batch, unsigned accepted)
 {
     unsigned count = batch->managed;
@@ -231,16 +238,17 @@ static void submit_managed(struct aio_context *context, struct batch *batch, uns
     if (count == 0)
         return;
     aio_context_prepare(context);
-    atomic_fetch_add(&context->in_flight, count);
     unsigned kept = 0;
     for (unsigned i = 0; i < count; i++) {
         if (PRELOAD_LIKELY(batch->requests[i]->open != NULL))
             batch->requests[kept++] = batch->requests[i];
         else
-            aio_request_done(batch->requests[i], -EFAULT);
+            fail(batch->requests[i], -EFAULT);
     }
     /* A program that looks for completions after each submission may have some sent together. */
-    if (atomic_exchange_explicit(&context->reaped, false, memory_order_relaxed))
+    bool reaped = atomic_load_explicit(&context->reaped, memory_order_relaxed);
+    atomic_store_explicit(&context->reaped, false, memory_order_relaxed);
+    if (reaped)
         file_submit_later(&context->lane, batch->requests, kept);
     else
         file_submit(&context->lane, batch->requests, kept);
@@ -289,12 +297,11 @@ long aio_io_submit(aio_context_t id, long count, struct iocb **list)
     if (!preload_active() || count <= 0 || aio_bad_pointer(list))
         return sys_call3(SYS_io_submit, id, count, list);
     sys_critical_enter();
-    struct aio_context *context = aio_context_get(id);
+    struct aio_context *context = aio_context_get(id, 1 + AIO_SUBMITTER);
     long result;
     if (context == NULL) {
         result = sys_call3(SYS_io_submit, id, count, list);
     } else {
-        atomic_fetch_add(&context->submitters, 1);
         if (atomic_load(&context->ending)) {
             result = -EINVAL;
         } else if (!any_managed(list, count)) {
@@ -303,8 +310,7 @@ long aio_io_submit(aio_context_t id, long count, struct iocb **list)
         } else {
             result = submit(context, id, count, list);
         }
-        atomic_fetch_sub(&context->submitters, 1);
-        aio_context_put(context);
+        aio_context_put(context, 1 + AIO_SUBMITTER);
     }
     sys_critical_leave();
     return result;

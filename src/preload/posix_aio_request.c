@@ -297,12 +297,12 @@ void posix_aio_end(struct posix_aio_cell *cell, ssize_t result)
 /* ---- the start ---- */
 
 /* In any thread, which may be the reader of a channel: must not wait. */
-static void lane_done(struct file_request *file, ssize_t result)
+static void one_done(struct file_request *file)
 {
     struct posix_aio_cell *cell =
         (struct posix_aio_cell *)((char *)file - offsetof(struct posix_aio_cell, request.file));
-    if (result != FILE_KERNEL) {
-        posix_aio_end(cell, result);
+    if (file->result != FILE_KERNEL) {
+        posix_aio_end(cell, file->result);
         return;
     }
     lock();
@@ -314,6 +314,15 @@ static void lane_done(struct file_request *file, ssize_t result)
     unlock();
     if (more)
         posix_aio_work_more();
+}
+
+static void lane_done(struct file_request *first)
+{
+    while (first) {
+        struct file_request *next = first->next;
+        one_done(first);
+        first = next;
+    }
 }
 
 static unsigned count_writes_before(const struct posix_aio_request *sync)

@@ -89,10 +89,10 @@ static ssize_t ask_kernel(struct preload_uring_request *request)
                      (long)file->vectors, file->count, file->offset, 0, file->flags);
 }
 
-static void request_done(struct file_request *file, ssize_t result)
+static void one_done(struct preload_uring_request *request)
 {
-    struct preload_uring_request *request = (struct preload_uring_request *)file;
     struct preload_uring *record = request->record;
+    ssize_t result = request->file.result;
     if (result == FILE_KERNEL) {
         if (dispatching && dispatching->number == request->dispatch) {
             request->next = dispatching->returned;
@@ -106,6 +106,15 @@ static void request_done(struct file_request *file, ssize_t result)
     request->next = record->spare;
     record->spare = request;
     pthread_mutex_unlock(&record->lock);
+}
+
+static void request_done(struct file_request *first)
+{
+    while (first) {
+        struct file_request *next = first->next;
+        one_done((struct preload_uring_request *)first);
+        first = next;
+    }
 }
 
 void preload_uring_requests_free(struct preload_uring *record)

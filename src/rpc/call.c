@@ -76,18 +76,22 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
 /* ---- the leader ---- */
 
 /* The calls whose replies come next, with payloads, from a server that answers in order. */
-static unsigned expected_calls(const struct rpc_transport *transport,
+static unsigned expected_calls(struct rpc_transport *transport,
                                struct rpc_call *expected[RPC_AIMS_MAX])
 {
-    unsigned count = 0, seen = 0;
+    unsigned count = 0;
     if (transport->payloads == 0)
         return 0;
-    for (uint32_t xid = transport->next_xid - RPC_SLOTS;
-         seen < transport->in_flight && count < RPC_AIMS_MAX && xid != transport->next_xid; xid++) {
+    uint32_t xid = transport->oldest_xid;
+    if (transport->next_xid - xid > RPC_SLOTS)
+        xid = transport->next_xid - RPC_SLOTS;
+    for (bool first = true; count < RPC_AIMS_MAX && xid != transport->next_xid; xid++) {
         struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
         if (!call || call->xid != xid)
             continue;
-        seen++;
+        if (first)
+            transport->oldest_xid = xid;
+        first = false;
         if (!call->find_payload)
             break;
         expected[count++] = call;
@@ -149,9 +153,10 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     }
     transport->received_ns = now;
     net_path_heard(transport->channel->path, now);
-    host_stats_add(&transport->channel->stats->received_bytes, (uint64_t)got);
+    host_stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
     struct rpc_receiver_owner owner = {rpc_in_flight_find, rpc_call_answered, transport};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
+    host_stats_tally_end(&transport->tally);
     if (result != 0) {
         log_error("server %s: garbage in the stream of replies over %s; connecting again",
                   transport->channel->server->name, transport->channel->path->address.peer_text);
@@ -209,13 +214,13 @@ static void submit(struct net_channel *channel, struct rpc_call *const *calls, u
                    bool later)
 {
     struct rpc_transport *transport = rpc_transport_of(channel);
-    atomic_fetch_add_explicit(&channel->outstanding, count, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++)
         net_load_add(channel, rpc_call_bytes(calls[i]));
     pthread_mutex_lock(&transport->lock);
+    rpc_outstanding_add(transport, (int)count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_call *call = calls[i];
-        call->channel = channel;
+        atomic_store_explicit(&call->channel, channel, memory_order_relaxed);
         call->sent = false;
         atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
         rpc_unsent_append(transport, call);

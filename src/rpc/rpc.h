@@ -68,10 +68,11 @@ struct rpc_call {
     /*
      * NULL: somebody waits with rpc_wait(). Otherwise it is called once, by whichever thread
      * received the answer, without a lock; it must not wait for any call, and the call may be used
-     * again in it. With -ENETDOWN it was not answered before its path went down, or within the
-     * server's soft_timeout_s: it must be sent again, by a call that somebody waits for.
+     * again in it. Calls that were answered together and have the same function come together: a
+     * list by `next_unsent`. With -ENETDOWN one was not answered before its path went down, or
+     * within the server's soft_timeout_s: it must be sent again, by a call that somebody waits for.
      */
-    void (*answered)(struct rpc_call *call);
+    void (*answered)(struct rpc_call *first);
 
     /* the answer */
     int error;      /* 0, or -errno: see rpc_wait() */
@@ -87,8 +88,8 @@ struct rpc_call {
     uint32_t xid; /* 0: none yet */
     bool sent;
     uint64_t last_sent_ns;
-    _Atomic uint32_t state; /* enum rpc_state; a futex that followers wait on */
-    struct rpc_call *next_unsent;
+    _Atomic uint32_t state;       /* enum rpc_state; a futex that followers wait on */
+    struct rpc_call *next_unsent; /* in the list that it is in */
     size_t head_length;
     uint8_t head[RPC_HEAD_MAX]; /* record mark, call header, credential, arguments */
     uint8_t results[RPC_RESULTS_MAX];

@@ -19,7 +19,7 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
     transport->finished_end = &transport->finished;
     uint64_t seed = sys_now_ns() * 0x9e3779b97f4a7c15u + (uint64_t)sys_getpid() * 0x10001 +
                     (uint64_t)(uintptr_t)transport;
-    transport->next_xid = (uint32_t)(seed >> 24) | 1;
+    transport->next_xid = transport->oldest_xid = (uint32_t)(seed >> 24) | 1;
     rpc_receiver_init(&transport->receiver);
 }
 
@@ -109,7 +109,7 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
  */
 static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
-    atomic_fetch_sub_explicit(&transport->channel->outstanding, 1, memory_order_relaxed);
+    rpc_outstanding_add(transport, -1);
     net_load_remove(transport->channel, rpc_call_bytes(call));
     if (call->answered) {
         call->next_unsent = NULL;
@@ -134,9 +134,13 @@ void rpc_call_finished(struct rpc_transport *transport)
     transport->finished_end = &transport->finished;
     pthread_mutex_unlock(&transport->lock);
     while (call) {
-        struct rpc_call *next = call->next_unsent;
-        call->answered(call);
-        call = next;
+        struct rpc_call *first = call, *last;
+        do {
+            last = call;
+            call = call->next_unsent;
+        } while (call && call->answered == first->answered);
+        last->next_unsent = NULL;
+        first->answered(first);
     }
     pthread_mutex_lock(&transport->lock);
     for (struct rpc_follower *f = transport->followers; f; f = f->next) {
@@ -156,13 +160,13 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     uint64_t rtt_us = (call->answered_ns - call->last_sent_ns) / 1000;
     uint64_t smooth = host_stats_get(&stats->rtt_us);
     host_stats_set(&stats->rtt_us, smooth ? (7 * smooth + rtt_us) / 8 : rtt_us);
-    host_stats_add(&stats->recvs, 1);
-    host_stats_sub(&stats->outstanding, 1);
+    host_stats_add_locked(&stats->recvs, 1);
+    host_stats_add_locked(&stats->outstanding, -1);
     net_load_answered(transport->channel, rpc_call_bytes(call), call->last_sent_ns,
                       call->answered_ns);
     if (transport->channel->path->stats)
-        host_stats_path_answered(transport->channel->path->stats,
-                                 call->answered_ns - call->last_sent_ns);
+        host_stats_tally_add(&transport->tally, &transport->channel->path->stats->latency,
+                             call->answered_ns - call->last_sent_ns);
     rpc_in_flight_remove(transport, call);
     call_done(transport, call, RPC_DONE);
 }
@@ -208,7 +212,7 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
     unsent_remove(transport, call);
     if (call->sent) {
         rpc_in_flight_remove(transport, call);
-        host_stats_sub(&transport->channel->stats->outstanding, 1);
+        host_stats_add_locked(&transport->channel->stats->outstanding, -1);
     }
     call->sent = false;
     call->unsettled = call->unsettled || call->sent_ns != 0;
@@ -241,7 +245,7 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
         if (!call)
             continue;
         rpc_in_flight_remove(transport, call);
-        host_stats_sub(&transport->channel->stats->outstanding, 1);
+        host_stats_add_locked(&transport->channel->stats->outstanding, -1);
         call->sent = false;
         call->unsettled = call->unsettled || unsettled;
         *end = call;

@@ -11,6 +11,7 @@
 #ifndef RPC_TRANSPORT_H
 #define RPC_TRANSPORT_H
 
+#include "host/stats.h"
 #include "rpc/receiver.h"
 #include "rpc/rpc.h"
 
@@ -53,6 +54,7 @@ struct rpc_transport {
     unsigned payloads; /* of them expect a payload */
     size_t longest;    /* payload that was expected since `payloads` was 0 */
     uint32_t next_xid;
+    uint32_t oldest_xid; /* none of those in flight that were first sent here is older */
     struct rpc_call *unsent, **unsent_end;
     size_t unsent_offset; /* bytes of the first unsent call that are sent already */
     unsigned kept;        /* calls, and their bytes, that were queued since the last sending */
@@ -60,6 +62,7 @@ struct rpc_transport {
     _Atomic bool keeping;                      /* it is in the keeper's list */
     struct rpc_transport *next_keeping;        /* the keeper's */
     struct rpc_call *finished, **finished_end; /* answered, `answered` not called yet */
+    struct host_stats_tally tally;             /* of the path, while replies are handed out */
     struct rpc_follower *followers;
     bool leading, sending;
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
@@ -85,6 +88,15 @@ struct rpc_transport *rpc_transport_of(struct net_channel *channel);
 void rpc_transport_init(struct rpc_transport *transport, struct net_channel *channel);
 
 /* All below: under the lock. */
+
+/* `channel->outstanding` is read without the lock, and changed under it only. */
+static inline void rpc_outstanding_add(struct rpc_transport *transport, int count)
+{
+    _Atomic unsigned *outstanding = &transport->channel->outstanding;
+    atomic_store_explicit(outstanding,
+                          atomic_load_explicit(outstanding, memory_order_relaxed) + (unsigned)count,
+                          memory_order_relaxed);
+}
 
 void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call);
 struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);

@@ -22,11 +22,14 @@ struct job {
 static struct file_lane lane;
 static struct job jobs[DEPTH];
 
-static inline void job_done(struct file_request *request, ssize_t result)
+static inline void job_done(struct file_request *request)
 {
-    struct job *job = (struct job *)((char *)request - offsetof(struct job, request));
-    job->result = result;
-    atomic_fetch_add(&job->done, 1);
+    while (request) {
+        struct job *job = (struct job *)((char *)request - offsetof(struct job, request));
+        request = request->next;
+        job->result = job->request.result;
+        atomic_fetch_add(&job->done, 1);
+    }
 }
 
 static inline void job_prepare(struct job *job, enum file_operation operation, int fd,

@@ -20,6 +20,13 @@ static unsigned add_server(const char *name)
     return host_stats_server(&server);
 }
 
+static void path_answered(struct directnfs_path_stats *path, uint64_t latency_ns)
+{
+    struct host_stats_tally tally = {0};
+    host_stats_tally_add(&tally, &path->latency, latency_ns);
+    host_stats_tally_end(&tally);
+}
+
 static int counts_before_and_after_open(void *unused)
 {
     struct host_stats_snapshot list = {0};
@@ -243,7 +250,7 @@ static int work_and_wait(void *go)
     must(host_stats_open() == 0);
     for (int i = 0; i < 5; i++)
         host_stats_call(7, 1000, false);
-    host_stats_path_answered(host_stats_path(0, "10.0.0.1", NULL), 1000);
+    path_answered(host_stats_path(0, "10.0.0.1", NULL), 1000);
     must(read(*(int *)go, &byte, 1) == 0);
     host_stats_finish();
     return 0;
@@ -306,7 +313,7 @@ static int differs(void *unused)
     must(host_stats_open() == 0);
     struct directnfs_path_stats *path = host_stats_path(0, "10.0.0.1", NULL);
     struct directnfs_channel_stats *channel = host_stats_channel(0, "10.0.0.1", NULL);
-    host_stats_path_answered(path, 9000);
+    path_answered(path, 9000);
     host_stats_add(&channel->sends, 5);
     int status, go[2];
     must(pipe(go) == 0);
@@ -323,7 +330,7 @@ static int differs(void *unused)
     must(waitpid(child, &status, 0) == child && status == 0);
 
     host_stats_call(7, 3000, false);
-    host_stats_path_answered(path, 1000);
+    path_answered(path, 1000);
     host_stats_add(&channel->sends, 2);
     host_stats_set(&channel->outstanding, 4);
     if (fork() == 0) {
@@ -434,7 +441,7 @@ static int fills_tables(void *unused)
         snprintf(name, sizeof(name), "10.0.0.%d", i);
         struct directnfs_path_stats *path = host_stats_path(0, name, NULL);
         host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
-        host_stats_path_answered(path, 1);
+        path_answered(path, 1);
     }
     must(host_stats->path_count == DIRECTNFS_PATHS);
     must(host_stats->counters.paths_not_shown == 1);
@@ -478,8 +485,8 @@ static int uses_paths(void *unused)
     must(path->since_ns == up_ns);
     host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
     host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
-    host_stats_path_answered(path, 3000);
-    host_stats_path_answered(path, 500);
+    path_answered(path, 3000);
+    path_answered(path, 500);
     host_stats_add(&path->reissued, 4);
 
     pid_t child = fork();
@@ -489,7 +496,7 @@ static int uses_paths(void *unused)
         must(path->latency.calls == 0 && path->downs == 0 && path->reissued == 0);
         must(path->state == DIRECTNFS_CHANNEL_DOWN && strcmp(path->reason, "no route") == 0);
         must(host_stats_open() == 0);
-        host_stats_path_answered(path, 9000);
+        path_answered(path, 9000);
         host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
         host_stats_finish();
         _exit(0);
