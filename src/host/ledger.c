@@ -307,8 +307,9 @@ void host_write_end_learned(struct host_file *file, struct host_write *write,
      */
     uint32_t index = write->first_record, stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    uint32_t place = atomic_load_explicit(&host_record(index)->file, memory_order_relaxed);
-    struct host_entry *entry = place < HOST_FILES ? &host_map.entries[place] : NULL;
+    struct host_entry *entry = NULL;
+    if (host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
+        entry = &host_map.entries[atomic_load(&host_record(index)->file)];
     if (entry && answer)
         host_entry_learn(entry, answer->epoch, &answer->attributes, answer->asked_ns);
     for (uint32_t i = 0; i < write->record_count; i++) {

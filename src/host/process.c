@@ -104,10 +104,17 @@ static void give_back(uint32_t slot)
     atomic_store(&process->state, 0);
 }
 
+/* After unshare(CLONE_NEWPID) and fork() the numbers in the slots are not those that this process
+ * sees, nor can others see its own: it gets no slot, and takes nobody for dead. */
+static bool is_foreign(void)
+{
+    return host_pid_namespace() != atomic_load(&host_map.shared->pid_namespace);
+}
+
 static bool alive(const struct host_process *process)
 {
     struct host_identity identity = {process->pid, process->starttime};
-    return host_identity_alive(&identity);
+    return host_identity_alive(&identity) || is_foreign();
 }
 
 void host_process_check(uint32_t slot)
@@ -179,6 +186,8 @@ static uint32_t find_free(struct host_shared *shared)
 static uint32_t take_slot(const struct host_identity *self)
 {
     struct host_shared *shared = host_map.shared;
+    if (is_foreign())
+        return 0;
     check_some(shared);
     for (uint32_t slot = 1; slot < shared->process_count; slot++) {
         struct host_process *process = &shared->processes[slot];

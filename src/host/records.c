@@ -247,9 +247,10 @@ static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
         second = host_arena_share(index, from, to, own, self);
         consumed = true;
     }
+    /* In this order: a PRIVATE record of an owner that is dead belongs to whoever finds it. */
+    host_record_set_state(host_record(second), HOST_RECORD_ACKED);
     atomic_store_explicit(&host_record(second)->owner, atomic_load(&older->owner),
                           memory_order_relaxed);
-    host_record_set_state(host_record(second), HOST_RECORD_ACKED);
     host_record_link(second);
     insert_after(entry, index, second);
     trim(entry, index, host_record_from(older), cut);
@@ -300,13 +301,6 @@ bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t veri
     return supersede(entry, own, false, verifier, garbage);
 }
 
-/* Unlinks a record whose owner still uses it; the owner frees it when its write ends. */
-static void detach(struct host_entry *entry, uint32_t index)
-{
-    unlink_record(entry, index);
-    atomic_store_explicit(&host_record(index)->file, HOST_NO_FILE, memory_order_relaxed);
-}
-
 void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
 {
     uint32_t next = entry->first;
@@ -320,7 +314,7 @@ void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbag
         if (host_record_start(record) < size && !replay)
             trim(entry, index, host_record_from(record), (uint32_t)(size - record->base));
         else if (host_record_start(record) >= size && replay)
-            detach(entry, index);
+            unlink_record(entry, index); /* its owner frees it when its write ends */
         else if (!replay)
             host_record_drop(entry, index, garbage);
     }
@@ -375,7 +369,7 @@ static bool detach_one(uint32_t index, uint64_t garbage)
     if (host_record_state(host_record(index)) == HOST_RECORD_GHOST)
         host_record_drop(NULL, index, (struct host_garbage *)(uintptr_t)garbage);
     else
-        detach(&host_map.entries[file_of(host_record(index))], index);
+        unlink_record(&host_map.entries[file_of(host_record(index))], index);
     return false;
 }
 

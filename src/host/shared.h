@@ -60,7 +60,7 @@ enum host_record_state {
 struct host_record {
     _Atomic uint32_t state;
     _Atomic uint32_t owner; /* process slot */
-    _Atomic uint32_t file;  /* entry, HOST_NO_FILE when the file was forgotten meanwhile */
+    _Atomic uint32_t file;  /* entry, once it is IN_FLIGHT */
     uint32_t kept;
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */

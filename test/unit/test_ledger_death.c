@@ -1,4 +1,6 @@
 /* The ledger of several processes, and after the death of one: src/host/process.c, records.c. */
+#include <sched.h>
+
 #include "ledger_test.h"
 
 static int child_writes(void *argument)
@@ -314,6 +316,39 @@ static void two_hundred_children_at_once(void **state)
     check_invariants();
 }
 
+/* As the first process of another namespace of process numbers, in which no number is right. */
+static int sees_nobody(void *argument)
+{
+    struct host_write write;
+    host_process_sweep(0);
+    return begin(argument, 100000, 10, true, &write) == -ENOSPC ? 0 : 1;
+}
+
+static int goes_to_another_namespace(void *argument)
+{
+    if (unshare(CLONE_NEWPID) != 0)
+        return 77;
+    pid_t child = start_child(sees_nobody, argument);
+    int status;
+    return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 2;
+}
+
+static void processes_of_another_namespace_are_not_taken_for_dead(void **state)
+{
+    struct host_file file;
+    struct host_write write;
+    (void)state;
+    attach(&file, 119);
+    assert_int_equal(begin(&file, 0, 10, true, &write), 0);
+    int status = run_child(goes_to_another_namespace, &file);
+    if (status == 77)
+        skip(); /* not permitted */
+    assert_int_equal(status, 0);
+    assert_int_equal(host_record_state(host_record(write.first_record)), HOST_RECORD_IN_FLIGHT);
+    host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
+    check_invariants();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +360,7 @@ int main(void)
         cmocka_unit_test(death_with_the_arenas_lock_is_mended),
         cmocka_unit_test(killing_at_random_moments_breaks_nothing),
         cmocka_unit_test(two_hundred_children_at_once),
+        cmocka_unit_test(processes_of_another_namespace_are_not_taken_for_dead),
     };
     return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
 }
