@@ -111,6 +111,7 @@ static void mount_add(struct file_server *server, const struct conf_export *conf
         return;
     }
     pthread_mutex_init(&mount->contact, NULL);
+    pthread_mutex_init(&mount->look, NULL);
     pthread_mutex_init(&mount->lock, NULL);
     mount->registry_key = hash_text(
         hash_text(UINT64_C(0xcbf29ce484222325), server->conf->paths[0].peer), conf->directory);
@@ -259,6 +260,7 @@ static int prove_root(struct file_mount *mount, const struct nfs3_client *client
     for (int attempt = 0; attempt < 5; attempt++) {
         struct statx before, after;
         struct nfs3_attr attr;
+        mount->looked_ns = sys_now_ns();
         int result =
             sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &before);
         if (result == 0)
@@ -487,8 +489,10 @@ void file_mounts_fork_child(void)
 {
     file_mounts_fork_parent();
     net_fork_child();
-    for (unsigned i = 0; i < mount_count; i++)
-        pthread_mutex_init(&mounts[i]->contact, NULL); /* its holder does not exist here */
+    for (unsigned i = 0; i < mount_count; i++) { /* their holders do not exist here */
+        pthread_mutex_init(&mounts[i]->contact, NULL);
+        pthread_mutex_init(&mounts[i]->look, NULL);
+    }
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         if (!servers[i].net)
             continue;

@@ -64,7 +64,12 @@ struct file_mount {
     uint64_t retry_ns;       /* FAILED: not before; under `contact` */
     unsigned stats_id;
     struct nfs3_fh root;
-    struct nfs3_attr root_attr; /* when it was proven */
+
+    pthread_mutex_t look;       /* held while the root is looked at: seconds; guards */
+    struct nfs3_attr root_attr; /* what it was last seen to be, first when it was proven; */
+    uint64_t looked_ns;         /* when it was last asked for, */
+    int look_result;            /* and what came of that */
+
     uint32_t read_max, write_max;
 
     pthread_mutex_t lock;                                /* guards `directories`; held briefly */

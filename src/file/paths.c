@@ -22,6 +22,8 @@ enum {
     PAUSE_MS = 20
 };
 
+#define FRESH_NS UINT64_C(3000000000) /* what a root was seen to be is good for so long */
+
 /* The paths of a server, in the order of the nfstab. */
 struct paths {
     struct net_address addresses[CONF_PATHS_MAX]; /* without a port */
@@ -184,10 +186,10 @@ static enum net_port port_policy(void)
 }
 
 /* A mount of this server whose root is known; NULL: none yet. */
-static const struct file_mount *ready_mount(const struct net_server *server)
+static struct file_mount *ready_mount(const struct net_server *server)
 {
     for (unsigned i = 0; i < file_mount_count(); i++) {
-        const struct file_mount *mount = file_mount_at(i);
+        struct file_mount *mount = file_mount_at(i);
         if (atomic_load_explicit(&mount->state, memory_order_acquire) == FILE_MOUNT_READY &&
             mount->server->net == server)
             return mount;
@@ -198,6 +200,11 @@ static const struct file_mount *ready_mount(const struct net_server *server)
 static bool time_before(const struct nfs3_time *a, const struct nfs3_time *b)
 {
     return a->sec != b->sec ? a->sec < b->sec : a->nsec < b->nsec;
+}
+
+static bool is_same_file(const struct nfs3_attr *a, const struct nfs3_attr *b)
+{
+    return a->fileid == b->fileid && a->fsid == b->fsid;
 }
 
 /* GETATTR of the root over this path alone, on a connection of its own. */
@@ -232,35 +239,64 @@ static const struct net_path *usable_other(const struct net_path *path)
 }
 
 /*
+ * What is known of the mount's root by asking a path that is proven, not `path`, at `since_ns` or
+ * later. Asks it now if nobody did; who comes meanwhile waits for that answer. *attr is the last
+ * that was heard, though it be older when this fails.
+ */
+static int look_at_root(const struct net_path *path, struct file_mount *mount,
+                        const struct rpc_auth *auth, uint64_t since_ns, int timeout_ms,
+                        struct nfs3_attr *attr)
+{
+    pthread_mutex_lock(&mount->look);
+    if (mount->looked_ns < since_ns) {
+        const struct net_path *other = usable_other(path);
+        struct nfs3_attr seen;
+        mount->looked_ns = sys_now_ns();
+        mount->look_result =
+            other ? getattr_over(other, mount, auth, timeout_ms, &seen) : -ENETDOWN;
+        if (mount->look_result == 0 && !is_same_file(&seen, &mount->root_attr))
+            mount->look_result = -ESTALE;
+        if (mount->look_result == 0)
+            mount->root_attr = seen;
+    }
+    int result = mount->look_result;
+    *attr = mount->root_attr;
+    pthread_mutex_unlock(&mount->look);
+    return result;
+}
+
+/*
  * Whether a path answers (struct net_server_options). One that is not yet proven must say of a root
- * what the others say: the same file of the same file system, with a change time between two looks
- * over a path that is proven; if none answers, not before that at the first contact. All over
- * connections of their own: giving up waiting on one that is in use would break it.
+ * what those say that are: the same file of the same file system, with the change time that was
+ * seen in the last seconds, or a later one that they know too; if none answers, not an earlier one.
+ * One look at them does for all paths that are asked, since what they carry may keep it waiting.
+ * All over connections of their own: giving up waiting on one that is in use would break it.
  */
 static int probe_path(struct net_path *path, bool proven, int timeout_ms)
 {
-    const struct file_mount *mount = ready_mount(path->server);
+    struct file_mount *mount = ready_mount(path->server);
     const struct rpc_auth *auth = mount ? file_auth_now(mount) : NULL;
     if (!auth)
         return -EAGAIN;
-    struct nfs3_attr before, attr, after;
+    struct nfs3_attr seen, attr;
+    uint64_t now = sys_now_ns();
+    int looked = proven ? 0
+                        : look_at_root(path, mount, auth, now > FRESH_NS ? now - FRESH_NS : 1,
+                                       timeout_ms, &seen);
     int result = getattr_over(path, mount, auth, timeout_ms, &attr);
     bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
     if (!answered || proven)
         return answered ? 0 : result;
-    if (result != 0 || attr.type != NFS3_DIR || attr.fileid != mount->root_attr.fileid ||
-        attr.fsid != mount->root_attr.fsid)
+    if (result != 0 || attr.type != NFS3_DIR || !is_same_file(&attr, &seen))
         return -EXDEV;
-    const struct net_path *other = usable_other(path);
-    if (!other || getattr_over(other, mount, auth, timeout_ms, &before) != 0)
-        return time_before(&attr.ctime, &mount->root_attr.ctime) ? -EAGAIN : 0;
-    result = getattr_over(path, mount, auth, timeout_ms, &attr);
-    if (result != 0)
-        return result;
-    result = getattr_over(other, mount, auth, timeout_ms, &after);
-    bool differs = time_before(&attr.ctime, &before.ctime) ||
-                   (result == 0 && time_before(&after.ctime, &attr.ctime));
-    return differs ? -EXDEV : 0;
+    if (looked == 0 && time_before(&seen.ctime, &attr.ctime)) {
+        looked = look_at_root(path, mount, auth, sys_now_ns(), timeout_ms, &seen);
+        if (looked == 0)
+            return time_before(&seen.ctime, &attr.ctime) ? -EXDEV : 0;
+    }
+    if (!time_before(&attr.ctime, &seen.ctime))
+        return 0;
+    return looked == 0 ? -EXDEV : -EAGAIN;
 }
 
 /* The server as src/net sees it: the path that was mounted over first, then all others. */

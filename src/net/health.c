@@ -4,7 +4,8 @@
  * Who uses a path finds out that it fails (net_path_failed(), net_path_suspect()). That it works
  * again, that a further path leads to the same server, and whether the other paths answer while one
  * is silent, is asked by a thread of our own, which starts when a server with several paths first
- * needs it: when one path is not enough, or fails.
+ * needs it: when one path is not enough, or fails. Several paths are asked at once, each by a
+ * thread that ends with it: one that is dead shall not keep the others waiting.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -34,6 +35,7 @@ static struct {
     struct net_server *servers; /* those with several paths */
     struct net_server *visited; /* by the thread at this moment */
     bool running;
+    bool alone;             /* the thread's: more of them could not be started */
     _Atomic uint32_t kicks; /* futex: there is something new to do */
 } health = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -285,10 +287,44 @@ static bool is_due(struct net_path *path, uint64_t now, uint64_t *due)
     return at <= now;
 }
 
-static void probe_due(struct net_path *path)
+/* A path that is being asked, together with others. */
+struct probing {
+    struct net_path *path;
+    int result;
+    _Atomic uint32_t *left; /* futex: how many of them are not done */
+};
+
+static void *probe_one(void *argument)
+{
+    struct probing *self = argument;
+    _Atomic uint32_t *left = self->left;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    self->result = probe(self->path);
+    if (atomic_fetch_sub(left, 1) == 1)
+        sys_futex(left, FUTEX_WAKE_PRIVATE, 1, NULL);
+    return NULL;
+}
+
+/* Probes all at once; returns when all have their result. */
+static void probe_all(struct probing *probings, unsigned count)
+{
+    _Atomic uint32_t left = count;
+    uint32_t now;
+    for (unsigned i = 0; i < count; i++) {
+        probings[i].left = &left;
+        if (i + 1 < count && !health.alone)
+            health.alone = !sys_thread_start(probe_one, &probings[i], "probing network paths");
+        if (i + 1 == count || health.alone)
+            probe_one(&probings[i]);
+    }
+    while ((now = atomic_load(&left)) != 0)
+        sys_futex(&left, FUTEX_WAIT_PRIVATE, now, NULL);
+}
+
+/* What follows for one whose turn it was. */
+static void note_probe(struct net_path *path, int result)
 {
     struct net_server *server = path->server;
-    int result = probe(path);
     if (result == 0 || result == -EXDEV)
         return;
     if (result != -EAGAIN)
@@ -307,8 +343,7 @@ static void probe_due(struct net_path *path)
  */
 static void ask_others(struct net_server *server, uint64_t suspected_ns)
 {
-    struct net_path *silent[NET_PATHS_MAX];
-    int results[NET_PATHS_MAX];
+    struct probing probings[NET_PATHS_MAX];
     unsigned count = 0;
     bool heard = false;
     for (unsigned i = 0; i < server->path_count; i++) {
@@ -319,14 +354,15 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
             heard = true;
             continue;
         }
-        results[count] = probe(path);
-        if (results[count] == 0)
-            heard = true;
-        else
-            silent[count++] = path;
+        probings[count++].path = path;
     }
-    for (unsigned i = 0; i < count && heard; i++)
-        net_path_failed(silent[i], strerrordesc_np(-results[i]));
+    probe_all(probings, count);
+    for (unsigned i = 0; i < count; i++)
+        heard = heard || probings[i].result == 0;
+    for (unsigned i = 0; i < count && heard; i++) {
+        if (probings[i].result != 0)
+            net_path_failed(probings[i].path, strerrordesc_np(-probings[i].result));
+    }
 }
 
 /* Does what is due for one server. *due becomes when there is more to do, if that is earlier. */
@@ -338,12 +374,17 @@ static void visit(struct net_server *server, uint64_t *suspected_ns, uint64_t *d
         *suspected_ns = suspected;
         ask_others(server, suspected);
     }
+    struct probing probings[NET_PATHS_MAX];
+    unsigned count = 0;
     for (unsigned i = 0; i < server->path_count; i++) {
-        if (is_due(&server->paths[i], sys_now_ns(), due)) {
-            probe_due(&server->paths[i]);
-            *due = 0; /* look again */
-        }
+        if (is_due(&server->paths[i], sys_now_ns(), due))
+            probings[count++].path = &server->paths[i];
     }
+    probe_all(probings, count);
+    for (unsigned i = 0; i < count; i++)
+        note_probe(probings[i].path, probings[i].result);
+    if (count > 0)
+        *due = 0; /* look again */
 }
 
 static struct net_server *next_server(struct net_server *before)

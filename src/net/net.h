@@ -137,7 +137,7 @@ struct net_server_options {
     /*
      * Asks over a connection of its own whether the path answers, and unless it is `proven`,
      * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
-     * now), or -errno. May be NULL for a
+     * now), or -errno. Called by several threads at once for several paths. May be NULL for a
      * server with one path; the paths beside the first are used only after it said 0.
      */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);

@@ -25,12 +25,19 @@ static _Atomic int probed[PATHS];
 static _Atomic unsigned probes[PATHS];
 static struct net_server *client;
 
+enum { UNTIL_OTHERS = 1 }; /* a probe that has no answer before the other paths are usable */
+
 static int probe(struct net_path *path, bool proven, int timeout_ms)
 {
     (void)proven;
-    (void)timeout_ms;
     atomic_fetch_add(&probes[path->index], 1);
-    return atomic_load(&probed[path->index]);
+    if (atomic_load(&probed[path->index]) != UNTIL_OTHERS)
+        return atomic_load(&probed[path->index]);
+    for (unsigned i = 0; i < PATHS; i++) {
+        while (i != path->index && !net_path_usable(&path->server->paths[i]) && timeout_ms-- > 0)
+            sys_nanosleep_ms(1);
+    }
+    return timeout_ms > 0 ? 0 : -ETIMEDOUT;
 }
 
 static void scene_start(const struct script *script, unsigned connections)
@@ -149,6 +156,15 @@ static void an_unproven_path_carries_nothing(void **state)
     assert_int_equal(atomic_load(&client->paths[1].load.outstanding_bytes), 0);
     assert_true(atomic_load(&client->paths[2].load.outstanding_bytes) > 0);
     assert_int_equal(probes[1], 1); /* for ever */
+}
+
+static void a_path_that_is_asked_keeps_no_other_waiting(void **state)
+{
+    (void)state;
+    atomic_store(&probed[1], UNTIL_OTHERS);
+    use_all_paths();
+    assert_int_equal(probes[1], 1);
+    assert_int_equal(probes[2], 1);
 }
 
 static void work_is_spread_evenly_over_equal_paths(void **state)
@@ -587,6 +603,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         path_test(one_path_is_enough_for_one_call_at_a_time),
         path_test(an_unproven_path_carries_nothing),
+        path_test(a_path_that_is_asked_keeps_no_other_waiting),
         path_test(work_is_spread_evenly_over_equal_paths),
         path_test(faster_paths_get_more),
         path_test(a_path_that_was_slow_long_ago_is_tried_again),

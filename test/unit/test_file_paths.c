@@ -1,0 +1,121 @@
+/* Whether further paths lead to the same server: what is asked, and what follows. */
+#include "file_scene.h"
+
+enum { PATHS = 4, SIZE = 10000 };
+
+static struct net_server *server;
+static struct file_mount *mount;
+
+/* Opens a file: the first contact, over the first path. */
+static void contact(void)
+{
+    engine_adopt("f", O_RDONLY);
+    mount = file_mount_at(0);
+    server = mount->server->net;
+    CHECK_EQUAL(server->path_count, PATHS);
+}
+
+static unsigned usable_paths(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < PATHS; i++)
+        count += net_path_usable(&server->paths[i]);
+    return count;
+}
+
+static unsigned refused_paths(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < PATHS; i++)
+        count += atomic_load(&server->paths[i].state) == NET_PATH_REFUSED;
+    return count;
+}
+
+/* Has all paths asked; how many GETATTRs that took. */
+static unsigned ask(void)
+{
+    unsigned before = server_calls(NFS3_PROC_GETATTR);
+    net_server_want_more(server);
+    for (int i = 0; usable_paths() + refused_paths() < PATHS; i++) {
+        CHECK(i < 10000);
+        usleep(1000);
+    }
+    return server_calls(NFS3_PROC_GETATTR) - before;
+}
+
+static void several_paths(void (*body)(void))
+{
+    disk_make("f", SIZE, 1);
+    scene.nfstab = "server: s\nnfsport: %u mntport: %u\n"
+                   "local: 127.0.0.1 path: 127.0.0.1  local: 127.0.0.2 path: 127.0.0.1\n"
+                   "local: 127.0.0.3 path: 127.0.0.1  local: 127.0.0.4 path: 127.0.0.1\n"
+                   "export: %s/export mount: %s/export\n";
+    scene_environment();
+    scene_run(body);
+}
+
+#define PATHS_TEST(name)             \
+    static void name##_body(void);   \
+    static void name##_several(void) \
+    {                                \
+        several_paths(name##_body);  \
+    }                                \
+    static void name(void **state)   \
+    {                                \
+        (void)state;                 \
+        scene_test(name##_several);  \
+    }                                \
+    static void name##_body(void)
+
+/* The first one may be busy: nothing is asked over it that was seen just now. */
+PATHS_TEST(each_path_is_asked_once)
+{
+    contact();
+    CHECK_EQUAL(ask(), PATHS - 1);
+    CHECK_EQUAL(usable_paths(), PATHS);
+}
+
+PATHS_TEST(one_look_does_for_all)
+{
+    contact();
+    mount->looked_ns = 1; /* long ago */
+    CHECK_EQUAL(ask(), 1 + PATHS - 1);
+    CHECK_EQUAL(usable_paths(), PATHS);
+}
+
+PATHS_TEST(a_root_that_changes_is_looked_at_again)
+{
+    contact();
+    disk_make("g", SIZE, 1);
+    CHECK(ask() > PATHS - 1);
+    CHECK_EQUAL(usable_paths(), PATHS);
+}
+
+PATHS_TEST(a_root_that_is_behind_is_another)
+{
+    contact();
+    mount->root_attr.ctime.sec++;
+    ask();
+    CHECK_EQUAL(refused_paths(), PATHS - 1);
+}
+
+PATHS_TEST(another_file_number_is_another_root)
+{
+    contact();
+    mount->root_attr.fileid++;
+    ask();
+    CHECK_EQUAL(refused_paths(), PATHS - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_path_is_asked_once),
+        cmocka_unit_test(one_look_does_for_all),
+        cmocka_unit_test(a_root_that_changes_is_looked_at_again),
+        cmocka_unit_test(a_root_that_is_behind_is_another),
+        cmocka_unit_test(another_file_number_is_another_root),
+    };
+    cmocka_set_test_filter(getenv("TEST_FILTER"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
