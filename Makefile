@@ -56,7 +56,7 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CPPFLAGS) $(CSTD) $(CFLAGS) -c $< -o $@
 # The face defines what headers would redirect to checking functions.
-$(BUILD)/obj/src/preload/%.o: private CPPFLAGS += -U_FORTIFY_SOURCE
+$(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 # What cmocka 2 calls deprecated is all that cmocka 1 has.
 $(BUILD)/obj/test/unit/%.o: private CPPFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check_process.o preload/version.o)

@@ -60,11 +60,7 @@ static long call_clone3(const struct clone_args *arguments, size_t size)
 struct kernel_sigaction {
     preload_handler handler;
     unsigned long flags;
-#ifdef SA_RESTORER
-    void (*restorer)(void);
-#elif defined(__x86_64__)
-    void (*restorer)(void);
-#endif
+    void (*restorer)(void); /* on x86-64 and arm64 */
     unsigned long mask;
 };
 
