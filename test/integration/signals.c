@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -204,6 +205,31 @@ static void kinds(void)
     CHECK(sigaction(0, &action, NULL) == -1 && sigaction(1000, NULL, &old) == -1);
 }
 
+/* By the system call itself, as some runtimes do: its structure is the kernel's, not libc's. */
+static void by_number(void)
+{
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } now, old;
+    struct sigaction action = {.sa_handler = on_once, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGUSR2);
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &now, sizeof(now.mask)) == 0);
+    CHECK(now.handler == on_once && (now.flags & SA_RESTART));
+    CHECK(now.mask == 1ul << (SIGUSR2 - 1));
+    now.handler = SIG_IGN;
+    now.mask = 1ul << (SIGHUP - 1);
+    CHECK(syscall(SYS_rt_sigaction, SIGUSR1, &now, &old, sizeof(now.mask)) == 0);
+    CHECK(old.handler == on_once && raise(SIGUSR1) == 0);
+    CHECK(sigaction(SIGUSR1, NULL, &action) == 0 && action.sa_handler == SIG_IGN);
+    CHECK(sigismember(&action.sa_mask, SIGHUP) && !sigismember(&action.sa_mask, SIGUSR2));
+    CHECK(signal(SIGUSR1, SIG_DFL) == SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = below(directory(argc, argv), "signals");
@@ -214,6 +240,7 @@ int main(int argc, char **argv)
         CHECK(write(fd, block, BLOCK) == BLOCK);
     }
     kinds();
+    by_number();
     returning(0); /* without SA_RESTART: EINTR would show */
     returning(SA_RESTART | SA_NODEFER);
     jumping_out();
