@@ -24,12 +24,16 @@ struct table {
     struct host_path paths[HOST_PATHS_MAX];
 };
 
-struct file {
+struct head {
     uint64_t magic;
     uint32_t layout;
-    uint32_t size; /* bytes of this struct */
+    uint32_t size; /* of the file */
     _Atomic uint32_t generation;
     uint32_t spare;
+};
+
+struct file {
+    struct head head;
     struct table tables[2];
 };
 
@@ -83,9 +87,8 @@ static int open_file(int flags)
 static int examine(int fd, uint32_t *generation)
 {
     struct stat status;
-    struct file head;
-    enum { HEAD = offsetof(struct file, tables) };
-    int error = read_at(fd, &head, HEAD, 0);
+    struct head head;
+    int error = read_at(fd, &head, sizeof(head), 0);
     if (error)
         return error;
     if (head.magic != MAGIC)
@@ -132,7 +135,7 @@ static int load(int fd, struct table *table, uint32_t *generation)
         if (!error)
             error = read_at(fd, table, sizeof(*table), table_offset(*generation));
         if (!error)
-            error = read_at(fd, &after, sizeof(after), offsetof(struct file, generation));
+            error = read_at(fd, &after, sizeof(after), offsetof(struct head, generation));
         if (error)
             return error;
         if (after == *generation)
@@ -146,7 +149,7 @@ static int store(int fd, const struct table *table, uint32_t generation)
 {
     int error = write_at(fd, table, sizeof(*table), table_offset(generation));
     if (!error)
-        error = write_at(fd, &generation, sizeof(generation), offsetof(struct file, generation));
+        error = write_at(fd, &generation, sizeof(generation), offsetof(struct head, generation));
     return error;
 }
 
@@ -155,7 +158,7 @@ static int store(int fd, const struct table *table, uint32_t generation)
 static int begin_anew(int fd)
 {
     static const struct table none;
-    struct file head = {.magic = MAGIC, .layout = LAYOUT, .size = sizeof(struct file)};
+    struct head head = {.magic = MAGIC, .layout = LAYOUT, .size = sizeof(struct file)};
     struct stat status;
     uint32_t old = 0, generation = 0;
     int error = sys_fstat(fd, &status);
@@ -163,7 +166,7 @@ static int begin_anew(int fd)
         return error;
     if (status.st_size) {
         /* Unlike the one there, and unlike what it may have been before it was damaged. */
-        read_at(fd, &old, sizeof(old), offsetof(struct file, generation));
+        read_at(fd, &old, sizeof(old), offsetof(struct head, generation));
         generation = (uint32_t)(sys_now_ns() / 1000);
         generation += generation == old || generation == 0 ? 2 : 0;
     }
@@ -179,7 +182,7 @@ static int begin_anew(int fd)
     if (!error)
         error = store(fd, &none, generation);
     if (!error)
-        error = write_at(fd, &head, offsetof(struct file, generation), 0);
+        error = write_at(fd, &head, offsetof(struct head, generation), 0);
     if (!error && status.st_size)
         log_warning("the file `paths` in the run directory was damaged and is begun anew: no path "
                     "is offline any more");
@@ -254,7 +257,7 @@ static int map_file(void)
         return (int)(long)memory;
     const struct file *file = memory;
     atomic_store(&mapped, file);
-    atomic_store(&host_paths_word, &file->generation);
+    atomic_store(&host_paths_word, &file->head.generation);
     return 0;
 }
 
@@ -304,10 +307,10 @@ bool host_path_offline(const char *server, const char *peer, const char *local)
     bool offline = false;
     /* A generation that changes all the time is asked about again: any answer does then. */
     for (int i = 0; file && i < READ_ATTEMPTS; i++) {
-        uint32_t generation = atomic_load(&file->generation);
+        uint32_t generation = atomic_load(&file->head.generation);
         offline = covers(&file->tables[generation & 1], server, peer, local ? local : "");
         atomic_thread_fence(memory_order_acquire);
-        if (atomic_load(&file->generation) == generation)
+        if (atomic_load(&file->head.generation) == generation)
             break;
     }
     return offline;

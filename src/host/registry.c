@@ -245,14 +245,13 @@ static int map_file(int fd, uint64_t size)
     return 0;
 }
 
-static int try_open(const char *path, uint64_t uncommitted_max)
+static int try_open(const char *path, uint64_t uncommitted_max, struct host_shared *head)
 {
-    struct host_shared head;
     int fd = open_file(path, uncommitted_max);
     if (fd < 0)
         return fd;
-    const char *wrong = examine(fd, &head);
-    bool foreign = !wrong && head.pid_namespace != host_pid_namespace();
+    const char *wrong = examine(fd, head);
+    bool foreign = !wrong && head->pid_namespace != host_pid_namespace();
     bool alone = (wrong || foreign) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
     if (wrong) {
         if (alone && same_file(fd, path))
@@ -273,7 +272,7 @@ static int try_open(const char *path, uint64_t uncommitted_max)
                   path);
         return -EBUSY;
     }
-    int error = map_file(fd, head.total_size);
+    int error = map_file(fd, head->total_size);
     if (error) {
         sys_close(fd);
         return error;
@@ -286,6 +285,24 @@ static int try_open(const char *path, uint64_t uncommitted_max)
     return 0;
 }
 
+static int open_at(const char *path, uint64_t uncommitted_max)
+{
+    /* Only its beginning is used; it is large, and a thread of the application may have a small
+     * stack. */
+    struct host_shared *head =
+        sys_mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys_mmap_failed(head))
+        return (int)(long)head;
+    int error = -EAGAIN;
+    for (int i = 0; i < ATTEMPTS && error == -EAGAIN; i++) {
+        if (i > 2)
+            sys_nanosleep_ms(5);
+        error = try_open(path, uncommitted_max, head);
+    }
+    sys_munmap(head, sizeof(*head));
+    return error;
+}
+
 int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
 {
     char path[HOST_RUN_PATH_MAX];
@@ -296,11 +313,8 @@ int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     if (error)
         return error;
     error = host_run_path(path, "registry");
-    for (int i = 0; i < ATTEMPTS && (i == 0 || error == -EAGAIN); i++) {
-        if (i > 2)
-            sys_nanosleep_ms(5);
-        error = try_open(path, uncommitted_max);
-    }
+    if (!error)
+        error = open_at(path, uncommitted_max);
     if (!error && host_process_slot() == 0) {
         log_error("the registry %s has no room for another process, or /proc cannot be read", path);
         error = -EAGAIN;

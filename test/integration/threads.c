@@ -92,12 +92,36 @@ static void all(void *(*function)(void *))
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
+/* The first file of the process, in a thread with little stack: of it libc itself needs some. */
+static void *first_file(void *unused)
+{
+    char block[4096] = "first";
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    CHECK(fd >= 0);
+    CHECK(pwrite(fd, block, sizeof(block), 0) == sizeof(block));
+    CHECK(pread(fd, block, sizeof(block), 0) == sizeof(block));
+    CHECK(ftruncate(fd, 10) == 0 && fsync(fd) == 0);
+    CHECK(close(fd) == 0);
+    return unused;
+}
+
+static void on_a_small_stack(void *(*function)(void *))
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, 65536) == 0);
+    CHECK(pthread_create(&thread, &attributes, function, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     char name[PATH_MAX];
     snprintf(name, sizeof(name), "%s/threads", directory(argc, argv));
     path = name;
     static char stripe[STRIPE];
+    on_a_small_stack(first_file);
     CHECK((shared = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666)) >= 0);
     for (int i = 0; i < THREADS; i++) {
         fill(stripe, STRIPE, (uint64_t)i * STRIPE, 5);
