@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "file/inode.h"
+#include "file/proof.h"
 #include "host/stats.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { PROOF_ATTEMPTS = 8, SAY_AT_MOST = 5 };
+enum { SAY_AT_MOST = 5 };
 
-/* The absolute path of an open file, as the kernel names it. False when it has none any more. */
-static bool path_of(int fd, char path[PATH_MAX])
+bool file_path_of(int fd, char path[PATH_MAX])
 {
     char link[32];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -22,62 +22,13 @@ static bool path_of(int fd, char path[PATH_MAX])
     return true;
 }
 
-static int64_t nanoseconds(int64_t seconds, uint32_t part)
+/* 0 with the handle, or -errno and the reason why the file is not known to be the same. */
+static int prove(const struct file_claim *claim, struct nfs3_fh *fh, struct nfs3_attr *attr,
+                 const char **reason)
 {
-    return seconds * 1000000000 + part;
-}
-
-/*
- * One look at the file from both sides. True when the server's attributes lie between two looks at
- * the kernel's, and the sizes agree if nothing changed meanwhile.
- */
-static int compare(struct file_inode *inode, const struct rpc_auth *auth, int fd, const char *path,
-                   bool fresh, struct nfs3_attr *attr)
-{
-    enum { MASK = STATX_BASIC_STATS };
-    struct statx before, after;
-    int flags = AT_EMPTY_PATH | AT_STATX_FORCE_SYNC;
-    int result = sys_statx(fd, "", flags, MASK, &before);
-    if (result != 0)
-        return result;
-    struct nfs3_post_attr found = {.present = false};
-    result = file_mount_lookup(inode->mount, auth, path, fresh, &inode->fh, &found);
-    if (result == 0 && found.present) {
-        *attr = found.attr;
-    } else if (result == 0) {
-        struct nfs3_client client = file_mount_client(inode->mount, auth);
-        result = nfs3_getattr(&client, &inode->fh, attr);
-    }
-    if (result == 0)
-        result = sys_statx(fd, "", flags, MASK, &after);
-    if (result != 0)
-        return result;
-    if (attr->type != NFS3_REG || attr->fileid != before.stx_ino)
-        return -EXDEV;
-    int64_t at = nanoseconds(attr->ctime.sec, attr->ctime.nsec);
-    int64_t first = nanoseconds(before.stx_ctime.tv_sec, before.stx_ctime.tv_nsec);
-    int64_t last = nanoseconds(after.stx_ctime.tv_sec, after.stx_ctime.tv_nsec);
-    if (at < first || at > last)
-        return -EAGAIN;
-    if (first == last && before.stx_size == after.stx_size && attr->size != before.stx_size)
-        return -EAGAIN;
-    return 0;
-}
-
-/* Fills inode->fh. 0, or -errno and the reason why the file is not known to be the same. */
-static int prove(struct file_inode *inode, const struct rpc_auth *auth, int fd, const char *path,
-                 struct nfs3_attr *attr, const char **reason)
-{
-    int result = -EAGAIN;
-    for (int i = 0; i < PROOF_ATTEMPTS && result != 0; i++) {
-        if (i > 1)
-            sys_nanosleep_ms(1 << i);
-        result = compare(inode, auth, fd, path, i > 0, attr);
-        /* A cached directory handle may be of a directory that was renamed: the second look is
-         * fresh. After that another file under this name will not become the same one. */
-        if (i > 0 && result != -EAGAIN && result != -ENOENT && result != -ESTALE)
-            break;
-    }
+    int result = file_prove(claim, false, fh, attr);
+    if (result == -ESTALE && file_mount_renew(claim->mount, claim->auth) == 0)
+        result = file_prove(claim, true, fh, attr);
     switch (result) {
     case 0:
         break;
@@ -116,7 +67,11 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     struct nfs3_client client = file_mount_client(inode->mount, auth);
     struct nfs3_post_attr attr;
     uint32_t access = NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND;
-    int result = nfs3_access(&client, &inode->fh, &access, &attr);
+    struct file_handle_use use = file_inode_use(inode);
+    int result;
+    do
+        result = nfs3_access(&client, use.fh, &access, &attr);
+    while (result == -ESTALE && file_inode_renew(inode, auth, &use));
     if (result == 0 && (access & wanted) != wanted)
         result = -EACCES;
     if (result != 0) {
@@ -130,6 +85,30 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     return 0;
 }
 
+struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
+                                       const struct nfs3_fh *fh)
+{
+    struct nfs3_fh root = file_mount_root(mount);
+    struct host_file_key key = {
+        .device = device, .inode = number, .server = mount->registry_key, .handle_length = fh->len};
+    memcpy(key.handle, fh->data, fh->len);
+    key.root = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t i = 0; i < root.len; i++)
+        key.root = (key.root ^ root.data[i]) * UINT64_C(0x100000001b3);
+    return key;
+}
+
+/*
+ * Is an inode that was demoted the file that was just proven to have this handle? Where the export
+ * was given new handles since, this cannot be known: the kernel goes on serving it.
+ */
+static bool same_as_demoted(const struct file_inode *inode, const struct host_file_key *key)
+{
+    const struct nfs3_fh *fh = atomic_load(&inode->fh);
+    return host_file_root(&inode->host) != key->root ||
+           (fh->len == key->handle_length && memcmp(fh->data, key->handle, fh->len) == 0);
+}
+
 /*
  * The inode of a regular file on a mount, proven, with a use counted; it may be demoted already.
  * NULL with a reason.
@@ -140,8 +119,9 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
 {
     struct file_inode *inode = file_inode_find(status->st_dev, status->st_ino);
     struct file_inode fresh = {.device = status->st_dev, .inode = status->st_ino, .mount = mount};
+    struct file_claim claim = {mount, auth, fd, path};
     struct nfs3_attr attr;
-    struct host_attributes attributes;
+    struct host_attributes attributes, now;
     uint64_t asked_ns = sys_now_ns();
     if (inode && !atomic_load(&inode->demoted)) {
         atomic_store(&inode->opened_ns, asked_ns);
@@ -152,34 +132,32 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
         return inode;
     }
     /* A demoted one is remembered after its last close: its number may be of another file now. */
-    if (prove(&fresh, auth, fd, path, &attr, reason) != 0)
+    if (prove(&claim, &fresh.first_fh, &attr, reason) != 0)
         return inode;
-    if (inode && inode->fh.len == fresh.fh.len &&
-        memcmp(inode->fh.data, fresh.fh.data, fresh.fh.len) == 0)
+    struct host_file_key key =
+        file_registry_key(status->st_dev, status->st_ino, mount, &fresh.first_fh);
+    if (inode && same_as_demoted(inode, &key))
         return inode;
     if (inode) {
         file_inode_forget(inode);
         file_inode_release(inode);
     }
-    struct host_file_key key = {.device = status->st_dev,
-                                .inode = status->st_ino,
-                                .server = mount->registry_key,
-                                .handle_length = fresh.fh.len};
-    memcpy(key.handle, fresh.fh.data, fresh.fh.len);
-    if (!host_file_attach(&fresh.host, &key)) {
+    file_attributes_convert(&attr, &now);
+    uint64_t lost;
+    if (!host_file_attach(&fresh.host, &key, &now.ctime, &lost)) {
         *reason = file_no_room;
         return NULL;
     }
     atomic_store(&fresh.opened_ns, asked_ns);
     uint64_t epoch = host_file_asking(&fresh.host), verified_ns;
-    if (!host_file_attributes(&fresh.host, &attributes, &verified_ns)) {
-        /* No process of this host knows the file, so none has changed it since the server told. */
-        file_attributes_convert(&attr, &attributes);
-        host_file_learned(&fresh.host, epoch, &attributes, asked_ns);
-    }
+    /* No process of this host knows the file, so none has changed it since the server told. */
+    if (!host_file_attributes(&fresh.host, &attributes, &verified_ns))
+        host_file_learned(&fresh.host, epoch, &now, asked_ns);
     inode = file_inode_make(&fresh, path);
     if (!inode)
         *reason = "no memory";
+    else if (lost > 0)
+        file_inode_lost(inode, lost);
     return inode;
 }
 
@@ -219,7 +197,7 @@ static void opened(int fd, int flags, const char *reason)
     struct stat status;
     char path[PATH_MAX];
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        !file_mount_has_device(status.st_dev) || !path_of(fd, path))
+        !file_mount_has_device(status.st_dev) || !file_path_of(fd, path))
         return;
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)

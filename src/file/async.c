@@ -173,12 +173,10 @@ static void answered(struct rpc_call *call)
 static ssize_t write_again(struct file_request *request)
 {
     struct file_open *open = request->open;
-    struct nfs3_client client = file_mount_client(open->inode->mount, open->auth);
     struct nfs3_transfer transfer;
     const struct iovec *vectors = request->write.kept ? request->kept : request->vectors;
     int count = request->write.kept ? request->kept_count : request->count;
-    int result = nfs3_write(&client, &open->inode->fh, (uint64_t)request->offset, vectors, count,
-                            request->length, request->stable, &transfer);
+    int result = file_write_send(open, &request->write, vectors, count, request->stable, &transfer);
     result = file_write_conclude(open, &request->write, result, &transfer, request->asked_ns,
                                  request->epoch);
     return result != 0 ? result : (ssize_t)request->length;
@@ -566,8 +564,8 @@ static void submit_write(struct batch *batch, struct file_request *request,
     request->stable = stable;
     request->asked_ns = sys_now_ns();
     request->epoch = host_file_asking(&inode->host);
-    nfs3_write_begin(&request->call, client, &inode->fh, (uint64_t)request->offset, vectors, count,
-                     request->length, stable);
+    nfs3_write_begin(&request->call, client, atomic_load(&inode->fh), (uint64_t)request->offset,
+                     vectors, count, request->length, stable);
     request->call.answered = answered;
     batch_add(batch, channel, &request->call);
 }
@@ -611,7 +609,7 @@ static void submit(struct batch *batch, struct file_request *request)
         return;
     }
     request->replays = host_file_replays(&inode->host);
-    nfs3_read_begin(&request->call, &client, &inode->fh, (uint64_t)request->offset,
+    nfs3_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                     request->vectors, request->count, request->length);
     request->call.answered = answered;
     batch_add(batch, channel, &request->call);

@@ -27,7 +27,11 @@ int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
     struct nfs3_attr attr;
     uint64_t asked_ns = sys_now_ns();
     uint64_t epoch = host_file_asking(&inode->host);
-    int result = nfs3_getattr(&client, &inode->fh, &attr);
+    struct file_handle_use use = file_inode_use(inode);
+    int result;
+    do
+        result = nfs3_getattr(&client, use.fh, &attr);
+    while (result == -ESTALE && file_inode_renew(inode, auth, &use));
     if (result != 0)
         return result;
     struct host_attributes fresh;
@@ -151,9 +155,14 @@ static int set_size(struct file_open *open, uint64_t size)
     host_file_truncate_begin(&inode->host, size);
     /* Not later: others write as soon as it ends. */
     uint64_t epoch = host_file_asking(&inode->host);
-    bool unsettled;
-    int result = nfs3_setattr(&client, &inode->fh, &sattr, &wcc, &unsettled);
-    if (unsettled) /* executed later, it would cut off what was written since */
+    struct file_handle_use use = file_inode_use(inode);
+    bool unsettled, ever = false;
+    int result;
+    do {
+        result = nfs3_setattr(&client, use.fh, &sattr, &wcc, &unsettled);
+        ever = ever || unsettled;
+    } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
+    if (ever) /* executed later, it would cut off what was written since */
         host_hold_wait();
     host_file_truncate_end(&inode->host, size, result == 0);
     if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {

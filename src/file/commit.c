@@ -11,18 +11,37 @@ enum { COMMITS_MAX = 6 };
 
 _Atomic bool file_finishing;
 
-/* Writes one lost piece again. It is in the ledger; nothing newer can overtake it. */
-static int replay(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                  struct host_file *host, struct host_write *write)
+/* What a COMMIT is made for, and what is learned from it. */
+struct committing {
+    struct file_mount *mount;
+    const struct rpc_auth *auth;
+    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
+    struct file_handle_use use;
+    struct host_file *host;
+    const char *path;
+    uint64_t rewritten; /* bytes */
+};
+
+/* After a call with c->use.fh: shall it be made again, with another handle? */
+static bool again(struct committing *c, int result)
 {
+    return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);
+}
+
+/* Writes one lost piece again. It is in the ledger; nothing newer can overtake it. */
+static int replay(struct committing *c, struct host_write *write)
+{
+    struct nfs3_client client = file_mount_client(c->mount, c->auth);
     struct iovec vectors[HOST_WRITE_VECTORS];
     struct nfs3_transfer transfer;
     uint8_t none[HOST_VERIFIER_SIZE] = {0};
-    int count = host_write_data(write, 0, write->length, vectors);
-    int result = nfs3_write(client, fh, write->offset, vectors, count, write->length,
+    int count = host_write_data(write, 0, write->length, vectors), result;
+    do {
+        result = nfs3_write(&client, c->use.fh, write->offset, vectors, count, write->length,
                             NFS3_FILE_SYNC, &transfer);
-    write->unsettled = transfer.unsettled;
-    host_write_end(host, write, result == 0 ? HOST_WRITE_STABLE : HOST_WRITE_FAILED, none);
+        write->unsettled = write->unsettled || transfer.unsettled;
+    } while (again(c, result));
+    host_write_end(c->host, write, result == 0 ? HOST_WRITE_STABLE : HOST_WRITE_FAILED, none);
     if (result == 0)
         host_stats_add(&host_stats->counters.rewritten_bytes, write->length);
     return result;
@@ -40,16 +59,6 @@ static bool next_replay(struct host_file *host, struct host_commit *commit,
     return result == 1;
 }
 
-/* What a COMMIT is made for, and what is learned from it. */
-struct committing {
-    struct file_mount *mount;
-    struct nfs3_client client;
-    const struct nfs3_fh *fh;
-    struct host_file *host;
-    const char *path;
-    uint64_t rewritten; /* bytes */
-};
-
 /* Writes again what the server lost of what the COMMIT was to vouch for. 0, or -EIO. */
 static int replay_all(struct committing *c, struct host_commit *commit)
 {
@@ -57,17 +66,36 @@ static int replay_all(struct committing *c, struct host_commit *commit)
     int result = 0;
     while (next_replay(c->host, commit, &write)) {
         size_t length = write.length;
-        int again = replay(&c->client, c->fh, c->host, &write);
-        if (again == 0) {
+        int replayed = replay(c, &write);
+        if (replayed == 0) {
             c->rewritten += length;
             continue;
         }
         log_error("%s: %zu bytes at offset %llu, which the server lost, cannot be written again: "
                   "%s",
-                  c->path, length, (unsigned long long)write.offset, strerrordesc_np(-again));
+                  c->path, length, (unsigned long long)write.offset, strerrordesc_np(-replayed));
         result = -EIO;
     }
     return result;
+}
+
+/* The handle is stale for good. */
+static void gone(struct committing *c)
+{
+    static _Atomic bool said;
+    if (!file_is_removed(c->mount, c->auth, c->host, c->inode)) {
+        if (!atomic_exchange(&said, true))
+            log_error(
+                "%s: server %s gave its files new handles, and %llu bytes of one that are not "
+                "committed wait for a process that opens it by name",
+                c->path, c->mount->server->conf->name,
+                (unsigned long long)host_file_uncommitted(c->host));
+        return;
+    }
+    uint64_t lost = host_file_forget(c->host, false);
+    if (lost > 0)
+        log_notice("%s: removed on the server with %llu bytes not committed", c->path,
+                   (unsigned long long)lost);
 }
 
 /*
@@ -76,17 +104,18 @@ static int replay_all(struct committing *c, struct host_commit *commit)
  */
 static int commit_once(struct committing *c)
 {
+    struct nfs3_client client = file_mount_client(c->mount, c->auth);
     struct host_commit commit;
     struct nfs3_wcc wcc;
-    uint64_t verifier, sent_ns = sys_now_ns(), replays = host_file_replays(c->host);
+    uint64_t verifier, sent_ns, replays = host_file_replays(c->host);
+    int result;
     host_commit_begin(c->host, &commit);
-    int result = nfs3_commit(&c->client, c->fh, 0, 0, &verifier, &wcc);
-    if (result == -ESTALE) {
-        uint64_t lost = host_file_forget(c->host);
-        if (lost > 0)
-            log_notice("%s: removed on the server with %llu bytes not committed", c->path,
-                       (unsigned long long)lost);
-    }
+    do {
+        sent_ns = sys_now_ns();
+        result = nfs3_commit(&client, c->use.fh, 0, 0, &verifier, &wcc);
+    } while (again(c, result));
+    if (result == -ESTALE)
+        gone(c);
     if (result != 0) {
         host_commit_failed(c->host, &commit);
         return result == -EAGAIN ? -EIO : result;
@@ -109,15 +138,11 @@ static int commit_once(struct committing *c)
     return result == 0 ? -EAGAIN : result;
 }
 
-int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
-                struct host_file *host, const char *path, uint64_t *rewritten)
+static int commit(struct committing *c)
 {
-    struct committing c = {mount, file_mount_client(mount, auth), fh, host, path, 0};
     int result = -EAGAIN;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++)
-        result = commit_once(&c);
-    if (rewritten)
-        *rewritten = c.rewritten;
+        result = commit_once(c);
     if (result != -EAGAIN)
         return result;
     /* Of a server that has another verifier on each path there is no end. What was written before
@@ -126,13 +151,31 @@ int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const str
     if (!atomic_exchange(&said, true))
         log_warning("server %s: COMMIT comes back with another verifier each time (%s); everything "
                     "is written twice. Set stability = \"stable\", or use one path",
-                    mount->server->conf->name, path);
+                    c->mount->server->conf->name, c->path);
     return 0;
 }
 
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)
 {
-    return file_commit(inode->mount, auth, &inode->fh, &inode->host, inode->path, rewritten);
+    struct committing c = {.mount = inode->mount,
+                           .auth = auth,
+                           .inode = inode,
+                           .use = file_inode_use(inode),
+                           .host = &inode->host,
+                           .path = inode->path};
+    int result = commit(&c);
+    if (rewritten)
+        *rewritten = c.rewritten;
+    return result;
+}
+
+void file_inode_lost(struct file_inode *inode, uint64_t bytes)
+{
+    atomic_store(&inode->lost, true);
+    log_error(
+        "%s: %llu bytes that were not committed may be lost: the server gave the file another "
+        "handle, and it was changed meanwhile; the next fsync fails",
+        inode->path, (unsigned long long)bytes);
 }
 
 static struct nfs3_fh handle_of(const struct host_file *file)
@@ -143,14 +186,22 @@ static struct nfs3_fh handle_of(const struct host_file *file)
     return fh;
 }
 
+/* COMMITs a file of which all that is known is its entry in the registry. */
+static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
+                        struct host_file *file)
+{
+    struct nfs3_fh fh = handle_of(file);
+    struct committing c = {
+        .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
+    return commit(&c);
+}
+
 static void commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
 {
     uint32_t cursor = 0;
     struct host_file file;
-    while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
-        struct nfs3_fh fh = handle_of(&file);
-        file_commit(mount, auth, &fh, &file, mount->path, NULL);
-    }
+    while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file))
+        commit_entry(mount, auth, &file);
 }
 
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
@@ -166,6 +217,13 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
     commit_all_of(mount, auth, true);
 }
 
+/* Once for each loss. */
+static bool is_lost(struct file_inode *inode)
+{
+    bool others = host_file_lost(&inode->host);
+    return atomic_exchange(&inode->lost, false) || others;
+}
+
 int file_fsync(struct file_open *open, int fd)
 {
     struct file_inode *inode = open->inode;
@@ -175,6 +233,8 @@ int file_fsync(struct file_open *open, int fd)
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->lost, true);
+    if (result == 0 && is_lost(inode))
+        result = -EIO;
     bool kernel_too = host_file_has_kernel_writer(&inode->host);
     file_inode_leave(inode);
     if (result == -ESTALE) {
@@ -196,7 +256,7 @@ int file_fsynced_by_kernel(int fd)
     if (!inode)
         return 0;
     int result = 0;
-    if (atomic_exchange(&inode->lost, false) && status.st_nlink > 0)
+    if (is_lost(inode) && status.st_nlink > 0)
         result = -EIO;
     const struct rpc_auth *auth = file_auth_now(inode->mount);
     if (result == 0 && auth && host_file_uncommitted(&inode->host) > 0)
@@ -236,10 +296,9 @@ static void commit_closed(struct file_mount *mount, int *result)
     uint32_t cursor = 0;
     struct host_file file;
     while (auth && host_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
-        struct nfs3_fh fh = handle_of(&file);
         if (!host_file_uncommitted_here(&file))
             continue;
-        int error = file_commit(mount, auth, &fh, &file, mount->path, NULL);
+        int error = commit_entry(mount, auth, &file);
         if (error != 0 && error != -ESTALE)
             *result = error;
     }

@@ -9,6 +9,12 @@
 #include "file/mount.h"
 #include "host/registry.h"
 
+/* A handle that a file got when the one before was stale. */
+struct file_former {
+    struct file_former *next;
+    struct nfs3_fh fh;
+};
+
 /*
  * A regular file that this process has (or had) open on a mount. In the hash table by device and
  * inode number. Fields are constant but for what is marked. Freed with its last open, unless it is
@@ -23,14 +29,16 @@ struct file_inode {
     bool forgotten;        /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;  /* set once; then wait for busy == 0 */
     _Atomic bool settling; /* the demotion waits for writes of unknown fate, and so do all */
-    _Atomic bool lost;     /* the handle became stale with data not committed: for the next fsync */
+    _Atomic bool lost;     /* the handle became stale and data was lost: for the next fsync */
     _Atomic unsigned busy; /* calls on it that are using the engine */
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
     const char *reason;         /* of the demotion; under file_lock */
     struct file_mount *mount;
-    const struct rpc_auth *auth; /* under file_lock: granted `access` by the server */
-    uint32_t access;             /* under file_lock */
-    struct nfs3_fh fh;
+    const struct rpc_auth *auth;        /* under file_lock: granted `access` by the server */
+    uint32_t access;                    /* under file_lock */
+    _Atomic(const struct nfs3_fh *) fh; /* replaced when it became stale (renew.c) ... */
+    struct nfs3_fh first_fh;
+    struct file_former *formers; /* ... and never freed before the inode; under mount->contact */
     struct host_file host;
     char path[]; /* when it was adopted; for messages */
 };
@@ -63,6 +71,8 @@ struct file_inode *file_inode_find(dev_t device, ino_t number);
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
 void file_inode_release(struct file_inode *inode);
+/* A descriptor of it in the table, which may be closed at any time; -1: none. */
+int file_inode_descriptor(const struct file_inode *inode);
 /* Its number belongs to another file now: nobody finds it any more. */
 void file_inode_forget(struct file_inode *inode);
 /* Calls visit(inode, context) for each inode in use, without the lock. */
@@ -72,6 +82,45 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
  */
 int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags);
 
+/* ---- stale handles (renew.c) ---- */
+
+/*
+ * The handle that a call is made with. Around each call on the inode's handle:
+ *   struct file_handle_use use = file_inode_use(inode);
+ *   do
+ *       result = nfs3_...(&client, use.fh, ...);
+ *   while (result == -ESTALE && file_inode_renew(inode, auth, &use));
+ */
+struct file_handle_use {
+    const struct nfs3_fh *fh; /* good as long as the inode is */
+    unsigned renewals;
+};
+struct file_handle_use file_inode_use(struct file_inode *inode);
+
+/*
+ * The server says that the handle is stale. True: by name, and by the proof that it still is the
+ * same file, it has another one now; ask again. False, after a few times and where there is no
+ * proof (said on the log): the file is not to be reached. Mounts again when the export's root is
+ * stale too, for up to half a minute.
+ */
+bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
+                      struct file_handle_use *use);
+
+/* How the registry knows a file of the mount with this handle. */
+struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
+                                       const struct nfs3_fh *fh);
+/*
+ * The handle of `host` is stale for good: is the file gone, so that nobody misses what was written
+ * to it? Else others may yet find it again. inode: NULL if this process has none.
+ */
+bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
+                     const struct host_file *host, const struct file_inode *inode);
+/* Bytes that were not committed are lost: said on the log, and by the next fsync. */
+void file_inode_lost(struct file_inode *inode, uint64_t bytes);
+
+/* The path of an open file, as the kernel names it. False when it cannot be had. */
+bool file_path_of(int fd, char path[PATH_MAX]);
+
 /* ---- durability (commit.c) ---- */
 
 /*
@@ -79,8 +128,6 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
  * of this host had written before the call is on stable storage; -EIO when data is lost; -ESTALE
  * when the file is gone; or what the server said. *rewritten (may be NULL): bytes written again.
  */
-int file_commit(struct file_mount *mount, const struct rpc_auth *auth, const struct nfs3_fh *fh,
-                struct host_file *host, const char *path, uint64_t *rewritten);
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten);
 
 /* Makes room in the ledger by committing files, this one first. */
@@ -149,6 +196,9 @@ extern const char file_no_room[];
 int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
                         int count, size_t length, enum nfs3_stable *stable,
                         struct host_write *write);
+/* WRITE of all of it, from `vectors`. 0 or -errno. */
+int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
+                    int count, enum nfs3_stable stable, struct nfs3_transfer *transfer);
 /* What the server said of it: ends it in the ledger. Never waits. Returns `result`. */
 int file_write_conclude(struct file_open *open, struct host_write *write, int result,
                         const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch);

@@ -48,8 +48,12 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
     struct nfs3_transfer transfer;
     for (;;) {
         uint64_t replays = host_file_replays(&inode->host);
-        int result =
-            nfs3_read(&client, &inode->fh, (uint64_t)offset, vectors, count, length, &transfer);
+        struct file_handle_use use = file_inode_use(inode);
+        int result;
+        do
+            result =
+                nfs3_read(&client, use.fh, (uint64_t)offset, vectors, count, length, &transfer);
+        while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
         if (!file_read_is_suspect(inode, &transfer, replays))
@@ -167,11 +171,25 @@ int file_write_announce(struct file_open *open, uint64_t offset, const struct io
     }
 }
 
+int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
+                    int count, enum nfs3_stable stable, struct nfs3_transfer *transfer)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct file_handle_use use = file_inode_use(inode);
+    int result;
+    do {
+        result = nfs3_write(&client, use.fh, write->offset, vectors, count, write->length, stable,
+                            transfer);
+        write->unsettled = write->unsettled || transfer->unsettled;
+    } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
+    return result;
+}
+
 int file_write_conclude(struct file_open *open, struct host_write *write, int result,
                         const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
 {
     struct file_inode *inode = open->inode;
-    write->unsettled = write->unsettled || transfer->unsettled;
     if (result != 0) {
         host_write_end(&inode->host, write, HOST_WRITE_FAILED, NULL);
         return result;
@@ -206,7 +224,6 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
                            enum nfs3_stable stable)
 {
     struct file_inode *inode = open->inode;
-    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
     struct iovec kept[HOST_WRITE_VECTORS];
     struct host_write write;
     struct nfs3_transfer transfer;
@@ -240,8 +257,7 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     }
     uint64_t asked_ns = sys_now_ns();
     uint64_t epoch = host_file_asking(&inode->host);
-    result =
-        nfs3_write(&client, &inode->fh, offset, vectors, count, piece->length, stable, &transfer);
+    result = file_write_send(open, &write, vectors, count, stable, &transfer);
     result = file_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
     return result != 0 ? result : (ssize_t)piece->length;
 }

@@ -1,4 +1,5 @@
 #include "file/inode.h"
+#include "file/proof.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,38 +252,6 @@ static void enter_statistics(struct file_mount *mount)
     mount->stats_id = host_stats_server(&entry);
 }
 
-/*
- * The directory at the mount point and the server's must be one: same file number, and a change
- * time that lies between two looks at the kernel's.
- */
-static int prove_root(struct file_mount *mount, const struct nfs3_client *client)
-{
-    for (int attempt = 0; attempt < 5; attempt++) {
-        struct statx before, after;
-        struct nfs3_attr attr;
-        mount->looked_ns = sys_now_ns();
-        int result =
-            sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &before);
-        if (result == 0)
-            result = nfs3_getattr(client, &mount->root, &attr);
-        if (result == 0)
-            result =
-                sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &after);
-        if (result != 0)
-            return result;
-        if (attr.type != NFS3_DIR || attr.fileid != before.stx_ino)
-            return -EXDEV;
-        int64_t at = (int64_t)attr.ctime.sec * 1000000000 + attr.ctime.nsec;
-        if (at >= before.stx_ctime.tv_sec * 1000000000 + before.stx_ctime.tv_nsec &&
-            at <= after.stx_ctime.tv_sec * 1000000000 + after.stx_ctime.tv_nsec) {
-            mount->root_attr = attr;
-            return 0;
-        }
-        sys_nanosleep_ms(10);
-    }
-    return -EXDEV;
-}
-
 int file_registry_open(void)
 {
     return host_registry_open((uint64_t)file_tunables.uncommitted_max,
@@ -295,7 +264,9 @@ static int contact(struct file_mount *mount)
     if (result != 0)
         return result;
     enter_statistics(mount);
-    result = file_paths_mount(mount);
+    struct nfs3_fh root;
+    struct nfs3_attr attr;
+    result = file_paths_mount(mount, &root);
     if (result != 0)
         return result;
     const struct rpc_auth *auth = file_auth_now(mount);
@@ -304,9 +275,10 @@ static int contact(struct file_mount *mount)
     struct nfs3_client client = file_mount_client(mount, auth);
     client.timeout_ms = FILE_CONTACT_TIMEOUT_MS;
     struct nfs3_fsinfo_res info;
-    result = nfs3_fsinfo(&client, &mount->root, &info);
+    result = nfs3_fsinfo(&client, &root, &info);
+    uint64_t asked_ns = sys_now_ns();
     if (result == 0)
-        result = prove_root(mount, &client);
+        result = file_prove_root(mount, &client, &root, &attr);
     if (result == -EXDEV) {
         log_error(
             "mount %s: it is not the directory %s of server %s at path %s (another file number or "
@@ -321,6 +293,7 @@ static int contact(struct file_mount *mount)
                     mount->conf->directory, strerrordesc_np(-result));
         return result;
     }
+    file_mount_set_root(mount, &root, &attr, asked_ns);
     mount->read_max = nfs3_transfer_size(info.rtmax, file_tunables.rsize);
     mount->write_max = nfs3_transfer_size(info.wtmax, file_tunables.wsize);
     enter_statistics(mount);
@@ -368,6 +341,34 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
     return result;
 }
 
+/* ---- the root
+ * ------------------------------------------------------------------------------------- */
+
+struct nfs3_fh file_mount_root(struct file_mount *mount)
+{
+    pthread_mutex_lock(&mount->lock);
+    struct nfs3_fh root = mount->root;
+    pthread_mutex_unlock(&mount->lock);
+    return root;
+}
+
+void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
+                         const struct nfs3_attr *attr, uint64_t asked_ns)
+{
+    pthread_mutex_lock(&mount->look);
+    mount->root_attr = *attr;
+    mount->looked_ns = asked_ns;
+    mount->look_result = 0;
+    pthread_mutex_unlock(&mount->look);
+    pthread_mutex_lock(&mount->lock);
+    mount->root = *root;
+    for (unsigned i = 0; i < FILE_DIRECTORIES; i++) {
+        free(mount->directories[i].path);
+        mount->directories[i].path = NULL;
+    }
+    pthread_mutex_unlock(&mount->lock);
+}
+
 /* ---- paths to handles
  * ---------------------------------------------------------------------------- */
 
@@ -412,7 +413,7 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
     const char *relative = path + mount->path_length;
     while (*relative == '/')
         relative++;
-    struct nfs3_fh directory = mount->root;
+    struct nfs3_fh directory = file_mount_root(mount);
     const char *at = relative;
 
     /* The deepest directory on the way that is known. */

@@ -63,16 +63,15 @@ struct file_mount {
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */
     uint64_t retry_ns;       /* FAILED: not before; under `contact` */
     unsigned stats_id;
-    struct nfs3_fh root;
+    uint32_t read_max, write_max;
 
     pthread_mutex_t look;       /* held while the root is looked at: seconds; guards */
     struct nfs3_attr root_attr; /* what it was last seen to be, first when it was proven; */
     uint64_t looked_ns;         /* when it was last asked for, */
     int look_result;            /* and what came of that */
 
-    uint32_t read_max, write_max;
-
-    pthread_mutex_t lock;                                /* guards `directories`; held briefly */
+    pthread_mutex_t lock; /* guards what follows; held briefly */
+    struct nfs3_fh root;
     struct file_directory directories[FILE_DIRECTORIES]; /* a hash table without chains */
 };
 
@@ -91,12 +90,24 @@ bool file_mount_has_device(dev_t device);
  */
 int file_mount_contact(struct file_mount *mount, const char **reason);
 
+/* The root's handle now. Another one, with what the server said of it when it was asked at
+ * `asked_ns`: all handles of directories below it are forgotten. */
+struct nfs3_fh file_mount_root(struct file_mount *mount);
+void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
+                         const struct nfs3_attr *attr, uint64_t asked_ns);
+
 /*
- * MOUNT over the first path of the server that answers: mount->root, and server->net if this is its
+ * Sees to it that the root's handle is good, after something below it was stale: asks the server,
+ * and mounts again if it has to, for half a minute. 0, or -errno if that failed. Takes `contact`.
+ */
+int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth);
+
+/*
+ * MOUNT over the first path of the server that answers: *root, and server->net if this is its
  * first mount. Waits 10 s for all paths together, or mnt_timeout if that is less. What is wrong
  * with paths is said on the log. 0 or -errno.
  */
-int file_paths_mount(struct file_mount *mount);
+int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root);
 
 /* The client for calls on files of the mount with this credential. */
 struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);

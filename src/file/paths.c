@@ -149,7 +149,8 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
 }
 
 /* Asks one path of the server for the root handle; on success *address has the NFS port. */
-static int mount_over(struct file_mount *mount, struct net_address *address, int timeout_ms)
+static int mount_over(const struct file_mount *mount, struct net_address *address, int timeout_ms,
+                      struct nfs3_fh *root)
 {
     struct file_server *server = mount->server;
     uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
@@ -173,7 +174,7 @@ static int mount_over(struct file_mount *mount, struct net_address *address, int
     set_port(&address->peer, server->nfsport);
     target.port = server->mntport;
     uint64_t asked_ns = sys_now_ns();
-    result = mount3_mount(&target, mount->conf->directory, &mount->root, NULL, NULL);
+    result = mount3_mount(&target, mount->conf->directory, root, NULL, NULL);
     host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
     return result;
 }
@@ -208,7 +209,7 @@ static bool is_same_file(const struct nfs3_attr *a, const struct nfs3_attr *b)
 }
 
 /* GETATTR of the root over this path alone, on a connection of its own. */
-static int getattr_over(const struct net_path *path, const struct file_mount *mount,
+static int getattr_over(const struct net_path *path, struct file_mount *mount,
                         const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
 {
     struct net_server_options options = {.name = path->server->name,
@@ -217,12 +218,13 @@ static int getattr_over(const struct net_path *path, const struct file_mount *mo
                                          .reconnect_max_s = 1,
                                          .retransmit_timeout_s = path->server->retransmit_timeout_s,
                                          .hidden = true};
+    struct nfs3_fh root = file_mount_root(mount);
     struct net_server *alone;
     int result = net_server_create(&options, &path->address, 1, &alone);
     if (result != 0)
         return result;
     struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
-    result = nfs3_getattr(&client, &mount->root, attr);
+    result = nfs3_getattr(&client, &root, attr);
     rpc_server_release(alone);
     net_server_destroy(alone);
     return result;
@@ -287,6 +289,9 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
     if (!answered || proven)
         return answered ? 0 : result;
+    if (result == -ESTALE &&
+        look_at_root(path, mount, auth, sys_now_ns(), timeout_ms, &seen) == -ESTALE)
+        return -EAGAIN; /* over all paths: the root is about to get another handle */
     if (result != 0 || attr.type != NFS3_DIR || !is_same_file(&attr, &seen))
         return -EXDEV;
     if (looked == 0 && time_before(&seen.ctime, &attr.ctime)) {
@@ -368,8 +373,8 @@ static size_t order_paths(const struct file_server *server, const struct paths *
  * works answers at once, and shall not wait for those that are dead. *mounted becomes the place of
  * the path that gave the root handle in the nfstab, results[] what came of each.
  */
-static int try_paths(struct file_mount *mount, struct paths *paths, const size_t *order,
-                     size_t count, int *results, size_t *mounted)
+static int try_paths(const struct file_mount *mount, struct paths *paths, const size_t *order,
+                     size_t count, int *results, size_t *mounted, struct nfs3_fh *root)
 {
     uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
     if (limit_ms > MOUNTING_MS)
@@ -383,11 +388,11 @@ static int try_paths(struct file_mount *mount, struct paths *paths, const size_t
             continue;
         if (share_ms > most_ms)
             share_ms = most_ms;
-        results[i] = mount_over(mount, &paths->addresses[i], share_ms);
+        results[i] = mount_over(mount, &paths->addresses[i], share_ms, root);
         /* So does a server that restarts, and then answers. */
         for (int again = 0; results[i] == -ECONNRESET && again < RESETS_MAX; again++) {
             sys_nanosleep_ms(PAUSE_MS);
-            results[i] = mount_over(mount, &paths->addresses[i], share_ms);
+            results[i] = mount_over(mount, &paths->addresses[i], share_ms, root);
         }
         if (results[i] == 0) {
             *mounted = i;
@@ -397,7 +402,7 @@ static int try_paths(struct file_mount *mount, struct paths *paths, const size_t
     return results[order[count - 1]];
 }
 
-int file_paths_mount(struct file_mount *mount)
+int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root)
 {
     struct file_server *server = mount->server;
     const struct conf_server *conf = server->conf;
@@ -408,8 +413,8 @@ int file_paths_mount(struct file_mount *mount)
         return -ENOMEM;
     find_paths(server, paths);
     size_t count = order_paths(server, paths, order);
-    int result =
-        count == 0 ? paths->faults[0] : try_paths(mount, paths, order, count, results, &mounted);
+    int result = count == 0 ? paths->faults[0]
+                            : try_paths(mount, paths, order, count, results, &mounted, root);
     for (size_t i = 0; i < conf->path_count; i++) {
         bool refused = results[i] == -EACCES || results[i] == -EPERM;
         if (results[i] != 0)

@@ -52,6 +52,7 @@ struct file_inode *file_inode_make(const struct file_inode *like, const char *pa
         return NULL;
     memcpy(made, like, sizeof(*made));
     memcpy(made->path, path, path_size);
+    atomic_store(&made->fh, &made->first_fh);
     made->opens = 1;
     pthread_mutex_lock(&file_lock);
     struct file_inode *known = find_locked(like->device, like->inode);
@@ -96,6 +97,11 @@ void file_inode_release(struct file_inode *inode)
         last = true;
     }
     pthread_mutex_unlock(&file_lock);
+    while (last && inode->formers) {
+        struct file_former *former = inode->formers;
+        inode->formers = former->next;
+        free(former);
+    }
     if (last)
         free(inode);
 }
@@ -312,6 +318,20 @@ static struct file_open *take_descriptor(const struct file_inode *inode, int *fd
     return open;
 }
 
+int file_inode_descriptor(const struct file_inode *inode)
+{
+    int found = -1;
+    pthread_mutex_lock(&file_lock);
+    int top = atomic_load(&table_top);
+    for (int fd = 0; fd <= top && found < 0; fd++) {
+        struct file_open *open = atomic_load(&file_table[fd]);
+        if (open && open->inode == inode)
+            found = fd;
+    }
+    pthread_mutex_unlock(&file_lock);
+    return found;
+}
+
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
 {
     pthread_mutex_lock(&file_lock);
@@ -332,6 +352,8 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
             result = file_inode_commit(inode, auth, NULL);
         if (result == -ESTALE) {
             atomic_store(&inode->lost, true);
+            host_file_forget(&inode->host,
+                             true); /* it must not come back over what is written now */
             result = 0;
         }
         if (host_file_settle(&inode->host) != 0)

@@ -105,6 +105,11 @@ static void fill(const struct view *view, struct host_attributes *attributes)
     attributes->ctime.tv_nsec = view->ctime % 1000000000;
 }
 
+static int64_t nanoseconds(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
 /* ---- finding and making ---- */
 
 static struct host_entry *find(uint64_t device, uint64_t inode)
@@ -130,8 +135,17 @@ static struct host_entry *find(uint64_t device, uint64_t inode)
 /* Whatever the configuration calls its server: device, inode and handle are those of one file. */
 static bool same_key(const struct host_entry *entry, const struct host_file_key *key)
 {
-    return entry->handle_length == key->handle_length &&
+    return !(atomic_load(&entry->flags) & HOST_ENTRY_RENAMING) &&
+           entry->handle_length == key->handle_length &&
            memcmp(entry->handle, key->handle, key->handle_length) == 0;
+}
+
+static void set_name(struct host_entry *entry, const struct host_file_key *key)
+{
+    entry->server = key->server;
+    entry->root = key->root;
+    entry->handle_length = key->handle_length;
+    memcpy(entry->handle, key->handle, key->handle_length);
 }
 
 static void begin_life(struct host_entry *entry, const struct host_file_key *key)
@@ -143,15 +157,15 @@ static void begin_life(struct host_entry *entry, const struct host_file_key *key
     atomic_store(&entry->truncations, ++stripe->births);
     atomic_store(&entry->device, key->device);
     atomic_store(&entry->inode, key->inode);
-    entry->server = key->server;
-    entry->handle_length = key->handle_length;
-    memcpy(entry->handle, key->handle, key->handle_length);
+    set_name(entry, key);
     atomic_store(&entry->size, 0);
     atomic_store(&entry->used, 0);
     atomic_store(&entry->mtime, 0);
     atomic_store(&entry->ctime, 0);
     atomic_store(&entry->verified_ns, 0);
     entry->uncommitted_end = 0;
+    entry->emptied = 0;
+    atomic_store(&entry->losses, 0);
     atomic_store(&entry->flags, HOST_ENTRY_PRESENT);
     host_entry_changed(entry);
 }
@@ -201,9 +215,11 @@ static struct host_entry *make(const struct host_file_key *key)
     return NULL;
 }
 
+/* Losses since this life of the entry began are news for who knew an earlier one. */
 static void remember(struct host_file *file, const struct host_entry *entry)
 {
     __atomic_store_n(&file->index, host_entry_index(entry), __ATOMIC_RELAXED);
+    __atomic_store_n(&file->losses, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&file->generation, atomic_load(&entry->generation), __ATOMIC_RELAXED);
 }
 
@@ -298,9 +314,39 @@ static void empty(struct host_entry *entry, const struct host_file_key *key,
     begin_life(entry, key);
 }
 
-bool host_file_attach(struct host_file *file, const struct host_file_key *key)
+/* The same file has another handle. Who dies here leaves an entry that no handle is the same as. */
+static void rename_entry(struct host_entry *entry, const struct host_file_key *key)
+{
+    atomic_fetch_or(&entry->flags, HOST_ENTRY_RENAMING);
+    set_name(entry, key);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_RENAMING);
+}
+
+/* Gives the place of a file, of which the kernel says the same device and inode, to `key`. */
+static uint64_t take_over(struct host_entry *entry, const struct host_file_key *key,
+                          const struct timespec *ctime, struct host_garbage *garbage)
+{
+    uint32_t flags = atomic_load(&entry->flags);
+    if (entry->root == key->root && !(flags & HOST_ENTRY_RENAMING)) {
+        empty(entry, key, garbage);
+        return 0;
+    }
+    if ((flags & HOST_ENTRY_KNOWN) && atomic_load(&entry->ctime) == nanoseconds(ctime)) {
+        rename_entry(entry, key);
+        return 0;
+    }
+    uint64_t lost = atomic_load(&entry->uncommitted);
+    empty(entry, key, garbage);
+    entry->emptied = lost;
+    atomic_fetch_or(&entry->flags, flags & HOST_ENTRY_KERNEL_WRITER); /* it may be the same file */
+    return lost;
+}
+
+bool host_file_attach(struct host_file *file, const struct host_file_key *key,
+                      const struct timespec *ctime, uint64_t *lost)
 {
     struct host_garbage garbage = {0};
+    *lost = 0;
     file->key = *key;
     if (file->key.handle_length > HOST_HANDLE_MAX)
         file->key.handle_length = HOST_HANDLE_MAX;
@@ -312,13 +358,49 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key)
     host_stripe_lock(stripe);
     struct host_entry *entry = find(key->device, key->inode);
     if (entry && !same_key(entry, &file->key))
-        empty(entry, &file->key, &garbage);
+        *lost = take_over(entry, &file->key, ctime, &garbage);
     if (!entry)
         entry = make(&file->key);
     if (entry) {
         remember(file, entry);
+        file->losses = atomic_load(&entry->losses); /* of before this use */
         touch(entry);
     }
+    host_stripe_unlock(stripe);
+    host_stripe_wake(stripe);
+    host_arena_give(garbage.first);
+    return entry != NULL;
+}
+
+bool host_file_rename(struct host_file *file, const struct host_file_key *key,
+                      const struct timespec *ctime, uint64_t *lost)
+{
+    struct host_garbage garbage = {0};
+    *lost = 0;
+    if (!host_map.shared)
+        return false;
+    uint32_t stripe = host_stripe_of_file(file);
+    host_stripe_lock(stripe);
+    struct host_entry *entry = find(key->device, key->inode);
+    bool known = entry && entry == remembered(file),
+         ours = known || (entry && same_key(entry, &file->key));
+    file->key.server = key->server; /* device and inode are read without the lock, and stay */
+    __atomic_store_n(&file->key.root, key->root, __ATOMIC_RELAXED);
+    file->key.handle_length = key->handle_length;
+    memcpy(file->key.handle, key->handle, sizeof(key->handle));
+    if (ours) {
+        rename_entry(entry, &file->key);
+    } else if (entry) {
+        *lost = entry->emptied;
+        if (!same_key(entry, &file->key))
+            *lost += take_over(entry, &file->key, ctime, &garbage);
+    } else {
+        entry = make(&file->key);
+    }
+    if (entry && !known)
+        remember(file, entry);
+    if (entry)
+        touch(entry);
     host_stripe_unlock(stripe);
     host_stripe_wake(stripe);
     host_arena_give(garbage.first);
@@ -395,11 +477,6 @@ static uint64_t uncommitted_end(struct host_entry *entry)
     }
     entry->uncommitted_end = end;
     return end;
-}
-
-static int64_t nanoseconds(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
 static void put(_Atomic uint64_t *where, uint64_t value)
@@ -485,6 +562,7 @@ void host_entry_name(const struct host_entry *entry, struct host_file *file)
     file->key.device = atomic_load(&entry->device);
     file->key.inode = atomic_load(&entry->inode);
     file->key.server = entry->server;
+    file->key.root = entry->root;
     file->key.handle_length = entry->handle_length;
     memcpy(file->key.handle, entry->handle, HOST_HANDLE_MAX);
     file->index = host_entry_index(entry);

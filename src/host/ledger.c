@@ -505,7 +505,7 @@ int host_replay_try(struct host_file *file, struct host_commit *commit, struct h
     return replay_next(file, commit, false, write);
 }
 
-uint64_t host_file_forget(struct host_file *file)
+uint64_t host_file_forget(struct host_file *file, bool missed)
 {
     struct host_garbage garbage = {0};
     int error;
@@ -514,10 +514,22 @@ uint64_t host_file_forget(struct host_file *file)
         return 0;
     uint64_t bytes = atomic_load(&entry->uncommitted);
     host_record_cut(entry, 0, &garbage);
+    if (missed && bytes > 0 &&
+        atomic_fetch_add(&entry->losses, 1) == __atomic_load_n(&file->losses, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&file->losses, 1, __ATOMIC_RELAXED); /* the caller knows */
     host_entry_unlock(file);
     host_stripe_wake(host_stripe_of_file(file));
     host_arena_give(garbage.first);
     return bytes;
+}
+
+bool host_file_lost(struct host_file *file)
+{
+    struct host_entry *entry = host_entry_peek(file);
+    if (!entry)
+        return false;
+    uint32_t losses = atomic_load(&entry->losses);
+    return __atomic_exchange_n(&file->losses, losses, __ATOMIC_RELAXED) != losses;
 }
 
 /* Under the stripe's lock. */

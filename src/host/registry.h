@@ -21,6 +21,7 @@ struct host_file_key {
     uint64_t device;
     uint64_t inode;
     uint64_t server; /* hash of server and export: the same in all processes */
+    uint64_t root;   /* hash of the export's root handle when the file's handle was got */
     uint32_t handle_length;
     uint8_t handle[HOST_HANDLE_MAX];
 };
@@ -33,6 +34,7 @@ struct host_file_key {
 struct host_file {
     struct host_file_key key;
     uint32_t index;
+    uint32_t losses; /* of the entry, that this process knows of */
     uint64_t generation;
 };
 
@@ -60,11 +62,30 @@ void host_registry_after_fork(void);
 void host_registry_finish(void);
 
 /*
- * Finds or makes the entry of a file. An entry with the same device and inode but another handle or
- * server is of a file that is gone: it is emptied, uncommitted data included. False: no room for
- * it.
+ * Finds or makes the entry of a file. One with the same device and inode but another handle is of a
+ * file that is gone: it is emptied, uncommitted data included. But if the root has another handle
+ * too, the server may have given all files new ones. Then the entry is kept where `ctime` (as the
+ * server tells it now) is what it told last, which proves that it still is the same file; and if it
+ * is not, what was uncommitted counts as lost: *lost bytes, for the next fsync to tell. False: no
+ * room for the entry.
  */
-bool host_file_attach(struct host_file *file, const struct host_file_key *key);
+bool host_file_attach(struct host_file *file, const struct host_file_key *key,
+                      const struct timespec *ctime, uint64_t *lost);
+
+/*
+ * The file that `file` stands for now has the handle and root of `key`, as its user has proven: the
+ * entry is kept under them. Others who know the entry go on with it. *lost: bytes that this user
+ * may count on and that are lost, since the entry was emptied meanwhile. False: no room for the
+ * entry.
+ */
+bool host_file_rename(struct host_file *file, const struct host_file_key *key,
+                      const struct timespec *ctime, uint64_t *lost);
+
+/* The root under which the file's handle was got. */
+static inline uint64_t host_file_root(const struct host_file *file)
+{
+    return __atomic_load_n(&file->key.root, __ATOMIC_RELAXED);
+}
 
 /* ---- attributes ---- */
 
@@ -227,8 +248,13 @@ bool host_replay_next(struct host_file *file, struct host_commit *commit, struct
 /* The same: 1, 0 for no more, or -EAGAIN instead of waiting, as host_write_try(). */
 int host_replay_try(struct host_file *file, struct host_commit *commit, struct host_write *write);
 
-/* The file is gone from the server (ESTALE): its uncommitted data can go nowhere. Returns bytes. */
-uint64_t host_file_forget(struct host_file *file);
+/*
+ * Uncommitted data of the file can go nowhere, and is dropped. Returns bytes. `missed`: the file is
+ * not gone; all other processes that know it hear of the loss by host_file_lost().
+ */
+uint64_t host_file_forget(struct host_file *file, bool missed);
+/* True once after data was dropped that may be missed: no fsync may succeed over that. */
+bool host_file_lost(struct host_file *file);
 
 /*
  * Walks files that have uncommitted data: with `server` (0: any), and with data of dead processes

@@ -82,7 +82,9 @@ enum host_entry_flag {
     HOST_ENTRY_PRESENT = 1,
     HOST_ENTRY_KNOWN = 2, /* the attributes are */
     HOST_ENTRY_KERNEL_WRITER = 4,
-    HOST_ENTRY_MIXED = 8 /* records of several verifiers */
+    HOST_ENTRY_MIXED = 8, /* records of several verifiers */
+    HOST_ENTRY_RENAMING =
+        16 /* the handle is being replaced: what is there is none, or half of one */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -91,7 +93,7 @@ struct host_entry {
     _Atomic uint32_t flags;
     _Atomic uint64_t generation; /* of the use of this place; never the same again */
     _Atomic uint64_t device, inode;
-    uint64_t server;
+    uint64_t server, root;
     uint32_t handle_length;
     uint8_t handle[HOST_HANDLE_MAX];
     uint32_t used_at;           /* stripe->clock at the last use */
@@ -109,6 +111,8 @@ struct host_entry {
     _Atomic uint64_t verifier;    /* of the records, unless MIXED */
     uint64_t uncommitted_end;     /* at least the end of the last of them */
     _Atomic uint64_t replays;     /* records written again, or over after a restart */
+    _Atomic uint32_t losses; /* times that data was dropped, not committed and not overwritten */
+    uint64_t emptied;        /* bytes that were uncommitted here when another file took the place */
 } __attribute__((aligned(256)));
 _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
 

@@ -295,6 +295,15 @@ static inline int engine_fsync(int fd)
     return result != FILE_KERNEL ? result : fsync(fd) == 0 ? 0 : -errno;
 }
 
+/* What the face does for a descriptor that is not managed. */
+static inline int engine_kernel_fsync(int fd)
+{
+    sys_critical_enter();
+    int result = file_fsynced_by_kernel(fd);
+    sys_critical_leave();
+    return result;
+}
+
 static inline int engine_close(int fd)
 {
     sys_critical_enter();

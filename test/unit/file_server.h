@@ -66,6 +66,8 @@ struct file_control {
     _Atomic unsigned delay_ms; /* before each call */
     /* For so many calls of other programs (MOUNT): the connection breaks. */
     _Atomic unsigned mount_resets;
+    /* Part of all handles: when it changes, those given before are stale. */
+    _Atomic uint32_t handles;
     _Atomic int fileid_error, ctime_error, size_error;
     _Atomic bool no_attributes;
     _Atomic uint64_t verifier;
@@ -130,7 +132,9 @@ static inline struct file_server_node *file_server_node_of(int fd)
 static inline struct nfs3_fh file_server_handle(const struct file_server_node *node)
 {
     struct nfs3_fh fh = {.len = FILE_SERVER_HANDLE};
-    memcpy(fh.data, "testfile", 8);
+    uint32_t handles = atomic_load(&file_server.control->handles);
+    memcpy(fh.data, "file", 4);
+    memcpy(fh.data + 4, &handles, 4);
     memcpy(fh.data + 8, &node->inode, 8);
     return fh;
 }
@@ -146,11 +150,16 @@ static inline bool file_server_take(_Atomic unsigned *count)
 static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh, uint32_t *status)
 {
     ino_t inode;
+    uint32_t handles;
     struct stat now;
     *status = NFS3ERR_BADHANDLE;
     if (fh->len != FILE_SERVER_HANDLE)
         return NULL;
     memcpy(&inode, fh->data + 8, 8);
+    memcpy(&handles, fh->data + 4, 4);
+    *status = NFS3ERR_STALE;
+    if (handles != atomic_load(&file_server.control->handles))
+        return NULL;
     for (unsigned i = 0; i < file_server.node_count; i++) {
         struct file_server_node *node = &file_server.nodes[i];
         if (node->inode != inode)

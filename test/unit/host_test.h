@@ -127,7 +127,7 @@ static inline void attach(struct host_file *file, uint64_t inode)
 {
     struct host_file_key key;
     key_for(&key, inode);
-    host_file_attach(file, &key);
+    host_file_attach(file, &key, &(struct timespec){0}, &(uint64_t){0});
 }
 
 /*

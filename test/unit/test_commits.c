@@ -33,7 +33,7 @@ static int scene(void **state)
 static int end_scene(void **state)
 {
     (void)state;
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     for (int i = 0; i < 2; i++) {
         close(to_child[i]);
         close(to_parent[i]);

@@ -521,7 +521,7 @@ static void fill_the_ledger(void)
     struct host_file other;
     struct host_file_key key = {.device = 1, .inode = 1, .handle_length = 1};
     struct host_write write;
-    CHECK(host_file_attach(&other, &key));
+    CHECK(host_file_attach(&other, &key, &(struct timespec){0}, &(uint64_t){0}));
     for (uint64_t i = 0; host_write_try(&other, i << 16, NULL, 0, 1, false, &write) == 0; i++)
         ;
 }

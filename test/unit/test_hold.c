@@ -87,7 +87,7 @@ static void whatever_the_outcome_the_range_is_held(void **state)
         end_holds();
         assert_false(blocked(&file, 100000, 100000));
     }
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static void without_a_hold_nothing_waits(void **state)
@@ -192,7 +192,7 @@ static void a_replay_of_other_bytes_waits(void **state)
     assert_int_equal(host_file_uncommitted(&file), 1000);
     assert_true(blocked(&file, 999, 1));
     end_holds();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 /* ---- who waits, waits long enough and not for ever ---- */
@@ -243,7 +243,7 @@ static void settling_waits_for_the_hold_and_for_writes_in_flight(void **state)
     write_unsettled(&file, 0, 10, HOST_WRITE_UNSTABLE);
     assert_int_equal(host_file_settle(&file), 0);
     assert_true(sys_now_ns() - start >= SHORT_NS);
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     assert_int_equal(try_write(&file, 0, 10, true, &write), 0);
     assert_int_equal(host_file_settle(&file), -ETIMEDOUT);
     host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
@@ -287,7 +287,7 @@ static void another_file_under_the_number_is_not_held(void **state)
     write_unsettled(&file, 100, 10, HOST_WRITE_UNSTABLE);
     key_for(&key, 13);
     key.handle[9] = 1;
-    host_file_attach(&file, &key);
+    host_file_attach(&file, &key, &(struct timespec){0}, &(uint64_t){0});
     assert_false(blocked(&file, 0, 200));
     check_invariants();
 }
@@ -314,7 +314,7 @@ static void a_hold_outlives_its_process(void **state)
     check_invariants();
     end_holds();
     assert_false(blocked(&file, 0, 200));
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static int child_dies_writing(void *argument)
@@ -355,7 +355,7 @@ static void what_a_killed_process_had_in_flight_is_held(void **state)
     assert_true(blocked(&file, 99, 1));
     assert_int_equal(host_file_uncommitted(&file), 100);
     end_holds();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static int child_dies_with_the_lock(void *argument)
@@ -383,7 +383,7 @@ static void a_hold_outlives_the_lists_it_was_in(void **state)
     check_invariants();
     end_holds();
     assert_false(blocked(&file, 0, 80000));
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static int child_overwrites(void *argument)

@@ -154,7 +154,7 @@ static void random_operations_agree_with_a_model(void **state)
     }
     compare(&file);
     uint64_t left = host_file_uncommitted(&file);
-    assert_int_equal(host_file_forget(&file), left);
+    assert_int_equal(host_file_forget(&file, false), left);
     assert_int_equal(host_file_uncommitted(&file), 0);
     check_invariants();
 }
@@ -173,7 +173,7 @@ static void a_hole_splits_a_record(void **state)
     assert_int_equal(found[149], -1);
     assert_int_equal(found[150], 'a');
     check_invariants();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 /* ---- commit ---- */
@@ -189,7 +189,7 @@ static void commit_vouches_only_for_what_it_was_sent_after(void **state)
     write_kept(&file, 5000, 300, 'b', first_verifier);
     assert_int_equal(host_commit_end(&file, &commit, first_verifier), 0);
     assert_int_equal(host_file_uncommitted(&file), 300);
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static void another_verifier_demands_writing_again(void **state)
@@ -299,7 +299,7 @@ static void overlapping_writes_of_threads_exclude_each_other(void **state)
         assert_null(result);
     }
     assert_int_equal(collisions, 0);
-    host_file_forget(&shared_file);
+    host_file_forget(&shared_file, false);
     check_invariants();
 }
 

@@ -72,7 +72,7 @@ static void a_write_of_a_dead_process_is_dropped(void **state)
     assert_int_equal(host_file_uncommitted(&file), 5000); /* the older data is still there */
     host_process_sweep(0);
     check_invariants();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     close(in_flight.ready[0]);
     close(in_flight.ready[1]);
 }
@@ -145,7 +145,7 @@ static void death_with_a_stripes_lock_is_mended(void **state)
     for (int i = 0; i < 360000; i++)
         assert_int_equal(found[i], i >= 30000 && i < 30050 ? -1 : i / 9000);
     check_invariants();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 /* Dies when the newer write is acknowledged and the second half of the older one exists, but the
@@ -181,7 +181,7 @@ static void death_in_a_split_is_mended(void **state)
     for (int i = 0; i < 65536; i++)
         assert_int_equal(found[i], i >= 1000 && i < 2000 ? 'n' : 'o');
     check_invariants();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static int child_dies_with_arena(void *argument)
@@ -209,7 +209,7 @@ static void death_with_the_arenas_lock_is_mended(void **state)
     write_kept(&file, 300000, 50000, 'b', first_verifier);
     assert_int_equal(host_map.shared->arena_recoveries, before + 1);
     check_invariants();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 /* Every byte written is a function of its place, so any mix-up of chunks shows. */
@@ -279,7 +279,7 @@ static void killing_at_random_moments_breaks_nothing(void **state)
     }
     for (uint64_t inode = 200; inode < 203; inode++) {
         attach(&file, inode);
-        host_file_forget(&file);
+        host_file_forget(&file, false);
     }
     host_hold_set(0);
     assert_int_equal(host_uncommitted(), 0);
@@ -311,7 +311,7 @@ static void two_hundred_children_at_once(void **state)
     for (int i = 0; i < 200; i++)
         assert_int_equal(end_child(children[i]), 0);
     while (host_uncommitted_next(&cursor, 0, true, &file))
-        host_file_forget(&file);
+        host_file_forget(&file, false);
     assert_int_equal(host_uncommitted(), 0);
     check_invariants();
 }

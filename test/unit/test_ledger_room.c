@@ -33,7 +33,7 @@ static void a_full_arena_loses_nothing(void **state)
                                                             : 'a');
     while (count-- > 0)
         host_write_end(&fillers[count % 16], &writes[count], HOST_WRITE_FAILED, NULL);
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     check_invariants();
     free(writes);
 }
@@ -121,8 +121,8 @@ static void a_childs_pocket_is_not_its_parents(void **state)
         assert_int_equal(found[i], 'c');
     host_process_sweep(0);
     check_invariants();
-    host_file_forget(&file);
-    host_file_forget(&other);
+    host_file_forget(&file, false);
+    host_file_forget(&other, false);
 }
 
 static void *writer_of_a_region(void *argument)
@@ -168,7 +168,7 @@ static void threads_share_a_pocket(void **state)
     for (int i = 0; i < MODEL_BYTES; i++)
         assert_true(found[i] == -1 || found[i] == i / 90000);
     check_invariants();
-    host_file_forget(&file);
+    host_file_forget(&file, false);
 }
 
 static void a_chunk_of_two_records_is_in_no_pocket(void **state)
@@ -184,7 +184,7 @@ static void a_chunk_of_two_records_is_in_no_pocket(void **state)
     read_ledger(&file, found, NULL, MODEL_BYTES);
     for (int i = 200; i < 8192; i++)
         assert_int_equal(found[i], 'o');
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     check_invariants();
 }
 
@@ -200,7 +200,7 @@ static void the_last_chunk_can_be_used(void **state)
         count++;
     }
     assert_int_equal(count, host_map.shared->chunk_count - 1);
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     check_invariants();
 }
 
@@ -234,7 +234,7 @@ static void the_cost_of_a_kept_write_is_reported(void **state)
                           (unsigned long long)ledger / rounds,
                           (unsigned long long)copying / rounds);
     }
-    host_file_forget(&file);
+    host_file_forget(&file, false);
     check_invariants();
 }
 

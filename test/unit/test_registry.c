@@ -232,7 +232,7 @@ static void an_inode_used_again_is_another_file(void **state)
     assert_int_equal(host_write_begin(&old, 9000, &vector, 1, 100, true, &in_flight), 0);
     key_for(&key, 11);
     key.handle[15] = 1;
-    host_file_attach(&new, &key);
+    host_file_attach(&new, &key, &(struct timespec){0}, &(uint64_t){0});
     assert_int_equal(host_file_uncommitted(&new), 0);
     assert_int_equal(size_of(&new), UINT64_MAX);
     write_bytes(&new, 0, 10, HOST_WRITE_UNSTABLE);
@@ -242,7 +242,128 @@ static void an_inode_used_again_is_another_file(void **state)
     assert_int_equal(host_file_uncommitted(&new), 10);
     assert_int_equal(host_file_uncommitted(&old), 0);
     check_invariants();
-    host_file_forget(&new);
+    host_file_forget(&new, false);
+}
+
+/* ---- another handle for the same file ---- */
+
+static const struct timespec at_one = {1, 5}, at_two = {2, 5}; /* as learn_now() */
+
+/* The key that the file has since its server gave all files new handles. */
+static struct host_file_key renamed_key(uint64_t inode)
+{
+    struct host_file_key key;
+    key_for(&key, inode);
+    key.handle[15] = 1;
+    key.root = 1;
+    return key;
+}
+
+static void a_new_handle_of_the_same_file_keeps_its_data(void **state)
+{
+    (void)state;
+    struct host_file file, knows_it, later, forgot;
+    struct host_file_key key = renamed_key(12);
+    uint64_t lost;
+    attach(&file, 12);
+    attach(&knows_it, 12);
+    attach(&forgot, 12);
+    forgot.generation = 0;
+    write_bytes(&file, 0, 100, HOST_WRITE_UNSTABLE);
+    assert_true(host_file_rename(&file, &key, &at_one, &lost));
+    assert_int_equal(lost, 0);
+    write_bytes(&knows_it, 100, 100, HOST_WRITE_UNSTABLE);
+    assert_true(host_file_attach(&later, &key, &at_two, &lost));
+    assert_int_equal(lost, 0);
+    assert_int_equal(host_file_uncommitted(&later), 200);
+    assert_int_equal(host_file_uncommitted(&forgot), 0); /* it must rename first */
+    assert_true(host_file_rename(&forgot, &key, &at_one, &lost));
+    assert_int_equal(lost, 0);
+    assert_int_equal(host_file_uncommitted(&forgot), 200);
+    host_file_forget(&file, false);
+    check_invariants();
+}
+
+static void another_root_and_the_same_change_time_prove_the_same_file(void **state)
+{
+    (void)state;
+    struct host_file old, new;
+    struct host_file_key key = renamed_key(13);
+    uint64_t lost;
+    attach(&old, 13);
+    learn_now(&old, 100, 1);
+    write_bytes(&old, 0, 100, HOST_WRITE_UNSTABLE);
+    assert_true(host_file_attach(&new, &key, &at_one, &lost));
+    assert_int_equal(lost, 0);
+    assert_int_equal(host_file_uncommitted(&new), 100);
+    assert_true(host_file_rename(&old, &key, &at_one, &lost));
+    assert_int_equal(lost, 0);
+    host_file_forget(&new, false);
+    check_invariants();
+}
+
+static void another_root_and_change_time_lose_the_data_aloud(void **state)
+{
+    (void)state;
+    struct host_file old, new;
+    struct host_file_key key = renamed_key(14);
+    uint64_t lost;
+    attach(&old, 14);
+    learn_now(&old, 100, 1);
+    write_bytes(&old, 0, 100, HOST_WRITE_UNSTABLE);
+    host_file_set_kernel_writer(&old);
+    assert_true(host_file_attach(&new, &key, &at_two, &lost));
+    assert_int_equal(lost, 100);
+    assert_int_equal(host_file_uncommitted(&new), 0);
+    assert_true(host_file_has_kernel_writer(&new)); /* it may be the same file */
+    assert_true(host_file_rename(&old, &key, &at_two, &lost));
+    assert_int_equal(lost, 100);
+    assert_true(host_file_rename(&old, &key, &at_two, &lost));
+    assert_int_equal(lost, 0);
+    check_invariants();
+}
+
+/* The process that was replacing the handle died. */
+static void half_a_handle_is_of_no_file(void **state)
+{
+    (void)state;
+    struct host_file file, again;
+    struct host_write write;
+    static uint8_t data[10];
+    struct iovec vector = {data, 10};
+    struct host_file_key key = renamed_key(15);
+    uint64_t lost;
+    attach(&file, 15);
+    learn_now(&file, 100, 1);
+    write_bytes(&file, 0, 100, HOST_WRITE_UNSTABLE);
+    atomic_fetch_or(&host_map.entries[file.index].flags, HOST_ENTRY_RENAMING);
+    again = file;
+    again.generation = 0;
+    assert_int_equal(host_write_begin(&again, 0, &vector, 10, 10, true, &write), -ESTALE);
+    assert_true(host_file_rename(&file, &key, &at_two, &lost));
+    assert_int_equal(lost, 0);
+    assert_int_equal(host_file_uncommitted(&file), 100);
+    assert_true(host_file_attach(&again, &key, &at_two, &lost));
+    assert_int_equal(lost, 0);
+    assert_int_equal(host_file_uncommitted(&again), 100);
+    host_file_forget(&file, false);
+    check_invariants();
+}
+
+static void data_that_is_dropped_and_missed_is_told_to_all_once(void **state)
+{
+    (void)state;
+    struct host_file drops, hears, comes_later;
+    attach(&drops, 16);
+    attach(&hears, 16);
+    write_bytes(&hears, 0, 100, HOST_WRITE_UNSTABLE);
+    assert_int_equal(host_file_forget(&drops, true), 100);
+    attach(&comes_later, 16);
+    assert_false(host_file_lost(&drops));
+    assert_true(host_file_lost(&hears));
+    assert_false(host_file_lost(&hears));
+    assert_false(host_file_lost(&comes_later));
+    check_invariants();
 }
 
 static void entries_without_data_are_recycled(void **state)
@@ -262,7 +383,7 @@ static void entries_without_data_are_recycled(void **state)
     assert_int_not_equal(first.generation, generation);
     learn_now(&first, 43, 2);
     assert_int_equal(size_of(&first), 43);
-    host_file_forget(&with_data);
+    host_file_forget(&with_data, false);
     check_invariants();
 }
 
@@ -291,7 +412,7 @@ static void a_full_set_overflows_to_the_next(void **state)
     for (uint32_t i = 0; i < COUNT; i++) {
         files[i].generation = 0; /* find it again by its key */
         assert_int_equal(host_file_uncommitted(&files[i]), 1);
-        host_file_forget(&files[i]);
+        host_file_forget(&files[i], false);
     }
     check_invariants();
 }
@@ -545,6 +666,11 @@ int main(void)
         cmocka_unit_test(a_dead_process_truncates_no_more),
         cmocka_unit_test(a_kernel_writer_is_remembered),
         cmocka_unit_test(an_inode_used_again_is_another_file),
+        cmocka_unit_test(a_new_handle_of_the_same_file_keeps_its_data),
+        cmocka_unit_test(another_root_and_the_same_change_time_prove_the_same_file),
+        cmocka_unit_test(another_root_and_change_time_lose_the_data_aloud),
+        cmocka_unit_test(half_a_handle_is_of_no_file),
+        cmocka_unit_test(data_that_is_dropped_and_missed_is_told_to_all_once),
         cmocka_unit_test(entries_without_data_are_recycled),
         cmocka_unit_test(a_full_set_overflows_to_the_next),
         cmocka_unit_test(readers_without_a_lock_see_whole_attributes),

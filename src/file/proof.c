@@ -1,0 +1,116 @@
+/* The proof that what the kernel shows and what the server has are one file, or one directory. */
+#include "file/proof.h"
+
+#include "sys/sys.h"
+
+enum { ATTEMPTS = 8, ROOT_ATTEMPTS = 5, MASK = STATX_BASIC_STATS };
+
+static int64_t server_time(const struct nfs3_time *time)
+{
+    return (int64_t)time->sec * 1000000000 + time->nsec;
+}
+
+static int64_t kernel_time(const struct statx_timestamp *time)
+{
+    return time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
+/* Does the server's change time lie between two looks at the kernel's? */
+static bool time_agrees(const struct nfs3_attr *attr, const struct statx *before,
+                        const struct statx *after)
+{
+    int64_t at = server_time(&attr->ctime);
+    return at >= kernel_time(&before->stx_ctime) && at <= kernel_time(&after->stx_ctime);
+}
+
+static int look_up(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
+                   struct nfs3_attr *attr)
+{
+    struct nfs3_post_attr found = {.present = false};
+    int result = file_mount_lookup(claim->mount, claim->auth, claim->path, fresh, fh, &found);
+    if (result != 0)
+        return result;
+    if (found.present) {
+        *attr = found.attr;
+        return 0;
+    }
+    struct nfs3_client client = file_mount_client(claim->mount, claim->auth);
+    return nfs3_getattr(&client, fh, attr);
+}
+
+static int kernel_look(int fd, struct statx *status)
+{
+    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, MASK, status);
+}
+
+/*
+ * One look at the file from both sides. 0 when the server's attributes lie between two looks at the
+ * kernel's, and the sizes agree if nothing changed meanwhile.
+ */
+static int compare(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
+                   struct nfs3_attr *attr)
+{
+    struct statx before, after;
+    int result = kernel_look(claim->fd, &before);
+    if (result == 0)
+        result = look_up(claim, fresh, fh, attr);
+    if (result == 0)
+        result = kernel_look(claim->fd, &after);
+    if (result != 0)
+        return result;
+    if (attr->type != NFS3_REG || attr->fileid != before.stx_ino)
+        return -EXDEV;
+    if (!time_agrees(attr, &before, &after))
+        return -EAGAIN;
+    bool quiet = kernel_time(&before.stx_ctime) == kernel_time(&after.stx_ctime) &&
+                 before.stx_size == after.stx_size;
+    return quiet && attr->size != before.stx_size ? -EAGAIN : 0;
+}
+
+int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
+               struct nfs3_attr *attr)
+{
+    int result = -EAGAIN;
+    for (int i = 0; i < ATTEMPTS && result != 0; i++) {
+        if (i > 1)
+            sys_nanosleep_ms(1 << i);
+        result = compare(claim, fresh || i > 0, fh, attr);
+        /* A cached directory handle may be of a directory that was renamed: the second look is
+         * fresh. After that another file under this name will not become the same one. */
+        if (i > 0 && result != -EAGAIN && result != -ENOENT && result != -ESTALE)
+            break;
+    }
+    return result;
+}
+
+int file_prove_unchanged(const struct file_claim *claim, ino_t number, const struct timespec *ctime,
+                         struct nfs3_fh *fh, struct nfs3_attr *attr)
+{
+    int result = look_up(claim, true, fh, attr);
+    if (result != 0)
+        return result;
+    bool same = attr->type == NFS3_REG && attr->fileid == number &&
+                attr->ctime.sec == ctime->tv_sec && attr->ctime.nsec == ctime->tv_nsec;
+    return same ? 0 : -EXDEV;
+}
+
+int file_prove_root(const struct file_mount *mount, const struct nfs3_client *client,
+                    const struct nfs3_fh *root, struct nfs3_attr *attr)
+{
+    for (int attempt = 0; attempt < ROOT_ATTEMPTS; attempt++) {
+        struct statx before, after;
+        int result = sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, MASK, &before);
+        if (result == 0)
+            result = nfs3_getattr(client, root, attr);
+        if (result == 0)
+            result = sys_statx(AT_FDCWD, mount->path, AT_STATX_FORCE_SYNC, MASK, &after);
+        if (result != 0)
+            return result;
+        if (attr->type != NFS3_DIR || attr->fileid != before.stx_ino)
+            return -EXDEV;
+        if (time_agrees(attr, &before, &after))
+            return 0;
+        sys_nanosleep_ms(10);
+    }
+    return -EXDEV;
+}

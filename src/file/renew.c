@@ -1,0 +1,209 @@
+/*
+ * Stale handles. A server that exports a file system again may give all files new handles (another
+ * export identifier, a takeover by another node); those that it gave before are then stale, as are
+ * those of removed files. Handles are found again by name, from the export's root down, and used
+ * only for what is proven to be the same file.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file/inode.h"
+#include "file/proof.h"
+#include "nfs/nfs3_status.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { ROOT_TRIES = 30, PAUSE_MS = 1000, RENEWALS_MAX = 4 };
+
+/* ---- the root ---- */
+
+static bool same_handle(const struct nfs3_fh *a, const struct nfs3_fh *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
+}
+
+/* MOUNT again, and the proof that it is the same directory. Where the kernel's own mount is stale
+ * too, the file number must do: each file below is proven by itself. */
+static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, struct nfs3_fh *root,
+                       struct nfs3_attr *attr)
+{
+    struct nfs3_client client = file_mount_client(mount, auth);
+    int result = file_paths_mount(mount, root);
+    if (result == 0)
+        result = file_prove_root(mount, &client, root, attr);
+    if (result != -ESTALE)
+        return result;
+    result = nfs3_getattr(&client, root, attr);
+    if (result == 0 && (attr->type != NFS3_DIR || attr->fileid != mount->inode))
+        result = -EXDEV;
+    return result;
+}
+
+/* Under mount->contact. 0 when the root's handle is good now. */
+static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
+{
+    struct nfs3_client client = file_mount_client(mount, auth);
+    struct nfs3_fh old = file_mount_root(mount), root;
+    struct nfs3_attr attr;
+    int result = nfs3_getattr(&client, &old, &attr);
+    for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {
+        if (i == 1)
+            log_warning(
+                "mount %s: server %s does not know the export's root any more, and mounting "
+                "%s again failed: %s; trying for %d s",
+                mount->conf->mount, mount->server->conf->name, mount->conf->directory,
+                strerrordesc_np(-result), ROOT_TRIES * PAUSE_MS / 1000);
+        if (i > 0)
+            sys_nanosleep_ms(PAUSE_MS);
+        uint64_t asked_ns = sys_now_ns();
+        result = mount_again(mount, auth, &root, &attr);
+        if (result != 0)
+            continue;
+        file_mount_set_root(mount, &root, &attr, asked_ns);
+        if (!same_handle(&root, &old))
+            log_notice("mount %s: server %s exports %s with new file handles; files are looked up "
+                       "again by name",
+                       mount->conf->mount, mount->server->conf->name, mount->conf->directory);
+    }
+    return result;
+}
+
+/* ---- a file ---- */
+
+/* How many names the file has, by a descriptor of it. False: it cannot be told. */
+static bool links_of(const struct file_inode *inode, int fd, nlink_t *links)
+{
+    struct stat status;
+    if (fd < 0 || sys_fstat(fd, &status) != 0 || status.st_dev != inode->device ||
+        status.st_ino != inode->inode)
+        return false;
+    *links = status.st_nlink;
+    return true;
+}
+
+/* By what the kernel says of a descriptor of it. -ESTALE: the kernel cannot tell. */
+static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth, int fd,
+                           struct nfs3_fh *fh, struct nfs3_attr *attr)
+{
+    char path[PATH_MAX];
+    struct file_claim claim = {inode->mount, auth, fd, path};
+    nlink_t links;
+    if (!links_of(inode, fd, &links) || !file_path_of(fd, path))
+        return -ESTALE;
+    if (links == 0)
+        return -ENOENT;
+    int result = file_prove(&claim, true, fh, attr);
+    return result != 0 || attr->fileid == inode->inode ? result : -EXDEV;
+}
+
+/* By the change time that the server told last. */
+static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth, int fd,
+                           struct nfs3_fh *fh, struct nfs3_attr *attr)
+{
+    char path[PATH_MAX];
+    struct host_attributes known;
+    uint64_t verified_ns;
+    bool named = fd >= 0 && file_path_of(fd, path);
+    struct file_claim claim = {inode->mount, auth, fd, named ? path : inode->path};
+    if (!host_file_attributes(&inode->host, &known, &verified_ns))
+        return -ESTALE;
+    return file_prove_unchanged(&claim, inode->inode, &known.ctime, fh, attr);
+}
+
+/* Under mount->contact. The handle that the file has now. */
+static int find_again(struct file_inode *inode, const struct rpc_auth *auth, struct nfs3_fh *fh,
+                      struct nfs3_attr *attr)
+{
+    int result = renew_root(inode->mount, auth);
+    if (result != 0)
+        return result;
+    int fd = file_inode_descriptor(inode);
+    result = prove_by_kernel(inode, auth, fd, fh, attr);
+    return result == -ESTALE ? prove_by_memory(inode, auth, fd, fh, attr) : result;
+}
+
+static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
+                       const struct nfs3_attr *attr)
+{
+    struct file_former *former = malloc(sizeof(*former));
+    struct host_attributes now;
+    uint64_t lost;
+    if (!former)
+        return -ENOMEM;
+    struct host_file_key key = file_registry_key(inode->device, inode->inode, inode->mount, fh);
+    file_attributes_convert(attr, &now);
+    if (!host_file_rename(&inode->host, &key, &now.ctime, &lost)) {
+        free(former);
+        return -ENOSPC;
+    }
+    if (lost > 0)
+        file_inode_lost(inode, lost);
+    former->fh = *fh;
+    former->next = inode->formers;
+    inode->formers = former;
+    atomic_store(&inode->fh, &former->fh);
+    log_info("%s: found again by name: it has a new file handle", inode->path);
+    return 0;
+}
+
+static int renew(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    struct nfs3_fh fh;
+    struct nfs3_attr attr;
+    int result = find_again(inode, auth, &fh, &attr);
+    if (result == -ENOENT) { /* removed while it is open: that is nobody's fault */
+        log_info("%s: its file handle is stale, and the name is gone", inode->path);
+        return result;
+    }
+    if (result != 0) {
+        log_warning("%s: its file handle is stale, and by name it is not found again: %s",
+                    inode->path, strerrordesc_np(-result));
+        return result;
+    }
+    if (!same_handle(&fh, atomic_load(&inode->fh)))
+        return keep_handle(inode, &fh, &attr);
+    sys_nanosleep_ms(PAUSE_MS / 10); /* a server that is just being set up again */
+    return 0;
+}
+
+int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth)
+{
+    pthread_mutex_lock(&mount->contact);
+    int result = renew_root(mount, auth);
+    pthread_mutex_unlock(&mount->contact);
+    return result;
+}
+
+bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
+                     const struct host_file *host, const struct file_inode *inode)
+{
+    nlink_t links;
+    struct nfs3_client client = file_mount_client(mount, auth);
+    struct nfs3_fh none = {.len = 0}, root = file_mount_root(mount);
+    struct nfs3_attr attr;
+    if (inode && links_of(inode, file_inode_descriptor(inode), &links) && links == 0)
+        return true;
+    return nfs3_getattr(&client, &root, &attr) == 0 &&
+           file_registry_key(0, 0, mount, &none).root == host_file_root(host);
+}
+
+struct file_handle_use file_inode_use(struct file_inode *inode)
+{
+    return (struct file_handle_use){.fh = atomic_load(&inode->fh)};
+}
+
+bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
+                      struct file_handle_use *use)
+{
+    struct file_mount *mount = inode->mount;
+    int result = 0;
+    if (use->renewals++ == RENEWALS_MAX)
+        return false;
+    pthread_mutex_lock(&mount->contact);
+    if (atomic_load(&inode->fh) == use->fh)
+        result = renew(inode, auth);
+    pthread_mutex_unlock(&mount->contact);
+    use->fh = atomic_load(&inode->fh);
+    return result == 0;
+}
