@@ -107,9 +107,23 @@ static const char *find_string(const struct elf_file *file, int64_t tag)
 
 /* ---- symbols ---- */
 
-/* The length of the dynamic symbol table stands nowhere; it follows from the hash tables, as the
- * dynamic linker uses them. 0: not known. */
-static uint64_t count_symbols(const struct elf_file *file)
+/* One more than the highest symbol that a table of relocations names. */
+static uint64_t count_relocated(const struct elf_file *file, int64_t table, int64_t table_size)
+{
+    uint64_t address, size, count = 0;
+    if (!find_entry(file, table, &address) || !find_entry(file, table_size, &size))
+        return 0;
+    Elf64_Rela *relocations = piece_at(file, address, size);
+    for (uint64_t i = 0; relocations && i < size / sizeof(*relocations); i++) {
+        uint64_t symbol = ELF64_R_SYM(relocations[i].r_info);
+        count = symbol >= count ? symbol + 1 : count;
+    }
+    free(relocations);
+    return count;
+}
+
+/* As far as hash tables say it, as the dynamic linker uses them. 0: not known. */
+static uint64_t count_hashed(const struct elf_file *file)
 {
     uint64_t address, offset, room;
     if (find_entry(file, DT_HASH, &address)) {
@@ -142,6 +156,17 @@ static uint64_t count_symbols(const struct elf_file *file)
     }
     free(words);
     return count;
+}
+
+/* The length of the dynamic symbol table stands nowhere. It follows from the hash tables; but one
+ * that leaves out what is only wanted from elsewhere may be empty: all of that is relocated. */
+static uint64_t count_symbols(const struct elf_file *file)
+{
+    uint64_t hashed = count_hashed(file);
+    uint64_t relocated = count_relocated(file, DT_RELA, DT_RELASZ);
+    uint64_t called = count_relocated(file, DT_JMPREL, DT_PLTRELSZ);
+    relocated = called > relocated ? called : relocated;
+    return hashed > relocated ? hashed : relocated;
 }
 
 static bool read_symbols(struct elf_file *file)

@@ -120,6 +120,34 @@ static void sections_are_not_needed(void **state)
     copy_close(&copy);
 }
 
+/* Linkers leave out of the hash table what a program only wants from elsewhere: it may be empty. */
+static void imports_are_found_beside_an_empty_hash_table(void **state)
+{
+    (void)state;
+    struct copy copy;
+    struct elf_file elf;
+    const char *why;
+    uint64_t address = 0, offset = 0, room;
+    static const uint32_t empty[] = {1, 1, 1, 0, 0, 0, 0};
+    copy_open(&copy, "/bin/cat");
+    copy_write(&copy, copy.size);
+    assert_int_equal(elf_open(&elf, copy.fd, &why), 0);
+    size_t before = elf.symbol_count;
+    assert_true(find_entry(&elf, DT_GNU_HASH, &address));
+    assert_true(file_offset(&elf, address, &offset, &room));
+    elf_close(&elf);
+    memcpy(copy.bytes + offset, empty, sizeof(empty));
+    copy_write(&copy, copy.size);
+    memset(&elf, 0, sizeof(elf));
+    assert_int_equal(elf_open(&elf, copy.fd, &why), 0);
+    bool imported = false;
+    for (size_t i = 0; i < elf.symbol_count; i++)
+        imported |= strcmp(elf.symbols[i].name, "read") == 0;
+    assert_true(imported && elf.symbol_count > 20 && elf.symbol_count <= before);
+    elf_close(&elf);
+    copy_close(&copy);
+}
+
 static void truncated_program(void **state)
 {
     (void)state;
@@ -282,10 +310,15 @@ static void arm_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program_is_read),   cmocka_unit_test(sections_are_not_needed),
-        cmocka_unit_test(truncated_program), cmocka_unit_test(mutated_programs),
-        cmocka_unit_test(another_machine),   cmocka_unit_test(x86_numbers),
-        cmocka_unit_test(x86_chance),        cmocka_unit_test(arm_numbers),
+        cmocka_unit_test(program_is_read),
+        cmocka_unit_test(sections_are_not_needed),
+        cmocka_unit_test(imports_are_found_beside_an_empty_hash_table),
+        cmocka_unit_test(truncated_program),
+        cmocka_unit_test(mutated_programs),
+        cmocka_unit_test(another_machine),
+        cmocka_unit_test(x86_numbers),
+        cmocka_unit_test(x86_chance),
+        cmocka_unit_test(arm_numbers),
     };
     return cmocka_run_group_tests_name("elf", tests, NULL, NULL);
 }
