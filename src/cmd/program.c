@@ -13,11 +13,9 @@
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 
 #if defined(__x86_64__)
-#define LIB      "lib/x86_64-linux-gnu"
 #define PLATFORM "x86_64"
 enum { CACHE_FLAGS = 0x0303 };
 #else
-#define LIB      "lib/aarch64-linux-gnu"
 #define PLATFORM "aarch64"
 enum { CACHE_FLAGS = 0x0a03 };
 #endif
@@ -192,7 +190,7 @@ static bool take(void *argument, const char *path)
 static bool expand(const char *text, size_t length, const char *origin, char result[PATH_MAX])
 {
     static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
-    const char *const values[] = {origin, LIB, PLATFORM};
+    const char *const values[] = {origin, PROGRAM_LIB, PLATFORM};
     size_t used = 0;
     for (size_t i = 0; i < length;) {
         const char *value = NULL;
@@ -258,7 +256,8 @@ static bool search_rpaths(struct wanted *wanted)
 
 static void search(struct program *program, size_t parent, const char *name, bool secure)
 {
-    static const char directories[] = "/" LIB ":/usr/" LIB ":/lib64:/usr/lib64:/lib:/usr/lib";
+    static const char directories[] =
+        "/" PROGRAM_LIB ":/usr/" PROGRAM_LIB ":/lib64:/usr/lib64:/lib:/usr/lib";
     /* The array moves when it grows, so objects are named by number and strings by pointer. */
     struct wanted wanted = {program, parent, name};
     struct program_object *object = &program->objects[parent];

@@ -9,6 +9,13 @@
 
 #include "cmd/elf.h"
 
+/* The directory of libraries for this processor, below / and /usr. */
+#if defined(__x86_64__)
+#define PROGRAM_LIB "lib/x86_64-linux-gnu"
+#else
+#define PROGRAM_LIB "lib/aarch64-linux-gnu"
+#endif
+
 enum { PROGRAM_OBJECTS_MAX = 1024 };
 
 struct program_object {

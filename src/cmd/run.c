@@ -13,18 +13,20 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/program.h"
 
 #define LIBRARY "libdirectnfs.so"
 
 /*
  * Writes the absolute path of the library to `path`: beside the command, as a build leaves it, or
- * in ../lib/directnfs from there, as it is installed, or where the package has it. Returns false,
- * with a complaint, if it cannot be used.
+ * in one of the directories for libraries, as it is installed. Returns false, with a complaint, if
+ * it cannot be used.
  */
 static bool find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {LIBRARY, "../lib/directnfs/" LIBRARY,
-                                         "../lib/x86_64-linux-gnu/directnfs/" LIBRARY};
+                                         "../" PROGRAM_LIB "/directnfs/" LIBRARY,
+                                         "../lib64/directnfs/" LIBRARY};
     char command[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", command, sizeof(command) - 1);
     if (length < 0) {

@@ -481,7 +481,7 @@ harness_inside() {
     unset DIRECTNFS_NFSTAB DIRECTNFS_HOME DIRECTNFS_DISABLE DIRECTNFS_LOG_LEVEL LD_PRELOAD
     : >"$DIRECTNFS_LOG"
     chmod 666 "$DIRECTNFS_LOG"
-    # After kill -9 what was being written is held for the default of 10 s: too long for a test.
+    # After kill -9 what was being written is held for the default of 3 s: too long for a test.
     echo "failover_hold = 0.3;" >"$DIRECTNFS_CONF"
     need_build
     cd "$T" || exit 1 # a directory that every user may enter
