@@ -13,6 +13,7 @@
 #include "preload/preload.h"
 #include "preload/uring.h"
 #include "sys/log.h"
+#include "sys/thread.h"
 
 _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 atomic_bool preload_started;
@@ -239,6 +240,7 @@ void preload_fork_parent(void)
 void preload_fork_child(void)
 {
     preload_signal_child();
+    sys_thread_fork_child();
     file_fork_child();
     aio_fork_child();
     posix_aio_fork_child();

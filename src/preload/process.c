@@ -1,5 +1,6 @@
 /* Processes: fork, exec, exit, and libraries that are loaded later. */
 #include "preload/preload.h"
+#include "sys/thread.h"
 
 /*
  * src/file hears of it through pthread_atfork(). vfork() has this definition too: a child that
@@ -195,6 +196,15 @@ PRELOAD_EXPORT void quick_exit(int status)
 {
     preload_finish();
     PRELOAD_REAL(quick_exit)(status);
+    __builtin_unreachable();
+}
+
+/* With the last thread of the program the process ends, though the library has threads, too. */
+PRELOAD_EXPORT void pthread_exit(void *result)
+{
+    if (sys_gettid() == sys_getpid() && preload_active())
+        sys_thread_first_ends();
+    PRELOAD_REAL(pthread_exit)(result);
     __builtin_unreachable();
 }
 

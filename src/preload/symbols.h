@@ -243,6 +243,7 @@ struct __kernel_timespec;
     SYMBOL(void, _exit, (int status))                                                          \
     TWIN(void, _Exit, (int status), _exit)                                                     \
     SYMBOL(void, quick_exit, (int status))                                                     \
+    SYMBOL(void, pthread_exit, (void *result))                                                 \
     SYMBOL(void *, dlopen, (const char *file, int mode))                                       \
     SYMBOL(void *, dlmopen, (Lmid_t space, const char *file, int mode))
 

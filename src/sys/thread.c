@@ -1,14 +1,20 @@
 #include "sys/thread.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { STACK_BYTES = 512 * 1024 };
+enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20 };
 
-bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose)
+/* Threads of ours, which never end. */
+static _Atomic unsigned ours;
+static _Atomic bool first_ended, watched;
+
+static bool start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -22,5 +28,49 @@ bool sys_thread_start(void *(*function)(void *argument), void *argument, const c
     pthread_attr_destroy(&attributes);
     if (error != 0)
         log_error("no thread for %s could be started: %s", purpose, strerrordesc_np(error));
+    if (error == 0)
+        atomic_fetch_add(&ours, 1);
     return error == 0;
+}
+
+/* Is no thread left but ours? (The first one counts as long as the process lives.) */
+static bool alone(void)
+{
+    struct stat status; /* a directory has two links, and this one has one more for each thread */
+    return sys_fstatat(AT_FDCWD, "/proc/self/task", &status, 0) == 0 &&
+           status.st_nlink <= 2 + 1 + atomic_load(&ours);
+}
+
+static void *watch(void *unused)
+{
+    while (!alone())
+        sys_nanosleep_ms(WATCH_MS);
+    exit(0);
+    return unused;
+}
+
+static void watch_if_needed(void)
+{
+    if (atomic_load(&first_ended) && atomic_load(&ours) > 0 && !atomic_exchange(&watched, true))
+        start(watch, NULL, "the end of the process");
+}
+
+bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose)
+{
+    bool started = start(function, argument, purpose);
+    watch_if_needed();
+    return started;
+}
+
+void sys_thread_first_ends(void)
+{
+    atomic_store(&first_ended, true);
+    watch_if_needed();
+}
+
+void sys_thread_fork_child(void)
+{
+    atomic_store(&ours, 0);
+    atomic_store(&first_ended, false);
+    atomic_store(&watched, false);
 }

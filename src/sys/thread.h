@@ -11,4 +11,13 @@
  */
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose);
 
+/*
+ * The first thread of the process is about to end without it: libc ends the process with the last
+ * thread, but ours never end. From now on it is ended, by exit(3), when only ours are left.
+ */
+void sys_thread_first_ends(void);
+
+/* In the child of fork(), which has no thread of ours. */
+void sys_thread_fork_child(void);
+
 #endif
