@@ -263,12 +263,12 @@ void file_lane_end(struct file_lane *lane)
 
 /* One of the lane's channels on this path, with room. */
 static struct net_channel *lane_channel_on(const struct file_lane *lane,
-                                           const struct net_path *path)
+                                           const struct net_path *path, size_t bytes)
 {
     unsigned count = atomic_load_explicit(&lane->channel_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = lane->channels[i];
-        if (channel->path == path && net_channel_has_room(channel))
+        if (channel->path == path && net_channel_has_room(channel, bytes))
             return channel;
     }
     return NULL;
@@ -282,7 +282,7 @@ static struct net_channel *lane_channel(struct file_lane *lane, struct net_serve
                                         size_t bytes, const uint64_t *held)
 {
     struct net_path *path = net_path_choose(server, bytes, held);
-    struct net_channel *channel = lane_channel_on(lane, path);
+    struct net_channel *channel = lane_channel_on(lane, path, bytes);
     if (channel)
         return channel;
     channel = net_path_channel(path, bytes);

@@ -56,6 +56,7 @@ struct net_channel {
     _Atomic unsigned outstanding;       /* calls in flight; kept by src/rpc */
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
     unsigned index;                     /* in server->channels */
+    bool reserve; /* the last of a full pool: what is in flight there stays short */
 };
 
 /*
@@ -165,9 +166,9 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes);
 struct net_path *net_path_choose(struct net_server *server, size_t bytes, const uint64_t *held);
 struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
 
-/* Another call fits on the channel: it was not refused lately, and has not as many in flight as
- * servers queue on a connection. */
-bool net_channel_has_room(const struct net_channel *channel);
+/* Another call of `bytes` fits on the channel: it was not refused lately, has not as many in flight
+ * as servers queue on a connection, and is not left to calls that are shorter. */
+bool net_channel_has_room(const struct net_channel *channel, size_t bytes);
 
 /* ---- load (balance.c) ---- */
 

@@ -9,7 +9,10 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { PAUSE_FIRST_MS = 100 };
+enum {
+    PAUSE_FIRST_MS = 100,
+    RESERVE_BYTES = 16384 /* of data, for which a call without any may wait on the reserve */
+};
 #define HEARD_NS  UINT64_C(2000000000)  /* a path that was heard of so recently works */
 #define FAILED_NS UINT64_C(10000000000) /* for which a channel that was refused is not used */
 
@@ -47,6 +50,7 @@ static struct net_channel *channel_add(struct net_path *path)
     channel->fd = -1;
     channel->index = count;
     path->channel_count++;
+    channel->reserve = path->channel_count > 1 && path->channel_count == server->connections_max;
     server->channels[count] = channel;
     atomic_store_explicit(&server->channel_count, count + 1, memory_order_release);
     return channel;
@@ -107,9 +111,16 @@ static bool channel_failed(const struct net_channel *channel)
     return failed_ns != 0 && sys_now_ns() - failed_ns < FAILED_NS;
 }
 
-bool net_channel_has_room(const struct net_channel *channel)
+/* The reserve has enough calls in flight, which are like this one as far as we know. */
+static bool is_left_to_shorter(const struct net_channel *channel, size_t outstanding, size_t bytes)
 {
-    return atomic_load_explicit(&channel->outstanding, memory_order_relaxed) < NET_IN_FLIGHT_MAX &&
+    return channel->reserve && outstanding * bytes >= RESERVE_BYTES;
+}
+
+bool net_channel_has_room(const struct net_channel *channel, size_t bytes)
+{
+    unsigned outstanding = atomic_load_explicit(&channel->outstanding, memory_order_relaxed);
+    return outstanding < NET_IN_FLIGHT_MAX && !is_left_to_shorter(channel, outstanding, bytes) &&
            !channel_failed(channel);
 }
 
@@ -131,8 +142,8 @@ bool net_channel_has_other(const struct net_channel *channel)
 
 /*
  * The channel of the path that has the least to do: the fewest calls in flight, and less bulk data
- * before that. Bulk data leaves one channel of a full pool to calls that are short. NULL: there is
- * none. *grow: another one would help.
+ * before that. Bulk data leaves one channel of a full pool to calls that are short, and those do
+ * not queue up there. NULL: there is none. *grow: another one would help.
  */
 static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool *grow)
 {
@@ -151,6 +162,8 @@ static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool 
             continue;
         left--;
         uint64_t busy = atomic_load_explicit(&channel->outstanding, memory_order_relaxed);
+        if (is_left_to_shorter(channel, busy, bytes))
+            continue;
         if (!bulk)
             busy +=
                 (atomic_load_explicit(&channel->outstanding_bytes, memory_order_relaxed) / NET_BULK)

@@ -68,6 +68,24 @@ static void prefers_the_fewest_calls_in_flight(void **state)
     net_server_destroy(server);
 }
 
+static void calls_without_data_do_not_wait_behind_data(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {4096, 8192, 32768, 65535};
+    for (unsigned i = 0; i < 4; i++) {
+        struct net_server *server = pool_new(4, 1);
+        for (unsigned calls = 0; calls < 400; calls++)
+            net_channel_get(server, sizes[i])->outstanding++;
+        struct net_channel *free = net_channel_get(server, 0);
+        assert_true((free->outstanding - 1) * sizes[i] < 16384);
+        assert_int_equal(net_channel_has_room(free, 0), true);
+        assert_int_equal(net_channel_has_room(free, sizes[i]), false);
+        for (unsigned j = 0; j < 3; j++)
+            assert_in_range(server->channels[j]->outstanding, 123, 133);
+        net_server_destroy(server);
+    }
+}
+
 static void paths_take_turns(void **state)
 {
     (void)state;
@@ -502,6 +520,7 @@ int main(void)
         net_test(an_idle_channel_is_used_again),
         net_test(grows_while_all_are_busy),
         net_test(prefers_the_fewest_calls_in_flight),
+        net_test(calls_without_data_do_not_wait_behind_data),
         net_test(paths_take_turns),
         net_test(limits_of_a_server),
         net_test(threads_grow_a_pool),
