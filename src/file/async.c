@@ -96,7 +96,7 @@ static void trouble(struct file_request *request)
 static bool settle_read(struct file_request *request)
 {
     struct nfs3_transfer transfer;
-    if (nfs3_read_end(&request->call, &transfer) != 0 ||
+    if (request->call.error == -ENETDOWN || nfs3_read_end(&request->call, &transfer) != 0 ||
         (transfer.length < request->length && !transfer.eof) ||
         file_read_is_suspect(request->open->inode, &transfer, request->replays))
         return false;
@@ -108,8 +108,10 @@ static bool settle_read(struct file_request *request)
 static bool settle_write(struct file_request *request)
 {
     struct nfs3_transfer transfer;
+    /* Also for trouble(): what is sent again then may be carried out twice. */
     request->write.unsettled = request->call.unsettled;
-    if (nfs3_write_end(&request->call, request->stable, &transfer) != 0 ||
+    if (request->call.error == -ENETDOWN ||
+        nfs3_write_end(&request->call, request->stable, &transfer) != 0 ||
         transfer.length < request->length)
         return false;
     file_write_conclude(request->open, &request->write, 0, &transfer, request->asked_ns,
@@ -120,8 +122,6 @@ static bool settle_write(struct file_request *request)
 
 static bool settle(struct file_request *request)
 {
-    if (request->call.error == -ENETDOWN)
-        return false;
     return request->operation == FILE_READ ? settle_read(request) : settle_write(request);
 }
 
