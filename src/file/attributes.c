@@ -37,8 +37,12 @@ int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
     struct host_attributes fresh;
     file_attributes_convert(&attr, &fresh);
     host_file_learned(&inode->host, epoch, &fresh, asked_ns);
-    if (!host_file_attributes(&inode->host, attributes, &verified))
+    if (!host_file_attributes(&inode->host, attributes, &verified)) {
+        uint64_t least = host_file_least_size(&inode->host);
         *attributes = fresh;
+        if (attributes->size < least)
+            attributes->size = least;
+    }
     return 0;
 }
 

@@ -180,7 +180,7 @@ static struct host_entry *find_place(uint32_t set, bool desperate)
         uint32_t flags = atomic_load(&entry->flags), age = clock - entry->used_at;
         if (!(flags & HOST_ENTRY_PRESENT))
             return entry;
-        if (entry->records || atomic_load(&entry->truncator) ||
+        if (entry->records || host_entry_truncator(entry) ||
             ((flags & HOST_ENTRY_KERNEL_WRITER) && !desperate))
             continue;
         if (!best || age > best_age) {
@@ -428,6 +428,12 @@ bool host_file_attributes(struct host_file *file, struct host_attributes *attrib
     return true;
 }
 
+uint64_t host_file_least_size(struct host_file *file)
+{
+    struct host_entry *entry = host_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->size, memory_order_acquire) : 0;
+}
+
 bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *attributes)
 {
     struct view view;
@@ -492,6 +498,8 @@ static void put_time(_Atomic int64_t *where, int64_t value)
 void host_entry_learn(struct host_entry *entry, uint64_t epoch,
                       const struct host_attributes *attributes, uint64_t now_ns)
 {
+    if (host_entry_truncator(entry) == HOST_TRUNCATOR_HELD)
+        return; /* the size may yet change */
     uint64_t difference = epoch_of(entry) ^ epoch;
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
@@ -581,7 +589,7 @@ void host_file_truncate_begin(struct host_file *file, uint64_t size)
             host_entry_unlock(file);
         return;
     }
-    while ((other = atomic_load(&entry->truncator)) != 0) {
+    while ((other = host_entry_truncator(entry)) != 0) {
         host_stripe_wait(stripe, other);
         host_entry_unlock(file);
         entry = host_entry_lock(file, true, &error);
@@ -596,6 +604,16 @@ void host_file_truncate_begin(struct host_file *file, uint64_t size)
     while ((other = host_record_beyond(entry, size)) != 0)
         host_stripe_wait(stripe, atomic_load(&host_record(other)->owner));
     host_entry_unlock(file);
+}
+
+void host_entry_forget_size(struct host_entry *entry)
+{
+    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
+    host_entry_change(entry);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
+    atomic_store(&entry->size, uncommitted_end(entry));
+    atomic_store(&entry->truncations, ++stripe->births);
+    host_entry_changed(entry);
 }
 
 /* Under the lock: the size is what a truncation made it. */
@@ -642,7 +660,7 @@ bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t siz
     if (entry) {
         set_size(entry, size, &garbage);
         atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
-        beyond = host_record_beyond(entry, size) != 0;
+        beyond = host_entry_truncator(entry) || host_record_beyond(entry, size);
         if (beyond)
             host_entry_name(entry, again);
     }

@@ -6,6 +6,10 @@
  * The hold is noted in the record of the write and outlives what becomes of the data: acknowledged
  * data stays in the ledger as ever; once there is none, or no more, the record is a GHOST: a place
  * in its bucket, without data and without owner. Holds end by the clock.
+ *
+ * A change of size whose process was killed may likewise be carried out later. Until that cannot be
+ * any more, nobody changes the size or writes beyond the one that was asked for. (A process that
+ * lives waits itself: host_hold_wait().)
  */
 #include "host/shared.h"
 #include "sys/sys.h"
@@ -74,6 +78,23 @@ void host_stripe_expire(uint32_t stripe)
     host_arena_give(garbage.first);
 }
 
+void host_entry_hold_size(struct host_entry *entry)
+{
+    uint64_t length = host_hold_ns();
+    host_entry_forget_size(entry);
+    entry->truncate_held = sys_now_ns() + length;
+    atomic_store(&entry->truncator, length ? HOST_TRUNCATOR_HELD : 0);
+}
+
+uint32_t host_entry_truncator_slowly(struct host_entry *entry)
+{
+    if (sys_now_ns() < entry->truncate_held)
+        return HOST_TRUNCATOR_HELD;
+    host_entry_forget_size(entry); /* it may have changed at any time */
+    atomic_store(&entry->truncator, 0);
+    return 0;
+}
+
 void host_hold_wait(void)
 {
     uint64_t until = sys_now_ns() + host_hold_ns(), now;
@@ -97,7 +118,8 @@ int host_file_settle(struct host_file *file)
         if (!entry)
             return 0;
         uint32_t other = host_record_unsettled(entry, sequence);
-        uint32_t owner = atomic_load(other ? &host_record(other)->owner : &entry->truncator);
+        uint32_t owner =
+            other ? atomic_load(&host_record(other)->owner) : host_entry_truncator(entry);
         bool settled = !other && !owner, over = sys_now_ns() >= deadline;
         if (!settled && !over)
             host_stripe_wait(number, owner);

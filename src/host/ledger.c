@@ -102,10 +102,9 @@ static int take_records(struct host_piece *pieces, uint32_t count, bool keep, ui
 
 /* The process that must be waited for before [start, end) may be written (0: only time), by a
  * replay of record `own` if that is not 0; UINT32_MAX: none. */
-static uint32_t in_the_way(const struct host_entry *entry, uint64_t start, uint64_t end,
-                           uint32_t own)
+static uint32_t in_the_way(struct host_entry *entry, uint64_t start, uint64_t end, uint32_t own)
 {
-    uint32_t truncator = atomic_load_explicit(&entry->truncator, memory_order_relaxed);
+    uint32_t truncator = host_entry_truncator(entry);
     if (truncator && end > entry->truncate_size)
         return truncator;
     uint32_t record = host_record_conflict(host_entry_index(entry), start, end, own);

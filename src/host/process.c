@@ -67,7 +67,7 @@ static void give_back_records(uint32_t slot)
     }
 }
 
-/* Whether the size changed before the process died is not known: it must be asked for. */
+/* Whether the size changed before the process died, or will, is not known. */
 static void give_back_truncations(uint32_t slot)
 {
     for (uint32_t set = 0; set < HOST_SETS; set++) {
@@ -79,13 +79,8 @@ static void give_back_truncations(uint32_t slot)
             if (atomic_load(&entry->truncator) != slot)
                 continue;
             host_stripe_lock(stripe);
-            if (atomic_load(&entry->truncator) == slot) {
-                host_entry_change(entry);
-                atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
-                atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
-                atomic_store(&entry->truncator, 0);
-                host_entry_changed(entry);
-            }
+            if (atomic_load(&entry->truncator) == slot)
+                host_entry_hold_size(entry);
             host_stripe_unlock(stripe);
             host_stripe_wake(stripe);
         }

@@ -96,7 +96,12 @@ static inline uint64_t host_file_root(const struct host_file *file)
 bool host_file_attributes(struct host_file *file, struct host_attributes *attributes,
                           uint64_t *verified_ns);
 
-/* As above for a file that this process may not have opened; no entry is made. False: not known. */
+/* What the size is at least, by acknowledged data that the server may have lost; for when nothing
+ * is known. */
+uint64_t host_file_least_size(struct host_file *file);
+
+/* As host_file_attributes() for a file that this process may not have opened; no entry is made.
+ * False: not known. */
 bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *attributes);
 
 /*
@@ -113,13 +118,13 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
 
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
  * data of the ledger beyond it is dropped. `done` false: the change failed. Waits for writes beyond
- * `size` that are in flight or held. */
+ * `size` and changes of size that are in flight or held: one whose process was killed is held. */
 void host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /*
  * The kernel already truncated or replaced the file that has this device and inode, if known here.
- * True: a write beyond `size` is in flight or held, and may undo that. Then the caller does it once
- * more between begin and end of `again`.
+ * True: a write beyond `size`, or another change of size, is in flight or held, and may undo that.
+ * Then the caller does it once more between begin and end of `again`.
  */
 bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
                                    struct host_file *again);

@@ -38,6 +38,7 @@ enum {
     HOST_SET_SIZE = 16, /* entries in a set: one page */
     HOST_FILES = HOST_SETS * HOST_SET_SIZE,
     HOST_PROCESSES = 8192,
+    HOST_TRUNCATOR_HELD = HOST_PROCESSES, /* no slot */
     HOST_CHUNK = 8192,
     HOST_UNIT_SHIFT = 16, /* a record never crosses a multiple of 64 KiB */
     HOST_RECORD_CHUNKS = (1 << HOST_UNIT_SHIFT) / HOST_CHUNK,
@@ -96,12 +97,14 @@ struct host_entry {
     uint64_t server, root;
     uint32_t handle_length;
     uint8_t handle[HOST_HANDLE_MAX];
-    uint32_t used_at;           /* stripe->clock at the last use */
-    uint32_t first, last;       /* records ACKED or REPLAY */
-    uint32_t records;           /* linked in any state: the entry may not be recycled */
-    _Atomic uint32_t truncator; /* process slot that changes the size now; 0: none */
-    uint64_t truncate_size;     /* writes beyond it wait for `truncator` */
-    _Atomic uint64_t size;      /* while not KNOWN: a lower bound from writes */
+    uint32_t used_at;     /* stripe->clock at the last use */
+    uint32_t first, last; /* records ACKED or REPLAY */
+    uint32_t records;     /* linked in any state: the entry may not be recycled */
+    /* Process slot that changes the size now; 0: none; HOST_TRUNCATOR_HELD: one that died in it. */
+    _Atomic uint32_t truncator;
+    uint64_t truncate_size; /* writes beyond it wait for `truncator` */
+    uint64_t truncate_held; /* HOST_TRUNCATOR_HELD until then (CLOCK_MONOTONIC) */
+    _Atomic uint64_t size;  /* while not KNOWN: a lower bound from writes */
     _Atomic uint64_t used;
     _Atomic int64_t mtime, ctime; /* nanoseconds */
     _Atomic uint64_t verified_ns;
@@ -288,6 +291,8 @@ void host_entry_name(const struct host_entry *entry, struct host_file *file);
 /* Bracket changes that readers without the lock may see half. */
 void host_entry_change(struct host_entry *entry);
 void host_entry_changed(struct host_entry *entry);
+/* Under the stripe's lock: the size must be asked for. */
+void host_entry_forget_size(struct host_entry *entry);
 /* Under the stripe's lock: what host_file_learned() does. */
 void host_entry_learn(struct host_entry *entry, uint64_t epoch,
                       const struct host_attributes *attributes, uint64_t now_ns);
@@ -409,6 +414,18 @@ static inline bool host_record_held(const struct host_record *record, uint64_t n
 {
     return record->held_until > now;
 }
+/*
+ * Under the stripe's lock: who must be waited for before the size may be changed, or bytes beyond
+ * `truncate_size` be written: a process slot, HOST_TRUNCATOR_HELD (only time), 0: nobody.
+ */
+uint32_t host_entry_truncator_slowly(struct host_entry *entry);
+static inline uint32_t host_entry_truncator(struct host_entry *entry)
+{
+    uint32_t slot = atomic_load_explicit(&entry->truncator, memory_order_relaxed);
+    return slot == HOST_TRUNCATOR_HELD ? host_entry_truncator_slowly(entry) : slot;
+}
+/* Under the stripe's lock: the process that changed the size is dead. */
+void host_entry_hold_size(struct host_entry *entry);
 /* Under the stripe's lock: frees ghosts whose time is over. */
 void host_stripe_expire(uint32_t stripe);
 

@@ -358,6 +358,41 @@ static void what_a_killed_process_had_in_flight_is_held(void **state)
     host_file_forget(&file, false);
 }
 
+static int child_dies_truncating(void *argument)
+{
+    host_file_truncate_begin(argument, 1000);
+    kill(getpid(), SIGKILL);
+    return 0;
+}
+
+static void a_change_of_size_of_a_killed_process_is_held(void **state)
+{
+    (void)state;
+    struct host_file file, again;
+    struct host_attributes attributes = {.size = 5000};
+    uint64_t verified;
+    attach(&file, 19);
+    write_unsettled(&file, 0, 100, HOST_WRITE_UNSTABLE);
+    end_holds();
+    assert_int_equal(run_child(child_dies_truncating, &file), 128 + SIGKILL);
+    host_process_sweep(0);
+    assert_true(blocked(&file, 1000, 1));
+    assert_true(blocked(&file, 0, 1001));
+    assert_false(blocked(&file, 0, 1000));
+    assert_true(host_file_truncated_by_kernel(77, 19, 1000, &again));
+    /* It may change at any time until the hold is over. */
+    host_file_learned(&file, host_file_asking(&file), &attributes, 1);
+    assert_false(host_file_attributes(&file, &attributes, &verified));
+    host_entry_peek(&file)->truncate_held = 1;
+    assert_false(blocked(&file, 0, 2000));
+    assert_false(host_file_attributes(&file, &attributes, &verified));
+    assert_int_equal(host_file_least_size(&file), 100);
+    host_file_learned(&file, host_file_asking(&file), &attributes, 1);
+    assert_true(host_file_attributes(&file, &attributes, &verified));
+    assert_int_equal(attributes.size, 5000);
+    host_file_forget(&file, false);
+}
+
 static int child_dies_with_the_lock(void *argument)
 {
     struct host_file *file = argument;
@@ -417,6 +452,7 @@ int main(void)
         cmocka_unit_test_teardown(a_truncation_waits_only_for_what_it_cuts, clean_up),
         cmocka_unit_test_teardown(settling_waits_for_the_hold_and_for_writes_in_flight, clean_up),
         cmocka_unit_test_teardown(settling_waits_for_a_change_of_size, clean_up),
+        cmocka_unit_test_teardown(a_change_of_size_of_a_killed_process_is_held, clean_up),
         cmocka_unit_test_teardown(ghosts_give_their_records_back, clean_up),
         cmocka_unit_test_teardown(another_file_under_the_number_is_not_held, clean_up),
         cmocka_unit_test_teardown(a_hold_outlives_its_process, clean_up),
