@@ -5,6 +5,9 @@
  * A block has one owner at a time, who writes it again and again with growing sequence numbers.
  * Each of its 8-byte words carries the number, the writer and a check, masked with a hash of file,
  * block and place: a word that is read tells by itself whether it belongs there and how old it is.
+ *
+ * The sized files change their size. Everybody may write them, append to them and cut them, one
+ * after the other; their operations have numbers, and what they did is known of each word.
  */
 #ifndef FAULT_JOURNAL_H
 #define FAULT_JOURNAL_H
@@ -25,6 +28,8 @@ enum {
     RUN_MOST = 8,
     BLOCK_MOST = 1300000,
     SLOTS_MOST = 64,
+    SIZED = 4,
+    WORDS = 16384, /* of a sized file, at most */
     FAILURE_MOST = 600
 };
 
@@ -62,6 +67,48 @@ struct block {
     _Atomic uint32_t issued, acked, synced; /* sequence numbers; all only grow */
 };
 
+/* Eight bytes of a sized file: numbers of operations; all only grow. */
+struct word {
+    _Atomic uint32_t issued, acked, synced;
+    _Atomic uint32_t zeroed; /* the last one that made it zeros, done or not */
+};
+
+/* How sizes change; `killed`: by a process that was killed meanwhile, done or not. */
+#define CHANGES X(append) X(overwrite) X(beyond) X(fallocate) X(shrink) X(grow) X(o_trunc) X(killed)
+
+enum change {
+#define X(name) CHANGE_##name,
+    CHANGES
+#undef X
+        CHANGE_COUNT
+};
+
+__attribute__((unused)) static const char *const change_names[CHANGE_COUNT] = {
+#define X(name) #name,
+    CHANGES
+#undef X
+};
+
+/* For people who look for the reason of a failure. */
+struct history {
+    uint32_t number, slot, from, to;
+    enum change change;
+    uint64_t begun_ns, done_ns; /* 0: not done */
+};
+
+enum { HISTORY = 16 };
+
+struct sized {
+    _Atomic uint32_t holder;      /* slot + 1 of the thread that changes it now; 0: none */
+    _Atomic uint32_t issued;      /* operations; of the holder */
+    _Atomic uint32_t under_way;   /* one of them; 0: none */
+    _Atomic uint32_t least, most; /* the size is in between; of the holder */
+    /* Cuts begun << 32 | the size of what is on stable storage, at least. */
+    _Atomic uint64_t stable;
+    struct word words[WORDS];
+    struct history history[HISTORY]; /* by number; of the holder */
+};
+
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
 
 struct journal {
@@ -74,10 +121,12 @@ struct journal {
     _Atomic uint32_t arrived, stop;
     _Atomic bool settle_sync; /* PHASE_SETTLE makes everything stable */
     _Atomic uint64_t writes[API_COUNT], reads[API_COUNT], syncs;
+    _Atomic uint64_t changes[CHANGE_COUNT];
 
     _Atomic bool failed;
     char failure[FAILURE_MOST];
     struct block blocks[FILES][BLOCKS];
+    struct sized sized[SIZED];
 };
 
 static struct journal *journal;
@@ -106,6 +155,15 @@ __attribute__((format(printf, 1, 2))) static inline void failed(const char *form
     va_end(arguments);
     pthread_mutex_unlock(&once);
     atomic_store(&journal->failed, true);
+}
+
+static inline const char *file_path(unsigned file, char path[512])
+{
+    if (file < FILES)
+        snprintf(path, 512, "%s/%s", journal->directory, files_of_test[file].name);
+    else
+        snprintf(path, 512, "%s/sized%u", journal->directory, file - FILES);
+    return path;
 }
 
 static inline unsigned round_of_step(uint32_t step)
@@ -169,6 +227,93 @@ static inline bool stamp_check(const void *from, unsigned file, unsigned block, 
                      sequence < least ? "LOST or STALE" : "too new");
         failed("%s: file %s block %u byte %u: found %s, expected %u..%u", when,
                files_of_test[file].name, block, i * 8, found, least, most);
+        return false;
+    }
+    return true;
+}
+
+/* ---- sized files ---- */
+
+static inline uint64_t sized_stamp(unsigned file, unsigned word, uint32_t number, unsigned writer)
+{
+    return (STAMP_CHECK << 48 | (uint64_t)(writer & 0xffff) << 32 | number) ^
+           stamp_mask(FILES + file, 0, word);
+}
+
+/* What was known before something was read, or lost. */
+struct sized_view {
+    uint64_t stable;
+    uint32_t least, most;
+    uint32_t words[WORDS]; /* at least this operation is in a word */
+};
+
+static inline uint32_t sized_cuts(uint64_t stable)
+{
+    return (uint32_t)(stable >> 32);
+}
+
+enum bound { BOUND_SYNCED, BOUND_ACKED };
+
+static inline void sized_look(unsigned file, enum bound bound, unsigned from, unsigned to,
+                              struct sized_view *view)
+{
+    struct sized *sized = &journal->sized[file];
+    view->stable = atomic_load(&sized->stable);
+    view->least = bound == BOUND_ACKED ? atomic_load(&sized->least) : (uint32_t)view->stable;
+    view->most = atomic_load(&sized->most);
+    for (unsigned i = from; i < to; i++)
+        view->words[i] = atomic_load_explicit(bound == BOUND_ACKED ? &sized->words[i].acked
+                                                                   : &sized->words[i].synced,
+                                              memory_order_relaxed);
+}
+
+/* Is this a size that the file may have had since `view`? */
+static inline bool sized_check_size(unsigned file, const struct sized_view *view, uint64_t least,
+                                    uint64_t most, const char *when)
+{
+    struct sized *sized = &journal->sized[file];
+    uint32_t now = atomic_load(&sized->most);
+    /* A cut that began since then allows every size. */
+    if (sized_cuts(atomic_load(&sized->stable)) != sized_cuts(view->stable) ||
+        (most >= view->least && least <= (now > view->most ? now : view->most)))
+        return true;
+    failed("%s: sized file %u has %s%llu bytes, expected %u..%u: a size that %s", when, file,
+           least == most        ? ""
+           : most < view->least ? "at most "
+                                : "at least ",
+           (unsigned long long)(most < view->least ? most : least), view->least, now,
+           most < view->least ? "went back (LOST)" : "came back (STALE)");
+    return false;
+}
+
+/* Words [from, to) were read, after `view` was taken of them. */
+static inline bool sized_check_words(unsigned file, const struct sized_view *view,
+                                     const void *bytes, unsigned from, unsigned to,
+                                     const char *when)
+{
+    struct word *words = journal->sized[file].words;
+    for (unsigned i = from; i < to; i++) {
+        uint64_t found;
+        uint32_t least = view->words[i];
+        memcpy(&found, (const unsigned char *)bytes + 8 * (size_t)(i - from), 8);
+        uint32_t zeroed = atomic_load(&words[i].zeroed), most = atomic_load(&words[i].issued);
+        uint64_t value = found ^ stamp_mask(FILES + file, 0, i);
+        uint32_t number = (uint32_t)value;
+        bool known = value >> 48 == STAMP_CHECK;
+        if (found == 0 ? zeroed >= least : known && number >= least && number <= most)
+            continue;
+        char what[96];
+        if (found == 0)
+            snprintf(what, sizeof what, "zeros (LOST)");
+        else if (!known)
+            snprintf(what, sizeof what, "%016llx, which nobody wrote there",
+                     (unsigned long long)found);
+        else
+            snprintf(what, sizeof what, "operation %u of writer %u (%s)", number,
+                     (unsigned)(value >> 32 & 0xffff),
+                     number < least ? "LOST or STALE" : "too new");
+        failed("%s: sized file %u byte %u: found %s, expected %u..%u%s", when, file, i * 8, what,
+               least, most, zeroed >= least ? " or zeros" : "");
         return false;
     }
     return true;

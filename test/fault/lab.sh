@@ -165,20 +165,25 @@ torture_finds() {
     fi
 }
 
-# lab_finds SWITCH SERVER PATHS KIND: without this protection faults of this kind lose data, and it is seen; with it,
-# in the same build, nothing is lost.
+# lab_finds SWITCH SERVER PATHS KIND...: without this protection faults of each of these kinds lose data, and it is
+# seen; with it, in the same build, nothing is lost.
 lab_finds() {
-    lab_start "$2" "$3" 7
-    unsafe=$1
-    torture_finds "without the protection '$1' faults of the kind '$4' lose data" "LOST or STALE" --seed 7 --rounds 60 --faults "$4"
-    lab_start "$2" "$3" 7
+    local switch=$1 server=$2 paths=$3 kind
+    shift 3
+    for kind; do
+        lab_start "$server" "$paths" 7
+        unsafe=$switch
+        torture_finds "without the protection '$switch' faults of the kind '$kind' lose data" "LOST|STALE" --seed 7 \
+            --rounds 60 --faults "$kind"
+    done
+    lab_start "$server" "$paths" 7
     unsafe=none
-    torture_ok "with it they do not" --seed 7 --rounds "${5:-12}" --faults "$4"
+    torture_ok "with it they do not" --seed 7 --rounds $((7 + $# * 3)) --faults "$(IFS=, && echo "$*")"
     unsafe=
 }
 lab_finds_all() {
     lab_switches || return
     lab_finds verifier power 1 power-loss
-    lab_finds hold power 2 late
+    lab_finds hold power 2 late late-size kill-size
     lab_finds xid power 1 park
 }

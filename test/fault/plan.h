@@ -5,10 +5,11 @@
 #ifndef FAULT_PLAN_H
 #define FAULT_PLAN_H
 
+#include "control.h"
 #include "journal.h"
 
-/* HOLD_MS is less than failover_hold of lab.sh. */
-enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300 };
+/* HOLD_MS is less than failover_hold of lab.sh. STUCK_MS: a process is looked for that hangs. */
+enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300, STUCK_MS = 60 };
 
 enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER };
 
@@ -238,20 +239,47 @@ static void plan_restart(struct plan *p)
     plan_add(p, plan_pick(p, 10, 100), TO_RESTART, "restart");
 }
 
+/* As hold and late, with a change of size. */
+static void plan_hold_size(struct plan *p)
+{
+    unsigned path = any_path(p), at = plan_pick(p, 5, 60);
+    plan_add(p, at, TO_PROXY, "%u hold %u setattr blackhole after %u", path, plan_pick(p, 1, 6),
+             plan_pick(p, 20, HOLD_MS));
+    plan_add(p, at + 1500, TO_PROXY, "%u pass", path);
+}
+
+static void plan_late_size(struct plan *p)
+{
+    unsigned path = any_path(p), at = plan_pick(p, 5, 60);
+    plan_add(p, at, TO_PROXY, "%u hold %u setattr %s late after %u", path, plan_pick(p, 1, 6),
+             plan_pick(p, 0, 3) ? "refuse" : "reset", plan_pick(p, 20, HOLD_MS));
+    plan_add(p, at + HOLD_MS + 150, TO_PROXY, "%u pass", path);
+}
+
 /* A process is killed in the midst of its calls. */
 static void plan_kill(struct plan *p)
 {
     plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill");
 }
 
-/* And one of its writes comes to the server when others write there. */
-static void plan_kill_late(struct plan *p)
+/* And one of its calls comes to the server when others write there: it hangs when it is killed. */
+static void plan_killed(struct plan *p, unsigned most, const char *what)
 {
     unsigned at = plan_pick(p, 5, 60);
-    plan_add(p, at, TO_PROXY, "%u hold %u late after %u", any_path(p), plan_pick(p, 1, 20),
-             plan_pick(p, 20, HOLD_MS));
-    plan_add(p, at + plan_pick(p, 1, 60), TO_WORKER, "kill");
-    p->length_ms = 100 + HOLD_MS + 150;
+    plan_add(p, at, TO_PROXY, "%u hold %u %slate after %u", any_path(p), plan_pick(p, 1, most),
+             what, plan_pick(p, 20, HOLD_MS));
+    plan_add(p, at + plan_pick(p, 10, 60), TO_WORKER, "kill stuck");
+    p->length_ms = 100 + STUCK_MS + HOLD_MS + 150;
+}
+
+static void plan_kill_late(struct plan *p)
+{
+    plan_killed(p, 20, "");
+}
+
+static void plan_kill_size(struct plan *p)
+{
+    plan_killed(p, 6, "setattr ");
 }
 
 static const struct kind {
@@ -286,6 +314,9 @@ static const struct kind {
     {"restart", plan_restart, TO_RESTART, 8},
     {"kill", plan_kill, TO_WORKER, 4},
     {"kill-late", plan_kill_late, TO_PROXY, 3},
+    {"hold-size", plan_hold_size, TO_PROXY, 2},
+    {"late-size", plan_late_size, TO_PROXY, 4},
+    {"kill-size", plan_kill_size, TO_PROXY, 3},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

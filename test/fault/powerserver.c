@@ -1,7 +1,7 @@
 /*
  * An NFSv3 server that can lose power. It serves a directory, so that the kernel sees the same
- * files, and keeps of each page that UNSTABLE writes changed what stable storage would hold. A loss
- * of power brings that back, and with it a new write verifier (RFC 1813, section 4.8).
+ * files, and knows what stable storage would hold of them (stable.h). A loss of power brings that
+ * back, and with it a new write verifier (RFC 1813, section 4.8).
  *
  *     powerserver --dir DIR --port N --mount-port N --control SOCKET [--seed S]
  *     powerserver --ask SOCKET COMMAND...
@@ -31,10 +31,10 @@
 #include <getopt.h>
 #include <sys/random.h>
 
-#include "../bench/request.h"
-#include "loop.h"
+#include "control.h"
+#include "stable.h"
 
-enum { PAGE = 4096, PAGE_BUCKETS = 8192, REPLIES = 4096, SEEN = 1 << 16 };
+enum { REPLIES = 4096, SEEN = 1 << 16 };
 
 struct client {
     struct watch watch;
@@ -42,15 +42,6 @@ struct client {
     struct sockaddr_in address;
     struct input in;
     struct message *out;
-};
-
-/* A page of a file as it is on stable storage; the file itself has newer bytes. */
-struct page {
-    struct page *next;
-    dev_t device;
-    ino_t inode;
-    uint64_t number;
-    unsigned char bytes[PAGE];
 };
 
 struct reply {
@@ -70,7 +61,6 @@ struct parked {
     struct message *call;
 };
 
-static struct page *pages[PAGE_BUCKETS];
 static struct reply replies[REPLIES];
 static unsigned reply_next;
 static uint64_t seen[SEEN]; /* digests of executed WRITEs */
@@ -82,96 +72,15 @@ static uint64_t up_at, slow_ms, park_count, park_ms, random_state;
 static uint64_t rehandle_count;
 static bool park_reset, rehandle_others;
 
-#define COUNTERS                                                                           \
-    X(connections)                                                                         \
-    X(writes)                                                                              \
-    X(commits) X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) \
-        X(stale)
+#define COUNTERS   \
+    X(connections) \
+    X(writes)      \
+    X(commits) X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale)
 static struct {
 #define X(name) uint64_t name;
     COUNTERS
 #undef X
 } counters;
-
-/* ---- stable storage ---- */
-
-static struct page **page_bucket(ino_t inode, uint64_t number)
-{
-    return &pages[mix(inode ^ number << 24) % PAGE_BUCKETS];
-}
-
-static struct page *page_find(const struct file *f, uint64_t number)
-{
-    struct page *page = *page_bucket(f->st.st_ino, number);
-    while (page &&
-           (page->inode != f->st.st_ino || page->device != f->st.st_dev || page->number != number))
-        page = page->next;
-    return page;
-}
-
-/* Before an UNSTABLE write. */
-static void pages_keep(const struct file *f, uint64_t offset, uint64_t end)
-{
-    for (uint64_t number = offset / PAGE; number * PAGE < end; number++) {
-        if (page_find(f, number))
-            continue;
-        struct page **bucket = page_bucket(f->st.st_ino, number), *page = need(sizeof *page);
-        page->device = f->st.st_dev;
-        page->inode = f->st.st_ino;
-        page->number = number;
-        if (pread(f->fd, page->bytes, PAGE, (off_t)(number * PAGE)) < 0)
-            die("read: %s", strerror(errno));
-        page->next = *bucket;
-        *bucket = page;
-    }
-}
-
-/* After a stable write. */
-static void pages_write(const struct file *f, uint64_t offset, uint64_t end,
-                        const unsigned char *data)
-{
-    for (uint64_t number = offset / PAGE; number * PAGE < end; number++) {
-        struct page *page = page_find(f, number);
-        if (!page)
-            continue;
-        uint64_t from = number * PAGE > offset ? number * PAGE : offset;
-        uint64_t to = (number + 1) * PAGE < end ? (number + 1) * PAGE : end;
-        memcpy(page->bytes + from % PAGE, data + (from - offset), to - from);
-    }
-}
-
-/* Takes out the pages of a file that begin at `from` or later; of all files if it is NULL. */
-static void pages_take(const struct file *f, uint64_t from, void (*then)(struct page *))
-{
-    for (unsigned i = 0; i < PAGE_BUCKETS; i++) {
-        for (struct page **link = &pages[i]; *link;) {
-            struct page *page = *link;
-            if (f && (page->inode != f->st.st_ino || page->device != f->st.st_dev ||
-                      page->number * PAGE < from)) {
-                link = &page->next;
-                continue;
-            }
-            *link = page->next;
-            if (then)
-                then(page);
-            free(page);
-        }
-    }
-}
-
-static uint64_t survive_percent;
-
-static void page_lose(struct page *page)
-{
-    struct file *f = file_find(page->device, page->inode);
-    if (!f || random_next(&random_state) % 100 < survive_percent || file_refresh(f) < 0)
-        return;
-    uint64_t at = page->number * PAGE, size = (uint64_t)f->st.st_size;
-    size_t length = at >= size ? 0 : size - at < PAGE ? size - at : PAGE;
-    if (pwrite(f->fd, page->bytes, length, (off_t)at) != (ssize_t)length)
-        die("write: %s", strerror(errno));
-    counters.lost_pages++;
-}
 
 /* ---- handles ---- */
 
@@ -210,7 +119,7 @@ static void files_replace(void)
     fts_close(tree);
     files_tick();
     files_sweep();
-    pages_take(NULL, 0, NULL);
+    stable_forget();
 }
 
 static void rehandle(void)
@@ -225,10 +134,11 @@ static void rehandle(void)
 
 /* What the server must know of a call beside answering it. */
 struct change {
-    struct file *file; /* NULL: no WRITE, COMMIT or SETATTR of a file that is known */
+    struct file *file; /* NULL: no call of the below, or of a file that is not known */
     uint64_t offset;
     uint32_t length, stable;
     const unsigned char *data;
+    struct new_attributes attributes;
 };
 
 static struct change change_of(const struct call *call)
@@ -238,9 +148,11 @@ static struct change change_of(const struct call *call)
     uint32_t status;
     if (call->program != NFS_PROGRAM ||
         (call->procedure != NFS_WRITE && call->procedure != NFS_COMMIT &&
-         call->procedure != NFS_SETATTR))
+         call->procedure != NFS_SETATTR && call->procedure != NFS_READ))
         return change;
-    change.file = get_file(&r, &status);
+    change.file = get_fresh_file(&r, true, &status);
+    if (call->procedure == NFS_SETATTR)
+        get_new_attributes(&r, &change.attributes);
     if (call->procedure != NFS_WRITE || r.bad)
         return change;
     change.offset = wire_get64(&r);
@@ -275,16 +187,17 @@ static bool succeeded(const unsigned char *reply, size_t length)
 static struct message *execute(const struct message *record, const struct call *call)
 {
     unsigned char head[REPLY_MOST];
-    static const unsigned char zeroes[4];
     struct wire_writer w = {head, head + sizeof head, false};
     struct payload payload = {NULL, 0};
-    struct change change = change_of(call);
     files_tick();
+    struct change change = change_of(call);
+    if (change.file)
+        stable_notice(change.file);
     if (change.file && call->procedure == NFS_WRITE) {
         counters.writes++;
         counters.again += executed_before(&change);
         if (change.stable == NFS_UNSTABLE)
-            pages_keep(change.file, change.offset, change.offset + change.length);
+            stable_keep(change.file, change.offset, change.offset + change.length);
     }
     if (!request_execute(record->data + 4, record->length - 4, &w, &payload))
         return NULL;
@@ -293,18 +206,22 @@ static struct message *execute(const struct message *record, const struct call *
     counters.stale += length >= 32 && wire_load32(head + 28) == NFS_STALE;
     if (change.file && succeeded(head, length)) {
         if (call->procedure == NFS_WRITE && change.stable != NFS_UNSTABLE)
-            pages_write(change.file, change.offset, change.offset + change.length, change.data);
+            stable_write(change.file, change.offset, change.offset + change.length, change.data);
         if (call->procedure == NFS_COMMIT) {
             counters.commits++;
-            pages_take(change.file, 0, NULL);
+            stable_commit(change.file);
         }
-        if (call->procedure == NFS_SETATTR) /* what a new size took away does not come back */
-            pages_take(change.file, (uint64_t)change.file->st.st_size, NULL);
+        if (change.attributes.set_size)
+            stable_size(change.file, change.attributes.size);
+        stable_seen(change.file);
     }
     struct message *m = need(sizeof *m + length + payload.length + padding);
     m->length = length + payload.length + padding;
     memcpy(m->data, head, length);
-    memcpy(m->data + length, payload.data ? payload.data : zeroes, payload.length);
+    if (payload.length && !mapping_store(m->data + length, payload.data, payload.length)) {
+        free(m); /* the kernel cut the file just now */
+        return execute(record, call);
+    }
     return m;
 }
 
@@ -325,11 +242,6 @@ static void client_answer(struct client *client, struct message *m)
         link = &(*link)->next;
     m->due = clock_ns() + milliseconds(slow_ms);
     *link = m;
-}
-
-static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
-{
-    return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
 }
 
 static struct reply *reply_find(const struct client *client, const struct call *call)
@@ -535,7 +447,7 @@ static void go_down(void)
     clients_reset();
 }
 
-static void power_loss(void)
+static void power_loss(uint64_t survive)
 {
     go_down();
     while (parked) { /* what was not executed never will be */
@@ -546,9 +458,8 @@ static void power_loss(void)
     }
     memset(replies, 0, sizeof replies);
     counters.losses++;
-    files_tick();
-    files_sweep();
-    pages_take(NULL, 0, page_lose);
+    stable_lose(survive, &random_state);
+    counters.lost_pages = lost_pages;
     uint64_t verifier = mix(random_next(&random_state) ^ clock_ns());
     memcpy(server.verifier, &verifier, sizeof server.verifier);
 }
@@ -556,13 +467,12 @@ static void power_loss(void)
 static bool command(char **words, unsigned count, FILE *out)
 {
     const char *name = words[0];
-    uint64_t ms = 0;
+    uint64_t ms = 0, survive = 0;
     if (strcmp(name, "power-loss") == 0) {
-        survive_percent = 0;
-        if ((count > 1 && !word_number(words[1], 100, &survive_percent)) ||
+        if ((count > 1 && !word_number(words[1], 100, &survive)) ||
             (count > 2 && !word_number(words[2], 3600000, &ms)))
             return false;
-        power_loss();
+        power_loss(survive);
         up_at = count > 2 ? clock_ns() + milliseconds(ms) : 0;
         return true;
     }
@@ -592,7 +502,7 @@ static bool command(char **words, unsigned count, FILE *out)
     } else if (strcmp(name, "reset") == 0) {
         clients_reset();
     } else if (strcmp(name, "counters") == 0) {
-#define X(name) fprintf(out, #name "=%llu ", (unsigned long long)counters.name);
+#define X(name) control_counter(out, #name, counters.name);
         COUNTERS
 #undef X
         fputc('\n', out);
@@ -646,7 +556,7 @@ int main(int argc, char **argv)
     const char *directory = NULL, *control = NULL;
     uint64_t seed = 1;
     int option;
-    if (argc > 1 && strcmp(argv[1], "--ask") == 0)
+    if (control_asks(argc, argv))
         return control_client(argc, argv);
     while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (option) {
@@ -683,12 +593,8 @@ int main(int argc, char **argv)
     directory_open(directory);
     files_catch_faults();
     go_up();
-    control_listen(control, command);
-    puts("ready");
-    fflush(stdout);
-    loop_run(due);
+    control_run(control, command, due);
     clients_reset();
     files_forget_all();
-    unlink(control);
     return 0;
 }

@@ -27,10 +27,11 @@
  *     limit N                       no more connections than N
  *     dropafter N                   a reset after each N calls
  *     reset | halfclose             the connections that there are
- *     hold N|@OFFSET [blackhole|reset|refuse] [late] [after MS]
- *                                   keeps the N-th WRITE from now, or the first to OFFSET, and then
+ *     hold N|@OFFSET [setattr] [blackhole|reset|refuse] [late] [after MS]
+ *                                   keeps the N-th WRITE from now, or the first to OFFSET, or the
+ *                                   N-th SETATTR, and then
  *                                   becomes a black hole, or resets the connection, or refuses
- *                                   new ones as well. The WRITE
+ *                                   new ones as well. The call
  *                                   outlives a reset by the client in a black hole; a `late` one
  *                                   every end of its connection, as if the server had queued it,
  *                                   until the same call comes again from the same port. It is
@@ -45,13 +46,14 @@
  */
 #include <getopt.h>
 
+#include "control.h"
 #include "relay.h"
 
 /* ---- commands ---- */
 
 static void path_pass(struct path *path)
 {
-    path->faults = (struct faults){.hold_offset = NEVER};
+    path->faults = (struct faults){.hold_offset = NEVER, .hold_procedure = NFS_WRITE};
     if (!path_listen(path))
         die("%s: %s", inet_ntoa(path->address), strerror(errno));
 }
@@ -125,8 +127,11 @@ static bool command_hold(struct faults *faults, char **words, unsigned count)
         return false;
     faults->hold_blackhole = faults->hold_reset = faults->hold_refuse = faults->hold_late = false;
     faults->hold_after_ms = NEVER;
+    faults->hold_procedure = NFS_WRITE;
     for (unsigned i = 2; i < count; i++) {
-        if (strcmp(words[i], "blackhole") == 0)
+        if (strcmp(words[i], "setattr") == 0 && words[1][0] != '@')
+            faults->hold_procedure = NFS_SETATTR;
+        else if (strcmp(words[i], "blackhole") == 0)
             faults->hold_blackhole = true;
         else if (strcmp(words[i], "reset") == 0)
             faults->hold_reset = true;
@@ -218,7 +223,7 @@ static bool command_of_path(struct path *path, char **words, unsigned count, FIL
         path_lost(path);
     } else if (strcmp(name, "counters") == 0) {
         fprintf(out, "path %td", path - paths + 1);
-#define X(name) fprintf(out, " " #name "=%llu", (unsigned long long)path->counters.name);
+#define X(name) control_counter(out, #name, path->counters.name);
         COUNTERS
 #undef X
         fputc('\n', out);
@@ -323,7 +328,7 @@ int main(int argc, char **argv)
     const char *control = NULL, *script_name = NULL;
     uint64_t seed = 1;
     int option;
-    if (argc > 1 && strcmp(argv[1], "--ask") == 0)
+    if (control_asks(argc, argv))
         return control_client(argc, argv);
     while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (option) {
@@ -372,12 +377,8 @@ int main(int argc, char **argv)
     script_next();
     for (unsigned i = 0; i < path_count; i++)
         path_pass(&paths[i]);
-    control_listen(control, command);
-    puts("ready");
-    fflush(stdout);
-    loop_run(due);
+    control_run(control, command, due);
     for (struct connection *c = connections; c; c = c->next)
         connection_reset(c);
-    unlink(control);
     return 0;
 }

@@ -23,14 +23,20 @@ struct faults {
     struct chance jukebox[NFS_PROCEDURES];
     bool blackhole[2], refuse;
     uint64_t hold_count, hold_offset; /* 0, NEVER: none */
+    uint32_t hold_procedure;
     bool hold_blackhole, hold_reset, hold_refuse, hold_late;
     uint64_t hold_after_ms; /* NEVER: until `release` */
 };
 
-#define COUNTERS                                                                                   \
-    X(connections)                                                                                 \
-    X(refused) X(calls) X(replies) X(forwarded) X(dropped) X(duplicated) X(corrupted) X(jukeboxes) \
-        X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded)
+#define COUNTERS   \
+    X(connections) \
+    X(refused)     \
+    X(calls)       \
+    X(replies)     \
+    X(forwarded)   \
+    X(dropped)     \
+    X(duplicated)  \
+    X(corrupted) X(jukeboxes) X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded)
 
 struct counters {
 #define X(name) uint64_t name;
@@ -77,11 +83,11 @@ struct connection {
     bool released;
 };
 
-/* A WRITE on its way to the server, for long. */
+/* A WRITE or SETATTR on its way to the server, for long. */
 struct held {
     struct held *next;
     struct path *path;
-    struct connection *connection; /* NULL: gone, though not the WRITE */
+    struct connection *connection; /* NULL: gone, though not the call */
     struct message *message;       /* NULL: delivered, or lost */
     uint64_t after_ms, due;
     bool late;
@@ -131,7 +137,7 @@ static void flow_empty(struct flow *flow)
     flow->in.used = 0;
 }
 
-/* The client gave the connection up: from now on the held WRITE is one that comes late. */
+/* The client gave the connection up: from now on the held call is one that comes late. */
 static void held_abandoned(struct held *held)
 {
     if (held && held->due == NEVER && held->after_ms != NEVER)
@@ -175,11 +181,6 @@ static struct end *end_make(struct connection *c, int fd, short events)
     end->connection = c;
     watch_add(&end->watch);
     return end;
-}
-
-static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
-{
-    return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
 }
 
 static bool same_client(const struct connection *a, const struct connection *b)
@@ -349,7 +350,7 @@ static uint64_t write_offset(const struct call *call)
     return wire_get64(&r);
 }
 
-/* Is this WRITE the one to be kept? */
+/* Is this call the one to be kept? */
 static bool hold(struct connection *c, struct message *m, const struct call *call)
 {
     struct faults *faults = &c->path->faults;
@@ -405,7 +406,7 @@ static void call_came(struct connection *c, struct message *m)
         c->in_flight[call.xid % IN_FLIGHT].procedure = call.procedure;
         recognise(c, &call);
     }
-    if (nfs && call.procedure == NFS_WRITE && hold(c, m, &call))
+    if (nfs && call.procedure == faults->hold_procedure && hold(c, m, &call))
         return;
     if (nfs && happens(&faults->jukebox[call.procedure])) {
         answer_jukebox(c, call.xid, call.procedure);
@@ -457,7 +458,7 @@ static void reply_came(struct connection *c, struct message *m)
     c->path->counters.replies++;
     if (!c->ends[CALLS]) {
         free(m);
-        if (c->released) /* the WRITE was executed */
+        if (c->released) /* the held call was executed */
             connection_reset(c);
     } else if (happens(&c->path->faults.drop[REPLIES])) {
         c->path->counters.dropped++;
@@ -583,7 +584,7 @@ static void end_ready(struct watch *watch, short events)
 
 /* ---- what is held ---- */
 
-/* Puts the WRITE on its way: over its own connection, or after that is gone, over a new one. */
+/* Puts the call on its way: over its own connection, or after that is gone, over a new one. */
 static void held_deliver(struct held *held)
 {
     struct connection *c = held->connection;

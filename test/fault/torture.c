@@ -7,7 +7,7 @@
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
  *             [--processes N] [--threads N] [--run "WORD..."]
  *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--faults KIND,...]
- *             [--sabotage lost|stale|torn] [--verbose]
+ *             [--sabotage lost|stale|torn|cut|longer] [--verbose]
  *
  * --run are the words that start a program under the library. --restart: the line `restart` on
  * standard output asks to restart the server; a line on standard input says that it is done.
@@ -30,7 +30,7 @@ static struct {
     bool restart, verbose, allowed[KINDS];
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3};
 
-static int files[FILES];
+static int files[FILES + SIZED];
 static pid_t workers[SLOTS_MOST];
 static unsigned killed; /* processes, in this generation */
 static struct plan plan;
@@ -38,10 +38,27 @@ static unsigned checks, losses;
 
 /* ---- the kernel's view ---- */
 
-enum bound { BOUND_SYNCED, BOUND_ACKED };
+/* What must be there; taken before what may be lost. */
+struct bounds {
+    uint32_t least[FILES][BLOCKS];
+    struct sized_view sized[SIZED];
+};
 
-/* At least this was in the block; `least` was taken before what may have been lost. */
-static bool check_files(uint32_t least[FILES][BLOCKS], const char *when)
+static bool check_sized(unsigned file, const struct sized_view *view, const char *when)
+{
+    static unsigned char buffer[WORDS * 8 + 1];
+    struct stat st;
+    memset(buffer, 0, sizeof buffer);
+    ssize_t got = pread(files[FILES + file], buffer, sizeof buffer, 0);
+    if (got < 0 || fstat(files[FILES + file], &st) < 0) {
+        failed("%s: sized file %u cannot be read", when, file);
+        return false;
+    }
+    return sized_check_words(file, view, buffer, 0, WORDS, when) &&
+           sized_check_size(file, view, (uint64_t)st.st_size, (uint64_t)st.st_size, when);
+}
+
+static bool check_files(const struct bounds *bounds, const char *when)
 {
     static unsigned char buffer[BLOCK_MOST];
     checks++;
@@ -54,42 +71,47 @@ static bool check_files(uint32_t least[FILES][BLOCKS], const char *when)
                        block);
                 return false;
             }
-            if (!stamp_check(buffer, file, block, least[file][block], most, when))
+            if (!stamp_check(buffer, file, block, bounds->least[file][block], most, when))
                 return false;
         }
+    }
+    for (unsigned file = 0; file < SIZED; file++) {
+        if (!check_sized(file, &bounds->sized[file], when))
+            return false;
     }
     return true;
 }
 
-static void bounds(uint32_t least[FILES][BLOCKS], enum bound bound)
+static const struct bounds *bounds_now(enum bound bound)
 {
+    static struct bounds bounds;
     for (unsigned file = 0; file < FILES; file++) {
         for (unsigned block = 0; block < files_of_test[file].count; block++) {
             struct block *b = &journal->blocks[file][block];
-            least[file][block] = atomic_load(bound == BOUND_ACKED ? &b->acked : &b->synced);
+            bounds.least[file][block] = atomic_load(bound == BOUND_ACKED ? &b->acked : &b->synced);
         }
     }
+    for (unsigned file = 0; file < SIZED; file++)
+        sized_look(file, bound, 0, WORDS, &bounds.sized[file]);
+    return &bounds;
 }
 
 static bool check_now(enum bound bound, unsigned round, const char *when)
 {
-    static uint32_t least[FILES][BLOCKS];
     char text[128];
     snprintf(text, sizeof text, "round %u, %s, as the kernel sees it", round, when);
-    bounds(least, bound);
-    return check_files(least, text);
+    return check_files(bounds_now(bound), text);
 }
 
 static void files_make(void)
 {
     static unsigned char buffer[BLOCK_MOST];
-    for (unsigned file = 0; file < FILES; file++) {
+    for (unsigned file = 0; file < FILES + SIZED; file++) {
         char path[512];
-        snprintf(path, sizeof path, "%s/%s", journal->directory, files_of_test[file].name);
-        files[file] = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        files[file] = open(file_path(file, path), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (files[file] < 0)
             die("%s: %s", path, strerror(errno));
-        for (unsigned block = 0; block < files_of_test[file].count; block++) {
+        for (unsigned block = 0; file < FILES && block < files_of_test[file].count; block++) {
             size_t size = files_of_test[file].size;
             stamp(buffer, file, block, 0, 0);
             if (pwrite(files[file], buffer, size, (off_t)(block * size)) != (ssize_t)size)
@@ -100,9 +122,25 @@ static void files_make(void)
     }
 }
 
+/* Damages a sized file: its end is gone, or what was cut off is back. */
+static void sabotage_size(bool longer)
+{
+    static unsigned char bytes[64];
+    uint64_t word = sized_stamp(0, atomic_load(&journal->sized[0].most) / 8, 1, 0);
+    off_t size = lseek(files[FILES], 0, SEEK_END);
+    memcpy(bytes, &word, sizeof word);
+    if (longer ? pwrite(files[FILES], bytes, 8, size) != 8
+               : ftruncate(files[FILES], size < 8 ? 0 : size - 8) != 0)
+        die("sabotage: %s", strerror(errno));
+}
+
 /* Damages a block that was written. */
 static void sabotage(void)
 {
+    if (strcmp(options.sabotage, "cut") == 0 || strcmp(options.sabotage, "longer") == 0) {
+        sabotage_size(options.sabotage[0] == 'l');
+        return;
+    }
     static unsigned char buffer[BLOCK_MOST];
     unsigned block = 0;
     while (block < BLOCKS && atomic_load(&journal->blocks[0][block].issued) == 0)
@@ -240,20 +278,48 @@ static void restart_server(void)
         die("--restart: nobody answers on standard input");
 }
 
-static void kill_one(unsigned round)
+/* A process whose change of a sized file hangs; if there is none before long, any. */
+static unsigned find_stuck(unsigned any)
+{
+    uint32_t before[SIZED] = {0};
+    for (unsigned ms = 0; ms < STUCK_MS; ms += 5) {
+        for (unsigned file = 0; file < SIZED; file++) {
+            uint32_t now = atomic_load(&journal->sized[file].under_way);
+            uint32_t holder = atomic_load(&journal->sized[file].holder);
+            if (now && now == before[file] && holder)
+                return (holder - 1) / options.threads;
+            before[file] = now;
+        }
+        usleep(5000);
+    }
+    return any;
+}
+
+/* Whatever it was at is done or not; the others go on. */
+static void kill_one(unsigned round, bool stuck)
 {
     unsigned index = (unsigned)(mix(options.seed + round) % options.processes);
+    if (stuck)
+        index = find_stuck(index);
     if (workers[index] <= 0 || killed + 1 >= options.processes)
         return;
     kill(workers[index], SIGKILL);
     waitpid(workers[index], NULL, 0);
     workers[index] = 0;
     killed++;
+    for (unsigned file = 0; file < SIZED; file++) {
+        struct sized *sized = &journal->sized[file];
+        uint32_t holder = atomic_load(&sized->holder);
+        if (!holder || (holder - 1) / options.threads != index)
+            continue;
+        journal->changes[CHANGE_killed] += atomic_load(&sized->under_way) != 0;
+        atomic_store(&sized->under_way, 0);
+        atomic_store(&sized->holder, 0);
+    }
 }
 
 static bool event_do(const struct event *event, unsigned round)
 {
-    static uint32_t least[FILES][BLOCKS];
     char when[64];
     switch (event->target) {
     case TO_PROXY:
@@ -263,12 +329,12 @@ static bool event_do(const struct event *event, unsigned round)
         restart_server();
         return true;
     case TO_WORKER:
-        kill_one(round);
+        kill_one(round, strcmp(event->command, "kill stuck") == 0);
         return true;
     case TO_POWER:
         break;
     }
-    bounds(least, BOUND_SYNCED);
+    const struct bounds *bounds = bounds_now(BOUND_SYNCED);
     ask(options.power, event->command);
     if (!event->loses)
         return true;
@@ -276,7 +342,7 @@ static bool event_do(const struct event *event, unsigned round)
         ask(options.proxy, "all lost");
     losses++;
     snprintf(when, sizeof when, "round %u, after the loss of power", round);
-    return check_files(least, when);
+    return check_files(bounds, when);
 }
 
 static void heal(void)
@@ -340,12 +406,32 @@ static bool generation_end(unsigned round)
         return false;
     if (!options.power)
         return true;
-    static uint32_t least[FILES][BLOCKS];
-    bounds(least, bound);
+    const struct bounds *bounds = bounds_now(bound);
     ask(options.power, "power-loss");
     ask(options.power, "up");
     losses++;
-    return check_files(least, "the writers ended, then the power was lost");
+    return check_files(bounds, "the writers ended, then the power was lost");
+}
+
+/* What was done last to the sized file that the failure names. */
+static void report_history(void)
+{
+    static const char name[] = "sized file ";
+    const char *at = strstr(journal->failure, name);
+    uint64_t now = clock_ns();
+    for (unsigned file = 0; at && file < SIZED; file++) {
+        if (strtoul(at + strlen(name), NULL, 10) != file)
+            continue;
+        uint32_t last = atomic_load(&journal->sized[file].issued);
+        for (uint32_t n = last < HISTORY ? 1 : last - HISTORY + 1; n <= last && n; n++) {
+            const struct history *h = &journal->sized[file].history[n % HISTORY];
+            printf("#   sized file %u operation %u: %s %u..%u by slot %u, %u ms ago%s", file,
+                   h->number, change_names[h->change], h->from, h->to, h->slot,
+                   (unsigned)((now - h->begun_ns) / 1000000), h->done_ns ? "" : ", not done\n");
+            if (h->done_ns)
+                printf(", done after %u ms\n", (unsigned)((h->done_ns - h->begun_ns) / 1000000));
+        }
+    }
 }
 
 static void report_failure(unsigned round)
@@ -358,6 +444,7 @@ static void report_failure(unsigned round)
                : plan.events[i].target == TO_WORKER ? "a process:"
                                                     : "server",
                plan.events[i].command);
+    report_history();
     printf("# again: --seed %llu --first %u --rounds %u\n", (unsigned long long)options.seed,
            round / GENERATION * GENERATION, round % GENERATION + 1);
     fflush(stdout);
@@ -381,7 +468,10 @@ static bool torture(void)
     for (unsigned i = 0; i < API_COUNT; i++)
         printf(" %s %llu/%llu", api_names[i], (unsigned long long)journal->writes[i],
                (unsigned long long)journal->reads[i]);
-    puts(" writes/reads");
+    fputs(" writes/reads; sizes:", stdout);
+    for (unsigned i = 0; i < CHANGE_COUNT; i++)
+        printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
+    putchar('\n');
     return true;
 }
 
@@ -394,7 +484,9 @@ static void faults_option(const char *text)
                         : kinds[i].target == TO_POWER   ? options.power != NULL
                         : kinds[i].target == TO_RESTART ? options.restart
                                                         : true;
-        if ((kinds[i].plan == plan_hold || kinds[i].plan == plan_late) && options.paths < 2)
+        if ((kinds[i].plan == plan_hold || kinds[i].plan == plan_late ||
+             kinds[i].plan == plan_hold_size || kinds[i].plan == plan_late_size) &&
+            options.paths < 2)
             possible = false;
         options.allowed[i] = possible && !text;
         for (const char *at = text; at && *at; at += strcspn(at, ","), at += *at == ',') {

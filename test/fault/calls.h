@@ -1,0 +1,262 @@
+/*
+ * A thread of a process that torture.c starts, and how it reads, writes and syncs through every
+ * API.
+ */
+#ifndef FAULT_CALLS_H
+#define FAULT_CALLS_H
+
+#include <aio.h>
+#include <liburing.h>
+#include <linux/aio_abi.h>
+#include <sys/uio.h>
+
+#include "journal.h"
+
+enum { DEPTH = 4, BUFFER_MOST = BLOCK_MOST > RUN_MOST * 65536 ? BLOCK_MOST : RUN_MOST * 65536 };
+
+struct worker;
+
+/* A write or read: of neighbouring blocks, or of a part of a sized file. */
+struct operation {
+    bool writes, stable;
+    unsigned file; /* FILES and more: the sized ones */
+    uint32_t first, count;
+    uint32_t least[RUN_MOST]; /* of a write: its numbers; of a read: acknowledged before */
+    unsigned char *buffer;
+    size_t length;
+    off_t offset;
+    /* `result` is what the call returned, or -errno. */
+    void (*end)(struct worker *w, struct operation *op, enum api api, ssize_t result);
+    struct aiocb posix;
+    struct iocb linux_aio;
+};
+
+struct worker {
+    pthread_t thread;
+    unsigned slot, round;
+    uint64_t random;
+    int plain[FILES + SIZED], dsync[FILES + SIZED];
+    aio_context_t context;
+    struct io_uring ring;
+    struct operation operations[DEPTH];
+    struct sized_view *view;
+};
+
+static unsigned pick(struct worker *w, unsigned below)
+{
+    return (unsigned)(random_next(&w->random) >> 16) % below;
+}
+
+static enum api pick_api(struct worker *w)
+{
+    enum api api;
+    do
+        api = (enum api)pick(w, API_COUNT);
+    while (!journal->apis[api]);
+    return api;
+}
+
+/* How messages name an operation. */
+static void operation_name(const struct worker *w, const struct operation *op, enum api api,
+                           char name[96])
+{
+    snprintf(name, 96, "round %u, %s by slot %u through %s", w->round,
+             op->writes ? "write" : "read", w->slot, api_names[api]);
+}
+
+static void operation_end(struct worker *w, struct operation *op, enum api api, ssize_t result)
+{
+    if (result >= 0)
+        atomic_fetch_add(op->writes ? &journal->writes[api] : &journal->reads[api], 1);
+    op->end(w, op, api, result);
+}
+
+/* Cuts a buffer into pieces of odd lengths. */
+static int cut(struct worker *w, const struct operation *op, struct iovec vectors[4])
+{
+    size_t at = 0;
+    int count = 0;
+    while (count < 3 && op->length - at > 1) {
+        size_t length = 1 + pick(w, (unsigned)(op->length - at));
+        vectors[count++] = (struct iovec){op->buffer + at, length};
+        at += length;
+    }
+    if (at < op->length)
+        vectors[count++] = (struct iovec){op->buffer + at, op->length - at};
+    return count;
+}
+
+static ssize_t do_now(struct worker *w, struct operation *op, enum api api)
+{
+    struct iovec vectors[4];
+    int fd = w->plain[op->file], count = 0;
+    if (api == API_writev || api == API_pwritev || api == API_pwritev2)
+        count = cut(w, op, vectors);
+    if (api == API_write || api == API_writev) {
+        if (lseek(fd, op->offset, SEEK_SET) != op->offset)
+            return -1;
+    }
+    switch (api) {
+    case API_write:
+        return op->writes ? write(fd, op->buffer, op->length) : read(fd, op->buffer, op->length);
+    case API_writev:
+        return op->writes ? writev(fd, vectors, count) : readv(fd, vectors, count);
+    case API_pwritev:
+        return op->writes ? pwritev(fd, vectors, count, op->offset)
+                          : preadv(fd, vectors, count, op->offset);
+    case API_pwritev2:
+        op->stable = op->writes && pick(w, 2);
+        return op->writes ? pwritev2(fd, vectors, count, op->offset, op->stable ? RWF_DSYNC : 0)
+                          : preadv2(fd, vectors, count, op->offset, 0);
+    case API_dsync:
+        fd = w->dsync[op->file];
+        op->stable = op->writes;
+        /* fall through */
+    default:
+        return op->writes ? pwrite(fd, op->buffer, op->length, op->offset)
+                          : pread(fd, op->buffer, op->length, op->offset);
+    }
+}
+
+static void all_libaio(struct worker *w, unsigned count)
+{
+    struct iocb *list[DEPTH];
+    struct io_event events[DEPTH];
+    for (unsigned i = 0; i < count; i++) {
+        struct operation *op = &w->operations[i];
+        op->stable = op->writes && pick(w, 4) == 0;
+        op->linux_aio =
+            (struct iocb){.aio_data = i,
+                          .aio_lio_opcode = op->writes ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
+                          .aio_fildes = (unsigned)w->plain[op->file],
+                          .aio_buf = (uintptr_t)op->buffer,
+                          .aio_nbytes = op->length,
+                          .aio_offset = op->offset,
+                          .aio_rw_flags = op->stable ? RWF_DSYNC : 0};
+        list[i] = &op->linux_aio;
+    }
+    long sent = syscall(SYS_io_submit, w->context, (long)count, list);
+    if (sent != (long)count) {
+        failed("io_submit: %ld of %u: %s", sent, count, strerror(errno));
+        return;
+    }
+    for (unsigned done = 0; done < count;) {
+        long got = syscall(SYS_io_getevents, w->context, 1L, (long)DEPTH, events, NULL);
+        if (got < 0 && errno != EINTR) {
+            failed("io_getevents: %s", strerror(errno));
+            return;
+        }
+        for (long i = 0; i < got; i++, done++)
+            operation_end(w, &w->operations[events[i].data], API_libaio, (ssize_t)events[i].res);
+    }
+}
+
+static void all_posix(struct worker *w, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct operation *op = &w->operations[i];
+        op->posix = (struct aiocb){.aio_fildes = w->plain[op->file],
+                                   .aio_offset = op->offset,
+                                   .aio_buf = op->buffer,
+                                   .aio_nbytes = op->length,
+                                   .aio_sigevent.sigev_notify = SIGEV_NONE};
+        if ((op->writes ? aio_write(&op->posix) : aio_read(&op->posix)) != 0) {
+            failed("aio_write, aio_read: %s", strerror(errno));
+            return;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct operation *op = &w->operations[i];
+        const struct aiocb *list[1] = {&op->posix};
+        int error;
+        while ((error = aio_error(&op->posix)) == EINPROGRESS)
+            aio_suspend(list, 1, NULL);
+        operation_end(w, op, API_posix_aio, error ? -error : aio_return(&op->posix));
+    }
+}
+
+static void all_uring(struct worker *w, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct operation *op = &w->operations[i];
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&w->ring);
+        int fd = w->plain[op->file];
+        if (op->writes)
+            io_uring_prep_write(sqe, fd, op->buffer, (unsigned)op->length, (uint64_t)op->offset);
+        else
+            io_uring_prep_read(sqe, fd, op->buffer, (unsigned)op->length, (uint64_t)op->offset);
+        op->stable = op->writes && pick(w, 4) == 0;
+        sqe->rw_flags = op->stable ? RWF_DSYNC : 0;
+        io_uring_sqe_set_data64(sqe, i);
+    }
+    int result = io_uring_submit(&w->ring);
+    if (result != (int)count) {
+        failed("io_uring_submit: %d of %u", result, count);
+        return;
+    }
+    for (unsigned done = 0; done < count; done++) {
+        struct io_uring_cqe *cqe;
+        while ((result = io_uring_wait_cqe(&w->ring, &cqe)) == -EINTR)
+            ;
+        if (result != 0) {
+            failed("io_uring_wait_cqe: %s", strerror(-result));
+            return;
+        }
+        unsigned index = (unsigned)io_uring_cqe_get_data64(cqe);
+        result = cqe->res;
+        io_uring_cqe_seen(&w->ring, cqe);
+        operation_end(w, &w->operations[index], API_io_uring, result);
+    }
+}
+
+/* Does the first operations, all at once where the API can. */
+static void carry_out(struct worker *w, enum api api, unsigned count)
+{
+    if (api == API_libaio)
+        all_libaio(w, count);
+    else if (api == API_posix_aio)
+        all_posix(w, count);
+    else if (api == API_io_uring)
+        all_uring(w, count);
+    for (unsigned i = 0; i < count && api < API_libaio; i++) {
+        ssize_t result = do_now(w, &w->operations[i], api);
+        operation_end(w, &w->operations[i], api, result < 0 ? -errno : result);
+    }
+}
+
+/* Syncs a file in one of four ways. 0 or an error number. */
+static int sync_call(struct worker *w, int fd, unsigned how)
+{
+    int result;
+    if (how == 1) {
+        result = fdatasync(fd) ? errno : 0;
+    } else if (how == 2 && journal->apis[API_posix_aio]) {
+        struct aiocb request = {.aio_fildes = fd, .aio_sigevent.sigev_notify = SIGEV_NONE};
+        const struct aiocb *list[1] = {&request};
+        result = aio_fsync(O_SYNC, &request) ? errno : EINPROGRESS;
+        while (result == EINPROGRESS) {
+            result = aio_error(&request);
+            if (result == EINPROGRESS)
+                aio_suspend(list, 1, NULL);
+            else if (result == 0)
+                aio_return(&request);
+        }
+    } else if (how == 3 && journal->apis[API_io_uring]) {
+        struct io_uring_cqe *cqe;
+        io_uring_prep_fsync(io_uring_get_sqe(&w->ring), fd, 0);
+        result = io_uring_submit(&w->ring) == 1 ? 0 : EIO;
+        while (result == 0 && io_uring_wait_cqe(&w->ring, &cqe) != 0)
+            ;
+        if (result == 0) {
+            result = -cqe->res;
+            io_uring_cqe_seen(&w->ring, cqe);
+        }
+    } else {
+        result = fsync(fd) ? errno : 0;
+    }
+    if (result == 0)
+        atomic_fetch_add(&journal->syncs, 1);
+    return result;
+}
+
+#endif

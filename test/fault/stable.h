@@ -1,0 +1,236 @@
+/*
+ * What stable storage would hold of the files that powerserver.c serves: the bytes of each page
+ * that UNSTABLE writes changed, and the size of each file that has such pages. The files themselves
+ * are newer. A size that is set is stable at once (RFC 1813, section 3.3.2), and what it cuts off
+ * does not come back.
+ */
+#ifndef FAULT_STABLE_H
+#define FAULT_STABLE_H
+
+#include "../bench/request.h"
+#include "loop.h"
+
+enum { PAGE = 4096, PAGE_BUCKETS = 8192 };
+
+struct page {
+    struct page *next;
+    dev_t device;
+    ino_t inode;
+    uint64_t number;
+    unsigned char bytes[PAGE];
+};
+
+struct extent {
+    struct extent *next;
+    dev_t device;
+    ino_t inode;
+    uint64_t size; /* on stable storage */
+    uint64_t seen; /* after the last call: if it is less now, the kernel cut the file */
+};
+
+static struct page *pages[PAGE_BUCKETS];
+static struct extent *extents;
+
+/* ---- pages ---- */
+
+static struct page **page_bucket(ino_t inode, uint64_t number)
+{
+    return &pages[mix(inode ^ number << 24) % PAGE_BUCKETS];
+}
+
+static struct page *page_find(const struct file *f, uint64_t number)
+{
+    struct page *page = *page_bucket(f->st.st_ino, number);
+    while (page &&
+           (page->inode != f->st.st_ino || page->device != f->st.st_dev || page->number != number))
+        page = page->next;
+    return page;
+}
+
+static void page_keep(const struct file *f, uint64_t number)
+{
+    if (page_find(f, number))
+        return;
+    struct page **bucket = page_bucket(f->st.st_ino, number), *page = need(sizeof *page);
+    page->device = f->st.st_dev;
+    page->inode = f->st.st_ino;
+    page->number = number;
+    if (pread(f->fd, page->bytes, PAGE, (off_t)(number * PAGE)) < 0)
+        die("read: %s", strerror(errno));
+    page->next = *bucket;
+    *bucket = page;
+}
+
+/* Takes out the pages of a file that begin at `from` or later; of all files if it is NULL. */
+static void pages_take(const struct file *f, uint64_t from, void (*then)(struct page *))
+{
+    for (unsigned i = 0; i < PAGE_BUCKETS; i++) {
+        for (struct page **link = &pages[i]; *link;) {
+            struct page *page = *link;
+            if (f && (page->inode != f->st.st_ino || page->device != f->st.st_dev ||
+                      page->number * PAGE < from)) {
+                link = &page->next;
+                continue;
+            }
+            *link = page->next;
+            if (then)
+                then(page);
+            free(page);
+        }
+    }
+}
+
+/* ---- sizes ---- */
+
+static struct extent *extent_find(dev_t device, ino_t inode)
+{
+    struct extent *extent = extents;
+    while (extent && (extent->inode != inode || extent->device != device))
+        extent = extent->next;
+    return extent;
+}
+
+static void extent_drop(const struct file *f)
+{
+    for (struct extent **link = &extents; *link; link = &(*link)->next) {
+        struct extent *extent = *link;
+        if (extent->inode != f->st.st_ino || extent->device != f->st.st_dev)
+            continue;
+        *link = extent->next;
+        free(extent);
+        return;
+    }
+}
+
+static void cut(const struct file *f, struct extent *extent, uint64_t size)
+{
+    struct page *last = page_find(f, size / PAGE);
+    pages_take(f, (size + PAGE - 1) / PAGE * PAGE, NULL);
+    if (last && size % PAGE)
+        memset(last->bytes + size % PAGE, 0, PAGE - size % PAGE);
+    extent->size = size;
+}
+
+/* Before anything is asked of a file whose attributes are fresh. */
+static void stable_notice(const struct file *f)
+{
+    struct extent *extent = extent_find(f->st.st_dev, f->st.st_ino);
+    if (extent && (uint64_t)f->st.st_size < extent->seen)
+        cut(f, extent, (uint64_t)f->st.st_size);
+}
+
+/* After every call that may have changed the file. */
+static void stable_seen(const struct file *f)
+{
+    struct extent *extent = extent_find(f->st.st_dev, f->st.st_ino);
+    if (extent)
+        extent->seen = (uint64_t)f->st.st_size;
+}
+
+/* ---- what the calls do ---- */
+
+/* Before an UNSTABLE write. */
+static void stable_keep(const struct file *f, uint64_t offset, uint64_t end)
+{
+    if (!extent_find(f->st.st_dev, f->st.st_ino)) {
+        struct extent *extent = need(sizeof *extent);
+        *extent = (struct extent){.next = extents,
+                                  .device = f->st.st_dev,
+                                  .inode = f->st.st_ino,
+                                  .size = (uint64_t)f->st.st_size,
+                                  .seen = (uint64_t)f->st.st_size};
+        extents = extent;
+    }
+    for (uint64_t number = offset / PAGE; number * PAGE < end; number++)
+        page_keep(f, number);
+}
+
+/* After a stable write. */
+static void stable_write(const struct file *f, uint64_t offset, uint64_t end,
+                         const unsigned char *data)
+{
+    struct extent *extent = extent_find(f->st.st_dev, f->st.st_ino);
+    if (extent && extent->size < end)
+        extent->size = end;
+    for (uint64_t number = offset / PAGE; number * PAGE < end; number++) {
+        struct page *page = page_find(f, number);
+        if (!page)
+            continue;
+        uint64_t from = number * PAGE > offset ? number * PAGE : offset;
+        uint64_t to = (number + 1) * PAGE < end ? (number + 1) * PAGE : end;
+        memcpy(page->bytes + from % PAGE, data + (from - offset), to - from);
+    }
+}
+
+/* After a SETATTR of the size. */
+static void stable_size(const struct file *f, uint64_t size)
+{
+    struct extent *extent = extent_find(f->st.st_dev, f->st.st_ino);
+    if (extent)
+        cut(f, extent, size);
+}
+
+/* After a COMMIT. */
+static void stable_commit(const struct file *f)
+{
+    pages_take(f, 0, NULL);
+    extent_drop(f);
+}
+
+/* The files are on stable storage as they are. */
+static void stable_forget(void)
+{
+    pages_take(NULL, 0, NULL);
+    while (extents) {
+        struct extent *extent = extents;
+        extents = extent->next;
+        free(extent);
+    }
+}
+
+/* ---- loss of power ---- */
+
+static uint64_t survive_percent, *survive_random, lost_pages;
+
+static void page_lose(struct page *page)
+{
+    struct file *f = file_find(page->device, page->inode);
+    struct extent *extent = extent_find(page->device, page->inode);
+    if (!f || !extent)
+        return;
+    uint64_t at = page->number * PAGE, size = (uint64_t)f->st.st_size;
+    size_t length = at >= size ? 0 : size - at < PAGE ? size - at : PAGE;
+    if (random_next(survive_random) % 100 < survive_percent) {
+        if (extent->size < at + length)
+            extent->size = at + length;
+        return;
+    }
+    if (pwrite(f->fd, page->bytes, length, (off_t)at) != (ssize_t)length)
+        die("write: %s", strerror(errno));
+    lost_pages++;
+}
+
+/* Every file becomes what stable storage holds; each changed page survives with `percent`. */
+static void stable_lose(uint64_t percent, uint64_t *random_state)
+{
+    survive_percent = percent;
+    survive_random = random_state;
+    files_tick();
+    files_sweep(); /* what is left is fresh */
+    for (struct extent *extent = extents; extent; extent = extent->next) {
+        struct file *f = file_find(extent->device, extent->inode);
+        if (f)
+            stable_notice(f);
+    }
+    pages_take(NULL, 0, page_lose);
+    for (struct extent *extent = extents; extent; extent = extent->next) {
+        struct file *f = file_find(extent->device, extent->inode);
+        if (f && extent->size < (uint64_t)f->st.st_size &&
+            ftruncate(f->fd, (off_t)extent->size) < 0)
+            die("ftruncate: %s", strerror(errno));
+    }
+    stable_forget();
+    files_sweep();
+}
+
+#endif
