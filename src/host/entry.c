@@ -308,7 +308,7 @@ static void empty(struct host_entry *entry, const struct host_file_key *key,
                   struct host_garbage *garbage)
 {
     uint32_t index = host_entry_index(entry);
-    host_record_cut(entry, 0, garbage);
+    host_record_cut(entry, 0, true, garbage);
     host_records_detach(index, garbage);
     atomic_store(&entry->truncator, 0);
     begin_life(entry, key);
@@ -619,7 +619,7 @@ void host_entry_forget_size(struct host_entry *entry)
 /* Under the lock: the size is what a truncation made it. */
 static void set_size(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
 {
-    host_record_cut(entry, size, garbage);
+    host_record_cut(entry, size, false, garbage);
     host_entry_change(entry);
     atomic_store(&entry->size, size);
     if (entry->uncommitted_end > size)

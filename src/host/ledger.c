@@ -512,7 +512,7 @@ uint64_t host_file_forget(struct host_file *file, bool missed)
     if (!entry)
         return 0;
     uint64_t bytes = atomic_load(&entry->uncommitted);
-    host_record_cut(entry, 0, &garbage);
+    host_record_cut(entry, 0, true, &garbage);
     if (missed && bytes > 0 &&
         atomic_fetch_add(&entry->losses, 1) == __atomic_load_n(&file->losses, __ATOMIC_RELAXED))
         __atomic_fetch_add(&file->losses, 1, __ATOMIC_RELAXED); /* the caller knows */

@@ -301,7 +301,8 @@ bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t veri
     return supersede(entry, own, false, verifier, garbage);
 }
 
-void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
+void host_record_cut(struct host_entry *entry, uint64_t size, bool replays,
+                     struct host_garbage *garbage)
 {
     uint32_t next = entry->first;
     while (next) {
@@ -309,13 +310,13 @@ void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbag
         struct host_record *record = host_record(index);
         bool replay = host_record_state(record) == HOST_RECORD_REPLAY;
         next = record->file_next;
-        if (host_record_end(record) <= size)
+        if (host_record_end(record) <= size || (replay && !replays))
             continue;
-        if (host_record_start(record) < size && !replay)
-            trim(entry, index, host_record_from(record), (uint32_t)(size - record->base));
-        else if (host_record_start(record) >= size && replay)
+        if (replay)
             unlink_record(entry, index); /* its owner frees it when its write ends */
-        else if (!replay)
+        else if (host_record_start(record) < size)
+            trim(entry, index, host_record_from(record), (uint32_t)(size - record->base));
+        else
             host_record_drop(entry, index, garbage);
     }
 }

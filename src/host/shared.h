@@ -378,8 +378,10 @@ uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint3
  */
 bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t verifier,
                            struct host_garbage *garbage);
-/* Shortens acknowledged records of the file to end at `size`. */
-void host_record_cut(struct host_entry *entry, uint64_t size, struct host_garbage *garbage);
+/* Shortens acknowledged records of the file to end at `size`. Those that are being written again
+ * stay until that has ended, or are forgotten now if `replays`. */
+void host_record_cut(struct host_entry *entry, uint64_t size, bool replays,
+                     struct host_garbage *garbage);
 /* A record IN_FLIGHT, REPLAY or held of the file with bytes at `size` or beyond; 0: none. */
 uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size);
 /* A record IN_FLIGHT or REPLAY of the file that began before this sequence, or one that is held; 0:

@@ -157,6 +157,26 @@ static void a_truncation_by_the_kernel_frees_the_data_and_not_the_range(void **s
 
 /* ---- replays ---- */
 
+static void a_truncation_by_the_kernel_is_undone_by_a_replay(void **state)
+{
+    (void)state;
+    struct host_file file, again;
+    struct host_commit commit;
+    struct host_write write;
+    attach(&file, 20);
+    write_unsettled(&file, 0, 1000, HOST_WRITE_UNSTABLE);
+    end_holds();
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, second_verifier), 1000);
+    assert_int_equal(host_replay_try(&file, &commit, &write), 1);
+    assert_true(host_file_truncated_by_kernel(77, 20, 0, &again));
+    host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
+    host_file_truncate_begin(&again, 0);
+    host_file_truncate_end(&again, 0, true);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+    check_invariants();
+}
+
 static void the_held_data_itself_is_written_again_at_once(void **state)
 {
     (void)state;
@@ -446,6 +466,7 @@ int main(void)
         cmocka_unit_test_teardown(a_commit_frees_the_data_and_not_the_range, clean_up),
         cmocka_unit_test_teardown(a_truncation_by_the_kernel_frees_the_data_and_not_the_range,
                                   clean_up),
+        cmocka_unit_test_teardown(a_truncation_by_the_kernel_is_undone_by_a_replay, clean_up),
         cmocka_unit_test_teardown(the_held_data_itself_is_written_again_at_once, clean_up),
         cmocka_unit_test_teardown(a_replay_of_other_bytes_waits, clean_up),
         cmocka_unit_test_teardown(a_write_waits_until_the_hold_ends, clean_up),
