@@ -346,6 +346,15 @@ ganesha_restart() {
         exit 1
     fi
 }
+# ganesha_renumber: from the next start on all file handles are new, and those that were given are stale.
+ganesha_renumber() {
+    local i
+    for i in "${!ganesha_exports[@]}"; do
+        [[ ${ganesha_exports[i]} =~ Export_Id\ =\ ([0-9]+) ]]
+        ganesha_exports[i]=${ganesha_exports[i]/"${BASH_REMATCH[0]}"/Export_Id = $((BASH_REMATCH[1] + 100))}
+    done
+    ganesha_write_conf
+}
 
 # ---- the library -------------------------------------------------------------------------------------------------
 
