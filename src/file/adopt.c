@@ -272,8 +272,7 @@ void file_opened_for_kernel(int fd, int flags, const char *reason)
     opened(fd, flags, reason);
 }
 
-/* ---- descriptors that came over exec
- * --------------------------------------------------------------- */
+/* ---- descriptors that came over exec ---- */
 
 struct directory_entry { /* linux_dirent64, getdents(2) */
     uint64_t inode;

@@ -145,8 +145,7 @@ bool file_on_mount(dev_t device)
     return file_mount_has_device(device);
 }
 
-/* ---- changes of size
- * ------------------------------------------------------------------------------- */
+/* ---- changes of size ---- */
 
 static int set_size(struct file_open *open, uint64_t size)
 {

@@ -26,8 +26,7 @@ ssize_t file_total_length(const struct iovec *vectors, int count)
     return (ssize_t)(total < TRANSFER_MAX ? total : TRANSFER_MAX);
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
                           uint64_t replays)
@@ -116,8 +115,7 @@ ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors,
     return finish(open, file_read_at(open, vectors, count, (size_t)length, offset));
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* A piece of a write: at most HOST_WRITE_MAX bytes and RPC_VECTORS_MAX vectors. */
 struct piece {
@@ -343,8 +341,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
     return finish(open, result);
 }
 
-/* ---- at the kernel's offset
- * ------------------------------------------------------------------------ */
+/* ---- at the kernel's offset ---- */
 
 /*
  * The kernel's offset is moved first, in one atomic step, so that others who share it (threads, and

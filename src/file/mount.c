@@ -34,8 +34,7 @@ struct auth_entry {
 static _Atomic(struct auth_entry *) auths;
 static char machine[65];
 
-/* ---- configuration
- * ------------------------------------------------------------------------------- */
+/* ---- configuration ---- */
 
 /* The first mistakes only: every process of a database says them. */
 enum { LOGGED_ERRORS = 3 };
@@ -188,8 +187,7 @@ struct file_mount *file_mount_find(dev_t device, const char *path)
     return best;
 }
 
-/* ---- credentials
- * --------------------------------------------------------------------------------- */
+/* ---- credentials ---- */
 
 const struct rpc_auth *file_auth_now(const struct file_mount *mount)
 {
@@ -232,8 +230,7 @@ struct nfs3_client file_mount_client(const struct file_mount *mount, const struc
                                 .timeout_ms = file_tunables.soft_timeout * 1000};
 }
 
-/* ---- first contact
- * ------------------------------------------------------------------------------- */
+/* ---- first contact ---- */
 
 static void enter_statistics(struct file_mount *mount)
 {
@@ -341,8 +338,7 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
     return result;
 }
 
-/* ---- the root
- * ------------------------------------------------------------------------------------- */
+/* ---- the root ---- */
 
 struct nfs3_fh file_mount_root(struct file_mount *mount)
 {
@@ -369,8 +365,7 @@ void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
     pthread_mutex_unlock(&mount->lock);
 }
 
-/* ---- paths to handles
- * ---------------------------------------------------------------------------- */
+/* ---- paths to handles ---- */
 
 static struct file_directory *directory_slot(struct file_mount *mount, const char *path,
                                              size_t length)
@@ -443,8 +438,7 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
     }
 }
 
-/* ---- verifiers
- * ----------------------------------------------------------------------------------- */
+/* ---- verifiers ---- */
 
 void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns)
 {
@@ -465,8 +459,7 @@ bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uin
     return known;
 }
 
-/* ---- fork
- * ---------------------------------------------------------------------------------------- */
+/* ---- fork ---- */
 
 void file_mounts_fork_prepare(void)
 {

@@ -17,8 +17,7 @@ static struct file_inode *inodes[INODE_BUCKETS]; /* under file_lock */
 static struct file_open *free_opens;             /* under file_lock */
 static _Atomic int table_top;                    /* no managed descriptor is above it */
 
-/* ---- inodes
- * -------------------------------------------------------------------------------------- */
+/* ---- inodes ---- */
 
 static struct file_inode **bucket_of(dev_t device, ino_t number)
 {
@@ -146,8 +145,7 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
     }
 }
 
-/* ---- open file descriptions
- * ---------------------------------------------------------------------- */
+/* ---- open file descriptions ---- */
 
 struct file_open *file_get(int fd)
 {
@@ -263,8 +261,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
     return open ? 0 : -ENOMEM;
 }
 
-/* ---- descriptors
- * --------------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 int file_closing(int fd)
 {
@@ -300,8 +297,7 @@ void file_duplicated(int from, int to)
         file_put(old);
 }
 
-/* ---- demotion
- * ------------------------------------------------------------------------------------ */
+/* ---- demotion ---- */
 
 /* Takes the next descriptor of the inode, from *fd on, out of the table. */
 static struct file_open *take_descriptor(const struct file_inode *inode, int *fd)
@@ -393,8 +389,7 @@ int file_demote(int fd, const char *reason)
     return result;
 }
 
-/* ---- fork
- * ---------------------------------------------------------------------------------------- */
+/* ---- fork ---- */
 
 /*
  * Threads of the parent do not exist in the child: references and calls that were theirs are

@@ -25,8 +25,7 @@ static _Atomic(struct aio_context *) *bucket_of(aio_context_t id)
     return &table[((uint64_t)id >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
 }
 
-/* ---- the pool ----------------------------------------------------------------------------------
- */
+/* ---- the pool ---- */
 
 /* Under the lock. */
 static bool pool_grow(struct aio_context *context)
@@ -99,8 +98,7 @@ void aio_request_free(struct aio_context *context, struct aio_request *request)
     pthread_mutex_unlock(&context->lock);
 }
 
-/* ---- completions -------------------------------------------------------------------------------
- */
+/* ---- completions ---- */
 
 static void wake_kernel_waiter(struct aio_context *context)
 {
@@ -203,8 +201,7 @@ unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsig
     return count;
 }
 
-/* ---- waking those who wait in the kernel -------------------------------------------------------
- */
+/* ---- waking those who wait in the kernel ---- */
 
 bool aio_context_arm(struct aio_context *context)
 {
@@ -270,8 +267,7 @@ void aio_context_pass_on(struct aio_context *context)
         wake_kernel_waiter(context);
 }
 
-/* ---- life of contexts --------------------------------------------------------------------------
- */
+/* ---- life of contexts ---- */
 
 /* As aio_context_get(), but makes none. */
 static struct aio_context *context_find(aio_context_t id, uint64_t user)
@@ -366,8 +362,7 @@ void aio_context_prepare(struct aio_context *context)
     pthread_mutex_unlock(&context->lock);
 }
 
-/* ---- io_setup and io_destroy -------------------------------------------------------------------
- */
+/* ---- io_setup and io_destroy ---- */
 
 long aio_io_setup(unsigned count, aio_context_t *id)
 {

@@ -136,8 +136,7 @@ long aio_context_filter(struct aio_context *context, struct io_event *events, lo
 /* In the child of fork(), where no context of the parent exists. */
 void aio_fork_child(void);
 
-/* ---- the calls: result or -errno ---------------------------------------------------------------
- */
+/* ---- the calls: result or -errno ---- */
 
 long aio_io_setup(unsigned count, aio_context_t *id);
 long aio_io_destroy(aio_context_t id);

@@ -13,8 +13,7 @@ static bool is_managed(const struct iocb *iocb)
     return !aio_bad_pointer(iocb) && file_is_managed((int)iocb->aio_fildes);
 }
 
-/* ---- one iocb, checked as fs/aio.c does, in its order ------------------------------------------
- */
+/* ---- one iocb, checked as fs/aio.c does, in its order ---- */
 
 /* The vectors are copied: the application's need not outlive io_submit(). */
 static int copy_vectors(struct aio_request *request, const struct iocb *iocb)
@@ -150,8 +149,7 @@ static int prepare(struct aio_request *request, struct iocb *iocb)
     return result;
 }
 
-/* ---- a batch -----------------------------------------------------------------------------------
- */
+/* ---- a batch ---- */
 
 struct batch {
     unsigned managed, kernel; /* how many of each */

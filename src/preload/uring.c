@@ -9,8 +9,7 @@
 #include "preload/uring.h"
 #include "sys/log.h"
 
-/* ---- which liburing ---------------------------------------------------------------------------
- */
+/* ---- which liburing ---- */
 
 struct range {
     uintptr_t inside, low, high;
@@ -84,8 +83,7 @@ void preload_uring_say_version(void)
     (preload_active() && \
      !preload_uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
 
-/* ---- begin and end ----------------------------------------------------------------------------
- */
+/* ---- begin and end ---- */
 
 /* A ring was made. 0, or -ENOSYS if we cannot serve it, in which case it is gone again. */
 static int ring_made(struct io_uring *ring)
@@ -192,8 +190,7 @@ PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
     return PRELOAD_REAL(io_uring_close_ring_fd)(ring);
 }
 
-/* ---- submitting -------------------------------------------------------------------------------
- */
+/* ---- submitting ---- */
 
 /* After the real submission of what was left: the sum, as if all had gone to the kernel. */
 static int submitted(struct preload_uring *record, unsigned taken, int result)
@@ -257,8 +254,7 @@ PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait
     return result;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 /*
  * Waits as long as the requests in flight are all ours. True: the real function shall be called,

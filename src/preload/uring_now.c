@@ -111,8 +111,7 @@ ssize_t preload_uring_length(const struct iovec *vectors, int count)
     return (ssize_t)length;
 }
 
-/* ---- registered files -------------------------------------------------------------------------
- */
+/* ---- registered files ---- */
 
 bool preload_uring_source_managed(struct preload_uring *record, const struct io_uring_sqe *sqe)
 {
@@ -157,8 +156,7 @@ void preload_uring_table_changes(struct preload_uring *record, const struct io_u
         preload_uring_files_updated(record, file_index(sqe) - 1, NULL, 1);
 }
 
-/* ---- paths ------------------------------------------------------------------------------------
- */
+/* ---- paths ---- */
 
 /* Is this a regular file below a mount, or would it be if it were made? */
 static bool on_mount(int dirfd, const char *path, int flags)
@@ -238,8 +236,7 @@ static ssize_t statx_now(const struct io_uring_sqe *sqe)
     return 0;
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
                             bool *complete)

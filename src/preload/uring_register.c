@@ -99,8 +99,7 @@ PRELOAD_EXPORT int io_uring_register_eventfd_async(struct io_uring *ring, int fd
     return result;
 }
 
-/* ---- raw system calls -------------------------------------------------------------------------
- */
+/* ---- raw system calls ---- */
 
 /* The kernel's, of FILES2 and FILES_UPDATE2; newer than some headers. */
 struct resources {

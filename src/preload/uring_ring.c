@@ -169,8 +169,7 @@ void preload_uring_end(const struct io_uring *ring)
     preload_stay_end(stay);
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 /*
  * True if the kernel has nothing of this ring in flight: it has completed as many SQEs as it took.
@@ -263,8 +262,7 @@ void preload_uring_block_end(struct preload_uring *record)
     atomic_fetch_sub(&record->waiters, 1);
 }
 
-/* ---- fork --------------------------------------------------------------------------------------
- */
+/* ---- fork ---- */
 
 void preload_uring_fork_prepare(void)
 {

@@ -51,8 +51,7 @@ static struct io_uring_sqe *sqe_at(const struct dispatch *dispatch, unsigned ind
     return &dispatch->ring->sq.sqes[(index & dispatch->mask) << dispatch->shift];
 }
 
-/* ---- completion -------------------------------------------------------------------------------
- */
+/* ---- completion ---- */
 
 static void post(struct preload_uring *record, const struct io_uring_sqe *sqe, ssize_t result,
                  bool complete)
@@ -127,8 +126,7 @@ void preload_uring_requests_free(struct preload_uring *record)
     }
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 static struct preload_uring_request *take_request(struct preload_uring *record)
 {
@@ -236,8 +234,7 @@ static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe 
     dispatch->requests[dispatch->count++] = file;
 }
 
-/* ---- one SQE, one chain -----------------------------------------------------------------------
- */
+/* ---- one SQE, one chain ---- */
 
 /* The file of an SQE, with a reference; NULL: the kernel's. */
 static struct file_open *file_of(struct preload_uring *record, const struct io_uring_sqe *sqe,
@@ -431,8 +428,7 @@ static void treat_chain(struct dispatch *dispatch, unsigned first, unsigned coun
     }
 }
 
-/* ---- the queue --------------------------------------------------------------------------------
- */
+/* ---- the queue ---- */
 
 /* How many SQEs from `at` on belong together. */
 static unsigned chain_length(const struct dispatch *dispatch, unsigned at, unsigned tail)

@@ -1,8 +1,7 @@
 /* The kernel's AIO: what is read and written, errors, contexts and processes. */
 #include "libaio_test.h"
 
-/* ---- reading and writing -----------------------------------------------------------------------
- */
+/* ---- reading and writing ---- */
 
 struct slot {
     struct iocb iocb;
@@ -144,8 +143,7 @@ static void sync_operations(void)
     EQUAL(calls.destroy(context), 0);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 static void bad_iocbs(void)
 {

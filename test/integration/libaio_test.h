@@ -71,8 +71,7 @@ static bool find_calls(void *handle, const char *name)
     return calls.setup && calls.destroy && calls.submit && calls.getevents;
 }
 
-/* ---- helpers -----------------------------------------------------------------------------------
- */
+/* ---- helpers ---- */
 
 #define EQUAL(got, expected)                                                                     \
     do {                                                                                         \
@@ -138,8 +137,7 @@ static void content_is(const void *buffer, size_t size, off_t offset)
         fail("%s: wrong byte at %lld", calls.name, (long long)offset + at);
 }
 
-/* ---- the program --------------------------------------------------------------------------------
- */
+/* ---- the program ---- */
 
 /* Runs the tests in every way there is; `more` with libaio's handle, or where names are found. */
 static int all_ways(int argc, char **argv, void (*all_tests)(void), void (*more)(void *handle))

@@ -1,8 +1,7 @@
 /* The kernel's AIO: waiting, threads, and ends while requests are in flight. */
 #include "libaio_test.h"
 
-/* ---- waiting -----------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 static void timeouts(void)
 {
@@ -241,8 +240,7 @@ static void sleepers(bool kernel_first)
     CHECK(close(pipes[0]) == 0 && close(pipes[1]) == 0);
 }
 
-/* ---- ends --------------------------------------------------------------------------------------
- */
+/* ---- ends ---- */
 
 static void destroy_in_flight(void)
 {
