@@ -24,13 +24,14 @@ struct file_inode {
     struct file_inode *next; /* under file_lock */
     dev_t device;
     ino_t inode;
-    unsigned opens;        /* under file_lock: file_open objects, and openers that just use it */
-    unsigned descriptors;  /* under file_lock: slots of the table */
-    bool forgotten;        /* under file_lock: not in the hash table any more */
-    _Atomic bool demoted;  /* set once; then wait for busy == 0 */
-    _Atomic bool settling; /* the demotion waits for writes of unknown fate, and so do all */
-    _Atomic bool lost;     /* the handle became stale and data was lost: for the next fsync */
-    _Atomic unsigned busy; /* calls on it that are using the engine */
+    unsigned opens;       /* under file_lock: file_open objects, and openers that just use it */
+    unsigned descriptors; /* under file_lock: slots of the table */
+    int closing;    /* under file_lock: the last of them, until its close has committed; or 0 */
+    bool forgotten; /* under file_lock: not in the hash table any more */
+    _Atomic bool demoted;       /* set once; then wait for busy == 0 */
+    _Atomic bool settling;      /* the demotion waits for writes of unknown fate, and so do all */
+    _Atomic bool lost;          /* the handle became stale and data was lost: for the next fsync */
+    _Atomic unsigned busy;      /* calls on it that are using the engine */
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
     const char *reason;         /* of the demotion; under file_lock */
     struct file_mount *mount;
@@ -71,7 +72,7 @@ struct file_inode *file_inode_find(dev_t device, ino_t number);
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
 void file_inode_release(struct file_inode *inode);
-/* A descriptor of it in the table, which may be closed at any time; -1: none. */
+/* A descriptor of it, which may be closed at any time; -1: none. */
 int file_inode_descriptor(const struct file_inode *inode);
 /* Its number belongs to another file now: nobody finds it any more. */
 void file_inode_forget(struct file_inode *inode);

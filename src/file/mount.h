@@ -61,7 +61,7 @@ struct file_mount {
 
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */
-    uint64_t retry_ns;       /* FAILED: not before; under `contact` */
+    uint64_t retry_ns;       /* FAILED, or the root is stale: not before; under `contact` */
     unsigned stats_id;
     uint32_t read_max, write_max;
 

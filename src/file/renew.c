@@ -47,6 +47,8 @@ static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
     struct nfs3_fh old = file_mount_root(mount), root;
     struct nfs3_attr attr;
     int result = nfs3_getattr(&client, &old, &attr);
+    if (result != 0 && sys_now_ns() < mount->retry_ns)
+        return result; /* all files of the mount ask, one after the other */
     for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {
         if (i == 1)
             log_warning(
@@ -66,6 +68,7 @@ static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
                        "again by name",
                        mount->conf->mount, mount->server->conf->name, mount->conf->directory);
     }
+    mount->retry_ns = result == 0 ? 0 : sys_now_ns() + (uint64_t)ROOT_TRIES * PAUSE_MS * 1000000;
     return result;
 }
 

@@ -270,12 +270,19 @@ int file_closing(int fd)
     pthread_mutex_lock(&file_lock);
     struct file_open *open = table_set(fd, NULL);
     bool last = open && open->inode->descriptors == 0;
+    if (last)
+        open->inode->closing = fd;
     pthread_mutex_unlock(&file_lock);
     if (!open)
         return 0;
     int result = 0;
     if (last && host_file_uncommitted_here(&open->inode->host))
         result = file_inode_commit(open->inode, open->auth, NULL);
+    if (last) {
+        pthread_mutex_lock(&file_lock);
+        open->inode->closing = 0;
+        pthread_mutex_unlock(&file_lock);
+    }
     file_put(open);
     return result == -ESTALE ? 0 : result; /* a removed file's data is nobody's */
 }
@@ -316,8 +323,8 @@ static struct file_open *take_descriptor(const struct file_inode *inode, int *fd
 
 int file_inode_descriptor(const struct file_inode *inode)
 {
-    int found = -1;
     pthread_mutex_lock(&file_lock);
+    int found = inode->closing > 0 ? inode->closing : -1;
     int top = atomic_load(&table_top);
     for (int fd = 0; fd <= top && found < 0; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
@@ -402,6 +409,7 @@ static void table_after_fork(void)
         for (struct file_inode *inode = inodes[i]; inode; inode = inode->next) {
             atomic_store(&inode->busy, 0);
             atomic_store(&inode->settling, false);
+            inode->closing = 0;
         }
     }
     for (int fd = 0; fd <= top; fd++) {

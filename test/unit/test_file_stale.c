@@ -105,6 +105,16 @@ ENGINE_TEST(a_file_that_was_renamed_is_found)
     disk_expect("h", SIZE, 0, 2);
 }
 
+ENGINE_TEST(the_last_close_finds_the_file_again)
+{
+    int fd = written_anew();
+    disk_touch("f");
+    give_new_handles();
+    CHECK_EQUAL(engine_close(fd), 0);
+    CHECK_EQUAL(host_uncommitted(), 0);
+    expect_durable();
+}
+
 ENGINE_TEST(a_handle_that_is_stale_for_a_moment_only)
 {
     disk_make("f", SIZE, 0);
@@ -378,6 +388,7 @@ int main(void)
         cmocka_unit_test(data_that_the_server_lost_too_is_written_again),
         cmocka_unit_test(handles_that_change_while_lost_data_is_written_again),
         cmocka_unit_test(a_file_that_was_renamed_is_found),
+        cmocka_unit_test(the_last_close_finds_the_file_again),
         cmocka_unit_test(a_handle_that_is_stale_for_a_moment_only),
         cmocka_unit_test(mounting_again_is_tried_again),
         cmocka_unit_test(a_removed_file_is_the_kernels_and_its_data_nobodys),
