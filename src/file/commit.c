@@ -246,6 +246,27 @@ int file_fsync(struct file_open *open, int fd)
     return (int)file_posix_error(result);
 }
 
+/* COMMITs a file that this process never had open, if others wrote it. */
+static int commit_of_others(dev_t device, ino_t number)
+{
+    struct host_file file;
+    const char *reason;
+    if (file_registry_open() != 0 || !host_file_find(device, number, &file) ||
+        host_file_uncommitted(&file) == 0)
+        return 0;
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_mount *mount = file_mount_at(i);
+        if (mount->registry_key != file.key.server)
+            continue;
+        const struct rpc_auth *auth = file_auth_now(mount);
+        if (!auth || file_mount_contact(mount, &reason) != 0)
+            return -EIO;
+        int result = commit_entry(mount, auth, &file);
+        return result == -ESTALE ? -EIO : (int)file_posix_error(result);
+    }
+    return 0;
+}
+
 int file_fsynced_by_kernel(int fd)
 {
     struct stat status;
@@ -254,7 +275,7 @@ int file_fsynced_by_kernel(int fd)
         return 0;
     struct file_inode *inode = file_inode_find(status.st_dev, status.st_ino);
     if (!inode)
-        return 0;
+        return commit_of_others(status.st_dev, status.st_ino);
     int result = 0;
     if (is_lost(inode) && status.st_nlink > 0)
         result = -EIO;

@@ -577,6 +577,19 @@ void host_entry_name(const struct host_entry *entry, struct host_file *file)
     file->generation = atomic_load(&entry->generation);
 }
 
+bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file)
+{
+    if (!host_map.shared)
+        return false;
+    uint32_t stripe = home_set(device, inode) % HOST_STRIPES;
+    host_stripe_lock(stripe);
+    const struct host_entry *entry = find(device, inode);
+    if (entry)
+        host_entry_name(entry, file);
+    host_stripe_unlock(stripe);
+    return entry != NULL;
+}
+
 /* ---- changes of size ---- */
 
 void host_file_truncate_begin(struct host_file *file, uint64_t size)

@@ -129,6 +129,9 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
                                    struct host_file *again);
 
+/* The file with this device and inode, if any process of the host knows it. */
+bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file);
+
 /* Some process of this host writes the file through the kernel: sizes must be asked for, and fsync
  * must flush the kernel too. Stays set for the life of the entry. */
 void host_file_set_kernel_writer(struct host_file *file);

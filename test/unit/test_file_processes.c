@@ -27,6 +27,28 @@ SCENE_TEST(fsync_vouches_for_writes_of_another_process)
     scene_kill(writer);
 }
 
+/* As a program whose standard output the file is: it never opens it. */
+static void syncs_what_it_never_opened(void)
+{
+    char path[SCENE_PATH];
+    scene_file_path(path, "f");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    sys_critical_enter();
+    CHECK_EQUAL(file_fsynced_by_kernel(fd), 0);
+    sys_critical_leave();
+    expect_durable();
+}
+
+SCENE_TEST(fsync_by_the_kernel_vouches_for_writes_of_another_process)
+{
+    disk_make("f", 0, 0);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    scene_run(syncs_what_it_never_opened);
+    scene_kill(writer);
+}
+
 static void opens_then_syncs(void)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -234,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fsync_vouches_for_writes_of_another_process),
+        cmocka_unit_test(fsync_by_the_kernel_vouches_for_writes_of_another_process),
         cmocka_unit_test(fsync_vouches_for_writes_of_a_dead_process),
         cmocka_unit_test(fsync_writes_again_for_a_dead_process),
         cmocka_unit_test(fsync_in_a_forked_child),
