@@ -94,7 +94,7 @@ static bool add_channel(struct cmd_path_list *list, const struct directnfs_stats
                                   channel->path, channel->local);
     if (path == NULL)
         return false;
-    path->channels += channel->state != DIRECTNFS_CHANNEL_DOWN;
+    path->channels += channel->state == DIRECTNFS_CHANNEL_UP;
     path->outstanding += channel->outstanding;
     path->sent_bytes += channel->sent_bytes;
     path->received_bytes += channel->received_bytes;

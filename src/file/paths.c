@@ -331,6 +331,7 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .path_timeout_ms = (unsigned)(file_tunables.path_timeout * 1000),
         .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
         .probe = probe_path,
+        .close_idle = rpc_close_idle,
     };
     struct net_server *net;
     int result = net_server_create(&options, addresses, count, &net);

@@ -6,6 +6,7 @@
  */
 #include "host/paths.h"
 
+#include <linux/futex.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +18,9 @@
 #define MAGIC UINT64_C(0x6874617053464e44) /* "DNFSpath" in memory */
 
 enum { LAYOUT = 1, LOCK_ATTEMPTS = 100, LOCK_PAUSE_MS = 5, READ_ATTEMPTS = 100 };
+
+#define SECOND_NS     UINT64_C(1000000000)
+#define LOOK_EVERY_NS (2 * SECOND_NS)
 
 struct table {
     uint32_t count;
@@ -144,12 +148,23 @@ static int load(int fd, struct table *table, uint32_t *generation)
     return -EAGAIN;
 }
 
+/* Those who wait for the next generation. */
+static void wake_all(int fd)
+{
+    void *memory = sys_mmap(NULL, sizeof(struct head), PROT_READ, MAP_SHARED, fd, 0);
+    if (sys_mmap_failed(memory))
+        return; /* they take notice before their next call */
+    sys_futex(&((struct head *)memory)->generation, FUTEX_WAKE, INT32_MAX, NULL);
+    sys_call2(SYS_munmap, memory, sizeof(struct head));
+}
+
 /* Puts a table in force. */
 static int store(int fd, const struct table *table, uint32_t generation)
 {
     int error = write_at(fd, table, sizeof(*table), table_offset(generation));
     if (!error)
         error = write_at(fd, &generation, sizeof(generation), offsetof(struct head, generation));
+    wake_all(fd);
     return error;
 }
 
@@ -314,6 +329,27 @@ bool host_path_offline(const char *server, const char *peer, const char *local)
             break;
     }
     return offline;
+}
+
+void host_paths_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generation, uint64_t limit_ns)
+{
+    const struct file *file = atomic_load(&mapped);
+    uint64_t until_ns = sys_now_ns() + limit_ns;
+    const struct futex_waitv words[] = {
+        {.val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+        {.val = generation,
+         .uaddr = (uintptr_t)(file ? &file->head.generation : NULL),
+         .flags = FUTEX_32}};
+    struct timespec until = {(time_t)(until_ns / SECOND_NS), (long)(until_ns % SECOND_NS)};
+    static _Atomic bool refused; /* by an old kernel, or by a filter of system calls */
+    int error = refused ? -ENOSYS : sys_futex_wait_any(words, file ? 2 : 1, &until);
+    if (error != -ENOSYS && error != -EPERM)
+        return;
+    refused = true;
+    if (file && limit_ns > LOOK_EVERY_NS)
+        limit_ns = LOOK_EVERY_NS;
+    struct timespec limit = {(time_t)(limit_ns / SECOND_NS), (long)(limit_ns % SECOND_NS)};
+    sys_futex(word, FUTEX_WAIT_PRIVATE, value, &limit);
 }
 
 /* ---- for the command ---- */

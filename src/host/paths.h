@@ -51,6 +51,13 @@ static inline uint32_t host_paths_generation(void)
  * microseconds; false without host_paths_open(). */
 bool host_path_offline(const char *server, const char *peer, const char *local);
 
+/*
+ * Sleeps until *word (a private futex) is not `value`, or host_paths_generation() not `generation`,
+ * or for `limit_ns`. On kernels older than 5.16 it looks at the generation every two seconds only.
+ */
+void host_paths_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generation,
+                     uint64_t limit_ns);
+
 /* ---- for the command ---- */
 
 /*

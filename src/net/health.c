@@ -24,6 +24,7 @@ enum {
     PROBE_FIRST_MS = 100,
     PROBE_PAUSE_MS = 3000, /* at most: a path that works again is missed */
     SUSPECT_EVERY_MS = 500,
+    DRAIN_EVERY_MS = 100,
     SAY_EVERY_S = 60
 };
 
@@ -83,7 +84,7 @@ void net_path_heard(struct net_path *path, uint64_t now_ns)
 void net_server_look_offline(struct net_server *server)
 {
     uint32_t seen = host_paths_generation();
-    if (atomic_exchange_explicit(&server->paths_seen, seen, memory_order_acq_rel) == seen)
+    if (atomic_load_explicit(&server->paths_seen, memory_order_acquire) == seen)
         return;
     for (unsigned i = 0; i < server->path_count; i++) {
         struct net_path *path = &server->paths[i];
@@ -94,7 +95,31 @@ void net_server_look_offline(struct net_server *server)
         log_notice("server %s: path %s is %s by command", server->name, path->address.peer_text,
                    offline ? "offline" : "online again");
         net_path_show(path, offline ? "taken offline by command" : "");
+        if (offline)
+            atomic_store(&server->draining, true);
     }
+    atomic_store_explicit(&server->paths_seen, seen, memory_order_release);
+}
+
+bool net_server_drain(struct net_server *server)
+{
+    bool busy = false, kept = false;
+    if (!server->close_idle || !atomic_load_explicit(&server->draining, memory_order_relaxed))
+        return true;
+    atomic_store(&server->draining, false); /* before: it may become so again meanwhile */
+    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        struct net_channel *channel = server->channels[i];
+        if (!atomic_load(&channel->path->offline) || channel->fd < 0)
+            continue;
+        if (!net_path_has_other(channel->path))
+            kept = true;
+        else if (!server->close_idle(channel))
+            busy = true;
+    }
+    if (busy || kept)
+        atomic_store(&server->draining, true);
+    return !busy;
 }
 
 /* ---- what is said ---- */
@@ -383,6 +408,9 @@ static void visit(struct net_server *server, uint64_t *suspected_ns, uint64_t *d
     probe_all(probings, count);
     for (unsigned i = 0; i < count; i++)
         note_probe(probings[i].path, probings[i].result);
+    uint64_t later = sys_now_ns() + DRAIN_EVERY_MS * MS_NS;
+    if (!net_server_drain(server) && later < *due)
+        *due = later;
     if (count > 0)
         *due = 0; /* look again */
 }
@@ -400,16 +428,15 @@ static void *run(void *unused)
 {
     sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
-        uint32_t kicks = atomic_load(&health.kicks);
+        uint32_t kicks = atomic_load(&health.kicks), generation = host_paths_generation();
         uint64_t due = UINT64_MAX, now;
         for (struct net_server *server = next_server(NULL); server; server = next_server(server))
             visit(server, &server->asked_ns, &due);
         now = sys_now_ns();
         if (due <= now)
             continue;
-        uint64_t left = due == UINT64_MAX ? UINT64_C(3600000000000) : due - now;
-        struct timespec limit = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
-        sys_futex(&health.kicks, FUTEX_WAIT_PRIVATE, kicks, &limit);
+        host_paths_wait(&health.kicks, kicks, generation,
+                        due == UINT64_MAX ? UINT64_C(3600000000000) : due - now);
     }
     return unused;
 }

@@ -109,6 +109,7 @@ struct net_server {
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
+    bool (*close_idle)(struct net_channel *channel);
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 
@@ -119,6 +120,7 @@ struct net_server {
     /* health.c */
     struct net_server *next;       /* of those with several paths */
     _Atomic uint32_t paths_seen;   /* host_paths_generation() that `offline` is of */
+    _Atomic bool draining;         /* connections of paths that are offline may be open */
     _Atomic bool more_wanted;      /* one path is not enough: the others shall be proven */
     _Atomic uint64_t suspected_ns; /* when a path fell silent: do the others answer? */
     uint64_t asked_ns;             /* the last `suspected_ns` that they were asked for */
@@ -142,6 +144,8 @@ struct net_server_options {
      * server with one path; the paths beside the first are used only after it said 0.
      */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
+    /* Closes the channel's connection by net_channel_retire(), unless it is in use: false. */
+    bool (*close_idle)(struct net_channel *channel);
 };
 
 /* Makes a server with these paths (1..NET_PATHS_MAX), of which the first is known to lead there. No
@@ -213,6 +217,8 @@ void net_path_works(struct net_path *path);
 void net_server_want_more(struct net_server *server);
 /* Reads again what administrators want offline, if that changed: one atomic load if not. */
 void net_server_look_offline(struct net_server *server);
+/* Closes what is idle of paths that are offline, if it is not done. False: some is in use. */
+bool net_server_drain(struct net_server *server);
 /* True once in `interval_s` for the whole server: to limit what is said on the log. */
 bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
@@ -238,6 +244,9 @@ void net_channel_reset(struct net_channel *channel);
 
 /* Closes the channel's socket abortively. The channel can be connected again. */
 void net_channel_disconnect(struct net_channel *channel);
+
+/* The same, of a path that an administrator took offline. */
+void net_channel_retire(struct net_channel *channel);
 
 /* Around fork(): no thread is in the middle of a change of the list of servers. */
 void net_fork_prepare(void);

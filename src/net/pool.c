@@ -78,6 +78,7 @@ int net_server_create(const struct net_server_options *options, const struct net
     server->soft_timeout_s = options->soft_timeout_s;
     server->hidden = options->hidden;
     server->probe = options->probe;
+    server->close_idle = options->close_idle;
     server->path_count = count;
     pthread_mutex_init(&server->lock, NULL);
     for (unsigned i = 0; i < count; i++) {
@@ -214,6 +215,7 @@ struct net_path *net_path_choose(struct net_server *server, size_t bytes, const 
     if (server->path_count == 1)
         return &server->paths[0];
     net_server_look_offline(server);
+    net_server_drain(server);
     struct net_path *path = net_balance(server, bytes, held);
     if (!path) {
         net_server_want_more(server); /* one that was not needed so far may be usable */
@@ -295,6 +297,14 @@ void net_channel_disconnect(struct net_channel *channel)
      * connection alive beyond close(), and what is queued in it would be sent. */
     net_channel_reset(channel);
     channel_close(channel);
+}
+
+void net_channel_retire(struct net_channel *channel)
+{
+    net_channel_disconnect(channel);
+    channel->local_port = 0; /* when it is needed again that is no reconnect */
+    if (channel->stats)
+        host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_OFFLINE);
 }
 
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)

@@ -162,6 +162,9 @@ void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
 /* In the child of fork(): forgets the parent's calls and state of every channel of the server. */
 void rpc_after_fork(struct net_server *server);
 
+/* Closes the channel's connection, unless it is in use: false (struct net_server_options). */
+bool rpc_close_idle(struct net_channel *channel);
+
 /* Frees what rpc keeps for the channels of a server; before net_server_destroy(). */
 void rpc_server_release(struct net_server *server);
 

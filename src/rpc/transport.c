@@ -258,3 +258,18 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
         transport->unsent_end = &transport->unsent;
     transport->unsent_offset = 0;
 }
+
+bool rpc_close_idle(struct net_channel *channel)
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    bool idle = transport->in_flight == 0 && !transport->unsent && !transport->leading &&
+                !transport->sending && !transport->withdrawing &&
+                atomic_load(&channel->outstanding) == 0;
+    if (idle) {
+        transport->connected = false;
+        net_channel_retire(channel);
+    }
+    pthread_mutex_unlock(&transport->lock);
+    return idle;
+}

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -187,6 +188,12 @@ static inline int sys_futex(_Atomic uint32_t *word, int operation, uint32_t valu
                             const struct timespec *timeout)
 {
     return (int)sys_call4(SYS_futex, word, operation, value, timeout);
+}
+/* Until one of `words` was woken or is not what it should be; to CLOCK_MONOTONIC `until`. */
+static inline int sys_futex_wait_any(const struct futex_waitv *words, unsigned count,
+                                     const struct timespec *until)
+{
+    return (int)sys_call5(SYS_futex_waitv, words, count, 0, until, CLOCK_MONOTONIC);
 }
 static inline int sys_nanosleep_ms(int milliseconds)
 {

@@ -56,7 +56,8 @@ static void scene_start(const struct script *script, unsigned connections)
                                          .reconnect_max_s = 1,
                                          .retransmit_timeout_s = 60,
                                          .path_timeout_ms = PATH_TIMEOUT_MS,
-                                         .probe = probe};
+                                         .probe = probe,
+                                         .close_idle = rpc_close_idle};
     assert_int_equal(net_server_create(&options, addresses, PATHS, &client), 0);
 }
 
@@ -579,6 +580,45 @@ static void an_offline_path_gets_no_new_calls(void **state)
     assert_true(usable(0));
 }
 
+/* Nobody calls meanwhile. */
+static void an_idle_connection_of_an_offline_path_is_closed(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    struct net_channel *channel = query.call.channel;
+    assert_true(channel->fd >= 0);
+    assert_int_equal(host_path_set("several", "path1", NULL, true), 0);
+    eventually(channel->fd < 0);
+    assert_int_equal(host_path_set("several", "path1", NULL, false), 0);
+    eventually(usable(1));
+    echo_over(1, 2, &query);
+    assert_int_equal(servers[1]->connections, 2);
+}
+
+/* There is a thread that would do it: this is what one does that makes a call. */
+static void a_connection_of_an_offline_path_is_closed_when_it_is_drained(void **state)
+{
+    (void)state;
+    struct query query = {0}, last = {0};
+    struct rpc_call *call = &last.call;
+    use_all_paths();
+    echo_over(1, 1, &query);
+    struct net_channel *channel = query.call.channel;
+    query_begin(&last, ECHO, 2, 0);
+    rpc_submit_on(channel, &call, 1);
+    assert_int_equal(host_path_set("several", "path1", NULL, true), 0);
+    net_server_look_offline(client);
+    assert_false(usable(1));
+    assert_false(rpc_close_idle(channel)); /* nobody took the answer */
+    rpc_wait(&call, 1);
+    assert_int_equal(call->error, 0);
+    eventually(net_server_drain(client) && channel->fd < 0);
+    assert_int_equal(servers[1]->connections, 1);
+    assert_int_equal(host_path_set("several", "path1", NULL, false), 0);
+}
+
 static void the_last_path_is_used_though_offline(void **state)
 {
     (void)state;
@@ -587,6 +627,8 @@ static void the_last_path_is_used_though_offline(void **state)
         assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, true),
                          0);
     check_echo(client, 1);
+    net_server_drain(client);
+    assert_true(client->channels[0]->fd >= 0);
     for (unsigned i = 0; i < PATHS; i++)
         assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, false),
                          0);
@@ -620,6 +662,8 @@ int main(void)
         path_test(a_silent_channel_among_busy_ones_is_left),
         path_test(a_thread_that_drives_does_not_lead_an_idle_channel),
         path_test(an_offline_path_gets_no_new_calls),
+        path_test(an_idle_connection_of_an_offline_path_is_closed),
+        path_test(a_connection_of_an_offline_path_is_closed_when_it_is_drained),
         path_test(the_last_path_is_used_though_offline),
     };
     int result = cmocka_run_group_tests(tests, NULL, NULL);
