@@ -1,5 +1,6 @@
 /* fcntl(2) and ioctl(2). Locks, owners, leases and hints stay the kernel's business. */
 #include <linux/fs.h>
+#include <sys/file.h>
 
 #include "preload/preload.h"
 
@@ -47,6 +48,22 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
         managed_locked(fd);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         preload_duplicated(fd, result);
+    return result;
+}
+
+PRELOAD_EXPORT int flock(int fd, int operation)
+{
+    int result = PRELOAD_REAL(flock)(fd, operation);
+    if (result == 0 && preload_managed(fd) && !(operation & LOCK_UN))
+        managed_locked(fd);
+    return result;
+}
+
+PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
+{
+    int result = PRELOAD_REAL(lockf)(fd, command, size);
+    if (result == 0 && preload_managed(fd) && (command == F_LOCK || command == F_TLOCK))
+        managed_locked(fd);
     return result;
 }
 

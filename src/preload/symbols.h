@@ -121,10 +121,13 @@ struct __kernel_timespec;
     SYMBOL(int, posix_fallocate, (int fd, off_t offset, off_t length))                    \
     TWIN(int, posix_fallocate64, (int fd, off64_t offset, off64_t length), posix_fallocate)
 
-#define PRELOAD_FLAGS(SYMBOL, TWIN)                       \
-    SYMBOL(int, fcntl, (int fd, int command, ...))        \
-    TWIN(int, fcntl64, (int fd, int command, ...), fcntl) \
-    TWIN(int, __fcntl, (int fd, int command, ...), fcntl) \
+#define PRELOAD_FLAGS(SYMBOL, TWIN)                              \
+    SYMBOL(int, fcntl, (int fd, int command, ...))               \
+    TWIN(int, fcntl64, (int fd, int command, ...), fcntl)        \
+    TWIN(int, __fcntl, (int fd, int command, ...), fcntl)        \
+    SYMBOL(int, flock, (int fd, int operation))                  \
+    SYMBOL(int, lockf, (int fd, int command, off_t size))        \
+    TWIN(int, lockf64, (int fd, int command, off_t size), lockf) \
     SYMBOL(int, ioctl, (int fd, unsigned long request, ...))
 
 #define PRELOAD_CLOSE(SYMBOL, TWIN)                                      \

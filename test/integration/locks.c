@@ -1,0 +1,72 @@
+/*
+ * Who gets a lock sees what others changed under it, another host for instance: here a program
+ * without the library.
+ */
+#include <sys/file.h>
+#include <sys/wait.h>
+
+#include "program.h"
+
+static int by_fcntl(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_SETLK, &lock);
+}
+
+static int by_open_file_description(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_OFD_SETLKW, &lock);
+}
+
+static int by_flock(int fd)
+{
+    return flock(fd, LOCK_EX);
+}
+
+static int by_lockf(int fd)
+{
+    return lockf(fd, F_TLOCK, 0);
+}
+
+static int by_lockf64(int fd)
+{
+    return lockf64(fd, F_LOCK, 0);
+}
+
+static void append_elsewhere(const char *path)
+{
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        unsetenv("LD_PRELOAD");
+        execlp("sh", "sh", "-c", "printf 'more.' >>\"$0\"", path, NULL);
+        _exit(127);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void sees(const char *path, int (*get)(int fd))
+{
+    struct stat status;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    CHECK(fd >= 0 && write(fd, "some", 4) == 4);
+    CHECK(lseek(fd, 0, SEEK_END) == 4);
+    append_elsewhere(path);
+    CHECK(get(fd) == 0);
+    CHECK(lseek(fd, 0, SEEK_END) == 9);
+    CHECK(fstat(fd, &status) == 0 && status.st_size == 9);
+    CHECK(close(fd) == 0);
+    CHECK(unlink(path) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    int (*const ways[])(int) = {by_fcntl, by_open_file_description, by_flock, by_lockf, by_lockf64};
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/locks", directory(argc, argv));
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+        sees(path, ways[i]);
+    return 0;
+}
