@@ -214,6 +214,26 @@ static void plan_power_loss(struct plan *p)
     }
 }
 
+/* The server exports again, with other handles of the same files. */
+static void plan_rehandle(struct plan *p)
+{
+    for (unsigned i = plan_pick(p, 1, 2); i > 0; i--) {
+        if (plan_pick(p, 0, 1))
+            plan_add(p, plan_pick(p, 10, 180), TO_POWER, "rehandle same %u", plan_pick(p, 1, 20));
+        else
+            plan_add(p, plan_pick(p, 10, 180), TO_POWER, "rehandle same");
+    }
+}
+
+/* And as part of a restart. */
+static void plan_rehandle_loss(struct plan *p)
+{
+    unsigned at = plan_pick(p, 10, 180);
+    plan_add(p, at, TO_POWER, "power-loss %u", plan_pick(p, 0, 90))->loses = true;
+    plan_add(p, at, TO_POWER, "rehandle same");
+    plan_add(p, at + plan_pick(p, 1, 40), TO_POWER, "up");
+}
+
 static void plan_server_reset(struct plan *p)
 {
     for (unsigned i = plan_pick(p, 1, 4); i > 0; i--)
@@ -308,6 +328,8 @@ static const struct kind {
     {"hold", plan_hold, TO_PROXY, 2},
     {"late", plan_late, TO_PROXY, 5},
     {"power-loss", plan_power_loss, TO_POWER, 14},
+    {"rehandle", plan_rehandle, TO_POWER, 3},
+    {"rehandle-loss", plan_rehandle_loss, TO_POWER, 3},
     {"server-reset", plan_server_reset, TO_POWER, 3},
     {"slow", plan_slow, TO_POWER, 3},
     {"park", plan_park, TO_POWER, 3},
