@@ -178,7 +178,7 @@ lab_finds() {
     done
     lab_start "$server" "$paths" 7
     unsafe=none
-    torture_ok "with it they do not" --seed 7 --rounds $((7 + $# * 3)) --faults "$(IFS=, && echo "$*")"
+    torture_ok "with it they do not" --seed 7 --rounds $((6 + $# * 3)) --faults "$(IFS=, && echo "$*")"
     unsafe=
 }
 lab_finds_all() {

@@ -18,7 +18,8 @@
  *     rehandle same|others [N]   every file gets a new handle, the root too; the old ones are stale
  *                                (NFS3ERR_STALE). Now, or just before the N-th WRITE from now.
  *                                `same`: the files are what they were. `others`: each name has
- *                                another file with equal bytes, as after a restore from a backup.
+ *                                another file with equal bytes, as after a restore from a backup;
+ *                                the old ones live on in the directory DIR.before
  *                                Between `power-loss` and `up` nobody sees it happen
  *     counters
  *
@@ -84,10 +85,11 @@ static struct {
 
 /* ---- handles ---- */
 
-/* Another file under the same name: the same bytes, owner, mode and times. */
+/* Another file under the same name: the same bytes, owner, mode and times. The old one is not
+ * removed: its owner could think that nobody misses it. */
 static void file_replace(const char *path)
 {
-    char name[PATH_MAX];
+    char name[PATH_MAX], old[PATH_MAX];
     struct stat st;
     ssize_t copied = 1;
     int from = open(path, O_RDONLY | O_CLOEXEC);
@@ -97,9 +99,11 @@ static void file_replace(const char *path)
         die("%s: %s", path, strerror(errno));
     while (copied > 0)
         copied = copy_file_range(from, NULL, to, NULL, 1 << 30, 0);
+    snprintf(old, sizeof old, "%.*s.before/%llu", PATH_MAX - 32, server.real_directory,
+             (unsigned long long)st.st_ino);
     const struct timespec times[2] = {st.st_atim, st.st_mtim};
     if (copied < 0 || fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, st.st_mode) < 0 ||
-        futimens(to, times) < 0 || rename(name, path) < 0)
+        futimens(to, times) < 0 || link(path, old) < 0 || rename(name, path) < 0)
         die("%s: %s", path, strerror(errno));
     close(from);
     close(to);
@@ -107,7 +111,10 @@ static void file_replace(const char *path)
 
 static void files_replace(void)
 {
-    char *roots[] = {server.real_directory, NULL};
+    char *roots[] = {server.real_directory, NULL}, before[PATH_MAX];
+    snprintf(before, sizeof before, "%.*s.before", PATH_MAX - 8, server.real_directory);
+    if (mkdir(before, 0700) < 0 && errno != EEXIST)
+        die("%s: %s", before, strerror(errno));
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
     FTSENT *entry;
     if (!tree)

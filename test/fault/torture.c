@@ -122,15 +122,18 @@ static void files_make(void)
     }
 }
 
-/* Damages a sized file: its end is gone, or what was cut off is back. */
+/* Damages the longest sized file: its end is gone, or what was cut off is back. */
 static void sabotage_size(bool longer)
 {
-    static unsigned char bytes[64];
-    uint64_t word = sized_stamp(0, atomic_load(&journal->sized[0].most) / 8, 1, 0);
-    off_t size = lseek(files[FILES], 0, SEEK_END);
-    memcpy(bytes, &word, sizeof word);
-    if (longer ? pwrite(files[FILES], bytes, 8, size) != 8
-               : ftruncate(files[FILES], size < 8 ? 0 : size - 8) != 0)
+    unsigned file = 0;
+    for (unsigned i = 1; i < SIZED; i++) {
+        if (atomic_load(&journal->sized[i].least) > atomic_load(&journal->sized[file].least))
+            file = i;
+    }
+    off_t size = lseek(files[FILES + file], 0, SEEK_END);
+    uint64_t word = sized_stamp(file, (unsigned)size / 8, 1, 0);
+    if (longer ? pwrite(files[FILES + file], &word, 8, size) != 8
+               : ftruncate(files[FILES + file], size - 8) != 0)
         die("sabotage: %s", strerror(errno));
 }
 
