@@ -84,8 +84,10 @@ static void functions_find(void)
         aio.destroy = raw_destroy;
         return;
     }
-    if (!dlopen("libaio.so.1", RTLD_NOW | RTLD_GLOBAL))
-        die("%s (Debian package libaio1)", dlerror());
+    /* Debian 13 calls it by the other name. */
+    if (!dlopen("libaio.so.1", RTLD_NOW | RTLD_GLOBAL) &&
+        !dlopen("libaio.so.1t64", RTLD_NOW | RTLD_GLOBAL))
+        die("%s (Debian package libaio1 or libaio1t64)", dlerror());
     aio.setup = (int (*)(int, aio_context_t *))function("io_setup");
     aio.submit = (int (*)(aio_context_t, long, struct iocb **))function("io_submit");
     aio.getevents = (int (*)(aio_context_t, long, long, struct io_event *,

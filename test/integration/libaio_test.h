@@ -162,6 +162,8 @@ static int all_ways(int argc, char **argv, void (*all_tests)(void), void (*more)
         (struct calls){"syscall", system_setup, system_destroy, system_submit, system_getevents};
     all_tests();
     void *libaio = dlopen("libaio.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (libaio == NULL) /* Debian 13 and newer */
+        libaio = dlopen("libaio.so.1t64", RTLD_NOW | RTLD_GLOBAL);
     if (libaio != NULL) {
         CHECK(find_calls(RTLD_DEFAULT, "by name"));
         all_tests();
