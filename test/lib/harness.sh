@@ -13,7 +13,7 @@
 #     BUILD                     where libdirectnfs.so and directnfs are (build)
 #     DIRECTNFS_TEST_PLAIN=1    leave the library out: the same work on plain files; checks of the engine are skipped
 #     DIRECTNFS_TEST_DISK=DIR   put the exported directories below DIR (a file system that a server can export)
-#                               and not on tmpfs
+#                               and not on tmpfs, which nfs-ganesha exports up to version 4 only (then /var/tmp)
 #     DIRECTNFS_TEST_KEEP=1     keep the temporary directory, and say where it is
 #     DIRECTNFS_TEST_SPACE=own|host   namespaces (own where permitted)
 #     DIRECTNFS_TEST_INSTALLED=DIR    take the command and the library that are installed with the prefix DIR
@@ -47,6 +47,10 @@ harness_outside() {
     fi
     T=$(mktemp -d /dev/shm/dn.XXXX) || exit 1
     chmod 755 "$T"
+    case $(ganesha.nfsd -v 2>&1) in
+    *" V"[1-4].* | *"not found"*) ;;
+    *) export DIRECTNFS_TEST_DISK=${DIRECTNFS_TEST_DISK:-/var/tmp} ;;
+    esac
     if [ "${DIRECTNFS_TEST_SPACE:-own}" = own ] && unshare -n -m -p -f --mount-proc true 2>"$T/unshare"; then
         space=(unshare -n -m -p -f --mount-proc --kill-child=KILL)
     fi
