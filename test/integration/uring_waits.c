@@ -99,6 +99,15 @@ static void case_memory(void)
     ring_end();
 }
 
+/* The user is changed in all threads at a time, those of libraries among them. */
+static void case_user(void)
+{
+    if (geteuid() != 0)
+        return;
+    case_memory();
+    CHECK(seteuid(65534) == 0 && seteuid(0) == 0);
+}
+
 static void case_eventfd(void)
 {
     ring_begin(32);
@@ -424,7 +433,7 @@ static void case_processes(void)
 static const struct ring_case cases[] = {
     CASE(submit_and_wait), CASE(timeout),     CASE(memory),    CASE(eventfd),
     CASE(epoll),           CASE(two_threads), CASE(signals),   CASE(random),
-    CASE(exit_in_flight),  CASE(fork),        CASE(processes),
+    CASE(exit_in_flight),  CASE(fork),        CASE(processes), CASE(user),
 };
 
 int main(int argc, char **argv)
