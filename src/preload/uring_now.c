@@ -26,6 +26,12 @@ static uint32_t file_index(const struct io_uring_sqe *sqe)
     return sqe->file_index;
 }
 
+/* With a personality the kernel looks the name up as somebody else, which this thread is not. */
+static enum preload_uring_kind by_name(const struct io_uring_sqe *sqe)
+{
+    return sqe->personality ? PRELOAD_URING_PASS : PRELOAD_URING_NAME;
+}
+
 enum preload_uring_kind preload_uring_kind(const struct io_uring_sqe *sqe)
 {
     switch (sqe->opcode) {
@@ -51,9 +57,9 @@ enum preload_uring_kind preload_uring_kind(const struct io_uring_sqe *sqe)
         return PRELOAD_URING_COPY;
     case IORING_OP_OPENAT:
     case IORING_OP_OPENAT2:
-        return file_index(sqe) ? PRELOAD_URING_TABLE : PRELOAD_URING_NAME;
+        return file_index(sqe) ? PRELOAD_URING_TABLE : by_name(sqe);
     case IORING_OP_STATX:
-        return PRELOAD_URING_NAME;
+        return by_name(sqe);
     case IORING_OP_ACCEPT:
     case IORING_OP_SOCKET:
     case OP_PIPE:
@@ -82,12 +88,19 @@ bool preload_uring_is_write(unsigned opcode)
            opcode == IORING_OP_WRITE_FIXED || opcode == OP_WRITEV_FIXED;
 }
 
-/* -EFAULT as the kernel says, where there is certainly no memory. */
+/* -EFAULT as the kernel says, wherever there is no memory. Where a sandbox forbids the system call,
+ * it is only said where there certainly is none. */
 static int copy_in(void *to, const void *from, size_t size)
 {
+    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
     if (aio_bad_pointer(from))
         return -EFAULT;
-    memcpy(to, from, size);
+    long copied = sys_call6(SYS_process_vm_readv, sys_call1(SYS_getpid, 0), (long)&local, 1,
+                            (long)&remote, 1, 0);
+    if (copied == -EFAULT || (copied >= 0 && (size_t)copied != size))
+        return -EFAULT;
+    if (copied < 0)
+        memcpy(to, from, size);
     return 0;
 }
 
@@ -95,7 +108,11 @@ int preload_uring_copy_vectors(struct iovec *vectors, const struct io_uring_sqe 
 {
     if (sqe->len == 0)
         return 0;
-    return copy_in(vectors, (const void *)(uintptr_t)sqe->addr, sqe->len * sizeof(*vectors));
+    const void *from = (const void *)(uintptr_t)sqe->addr;
+    if (aio_bad_pointer(from))
+        return -EFAULT;
+    memcpy(vectors, from, sqe->len * sizeof(*vectors));
+    return 0;
 }
 
 ssize_t preload_uring_length(const struct iovec *vectors, int count)

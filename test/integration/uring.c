@@ -2,6 +2,8 @@
  * Requests of io_uring, as programs make them through liburing: on a file of the directory, and in
  * the same ring on descriptors that are certainly the kernel's.
  */
+#include <linux/openat2.h>
+
 #include "uring.h"
 
 /* ---- single requests ---- */
@@ -125,6 +127,49 @@ static void case_open_close(void)
     PREPARE(5, openat, AT_FDCWD, below(dir, "absent"), O_RDONLY, 0);
     submit(1);
     expect(5, -ENOENT);
+    CHECK(unlink(path) == 0);
+    ring_end();
+}
+
+/* The way to open, where there is no memory. */
+static void case_openat2(void)
+{
+    ring_begin(8);
+    struct open_how how = {.flags = O_RDONLY};
+    PREPARE(1, openat2, AT_FDCWD, below(dir, "file"), &how);
+    submit(1);
+    int fd = reap(NULL);
+    CHECK(fd >= 0 && close(fd) == 0);
+    PREPARE(2, openat2, AT_FDCWD, below(dir, "file"), (struct open_how *)0x1234);
+    submit(1);
+    expect(2, -EFAULT);
+    ring_end();
+}
+
+/* As another user than the one who asks. */
+static void case_personality(void)
+{
+    if (geteuid() != 0)
+        return;
+    ring_begin(8);
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/secret", dir);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && close(fd) == 0);
+    int root = io_uring_register_personality(&ring);
+    CHECK(root > 0 && seteuid(65534) == 0);
+    PREPARE(1, openat, AT_FDCWD, path, O_RDWR, 0);
+    submit(1);
+    expect(1, -EACCES);
+    PREPARE(2, openat, AT_FDCWD, path, O_RDWR, 0)->personality = (unsigned short)root;
+    submit(1);
+    fd = reap(NULL);
+    CHECK(fd >= 0 && close(fd) == 0);
+    int nobody = io_uring_register_personality(&ring);
+    CHECK(nobody > 0 && seteuid(0) == 0);
+    PREPARE(3, openat, AT_FDCWD, path, O_RDWR, 0)->personality = (unsigned short)nobody;
+    submit(1);
+    expect(3, -EACCES);
     CHECK(unlink(path) == 0);
     ring_end();
 }
@@ -388,9 +433,9 @@ static void case_mixed(void)
 }
 
 static const struct ring_case cases[] = {
-    CASE(read_write), CASE(vectors),    CASE(sync),       CASE(end_of_file),
-    CASE(position),   CASE(open_close), CASE(errors),     CASE(full),
-    CASE(links),      CASE(drain),      CASE(registered), CASE(mixed),
+    CASE(read_write), CASE(vectors), CASE(sync),    CASE(end_of_file), CASE(position),
+    CASE(open_close), CASE(errors),  CASE(full),    CASE(links),       CASE(drain),
+    CASE(registered), CASE(mixed),   CASE(openat2), CASE(personality),
 };
 
 int main(int argc, char **argv)
