@@ -158,6 +158,7 @@ static inline ssize_t file_posix_error(ssize_t result)
     case -ENETUNREACH:
     case -ENETDOWN:
     case -EADDRNOTAVAIL:
+    case -EADDRINUSE:
         return -ETIMEDOUT;
     default:
         return result;

@@ -214,7 +214,7 @@ static int getattr_over(const struct net_path *path, struct file_mount *mount,
 {
     struct net_server_options options = {.name = path->server->name,
                                          .connections_max = 1,
-                                         .port_policy = path->server->port_policy,
+                                         .port_policy = net_port_policy(path->server),
                                          .reconnect_max_s = 1,
                                          .retransmit_timeout_s = path->server->retransmit_timeout_s,
                                          .hidden = true};
@@ -417,14 +417,17 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root)
     int result = count == 0 ? paths->faults[0]
                             : try_paths(mount, paths, order, count, results, &mounted, root);
     for (size_t i = 0; i < conf->path_count; i++) {
-        bool refused = results[i] == -EACCES || results[i] == -EPERM;
+        const char *advice =
+            results[i] == -EACCES || results[i] == -EPERM
+                ? " (the server's export list must name this host, and must say `insecure` if this "
+                  "process may not use a port below 1024)"
+            : results[i] == -EADDRINUSE
+                ? " (no local port is left; see `privileged_port` in directnfs.conf(5))"
+                : "";
         if (results[i] != 0)
-            log_warning(
-                "server %s: mounting %s over path %s failed: %s%s", conf->name,
-                mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-results[i]),
-                refused ? " (the server's export list must name this host, and must say `insecure` "
-                          "if this process may not use a port below 1024)"
-                        : "");
+            log_warning("server %s: mounting %s over path %s failed: %s%s", conf->name,
+                        mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-results[i]),
+                        advice);
     }
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;

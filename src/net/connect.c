@@ -88,6 +88,20 @@ static int wait_connected(int fd, int timeout_ms)
     }
 }
 
+/* This host has an address from where the peer can be reached: what is missing is a port. */
+static bool has_source(const struct net_address *address)
+{
+    if (address->local.ss_family != AF_UNSPEC)
+        return true; /* it was bound */
+    int fd = sys_socket(address->peer.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true;
+    int result =
+        sys_connect(fd, (const struct sockaddr *)&address->peer, address_length(&address->peer));
+    sys_close(fd);
+    return result == 0;
+}
+
 int net_connect_from(const struct net_address *address, enum net_port policy,
                      unsigned preferred_port, int timeout_ms)
 {
@@ -106,11 +120,14 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
         set_flag(fd, SOL_SOCKET, SO_DONTROUTE, 1);
 
     int result = bind_local(fd, address, policy, preferred_port);
-    if (result == 0)
+    bool bound = result == 0;
+    if (bound)
         result = sys_connect(fd, (const struct sockaddr *)&address->peer,
                              address_length(&address->peer));
     if (result == -EINPROGRESS || result == -EINTR)
         result = wait_connected(fd, timeout_ms);
+    else if (result == -EADDRNOTAVAIL && bound && has_source(address))
+        result = -EADDRINUSE;
     if (result != 0) {
         sys_fd_close(fd);
         return result;

@@ -152,7 +152,7 @@ static enum news news_of(struct net_path *path)
 {
     struct net_server *server = path->server;
     enum news news = NEWS_NONE;
-    if (path->said || path_state(path) != NET_PATH_DOWN)
+    if (path->said || path_state(path) != NET_PATH_DOWN || path->why == net_no_port)
         return NEWS_NONE;
     if (net_path_other_heard(path, path->down_since_ns))
         news = NEWS_PATH;
@@ -276,6 +276,8 @@ static int probe(struct net_path *path)
     struct net_server *server = path->server;
     bool proven = atomic_load(&path->proven);
     int result = server->probe(path, proven, PROBE_TIMEOUT_MS);
+    if (result == -EADDRINUSE)
+        result = -EAGAIN;
     if (result == 0) {
         atomic_store(&path->proven, true);
         net_path_heard(path, sys_now_ns());
@@ -385,7 +387,7 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
     for (unsigned i = 0; i < count; i++)
         heard = heard || probings[i].result == 0;
     for (unsigned i = 0; i < count && heard; i++) {
-        if (probings[i].result != 0)
+        if (probings[i].result != 0 && probings[i].result != -EAGAIN)
             net_path_failed(probings[i].path, strerrordesc_np(-probings[i].result));
     }
 }

@@ -107,6 +107,7 @@ struct net_server {
     unsigned retransmit_timeout_s; /* silence after which a connection is given up */
     unsigned path_timeout_ms;      /* the same, while another path of the server answers */
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
+    _Atomic bool privileged;       /* a connection came from a port below 1024 */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
     bool (*close_idle)(struct net_channel *channel);
@@ -140,8 +141,9 @@ struct net_server_options {
     /*
      * Asks over a connection of its own whether the path answers, and unless it is `proven`,
      * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
-     * now), or -errno. Called by several threads at once for several paths. May be NULL for a
-     * server with one path; the paths beside the first are used only after it said 0.
+     * now), -EADDRINUSE (nor, as no local port is left), or -errno. Called by several threads at
+     * once for several paths. May be NULL for a server with one path; the paths beside the first
+     * are used only after it said 0.
      */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
     /* Closes the channel's connection by net_channel_retire(), unless it is in use: false. */
@@ -209,6 +211,8 @@ void net_path_suspect(struct net_path *path, uint64_t now_ns);
 /* The path does not work, for a reason that completes a sentence. True if it was up. Others are
  * probed in a thread of our own until they work again. */
 bool net_path_failed(struct net_path *path, const char *why);
+/* The reason when it is not the path that fails: the log has it already. */
+extern const char net_no_port[];
 /* A new path is known not to work, which is on the log. It is probed with the others. */
 void net_path_begin_down(struct net_path *path, const char *why);
 /* Connecting or a probe worked. */
@@ -235,6 +239,10 @@ void net_health_leave(struct net_server *server);
  * down.
  */
 int net_channel_connect(struct net_channel *channel, int timeout_ms);
+
+/* Which ports further connections come from: a server that may insist on ports below 1024 gets no
+ * other ones when these are used up. */
+enum net_port net_port_policy(const struct net_server *server);
 
 /* Milliseconds to wait before attempt number `attempt` (0, 1, ...) to connect: 0, then growing. */
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt);

@@ -11,10 +11,15 @@
 
 enum {
     PAUSE_FIRST_MS = 100,
+    PRIVILEGED_BELOW = 1024,
     RESERVE_BYTES = 16384 /* of data, for which a call without any may wait on the reserve */
 };
-#define HEARD_NS  UINT64_C(2000000000)  /* a path that was heard of so recently works */
-#define FAILED_NS UINT64_C(10000000000) /* for which a channel that was refused is not used */
+
+const char net_no_port[] = "no local port is left";
+
+#define HEARD_NS         UINT64_C(2000000000)  /* a path that was heard of so recently works */
+#define FAILED_NS        UINT64_C(10000000000) /* for which a channel that was refused is not used */
+#define NO_PORT_EVERY_NS UINT64_C(60000000000)
 
 /* Where channels of probes count: nobody looks at it. */
 static struct directnfs_channel_stats hidden_stats;
@@ -234,25 +239,80 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
 
 /* ---- connecting ---- */
 
+enum net_port net_port_policy(const struct net_server *server)
+{
+    return server->port_policy == NET_PORT_AUTO && atomic_load(&server->privileged)
+               ? NET_PORT_PRIVILEGED
+               : server->port_policy;
+}
+
+/* It is the process that lacks something, so it says so once a minute whatever it lacks it for. */
+static void say_no_port(const struct net_server *server, const struct net_path *path)
+{
+    static _Atomic uint64_t said_ns;
+    uint64_t now = sys_now_ns(), said = atomic_load(&said_ns);
+    if ((said != 0 && now - said < NO_PORT_EVERY_NS) ||
+        !atomic_compare_exchange_strong(&said_ns, &said, now))
+        return;
+    if (net_port_policy(server) == NET_PORT_ANY)
+        log_warning(
+            "server %s: no local port is left for a connection over %s; its calls use other "
+            "connections, or wait. Widen net.ipv4.ip_local_port_range (sysctl), or lower "
+            "`connections` in directnfs.conf",
+            server->name, path->address.peer_text);
+    else
+        log_warning("server %s: no local port from 512 to 1023 is left for a connection over %s; "
+                    "its calls use other connections, or wait. Set privileged_port = \"no\" in "
+                    "directnfs.conf if the server answers other ports (export option `insecure`), "
+                    "or lower `connections`",
+                    server->name, path->address.peer_text);
+}
+
+static bool is_connected(const struct net_path *path)
+{
+    const struct net_server *server = path->server;
+    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        if (server->channels[i]->path == path && server->channels[i]->fd >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* What a failure to connect says of the path. */
+static void note_failure(struct net_channel *channel, int error)
+{
+    struct net_path *path = channel->path;
+    uint64_t now = sys_now_ns();
+    atomic_store(&channel->failed_ns, now);
+    if (error == -EADDRINUSE) {
+        say_no_port(channel->server, path);
+        if (!is_connected(path))
+            net_path_failed(path, net_no_port);
+    } else if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel)) {
+        net_path_failed(path, strerrordesc_np(-error));
+    }
+}
+
 int net_channel_connect(struct net_channel *channel, int timeout_ms)
 {
     struct net_server *server = channel->server;
     struct net_path *path = channel->path;
     bool first = channel->local_port == 0;
     net_channel_disconnect(channel);
-    int fd = net_connect_from(&path->address, server->port_policy, channel->local_port, timeout_ms);
+    int fd =
+        net_connect_from(&path->address, net_port_policy(server), channel->local_port, timeout_ms);
+    if (fd == -EADDRINUSE && channel->local_port != 0) { /* another connection has the old port */
+        channel->local_port = 0;
+        fd = net_connect_from(&path->address, net_port_policy(server), 0, timeout_ms);
+    }
     if (!channel->stats)
         channel->stats = server->hidden ? &hidden_stats
                                         : host_stats_channel(server->id, path->address.peer_text,
                                                              path->address.local_text);
     if (fd < 0) {
-        if (fd == -EADDRNOTAVAIL) /* another connection has the old port: ask for it no more */
-            channel->local_port = 0;
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
-        uint64_t now = sys_now_ns();
-        atomic_store(&channel->failed_ns, now);
-        if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel))
-            net_path_failed(path, strerrordesc_np(-fd));
+        note_failure(channel, fd);
         return fd;
     }
     atomic_store(&channel->failed_ns, 0);
@@ -264,6 +324,8 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
     channel->local_port = net_local_port(fd);
+    if (channel->local_port != 0 && channel->local_port < PRIVILEGED_BELOW)
+        atomic_store(&server->privileged, true);
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;
     if (!first)

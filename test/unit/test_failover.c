@@ -272,6 +272,22 @@ static void a_silent_path_is_left_when_another_answers(void **state)
     assert_false(usable(1));
 }
 
+/* Whether it answers could not be asked: nothing is known against it. */
+static void a_path_that_could_not_be_asked_is_kept(void **state)
+{
+    (void)state;
+    use_all_paths();
+    unsigned before = probes[1];
+    atomic_store(&probed[1], -EADDRINUSE);
+    uint64_t now = sys_now_ns();
+    net_path_suspect(&client->paths[0], now);
+    eventually(probes[1] > before && client->paths[2].heard_ns > now);
+    before = probes[2];
+    net_path_suspect(&client->paths[0], now + SECOND_NS); /* the first is over when this begins */
+    eventually(probes[2] > before);
+    assert_true(usable(1));
+}
+
 static void a_call_keeps_its_xid_on_another_path(void **state)
 {
     (void)state;
@@ -652,6 +668,7 @@ int main(void)
         path_test(short_calls_do_not_wait_behind_bulk_data),
         path_test(a_refused_path_is_left_at_once),
         path_test(a_silent_path_is_left_when_another_answers),
+        path_test(a_path_that_could_not_be_asked_is_kept),
         path_test(a_call_keeps_its_xid_on_another_path),
         path_test(a_call_that_waits_to_be_sent_again_is_not_forgotten),
         path_test(a_silent_server_is_waited_for),

@@ -5,8 +5,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "rpc/rpc.h"
@@ -288,6 +291,70 @@ static void privileged_port(void **state)
     server_stop(server);
 }
 
+enum { PORT_FIRST = 512, PORT_COUNT = 512 };
+
+/* A network of our own, with the loopback only, where nobody else takes ports. */
+static bool enter_network(void)
+{
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    if (unshare(CLONE_NEWNET) != 0)
+        return false;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool up = ioctl(fd, SIOCSIFFLAGS, &lo) == 0;
+    close(fd);
+    return up;
+}
+
+/* Binds all ports below 1024 of the address that are free. */
+static void take_privileged_ports(struct sockaddr_in local, int fds[PORT_COUNT])
+{
+    for (unsigned i = 0; i < PORT_COUNT; i++) {
+        local.sin_port = htons((in_port_t)(PORT_FIRST + i));
+        if (fds[i] < 0)
+            fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0);
+        bind(fds[i], (struct sockaddr *)&local, sizeof(local));
+    }
+}
+
+/* What is missing is not the path: it stays up, and the connections it has are used. */
+static void no_port_is_left(void **state)
+{
+    (void)state;
+    if (!privileged() || !enter_network())
+        skip();
+    struct server *server = server_start(&(struct script){0});
+    struct net_address address = loopback(server->port);
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009)};
+    memcpy(&address.local, &local, sizeof(local));
+    struct net_server_options options = {
+        .name = "ports", .connections_max = 4, .reconnect_max_s = 1, .port_policy = NET_PORT_AUTO};
+    struct net_server *client;
+    assert_int_equal(net_server_create(&options, &address, 1, &client), 0);
+    struct net_channel *first = net_channel_get(client, 0);
+    assert_int_equal(net_channel_connect(first, 5000), 0);
+    first->outstanding = 1;
+    struct net_channel *second = net_channel_get(client, 0);
+    assert_ptr_not_equal(first, second);
+
+    int fds[PORT_COUNT];
+    memset(fds, -1, sizeof(fds));
+    take_privileged_ports(local, fds);
+    assert_int_equal(net_channel_connect(second, 5000), -EADDRINUSE); /* and not from another */
+    assert_true(net_path_usable(&client->paths[0]));
+    assert_true(net_channel_has_other(second));
+    net_channel_disconnect(first);
+    take_privileged_ports(local, fds); /* that one too */
+    assert_int_equal(net_channel_connect(second, 5000), -EADDRINUSE);
+    assert_false(net_path_usable(&client->paths[0])); /* without any it cannot be used */
+    for (unsigned i = 0; i < PORT_COUNT; i++)
+        close(fds[i]);
+    assert_int_equal(net_channel_connect(second, 5000), 0);
+    assert_true(net_path_usable(&client->paths[0]));
+    client_free(client);
+    server_stop(server);
+}
+
 static void auto_does_without_privilege(void **state)
 {
     (void)state;
@@ -537,6 +604,7 @@ int main(void)
         net_test(ipv6),
         net_test(a_copy_does_not_keep_a_connection_alive),
         net_test(child_closes_silently),
+        net_test(no_port_is_left), /* the last: afterwards this is another network */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
