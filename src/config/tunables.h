@@ -37,8 +37,8 @@ struct conf_tunables {
     enum conf_stability stability;
     int64_t uncommitted_max;      /* bytes kept for rewriting, host-wide per user: >= 16 MiB,
                                      default 256 MiB */
-    int64_t uncommitted_file_max; /* bytes of one file before an early COMMIT: >= 1 MiB,
-                                     default 32 MiB */
+    int64_t uncommitted_file_max; /* bytes of one file before an early COMMIT, at most:
+                                     >= 1 MiB, default 32 MiB */
     enum conf_privileged_port privileged_port;
     int retransmit_timeout; /* seconds without a reply: 1..600, default 60 */
     int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */

@@ -14,7 +14,7 @@
 #include "sys/thread.h"
 #include "sys/log.h"
 
-enum { BATCH = 64, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
+enum { BATCH = 64, ENDINGS = 16, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
 
 #define HELP_NS     UINT64_C(10000000)
 #define ALONE_NS    UINT64_C(1000000)
@@ -105,7 +105,19 @@ static bool settle_read(struct file_request *request)
     return true;
 }
 
-static bool settle_write(struct file_request *request)
+/* How writes that were answered together end in the ledger. */
+struct endings {
+    unsigned count;
+    struct host_ending of[ENDINGS];
+};
+
+static void endings_flush(struct endings *endings)
+{
+    host_writes_end(endings->of, endings->count);
+    endings->count = 0;
+}
+
+static bool settle_write(struct file_request *request, struct endings *endings)
 {
     struct nfs3_transfer transfer;
     /* Also for trouble(): what is sent again then may be carried out twice. */
@@ -114,15 +126,17 @@ static bool settle_write(struct file_request *request)
         nfs3_write_end(&request->call, request->stable, &transfer) != 0 ||
         transfer.length < request->length)
         return false;
-    file_write_conclude(request->open, &request->write, 0, &transfer, request->asked_ns,
-                        request->epoch);
+    if (endings->count == ENDINGS)
+        endings_flush(endings);
+    file_write_judge(request->open, &request->write, &transfer, request->call.sent_ns,
+                     request->epoch, &endings->of[endings->count++]);
     request->result = (ssize_t)request->length;
     return true;
 }
 
-static bool settle(struct file_request *request)
+static bool settle(struct file_request *request, struct endings *endings)
 {
-    return request->operation == FILE_READ ? settle_read(request) : settle_write(request);
+    return request->operation == FILE_READ ? settle_read(request) : settle_write(request, endings);
 }
 
 /* Ends requests that are settled: what is counted for each is counted once for neighbours. */
@@ -152,11 +166,13 @@ static void settled_done(struct file_request *first)
 static void answered(struct rpc_call *call)
 {
     struct file_request *settled = NULL, **end = &settled;
+    struct endings endings;
+    endings.count = 0;
     host_stats_together_begin();
     while (call) {
         struct file_request *request = REQUEST_OF(call);
         call = call->next_unsent;
-        if (!settle(request)) {
+        if (!settle(request, &endings)) {
             trouble(request);
             continue;
         }
@@ -164,6 +180,7 @@ static void answered(struct rpc_call *call)
         end = &request->next;
     }
     *end = NULL;
+    endings_flush(&endings);
     host_stats_together_end();
     settled_done(settled);
 }
@@ -176,9 +193,10 @@ static ssize_t write_again(struct file_request *request)
     struct nfs3_transfer transfer;
     const struct iovec *vectors = request->write.kept ? request->kept : request->vectors;
     int count = request->write.kept ? request->kept_count : request->count;
+    uint64_t asked_ns = sys_now_ns();
     int result = file_write_send(open, &request->write, vectors, count, request->stable, &transfer);
-    result = file_write_conclude(open, &request->write, result, &transfer, request->asked_ns,
-                                 request->epoch);
+    result =
+        file_write_conclude(open, &request->write, result, &transfer, asked_ns, request->epoch);
     return result != 0 ? result : (ssize_t)request->length;
 }
 
@@ -562,7 +580,6 @@ static void submit_write(struct batch *batch, struct file_request *request,
         request->kept_count = count;
     }
     request->stable = stable;
-    request->asked_ns = sys_now_ns();
     request->epoch = host_file_asking(&inode->host);
     nfs3_write_begin(&request->call, client, atomic_load(&inode->fh), (uint64_t)request->offset,
                      vectors, count, request->length, stable);

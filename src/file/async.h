@@ -72,7 +72,7 @@ struct file_request {
     struct file_lane *lane;
     size_t length;
     enum nfs3_stable stable;
-    uint64_t asked_ns, epoch, replays;
+    uint64_t epoch, replays;
     struct host_write write;
     int kept_count;
     struct iovec kept[HOST_WRITE_VECTORS]; /* the data in the ledger */

@@ -32,6 +32,9 @@ struct file_inode {
     _Atomic bool settling;      /* the demotion waits for writes of unknown fate, and so do all */
     _Atomic bool lost;          /* the handle became stale and data was lost: for the next fsync */
     _Atomic unsigned busy;      /* calls on it that are using the engine */
+    _Atomic bool committing;    /* a thread makes an early COMMIT: see file_commit_early() */
+    _Atomic unsigned commit_shift;
+    _Atomic uint64_t committed_ns;
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
     const char *reason;         /* of the demotion; under file_lock */
     struct file_mount *mount;
@@ -201,10 +204,14 @@ int file_write_announce(struct file_open *open, uint64_t offset, const struct io
 /* WRITE of all of it, from `vectors`. 0 or -errno. */
 int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
                     int count, enum nfs3_stable stable, struct nfs3_transfer *transfer);
-/* What the server said of it: ends it in the ledger. Never waits. Returns `result`. */
+/* What the server said of a write that went well: how it ends in the ledger. Never waits. */
+void file_write_judge(struct file_open *open, struct host_write *write,
+                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      struct host_ending *ending);
+/* The same for one that may have failed, and ends it. Returns `result`. */
 int file_write_conclude(struct file_open *open, struct host_write *write, int result,
                         const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
-/* COMMITs a file that has more uncommitted data than the tunable allows. */
+/* COMMITs a file that has more uncommitted data than is good, or than the tunable allows. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
 
 /* ---- attributes (attributes.c) ---- */

@@ -184,27 +184,39 @@ int file_write_send(struct file_open *open, struct host_write *write, const stru
     return result;
 }
 
-int file_write_conclude(struct file_open *open, struct host_write *write, int result,
-                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
+void file_write_judge(struct file_open *open, struct host_write *write,
+                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      struct host_ending *ending)
 {
     struct file_inode *inode = open->inode;
-    if (result != 0) {
-        host_write_end(&inode->host, write, HOST_WRITE_FAILED, NULL);
-        return result;
-    }
-    struct host_answer answer = {.epoch = epoch, .asked_ns = asked_ns};
-    if (transfer->attr.present)
-        file_attributes_convert(&transfer->attr.attr, &answer.attributes);
     bool unstable = transfer->committed == NFS3_UNSTABLE;
+    ending->file = &inode->host;
+    ending->write = write;
+    ending->outcome = unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE;
+    ending->verifier = transfer->verifier;
+    ending->told = transfer->attr.present;
+    ending->epoch = epoch;
+    ending->asked_ns = asked_ns;
+    if (transfer->attr.present)
+        file_attributes_convert(&transfer->attr.attr, &ending->attributes);
     if (unstable)
         file_server_saw(inode->mount->server, transfer->verifier, asked_ns);
     uint64_t end = write->offset + write->length;
-    host_write_end_learned(&inode->host, write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
-                           (const uint8_t *)&transfer->verifier,
-                           transfer->attr.present ? &answer : NULL);
     host_stats_file_written(open->stats, write->length);
     if (end > host_stats_get(&open->stats->size))
         host_stats_set(&open->stats->size, end);
+}
+
+int file_write_conclude(struct file_open *open, struct host_write *write, int result,
+                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
+{
+    struct host_ending ending;
+    if (result != 0) {
+        host_write_end(&open->inode->host, write, HOST_WRITE_FAILED, NULL);
+        return result;
+    }
+    file_write_judge(open, write, transfer, asked_ns, epoch, &ending);
+    host_writes_end(&ending, 1);
     return 0;
 }
 
@@ -260,11 +272,50 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     return result != 0 ? result : (ssize_t)piece->length;
 }
 
+/*
+ * Little data that waits for a COMMIT stays in the processor's cache, where a write finds room for
+ * its copy without waiting for memory. So it is little, as long as COMMITs take a small part of the
+ * time; else twice as much, up to the tunable.
+ */
+enum { COMMIT_LEAST = 4 << 20, COMMIT_SHARE_MOST = 16, COMMIT_SHARE_LEAST = 64 };
+
+static uint64_t commit_bound(const struct file_inode *inode)
+{
+    uint64_t bound = (uint64_t)COMMIT_LEAST
+                     << atomic_load_explicit(&inode->commit_shift, memory_order_relaxed);
+    uint64_t most = (uint64_t)file_tunables.uncommitted_file_max;
+    return bound < most ? bound : most;
+}
+
+/* A COMMIT took from `began_ns` until `ended_ns`. */
+static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint64_t ended_ns)
+{
+    uint64_t before_ns =
+        atomic_exchange_explicit(&inode->committed_ns, ended_ns, memory_order_relaxed);
+    uint64_t took_ns = ended_ns - began_ns, since_ns = ended_ns - before_ns;
+    unsigned shift = atomic_load_explicit(&inode->commit_shift, memory_order_relaxed);
+    if (took_ns > since_ns / COMMIT_SHARE_MOST &&
+        commit_bound(inode) < (uint64_t)file_tunables.uncommitted_file_max)
+        shift++;
+    else if (took_ns < since_ns / COMMIT_SHARE_LEAST && shift > 0)
+        shift--;
+    atomic_store_explicit(&inode->commit_shift, shift, memory_order_relaxed);
+}
+
 /* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    if (host_file_uncommitted(&inode->host) > (uint64_t)file_tunables.uncommitted_file_max)
-        (void)file_inode_commit(inode, auth, NULL);
+    uint64_t waiting = host_file_uncommitted(&inode->host);
+    if (waiting <= commit_bound(inode))
+        return;
+    /* While one thread waits for a COMMIT the others go on, within the tunable. */
+    if (atomic_exchange(&inode->committing, true) &&
+        waiting <= (uint64_t)file_tunables.uncommitted_file_max)
+        return;
+    uint64_t began_ns = sys_now_ns();
+    (void)file_inode_commit(inode, auth, NULL);
+    commit_bound_adapt(inode, began_ns, sys_now_ns());
+    atomic_store(&inode->committing, false);
 }
 
 static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int count,

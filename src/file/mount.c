@@ -442,6 +442,8 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
 
 void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns)
 {
+    if (sent_ns <= atomic_load_explicit(&server->seen_ns, memory_order_relaxed))
+        return; /* as most, which were sent together with another */
     pthread_mutex_lock(&server->lock);
     if (sent_ns > server->seen_ns) {
         server->verifier = verifier;

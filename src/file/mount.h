@@ -28,8 +28,8 @@ struct file_server {
     uint16_t mntport, nfsport;
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;
-    uint64_t verifier; /* the last that a WRITE or COMMIT returned ... */
-    uint64_t seen_ns;  /* ... to a call that was sent at this time; 0: none */
+    uint64_t verifier;        /* the last that a WRITE or COMMIT returned ... */
+    _Atomic uint64_t seen_ns; /* ... to a call that was sent at this time; 0: none */
 };
 
 enum file_mount_state { FILE_MOUNT_NEW, FILE_MOUNT_READY, FILE_MOUNT_FAILED, FILE_MOUNT_REFUSED };

@@ -287,46 +287,56 @@ static void grow(struct host_entry *entry, uint64_t end)
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
                     const uint8_t verifier[HOST_VERIFIER_SIZE])
 {
-    host_write_end_learned(file, write, outcome, verifier, NULL);
+    struct host_ending ending = {.file = file, .write = write, .outcome = outcome};
+    if (verifier)
+        memcpy(&ending.verifier, verifier, sizeof(ending.verifier));
+    host_writes_end(&ending, 1);
 }
 
-void host_write_end_learned(struct host_file *file, struct host_write *write,
-                            enum host_outcome outcome, const uint8_t verifier[HOST_VERIFIER_SIZE],
-                            const struct host_answer *answer)
+/*
+ * Under the stripe's lock. The entry of a file with linked records is never recycled, so the stripe
+ * is the records'. If the file was replaced under this write, its records are PRIVATE now, and
+ * `entry` is unused.
+ */
+static void end_one(struct host_ending *ending, struct host_garbage *garbage)
 {
-    struct host_garbage garbage = {0};
-    uint64_t value = 0;
+    struct host_write *write = ending->write;
     if (!write->record_count)
         return;
-    if (verifier)
-        memcpy(&value, verifier, sizeof(value));
-
-    /* The entry of a file with linked records is never recycled, so the stripe is the records'. If
-     * the file was replaced under this write, its records are PRIVATE now, and `entry` is unused.
-     */
-    uint32_t index = write->first_record, stripe = host_stripe_of_file(file);
-    host_stripe_lock(stripe);
+    uint32_t index = write->first_record;
     struct host_entry *entry = NULL;
     if (host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
         entry = &host_map.entries[atomic_load(&host_record(index)->file)];
-    if (entry && answer)
-        host_entry_learn(entry, answer->epoch, &answer->attributes, answer->asked_ns);
+    if (entry && ending->told)
+        host_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns);
     for (uint32_t i = 0; i < write->record_count; i++) {
         uint32_t next = host_record(index)->write_next;
         if (write->unsettled && host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
             host_record_hold(index);
-        end_piece(entry, index, write->kept, outcome, value, &garbage);
+        end_piece(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
         index = next;
     }
     if (entry) {
         host_entry_count_change(entry);
-        if (outcome != HOST_WRITE_FAILED)
+        if (ending->outcome != HOST_WRITE_FAILED)
             grow(entry, write->offset + write->length);
     }
-    host_stripe_unlock(stripe);
-    host_stripe_wake(stripe);
-    host_arena_give(garbage.first);
     write->record_count = 0;
+}
+
+void host_writes_end(struct host_ending *endings, unsigned count)
+{
+    struct host_garbage garbage = {0};
+    for (unsigned i = 0; i < count;) {
+        uint32_t stripe = host_stripe_of_file(endings[i].file);
+        host_stripe_lock(stripe);
+        do
+            end_one(&endings[i++], &garbage);
+        while (i < count && endings[i].file == endings[i - 1].file);
+        host_stripe_unlock(stripe);
+        host_stripe_wake(stripe);
+    }
+    host_arena_give(garbage.first);
 }
 
 /* ---- questions ---- */

@@ -190,14 +190,18 @@ int host_write_data(const struct host_write *write, size_t from, size_t length,
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,
                     const uint8_t verifier[HOST_VERIFIER_SIZE]);
 
-/* The same after host_file_learned() of what the reply said, in one step. NULL: it said nothing. */
-struct host_answer {
+/* The end of a write, with what the reply said of the file: see host_file_learned(). */
+struct host_ending {
+    struct host_file *file;
+    struct host_write *write;
+    enum host_outcome outcome;
+    uint64_t verifier; /* its bytes */
+    bool told;         /* what follows is known */
     uint64_t epoch, asked_ns;
     struct host_attributes attributes;
 };
-void host_write_end_learned(struct host_file *file, struct host_write *write,
-                            enum host_outcome outcome, const uint8_t verifier[HOST_VERIFIER_SIZE],
-                            const struct host_answer *answer);
+/* Ends several writes, in order, in one step for neighbours that are of one file. */
+void host_writes_end(struct host_ending *endings, unsigned count);
 
 /*
  * Waits until the writes that are in flight now, of any process, have ended, and none is held, and

@@ -11,7 +11,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { KEPT_MAX = 16, KEPT_BYTES_MAX = 1 << 17, IDLE_MS = 20 };
+enum { KEPT_MAX = 16, KEPT_BYTES_MAX = 1 << 17, KEPT_SHARE_MAX = 4, IDLE_MS = 20 };
 
 static struct {
     pthread_mutex_t lock; /* guards the list, `started` and `walking`; held briefly */
@@ -23,7 +23,7 @@ static struct {
 
 bool rpc_can_keep(const struct rpc_transport *transport)
 {
-    return transport->kept < transport->in_flight && transport->kept < KEPT_MAX &&
+    return transport->kept < KEPT_SHARE_MAX * transport->in_flight && transport->kept < KEPT_MAX &&
            transport->kept_bytes < KEPT_BYTES_MAX && transport->connected && !transport->leading &&
            !transport->sending;
 }

@@ -121,8 +121,8 @@ void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, u
 
 /*
  * As rpc_submit_on(), for calls that others follow at once. Short ones are kept for a moment, while
- * more are in flight there than are kept, until a batch is complete or anybody drives the channel
- * or submits to it; for little more than a millisecond, should nobody.
+ * enough are in flight there (one for four that are kept), until a batch is complete or anybody
+ * drives the channel or submits to it; for little more than a millisecond, should nobody.
  */
 void rpc_submit_later(struct net_channel *channel, struct rpc_call *const *calls, unsigned count);
 

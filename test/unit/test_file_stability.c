@@ -70,6 +70,20 @@ SCENE_TEST(one_file_with_much_data_is_committed_early)
     scene_run(writes_much_of_one_file);
 }
 
+/* Four mebibytes, while the tunable allows 32. */
+ENGINE_TEST(data_beyond_what_stays_in_a_cache_is_committed_early)
+{
+    disk_make("f", 0, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned i = 0; i < 8; i++)
+        engine_put(fd, MEBIBYTE / 2, i * (off_t)MEBIBYTE / 2, i);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    engine_put(fd, MEBIBYTE / 2, 8 * (off_t)MEBIBYTE / 2, 8);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 1);
+    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(engine_close(fd), 0);
+}
+
 /* ---- stability ---- */
 
 static void writes_with(int open_flags, int flags, enum nfs3_stable expected)
@@ -147,6 +161,7 @@ int main(void)
         cmocka_unit_test(a_full_ledger_commits_early),
         cmocka_unit_test(without_room_in_the_ledger_writes_are_stable),
         cmocka_unit_test(one_file_with_much_data_is_committed_early),
+        cmocka_unit_test(data_beyond_what_stays_in_a_cache_is_committed_early),
         cmocka_unit_test(flags_say_how_stable_a_write_is),
         cmocka_unit_test(the_tunable_makes_all_writes_stable),
         cmocka_unit_test(data_that_is_stable_sooner_than_asked_needs_no_commit),
