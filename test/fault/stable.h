@@ -205,8 +205,9 @@ static void page_lose(struct page *page)
             extent->size = at + length;
         return;
     }
-    if (pwrite(f->fd, page->bytes, length, (off_t)at) != (ssize_t)length)
-        die("write: %s", strerror(errno));
+    /* Not by pwrite(): should the kernel cut the file just now, this must not make it longer. */
+    if (length && file_map(f, at + length) == 0)
+        mapping_store(f->map + at, page->bytes, length);
     lost_pages++;
 }
 
@@ -225,7 +226,7 @@ static void stable_lose(uint64_t percent, uint64_t *random_state)
     pages_take(NULL, 0, page_lose);
     for (struct extent *extent = extents; extent; extent = extent->next) {
         struct file *f = file_find(extent->device, extent->inode);
-        if (f && extent->size < (uint64_t)f->st.st_size &&
+        if (f && file_refresh(f) == 0 && extent->size < (uint64_t)f->st.st_size &&
             ftruncate(f->fd, (off_t)extent->size) < 0)
             die("ftruncate: %s", strerror(errno));
     }
