@@ -507,13 +507,14 @@ static void *reads_and_writes(void *argument)
 
 ENGINE_TEST(fork_while_threads_do_io)
 {
-    enum { THREADS = 4, CHILDREN = 20 };
+    enum { THREADS = 4 };
+    const unsigned children = rounds_of(20);
     disk_make("f", MEBIBYTE, 1);
     int fd = engine_adopt("f", O_RDWR);
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, reads_and_writes, &fd);
-    for (unsigned i = 0; i < CHILDREN; i++) {
+    for (unsigned i = 0; i < children; i++) {
         pid_t pid = engine_fork();
         if (pid == 0) {
             off_t offset = 8 * 65536;
