@@ -130,10 +130,12 @@ static int commit_once(struct committing *c)
     bool restarted = host_file_verifier_differs(c->host, (const uint8_t *)&verifier);
     if (restarted)
         host_stats_add(&host_stats->counters.verifier_changes, 1);
-    log_warning(
-        "%s: server %s %s %llu bytes; writing them again", c->path, c->mount->server->conf->name,
-        restarted ? "restarted before it committed" : "failed, or did not answer, to commit",
-        (unsigned long long)lost);
+    if (restarted)
+        log_warning("%s: server %s restarted before it committed %llu bytes; writing them again",
+                    c->path, c->mount->server->conf->name, (unsigned long long)lost);
+    else
+        log_notice("%s: a COMMIT of %llu bytes failed, or its process ended; writing them again",
+                   c->path, (unsigned long long)lost);
     result = replay_all(c, &commit);
     return result == 0 ? -EAGAIN : result;
 }

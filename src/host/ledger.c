@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host/shared.h"
+#include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
@@ -40,7 +41,7 @@ static int check_vectors(const struct iovec *data, int count, size_t length)
 {
     size_t have = 0;
     for (int i = 0; i < count && have < length; i++) {
-        if (data[i].iov_len && (uintptr_t)data[i].iov_base < 4096)
+        if (data[i].iov_len && sys_bad_pointer(data[i].iov_base))
             return -EFAULT;
         have += data[i].iov_len;
     }
@@ -69,6 +70,23 @@ static void copy_data(const struct host_piece *pieces, uint32_t count, const str
             used += length;
         }
     }
+}
+
+/* -EFAULT where that can be told. */
+__attribute__((noinline)) static int copy_guarded(const struct host_piece *pieces, uint32_t count,
+                                                  const struct iovec *data)
+{
+    jmp_buf guard;
+    if (_setjmp(guard) != 0) {
+        sys_critical.guard = NULL;
+        return -EFAULT;
+    }
+    sys_critical.guard = &guard;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    copy_data(pieces, count, data);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    sys_critical.guard = NULL;
+    return 0;
 }
 
 static uint32_t cut_into_pieces(uint64_t offset, size_t length, struct host_piece *pieces)
@@ -158,8 +176,14 @@ static int write_begin(struct host_file *file, uint64_t offset, const struct iov
     error = take_records(pieces, piece_count, keep, owner);
     if (error)
         return error;
-    if (keep)
+    if (keep && atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+        error = copy_guarded(pieces, piece_count, data);
+    else if (keep)
         copy_data(pieces, piece_count, data);
+    if (error) {
+        host_arena_give(pieces[0].record);
+        return error;
+    }
 
     struct host_entry *entry = lock_range(file, offset, offset + length, wait, &error);
     if (!entry) {

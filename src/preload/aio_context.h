@@ -145,10 +145,4 @@ long aio_io_submit(aio_context_t id, long count, struct iocb **list);
 long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *events,
                       struct timespec *timeout, const struct aio_sigset *set);
 
-/* The kernel answers EFAULT for these; nothing is ever mapped there. */
-static inline bool aio_bad_pointer(const void *pointer)
-{
-    return (uintptr_t)pointer < 4096 || (uintptr_t)pointer > UINTPTR_MAX / 2;
-}
-
 #endif

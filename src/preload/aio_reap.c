@@ -208,7 +208,7 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
                       struct timespec *timeout, const struct aio_sigset *set)
 {
     if (!preload_active() || least < 0 || most < least ||
-        (timeout != NULL && aio_bad_pointer(timeout)) || (set != NULL && aio_bad_pointer(set)))
+        (timeout != NULL && sys_bad_pointer(timeout)) || (set != NULL && sys_bad_pointer(set)))
         return real_getevents(id, least, most, events, timeout, set);
     sys_critical_enter();
     struct aio_context *context = aio_context_get(id, 1);
@@ -217,7 +217,7 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
         sys_critical_leave();
         return real_getevents(id, least, most, events, timeout, set);
     }
-    if (most > 0 && aio_bad_pointer(events)) {
+    if (most > 0 && sys_bad_pointer(events)) {
         result = -EFAULT;
     } else {
         struct reaper reaper = {.context = context,

@@ -10,7 +10,7 @@ static const char resfd_reason[] = "asynchronous I/O with an eventfd";
 
 static bool is_managed(const struct iocb *iocb)
 {
-    return !aio_bad_pointer(iocb) && file_is_managed((int)iocb->aio_fildes);
+    return !sys_bad_pointer(iocb) && file_is_managed((int)iocb->aio_fildes);
 }
 
 /* ---- one iocb, checked as fs/aio.c does, in its order ---- */
@@ -24,7 +24,7 @@ static int copy_vectors(struct aio_request *request, const struct iocb *iocb)
     size_t total = 0;
     if (count > IOV_MAX)
         return -EINVAL;
-    if (count > 0 && aio_bad_pointer(from))
+    if (count > 0 && sys_bad_pointer(from))
         return -EFAULT;
     if (count > AIO_VECTORS) {
         to = request->spilled = malloc(count * sizeof(*to));
@@ -113,7 +113,7 @@ static int prepare_operation(struct aio_request *request, struct iocb *iocb)
 static bool lacks_memory(const struct file_request *request)
 {
     for (int i = 0; i < request->count; i++)
-        if (request->vectors[i].iov_len > 0 && aio_bad_pointer(request->vectors[i].iov_base))
+        if (request->vectors[i].iov_len > 0 && sys_bad_pointer(request->vectors[i].iov_base))
             return true;
     return false;
 }
@@ -292,7 +292,7 @@ static bool any_managed(struct iocb **list, long count)
 
 long aio_io_submit(aio_context_t id, long count, struct iocb **list)
 {
-    if (!preload_active() || count <= 0 || aio_bad_pointer(list))
+    if (!preload_active() || count <= 0 || sys_bad_pointer(list))
         return sys_call3(SYS_io_submit, id, count, list);
     sys_critical_enter();
     struct aio_context *context = aio_context_get(id, 1 + AIO_SUBMITTER);

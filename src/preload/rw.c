@@ -11,14 +11,17 @@ static inline struct iovec one_vector(const void *buffer, size_t size)
     return (struct iovec){(void *)buffer, size < TRANSFER_MAX ? size : TRANSFER_MAX};
 }
 
-static bool vectors_valid(const struct iovec *vectors, int count)
+/* 0 or -errno */
+static int check_vectors(const struct iovec *vectors, int count)
 {
     if (count < 0 || count > IOV_MAX)
-        return false;
+        return -EINVAL;
+    if (count > 0 && sys_bad_pointer(vectors))
+        return -EFAULT;
     for (int i = 0; i < count; i++)
         if (vectors[i].iov_len > SSIZE_MAX)
-            return false;
-    return true;
+            return -EINVAL;
+    return 0;
 }
 
 typedef ssize_t transfer(struct file_open *open, int fd, const struct iovec *vectors, int count,
@@ -36,8 +39,9 @@ PRELOAD_SLOW static ssize_t managed(transfer *function, int fd, const struct iov
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    ssize_t result =
-        vectors_valid(vectors, count) ? function(open, fd, vectors, count, flags) : -EINVAL;
+    ssize_t result = check_vectors(vectors, count);
+    if (result == 0)
+        result = function(open, fd, vectors, count, flags);
     preload_leave(open);
     return preload_result(result);
 }
@@ -50,9 +54,9 @@ PRELOAD_SLOW static ssize_t managed_at(transfer_at *function, int fd, const stru
     struct file_open *open = preload_enter(fd);
     if (open == NULL)
         return FILE_KERNEL;
-    ssize_t result = offset >= 0 && vectors_valid(vectors, count)
-                         ? function(open, fd, vectors, count, offset, flags)
-                         : -EINVAL;
+    ssize_t result = offset >= 0 ? check_vectors(vectors, count) : -EINVAL;
+    if (result == 0)
+        result = function(open, fd, vectors, count, offset, flags);
     preload_leave(open);
     return preload_result(result);
 }

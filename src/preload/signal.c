@@ -120,8 +120,20 @@ static uint64_t take_once(int number)
     return word;
 }
 
+/* As if the handler had returned, but to the guard. */
+static void jump_to_guard(const ucontext_t *context)
+{
+    unsigned long mask;
+    memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+    sys_sigprocmask(SIG_SETMASK, &mask, NULL);
+    _longjmp(*sys_critical.guard, 1);
+}
+
 static void trampoline(int number, siginfo_t *info, void *context)
 {
+    if (sys_critical.guard && (number == SIGSEGV || number == SIGBUS) &&
+        is_synchronous(number, info))
+        jump_to_guard(context);
     if (sys_critical_inside() && !is_synchronous(number, info)) {
         defer(number, info, context);
         return;
@@ -178,6 +190,8 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
      * that is on its way. */
     if (handler)
         atomic_store(&handlers[number], wanted);
+    if (handler && (number == SIGSEGV || number == SIGBUS))
+        atomic_store(&sys_critical_faults, true);
     int result = PRELOAD_REAL(sigaction)(number, action ? &new : NULL, &previous);
     int saved = errno;
     if (result != 0 && handler)

@@ -93,7 +93,7 @@ bool preload_uring_is_write(unsigned opcode)
 static int copy_in(void *to, const void *from, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
-    if (aio_bad_pointer(from))
+    if (sys_bad_pointer(from))
         return -EFAULT;
     long copied = sys_call6(SYS_process_vm_readv, sys_call1(SYS_getpid, 0), (long)&local, 1,
                             (long)&remote, 1, 0);
@@ -109,7 +109,7 @@ int preload_uring_copy_vectors(struct iovec *vectors, const struct io_uring_sqe 
     if (sqe->len == 0)
         return 0;
     const void *from = (const void *)(uintptr_t)sqe->addr;
-    if (aio_bad_pointer(from))
+    if (sys_bad_pointer(from))
         return -EFAULT;
     memcpy(vectors, from, sqe->len * sizeof(*vectors));
     return 0;
@@ -121,7 +121,7 @@ ssize_t preload_uring_length(const struct iovec *vectors, int count)
     for (int i = 0; i < count; i++) {
         if (vectors[i].iov_len > (size_t)SSIZE_MAX - length)
             return -EINVAL;
-        if (vectors[i].iov_len > 0 && aio_bad_pointer(vectors[i].iov_base))
+        if (vectors[i].iov_len > 0 && sys_bad_pointer(vectors[i].iov_base))
             return -EFAULT;
         length += vectors[i].iov_len;
     }

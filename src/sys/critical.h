@@ -11,15 +11,27 @@
 #ifndef SYS_CRITICAL_H
 #define SYS_CRITICAL_H
 
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include "sys/sys.h"
 
 struct sys_critical {
     int depth;                      /* sections entered by this thread */
     volatile sig_atomic_t deferred; /* set by the trampoline: `mask` must be restored */
     unsigned long mask;             /* the thread's signal mask before the trampoline blocked all */
+    jmp_buf *guard;                 /* while memory of the application is read: see below */
 };
 
 extern __thread struct sys_critical sys_critical;
+
+/*
+ * The application has a handler for memory that is not there (SIGSEGV, SIGBUS). It shall not run,
+ * and not leave by siglongjmp(), when the library reads such memory: the trampoline jumps to the
+ * guard instead. Without a handler the fault ends the program, so no guard is needed.
+ */
+extern _Atomic bool sys_critical_faults;
 
 static inline void sys_critical_enter(void)
 {

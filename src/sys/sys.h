@@ -57,6 +57,12 @@ static inline long sys_call6(long number, long a, long b, long c, long d, long e
 #error "directnfs needs the system call convention of this processor in src/sys/sys.h"
 #endif
 
+/* The kernel answers EFAULT for these: nothing is ever mapped there. */
+static inline int sys_bad_pointer(const void *pointer)
+{
+    return (uintptr_t)pointer < 4096 || (uintptr_t)pointer > UINTPTR_MAX / 2;
+}
+
 #define sys_call0(n)             sys_call6((n), 0, 0, 0, 0, 0, 0)
 #define sys_call1(n, a)          sys_call6((n), (long)(a), 0, 0, 0, 0, 0)
 #define sys_call2(n, a, b)       sys_call6((n), (long)(a), (long)(b), 0, 0, 0, 0)

@@ -6,8 +6,10 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "program.h"
@@ -230,6 +232,42 @@ static void by_number(void)
     CHECK(signal(SIGUSR1, SIG_DFL) == SIG_IGN);
 }
 
+static sigjmp_buf before_fault;
+
+static void on_fault(int number)
+{
+    siglongjmp(before_fault, number);
+}
+
+/* Memory that is not there is an error of the call, and no signal; whoever has a handler for that
+ * signal sees no difference either. */
+static void memory_that_is_not_there(void)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    char *memory =
+        mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && mprotect(memory + page, (size_t)page, PROT_NONE) == 0);
+    CHECK(signal(SIGSEGV, on_fault) == SIG_DFL && signal(SIGUSR1, on_once) == SIG_DFL);
+    int before = once, number = sigsetjmp(before_fault, 1);
+    if (number != 0)
+        fail("a signal %d where an error was due", number);
+    CHECK(pwrite(fd, memory + page, 100, 0) == -1 && errno == EFAULT);
+    ssize_t part = pwrite(fd, memory + page - 100, 200, 0);
+    CHECK(part == 100 || (part == -1 && errno == EFAULT));
+    CHECK(pread(fd, memory + page, 100, 0) == -1 && errno == EFAULT);
+    CHECK(preadv(fd, (void *)-1, 1, 0) == -1 && errno == EFAULT);
+    CHECK(pwrite(fd, (void *)-100, 10, 0) == -1 && errno == EFAULT);
+    CHECK(raise(SIGUSR1) == 0 && once == before + 1);
+    char block[100];
+    fill(block, sizeof(block), 0, 3);
+    CHECK(pwrite(fd, block, sizeof(block), 0) == sizeof(block) && fsync(fd) == 0);
+    number = sigsetjmp(before_fault, 1);
+    if (number == 0)
+        *(volatile char *)(memory + page) = 1;
+    CHECK(number == SIGSEGV);
+    CHECK(signal(SIGSEGV, SIG_DFL) == on_fault && signal(SIGUSR1, SIG_DFL) == on_once);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = below(directory(argc, argv), "signals");
@@ -245,6 +283,7 @@ int main(int argc, char **argv)
     returning(SA_RESTART | SA_NODEFER);
     jumping_out();
     queued();
+    memory_that_is_not_there();
     for (int i = 0; i < BLOCKS; i++) {
         CHECK(pread(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK);
         CHECK(differs(block, BLOCK, (uint64_t)i * BLOCK, 3) < 0);
