@@ -123,18 +123,16 @@ struct piece {
     int count;
     size_t length;
     bool only_extends; /* only if the file ends where the piece begins, or before */
-    struct iovec own[RPC_VECTORS_MAX];
 };
 
-static void piece_cut(struct piece *piece, const struct iovec *vectors, int count, size_t from,
-                      size_t length)
+static bool is_one_piece(int count, size_t length)
 {
-    if (from == 0 && length <= HOST_WRITE_MAX && count <= RPC_VECTORS_MAX) {
-        piece->vectors = vectors;
-        piece->count = count;
-        piece->length = length;
-        return;
-    }
+    return length <= HOST_WRITE_MAX && count <= RPC_VECTORS_MAX;
+}
+
+static void piece_cut(struct piece *piece, struct iovec own[RPC_VECTORS_MAX],
+                      const struct iovec *vectors, int count, size_t from, size_t length)
+{
     while (from >= vectors->iov_len) {
         from -= vectors++->iov_len;
         count--;
@@ -147,8 +145,8 @@ static void piece_cut(struct piece *piece, const struct iovec *vectors, int coun
         length = reach;
     if (length > HOST_WRITE_MAX)
         length = HOST_WRITE_MAX;
-    piece->count = rpc_vectors_slice(vectors, count, from, length, piece->own);
-    piece->vectors = piece->own;
+    piece->count = rpc_vectors_slice(vectors, count, from, length, own);
+    piece->vectors = own;
     piece->length = length;
 }
 
@@ -318,24 +316,36 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
     atomic_store(&inode->committing, false);
 }
 
-static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int count,
-                        size_t length, off_t offset, enum nfs3_stable stable)
+/* Not inlined: a write of one piece needs less stack. */
+__attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
+                                                         const struct iovec *vectors, int count,
+                                                         size_t length, uint64_t offset,
+                                                         enum nfs3_stable stable)
 {
-    struct file_inode *inode = open->inode;
+    struct iovec own[RPC_VECTORS_MAX];
+    struct piece piece = {.only_extends = false};
     size_t done = 0;
     while (done < length) {
-        struct piece piece;
-        piece.only_extends = false;
-        piece_cut(&piece, vectors, count, done, length - done);
-        ssize_t written = write_piece(open, &piece, (uint64_t)offset + done, stable);
+        piece_cut(&piece, own, vectors, count, done, length - done);
+        ssize_t written = write_piece(open, &piece, offset + done, stable);
         if (written < 0)
             return done > 0 && written != -ESTALE && written != FILE_NO_ROOM ? (ssize_t)done
                                                                              : written;
         done += (size_t)written;
     }
-    if (stable == NFS3_UNSTABLE)
-        file_commit_early(inode, open->auth);
     return (ssize_t)length;
+}
+
+static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int count,
+                        size_t length, off_t offset, enum nfs3_stable stable)
+{
+    const struct piece whole = {vectors, count, length, .only_extends = false};
+    ssize_t written = is_one_piece(count, length)
+                          ? write_piece(open, &whole, (uint64_t)offset, stable)
+                          : write_in_pieces(open, vectors, count, length, (uint64_t)offset, stable);
+    if (written > 0 && stable == NFS3_UNSTABLE)
+        file_commit_early(open->inode, open->auth);
+    return written;
 }
 
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,

@@ -118,11 +118,12 @@ static void part_begin(struct part *part, const struct job *job)
                         part->vector_count, part->length);
 }
 
-/* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach. */
-static void part_cut(struct part *part, const struct job *job, size_t from)
+/* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach, but
+ * not longer than `most`. */
+static void part_cut(struct part *part, const struct job *job, size_t from, size_t most)
 {
     size_t limit = job->write ? job->client->write_max : job->client->read_max;
-    size_t length = job->length - from < limit ? job->length - from : limit;
+    size_t length = most < limit ? most : limit;
     part->from = from;
     if (from == 0 && length == job->length && job->vector_count <= RPC_VECTORS_MAX) {
         part->vectors = job->vectors;
@@ -182,15 +183,7 @@ static int part_finish(struct part *part, struct job *job, unsigned *waits)
         if (error == 0) {
             if (done == part->length || job->transfer->eof)
                 return 0;
-            struct part rest;
-            part_cut(&rest, job, part->from + done);
-            part->length -= done;
-            part->from += done;
-            if (rest.length > part->length)
-                rest.length = part->length;
-            part->vector_count = rpc_vectors_slice(rest.vectors, rest.vector_count, 0, rest.length,
-                                                   part->own_vectors);
-            part->vectors = part->own_vectors;
+            part_cut(part, job, part->from + done, part->length - done);
         } else if (error == -EAGAIN) {
             nfs3_jukebox_pause(job->client, waits);
         } else {
@@ -211,7 +204,7 @@ static int job_run(struct job *job, struct part *parts, unsigned count)
         unsigned used = 0;
         size_t from = transfer->length;
         while (used < count && from < job->length) {
-            part_cut(&parts[used], job, from);
+            part_cut(&parts[used], job, from, job->length - from);
             part_begin(&parts[used], job);
             calls[used] = &parts[used].call;
             from += parts[used++].length;
