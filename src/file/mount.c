@@ -8,13 +8,14 @@
 #include <sys/vfs.h>
 
 #include "host/registry.h"
+#include "host/said.h"
 #include "host/stats.h"
 #include "nfs/nfs3_status.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { MOUNTS_MAX = 256, RETRY_S = 30, NFS_MAGIC = 0x6969 };
+enum { MOUNTS_MAX = 256, RETRY_S = 30, SAY_EVERY_S = 60, NFS_MAGIC = 0x6969 };
 
 struct conf_tunables file_tunables;
 
@@ -255,6 +256,15 @@ int file_registry_open(void)
                               (uint64_t)(file_tunables.failover_hold * 1e9));
 }
 
+bool file_mount_may_say(const struct file_mount *mount, const char *what, int result)
+{
+    char subject[PATH_MAX + 512];
+    bool of_mount = result == -EACCES || result == -EPERM || result == -ENOENT;
+    snprintf(subject, sizeof(subject), "%s %d %s %s", what, result == 0, mount->server->conf->name,
+             of_mount ? mount->path : "");
+    return host_may_say(subject, SAY_EVERY_S);
+}
+
 static int contact(struct file_mount *mount)
 {
     int result = file_registry_open();
@@ -286,8 +296,10 @@ static int contact(struct file_mount *mount)
         return result;
     }
     if (result != 0) {
-        log_warning("server %s: %s: no answer from the NFS service: %s", mount->server->conf->name,
-                    mount->conf->directory, strerrordesc_np(-result));
+        if (file_mount_may_say(mount, "service", result))
+            log_warning("server %s: %s: no answer from the NFS service: %s",
+                        mount->server->conf->name, mount->conf->directory,
+                        strerrordesc_np(-result));
         return result;
     }
     file_mount_set_root(mount, &root, &attr, asked_ns);
@@ -323,10 +335,11 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
                                      : FILE_MOUNT_FAILED;
         if (now == FILE_MOUNT_FAILED) {
             mount->retry_ns = sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
-            log_warning("mount %s: server %s: %s; the kernel serves files opened now; asking the "
-                        "server again in %d s",
-                        mount->conf->mount, mount->server->conf->name, strerrordesc_np(-result),
-                        RETRY_S);
+            if (file_mount_may_say(mount, "mount", result))
+                log_warning("mount %s: server %s: %s; the kernel serves files opened now; asking "
+                            "the server again in %d s",
+                            mount->conf->mount, mount->server->conf->name, strerrordesc_np(-result),
+                            RETRY_S);
         }
         atomic_store_explicit(&mount->state, now, memory_order_release);
     }

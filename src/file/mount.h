@@ -103,6 +103,13 @@ void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
 int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth);
 
 /*
+ * May it be said that contacting the server had this result? Once a minute for all processes of the
+ * host and, where it is no matter of this mount, for all mounts of the server. `what` tells several
+ * lines apart.
+ */
+bool file_mount_may_say(const struct file_mount *mount, const char *what, int result);
+
+/*
  * MOUNT over the first path of the server that answers: *root, and server->net if this is its
  * first mount. Waits 10 s for all paths together, or mnt_timeout if that is less. What is wrong
  * with paths is said on the log. 0 or -errno.

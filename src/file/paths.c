@@ -416,6 +416,9 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root)
     size_t count = order_paths(server, paths, order);
     int result = count == 0 ? paths->faults[0]
                             : try_paths(mount, paths, order, count, results, &mounted, root);
+    bool say = false;
+    for (size_t i = 0; i < conf->path_count && !say; i++)
+        say = results[i] != 0 && file_mount_may_say(mount, "path", result);
     for (size_t i = 0; i < conf->path_count; i++) {
         const char *advice =
             results[i] == -EACCES || results[i] == -EPERM
@@ -424,7 +427,7 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root)
             : results[i] == -EADDRINUSE
                 ? " (no local port is left; see `privileged_port` in directnfs.conf(5))"
                 : "";
-        if (results[i] != 0)
+        if (results[i] != 0 && say)
             log_warning("server %s: mounting %s over path %s failed: %s%s", conf->name,
                         mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-results[i]),
                         advice);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "host/paths.h"
+#include "host/said.h"
 #include "host/stats.h"
 #include "net/net.h"
 #include "sys/critical.h"
@@ -139,7 +140,9 @@ bool net_server_may_say(struct net_server *server, unsigned interval_s)
     uint64_t now = sys_now_ns(), said = atomic_load(&server->said_ns);
     if (server->hidden || (said != 0 && now - said < interval_s * UINT64_C(1000000000)))
         return false;
-    return atomic_compare_exchange_strong(&server->said_ns, &said, now);
+    if (!atomic_compare_exchange_strong(&server->said_ns, &said, now))
+        return false;
+    return host_may_say(server->name, interval_s);
 }
 
 /*

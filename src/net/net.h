@@ -223,7 +223,8 @@ void net_server_want_more(struct net_server *server);
 void net_server_look_offline(struct net_server *server);
 /* Closes what is idle of paths that are offline, if it is not done. False: some is in use. */
 bool net_server_drain(struct net_server *server);
-/* True once in `interval_s` for the whole server: to limit what is said on the log. */
+/* True once in `interval_s` for the whole server, in all processes: to limit what is said on the
+ * log. */
 bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
 /* Shows the path's state, and why, in the statistics. */

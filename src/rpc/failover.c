@@ -108,7 +108,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     if (now - oldest >= server->retransmit_timeout_s * SECOND_NS) {
         /* A call that is unanswered for too long means that the connection is dead, whatever TCP
          * says. */
-        if (server->path_count == 1 || net_server_may_say(channel->path->server, SAY_EVERY_S))
+        if (net_server_may_say(channel->path->server, SAY_EVERY_S))
             log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
                         channel->path->address.peer_text, server->retransmit_timeout_s);
         rpc_connection_lost(transport);

@@ -59,6 +59,14 @@ bool log_wanted(enum log_level level)
     return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
+uint64_t log_place(void)
+{
+    struct stat status;
+    if (to_syslog || sys_fstat(file >= 0 ? file : STDERR_FILENO, &status) != 0)
+        return 0;
+    return (uint64_t)status.st_dev * UINT64_C(0x9e3779b97f4a7c15) ^ status.st_ino;
+}
+
 /*
  * An application may close descriptor 2 and open a data file or a connection there. What was not
  * the standard error at start gets no message, unless it is a terminal or a pipe to a log.

@@ -6,6 +6,7 @@
 #define SYS_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum log_level {
     LOG_LEVEL_ERROR,
@@ -29,6 +30,9 @@ void log_set_level(enum log_level level);
 int log_level_parse(const char *name, enum log_level *level);
 
 bool log_wanted(enum log_level level);
+
+/* Tells the place where messages go from others on this host. */
+uint64_t log_place(void);
 
 /* Writes "directnfs[PID]: text". Allocates nothing; long messages are cut at 1 KiB. */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));

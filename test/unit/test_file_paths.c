@@ -43,13 +43,15 @@ static unsigned ask(void)
     return server_calls(NFS3_PROC_GETATTR) - before;
 }
 
+static const char several[] = "server: s\nnfsport: %u mntport: %u\n"
+                              "local: 127.0.0.1 path: 127.0.0.1  local: 127.0.0.2 path: 127.0.0.1\n"
+                              "local: 127.0.0.3 path: 127.0.0.1  local: 127.0.0.4 path: 127.0.0.1\n"
+                              "export: %s/export mount: %s/export\n";
+
 static void several_paths(void (*body)(void))
 {
     disk_make("f", SIZE, 1);
-    scene.nfstab = "server: s\nnfsport: %u mntport: %u\n"
-                   "local: 127.0.0.1 path: 127.0.0.1  local: 127.0.0.2 path: 127.0.0.1\n"
-                   "local: 127.0.0.3 path: 127.0.0.1  local: 127.0.0.4 path: 127.0.0.1\n"
-                   "export: %s/export mount: %s/export\n";
+    scene.nfstab = several;
     scene_environment();
     scene_run(body);
 }
@@ -107,6 +109,46 @@ PATHS_TEST(another_file_number_is_another_root)
     CHECK_EQUAL(refused_paths(), PATHS - 1);
 }
 
+/* ---- a server that does not answer ---- */
+
+static void opens_with_the_kernel(void)
+{
+    CHECK(!file_is_managed(engine_open("f", O_RDONLY)));
+}
+
+/* By all processes together, however many paths it has. */
+static void said_once(void)
+{
+    enum { PROCESSES = 20 };
+    pid_t processes[PROCESSES];
+    char path[SCENE_PATH], line[1024];
+    unsigned paths = 0, mounts = 0;
+    disk_make("f", SIZE, 1);
+    scene.nfstab = several;
+    scene_environment();
+    server_do(FILE_SERVER_STOP);
+    for (unsigned i = 0; i < PROCESSES; i++)
+        processes[i] = scene_start(opens_with_the_kernel);
+    for (unsigned i = 0; i < PROCESSES; i++)
+        scene_wait(processes[i]);
+    snprintf(path, sizeof(path), "%s/log", scene.top);
+    FILE *log = fopen(path, "r");
+    CHECK(log != NULL);
+    while (fgets(line, sizeof(line), log)) {
+        paths += strstr(line, "over path") != NULL;
+        mounts += strstr(line, "the kernel serves files opened now") != NULL;
+    }
+    fclose(log);
+    CHECK_EQUAL(paths, PATHS);
+    CHECK_EQUAL(mounts, 1);
+}
+
+static void a_dead_server_is_said_once(void **state)
+{
+    (void)state;
+    scene_test(said_once);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +157,7 @@ int main(void)
         cmocka_unit_test(a_root_that_changes_is_looked_at_again),
         cmocka_unit_test(a_root_that_is_behind_is_another),
         cmocka_unit_test(another_file_number_is_another_root),
+        cmocka_unit_test(a_dead_server_is_said_once),
     };
     cmocka_set_test_filter(getenv("TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,105 @@
+/* What all processes together say now and then: src/host/said.c. */
+#include "host/said.h"
+#include "host_test.h"
+
+enum { PROCESSES = 8, ASKS = 200, MINUTE = 60 };
+
+/* How many times of all that is asked it may be said. */
+static int asks_often(void *subject)
+{
+    int times = 0;
+    for (int i = 0; i < ASKS; i++)
+        times += host_may_say(subject, MINUTE);
+    return times;
+}
+
+static int all_ask(const char *subject)
+{
+    pid_t children[PROCESSES];
+    int times = 0;
+    for (int i = 0; i < PROCESSES; i++)
+        children[i] = start_child(asks_often, (void *)subject);
+    for (int i = 0; i < PROCESSES; i++)
+        times += end_child(children[i]);
+    return times;
+}
+
+static void a_subject_is_said_once_by_all(void **state)
+{
+    (void)state;
+    assert_int_equal(all_ask("server a"), 1);
+    assert_int_equal(all_ask("server a"), 0);
+    assert_int_equal(all_ask("server b"), 1);
+}
+
+static int logs_elsewhere(void *subject)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/log", test_directory);
+    must(log_open(path) == 0);
+    return asks_often(subject);
+}
+
+static void another_log_hears_it_too(void **state)
+{
+    (void)state;
+    assert_int_equal(all_ask("server c"), 1);
+    assert_int_equal(run_child(logs_elsewhere, "server c"), 1);
+    assert_int_equal(run_child(logs_elsewhere, "server c"), 0);
+}
+
+static int asks_again_at_once(void *subject)
+{
+    return host_may_say(subject, MINUTE) + host_may_say(subject, MINUTE) + host_may_say(subject, 0);
+}
+
+static void after_the_interval_it_is_said_again(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(asks_again_at_once, "server d"), 2);
+}
+
+static int asks_of_many(void *unused)
+{
+    char subject[32];
+    (void)unused;
+    for (int i = 0; i < 2000; i++) {
+        snprintf(subject, sizeof(subject), "subject %d", i);
+        must(host_may_say(subject, MINUTE));
+    }
+    return 0;
+}
+
+static void nothing_is_hidden_for_want_of_room(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(asks_of_many, NULL), 0);
+}
+
+/* Not the first: a process maps the file once. */
+static void a_file_that_cannot_be_used(void **state)
+{
+    (void)state;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/said", test_directory);
+    unlink(path);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    assert_int_equal(all_ask("server e"), PROCESSES);
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "short", 5), 5);
+    close(fd);
+    assert_int_equal(all_ask("server e"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_subject_is_said_once_by_all),
+        cmocka_unit_test(another_log_hears_it_too),
+        cmocka_unit_test(after_the_interval_it_is_said_again),
+        cmocka_unit_test(nothing_is_hidden_for_want_of_room),
+        cmocka_unit_test(a_file_that_cannot_be_used),
+    };
+    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+}
