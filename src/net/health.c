@@ -466,6 +466,9 @@ void net_health_leave(struct net_server *server)
             break;
         }
     }
+    /* Another one may have left while it is visited, and the thread goes on from there. */
+    if (health.visited && health.visited->next == server)
+        health.visited->next = server->next;
     while (health.visited == server) {
         pthread_mutex_unlock(&health.lock);
         sys_nanosleep_ms(1);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host/paths.h"
 #include "rpc/transport.h"
@@ -581,6 +582,60 @@ static void a_thread_that_drives_does_not_lead_an_idle_channel(void **state)
     pthread_join(thread, NULL);
 }
 
+/* ---- servers that leave ---- */
+
+static _Atomic bool first_asked, first_released;
+static _Atomic unsigned second_asked;
+
+static int probe_leaving(struct net_path *path, bool proven, int timeout_ms)
+{
+    (void)proven;
+    (void)timeout_ms;
+    if (strcmp(path->server->name, "first") != 0) {
+        atomic_fetch_add(&second_asked, 1);
+        return 0;
+    }
+    atomic_store(&first_asked, true);
+    eventually(atomic_load(&first_released));
+    return 0;
+}
+
+static struct net_server *leaving_server(const char *name)
+{
+    struct net_address addresses[2] = {loopback(servers[0]->port), loopback(servers[1]->port)};
+    struct net_server_options options = {
+        .name = name, .connections_max = 1, .probe = probe_leaving};
+    struct net_server *server;
+    assert_int_equal(net_server_create(&options, addresses, 2, &server), 0);
+    return server;
+}
+
+static void *leave(void *server)
+{
+    net_health_leave(server);
+    return NULL;
+}
+
+/* The thread that probes is at the first one, from where it would go on to the second. */
+static void two_servers_leave_at_once(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    struct net_server *second = leaving_server("second"), *first = leaving_server("first");
+    net_server_want_more(first);
+    eventually(atomic_load(&first_asked));
+    atomic_store(&second->more_wanted, true);
+    assert_int_equal(pthread_create(&thread, NULL, leave, first), 0);
+    sys_nanosleep_ms(50); /* until it waits */
+    net_health_leave(second);
+    atomic_store(&first_released, true);
+    pthread_join(thread, NULL);
+    use_all_paths(); /* of a server that comes after them */
+    assert_int_equal(second_asked, 0);
+    net_server_destroy(second);
+    net_server_destroy(first);
+}
+
 /* ---- offline ---- */
 
 static void an_offline_path_gets_no_new_calls(void **state)
@@ -678,6 +733,7 @@ int main(void)
         path_test(a_call_without_a_waiter_is_given_back),
         path_test(a_silent_channel_among_busy_ones_is_left),
         path_test(a_thread_that_drives_does_not_lead_an_idle_channel),
+        path_test(two_servers_leave_at_once),
         path_test(an_offline_path_gets_no_new_calls),
         path_test(an_idle_connection_of_an_offline_path_is_closed),
         path_test(a_connection_of_an_offline_path_is_closed_when_it_is_drained),
