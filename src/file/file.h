@@ -137,6 +137,9 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
 void file_locked(struct file_open *open);
 /* Before fcntl(F_SETFL, flags). */
 int file_set_flags(struct file_open *open, int fd, int flags);
+/* The same of a descriptor that is the kernel's: what to set. On a kernel NFS mount of ours
+ * O_DIRECT, which file_demote() set, stays. */
+int file_kernel_flags(int fd, int flags);
 
 /* ---- attributes: after the kernel answered ---- */
 

@@ -173,6 +173,15 @@ bool file_mount_has_device(dev_t device)
     return false;
 }
 
+bool file_mount_is_nfs(dev_t device)
+{
+    for (unsigned i = 0; i < mount_count; i++) {
+        if (mounts[i]->device == device)
+            return mounts[i]->kernel_nfs;
+    }
+    return false;
+}
+
 struct file_mount *file_mount_find(dev_t device, const char *path)
 {
     struct file_mount *best = NULL;

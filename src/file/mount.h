@@ -82,6 +82,8 @@ struct file_mount *file_mount_at(unsigned index);
 
 /* The mount that has this absolute path below it on this device; NULL if none. */
 struct file_mount *file_mount_find(dev_t device, const char *path);
+/* Is the device a kernel NFS mount of ours? */
+bool file_mount_is_nfs(dev_t device);
 bool file_mount_has_device(dev_t device);
 
 /*
