@@ -205,7 +205,7 @@ static void opened(int fd, int flags, const char *reason)
     /* Before the contact, which writes again what dead processes left: not into the emptied file.
      */
     if (flags & O_TRUNC && file_registry_open() == 0)
-        file_truncated_by_kernel(fd, status.st_size);
+        file_truncated_by_kernel(fd, (flags & O_ACCMODE) == O_RDONLY ? status.st_size : 0);
     const char *why;
     if (file_mount_contact(mount, &why) != 0) { /* said already */
         stays_with_kernel(mount, &status, path, why, false);

@@ -200,8 +200,15 @@ void file_truncated_by_kernel(int fd, off_t size)
     struct statx seen;
     struct host_file file;
     if (!host_registry_ready() || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        !file_mount_has_device(status.st_dev) ||
-        !host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)size, &file))
+        !file_mount_has_device(status.st_dev))
+        return;
+    bool beyond =
+        host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)size, &file);
+    /* Older data may have been written again after the kernel did it, and before we said it. */
+    if (!beyond &&
+        (file.generation == 0 ||
+         sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &seen) != 0 ||
+         seen.stx_size <= (uint64_t)size))
         return;
     file_async_attend_all();
     host_file_truncate_begin(&file, (uint64_t)size);

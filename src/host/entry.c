@@ -665,6 +665,7 @@ bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t siz
 {
     struct host_garbage garbage = {0};
     bool beyond = false;
+    again->generation = 0;
     if (!host_map.shared)
         return false;
     uint32_t stripe = home_set(device, inode) % HOST_STRIPES;
@@ -674,8 +675,7 @@ bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t siz
         set_size(entry, size, &garbage);
         atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
         beyond = host_entry_truncator(entry) || host_record_beyond(entry, size);
-        if (beyond)
-            host_entry_name(entry, again);
+        host_entry_name(entry, again);
     }
     host_stripe_unlock(stripe);
     host_arena_give(garbage.first);

@@ -124,7 +124,8 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /*
  * The kernel already truncated or replaced the file that has this device and inode, if known here.
  * True: a write beyond `size`, or another change of size, is in flight or held, and may undo that.
- * Then the caller does it once more between begin and end of `again`.
+ * Then the caller does it once more between begin and end of `again`, which is the file in any case
+ * if it is known (else its generation is 0).
  */
 bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
                                    struct host_file *again);
@@ -220,6 +221,9 @@ uint64_t host_uncommitted(void);
 /* How often data of the file was written again, or over, since the server may have lost it. A read
  * during which this changes may have missed it. */
 uint64_t host_file_replays(struct host_file *file);
+/* The same for reads, and how often such data was cut off: who reads across a restart of the server
+ * could miss data and find no trace that there was any. */
+uint64_t host_file_read_epoch(struct host_file *file);
 
 /* True if this process itself has uncommitted data in the file. */
 bool host_file_uncommitted_here(struct host_file *file);
