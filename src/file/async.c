@@ -625,7 +625,7 @@ static void submit(struct batch *batch, struct file_request *request)
         submit_write(batch, request, channel, &client);
         return;
     }
-    request->replays = host_file_replays(&inode->host);
+    request->replays = host_file_read_epoch(&inode->host);
     nfs3_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                     request->vectors, request->count, request->length);
     request->call.answered = answered;

@@ -185,7 +185,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
 /*
  * Data that was acknowledged but is not committed may be missing from what a server tells that
  * restarted since. True if that can be: a COMMIT will find out, and write it again. `replays` is
- * host_file_replays() of before the read.
+ * host_file_read_epoch() of before the read.
  */
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
                           uint64_t replays);

@@ -36,7 +36,7 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
         (!file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
          host_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
         return true;
-    return host_file_replays(&inode->host) != replays;
+    return host_file_read_epoch(&inode->host) != replays;
 }
 
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
@@ -46,7 +46,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
     struct nfs3_transfer transfer;
     for (;;) {
-        uint64_t replays = host_file_replays(&inode->host);
+        uint64_t replays = host_file_read_epoch(&inode->host);
         struct file_handle_use use = file_inode_use(inode);
         int result;
         do
@@ -63,7 +63,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
             if (result != 0)
                 return result == -ESTALE ? result : -EIO;
         }
-        if (host_file_replays(&inode->host) == replays)
+        if (host_file_read_epoch(&inode->host) == replays)
             return (ssize_t)transfer.length; /* the server had it all */
     }
 }

@@ -395,6 +395,15 @@ bool host_file_uncommitted_here(struct host_file *file)
     return found;
 }
 
+uint64_t host_file_read_epoch(struct host_file *file)
+{
+    struct host_entry *entry = host_entry_peek(file);
+    if (!entry)
+        return 0;
+    uint64_t replays = atomic_load_explicit(&entry->replays, memory_order_acquire);
+    return replays << 32 | atomic_load_explicit(&entry->cuts, memory_order_acquire);
+}
+
 uint64_t host_file_replays(struct host_file *file)
 {
     struct host_entry *entry = host_entry_peek(file);

@@ -312,6 +312,7 @@ void host_record_cut(struct host_entry *entry, uint64_t size, bool replays,
         next = record->file_next;
         if (host_record_end(record) <= size || (replay && !replays))
             continue;
+        atomic_fetch_add_explicit(&entry->cuts, 1, memory_order_release);
         if (replay)
             unlink_record(entry, index); /* its owner frees it when its write ends */
         else if (host_record_start(record) < size)

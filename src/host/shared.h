@@ -113,7 +113,8 @@ struct host_entry {
     _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */
     _Atomic uint64_t verifier;    /* of the records, unless MIXED */
     uint64_t uncommitted_end;     /* at least the end of the last of them */
-    _Atomic uint64_t replays;     /* records written again, or over after a restart */
+    _Atomic uint32_t replays;     /* records written again, or over after a restart */
+    _Atomic uint32_t cuts;        /* acknowledged records that changes of size cut off */
     _Atomic uint32_t losses; /* times that data was dropped, not committed and not overwritten */
     uint64_t emptied;        /* bytes that were uncommitted here when another file took the place */
 } __attribute__((aligned(256)));

@@ -96,7 +96,7 @@ struct history {
     uint64_t begun_ns, done_ns; /* 0: not done */
 };
 
-enum { HISTORY = 16 };
+enum { HISTORY = 32 };
 
 struct sized {
     _Atomic uint32_t holder;      /* slot + 1 of the thread that changes it now; 0: none */

@@ -159,8 +159,16 @@ static void a_truncation_drops_data_beyond(void **state)
     host_file_truncate_begin(&file, 10000);
     host_file_truncate_end(&file, 10000, true);
     assert_int_equal(host_file_uncommitted(&file), 10000);
-    assert_false(host_file_truncated_by_kernel(77, 7, 0, &file));
+    uint64_t epoch = host_file_read_epoch(&file), replays = host_file_replays(&file);
+    struct host_file again;
+    assert_false(host_file_truncated_by_kernel(77, 7, 0, &again));
+    assert_int_equal(again.index, file.index);
     assert_int_equal(host_file_uncommitted(&file), 0);
+    /* Who reads now finds no trace of what a server that restarted has lost. */
+    assert_int_not_equal(host_file_read_epoch(&file), epoch);
+    assert_int_equal(host_file_replays(&file), replays);
+    assert_false(host_file_truncated_by_kernel(77, 4711, 0, &again));
+    assert_int_equal(again.generation, 0);
     check_invariants();
 }
 
