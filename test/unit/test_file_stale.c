@@ -344,6 +344,37 @@ ENGINE_TEST(requests_in_flight_find_the_file_again)
         disk_expect("f", BLOCK, (off_t)i * BLOCK, 1);
 }
 
+/* Reads with a request whose descriptor is closed while it is in flight. Returns its result. */
+static ssize_t read_of_a_closed_descriptor(bool changed)
+{
+    disk_make("f", DISK, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    file_lane_init(&lane);
+    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
+    server_hold(NFS3_PROC_READ);
+    submit(0, 1);
+    server_wait_held(1);
+    CHECK_EQUAL(engine_close(fd), 0);
+    give_new_handles();
+    if (changed)
+        disk_touch("f");
+    server_release();
+    wait_for_job(&jobs[0]);
+    return jobs[0].result;
+}
+
+/* The kernel cannot be asked for it any more. */
+ENGINE_TEST(a_file_without_a_descriptor_is_found_by_its_last_change_time)
+{
+    CHECK_EQUAL(read_of_a_closed_descriptor(false), BLOCK);
+    CHECK(data_is(jobs[0].data, BLOCK, BLOCK, 0));
+}
+
+ENGINE_TEST(a_file_without_a_descriptor_that_was_changed_is_not_provably_the_same)
+{
+    CHECK_EQUAL(read_of_a_closed_descriptor(true), FILE_KERNEL);
+}
+
 enum { THREADS = 6, ROUNDS = 60, AREA = 20000 };
 
 static int shared_fd;
@@ -402,6 +433,8 @@ int main(void)
         cmocka_unit_test(data_that_one_process_gives_up_fails_the_fsync_of_all),
         cmocka_unit_test(data_under_the_old_handle_of_a_file_that_changed_fails_every_fsync),
         cmocka_unit_test(requests_in_flight_find_the_file_again),
+        cmocka_unit_test(a_file_without_a_descriptor_is_found_by_its_last_change_time),
+        cmocka_unit_test(a_file_without_a_descriptor_that_was_changed_is_not_provably_the_same),
         cmocka_unit_test(threads_go_on_while_handles_change_and_power_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
