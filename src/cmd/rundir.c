@@ -71,7 +71,8 @@ static void visit_all(const char *command, void (*visit)(void *argument), void *
     unsetenv("DIRECTNFS_RUN");
 }
 
-bool cmd_rundir_is_one(void)
+/* Is it one directory, and not those of all users? */
+static bool is_one(void)
 {
     const char *chosen = getenv("DIRECTNFS_RUN");
     return geteuid() != 0 || (chosen != NULL && *chosen != '\0');
@@ -79,7 +80,7 @@ bool cmd_rundir_is_one(void)
 
 void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument)
 {
-    if (cmd_rundir_is_one())
+    if (is_one())
         visit_one(command, visit, argument);
     else
         visit_all(command, visit, argument);
@@ -118,7 +119,7 @@ bool cmd_rundir_make(const char *command)
     char path[HOST_RUN_PATH_MAX];
     struct stat status;
     int error = 0;
-    if (!cmd_rundir_is_one() || host_run_path(path, "") != 0 || stat(path, &status) == 0)
+    if (!is_one() || host_run_path(path, "") != 0 || stat(path, &status) == 0)
         return true;
     if (chosen_user == (uid_t)-1)
         prepare(&error);
@@ -130,7 +131,7 @@ bool cmd_rundir_make(const char *command)
 char *cmd_rundir_name(void)
 {
     char path[HOST_RUN_PATH_MAX] = RUN_PARENT "/" RUN_PREFIX "*";
-    if (cmd_rundir_is_one())
+    if (is_one())
         host_run_path(path, "");
     return cmd_printable(path, sizeof(path));
 }

@@ -25,9 +25,6 @@ int cmd_rundir_choose(const char *command, const char *user);
  * after a complaint, or a line on the log. */
 bool cmd_rundir_make(const char *command);
 
-/* Is it one directory, and not those of all users? */
-bool cmd_rundir_is_one(void);
-
 /* Its path, or a pattern for those of all users, printable; memory for free(3). */
 char *cmd_rundir_name(void);
 

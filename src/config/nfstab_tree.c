@@ -56,7 +56,7 @@ void conf_export_clear(struct conf_export *export)
     *export = (struct conf_export){0};
 }
 
-void conf_server_clear(struct conf_server *server)
+static void clear_server(struct conf_server *server)
 {
     for (size_t i = 0; i < server->export_count; i++)
         conf_export_clear(&server->exports[i]);
@@ -69,7 +69,7 @@ void conf_server_clear(struct conf_server *server)
 void conf_nfstab_free(struct conf_nfstab *tab)
 {
     for (size_t i = 0; i < tab->server_count; i++)
-        conf_server_clear(&tab->servers[i]);
+        clear_server(&tab->servers[i]);
     for (size_t i = 0; i < tab->overridden_count; i++) {
         free(tab->overridden[i].server);
         free(tab->overridden[i].directory);

@@ -15,9 +15,8 @@ struct conf_server *conf_nfstab_add_server(struct conf_nfstab *tab);
 struct conf_path *conf_server_add_path(struct conf_server *server);
 struct conf_export *conf_server_add_export(struct conf_server *server);
 
-/* Free what the element owns, not the element. */
+/* Frees what it owns, not itself. */
 void conf_export_clear(struct conf_export *export);
-void conf_server_clear(struct conf_server *server);
 
 /* Is this text an address as conf_path.peer has it (with [] around IPv6 or without)? If so it is
  * copied to `address` without brackets and NULL is returned, else what would have been right. */

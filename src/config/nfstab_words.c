@@ -31,7 +31,8 @@ static const struct keyword keywords[] = {
     "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
     "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
 
-struct conf_position words_position(const struct words *words, const char *at)
+/* The place of a character of the current line. */
+static struct conf_position position_of(const struct words *words, const char *at)
 {
     struct conf_position position = words->line;
     position.column = (unsigned)(at - words->line_start) + 1;
@@ -97,7 +98,7 @@ bool words_next(struct words *words)
     const char *nul = memchr(from, '\0', (size_t)(words->cursor - from));
     if (nul != NULL && !words->nul_reported) {
         words->nul_reported = true;
-        words_fail(words, words_position(words, nul), "found a NUL byte, expected text");
+        words_fail(words, position_of(words, nul), "found a NUL byte, expected text");
     }
     return words->cursor < words->end && *words->cursor != '\n' && *words->cursor != '#';
 }
@@ -121,7 +122,7 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
     char quoted[CONF_QUOTE_SIZE];
     bool any = words_next(words);
 
-    *at = words_position(words, words->cursor);
+    *at = position_of(words, words->cursor);
     if (any && *words->cursor == ':') {
         words->cursor++;
     } else {
@@ -132,7 +133,7 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
             return false;
     }
     any = words_next(words);
-    *at = words_position(words, words->cursor);
+    *at = position_of(words, words->cursor);
     if (!any || conf_nfstab_is_item(words->cursor, words->end)) {
         words_fail(words, *at, "found %s after '%s:', expected %s", quote_word(words, quoted),
                    keyword->name, keyword->expected);
@@ -178,7 +179,7 @@ const struct keyword *words_key(struct words *words, struct conf_position *at)
     size_t length = key_length(words->cursor, words->end);
     const struct keyword *keyword = find_keyword(words->cursor, length);
 
-    *at = words_position(words, words->cursor);
+    *at = position_of(words, words->cursor);
     if (keyword != NULL) {
         words->cursor += length;
         return keyword;
@@ -195,7 +196,7 @@ void words_no_value(struct words *words, const struct keyword *keyword)
 {
     if (!words_next(words) || *words->cursor != ':')
         return;
-    words_fail(words, words_position(words, words->cursor),
+    words_fail(words, position_of(words, words->cursor),
                "found ':' after '%s', expected none: it is a flag", keyword->name);
     words->cursor++;
     if (words_next(words) && !conf_nfstab_is_item(words->cursor, words->end))

@@ -51,9 +51,6 @@ struct words {
         conf_diagnostics_add((words)->d, CONF_ERROR, (at), __VA_ARGS__); \
     } while (0)
 
-/* The place of a character of the current line. */
-struct conf_position words_position(const struct words *words, const char *at);
-
 /* Moves to the next word of the line. False at the end of the line or at a comment. */
 bool words_next(struct words *words);
 

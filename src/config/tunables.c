@@ -76,20 +76,6 @@ static void store_integer(struct conf_tunables *tunables, const struct key *key,
         memcpy(member, &small, sizeof(small));
 }
 
-static int64_t load_integer(const struct conf_tunables *tunables, const struct key *key)
-{
-    const char *member = (const char *)tunables + key->offset;
-    int64_t value;
-    int small;
-
-    if (key->type == TYPE_BYTES) {
-        memcpy(&value, member, sizeof(value));
-        return value;
-    }
-    memcpy(&small, member, sizeof(small));
-    return small;
-}
-
 void conf_tunables_default(struct conf_tunables *tunables)
 {
     memset(tunables, 0, sizeof(*tunables));
@@ -100,11 +86,6 @@ void conf_tunables_default(struct conf_tunables *tunables)
         else
             store_integer(tunables, &keys[i], keys[i].initial);
     }
-}
-
-const char *conf_tunables_key(size_t n)
-{
-    return n < KEY_COUNT ? keys[n].name : NULL;
 }
 
 static const struct key *find_key(const char *name)
@@ -317,38 +298,4 @@ int conf_tunables_load(struct conf_tunables *tunables, const char *file, int req
     result = conf_tunables_parse(tunables, file, text, length, d);
     free(text);
     return result;
-}
-
-char *conf_tunables_print(const struct conf_tunables *tunables)
-{
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-
-    if (out == NULL)
-        return NULL;
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        const struct key *key = &keys[i];
-        double number;
-
-        fprintf(out, "%s = ", key->name);
-        if (key->type == TYPE_FLOAT) {
-            memcpy(&number, (const char *)tunables + key->offset, sizeof(number));
-            /* Not %f: the application's locale may want a decimal comma. */
-            int64_t micro = (int64_t)(number * 1e6 + 0.5);
-            fprintf(out, "%lld.%06lld;\n", (long long)(micro / 1000000),
-                    (long long)(micro % 1000000));
-        } else if (key->type == TYPE_WORD) {
-            fprintf(out, "\"%s\";\n", key->words[load_integer(tunables, key)]);
-        } else {
-            int64_t value = load_integer(tunables, key);
-            fprintf(out, "%lld%s;\n", (long long)value, value > INT_MAX ? "L" : "");
-        }
-    }
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0 || failed) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }

@@ -72,11 +72,4 @@ int conf_tunables_file(char file[PATH_MAX]);
 int conf_tunables_load(struct conf_tunables *tunables, const char *file, int required,
                        struct conf_diagnostics *d);
 
-/* The name of the n-th key, from 0; NULL after the last. */
-const char *conf_tunables_key(size_t n);
-
-/* The tunables as a directnfs.conf that parses to the same, in memory for free(3). NULL without
- * memory. */
-char *conf_tunables_print(const struct conf_tunables *tunables);
-
 #endif

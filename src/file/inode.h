@@ -28,11 +28,11 @@ struct file_inode {
     unsigned descriptors; /* under file_lock: slots of the table */
     int closing;    /* under file_lock: the last of them, until its close has committed; or 0 */
     bool forgotten; /* under file_lock: not in the hash table any more */
-    _Atomic bool demoted;       /* set once; then wait for busy == 0 */
-    _Atomic bool settling;      /* the demotion waits for writes of unknown fate, and so do all */
-    _Atomic bool lost;          /* the handle became stale and data was lost: for the next fsync */
-    _Atomic unsigned busy;      /* calls on it that are using the engine */
-    _Atomic bool committing;    /* a thread makes an early COMMIT: see file_commit_early() */
+    _Atomic bool demoted;    /* set once; then wait for busy == 0 */
+    _Atomic bool settling;   /* the demotion waits for writes of unknown fate, and so do all */
+    _Atomic bool lost;       /* the handle became stale and data was lost: for the next fsync */
+    _Atomic unsigned busy;   /* calls on it that are using the engine */
+    _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
     _Atomic unsigned commit_shift;
     _Atomic uint64_t committed_ns;
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
@@ -168,8 +168,6 @@ static inline ssize_t file_posix_error(ssize_t result)
     }
 }
 
-/* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
-ssize_t file_total_length(const struct iovec *vectors, int count);
 /* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
 ssize_t file_read_check(const struct file_open *open, const struct iovec *vectors, int count,
                         off_t offset, int flags);

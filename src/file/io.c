@@ -13,7 +13,8 @@ const char file_no_room[] = "no room in shared memory";
 
 #define TRANSFER_MAX ((size_t)0x7ffff000) /* as read(2) */
 
-ssize_t file_total_length(const struct iovec *vectors, int count)
+/* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
+static ssize_t total_length(const struct iovec *vectors, int count)
 {
     if (count < 0 || count > IOV_MAX)
         return -EINVAL;
@@ -99,7 +100,7 @@ ssize_t file_read_check(const struct file_open *open, const struct iovec *vector
         return -EINVAL;
     if (flags & ~RWF_HIPRI)
         return -EOPNOTSUPP;
-    ssize_t length = file_total_length(vectors, count);
+    ssize_t length = total_length(vectors, count);
     return length > 0 && offset > INT64_MAX - length ? -EINVAL : length;
 }
 
@@ -365,7 +366,7 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
     /* Writing it again later could undo what the kernel wrote meanwhile. */
     if (*stable == NFS3_UNSTABLE && host_file_has_kernel_writer(&open->inode->host))
         *stable = NFS3_FILE_SYNC;
-    ssize_t length = file_total_length(vectors, count);
+    ssize_t length = total_length(vectors, count);
     return length > 0 && offset > INT64_MAX - length ? -EFBIG : length;
 }
 
@@ -412,7 +413,7 @@ static ssize_t
 at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags,
           ssize_t (*transfer)(struct file_open *, int, const struct iovec *, int, off_t, int))
 {
-    ssize_t length = file_total_length(vectors, count);
+    ssize_t length = total_length(vectors, count);
     if (length < 0)
         return length;
     off_t end = sys_lseek(fd, length, SEEK_CUR);

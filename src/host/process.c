@@ -236,26 +236,3 @@ void host_process_after_fork(void)
     host_pocket_after_fork();
     atomic_store(&own_slot, 0);
 }
-
-void host_process_leave(void)
-{
-    struct host_shared *shared = host_map.shared;
-    uint32_t slot = atomic_load(&own_slot), end = atomic_load(&shared->next_record);
-    if (!slot)
-        return;
-    struct host_process *process = &shared->processes[slot];
-    host_pocket_empty();
-    lock_processes();
-    bool busy = atomic_load(&process->truncations) != 0;
-    for (uint32_t i = 1; i < end && atomic_load(&process->wrote) && !busy; i++) {
-        uint32_t state = host_record_state(host_record(i));
-        /* Other threads may still be writing: then who finds this process dead cleans up. */
-        busy = atomic_load(&host_record(i)->owner) == slot && state != HOST_RECORD_FREE &&
-               state != HOST_RECORD_ACKED;
-    }
-    if (!busy) {
-        give_back(slot);
-        atomic_store(&own_slot, 0);
-    }
-    unlock_processes();
-}

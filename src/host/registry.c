@@ -335,9 +335,3 @@ void host_registry_after_fork(void)
 {
     host_process_after_fork();
 }
-
-void host_registry_finish(void)
-{
-    if (host_registry_ready())
-        host_process_leave();
-}

@@ -58,9 +58,6 @@ bool host_registry_ready(void);
 /* In the child of fork(): the child is a process of its own in the registry. */
 void host_registry_after_fork(void);
 
-/* At exit: gives up this process's place. What it left uncommitted stays, as of a dead process. */
-void host_registry_finish(void);
-
 /*
  * Finds or makes the entry of a file. One with the same device and inode but another handle is of a
  * file that is gone: it is emptied, uncommitted data included. But if the root has another handle

@@ -213,7 +213,6 @@ void host_process_check(uint32_t slot);
 void host_process_sweep(uint64_t interval_ns);
 /* Gives up all slots whatever the processes are, when nobody else can have the registry open. */
 void host_process_sweep_all(void);
-void host_process_leave(void);
 
 /* ---- arena.c ---- */
 

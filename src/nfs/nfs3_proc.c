@@ -171,9 +171,6 @@ int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
 struct name_context {
     const struct nfs3_fh *directory;
     const char *name;
-    enum nfs3_create_mode mode;
-    const struct nfs3_sattr *sattr;
-    uint64_t verifier;
 };
 
 static int put_lookup(struct xdr_writer *w, const void *context)
@@ -190,7 +187,7 @@ static int get_lookup(struct xdr_reader *r, void *results)
 int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
                 struct nfs3_fh *fh, struct nfs3_post_attr *attr)
 {
-    struct name_context context = {.directory = directory, .name = name};
+    struct name_context context = {directory, name};
     struct nfs3_lookup_res res;
     int error = run(client, NFS3_PROC_LOOKUP, put_lookup, &context, get_lookup, &res);
     if (error == 0) {
@@ -198,25 +195,6 @@ int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *director
         *attr = res.attr;
     }
     return error;
-}
-
-static int put_create(struct xdr_writer *w, const void *context)
-{
-    const struct name_context *c = context;
-    return nfs3_create_args_put(w, c->directory, c->name, c->mode, c->sattr, c->verifier);
-}
-
-static int get_create(struct xdr_reader *r, void *results)
-{
-    return nfs3_create_res_get(r, results);
-}
-
-int nfs3_create(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
-                enum nfs3_create_mode mode, const struct nfs3_sattr *sattr, uint64_t verifier,
-                struct nfs3_create_res *res)
-{
-    struct name_context context = {directory, name, mode, sattr, verifier};
-    return run(client, NFS3_PROC_CREATE, put_create, &context, get_create, res);
 }
 
 struct access_context {
@@ -257,28 +235,6 @@ int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
                 struct nfs3_fsinfo_res *res)
 {
     return run(client, NFS3_PROC_FSINFO, put_fh, fh, get_fsinfo, res);
-}
-
-static int get_fsstat(struct xdr_reader *r, void *results)
-{
-    return nfs3_fsstat_res_get(r, results);
-}
-
-int nfs3_fsstat(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                struct nfs3_fsstat_res *res)
-{
-    return run(client, NFS3_PROC_FSSTAT, put_fh, fh, get_fsstat, res);
-}
-
-static int get_pathconf(struct xdr_reader *r, void *results)
-{
-    return nfs3_pathconf_res_get(r, results);
-}
-
-int nfs3_pathconf(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                  struct nfs3_pathconf_res *res)
-{
-    return run(client, NFS3_PROC_PATHCONF, put_fh, fh, get_pathconf, res);
 }
 
 struct commit_context {

@@ -38,15 +38,8 @@ int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *director
 /* `*access` goes in as the bits asked for (enum nfs3_access) and comes out as those granted. */
 int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint32_t *access,
                 struct nfs3_post_attr *attr);
-int nfs3_create(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
-                enum nfs3_create_mode mode, const struct nfs3_sattr *sattr, uint64_t verifier,
-                struct nfs3_create_res *res);
 int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
                 struct nfs3_fsinfo_res *res);
-int nfs3_fsstat(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                struct nfs3_fsstat_res *res);
-int nfs3_pathconf(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                  struct nfs3_pathconf_res *res);
 /* Bytes [offset, offset + count); count 0: to the end of the file. */
 int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
                 uint32_t count, uint64_t *verifier, struct nfs3_wcc *wcc);

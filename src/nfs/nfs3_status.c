@@ -3,60 +3,57 @@
 #include <errno.h>
 #include "nfs/nfs3_types.h"
 
-/* One line per nfsstat3: its name and the errno value an application sees. */
-#define STATUS_LIST(X)                   \
-    X(NFS3_OK, 0)                        \
-    X(NFS3ERR_PERM, EPERM)               \
-    X(NFS3ERR_NOENT, ENOENT)             \
-    X(NFS3ERR_IO, EIO)                   \
-    X(NFS3ERR_NXIO, ENXIO)               \
-    X(NFS3ERR_ACCES, EACCES)             \
-    X(NFS3ERR_EXIST, EEXIST)             \
-    X(NFS3ERR_XDEV, EXDEV)               \
-    X(NFS3ERR_NODEV, ENODEV)             \
-    X(NFS3ERR_NOTDIR, ENOTDIR)           \
-    X(NFS3ERR_ISDIR, EISDIR)             \
-    X(NFS3ERR_INVAL, EINVAL)             \
-    X(NFS3ERR_FBIG, EFBIG)               \
-    X(NFS3ERR_NOSPC, ENOSPC)             \
-    X(NFS3ERR_ROFS, EROFS)               \
-    X(NFS3ERR_MLINK, EMLINK)             \
-    X(NFS3ERR_NAMETOOLONG, ENAMETOOLONG) \
-    X(NFS3ERR_NOTEMPTY, ENOTEMPTY)       \
-    X(NFS3ERR_DQUOT, EDQUOT)             \
-    X(NFS3ERR_STALE, ESTALE)             \
-    X(NFS3ERR_REMOTE, EREMOTE)           \
-    X(NFS3ERR_BADHANDLE, ESTALE)         \
-    X(NFS3ERR_NOT_SYNC, EIO)             \
-    X(NFS3ERR_BAD_COOKIE, EIO)           \
-    X(NFS3ERR_NOTSUPP, EOPNOTSUPP)       \
-    X(NFS3ERR_TOOSMALL, EIO)             \
-    X(NFS3ERR_SERVERFAULT, EIO)          \
-    X(NFS3ERR_BADTYPE, EIO)              \
-    X(NFS3ERR_JUKEBOX, EAGAIN)
-
 int nfs3_status_errno(uint32_t status)
 {
     switch (status) {
-#define X(name, value) \
-    case name:         \
-        return -(value);
-        STATUS_LIST(X)
-#undef X
+    case NFS3_OK:
+        return 0;
+    case NFS3ERR_PERM:
+        return -EPERM;
+    case NFS3ERR_NOENT:
+        return -ENOENT;
+    case NFS3ERR_NXIO:
+        return -ENXIO;
+    case NFS3ERR_ACCES:
+        return -EACCES;
+    case NFS3ERR_EXIST:
+        return -EEXIST;
+    case NFS3ERR_XDEV:
+        return -EXDEV;
+    case NFS3ERR_NODEV:
+        return -ENODEV;
+    case NFS3ERR_NOTDIR:
+        return -ENOTDIR;
+    case NFS3ERR_ISDIR:
+        return -EISDIR;
+    case NFS3ERR_INVAL:
+        return -EINVAL;
+    case NFS3ERR_FBIG:
+        return -EFBIG;
+    case NFS3ERR_NOSPC:
+        return -ENOSPC;
+    case NFS3ERR_ROFS:
+        return -EROFS;
+    case NFS3ERR_MLINK:
+        return -EMLINK;
+    case NFS3ERR_NAMETOOLONG:
+        return -ENAMETOOLONG;
+    case NFS3ERR_NOTEMPTY:
+        return -ENOTEMPTY;
+    case NFS3ERR_DQUOT:
+        return -EDQUOT;
+    case NFS3ERR_STALE:
+    case NFS3ERR_BADHANDLE:
+        return -ESTALE;
+    case NFS3ERR_REMOTE:
+        return -EREMOTE;
+    case NFS3ERR_NOTSUPP:
+        return -EOPNOTSUPP;
+    case NFS3ERR_JUKEBOX:
+        return -EAGAIN;
+    default: /* those that mean EIO, and those that the standard does not know */
+        return -EIO;
     }
-    return -EIO;
-}
-
-const char *nfs3_status_name(uint32_t status)
-{
-    switch (status) {
-#define X(name, value) \
-    case name:         \
-        return #name;
-        STATUS_LIST(X)
-#undef X
-    }
-    return "NFS3ERR_unknown";
 }
 
 const char *nfs3_proc_name(uint32_t proc)

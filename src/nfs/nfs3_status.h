@@ -1,5 +1,5 @@
 /*
- * Statuses and procedures of NFS version 3 as errno values and names.
+ * Statuses of NFS version 3 as errno values, and the names of its procedures.
  */
 #ifndef NFS_NFS3_STATUS_H
 #define NFS_NFS3_STATUS_H
@@ -12,9 +12,6 @@
  * return for it: whoever runs the call waits and sends it again.
  */
 int nfs3_status_errno(uint32_t status);
-
-/* "NFS3ERR_STALE" and so on, "NFS3ERR_unknown" for others. Never NULL, never freed. */
-const char *nfs3_status_name(uint32_t status);
 
 /* "READ" and so on for enum nfs3_proc, "unknown" for others. Never NULL, never freed. */
 const char *nfs3_proc_name(uint32_t proc);

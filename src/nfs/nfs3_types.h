@@ -192,7 +192,7 @@ struct nfs3_sattr {
  * Arguments, as the decoders (the server's side) return them. The encoders take the same values
  * one by one, so that a client never copies a file handle into a structure.
  */
-struct nfs3_fh_args { /* GETATTR, FSINFO, FSSTAT, PATHCONF */
+struct nfs3_fh_args { /* GETATTR, FSINFO */
     struct nfs3_fh fh;
 };
 
@@ -290,18 +290,6 @@ struct nfs3_create_res {
     struct nfs3_wcc dir_wcc;    /* always */
 };
 
-struct nfs3_fsstat_res {
-    uint32_t status;
-    struct nfs3_post_attr attr; /* always; the rest if OK */
-    uint64_t total_bytes;
-    uint64_t free_bytes;
-    uint64_t avail_bytes;
-    uint64_t total_files;
-    uint64_t free_files;
-    uint64_t avail_files;
-    uint32_t invarsec; /* seconds for which this is not expected to change */
-};
-
 struct nfs3_fsinfo_res {
     uint32_t status;
     struct nfs3_post_attr attr; /* always; the rest if OK */
@@ -315,17 +303,6 @@ struct nfs3_fsinfo_res {
     uint64_t maxfilesize;
     struct nfs3_time time_delta;
     uint32_t properties; /* enum nfs3_properties bits */
-};
-
-struct nfs3_pathconf_res {
-    uint32_t status;
-    struct nfs3_post_attr attr; /* always; the rest if OK */
-    uint32_t linkmax;
-    uint32_t name_max;
-    bool no_trunc;
-    bool chown_restricted;
-    bool case_insensitive;
-    bool case_preserving;
 };
 
 struct nfs3_commit_res {

@@ -586,40 +586,6 @@ int nfs3_create_res_get(struct xdr_reader *r, struct nfs3_create_res *res)
     return get_result(r);
 }
 
-/* Procedure 18, FSSTAT. */
-
-int nfs3_fsstat_res_put(struct xdr_writer *w, const struct nfs3_fsstat_res *res)
-{
-    xdr_put_u32(w, res->status);
-    put_post_attr(w, &res->attr);
-    if (res->status == NFS3_OK) {
-        xdr_put_u64(w, res->total_bytes);
-        xdr_put_u64(w, res->free_bytes);
-        xdr_put_u64(w, res->avail_bytes);
-        xdr_put_u64(w, res->total_files);
-        xdr_put_u64(w, res->free_files);
-        xdr_put_u64(w, res->avail_files);
-        xdr_put_u32(w, res->invarsec);
-    }
-    return put_result(w);
-}
-
-int nfs3_fsstat_res_get(struct xdr_reader *r, struct nfs3_fsstat_res *res)
-{
-    res->status = xdr_get_u32(r);
-    get_post_attr(r, &res->attr);
-    if (res->status == NFS3_OK) {
-        res->total_bytes = xdr_get_u64(r);
-        res->free_bytes = xdr_get_u64(r);
-        res->avail_bytes = xdr_get_u64(r);
-        res->total_files = xdr_get_u64(r);
-        res->free_files = xdr_get_u64(r);
-        res->avail_files = xdr_get_u64(r);
-        res->invarsec = xdr_get_u32(r);
-    }
-    return get_result(r);
-}
-
 /* Procedure 19, FSINFO. */
 
 int nfs3_fsinfo_res_put(struct xdr_writer *w, const struct nfs3_fsinfo_res *res)
@@ -656,38 +622,6 @@ int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res)
         res->maxfilesize = xdr_get_u64(r);
         get_time(r, &res->time_delta);
         res->properties = xdr_get_u32(r);
-    }
-    return get_result(r);
-}
-
-/* Procedure 20, PATHCONF. */
-
-int nfs3_pathconf_res_put(struct xdr_writer *w, const struct nfs3_pathconf_res *res)
-{
-    xdr_put_u32(w, res->status);
-    put_post_attr(w, &res->attr);
-    if (res->status == NFS3_OK) {
-        xdr_put_u32(w, res->linkmax);
-        xdr_put_u32(w, res->name_max);
-        xdr_put_bool(w, res->no_trunc);
-        xdr_put_bool(w, res->chown_restricted);
-        xdr_put_bool(w, res->case_insensitive);
-        xdr_put_bool(w, res->case_preserving);
-    }
-    return put_result(w);
-}
-
-int nfs3_pathconf_res_get(struct xdr_reader *r, struct nfs3_pathconf_res *res)
-{
-    res->status = xdr_get_u32(r);
-    get_post_attr(r, &res->attr);
-    if (res->status == NFS3_OK) {
-        res->linkmax = xdr_get_u32(r);
-        res->name_max = xdr_get_u32(r);
-        res->no_trunc = xdr_get_bool(r);
-        res->chown_restricted = xdr_get_bool(r);
-        res->case_insensitive = xdr_get_bool(r);
-        res->case_preserving = xdr_get_bool(r);
     }
     return get_result(r);
 }

@@ -98,14 +98,8 @@ int nfs3_create_args_get(struct xdr_reader *r, struct nfs3_create_args *args);
 int nfs3_create_res_put(struct xdr_writer *w, const struct nfs3_create_res *res);
 int nfs3_create_res_get(struct xdr_reader *r, struct nfs3_create_res *res);
 
-int nfs3_fsstat_res_put(struct xdr_writer *w, const struct nfs3_fsstat_res *res);
-int nfs3_fsstat_res_get(struct xdr_reader *r, struct nfs3_fsstat_res *res);
-
 int nfs3_fsinfo_res_put(struct xdr_writer *w, const struct nfs3_fsinfo_res *res);
 int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res);
-
-int nfs3_pathconf_res_put(struct xdr_writer *w, const struct nfs3_pathconf_res *res);
-int nfs3_pathconf_res_get(struct xdr_reader *r, struct nfs3_pathconf_res *res);
 
 int nfs3_commit_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
                          uint32_t count);

@@ -180,9 +180,7 @@ BOTH_RES(access)
 PUT_RES(read)
 PUT_RES(write)
 BOTH_RES(create)
-BOTH_RES(fsstat)
 BOTH_RES(fsinfo)
-BOTH_RES(pathconf)
 BOTH_RES(commit)
 
 #define GETATTR_OK     OK ATTR
@@ -199,13 +197,9 @@ BOTH_RES(commit)
 #define CREATE_GUARDED FH FOO "00000001 " SATTR
 #define CREATE_EXCL    FH FOO "00000002 " VERIFIER
 #define CREATE_OK      OK "00000001 " FH POST WCC
-#define FSSTAT_OK                                                 \
-    OK POST "0000010000000000 0000008000000000 0000004000000000 " \
-            "0000000000100000 0000000000080000 0000000000040000 0000001e"
 #define FSINFO_OK                                                             \
     OK POST "00100000 00080000 00001000 00100001 00080001 00000200 00002000 " \
             "7fffffffffffffff 00000000 00000001 0000001b"
-#define PATHCONF_OK OK POST "00007fff 000000ff 00000001 00000001 00000000 00000001"
 #define COMMIT_ARGS FH "0000000100000200 00000000"
 #define COMMIT_OK   OK WCC VERIFIER
 
@@ -250,12 +244,8 @@ static const struct message {
     {"CREATE ok", CREATE_OK, get_create_res, put_create_res},
     {"CREATE ok, nothing optional", OK "00000000" NOPOST NOWCC, get_create_res, put_create_res},
     {"CREATE exists", "00000011" WCC, get_create_res, put_create_res},
-    {"FSSTAT ok", FSSTAT_OK, get_fsstat_res, put_fsstat_res},
-    {"FSSTAT stale", "00000046" NOPOST, get_fsstat_res, put_fsstat_res},
     {"FSINFO ok", FSINFO_OK, get_fsinfo_res, put_fsinfo_res},
     {"FSINFO stale", "00000046" NOPOST, get_fsinfo_res, put_fsinfo_res},
-    {"PATHCONF ok", PATHCONF_OK, get_pathconf_res, put_pathconf_res},
-    {"PATHCONF stale", "00000046" NOPOST, get_pathconf_res, put_pathconf_res},
     {"COMMIT arguments", COMMIT_ARGS, get_commit_args, put_commit_args},
     {"COMMIT ok", COMMIT_OK, get_commit_res, put_commit_res},
     {"COMMIT I/O error", "00000005" NOWCC, get_commit_res, put_commit_res},
@@ -278,9 +268,7 @@ union decoded {
     struct nfs3_read_res read;
     struct nfs3_write_res write;
     struct nfs3_create_res create;
-    struct nfs3_fsstat_res fsstat;
     struct nfs3_fsinfo_res fsinfo;
-    struct nfs3_pathconf_res pathconf;
     struct nfs3_commit_res commit;
 };
 

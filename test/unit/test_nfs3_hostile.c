@@ -161,8 +161,6 @@ static const struct {
     {"eof 2", OK NOPOST "00001000 00000002 00001000", get_read_res},
     {"more written than asked", OK NOWCC "00002001 00000000" VERIFIER, get_write_res},
     {"committed 3", OK NOWCC "00002000 00000003" VERIFIER, get_write_res},
-    {"no_trunc 2", OK NOPOST "00007fff 000000ff 00000002 00000001 00000000 00000001",
-     get_pathconf_res},
     {"stable_how 3", FH "0000000000000000 00000004 00000003 00000004", get_write_args},
     {"write length is not count", FH "0000000000000000 00000004 00000000 00000005", get_write_args},
     {"name of 256 bytes", FH NAME256, get_lookup_args},

@@ -223,22 +223,6 @@ static void create_values(void **state)
     assert_false(v.create.attr.present);
 }
 
-static void fsstat_values(void **state)
-{
-    union decoded v;
-
-    (void)state;
-    assert_int_equal(decode(FSSTAT_OK, get_fsstat_res, &v), 0);
-    check_post(&v.fsstat.attr);
-    assert_true(v.fsstat.total_bytes == (uint64_t)1 << 40);
-    assert_true(v.fsstat.free_bytes == (uint64_t)1 << 39);
-    assert_true(v.fsstat.avail_bytes == (uint64_t)1 << 38);
-    assert_true(v.fsstat.total_files == 1u << 20);
-    assert_true(v.fsstat.free_files == 1u << 19);
-    assert_true(v.fsstat.avail_files == 1u << 18);
-    assert_int_equal(v.fsstat.invarsec, 30);
-}
-
 static void fsinfo_values(void **state)
 {
     union decoded v;
@@ -257,21 +241,6 @@ static void fsinfo_values(void **state)
     check_time(&v.fsinfo.time_delta, 0, 1);
     assert_int_equal(v.fsinfo.properties,
                      NFS3_FSF_LINK | NFS3_FSF_SYMLINK | NFS3_FSF_HOMOGENEOUS | NFS3_FSF_CANSETTIME);
-}
-
-static void pathconf_values(void **state)
-{
-    union decoded v;
-
-    (void)state;
-    assert_int_equal(decode(PATHCONF_OK, get_pathconf_res, &v), 0);
-    check_post(&v.pathconf.attr);
-    assert_int_equal(v.pathconf.linkmax, 32767);
-    assert_int_equal(v.pathconf.name_max, 255);
-    assert_true(v.pathconf.no_trunc);
-    assert_true(v.pathconf.chown_restricted);
-    assert_false(v.pathconf.case_insensitive);
-    assert_true(v.pathconf.case_preserving);
 }
 
 static void commit_values(void **state)
@@ -322,9 +291,7 @@ int main(void)
         cmocka_unit_test(read_values),
         cmocka_unit_test(write_values),
         cmocka_unit_test(create_values),
-        cmocka_unit_test(fsstat_values),
         cmocka_unit_test(fsinfo_values),
-        cmocka_unit_test(pathconf_values),
         cmocka_unit_test(commit_values),
         cmocka_unit_test(a_mode_with_file_type_bits_is_stripped),
         cmocka_unit_test(a_status_unknown_to_the_standard_is_passed_on),
