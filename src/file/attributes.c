@@ -155,7 +155,8 @@ static int set_size(struct file_open *open, uint64_t size)
     struct nfs3_wcc wcc;
     uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
-    host_file_truncate_begin(&inode->host, size);
+    if (!host_file_truncate_begin(&inode->host, size))
+        return FILE_NO_ROOM;
     /* Not later: others write as soon as it ends. */
     uint64_t epoch = host_file_asking(&inode->host);
     struct file_handle_use use = file_inode_use(inode);
@@ -187,8 +188,9 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
         return FILE_KERNEL;
     int result = set_size(open, (uint64_t)size);
     file_inode_leave(open->inode);
-    if (result == -ESTALE) {
-        file_inode_demote(open->inode, open->auth, "stale handle");
+    if (result == -ESTALE || result == FILE_NO_ROOM) {
+        file_inode_demote(open->inode, open->auth,
+                          result == -ESTALE ? "stale handle" : file_no_room);
         return FILE_KERNEL;
     }
     return (int)file_posix_error(result);

@@ -47,24 +47,24 @@ static int replay(struct committing *c, struct host_write *write)
     return result;
 }
 
-/* A newer write in flight may be in the way, and may be this thread's own to bring to its end. */
-static bool next_replay(struct host_file *host, struct host_commit *commit,
-                        struct host_write *write)
+/* As host_replay_next(). A newer write in flight may be in the way, and may be this thread's own to
+ * bring to its end. */
+static int next_replay(struct host_file *host, struct host_commit *commit, struct host_write *write)
 {
     int result;
     while ((result = host_replay_try(host, commit, write)) == -EAGAIN) {
         if (!file_async_help(NULL))
             return host_replay_next(host, commit, write);
     }
-    return result == 1;
+    return result;
 }
 
 /* Writes again what the server lost of what the COMMIT was to vouch for. 0, or -EIO. */
 static int replay_all(struct committing *c, struct host_commit *commit)
 {
     struct host_write write;
-    int result = 0;
-    while (next_replay(c->host, commit, &write)) {
+    int result = 0, next;
+    while ((next = next_replay(c->host, commit, &write)) == 1) {
         size_t length = write.length;
         int replayed = replay(c, &write);
         if (replayed == 0) {
@@ -76,7 +76,11 @@ static int replay_all(struct committing *c, struct host_commit *commit)
                   c->path, length, (unsigned long long)write.offset, strerrordesc_np(-replayed));
         result = -EIO;
     }
-    return result;
+    if (next < 0)
+        log_error("%s: data that the server lost cannot be written again by this process: it has "
+                  "no place in the registry",
+                  c->path);
+    return next < 0 ? -EIO : result;
 }
 
 /* The handle is stale for good. */

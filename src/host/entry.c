@@ -592,7 +592,7 @@ bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file)
 
 /* ---- changes of size ---- */
 
-void host_file_truncate_begin(struct host_file *file, uint64_t size)
+bool host_file_truncate_begin(struct host_file *file, uint64_t size)
 {
     uint32_t stripe = host_stripe_of_file(file), slot = host_process_slot(), other;
     int error;
@@ -600,14 +600,14 @@ void host_file_truncate_begin(struct host_file *file, uint64_t size)
     if (!entry || !slot) {
         if (entry)
             host_entry_unlock(file);
-        return;
+        return false;
     }
     while ((other = host_entry_truncator(entry)) != 0) {
         host_stripe_wait(stripe, other);
         host_entry_unlock(file);
         entry = host_entry_lock(file, true, &error);
         if (!entry)
-            return;
+            return false;
     }
     /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
     atomic_fetch_add(&host_map.shared->processes[slot].truncations, 1);
@@ -617,6 +617,7 @@ void host_file_truncate_begin(struct host_file *file, uint64_t size)
     while ((other = host_record_beyond(entry, size)) != 0)
         host_stripe_wait(stripe, atomic_load(&host_record(other)->owner));
     host_entry_unlock(file);
+    return true;
 }
 
 void host_entry_forget_size(struct host_entry *entry)

@@ -499,14 +499,14 @@ static int replay_next(struct host_file *file, struct host_commit *commit, bool 
 {
     uint32_t self = host_process_slot(), index;
     int error;
-    while (self) {
+    for (;;) {
         struct host_entry *entry = host_entry_lock(file, false, &error);
         if (!entry)
             return 0;
         index = next_to_replay(entry, commit);
-        if (!index) {
+        if (!index || !self) {
             host_entry_unlock(file);
-            return 0;
+            return index ? -ENOSPC : 0;
         }
         struct host_record *record = host_record(index);
         uint64_t start = host_record_start(record), end = host_record_end(record);
@@ -534,12 +534,11 @@ static int replay_next(struct host_file *file, struct host_commit *commit, bool 
             return -EAGAIN;
         }
     }
-    return 0;
 }
 
-bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write)
+int host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write)
 {
-    return replay_next(file, commit, true, write) == 1;
+    return replay_next(file, commit, true, write);
 }
 
 int host_replay_try(struct host_file *file, struct host_commit *commit, struct host_write *write)

@@ -115,8 +115,9 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
 
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
  * data of the ledger beyond it is dropped. `done` false: the change failed. Waits for writes beyond
- * `size` and changes of size that are in flight or held: one whose process was killed is held. */
-void host_file_truncate_begin(struct host_file *file, uint64_t size);
+ * `size` and changes of size that are in flight or held: one whose process was killed is held.
+ * False, and nothing to end: there is no room to note it. */
+bool host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /*
  * The kernel already truncated or replaced the file that has this device and inode, if known here.
@@ -237,7 +238,7 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
  * the file that are on their way: what one of them was to vouch for is lost if it fails. Then it
  * drops the writes whose verifier is the one that came back, and returns how many bytes are lost or
  * have another one, and must be written again, one after the other: while (host_replay_next(file,
- * &commit, &write)) { WRITE FILE_SYNC from host_write_data(); host_write_end(file, &write, ...); }
+ * &commit, &write) == 1) { WRITE FILE_SYNC from host_write_data(); host_write_end(file, ...); }
  * A record that another process is replaying is waited for. A replay that ended with
  * HOST_WRITE_FAILED stays in the ledger, acknowledged as before, and is not offered again in this
  * commit; the fsync must then report EIO.
@@ -257,8 +258,9 @@ uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
  * that succeeds says nothing of it. What this one was to vouch for counts as lost from now on.
  */
 void host_commit_failed(struct host_file *file, const struct host_commit *commit);
-bool host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write);
-/* The same: 1, 0 for no more, or -EAGAIN instead of waiting, as host_write_try(). */
+/* 1; 0: no more; -ENOSPC: there is more, but this process cannot be noted as its owner. */
+int host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write);
+/* The same, and -EAGAIN instead of waiting, as host_write_try(). */
 int host_replay_try(struct host_file *file, struct host_commit *commit, struct host_write *write);
 
 /*

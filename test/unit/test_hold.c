@@ -114,7 +114,7 @@ static void a_second_hold_keeps_the_first(void **state)
     assert_true(host_file_truncated_by_kernel(77, 3, 5000, &again));
     host_commit_begin(&file, &commit);
     assert_int_equal(host_commit_end(&file, &commit, second_verifier), 5000);
-    assert_true(host_replay_next(&file, &commit, &write));
+    assert_int_equal(host_replay_next(&file, &commit, &write), 1);
     write.unsettled = true;
     host_write_end(&file, &write, HOST_WRITE_STABLE, NULL);
     assert_int_equal(host_file_uncommitted(&file), 0);
@@ -350,7 +350,7 @@ static int child_dies_replaying(void *argument)
     struct host_write write;
     host_commit_begin(argument, &commit);
     host_commit_end(argument, &commit, second_verifier);
-    must(host_replay_next(argument, &commit, &write));
+    must(host_replay_next(argument, &commit, &write) == 1);
     kill(getpid(), SIGKILL);
     return 0;
 }

@@ -85,7 +85,7 @@ static int child_dies_replaying(void *argument)
     host_commit_begin(file, &commit);
     if (host_commit_end(file, &commit, second_verifier) != 700)
         return 1;
-    return host_replay_next(file, &commit, &write) ? 0 : 2;
+    return host_replay_next(file, &commit, &write) == 1 ? 0 : 2;
 }
 
 static void a_replay_of_a_dead_process_is_done_by_another(void **state)
@@ -99,7 +99,7 @@ static void a_replay_of_a_dead_process_is_done_by_another(void **state)
     assert_int_equal(run_child(child_dies_replaying, &file), 0);
     host_commit_begin(&file, &commit);
     assert_int_equal(host_commit_end(&file, &commit, second_verifier), 700);
-    assert_true(host_replay_next(&file, &commit, &write));
+    assert_int_equal(host_replay_next(&file, &commit, &write), 1);
     assert_int_equal(write.length, 700);
     host_write_end(&file, &write, HOST_WRITE_STABLE, NULL);
     assert_int_equal(host_file_uncommitted(&file), 0);
@@ -232,7 +232,7 @@ static int child_works_until_killed(void *argument)
         if (random_below(20) == 0) {
             host_commit_begin(file, &commit);
             host_commit_end(file, &commit, random_below(2) ? first_verifier : second_verifier);
-            while (host_replay_next(file, &commit, &write))
+            while (host_replay_next(file, &commit, &write) == 1)
                 host_write_end(file, &write, (enum host_outcome)random_below(2), NULL);
             continue;
         }
@@ -319,9 +319,15 @@ static void two_hundred_children_at_once(void **state)
 /* As the first process of another namespace of process numbers, in which no number is right. */
 static int sees_nobody(void *argument)
 {
+    struct host_commit commit;
     struct host_write write;
     host_process_sweep(0);
-    return begin(argument, 100000, 10, true, &write) == -ENOSPC ? 0 : 1;
+    must(begin(argument, 100000, 10, true, &write) == -ENOSPC);
+    host_commit_begin(argument, &commit);
+    must(host_commit_end(argument, &commit, second_verifier) == 100);
+    must(!host_file_truncate_begin(argument, 50));
+    must(host_replay_try(argument, &commit, &write) < 0); /* 0 would mean that all is well */
+    return 0;
 }
 
 static int goes_to_another_namespace(void *argument)
@@ -339,6 +345,7 @@ static void processes_of_another_namespace_are_not_taken_for_dead(void **state)
     struct host_write write;
     (void)state;
     attach(&file, 119);
+    write_kept(&file, 1000, 100, 'k', first_verifier);
     assert_int_equal(begin(&file, 0, 10, true, &write), 0);
     int status = run_child(goes_to_another_namespace, &file);
     if (status == 77)
@@ -346,6 +353,7 @@ static void processes_of_another_namespace_are_not_taken_for_dead(void **state)
     assert_int_equal(status, 0);
     assert_int_equal(host_record_state(host_record(write.first_record)), HOST_RECORD_IN_FLIGHT);
     host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
+    host_file_forget(&file, false);
     check_invariants();
 }
 
