@@ -95,13 +95,6 @@ enum nfs3_stable {
     NFS3_FILE_SYNC = 2,
 };
 
-/* createmode3 */
-enum nfs3_create_mode {
-    NFS3_CREATE_UNCHECKED = 0,
-    NFS3_CREATE_GUARDED = 1,
-    NFS3_CREATE_EXCLUSIVE = 2,
-};
-
 /* time_how */
 enum nfs3_time_how {
     NFS3_DONT_CHANGE = 0,
@@ -172,7 +165,7 @@ struct nfs3_wcc {
     struct nfs3_post_attr after;
 };
 
-/* sattr3: what SETATTR and CREATE change; a value counts only if its set_ flag says so. */
+/* sattr3: what SETATTR changes; a value counts only if its set_ flag says so. */
 struct nfs3_sattr {
     bool set_mode;
     bool set_uid;
@@ -226,14 +219,6 @@ struct nfs3_write_args {
     uint32_t stable; /* enum nfs3_stable */
 };
 
-struct nfs3_create_args {
-    struct nfs3_fh dir;
-    char name[NFS3_NAME_MAX + 1]; /* terminated */
-    uint32_t mode;                /* enum nfs3_create_mode */
-    struct nfs3_sattr attr;       /* unless EXCLUSIVE */
-    uint64_t verifier;            /* if EXCLUSIVE */
-};
-
 struct nfs3_commit_args {
     struct nfs3_fh fh;
     uint64_t offset;
@@ -280,14 +265,6 @@ struct nfs3_write_res {
     uint32_t committed;  /* enum nfs3_stable, if OK */
     uint64_t verifier;   /* if OK */
     struct nfs3_wcc wcc; /* always */
-};
-
-struct nfs3_create_res {
-    uint32_t status;
-    bool fh_present;            /* if OK */
-    struct nfs3_fh fh;          /* if OK and fh_present */
-    struct nfs3_post_attr attr; /* if OK */
-    struct nfs3_wcc dir_wcc;    /* always */
 };
 
 struct nfs3_fsinfo_res {

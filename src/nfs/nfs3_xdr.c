@@ -528,64 +528,6 @@ int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_r
     return get_result(r);
 }
 
-/* Procedure 8, CREATE. */
-
-int nfs3_create_args_put(struct xdr_writer *w, const struct nfs3_fh *dir, const char *name,
-                         enum nfs3_create_mode mode, const struct nfs3_sattr *attr,
-                         uint64_t verifier)
-{
-    int rc;
-
-    put_fh(w, dir);
-    rc = put_name(w, name);
-    if (rc < 0)
-        return rc;
-    xdr_put_u32(w, mode);
-    if (mode == NFS3_CREATE_EXCLUSIVE)
-        put_verifier(w, verifier);
-    else
-        put_sattr(w, attr);
-    return put_result(w);
-}
-
-int nfs3_create_args_get(struct xdr_reader *r, struct nfs3_create_args *args)
-{
-    get_fh(r, &args->dir);
-    get_name(r, args->name);
-    args->mode = get_enum(r, NFS3_CREATE_UNCHECKED, NFS3_CREATE_EXCLUSIVE);
-    if (args->mode == NFS3_CREATE_EXCLUSIVE)
-        args->verifier = get_verifier(r);
-    else
-        get_sattr(r, &args->attr);
-    return get_result(r);
-}
-
-int nfs3_create_res_put(struct xdr_writer *w, const struct nfs3_create_res *res)
-{
-    xdr_put_u32(w, res->status);
-    if (res->status == NFS3_OK) {
-        xdr_put_bool(w, res->fh_present);
-        if (res->fh_present)
-            put_fh(w, &res->fh);
-        put_post_attr(w, &res->attr);
-    }
-    put_wcc(w, &res->dir_wcc);
-    return put_result(w);
-}
-
-int nfs3_create_res_get(struct xdr_reader *r, struct nfs3_create_res *res)
-{
-    res->status = xdr_get_u32(r);
-    if (res->status == NFS3_OK) {
-        res->fh_present = xdr_get_bool(r);
-        if (res->fh_present)
-            get_fh(r, &res->fh);
-        get_post_attr(r, &res->attr);
-    }
-    get_wcc(r, &res->dir_wcc);
-    return get_result(r);
-}
-
 /* Procedure 19, FSINFO. */
 
 int nfs3_fsinfo_res_put(struct xdr_writer *w, const struct nfs3_fsinfo_res *res)

@@ -15,13 +15,13 @@
 #include "nfs/xdr.h"
 
 /* Upper bounds in bytes, without the payload of READ and WRITE. */
-#define NFS3_ARGS_MAX       400u /* CREATE: handle 68, name 260, createhow3 4 + 60 */
-#define NFS3_RES_MAX        280u /* CREATE: status 4, handle 72, attributes 88, wcc_data 116 */
+#define NFS3_ARGS_MAX       328u /* LOOKUP: handle 68, name 260 */
+#define NFS3_RES_MAX        248u /* LOOKUP: status 4, handle 68, attributes 88, of the directory 88 */
 #define NFS3_READ_ARGS_MAX  80u
 #define NFS3_READ_HEAD_MAX  104u /* READ results up to the payload */
 #define NFS3_WRITE_ARGS_MAX 88u  /* WRITE arguments up to the payload */
 
-/* GETATTR, FSINFO, FSSTAT and PATHCONF: the arguments are one file handle. */
+/* GETATTR and FSINFO: the arguments are one file handle. */
 int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs3_fh *fh);
 int nfs3_fh_args_get(struct xdr_reader *r, struct nfs3_fh_args *args);
 
@@ -86,17 +86,6 @@ int nfs3_write_args_get(struct xdr_reader *r, struct nfs3_write_args *args);
  */
 int nfs3_write_res_put(struct xdr_writer *w, const struct nfs3_write_res *res);
 int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_res *res);
-
-/*
- * name: as for LOOKUP. attr counts for UNCHECKED and GUARDED and may be NULL for EXCLUSIVE;
- * verifier counts for EXCLUSIVE.
- */
-int nfs3_create_args_put(struct xdr_writer *w, const struct nfs3_fh *dir, const char *name,
-                         enum nfs3_create_mode mode, const struct nfs3_sattr *attr,
-                         uint64_t verifier);
-int nfs3_create_args_get(struct xdr_reader *r, struct nfs3_create_args *args);
-int nfs3_create_res_put(struct xdr_writer *w, const struct nfs3_create_res *res);
-int nfs3_create_res_get(struct xdr_reader *r, struct nfs3_create_res *res);
 
 int nfs3_fsinfo_res_put(struct xdr_writer *w, const struct nfs3_fsinfo_res *res);
 int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res);

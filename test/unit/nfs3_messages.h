@@ -133,16 +133,6 @@ static int put_write_args(struct xdr_writer *w, const void *v)
     const struct nfs3_write_args *a = v;
     return nfs3_write_args_put(w, &a->fh, a->offset, a->count, (enum nfs3_stable)a->stable);
 }
-static int get_create_args(struct xdr_reader *r, void *v)
-{
-    return nfs3_create_args_get(r, v);
-}
-static int put_create_args(struct xdr_writer *w, const void *v)
-{
-    const struct nfs3_create_args *a = v;
-    return nfs3_create_args_put(w, &a->dir, a->name, (enum nfs3_create_mode)a->mode,
-                                a->mode == NFS3_CREATE_EXCLUSIVE ? NULL : &a->attr, a->verifier);
-}
 static int get_commit_args(struct xdr_reader *r, void *v)
 {
     return nfs3_commit_args_get(r, v);
@@ -179,24 +169,20 @@ BOTH_RES(lookup)
 BOTH_RES(access)
 PUT_RES(read)
 PUT_RES(write)
-BOTH_RES(create)
 BOTH_RES(fsinfo)
 BOTH_RES(commit)
 
-#define GETATTR_OK     OK ATTR
-#define SETATTR_ARGS   FH SATTR "00000001 5f000003 0000000c" /* guarded by a ctime */
-#define LOOKUP_ARGS    FH FOO
-#define LOOKUP_OK      OK FH POST POST
-#define ACCESS_ARGS    FH "0000001f"
-#define ACCESS_OK      OK POST "0000000d"
-#define READ_ARGS      FH "0000000100000200 00002000"
-#define READ_OK        OK POST "00001000 00000001 00001000"
-#define READ_OK_BARE   OK NOPOST "00002000 00000000 00002000"
-#define WRITE_ARGS     FH "0000000100000200 00000005 00000002 00000005"
-#define WRITE_OK       OK WCC "00001000 00000002 " VERIFIER
-#define CREATE_GUARDED FH FOO "00000001 " SATTR
-#define CREATE_EXCL    FH FOO "00000002 " VERIFIER
-#define CREATE_OK      OK "00000001 " FH POST WCC
+#define GETATTR_OK   OK ATTR
+#define SETATTR_ARGS FH SATTR "00000001 5f000003 0000000c" /* guarded by a ctime */
+#define LOOKUP_ARGS  FH FOO
+#define LOOKUP_OK    OK FH POST POST
+#define ACCESS_ARGS  FH "0000001f"
+#define ACCESS_OK    OK POST "0000000d"
+#define READ_ARGS    FH "0000000100000200 00002000"
+#define READ_OK      OK POST "00001000 00000001 00001000"
+#define READ_OK_BARE OK NOPOST "00002000 00000000 00002000"
+#define WRITE_ARGS   FH "0000000100000200 00000005 00000002 00000005"
+#define WRITE_OK     OK WCC "00001000 00000002 " VERIFIER
 #define FSINFO_OK                                                             \
     OK POST "00100000 00080000 00001000 00100001 00080001 00000200 00002000 " \
             "7fffffffffffffff 00000000 00000001 0000001b"
@@ -238,12 +224,6 @@ static const struct message {
      put_write_res},
     {"WRITE no space", "0000001c" WCC, get_write_res, put_write_res},
     {"WRITE no space, no attributes", "0000001c" NOWCC, get_write_res, put_write_res},
-    {"CREATE arguments, unchecked", FH FOO "00000000" NOSATTR, get_create_args, put_create_args},
-    {"CREATE arguments, guarded", CREATE_GUARDED, get_create_args, put_create_args},
-    {"CREATE arguments, exclusive", CREATE_EXCL, get_create_args, put_create_args},
-    {"CREATE ok", CREATE_OK, get_create_res, put_create_res},
-    {"CREATE ok, nothing optional", OK "00000000" NOPOST NOWCC, get_create_res, put_create_res},
-    {"CREATE exists", "00000011" WCC, get_create_res, put_create_res},
     {"FSINFO ok", FSINFO_OK, get_fsinfo_res, put_fsinfo_res},
     {"FSINFO stale", "00000046" NOPOST, get_fsinfo_res, put_fsinfo_res},
     {"COMMIT arguments", COMMIT_ARGS, get_commit_args, put_commit_args},
@@ -259,7 +239,6 @@ union decoded {
     struct nfs3_access_args access_args;
     struct nfs3_read_args read_args;
     struct nfs3_write_args write_args;
-    struct nfs3_create_args create_args;
     struct nfs3_commit_args commit_args;
     struct nfs3_getattr_res getattr;
     struct nfs3_setattr_res setattr;
@@ -267,7 +246,6 @@ union decoded {
     struct nfs3_access_res access;
     struct nfs3_read_res read;
     struct nfs3_write_res write;
-    struct nfs3_create_res create;
     struct nfs3_fsinfo_res fsinfo;
     struct nfs3_commit_res commit;
 };

@@ -46,17 +46,9 @@ static void encoding_into_a_buffer_too_small_is_refused(void **state)
 static void limits_are_accepted_and_fit_the_stated_sizes(void **state)
 {
     struct nfs3_fh fh = {.len = NFS3_FH_MAX};
-    struct nfs3_sattr sattr = {.set_mode = true,
-                               .set_uid = true,
-                               .set_gid = true,
-                               .set_size = true,
-                               .set_atime = NFS3_SET_TO_CLIENT_TIME,
-                               .set_mtime = NFS3_SET_TO_CLIENT_TIME};
-    struct nfs3_create_res create = {.status = NFS3_OK,
-                                     .fh_present = true,
-                                     .attr.present = true,
-                                     .dir_wcc.before_present = true};
-    struct nfs3_create_args args;
+    struct nfs3_lookup_res lookup = {
+        .status = NFS3_OK, .attr.present = true, .dir_attr.present = true};
+    struct nfs3_lookup_args args;
     struct nfs3_read_res read = {.status = NFS3_OK, .attr.present = true, .count = 1};
     char name[NFS3_NAME_MAX + 2];
     uint8_t *buffer = malloc(NFS3_ARGS_MAX);
@@ -68,13 +60,13 @@ static void limits_are_accepted_and_fit_the_stated_sizes(void **state)
     memset(name, 'n', sizeof(name));
     name[NFS3_NAME_MAX] = '\0';
     memset(fh.data, 0xf0, sizeof(fh.data));
-    create.fh = fh;
-    create.dir_wcc.after.present = true;
+    lookup.fh = fh;
 
     xdr_writer_init(&w, buffer, NFS3_ARGS_MAX);
-    assert_int_equal(nfs3_create_args_put(&w, &fh, name, NFS3_CREATE_GUARDED, &sattr, 0), 0);
+    assert_int_equal(nfs3_lookup_args_put(&w, &fh, name), 0);
+    assert_int_equal(xdr_writer_left(&w), 0);
     xdr_reader_init(&r, buffer, (size_t)(w.p - buffer));
-    assert_int_equal(nfs3_create_args_get(&r, &args), 0);
+    assert_int_equal(nfs3_lookup_args_get(&r, &args), 0);
     assert_string_equal(args.name, name);
     assert_memory_equal(args.dir.data, fh.data, NFS3_FH_MAX);
 
@@ -87,9 +79,9 @@ static void limits_are_accepted_and_fit_the_stated_sizes(void **state)
     xdr_writer_init(&w, buffer, NFS3_READ_HEAD_MAX);
     assert_int_equal(nfs3_read_res_put(&w, &read), 0);
     assert_int_equal(xdr_writer_left(&w), 0);
-    create.attr.attr.type = create.dir_wcc.after.attr.type = NFS3_DIR;
+    lookup.attr.attr.type = lookup.dir_attr.attr.type = NFS3_DIR;
     xdr_writer_init(&w, buffer, NFS3_RES_MAX);
-    assert_int_equal(nfs3_create_res_put(&w, &create), 0);
+    assert_int_equal(nfs3_lookup_res_put(&w, &lookup), 0);
     assert_int_equal(xdr_writer_left(&w), 0);
     free(buffer);
 }
@@ -106,9 +98,6 @@ static void a_name_too_long_is_not_encoded(void **state)
     name[NFS3_NAME_MAX + 1] = '\0';
     xdr_writer_init(&w, buffer, sizeof(buffer));
     assert_int_equal(nfs3_lookup_args_put(&w, &fh, name), -ENAMETOOLONG);
-    xdr_writer_init(&w, buffer, sizeof(buffer));
-    assert_int_equal(nfs3_create_args_put(&w, &fh, name, NFS3_CREATE_EXCLUSIVE, NULL, 1),
-                     -ENAMETOOLONG);
 }
 
 static void a_handle_too_long_is_not_encoded(void **state)
@@ -144,14 +133,12 @@ static const struct {
 } hostile[] = {
     {"handle of 65 bytes in arguments", FH65, get_fh_args},
     {"handle of 65 bytes in LOOKUP", OK FH65 NOPOST NOPOST, get_lookup_res},
-    {"handle of 65 bytes in CREATE", OK "00000001" FH65 NOPOST NOWCC, get_create_res},
     {"handle of 2^32-1 bytes", OK "ffffffff 00000000" NOPOST NOPOST, get_lookup_res},
     {"handle of 2^31 bytes", OK "80000000 00000000" NOPOST NOPOST, get_lookup_res},
     {"handle of no bytes", OK "00000000" NOPOST NOPOST, get_lookup_res},
     {"attributes present 2", OK FH "00000002" ATTR NOPOST, get_lookup_res},
     {"wcc present 2", OK TWICE_BEFORE NOPOST, get_setattr_res},
     {"wcc present 2^32-1", OK MANY_BEFORE NOPOST VERIFIER, get_commit_res},
-    {"handle present 2", OK "00000002" FH NOPOST NOWCC, get_create_res},
     {"file type 0", OK "00000000" ATTR, get_getattr_res},
     {"file type 8", OK "00000008" ATTR, get_getattr_res},
     {"more read than asked", OK NOPOST "00002001 00000000 00002001", get_read_res},
@@ -166,7 +153,6 @@ static const struct {
     {"name of 256 bytes", FH NAME256, get_lookup_args},
     {"name of 2^32-1 bytes", FH "ffffffff 00000000", get_lookup_args},
     {"name with a NUL", FH "00000003 660066 00", get_lookup_args},
-    {"createmode 3", FH FOO "00000003" NOSATTR, get_create_args},
     {"time_how 3", FH "00000000 00000000 00000000 00000000 00000003 00000000 00000000",
      get_setattr_args},
     {"set mode 2", FH "00000002 00000180" NOSATTR "00000000", get_setattr_args},

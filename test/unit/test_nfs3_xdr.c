@@ -200,29 +200,6 @@ static void write_values(void **state)
     assert_false(v.write.wcc.after.present);
 }
 
-static void create_values(void **state)
-{
-    union decoded v;
-
-    (void)state;
-    assert_int_equal(decode(CREATE_GUARDED, get_create_args, &v), 0);
-    check_fh(&v.create_args.dir);
-    assert_string_equal(v.create_args.name, "foo");
-    assert_int_equal(v.create_args.mode, NFS3_CREATE_GUARDED);
-    check_sattr(&v.create_args.attr);
-    assert_int_equal(decode(CREATE_EXCL, get_create_args, &v), 0);
-    assert_int_equal(v.create_args.mode, NFS3_CREATE_EXCLUSIVE);
-    check_verifier(v.create_args.verifier);
-    assert_int_equal(decode(CREATE_OK, get_create_res, &v), 0);
-    assert_true(v.create.fh_present);
-    check_fh(&v.create.fh);
-    check_post(&v.create.attr);
-    check_wcc(&v.create.dir_wcc);
-    assert_int_equal(decode(OK "00000000" NOPOST NOWCC, get_create_res, &v), 0);
-    assert_false(v.create.fh_present);
-    assert_false(v.create.attr.present);
-}
-
 static void fsinfo_values(void **state)
 {
     union decoded v;
@@ -290,7 +267,6 @@ int main(void)
         cmocka_unit_test(access_values),
         cmocka_unit_test(read_values),
         cmocka_unit_test(write_values),
-        cmocka_unit_test(create_values),
         cmocka_unit_test(fsinfo_values),
         cmocka_unit_test(commit_values),
         cmocka_unit_test(a_mode_with_file_type_bits_is_stripped),
