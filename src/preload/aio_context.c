@@ -25,9 +25,28 @@ static _Atomic(struct aio_context *) *bucket_of(aio_context_t id)
     return &table[((uint64_t)id >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BUCKET_BITS)];
 }
 
-/* ---- the pool ---- */
+/* ---- the light lock ---- */
 
-/* Under the lock. */
+static void take(struct aio_context *context)
+{
+    enum { YIELDS = 1000 };
+    for (unsigned tries = 0;
+         PRELOAD_UNLIKELY(atomic_exchange_explicit(&context->taken, true, memory_order_acquire));
+         tries++) {
+        if (tries < YIELDS)
+            sys_call0(SYS_sched_yield);
+        else /* whoever has it may have a lower priority */
+            sys_nanosleep_ms(1);
+    }
+}
+
+static void let_go(struct aio_context *context)
+{
+    atomic_store_explicit(&context->taken, false, memory_order_release);
+}
+
+/* ---- the pool: all with the light lock ---- */
+
 static bool pool_grow(struct aio_context *context)
 {
     if (context->made >= context->capacity)
@@ -64,23 +83,16 @@ static void pool_free(struct aio_context *context)
     context->made = 0;
 }
 
-unsigned aio_requests_take(struct aio_context *context, unsigned count, struct aio_request **list)
+static void pool_take(struct aio_context *context, unsigned count, struct aio_request **end)
 {
-    unsigned taken = 0;
-    pthread_mutex_lock(&context->lock);
-    struct aio_request **end = list;
-    while (taken < count && (context->free != NULL || pool_grow(context))) {
+    for (; count > 0 && (context->free != NULL || pool_grow(context)); count--) {
         *end = context->free;
         context->free = (*end)->next;
         end = &(*end)->next;
-        taken++;
     }
     *end = NULL;
-    pthread_mutex_unlock(&context->lock);
-    return taken;
 }
 
-/* Under the lock. */
 static void recycle(struct aio_context *context, struct aio_request *request)
 {
     if (PRELOAD_UNLIKELY(request->spilled != NULL)) {
@@ -91,11 +103,18 @@ static void recycle(struct aio_context *context, struct aio_request *request)
     context->free = request;
 }
 
+void aio_requests_take(struct aio_context *context, unsigned count, struct aio_request **list)
+{
+    take(context);
+    pool_take(context, count, list);
+    let_go(context);
+}
+
 void aio_request_free(struct aio_context *context, struct aio_request *request)
 {
-    pthread_mutex_lock(&context->lock);
+    take(context);
     recycle(context, request);
-    pthread_mutex_unlock(&context->lock);
+    let_go(context);
 }
 
 /* ---- completions ---- */
@@ -127,7 +146,7 @@ void aio_request_done(struct file_request *first)
         wake_kernel_waiter(context);
 }
 
-/* Under the lock. The next completion in order, or NULL. */
+/* With the light lock. The next completion in order, or NULL; it is not taken out. */
 static struct aio_request *next_completion(struct aio_context *context)
 {
     struct aio_request *request = context->ready;
@@ -140,9 +159,27 @@ static struct aio_request *next_completion(struct aio_context *context)
             last = before;
         }
     }
-    if (request != NULL)
-        context->ready = request->next;
+    context->ready = request;
     return request;
+}
+
+/* With the light lock. */
+static void deliver(struct aio_context *context, const struct aio_request *request,
+                    struct io_event *event)
+{
+    context->ready = request->next;
+    event->data = request->data;
+    event->obj = request->object;
+    event->res = request->request.result;
+    event->res2 = 0;
+}
+
+/* With the light lock. */
+static void count_delivered(struct aio_context *context, unsigned count)
+{
+    atomic_store_explicit(&context->delivered,
+                          atomic_load_explicit(&context->delivered, memory_order_relaxed) + count,
+                          memory_order_release);
 }
 
 /*
@@ -174,13 +211,10 @@ unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsig
     struct aio_request *request, *redirected = NULL;
     if (aio_queued(context) == 0)
         return 0;
-    pthread_mutex_lock(&context->lock);
+    take(context);
     while (count < room && (request = next_completion(context)) != NULL) {
         struct io_event *event = &events[count++];
-        event->data = request->data;
-        event->obj = request->object;
-        event->res = request->request.result;
-        event->res2 = 0;
+        deliver(context, request, event);
         if (PRELOAD_LIKELY(request->request.result != FILE_KERNEL)) {
             recycle(context, request);
             continue;
@@ -189,9 +223,8 @@ unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsig
         request->next = redirected;
         redirected = request;
     }
-    atomic_store_explicit(&context->delivered, atomic_load(&context->delivered) + count,
-                          memory_order_release);
-    pthread_mutex_unlock(&context->lock);
+    count_delivered(context, count);
+    let_go(context);
     while ((request = redirected) != NULL) {
         redirected = request->next;
         struct io_event *event = (struct io_event *)(uintptr_t)request->object;
@@ -269,8 +302,8 @@ void aio_context_pass_on(struct aio_context *context)
 
 /* ---- life of contexts ---- */
 
-/* As aio_context_get(), but makes none. */
-static struct aio_context *context_find(aio_context_t id, uint64_t user)
+/* The struct of a context, with the light lock; NULL: there is none. */
+static struct aio_context *context_take(aio_context_t id)
 {
     if (id == 0)
         return NULL;
@@ -278,17 +311,72 @@ static struct aio_context *context_find(aio_context_t id, uint64_t user)
          context != NULL; context = context->next) {
         if (atomic_load_explicit(&context->id, memory_order_relaxed) != id)
             continue;
-        atomic_fetch_add(&context->users, user);
-        if (atomic_load(&context->id) == id)
+        take(context);
+        if (atomic_load_explicit(&context->id, memory_order_relaxed) == id)
             return context;
-        atomic_fetch_sub(&context->users, user);
+        let_go(context);
     }
     return NULL;
 }
 
+/* With the light lock. */
+static void context_enter(struct aio_context *context, uint64_t user)
+{
+    uint64_t entered = atomic_load_explicit(&context->entered, memory_order_relaxed);
+    atomic_store_explicit(&context->entered, entered + user, memory_order_relaxed);
+}
+
+/* As aio_context_get(), but makes none. */
+static struct aio_context *context_find(aio_context_t id, uint64_t user)
+{
+    struct aio_context *context = context_take(id);
+    if (context != NULL) {
+        context_enter(context, user);
+        let_go(context);
+    }
+    return context;
+}
+
+/* At least those that hold it now. */
+static uint64_t context_users(const struct aio_context *context)
+{
+    uint64_t left = atomic_load(&context->left);
+    return atomic_load(&context->entered) - left;
+}
+
+/* From now on nobody finds it; who found it before counts as a user. */
+static void context_hide(struct aio_context *context, aio_context_t id)
+{
+    take(context);
+    if (atomic_load_explicit(&context->id, memory_order_relaxed) == id)
+        atomic_store(&context->id, 0);
+    let_go(context);
+}
+
 void aio_context_put(struct aio_context *context, uint64_t user)
 {
-    atomic_fetch_sub(&context->users, user);
+    atomic_fetch_add(&context->left, user);
+}
+
+unsigned aio_deliver_now(aio_context_t id, struct io_event *events, unsigned least, unsigned most)
+{
+    struct aio_context *context = context_take(id);
+    unsigned count = 0;
+    if (context == NULL)
+        return 0;
+    bool simple = !atomic_load(&context->ending) && atomic_load(&context->kernel_in_flight) <= 0 &&
+                  atomic_load(&context->sleepers) == 0 &&
+                  atomic_load(&context->kernel_waiters) == 0 && aio_queued(context) >= least;
+    struct aio_request *request;
+    while (simple && count < most && (request = next_completion(context)) != NULL &&
+           PRELOAD_LIKELY(request->request.result != FILE_KERNEL)) {
+        deliver(context, request, &events[count++]);
+        recycle(context, request);
+    }
+    count_delivered(context, count);
+    atomic_store_explicit(&context->reaped, true, memory_order_relaxed);
+    let_go(context);
+    return count;
 }
 
 /* Gives back what a context that ended held. Nobody uses it, or only the caller. */
@@ -308,7 +396,7 @@ static void context_release(struct aio_context *context)
 static struct aio_context *context_make(_Atomic(struct aio_context *) *bucket)
 {
     struct aio_context *first = atomic_load(bucket), *context = first;
-    while (context != NULL && (atomic_load(&context->id) != 0 || atomic_load(&context->users) > 0))
+    while (context != NULL && (atomic_load(&context->id) != 0 || context_users(context) > 0))
         context = context->next;
     if (context != NULL) {
         context_release(context);
@@ -336,17 +424,30 @@ PRELOAD_SLOW static struct aio_context *context_add(aio_context_t id, uint64_t u
         context->capacity = ring->nr > 1 ? ring->nr - 1 : 1;
         atomic_store(&context->armed, false);
         atomic_store(&context->ending, false);
-        atomic_fetch_add(&context->users, user);
+        take(context);
+        context_enter(context, user);
         atomic_store(&context->id, id);
+        let_go(context);
     }
     pthread_mutex_unlock(&table_lock);
     return context;
 }
 
-struct aio_context *aio_context_get(aio_context_t id, uint64_t user)
+struct aio_context *aio_context_get(aio_context_t id, uint64_t user, unsigned count,
+                                    struct aio_request **list)
 {
-    struct aio_context *context = context_find(id, user);
-    return PRELOAD_LIKELY(context != NULL) ? context : context_add(id, user);
+    struct aio_context *context = context_take(id);
+    if (PRELOAD_UNLIKELY(context == NULL)) {
+        context = context_add(id, user);
+        if (context != NULL && count > 0)
+            aio_requests_take(context, count, list);
+        return context;
+    }
+    context_enter(context, user);
+    if (count > 0)
+        pool_take(context, count, list);
+    let_go(context);
+    return context;
 }
 
 void aio_context_prepare(struct aio_context *context)
@@ -374,7 +475,7 @@ long aio_io_setup(unsigned count, aio_context_t *id)
     struct aio_context *stale = context_find(*id, 1);
     if (stale != NULL) {
         atomic_store(&stale->ending, true);
-        atomic_store(&stale->id, 0);
+        context_hide(stale, *id);
         aio_context_put(stale, 1);
     }
     sys_critical_leave();
@@ -390,7 +491,7 @@ static bool never(void *context)
 /* Until nothing managed is in flight any more. Handlers of signals run meanwhile. */
 static void drain(struct aio_context *context)
 {
-    while (atomic_load(&context->users) >= AIO_SUBMITTER)
+    while (context_users(context) >= AIO_SUBMITTER)
         sys_call0(SYS_sched_yield);
     while (aio_in_flight(context) > 0) {
         file_lane_wait(&context->lane, never, NULL, 0);
@@ -418,9 +519,8 @@ long aio_io_destroy(aio_context_t id)
         drain(context);
         result = sys_call1(SYS_io_destroy, id);
         pthread_mutex_lock(&table_lock);
-        aio_context_t expected = id;
-        atomic_compare_exchange_strong(&context->id, &expected, 0);
-        if (atomic_load(&context->id) == 0 && atomic_load(&context->users) == 1)
+        context_hide(context, id);
+        if (atomic_load(&context->id) == 0 && context_users(context) == 1)
             context_release(context);
         pthread_mutex_unlock(&table_lock);
     }
@@ -442,7 +542,8 @@ void aio_fork_child(void)
             context->lane_ready = false;
             context->free = NULL;
             atomic_store(&context->id, 0);
-            atomic_store(&context->users, 0);
+            atomic_store(&context->taken, false);
+            atomic_store(&context->left, atomic_load(&context->entered));
             atomic_store(&context->lane.in_flight, 0);
             atomic_store(&context->sleepers, 0);
             atomic_store(&context->kernel_waiters, 0);

@@ -60,28 +60,34 @@ struct aio_request {
 
 /*
  * What stands beside a context of the kernel. Never freed, since threads look for it without a
- * lock: after io_destroy() `id` is 0, and it is used again once `users` is 0.
+ * lock: after io_destroy() `id` is 0, and it is used again once it has no users.
  */
 struct aio_context {
     struct aio_context *next; /* in its bucket; constant */
+    /*
+     * A lock that costs one locked instruction, not two: held for some loads and stores. Guards the
+     * change of what follows up to `delivered`. Inside critical sections only.
+     */
+    _Atomic bool taken;
     _Atomic aio_context_t id;
-    /* Calls that hold it, with AIO_SUBMITTER for those in io_submit(); one that a handler jumps out
-     * of stays. */
-    _Atomic uint64_t users;
-    _Atomic bool ending; /* io_destroy() was called */
-    _Atomic bool reaped; /* io_getevents() was called since the last io_submit() */
-    unsigned capacity;   /* of the kernel's ring: bounds managed requests as well */
-
-    pthread_mutex_t lock; /* guards what follows, held briefly; inside critical sections only */
-    struct aio_chunk *chunks;
-    unsigned made; /* requests in chunks */
-    struct aio_request *free;
+    _Atomic uint64_t entered;  /* by calls that hold it, in units of AIO_SUBMITTER and 1 */
+    struct aio_request *free;  /* the pool */
     struct aio_request *ready; /* completions in order */
-    _Atomic bool lane_ready;   /* set under the lock */
-    struct file_lane lane;     /* itself not under the lock */
+    struct aio_chunk *chunks;
+    unsigned made;              /* requests in chunks */
+    _Atomic unsigned delivered; /* completions */
+
+    _Atomic uint64_t left; /* by those calls; one that a handler jumps out of stays */
+    _Atomic bool ending;   /* io_destroy() was called */
+    _Atomic bool reaped;   /* io_getevents() was called since the last io_submit() */
+    unsigned capacity;     /* of the kernel's ring: bounds managed requests as well */
+
+    pthread_mutex_t lock;    /* for what is done once, or seldom; before `taken` */
+    _Atomic bool lane_ready; /* set under the lock */
+    struct file_lane lane;   /* itself not under the lock */
 
     _Atomic(struct aio_request *) arrived; /* completions, last one first, not in `ready` yet */
-    _Atomic unsigned completed, delivered; /* so many were, in both, and out of them */
+    _Atomic unsigned completed;            /* so many came there */
     _Atomic long kernel_in_flight;         /* the kernel's, not reaped */
     _Atomic uint32_t activity;             /* futex: submissions */
     _Atomic unsigned sleepers;             /* threads on `activity`, nearly */
@@ -94,9 +100,11 @@ struct aio_context {
 /*
  * Finds the struct of a context and holds it until aio_context_put(), both as 1 user, or as
  * 1 + AIO_SUBMITTER; makes it if need be. NULL: no such context, or no memory; it is the kernel's
- * business. In a critical section.
+ * business. With it come up to `count` unused requests from the pool, in a list by `next`. In a
+ * critical section.
  */
-struct aio_context *aio_context_get(aio_context_t id, uint64_t user);
+struct aio_context *aio_context_get(aio_context_t id, uint64_t user, unsigned count,
+                                    struct aio_request **list);
 void aio_context_put(struct aio_context *context, uint64_t user);
 
 /* Completions in the queue. */
@@ -115,8 +123,8 @@ static inline unsigned aio_in_flight(const struct aio_context *context)
 /* Before the first managed request. */
 void aio_context_prepare(struct aio_context *context);
 
-/* Up to `count` unused requests from the pool. Returns how many there are, in a list by `next`. */
-unsigned aio_requests_take(struct aio_context *context, unsigned count, struct aio_request **list);
+/* Up to `count` unused requests more. */
+void aio_requests_take(struct aio_context *context, unsigned count, struct aio_request **list);
 void aio_request_free(struct aio_context *context, struct aio_request *request);
 
 /* The `done` of managed requests. */
@@ -124,6 +132,11 @@ void aio_request_done(struct file_request *first);
 
 /* Takes up to `room` completions out of the queue. Returns how many. */
 unsigned aio_deliver(struct aio_context *context, struct io_event *events, unsigned room);
+/*
+ * The same without holding the context, if that is simple: at least `least` (and 1) are in the
+ * queue, and nobody else has to hear of it. It may be fewer than `least`, or 0: look in detail.
+ */
+unsigned aio_deliver_now(aio_context_t id, struct io_event *events, unsigned least, unsigned most);
 
 /* After something was submitted, and when a reaper leaves: what others wait for must not rest. */
 void aio_context_pass_on(struct aio_context *context);

@@ -210,12 +210,20 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
     if (!preload_active() || least < 0 || most < least ||
         (timeout != NULL && sys_bad_pointer(timeout)) || (set != NULL && sys_bad_pointer(set)))
         return real_getevents(id, least, most, events, timeout, set);
+    if (most > INT32_MAX)
+        most = INT32_MAX;
     sys_critical_enter();
-    struct aio_context *context = aio_context_get(id, 1);
-    long result;
+    long got = 0, result;
+    if (most > 0 && least <= most && !sys_bad_pointer(events))
+        got = aio_deliver_now(id, events, least > 0 ? (unsigned)least : 1, (unsigned)most);
+    if (got > 0 && got >= least) {
+        sys_critical_leave();
+        return got;
+    }
+    struct aio_context *context = aio_context_get(id, 1, 0, NULL);
     if (context == NULL) {
         sys_critical_leave();
-        return real_getevents(id, least, most, events, timeout, set);
+        return got > 0 ? got : real_getevents(id, least, most, events, timeout, set);
     }
     if (most > 0 && sys_bad_pointer(events)) {
         result = -EFAULT;
@@ -223,7 +231,8 @@ long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *
         struct reaper reaper = {.context = context,
                                 .id = id,
                                 .least = least,
-                                .most = most < INT32_MAX ? most : INT32_MAX,
+                                .most = most,
+                                .got = got,
                                 .events = events,
                                 .deadline_ns = deadline_of(timeout, least),
                                 .set = set != NULL && set->mask != NULL ? set : NULL};

@@ -158,17 +158,32 @@ struct batch {
     unsigned char request_at[BATCH], iocb_at[BATCH]; /* their places in the list */
 };
 
-/* Sorts the list up to the first iocb that is in error. Returns how many there are before it. */
-static unsigned sort(struct aio_context *context, struct batch *batch, struct iocb **list,
-                     unsigned count, int *error)
+static void free_all(struct aio_context *context, struct aio_request *unused)
 {
-    unsigned wanted = 0, i;
-    struct aio_request *unused = NULL;
-    for (i = 0; i < count; i++)
-        wanted += is_managed(list[i]);
+    while (unused != NULL) {
+        struct aio_request *next = unused->next;
+        aio_request_free(context, unused);
+        unused = next;
+    }
+}
+
+static unsigned count_managed(struct iocb **list, long count)
+{
+    unsigned managed = 0;
+    for (long i = 0; i < count && i < BATCH; i++)
+        managed += is_managed(list[i]);
+    return managed;
+}
+
+/*
+ * Sorts the list up to the first iocb that is in error, into `unused` requests, which are as many
+ * as are wanted, or all that there are. Returns how many there are before it.
+ */
+static unsigned sort(struct aio_context *context, struct batch *batch, struct iocb **list,
+                     unsigned count, unsigned wanted, struct aio_request *unused, int *error)
+{
+    unsigned i;
     batch->managed = batch->kernel = 0;
-    if (wanted > 0)
-        aio_requests_take(context, wanted, &unused);
     for (i = 0; i < count && *error == 0; i++) {
         int result = FILE_KERNEL;
         /* Beyond what was counted: another thread makes a descriptor managed just now. */
@@ -196,11 +211,7 @@ static unsigned sort(struct aio_context *context, struct batch *batch, struct io
             break;
         }
     }
-    while (unused != NULL) {
-        struct aio_request *next = unused->next;
-        aio_request_free(context, unused);
-        unused = next;
-    }
+    free_all(context, unused);
     return i;
 }
 
@@ -254,10 +265,11 @@ static void submit_managed(struct aio_context *context, struct batch *batch, uns
 
 /* Up to BATCH of the list. Returns how many were accepted; fewer than all: see *error. */
 static unsigned submit_batch(struct aio_context *context, aio_context_t id, struct iocb **list,
-                             unsigned count, int *error)
+                             unsigned count, unsigned wanted, struct aio_request *unused,
+                             int *error)
 {
     struct batch batch;
-    unsigned accepted = sort(context, &batch, list, count, error);
+    unsigned accepted = sort(context, &batch, list, count, wanted, unused, error);
     if (batch.kernel > 0) {
         long taken = submit_kernel(context, id, batch.iocbs, batch.kernel);
         if (taken < (long)batch.kernel) {
@@ -270,13 +282,18 @@ static unsigned submit_batch(struct aio_context *context, aio_context_t id, stru
     return accepted;
 }
 
-static long submit(struct aio_context *context, aio_context_t id, long count, struct iocb **list)
+/* `wanted` and `unused` are for the first BATCH. */
+static long submit(struct aio_context *context, aio_context_t id, long count, struct iocb **list,
+                   unsigned wanted, struct aio_request *unused)
 {
     long done = 0;
     int error = 0;
     while (done < count && error == 0) {
         unsigned part = count - done < BATCH ? (unsigned)(count - done) : BATCH;
-        done += submit_batch(context, id, list + done, part, &error);
+        if (done > 0 && (wanted = count_managed(list + done, part)) > 0)
+            aio_requests_take(context, wanted, &unused);
+        done += submit_batch(context, id, list + done, part, wanted, unused, &error);
+        unused = NULL;
     }
     aio_context_pass_on(context);
     return done > 0 ? done : error;
@@ -295,18 +312,21 @@ long aio_io_submit(aio_context_t id, long count, struct iocb **list)
     if (!preload_active() || count <= 0 || sys_bad_pointer(list))
         return sys_call3(SYS_io_submit, id, count, list);
     sys_critical_enter();
-    struct aio_context *context = aio_context_get(id, 1 + AIO_SUBMITTER);
+    unsigned wanted = count_managed(list, count);
+    struct aio_request *unused = NULL;
+    struct aio_context *context = aio_context_get(id, 1 + AIO_SUBMITTER, wanted, &unused);
     long result;
     if (context == NULL) {
         result = sys_call3(SYS_io_submit, id, count, list);
     } else {
         if (atomic_load(&context->ending)) {
+            free_all(context, unused);
             result = -EINVAL;
-        } else if (!any_managed(list, count)) {
+        } else if (wanted == 0 && (count <= BATCH || !any_managed(list + BATCH, count - BATCH))) {
             result = submit_kernel(context, id, list, count);
             aio_context_pass_on(context);
         } else {
-            result = submit(context, id, count, list);
+            result = submit(context, id, count, list, wanted, unused);
         }
         aio_context_put(context, 1 + AIO_SUBMITTER);
     }
