@@ -330,7 +330,10 @@ ssize_t preload_uring_now(const struct io_uring_sqe *sqe, struct file_open *open
             return -EINVAL;
         return file_allocate(open, fd, (int)sqe->len, (off_t)sqe->off, (off_t)sqe->addr, false);
     case OP_FTRUNCATE:
-        return (int64_t)sqe->off < 0 ? -EINVAL : file_ftruncate(open, fd, (off_t)sqe->off);
+        if (sqe->addr || sqe->len || sqe->rw_flags || sqe->buf_index || sqe->splice_fd_in ||
+            (int64_t)sqe->off < 0)
+            return -EINVAL;
+        return file_ftruncate(open, fd, (off_t)sqe->off);
     default:
         return transfer_now(sqe, open, fd, complete);
     }

@@ -69,6 +69,15 @@ static void case_sync(void)
         seen |= 1U << data;
     }
     CHECK(seen == 0x1e);
+    /* IORING_OP_FTRUNCATE, with a field that must be 0. */
+    struct io_uring_sqe *next = sqe(5);
+    next->opcode = 55;
+    next->fd = file;
+    next->len = 4;
+    submit(1);
+    expect(5, -EINVAL);
+    struct stat status;
+    CHECK(fstat(file, &status) == 0 && status.st_size == FILE_SIZE);
     ring_end();
 }
 
