@@ -50,6 +50,7 @@ static void append_elsewhere(const char *path)
 static void sees(const char *path, int (*get)(int fd))
 {
     struct stat status;
+    char text[10];
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
     CHECK(fd >= 0 && write(fd, "some", 4) == 4);
     CHECK(lseek(fd, 0, SEEK_END) == 4);
@@ -57,6 +58,7 @@ static void sees(const char *path, int (*get)(int fd))
     CHECK(get(fd) == 0);
     CHECK(lseek(fd, 0, SEEK_END) == 9);
     CHECK(fstat(fd, &status) == 0 && status.st_size == 9);
+    CHECK(pread(fd, text, sizeof(text), 0) == 9 && memcmp(text, "somemore.", 9) == 0);
     CHECK(close(fd) == 0);
     CHECK(unlink(path) == 0);
 }
