@@ -24,10 +24,13 @@ struct subject {
 static struct subject own[SUBJECTS]; /* where the file cannot be had */
 static struct subject *_Atomic mapped;
 
-/* Never, long ago, or before the host was started again. */
+/* Never, long ago, or before the host was started again. Another process may have said it since
+ * `now` was read. */
 static bool is_old(uint64_t said_ns, uint64_t now, uint64_t interval_ns)
 {
-    return said_ns == 0 || said_ns > now || now - said_ns >= interval_ns;
+    if (said_ns > now)
+        return said_ns - now > SECOND_NS;
+    return said_ns == 0 || now - said_ns >= interval_ns;
 }
 
 static struct subject *map_file(void)
