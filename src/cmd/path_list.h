@@ -20,7 +20,8 @@
 enum { CMD_USER_NUMBER = 24 };
 const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER]);
 
-/* A path, for the processes of one user. Text is printable as far as host_stats_list_read() says.
+/* A path, for the processes of one user. Text is printable as far as host_stats_snapshot_read()
+ * says.
  */
 struct cmd_path {
     uid_t user; /* CMD_NO_USER: no process has used it, it is in the nfstab only */
