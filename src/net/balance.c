@@ -15,11 +15,12 @@
 enum {
     UNIT = 65536,            /* bytes; of `ns_per_unit` */
     OVERHEAD = 512,          /* of a call and its reply, with the headers of all layers */
-    WINDOW_BYTES = 4 * UNIT, /* of a measurement; or WINDOW_NS, */
-    WINDOW_LEAST = UNIT / 2, /* but no less */
+    WINDOW_BYTES = 4 * UNIT, /* of a measurement, which lasts WINDOW_NS or longer; */
+    WINDOW_LEAST = UNIT / 2, /* after SLOW_NS this does */
     JUMP = 4                 /* the most by which one measurement may exceed the last estimate */
 };
-#define WINDOW_NS  UINT64_C(20000000)
+#define WINDOW_NS  UINT64_C(10000000)
+#define SLOW_NS    UINT64_C(50000000)
 #define FADE_NS    UINT64_C(200000000) /* in which half of an old difference is forgotten */
 #define FADE_STEPS 20
 
@@ -47,6 +48,17 @@ void net_load_remove(struct net_channel *channel, size_t bytes)
                               memory_order_relaxed);
 }
 
+/*
+ * Replies may come in bursts, many at one time: of bytes alone a window would be full within one,
+ * and say that they took no time.
+ */
+static bool is_measured(const struct net_load *load)
+{
+    return load->window_ns >= WINDOW_NS &&
+           (load->window_bytes >= WINDOW_BYTES ||
+            (load->window_ns >= SLOW_NS && load->window_bytes >= WINDOW_LEAST));
+}
+
 void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns, uint64_t now_ns)
 {
     struct net_load *load = &channel->path->load;
@@ -59,13 +71,12 @@ void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_
     if (now_ns > load->departed_ns)
         load->departed_ns = now_ns;
     load->window_bytes += bytes + OVERHEAD;
-    if (load->window_bytes >= WINDOW_BYTES ||
-        (load->window_ns >= WINDOW_NS && load->window_bytes >= WINDOW_LEAST)) {
+    if (is_measured(load)) {
         uint64_t sample = load->window_ns * UNIT / load->window_bytes + 1;
         uint64_t old = atomic_load_explicit(&load->ns_per_unit, memory_order_relaxed);
         if (old && sample > JUMP * old) /* a hiccup, or the first of many */
             sample = JUMP * old;
-        atomic_store_explicit(&load->ns_per_unit, old ? (3 * old + sample) / 4 : sample,
+        atomic_store_explicit(&load->ns_per_unit, old ? (old + sample) / 2 : sample,
                               memory_order_relaxed);
         atomic_store_explicit(&load->measured_ns, now_ns, memory_order_relaxed);
         load->window_ns = load->window_bytes = 0;

@@ -210,6 +210,40 @@ static void faster_paths_get_more(void **state)
     assert_in_range(chosen[2], 390, 410);
 }
 
+/* The same, but so many replies arrive at once, after their time. */
+static void path_serves_in_bursts(unsigned path, uint64_t ns, uint64_t burst, size_t bytes,
+                                  uint64_t start_ns)
+{
+    struct net_channel *channel = net_path_channel(&client->paths[path], bytes);
+    for (uint64_t i = 0; i < 40; i++) {
+        for (uint64_t j = 0; j < burst; j++)
+            net_load_answered(channel, bytes, start_ns, start_ns + (i + 1) * burst * ns);
+    }
+}
+
+static uint64_t service_of(unsigned path)
+{
+    return atomic_load(&client->paths[path].load.ns_per_unit);
+}
+
+static void bursts_say_nothing_of_speed(void **state)
+{
+    (void)state;
+    uint64_t now = sys_now_ns();
+    const struct {
+        uint64_t ns, burst;
+        size_t bytes;
+    } cases[] = {{330000, 40, 8192},  {330000, 100, 8192},    {330000, 3, 8192},
+                 {2600000, 8, 65536}, {42000000, 2, 1 << 20}, {20000, 100, 8192}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        net_load_forget(&client->paths[0]);
+        client->paths[0].load.departed_ns = 0;
+        path_serves_in_bursts(0, cases[i].ns, cases[i].burst, cases[i].bytes, now);
+        uint64_t service = cases[i].ns * 65536 / (cases[i].bytes + 512);
+        assert_in_range(service_of(0), service * 7 / 10, service * 14 / 10);
+    }
+}
+
 static void a_path_that_was_slow_long_ago_is_tried_again(void **state)
 {
     (void)state;
@@ -446,6 +480,22 @@ static void all_paths_down_and_one_comes_back(void **state)
     assert_int_equal(crowd.bad, 0);
     server_listen(servers[0]);
     server_listen(servers[1]);
+}
+
+/* Another process would have a server of its own, too. */
+static void waiting_is_said_once_by_all(void **state)
+{
+    (void)state;
+    struct net_address addresses[2] = {loopback(servers[0]->port), loopback(servers[1]->port)};
+    struct net_server_options options = {.name = "waited for", .connections_max = 1};
+    struct net_server *first, *second;
+    assert_int_equal(net_server_create(&options, addresses, 2, &first), 0);
+    assert_int_equal(net_server_create(&options, addresses, 2, &second), 0);
+    assert_true(net_server_may_say(first, 60));
+    assert_false(net_server_may_say(first, 60));
+    assert_false(net_server_may_say(second, 60));
+    net_server_destroy(second);
+    net_server_destroy(first);
 }
 
 /* ---- calls that nobody waits for ---- */
@@ -719,6 +769,7 @@ int main(void)
         path_test(a_path_that_is_asked_keeps_no_other_waiting),
         path_test(work_is_spread_evenly_over_equal_paths),
         path_test(faster_paths_get_more),
+        path_test(bursts_say_nothing_of_speed),
         path_test(a_path_that_was_slow_long_ago_is_tried_again),
         path_test(short_calls_do_not_wait_behind_bulk_data),
         path_test(a_refused_path_is_left_at_once),
@@ -730,6 +781,7 @@ int main(void)
         path_test(a_path_that_answers_pings_is_kept),
         path_test(paths_come_and_go_under_load),
         path_test(all_paths_down_and_one_comes_back),
+        path_test(waiting_is_said_once_by_all),
         path_test(a_call_without_a_waiter_is_given_back),
         path_test(a_silent_channel_among_busy_ones_is_left),
         path_test(a_thread_that_drives_does_not_lead_an_idle_channel),
