@@ -116,6 +116,8 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
 
     receiver->aim_count = receiver->aim = 0;
     size_t want = room;
+    if (longest == 0 && receiver->skip == 0 && !receiver->gathering)
+        want = RPC_RECEIVER_SHORT;
     if (longest > 0 && !bulk && !receiver->gathering) {
         want = receiver->skip + receiver->guess;
         if (receiver->end > 0)

@@ -15,6 +15,9 @@
 
 enum {
     RPC_RECEIVER_STAGE = 8192,
+    /* Of replies without payload some 16 are taken at once, so that the server has something to do
+     * while they are looked at, and what follows them is sent together: see rpc_can_keep(). */
+    RPC_RECEIVER_SHORT = 2560,
     RPC_RECEIVER_BULK = 65536,         /* the stage when replies come in any order, and ... */
     RPC_RECEIVER_BULK_PAYLOAD = 32768, /* ... none has a longer payload than this */
     RPC_AIMS_MAX = 16,
