@@ -10,12 +10,28 @@
 
 enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20 };
 
-/* Threads of ours, which never end. */
+/* Threads of ours. Each counts itself, so that there are never fewer than counted. */
 static _Atomic unsigned ours;
-static _Atomic bool first_ended, watched;
+static _Atomic bool used, first_ended, watched; /* `used`: there was one */
+
+struct beginning {
+    void *(*function)(void *argument);
+    void *argument;
+};
+
+static void *run(void *allocated)
+{
+    struct beginning beginning = *(struct beginning *)allocated;
+    free(allocated);
+    atomic_fetch_add(&ours, 1);
+    beginning.function(beginning.argument);
+    atomic_fetch_sub(&ours, 1);
+    return NULL;
+}
 
 static bool start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
+    struct beginning *beginning = malloc(sizeof(*beginning));
     pthread_attr_t attributes;
     pthread_t thread;
     /* But for 32 and 33, with which the C library has all threads change user and group together:
@@ -25,13 +41,17 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sys_sigprocmask(SIG_SETMASK, &all, &before); /* the application's signals are not for it */
-    int error = pthread_create(&thread, &attributes, function, argument);
+    int error = ENOMEM;
+    if (beginning) {
+        *beginning = (struct beginning){function, argument};
+        error = pthread_create(&thread, &attributes, run, beginning);
+    }
     sys_sigprocmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    if (error != 0)
+    if (error != 0) {
+        free(beginning);
         log_error("no thread for %s could be started: %s", purpose, strerrordesc_np(error));
-    if (error == 0)
-        atomic_fetch_add(&ours, 1);
+    }
     return error == 0;
 }
 
@@ -53,13 +73,14 @@ static void *watch(void *unused)
 
 static void watch_if_needed(void)
 {
-    if (atomic_load(&first_ended) && atomic_load(&ours) > 0 && !atomic_exchange(&watched, true))
+    if (atomic_load(&first_ended) && atomic_load(&used) && !atomic_exchange(&watched, true))
         start(watch, NULL, "the end of the process");
 }
 
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
     bool started = start(function, argument, purpose);
+    atomic_store(&used, true);
     watch_if_needed();
     return started;
 }
@@ -73,6 +94,7 @@ void sys_thread_first_ends(void)
 void sys_thread_fork_child(void)
 {
     atomic_store(&ours, 0);
+    atomic_store(&used, false);
     atomic_store(&first_ended, false);
     atomic_store(&watched, false);
 }

@@ -1,0 +1,87 @@
+/* The end of a process whose first thread has ended, while the library has threads:
+ * src/sys/thread.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/sys.h"
+#include "sys/thread.h"
+
+static void *ends(void *ended)
+{
+    atomic_fetch_add((_Atomic int *)ended, 1);
+    return NULL;
+}
+
+static void *stays(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+static void *works(void *unused)
+{
+    usleep(200000);
+    _exit(7);
+    return unused;
+}
+
+static void *returns(void *unused)
+{
+    return unused;
+}
+
+/* The process loses its first thread when it has threads of ours that ended and one that stays, and
+ * one of the application, which runs `body`. Returns its exit status. */
+static int process(void *(*body)(void *))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        _Atomic int ended = 0;
+        pthread_t thread;
+        alarm(20);
+        for (int i = 0; i < 3; i++)
+            sys_thread_start(ends, &ended, "a test");
+        sys_thread_start(stays, NULL, "a test");
+        while (atomic_load(&ended) < 3)
+            usleep(1000);
+        if (pthread_create(&thread, NULL, body, NULL) != 0)
+            _exit(1);
+        sys_thread_first_ends();
+        pthread_exit(NULL);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void it_lives_as_long_as_a_thread_of_the_application(void **state)
+{
+    (void)state;
+    assert_int_equal(process(works), 7);
+}
+
+static void it_ends_with_the_last_one(void **state)
+{
+    (void)state;
+    assert_int_equal(process(returns), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_lives_as_long_as_a_thread_of_the_application),
+        cmocka_unit_test(it_ends_with_the_last_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
