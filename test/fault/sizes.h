@@ -256,21 +256,22 @@ static void sized_change(struct worker *w, unsigned file)
     unsigned near = room < 2000 ? room + 1 : 2000;
     if (room < WORDS / 8 && what < 75)
         what = 75 + pick(w, 12); /* it gets too long */
-    if (what < 40)
+    if (what < 40) {
         sized_write(w, file, size, PIECE_MOST, CHANGE_append);
-    else if (what < 55)
+    } else if (what < 55) {
         sized_write(w, file, 8 * (off_t)pick(w, at + 1), PIECE_MOST / 4, CHANGE_overwrite);
-    else if (what < 65)
+    } else if (what < 65) {
         sized_write(w, file, size + 8 * (off_t)pick(w, near), PIECE_MOST / 4, CHANGE_beyond);
-    else if (what < 75) {
+    } else if (what < 75) {
         unsigned from = pick(w, at + 1), end = at + pick(w, near);
         sized_allocate(w, file, 8 * from, 8 * (end > from ? end : from + 1));
-    } else if (what < 87)
+    } else if (what < 87) {
         sized_cut(w, file, 8 * pick(w, at + 1), CHANGE_shrink);
-    else if (what < 95)
+    } else if (what < 95) {
         sized_cut(w, file, 8 * (at + pick(w, near)), CHANGE_grow);
-    else
+    } else {
         sized_cut(w, file, 0, CHANGE_o_trunc);
+    }
 }
 
 static void sized_read(struct worker *w, unsigned file, unsigned from, unsigned length)

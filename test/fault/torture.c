@@ -1,8 +1,9 @@
 /*
- * Torture: many threads of several processes write stamped blocks through every API while paths and
- * servers fail, and a journal outside of the mount says what was acknowledged, and what was made
- * stable. What lies in the files is read through the kernel, by a process without the library: when
- * the server lost power, at the end of rounds, and when the writers ended.
+ * Torture: many threads of several processes write stamped blocks through every API, and change the
+ * sizes of other files, while paths and servers fail, and a journal outside of the mount says what
+ * was acknowledged, and what was made stable. What lies in the files is read through the kernel, by
+ * a process without the library: when the server lost power, at the end of rounds, and when the
+ * writers ended.
  *
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
  *             [--processes N] [--threads N] [--run "WORD..."]
@@ -11,7 +12,7 @@
  *
  * --run are the words that start a program under the library. --restart: the line `restart` on
  * standard output asks to restart the server; a line on standard input says that it is done.
- * --sabotage damages a block behind everybody's back, to show that it is found.
+ * --sabotage damages a block or a size behind everybody's back, to show that it is found.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
 #include <getopt.h>
