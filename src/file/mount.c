@@ -267,10 +267,10 @@ int file_registry_open(void)
 
 bool file_mount_may_say(const struct file_mount *mount, const char *what, int result)
 {
-    char subject[PATH_MAX + 512];
+    char subject[1024];
     bool of_mount = result == -EACCES || result == -EPERM || result == -ENOENT;
-    snprintf(subject, sizeof(subject), "%s %d %s %s", what, result == 0, mount->server->conf->name,
-             of_mount ? mount->path : "");
+    snprintf(subject, sizeof(subject), "%s %d %.300s %.600s", what, result == 0,
+             mount->server->conf->name, of_mount ? mount->path : "");
     return host_may_say(subject, SAY_EVERY_S);
 }
 
