@@ -84,13 +84,16 @@ void host_commit_failed(struct host_file *file, const struct host_commit *commit
     host_stripe_wake(number);
 }
 
-/* One of the file's that was sent up to this ticket; NULL: none. */
+/* One of the file's that was sent up to this ticket, and would take data along if it failed; NULL:
+ * none. */
 static struct host_committing *sent_before(struct host_stripe *stripe, uint32_t file,
                                            uint64_t ticket)
 {
-    for (int i = 0; i < HOST_COMMITS; i++) {
+    uint32_t first = host_map.entries[file].first;
+    for (int i = 0; i < HOST_COMMITS && first; i++) {
         struct host_committing *place = &stripe->committing[i];
-        if (place->ticket && place->ticket <= ticket && place->file == file)
+        if (place->ticket && place->ticket <= ticket && place->file == file &&
+            host_record(first)->sequence <= place->sequence)
             return place;
     }
     return NULL;
