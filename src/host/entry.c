@@ -1,12 +1,10 @@
 /*
- * Entries of files: finding, making and recycling them, and what is known of a file's size.
+ * Entries of files: finding, making, recycling and renaming them.
  */
 #include <string.h>
 
 #include "host/shared.h"
 #include "sys/sys.h"
-
-enum { SPINS = 2000, TRUNCATION_BITS = 24 };
 
 static uint32_t home_set(uint64_t device, uint64_t inode)
 {
@@ -38,81 +36,9 @@ void host_stripe_unlock(uint32_t stripe)
     pthread_mutex_unlock(&host_map.shared->stripes[stripe].lock);
 }
 
-/*
- * ---- attributes without a lock ----
- *
- * All is written under the stripe's lock, so no counter needs an atomic addition. What is stored
- * between change and changed is stored with release: who loads (and acquires) it sees the odd
- * sequence of before.
- */
-
-void host_entry_change(struct host_entry *entry)
-{
-    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
-    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_relaxed);
-}
-
-void host_entry_changed(struct host_entry *entry)
-{
-    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
-    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
-}
-
-struct view {
-    uint32_t flags;
-    uint64_t generation, device, inode;
-    uint64_t size, used, verified_ns;
-    int64_t mtime, ctime;
-};
-
-/* Every load acquires, so that none can move behind the second look at `sequence`. */
-static bool try_view(struct host_entry *entry, struct view *view)
-{
-    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire);
-    view->flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
-    view->generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
-    view->device = atomic_load_explicit(&entry->device, memory_order_acquire);
-    view->inode = atomic_load_explicit(&entry->inode, memory_order_acquire);
-    view->size = atomic_load_explicit(&entry->size, memory_order_acquire);
-    view->used = atomic_load_explicit(&entry->used, memory_order_acquire);
-    view->verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_acquire);
-    view->mtime = atomic_load_explicit(&entry->mtime, memory_order_acquire);
-    view->ctime = atomic_load_explicit(&entry->ctime, memory_order_acquire);
-    return !(sequence & 1) &&
-           atomic_load_explicit(&entry->sequence, memory_order_relaxed) == sequence;
-}
-
-static void view_entry(struct host_entry *entry, struct view *view)
-{
-    for (int i = 0; i < SPINS; i++) {
-        if (try_view(entry, view))
-            return;
-    }
-    /* The writer was preempted, or died: the lock waits for it, or mends the entry. */
-    uint32_t stripe = host_stripe_of(host_entry_index(entry));
-    host_stripe_lock(stripe);
-    try_view(entry, view);
-    host_stripe_unlock(stripe);
-}
-
-static void fill(const struct view *view, struct host_attributes *attributes)
-{
-    attributes->size = view->size;
-    attributes->used = view->used;
-    attributes->mtime.tv_sec = view->mtime / 1000000000;
-    attributes->mtime.tv_nsec = view->mtime % 1000000000;
-    attributes->ctime.tv_sec = view->ctime / 1000000000;
-    attributes->ctime.tv_nsec = view->ctime % 1000000000;
-}
-
-static int64_t nanoseconds(const struct timespec *time)
-{
-    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
-}
-
 /* ---- finding and making ---- */
 
-static struct host_entry *find(uint64_t device, uint64_t inode)
+struct host_entry *host_entry_find(uint64_t device, uint64_t inode)
 {
     uint32_t home = home_set(device, inode), set = home;
     do {
@@ -223,9 +149,7 @@ static void remember(struct host_file *file, const struct host_entry *entry)
     __atomic_store_n(&file->generation, atomic_load(&entry->generation), __ATOMIC_RELAXED);
 }
 
-/* The entry that a process remembers, if it still is of the same file. Generations are unique in a
- * stripe, so a torn pair of index and generation matches nothing. */
-static struct host_entry *remembered(const struct host_file *file)
+struct host_entry *host_entry_remembered(const struct host_file *file)
 {
     uint32_t index = __atomic_load_n(&file->index, __ATOMIC_RELAXED);
     uint64_t generation = __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
@@ -236,20 +160,10 @@ static struct host_entry *remembered(const struct host_file *file)
                                                                                         : NULL;
 }
 
-/* A view of that entry, without the lock. */
-static bool view_remembered(const struct host_file *file, struct view *view)
-{
-    struct host_entry *entry = remembered(file);
-    if (!entry)
-        return false;
-    view_entry(entry, view);
-    return view->generation == __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
-}
-
 struct host_entry *host_entry_peek(struct host_file *file)
 {
     int error;
-    struct host_entry *entry = host_map.shared ? remembered(file) : NULL;
+    struct host_entry *entry = host_map.shared ? host_entry_remembered(file) : NULL;
     if (entry)
         return entry;
     entry = host_entry_lock(file, false, &error);
@@ -263,9 +177,9 @@ static void touch(struct host_entry *entry)
     entry->used_at = ++host_map.shared->stripes[host_stripe_of(host_entry_index(entry))].clock;
 }
 
-uint32_t host_stripe_of_file(const struct host_file *file)
+uint32_t host_stripe_of_inode(uint64_t device, uint64_t inode)
 {
-    return home_set(file->key.device, file->key.inode) % HOST_STRIPES;
+    return home_set(device, inode) % HOST_STRIPES;
 }
 
 struct host_entry *host_entry_lock(struct host_file *file, bool may_make, int *error)
@@ -276,9 +190,9 @@ struct host_entry *host_entry_lock(struct host_file *file, bool may_make, int *e
     }
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    struct host_entry *entry = remembered(file);
+    struct host_entry *entry = host_entry_remembered(file);
     if (!entry) {
-        entry = find(file->key.device, file->key.inode);
+        entry = host_entry_find(file->key.device, file->key.inode);
         *error = -ENOENT;
         if (entry && !same_key(entry, &file->key)) {
             *error = -ESTALE;
@@ -331,7 +245,7 @@ static uint64_t take_over(struct host_entry *entry, const struct host_file_key *
         empty(entry, key, garbage);
         return 0;
     }
-    if ((flags & HOST_ENTRY_KNOWN) && atomic_load(&entry->ctime) == nanoseconds(ctime)) {
+    if ((flags & HOST_ENTRY_KNOWN) && atomic_load(&entry->ctime) == host_nanoseconds(ctime)) {
         rename_entry(entry, key);
         return 0;
     }
@@ -356,7 +270,7 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
         return false;
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    struct host_entry *entry = find(key->device, key->inode);
+    struct host_entry *entry = host_entry_find(key->device, key->inode);
     if (entry && !same_key(entry, &file->key))
         *lost = take_over(entry, &file->key, ctime, &garbage);
     if (!entry)
@@ -381,8 +295,8 @@ bool host_file_rename(struct host_file *file, const struct host_file_key *key,
         return false;
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    struct host_entry *entry = find(key->device, key->inode);
-    bool known = entry && entry == remembered(file),
+    struct host_entry *entry = host_entry_find(key->device, key->inode);
+    bool known = entry && entry == host_entry_remembered(file),
          ours = known || (entry && same_key(entry, &file->key));
     file->key.server = key->server; /* device and inode are read without the lock, and stay */
     __atomic_store_n(&file->key.root, key->root, __ATOMIC_RELAXED);
@@ -407,164 +321,6 @@ bool host_file_rename(struct host_file *file, const struct host_file_key *key,
     return entry != NULL;
 }
 
-bool host_file_attributes(struct host_file *file, struct host_attributes *attributes,
-                          uint64_t *verified_ns)
-{
-    struct view view;
-    int error;
-    if (!host_map.shared)
-        return false;
-    if (!view_remembered(file, &view)) {
-        struct host_entry *entry = host_entry_lock(file, false, &error);
-        if (!entry)
-            return false;
-        try_view(entry, &view);
-        host_entry_unlock(file);
-    }
-    if (!(view.flags & HOST_ENTRY_KNOWN))
-        return false;
-    fill(&view, attributes);
-    *verified_ns = view.verified_ns;
-    return true;
-}
-
-uint64_t host_file_least_size(struct host_file *file)
-{
-    struct host_entry *entry = host_entry_peek(file);
-    return entry ? atomic_load_explicit(&entry->size, memory_order_acquire) : 0;
-}
-
-bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *attributes)
-{
-    struct view view;
-    struct host_entry *entry = host_map.shared ? find(device, inode) : NULL;
-    if (!entry)
-        return false;
-    view_entry(entry, &view);
-    if (view.device != device || view.inode != inode || !(view.flags & HOST_ENTRY_KNOWN))
-        return false;
-    fill(&view, attributes);
-    return true;
-}
-
-/* ---- what the server says ---- */
-
-static uint64_t epoch_of(const struct host_entry *entry)
-{
-    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
-    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
-    return changes << TRUNCATION_BITS | (truncations & ((1u << TRUNCATION_BITS) - 1));
-}
-
-uint64_t host_file_asking(struct host_file *file)
-{
-    uint64_t epoch = 0;
-    int error;
-    if (!host_map.shared)
-        return 0;
-    struct host_entry *entry = remembered(file);
-    if (entry)
-        return epoch_of(entry);
-    entry = host_entry_lock(file, true, &error);
-    if (entry) {
-        epoch = epoch_of(entry);
-        host_entry_unlock(file);
-    }
-    return epoch;
-}
-
-/* The end of acknowledged data that the server may not have reported yet. */
-static uint64_t uncommitted_end(struct host_entry *entry)
-{
-    uint64_t end = 0;
-    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
-        if (host_record_end(host_record(i)) > end)
-            end = host_record_end(host_record(i));
-    }
-    entry->uncommitted_end = end;
-    return end;
-}
-
-static void put(_Atomic uint64_t *where, uint64_t value)
-{
-    atomic_store_explicit(where, value, memory_order_release);
-}
-
-static void put_time(_Atomic int64_t *where, int64_t value)
-{
-    atomic_store_explicit(where, value, memory_order_release);
-}
-
-void host_entry_learn(struct host_entry *entry, uint64_t epoch,
-                      const struct host_attributes *attributes, uint64_t now_ns)
-{
-    if (host_entry_truncator(entry) == HOST_TRUNCATOR_HELD)
-        return; /* the size may yet change */
-    uint64_t difference = epoch_of(entry) ^ epoch;
-    uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
-    uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
-    bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
-    bool known = flags & HOST_ENTRY_KNOWN;
-    if (truncated && !known)
-        return; /* neither the old size nor this one can be trusted */
-    if (!truncated && (difference == 0 || attributes->size > size))
-        size = attributes->size;
-    if (size < entry->uncommitted_end) {
-        uint64_t end = uncommitted_end(entry);
-        if (size < end)
-            size = end;
-    }
-    host_entry_change(entry);
-    put(&entry->size, size);
-    if (!known || nanoseconds(&attributes->ctime) >=
-                      atomic_load_explicit(&entry->ctime, memory_order_relaxed)) {
-        put(&entry->used, attributes->used);
-        put_time(&entry->mtime, nanoseconds(&attributes->mtime));
-        put_time(&entry->ctime, nanoseconds(&attributes->ctime));
-    }
-    if (!truncated && now_ns > atomic_load_explicit(&entry->verified_ns, memory_order_relaxed))
-        put(&entry->verified_ns, now_ns);
-    atomic_store_explicit(&entry->flags, flags | HOST_ENTRY_KNOWN, memory_order_release);
-    host_entry_changed(entry);
-}
-
-void host_file_learned(struct host_file *file, uint64_t epoch,
-                       const struct host_attributes *attributes, uint64_t now_ns)
-{
-    int error;
-    struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (!entry)
-        return;
-    host_entry_learn(entry, epoch, attributes, now_ns);
-    host_entry_unlock(file);
-}
-
-void host_file_set_kernel_writer(struct host_file *file)
-{
-    int error;
-    struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (entry) {
-        atomic_fetch_or(&entry->flags, HOST_ENTRY_KERNEL_WRITER);
-        host_entry_unlock(file);
-    }
-}
-
-bool host_file_has_kernel_writer(struct host_file *file)
-{
-    struct view view;
-    int error;
-    if (!host_map.shared)
-        return false;
-    if (view_remembered(file, &view))
-        return view.flags & HOST_ENTRY_KERNEL_WRITER;
-    struct host_entry *entry = host_entry_lock(file, false, &error);
-    if (!entry)
-        return false;
-    bool writer = atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER;
-    host_entry_unlock(file);
-    return writer;
-}
-
 void host_entry_name(const struct host_entry *entry, struct host_file *file)
 {
     file->key.device = atomic_load(&entry->device);
@@ -581,104 +337,11 @@ bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file)
 {
     if (!host_map.shared)
         return false;
-    uint32_t stripe = home_set(device, inode) % HOST_STRIPES;
+    uint32_t stripe = host_stripe_of_inode(device, inode);
     host_stripe_lock(stripe);
-    const struct host_entry *entry = find(device, inode);
+    const struct host_entry *entry = host_entry_find(device, inode);
     if (entry)
         host_entry_name(entry, file);
     host_stripe_unlock(stripe);
     return entry != NULL;
-}
-
-/* ---- changes of size ---- */
-
-bool host_file_truncate_begin(struct host_file *file, uint64_t size)
-{
-    uint32_t stripe = host_stripe_of_file(file), slot = host_process_slot(), other;
-    int error;
-    struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (!entry || !slot) {
-        if (entry)
-            host_entry_unlock(file);
-        return false;
-    }
-    while ((other = host_entry_truncator(entry)) != 0) {
-        host_stripe_wait(stripe, other);
-        host_entry_unlock(file);
-        entry = host_entry_lock(file, true, &error);
-        if (!entry)
-            return false;
-    }
-    /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
-    atomic_fetch_add(&host_map.shared->processes[slot].truncations, 1);
-    entry->truncate_size = size;
-    atomic_store(&entry->truncator, slot);
-    atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
-    while ((other = host_record_beyond(entry, size)) != 0)
-        host_stripe_wait(stripe, atomic_load(&host_record(other)->owner));
-    host_entry_unlock(file);
-    return true;
-}
-
-void host_entry_forget_size(struct host_entry *entry)
-{
-    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
-    host_entry_change(entry);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
-    atomic_store(&entry->size, uncommitted_end(entry));
-    atomic_store(&entry->truncations, ++stripe->births);
-    host_entry_changed(entry);
-}
-
-/* Under the lock: the size is what a truncation made it. */
-static void set_size(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
-{
-    host_record_cut(entry, size, false, garbage);
-    host_entry_change(entry);
-    atomic_store(&entry->size, size);
-    if (entry->uncommitted_end > size)
-        entry->uncommitted_end = size;
-    host_entry_changed(entry);
-}
-
-void host_file_truncate_end(struct host_file *file, uint64_t size, bool done)
-{
-    struct host_garbage garbage = {0};
-    uint32_t stripe = host_stripe_of_file(file), slot = host_process_slot();
-    int error;
-    struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (!entry)
-        return;
-    if (slot && atomic_load(&entry->truncator) == slot) {
-        atomic_store(&entry->truncator, 0);
-        atomic_fetch_sub(&host_map.shared->processes[slot].truncations, 1);
-    }
-    if (done)
-        set_size(entry, size, &garbage);
-    atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
-    host_entry_unlock(file);
-    host_stripe_wake(stripe);
-    host_arena_give(garbage.first);
-}
-
-bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
-                                   struct host_file *again)
-{
-    struct host_garbage garbage = {0};
-    bool beyond = false;
-    again->generation = 0;
-    if (!host_map.shared)
-        return false;
-    uint32_t stripe = home_set(device, inode) % HOST_STRIPES;
-    host_stripe_lock(stripe);
-    struct host_entry *entry = find(device, inode);
-    if (entry) {
-        set_size(entry, size, &garbage);
-        atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
-        beyond = host_entry_truncator(entry) || host_record_beyond(entry, size);
-        host_entry_name(entry, again);
-    }
-    host_stripe_unlock(stripe);
-    host_arena_give(garbage.first);
-    return beyond;
 }

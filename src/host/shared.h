@@ -279,7 +279,16 @@ void host_entry_unlock(const struct host_file *file);
 /* The entry without a lock, for single atomic loads; NULL: there is none. */
 struct host_entry *host_entry_peek(struct host_file *file);
 /* The stripe of a file's entry, whether there is one or not. */
-uint32_t host_stripe_of_file(const struct host_file *file);
+uint32_t host_stripe_of_inode(uint64_t device, uint64_t inode);
+static inline uint32_t host_stripe_of_file(const struct host_file *file)
+{
+    return host_stripe_of_inode(file->key.device, file->key.inode);
+}
+/* The entry that has this key now; NULL: none. It stays only under the stripe's lock. */
+struct host_entry *host_entry_find(uint64_t device, uint64_t inode);
+/* The entry that a process remembers, if it still is of the same file. Generations are unique in a
+ * stripe, so a torn pair of index and generation matches nothing. No lock. */
+struct host_entry *host_entry_remembered(const struct host_file *file);
 static inline uint32_t host_entry_index(const struct host_entry *entry)
 {
     return (uint32_t)(entry - host_map.entries);
@@ -287,6 +296,13 @@ static inline uint32_t host_entry_index(const struct host_entry *entry)
 
 /* Fills in whose entry it is. Under the stripe's lock. */
 void host_entry_name(const struct host_entry *entry, struct host_file *file);
+
+/* ---- attributes.c ---- */
+
+static inline int64_t host_nanoseconds(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
 
 /* Bracket changes that readers without the lock may see half. */
 void host_entry_change(struct host_entry *entry);
