@@ -14,7 +14,7 @@
 #include "sys/thread.h"
 #include "sys/log.h"
 
-enum { BATCH = 64, ENDINGS = 16, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
+enum { ENDINGS = 16, ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
 
 #define HELP_NS     UINT64_C(10000000)
 #define ALONE_NS    UINT64_C(1000000)
@@ -37,13 +37,8 @@ static unsigned attendant_count;
 
 static _Atomic uint32_t all_events; /* of all lanes: see struct file_lane */
 
-struct batch;
-
-/* What this thread alone can do for requests in flight, should it have to wait for one. */
-static __thread struct {
-    struct net_channel *channel; /* the attendant's own: nobody else may be driving it */
-    struct batch *batch;         /* announced, but not yet sent */
-} own;
+/* The attendant's own, which nobody else may be driving. */
+static __thread struct net_channel *own_channel;
 
 /* ---- the end of a request ---- */
 
@@ -67,15 +62,13 @@ static void list_done(struct file_request *first, unsigned count)
     atomic_fetch_sub(&lane->users, 1);
 }
 
-static void request_done(struct file_request *request, ssize_t result)
+void file_request_done(struct file_request *request, ssize_t result)
 {
     file_put(request->open);
     request->result = file_posix_error(result);
     request->next = NULL;
     list_done(request, 1);
 }
-
-static void lane_attend_now(struct file_lane *lane);
 
 static void trouble(struct file_request *request)
 {
@@ -88,7 +81,7 @@ static void trouble(struct file_request *request)
     pthread_mutex_unlock(&lane->lock);
     lane_event(lane);
     if (atomic_load(&lane->attended)) /* the attendant may sleep: nothing is in flight any more */
-        lane_attend_now(lane);
+        file_lane_attend_now(lane);
     atomic_fetch_sub(&lane->users, 1);
 }
 
@@ -163,7 +156,7 @@ static void settled_done(struct file_request *first)
 }
 
 /* In any thread, as the leader of the channel: must not wait. */
-static void answered(struct rpc_call *call)
+void file_requests_answered(struct rpc_call *call)
 {
     struct file_request *settled = NULL, **end = &settled;
     struct endings endings;
@@ -212,7 +205,7 @@ static void carry_out(struct file_request *request)
         file_inode_demote(open->inode, open->auth, "stale handle");
         result = FILE_KERNEL;
     }
-    request_done(request, result);
+    file_request_done(request, result);
 }
 
 /* Which troubled requests a thread carries out: all, writes, or all of one file. */
@@ -292,12 +285,8 @@ static struct net_channel *lane_channel_on(const struct file_lane *lane,
     return NULL;
 }
 
-/*
- * The channel for a request of `bytes`. A lane keeps to one channel on each path, so that many
- * calls leave together, while that has room. held: see net_path_choose(). NULL: too many channels.
- */
-static struct net_channel *lane_channel(struct file_lane *lane, struct net_server *server,
-                                        size_t bytes, const uint64_t *held)
+struct net_channel *file_lane_channel(struct file_lane *lane, struct net_server *server,
+                                      size_t bytes, const uint64_t *held)
 {
     struct net_path *path = net_path_choose(server, bytes, held);
     struct net_channel *channel = lane_channel_on(lane, path, bytes);
@@ -372,7 +361,7 @@ static void *attend(void *argument)
 {
     struct attendant *self = argument;
     sys_critical_enter(); /* for ever: calls made here are the library's own */
-    own.channel = self->channel;
+    own_channel = self->channel;
     for (;;) {
         uint32_t kicks = atomic_load(&self->kicks);
         rpc_drive(self->channel, some_troubled, self->channel, 0);
@@ -410,7 +399,7 @@ static void lane_attend(struct file_lane *lane)
         channel_attend(lane->channels[i]);
 }
 
-static void lane_attend_now(struct file_lane *lane)
+void file_lane_attend_now(struct file_lane *lane)
 {
     pthread_mutex_lock(&lanes_lock);
     lane_attend(lane);
@@ -420,7 +409,7 @@ static void lane_attend_now(struct file_lane *lane)
 void file_lane_attend(struct file_lane *lane)
 {
     atomic_store(&lane->attended_always, true);
-    lane_attend_now(lane);
+    file_lane_attend_now(lane);
 }
 
 /* False: nothing is in flight in any lane. */
@@ -441,227 +430,6 @@ static bool attend_all(void)
 void file_async_attend_all(void)
 {
     (void)attend_all();
-}
-
-/* ---- submitting ---- */
-
-/* Calls that leave together over one channel, linked by `next_unsent`. */
-struct group {
-    struct net_channel *channel;
-    struct rpc_call *first, **end;
-    unsigned count;
-};
-
-/* What is announced and not yet sent. */
-struct batch {
-    struct file_lane *lane;
-    unsigned group_count, held_count;
-    struct group groups[NET_PATHS_MAX];
-    uint64_t held[NET_PATHS_MAX]; /* bytes, for the first held_count paths of the last server */
-};
-
-static void group_send(struct group *group, bool later)
-{
-    struct rpc_call *calls[BATCH];
-    struct rpc_call *call = group->first;
-    for (unsigned i = 0; i < group->count; i++, call = call->next_unsent)
-        calls[i] = call;
-    if (later)
-        rpc_submit_later(group->channel, calls, group->count);
-    else
-        rpc_submit_on(group->channel, calls, group->count);
-    group->count = 0;
-}
-
-static void batch_send(struct batch *batch, bool later)
-{
-    for (unsigned i = 0; i < batch->group_count; i++)
-        group_send(&batch->groups[i], later);
-    batch->group_count = batch->held_count = 0;
-}
-
-static void batch_add(struct batch *batch, struct net_channel *channel, struct rpc_call *call)
-{
-    unsigned i = 0;
-    while (i < batch->group_count && batch->groups[i].channel != channel)
-        i++;
-    if (i == NET_PATHS_MAX) {
-        batch_send(batch, false);
-        i = 0;
-    }
-    struct group *group = &batch->groups[i];
-    if (i == batch->group_count)
-        *group = (struct group){.channel = channel, .count = 0};
-    if (i == batch->group_count)
-        batch->group_count++;
-    if (group->count == 0)
-        group->end = &group->first;
-    *group->end = call;
-    group->end = &call->next_unsent;
-    group->count++;
-    batch->held[channel->path->index] += rpc_call_bytes(call);
-    if (group->count == BATCH) {
-        group_send(group, false);
-        batch->held[channel->path->index] = 0;
-    }
-}
-
-/* A request that does not fit into one call, or needs several: now, in this thread. */
-static void submit_synchronous(struct batch *batch, struct file_request *request)
-{
-    struct file_open *open = request->open;
-    batch_send(batch, false);
-    ssize_t result;
-    if (request->operation == FILE_SYNC)
-        result = file_fsync(open, request->fd);
-    else if (request->operation == FILE_READ)
-        result = file_preadv(open, request->fd, request->vectors, request->count, request->offset,
-                             request->flags);
-    else
-        result = file_pwritev(open, request->fd, request->vectors, request->count, request->offset,
-                              request->flags);
-    request_done(request, result);
-}
-
-/* For waiting until something of a lane has ended. */
-struct progress {
-    struct file_lane *lane;
-    uint32_t events;
-};
-
-static bool progressed(void *context)
-{
-    const struct progress *progress = context;
-    return atomic_load(&progress->lane->events) != progress->events;
-}
-
-/* A write in flight overlaps: of this lane, which we can drive, or of somebody else. */
-static void let_others_end(struct batch *batch)
-{
-    struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
-    batch_send(batch, false);
-    if (atomic_load(&batch->lane->in_flight) > 1) { /* others than the one being submitted */
-        if (atomic_load(&batch->lane->attended))    /* who drives it has not heard of this batch */
-            lane_attend_now(batch->lane);
-        file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
-        return;
-    }
-    file_async_attend_all();
-    sys_nanosleep_ms(1);
-}
-
-static void submit_write(struct batch *batch, struct file_request *request,
-                         struct net_channel *channel, const struct nfs3_client *client)
-{
-    struct file_open *open = request->open;
-    struct file_inode *inode = open->inode;
-    enum nfs3_stable stable = request->stable;
-    int result;
-    if (stable == NFS3_UNSTABLE)
-        file_commit_early(inode, open->auth);
-    while ((result = file_write_announce(open, (uint64_t)request->offset, request->vectors,
-                                         request->count, request->length, &stable,
-                                         &request->write)) == -EAGAIN)
-        let_others_end(batch);
-    if (result != 0) {
-        file_inode_leave(inode);
-        if (result == FILE_NO_ROOM) {
-            file_inode_demote(inode, open->auth, file_no_room);
-            result = FILE_KERNEL;
-        }
-        request_done(request, result);
-        return;
-    }
-    const struct iovec *vectors = request->vectors;
-    int count = request->count;
-    if (request->write.kept) {
-        count = host_write_data(&request->write, 0, request->length, request->kept);
-        vectors = request->kept;
-        request->kept_count = count;
-    }
-    request->stable = stable;
-    request->epoch = host_file_asking(&inode->host);
-    nfs3_write_begin(&request->call, client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                     vectors, count, request->length, stable);
-    request->call.answered = answered;
-    batch_add(batch, channel, &request->call);
-}
-
-static void submit(struct batch *batch, struct file_request *request)
-{
-    struct file_open *open = request->open;
-    struct file_inode *inode = open->inode;
-    request->lane = batch->lane;
-    atomic_fetch_add(&batch->lane->in_flight, 1);
-    if (request->operation == FILE_SYNC) {
-        submit_synchronous(batch, request);
-        return;
-    }
-    ssize_t length = request->operation == FILE_READ
-                         ? file_read_check(open, request->vectors, request->count, request->offset,
-                                           request->flags)
-                         : file_write_check(open, request->vectors, request->count, request->offset,
-                                            request->flags, &request->stable);
-    if (length <= 0) {
-        request_done(request, length);
-        return;
-    }
-    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
-    while (batch->held_count < client.server->path_count)
-        batch->held[batch->held_count++] = 0;
-    struct net_channel *channel =
-        lane_channel(batch->lane, client.server, (size_t)length, batch->held);
-    size_t longest = request->operation == FILE_READ ? client.read_max : client.write_max;
-    if (!channel || (size_t)length > longest || request->count > RPC_VECTORS_MAX) {
-        submit_synchronous(batch, request);
-        return;
-    }
-    request->length = (size_t)length;
-    if (!file_inode_enter(inode)) {
-        request_done(request, FILE_KERNEL);
-        return;
-    }
-    if (request->operation == FILE_WRITE) {
-        submit_write(batch, request, channel, &client);
-        return;
-    }
-    request->replays = host_file_read_epoch(&inode->host);
-    nfs3_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                    request->vectors, request->count, request->length);
-    request->call.answered = answered;
-    batch_add(batch, channel, &request->call);
-}
-
-static void submit_all(struct file_lane *lane, struct file_request *const *requests, unsigned count,
-                       bool later)
-{
-    struct batch batch; /* large: not cleared as a whole */
-    batch.lane = lane;
-    batch.group_count = batch.held_count = 0;
-    own.batch = &batch;
-    for (unsigned i = 0; i < count; i++)
-        submit(&batch, requests[i]);
-    batch_send(&batch, later);
-    own.batch = NULL;
-    /* A thread that drives several channels would not hear of a further one. */
-    if (lane->channel_count > 1 && atomic_load(&lane->waiters) > 0)
-        atomic_store(&lane->shared, true);
-    if ((atomic_load_explicit(&lane->attended, memory_order_relaxed) ||
-         atomic_load_explicit(&lane->shared, memory_order_relaxed)) &&
-        atomic_load(&lane->in_flight) > 0)
-        lane_attend_now(lane);
-}
-
-void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count)
-{
-    submit_all(lane, requests, count, false);
-}
-
-void file_submit_later(struct file_lane *lane, struct file_request *const *requests, unsigned count)
-{
-    /* Not where somebody waits already, who would not know. */
-    submit_all(lane, requests, count,
-               atomic_load(&lane->waiters) == 0 && !atomic_load(&lane->attended));
 }
 
 /* ---- a thread that waits for the end of requests ---- */
@@ -692,12 +460,11 @@ bool file_async_help(const struct file_inode *inode)
 {
     const struct choice choice = {.writes = inode == NULL, .inode = inode};
     uint32_t events = atomic_load(&all_events);
-    if (own.batch)
-        batch_send(own.batch, false);
+    file_submit_announced();
     if (!attend_all())
         return false;
-    if (own.channel)
-        rpc_drive(own.channel, something_happened, &events, sys_now_ns() + HELP_NS);
+    if (own_channel)
+        rpc_drive(own_channel, something_happened, &events, sys_now_ns() + HELP_NS);
     struct file_lane *lane;
     unsigned number = 0;
     while ((lane = troubled_lane(&number))) {
@@ -766,7 +533,7 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
                 lane_sleep(lane, events, deadline_ns, ALONE_NS);
         } else {
             if (!atomic_load(&lane->attended))
-                lane_attend_now(lane);
+                file_lane_attend_now(lane);
             lane_sleep(lane, events, deadline_ns, ATTENDED_NS);
         }
     }

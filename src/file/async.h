@@ -126,4 +126,21 @@ bool file_async_help(const struct file_inode *inode);
 /* In the child of fork(): lanes of the parent are forgotten; requests in flight never end here. */
 void file_async_fork_child(void);
 
+/* ---- between async.c and submit.c ---- */
+
+/* Ends a request; after this it is the caller's again, and its lane may be gone. */
+void file_request_done(struct file_request *request, ssize_t result);
+/* `answered` of the calls of requests. */
+void file_requests_answered(struct rpc_call *first);
+/*
+ * The channel for a request of `bytes`. A lane keeps to one channel on each path, so that many
+ * calls leave together, while that has room. held: see net_path_choose(). NULL: too many channels.
+ */
+struct net_channel *file_lane_channel(struct file_lane *lane, struct net_server *server,
+                                      size_t bytes, const uint64_t *held);
+/* Attendants drive the lane, until somebody waits for it. */
+void file_lane_attend_now(struct file_lane *lane);
+/* Sends what this thread is about to. */
+void file_submit_announced(void);
+
 #endif
