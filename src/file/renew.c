@@ -50,7 +50,7 @@ static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
     if (result != 0 && sys_now_ns() < mount->retry_ns)
         return result; /* all files of the mount ask, one after the other */
     for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {
-        if (i == 1)
+        if (i == 1 && file_mount_may_say(mount, "root", result))
             log_warning(
                 "mount %s: server %s does not know the export's root any more, and mounting "
                 "%s again failed: %s; trying for %d s",

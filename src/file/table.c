@@ -410,6 +410,7 @@ static void table_after_fork(void)
             atomic_store(&inode->busy, 0);
             atomic_store(&inode->settling, false);
             inode->closing = 0;
+            atomic_store(&inode->committing, false);
         }
     }
     for (int fd = 0; fd <= top; fd++) {
