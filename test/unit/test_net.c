@@ -552,6 +552,8 @@ static void child_closes_silently(void **state)
     rpc_wait(&call, 1);
     int probe = net_connect(&client->paths[0].address, NET_PORT_ANY, 5000);
     assert_true(probe >= 0);
+    for (int i = 0; server->connections < 2 && i < 10000; i++) /* it has still to accept this one */
+        usleep(1000);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
