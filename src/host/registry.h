@@ -70,7 +70,7 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
                       const struct timespec *ctime, uint64_t *lost);
 
 /*
- * The file that `file` stands for now has the handle and root of `key`, as its user has proven: the
+ * What `file` stands for has the handle and root of `key` by now, as its user has proven: the
  * entry is kept under them. Others who know the entry go on with it. *lost: bytes that this user
  * may count on and that are lost, since the entry was emptied meanwhile. False: no room for the
  * entry.

@@ -1,0 +1,153 @@
+/* A server with several paths, each a scripted server, for the tests of choosing, losing and
+ * regaining them. */
+#ifndef TEST_PATH_SCENE_H
+#define TEST_PATH_SCENE_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/paths.h"
+#include "rpc/transport.h"
+#include "rpc_server.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { PATHS = 3, PATH_TIMEOUT_MS = 400 };
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* The paths of a scene. `probed` is what a probe says: 0, or -errno. */
+static struct server *servers[PATHS];
+static _Atomic int probed[PATHS];
+static _Atomic unsigned probes[PATHS];
+static struct net_server *client;
+
+enum { UNTIL_OTHERS = 1 }; /* a probe that has no answer before the other paths are usable */
+
+static inline int probe(struct net_path *path, bool proven, int timeout_ms)
+{
+    (void)proven;
+    atomic_fetch_add(&probes[path->index], 1);
+    if (atomic_load(&probed[path->index]) != UNTIL_OTHERS)
+        return atomic_load(&probed[path->index]);
+    for (unsigned i = 0; i < PATHS; i++) {
+        while (i != path->index && !net_path_usable(&path->server->paths[i]) && timeout_ms-- > 0)
+            sys_nanosleep_ms(1);
+    }
+    return timeout_ms > 0 ? 0 : -ETIMEDOUT;
+}
+
+static inline void scene_start(const struct script *script, unsigned connections)
+{
+    struct net_address addresses[PATHS];
+    for (unsigned i = 0; i < PATHS; i++) {
+        servers[i] = server_start(script);
+        addresses[i] = loopback(servers[i]->port);
+        snprintf(addresses[i].peer_text, sizeof(addresses[i].peer_text), "path%u", i);
+        probed[i] = 0;
+        probes[i] = 0;
+    }
+    struct net_server_options options = {.name = "several",
+                                         .connections_max = connections,
+                                         .port_policy = NET_PORT_ANY,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = 60,
+                                         .path_timeout_ms = PATH_TIMEOUT_MS,
+                                         .probe = probe,
+                                         .close_idle = rpc_close_idle};
+    assert_int_equal(net_server_create(&options, addresses, PATHS, &client), 0);
+}
+
+static inline void scene_end(void)
+{
+    client_free(client);
+    for (unsigned i = 0; i < PATHS; i++)
+        server_stop(servers[i]);
+}
+
+static inline int setup(void **state)
+{
+    watchdog_start(state);
+    scene_start(&(struct script){0}, 2);
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    scene_end();
+    return watchdog_stop(state);
+}
+
+static inline bool usable(unsigned path)
+{
+    return net_path_usable(&client->paths[path]);
+}
+
+/* Waits until the condition holds; the test's alarm() ends a wait in vain. */
+#define eventually(condition)    \
+    do {                         \
+        while (!(condition))     \
+            sys_nanosleep_ms(5); \
+    } while (0)
+
+static inline void use_all_paths(void)
+{
+    net_server_want_more(client);
+    for (unsigned i = 0; i < PATHS; i++)
+        eventually(usable(i));
+}
+
+/* Submits an ECHO over the path, whatever the policy says, and waits for it. */
+static inline void echo_over(unsigned path, uint32_t token, struct query *query)
+{
+    struct rpc_call *call = &query->call;
+    query_begin(query, ECHO, token, 0);
+    rpc_submit_on(net_path_channel(&client->paths[path], 0), &call, 1);
+    rpc_wait(&call, 1);
+    assert_int_equal(call->error, 0);
+    assert_true(query_good(query));
+}
+
+/* The server of a path goes away, and its port refuses connections. */
+static inline void refuse(unsigned path)
+{
+    shutdown(servers[path]->listener, SHUT_RDWR);
+    pthread_join(servers[path]->thread, NULL);
+    pthread_mutex_lock(&servers[path]->lock);
+    for (unsigned i = 0; i < servers[path]->connections; i++) {
+        if (servers[path]->fds[i] >= 0)
+            shutdown(servers[path]->fds[i], SHUT_RDWR);
+    }
+    pthread_mutex_unlock(&servers[path]->lock);
+    atomic_store(&probed[path], -ECONNREFUSED);
+}
+
+static inline void accept_again(unsigned path)
+{
+    server_listen(servers[path]);
+    atomic_store(&probed[path], 0);
+}
+
+#define path_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+/* Runs them in a run directory of their own. */
+static inline int path_tests_run(const char *name, const struct CMUnitTest *tests, size_t count)
+{
+    char run[64], remove[80];
+    snprintf(run, sizeof(run), "/dev/shm/%s.XXXXXX", name);
+    log_open("/dev/null");
+    if (!mkdtemp(run) || setenv("DIRECTNFS_RUN", run, 1) != 0)
+        return 1;
+    int result = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+    snprintf(remove, sizeof(remove), "rm -rf %s", run);
+    return system(remove) != 0 || result != 0;
+}
+
+#endif
