@@ -85,6 +85,14 @@ static bool links_of(const struct file_inode *inode, int fd, nlink_t *links)
     return true;
 }
 
+/* The path that it has now, below its mount. False: none is known; it may have been moved out of
+ * it. */
+static bool path_now(const struct file_inode *inode, int fd, char path[PATH_MAX])
+{
+    return fd >= 0 && file_path_of(fd, path) &&
+           file_mount_find(inode->device, path) == inode->mount;
+}
+
 /* By what the kernel says of a descriptor of it. -ESTALE: the kernel cannot tell. */
 static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth, int fd,
                            struct nfs3_fh *fh, struct nfs3_attr *attr)
@@ -92,7 +100,7 @@ static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth
     char path[PATH_MAX];
     struct file_claim claim = {inode->mount, auth, fd, path};
     nlink_t links;
-    if (!links_of(inode, fd, &links) || !file_path_of(fd, path))
+    if (!links_of(inode, fd, &links) || !path_now(inode, fd, path))
         return -ESTALE;
     if (links == 0)
         return -ENOENT;
@@ -107,7 +115,7 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
     char path[PATH_MAX];
     struct host_attributes known;
     uint64_t verified_ns;
-    bool named = fd >= 0 && file_path_of(fd, path);
+    bool named = path_now(inode, fd, path);
     struct file_claim claim = {inode->mount, auth, fd, named ? path : inode->path};
     if (!host_file_attributes(&inode->host, &known, &verified_ns))
         return -ESTALE;

@@ -163,6 +163,16 @@ ENGINE_TEST(another_file_of_the_same_name_is_never_written)
     disk_expect("f", SIZE, 0, 7);
 }
 
+ENGINE_TEST(a_file_that_was_moved_out_of_the_export_is_the_kernels)
+{
+    int fd = written_anew();
+    disk_rename("f", "../f");
+    give_new_handles();
+    engine_expect(fd, SIZE, 0, 1);
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(engine_kernel_fsync(fd), -EIO);
+}
+
 static void is_not_provably_the_same(_Atomic int *error)
 {
     int fd = written_anew();
@@ -424,6 +434,7 @@ int main(void)
         cmocka_unit_test(mounting_again_is_tried_again),
         cmocka_unit_test(a_removed_file_is_the_kernels_and_its_data_nobodys),
         cmocka_unit_test(another_file_of_the_same_name_is_never_written),
+        cmocka_unit_test(a_file_that_was_moved_out_of_the_export_is_the_kernels),
         cmocka_unit_test(fsync_fails_where_the_file_number_is_another),
         cmocka_unit_test(fsync_fails_where_the_change_time_is_another),
         cmocka_unit_test(what_the_kernel_serves_stays_with_it),
