@@ -214,10 +214,8 @@ struct net_server *check_connect(const struct check *check, const struct check_p
 
 void check_disconnect(struct net_server *server)
 {
-    if (server == NULL)
-        return;
-    rpc_server_release(server);
-    net_server_destroy(server);
+    if (server)
+        rpc_server_destroy(server);
 }
 
 static int by_value(const void *a, const void *b)

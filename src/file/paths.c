@@ -225,8 +225,7 @@ static int getattr_over(const struct net_path *path, struct file_mount *mount,
         return result;
     struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
     result = nfs3_getattr(&client, &root, attr);
-    rpc_server_release(alone);
-    net_server_destroy(alone);
+    rpc_server_destroy(alone);
     return result;
 }
 

@@ -229,7 +229,8 @@ bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
 /* Shows the path's state, and why, in the statistics. */
 void net_path_show(struct net_path *path, const char *reason);
-/* A server with several paths is made, and destroyed (waits while it is probed). */
+/* A server with several paths is made, and goes (waits while it is looked after; a second time: no
+ * effect). */
 void net_health_enter(struct net_server *server);
 void net_health_leave(struct net_server *server);
 

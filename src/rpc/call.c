@@ -549,8 +549,9 @@ void rpc_after_fork(struct net_server *server)
     }
 }
 
-void rpc_server_release(struct net_server *server)
+void rpc_server_destroy(struct net_server *server)
 {
+    net_health_leave(server); /* first: whoever looks after its paths may be closing a connection */
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;
@@ -562,4 +563,5 @@ void rpc_server_release(struct net_server *server)
         free(transport);
         server->channels[i]->transport = NULL;
     }
+    net_server_destroy(server);
 }

@@ -165,7 +165,8 @@ void rpc_after_fork(struct net_server *server);
 /* Closes the channel's connection, unless it is in use: false (struct net_server_options). */
 bool rpc_close_idle(struct net_channel *channel);
 
-/* Frees what rpc keeps for the channels of a server; before net_server_destroy(). */
-void rpc_server_release(struct net_server *server);
+/* net_server_destroy() of a server that was called: what rpc keeps for its channels goes with it.
+ */
+void rpc_server_destroy(struct net_server *server);
 
 #endif

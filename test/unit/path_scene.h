@@ -67,7 +67,7 @@ static inline void scene_start(const struct script *script, unsigned connections
 
 static inline void scene_end(void)
 {
-    client_free(client);
+    rpc_server_destroy(client);
     for (unsigned i = 0; i < PATHS; i++)
         server_stop(servers[i]);
 }

@@ -446,12 +446,6 @@ static inline struct net_server *client_new(in_port_t port, unsigned connections
     return client;
 }
 
-static inline void client_free(struct net_server *client)
-{
-    rpc_server_release(client);
-    net_server_destroy(client);
-}
-
 /* Submits one call and waits for it, for at most so long (0: for ever). Its error. */
 static inline int query_wait(struct net_server *client, struct query *query, int timeout_ms)
 {

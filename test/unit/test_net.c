@@ -351,7 +351,7 @@ static void no_port_is_left(void **state)
         close(fds[i]);
     assert_int_equal(net_channel_connect(second, 5000), 0);
     assert_true(net_path_usable(&client->paths[0]));
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -397,7 +397,7 @@ static void refused_port(void **state)
     assert_true(channel->connected_ns > 0);
     net_channel_disconnect(channel);
     assert_int_equal(channel->fd, -1);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -437,7 +437,7 @@ static void reconnects_from_the_same_port(void **state)
             if (i % 2)
                 net_channel_disconnect(channel);
         }
-        client_free(client);
+        rpc_server_destroy(client);
     }
     server_stop(server);
 }
@@ -466,7 +466,7 @@ static void another_port_when_the_old_one_is_taken(void **state)
     assert_int_equal(result, 0);
     assert_int_not_equal(channel->local_port, port);
     close(thief);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -510,7 +510,7 @@ static void ipv6(void **state)
             assert_int_equal(net_channel_connect(client->channels[0], 5000), 0);
             assert_int_equal(client->channels[0]->local_port, port);
         }
-        client_free(client);
+        rpc_server_destroy(client);
     }
     server_stop(server);
 }
@@ -536,7 +536,7 @@ static void a_copy_does_not_keep_a_connection_alive(void **state)
         pthread_mutex_unlock(&server->lock);
     }
     close(copy);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -576,7 +576,7 @@ static void child_closes_silently(void **state)
     assert_true(query_good(&query));
     assert_int_equal(server->connections, 2); /* the parent's are as they were */
     sys_fd_close(probe);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 

@@ -26,7 +26,7 @@ static void one_call(void **state)
     assert_true(query.call.connected_ns <= query.call.sent_ns);
     assert_true(query.call.sent_ns <= query.call.answered_ns);
     assert_int_equal(atomic_load(&client->channels[0]->outstanding), 0);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -64,7 +64,7 @@ static void kept_calls_leave_though_nobody_comes(void **state)
         rpc_wait(calls, COUNT);
         free_queries(queries, COUNT);
     }
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -105,7 +105,7 @@ static void thousand_calls(void **state)
     query_free(&query);
     assert_int_equal(server->connections, 1); /* one call at a time needs one connection */
     assert_int_equal(server->calls, 1000);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -132,7 +132,7 @@ static void more_calls_at_once_than_can_be_in_flight(void **state)
         free(queries);
         assert_int_equal(atomic_load(&client->channels[0]->outstanding), 0);
         assert_int_equal(server->changed_xids, 0);
-        client_free(client);
+        rpc_server_destroy(client);
         server_stop(server);
     }
 }
@@ -153,7 +153,7 @@ static void waits_until_the_server_listens(void **state)
     assert_int_equal(pthread_create(&thread, NULL, late, server), 0);
     check_echo(client, 1);
     pthread_join(thread, NULL);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -178,7 +178,7 @@ static void gives_up_on_a_silent_server(void **state)
         }
     }
     assert_int_equal(atomic_load(&client->channels[0]->outstanding), 0);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -192,7 +192,7 @@ static void tells_why_it_could_not_connect(void **state)
     assert_int_equal(query_wait(client, &query, 300), -ECONNREFUSED);
     server_listen(server);
     check_echo(client, 2); /* and later it works */
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -219,7 +219,7 @@ static void notices_a_lost_reply_while_others_come(void **state)
     in_port_t ports[] = {server->peer_ports[0], server->peer_ports[1]};
     pthread_mutex_unlock(&server->lock);
     assert_int_equal(ports[0], ports[1]);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -264,7 +264,7 @@ static void withdrawal_while_another_thread_leads(void **state)
     assert_true(query_good(&patient));
     query_free(&patient);
     assert_int_equal(atomic_load(&client->channels[0]->outstanding), 0);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -287,7 +287,7 @@ static void a_call_that_is_given_up_takes_its_connection_along(void **state)
         pthread_mutex_unlock(&server->lock);
     }
     query_free(&query);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 
@@ -343,7 +343,7 @@ static void bad_addresses_fail_only_their_calls(void **state)
     }
     assert_int_equal(atomic_load(&client->channels[0]->outstanding), 0);
     munmap(nowhere, 65536);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
 }
 

@@ -87,7 +87,7 @@ static void crowd_against(const struct script *script, unsigned connections, uns
         assert_int_equal(server->calls, THREADS * calls);
         assert_true(server->connections <= connections);
     }
-    client_free(crowd.client);
+    rpc_server_destroy(crowd.client);
     server_stop(server);
 }
 
@@ -168,7 +168,7 @@ static void large_payloads_through_small_buffers(void **state)
                           .longest = RPC_PAYLOAD_MAX + 1};
     run_crowd(&crowd, 8);
     assert_int_equal(server->bad_calls, 0);
-    client_free(crowd.client);
+    rpc_server_destroy(crowd.client);
     server_stop(server);
 }
 
@@ -198,7 +198,7 @@ static void threads_send_a_mebibyte_each(void **state)
     for (int i = 0; i < THREADS; i++)
         pthread_join(ids[i], NULL);
     assert_int_equal(atomic_load(&crowd.good), THREADS * crowd.calls);
-    client_free(crowd.client);
+    rpc_server_destroy(crowd.client);
     server_stop(server);
 }
 
@@ -234,7 +234,7 @@ static void threads_that_give_up_among_threads_that_do_not(void **state)
         pthread_join(ids[i], NULL);
     assert_int_equal(atomic_load(&crowd.good), 8 * crowd.calls);
     assert_int_equal(server->changed_xids, 0);
-    client_free(crowd.client);
+    rpc_server_destroy(crowd.client);
     server_stop(server);
 }
 
@@ -282,7 +282,7 @@ static void calls_in_a_storm_of_signals(void **state)
     struct query query = {0};
     query_begin(&query, ECHO, 1, 0);
     assert_int_equal(query_wait(client, &query, 1500), -ETIMEDOUT);
-    client_free(client);
+    rpc_server_destroy(client);
     server_stop(server);
     atomic_store(&storm_over, true);
     pthread_join(thread, NULL);
@@ -321,7 +321,7 @@ static void child_uses_the_server_too(void **state)
                 query_wait(crowd.client, &query, 0);
                 good += query_good(&query);
             }
-            client_free(crowd.client);
+            rpc_server_destroy(crowd.client);
             _exit(good == 100 ? 0 : 1);
         }
         int status;
@@ -333,7 +333,7 @@ static void child_uses_the_server_too(void **state)
         pthread_join(ids[i], NULL);
     assert_int_equal(atomic_load(&crowd.good), 4 * crowd.calls);
     assert_int_equal(server->calls, 4 * crowd.calls + 500); /* no call was disturbed */
-    client_free(crowd.client);
+    rpc_server_destroy(crowd.client);
     server_stop(server);
 }
 
