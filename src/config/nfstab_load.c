@@ -126,26 +126,13 @@ static int merge(struct conf_nfstab *tab, struct conf_nfstab *from)
 static int load_file(struct conf_nfstab *tab, const char *file, bool required,
                      struct conf_diagnostics *d)
 {
-    struct conf_position at = {.file = file};
     struct conf_nfstab one = {0};
     char *text;
     size_t length;
 
-    int result = conf_file_read(file, CONF_NFSTAB_SIZE_MAX, &text, &length);
-    if (!required && (result == -ENOENT || result == -ENOTDIR))
-        return 0;
-    if (result == -ENOMEM)
+    int result = conf_file_load(file, required, "an nfstab", &text, &length, d);
+    if (result != 1)
         return result;
-    if (result == -EFBIG) {
-        conf_diagnostics_add(d, CONF_ERROR, at, "found more than %d bytes, expected at most that",
-                             CONF_NFSTAB_SIZE_MAX);
-        return -EINVAL;
-    }
-    if (result != 0) {
-        conf_diagnostics_add(d, CONF_ERROR, at, "cannot be read: %s, expected an nfstab",
-                             result == -EINVAL ? "not a regular file" : strerror(-result));
-        return -EINVAL;
-    }
     int parsed = conf_nfstab_parse(&one, file, text, length, d);
     free(text);
     if (parsed == -ENOMEM) {

@@ -524,13 +524,41 @@ static void take_value(struct parser *parser, const struct keyword *keyword,
     }
 }
 
+/* An item that was reported, for want of a value or as a key that is none: what follows from it is
+ * not reported too. */
+static void lose_item(struct parser *parser, enum key key, struct conf_position at)
+{
+    if (key == KEY_SERVER) {
+        parser->words.value[0] = '\0';
+        begin_stanza(parser, at);
+        parser->path_seen = true;
+        parser->export_seen = true;
+    }
+    if (parser->server == NULL)
+        return;
+    parser->path_seen |= key == KEY_PATH;
+    if (key == KEY_EXPORT) {
+        end_export(parser);
+        parser->export_seen = true;
+        parser->export_lost = true;
+    }
+    if (key == KEY_MOUNT) {
+        parser->export_open = false;
+        parser->export_lost = false;
+    }
+}
+
 static void take_item(struct parser *parser)
 {
     struct conf_position at, value_at;
-    const struct keyword *keyword = words_key(&parser->words, &at);
+    const struct keyword *meant;
+    const struct keyword *keyword = words_key(&parser->words, &at, &meant);
 
-    if (keyword == NULL)
+    if (keyword == NULL) {
+        if (meant != NULL)
+            lose_item(parser, meant->key, at);
         return;
+    }
     if (keyword->expected == NULL) {
         take_flag(parser, keyword, at);
         return;
@@ -538,32 +566,13 @@ static void take_item(struct parser *parser)
 
     bool of_file = keyword->key == KEY_SERVER || keyword->key == KEY_UID || keyword->key == KEY_GID;
     bool has_value = words_value(&parser->words, keyword, &value_at);
-    if (parser->server == NULL && !of_file) {
+    if (parser->server == NULL && !of_file)
         words_fail(&parser->words, at, "found '%s' before any server, expected 'server:' first",
                    keyword->name);
-        return;
-    }
-    if (has_value) {
+    else if (has_value)
         take_value(parser, keyword, at, value_at);
-        return;
-    }
-    /* What is missing was reported; do not report what follows from it. */
-    parser->path_seen |= keyword->key == KEY_PATH;
-    if (keyword->key == KEY_EXPORT) {
-        end_export(parser);
-        parser->export_seen = true;
-        parser->export_lost = true;
-    }
-    if (keyword->key == KEY_MOUNT) {
-        parser->export_open = false;
-        parser->export_lost = false;
-    }
-    if (keyword->key == KEY_SERVER) {
-        parser->words.value[0] = '\0';
-        begin_stanza(parser, value_at);
-        parser->path_seen = true;
-        parser->export_seen = true;
-    }
+    else
+        lose_item(parser, keyword->key, value_at);
 }
 
 int conf_nfstab_parse(struct conf_nfstab *tab, const char *file, const char *text, size_t length,
@@ -587,10 +596,8 @@ int conf_nfstab_parse(struct conf_nfstab *tab, const char *file, const char *tex
         free(parser.locals);
         return -ENOMEM;
     }
-    words->cursor = text;
+    words->cursor = text + conf_text_mark(text, length);
     words->end = text + length;
-    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        words->cursor += 3; /* the byte order mark of a file saved on Windows */
 
     while (words_next_line(words))
         while (!parser.no_memory && words_next(words))

@@ -129,7 +129,9 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
         words_fail(words, *at, "found %s after '%s', expected ':'", quote_word(words, quoted),
                    keyword->name);
         /* If the colon was only forgotten, what stands there is the value. */
-        if (!any || conf_nfstab_is_item(words->cursor, words->end))
+        if (any && *words->cursor == '=')
+            words->cursor++;
+        else if (!any || conf_nfstab_is_item(words->cursor, words->end))
             return false;
     }
     any = words_next(words);
@@ -173,7 +175,16 @@ static void skip_unknown(struct words *words, size_t length)
     }
 }
 
-const struct keyword *words_key(struct words *words, struct conf_position *at)
+/* NULL: it is like none. */
+static const struct keyword *nearest_keyword(const char *text, size_t length)
+{
+    const char *name = conf_nearest_name(text, length, keywords,
+                                         sizeof(keywords) / sizeof(keywords[0]), sizeof(*keywords));
+    return name == NULL ? NULL : find_keyword(name, strlen(name));
+}
+
+const struct keyword *words_key(struct words *words, struct conf_position *at,
+                                const struct keyword **meant)
 {
     char quoted[CONF_QUOTE_SIZE];
     size_t length = key_length(words->cursor, words->end);
@@ -184,10 +195,14 @@ const struct keyword *words_key(struct words *words, struct conf_position *at)
         words->cursor += length;
         return keyword;
     }
+    *meant = nearest_keyword(words->cursor, length);
     if (length == 0)
         length = word_length(words->cursor, words->end);
-    words_fail(words, *at, "found %s, expected a key: " KEY_LIST,
-               conf_quote(quoted, words->cursor, length));
+    conf_quote(quoted, words->cursor, length);
+    if (*meant != NULL)
+        words_fail(words, *at, "found %s, expected a key such as '%s'", quoted, (*meant)->name);
+    else
+        words_fail(words, *at, "found %s, expected a key: " KEY_LIST, quoted);
     skip_unknown(words, length);
     return NULL;
 }

@@ -59,9 +59,11 @@ bool words_next_line(struct words *words);
 
 /*
  * Takes the key under the cursor and returns what it means, its place in `at`. What is no key is
- * reported and passed over together with what seems to belong to it; then NULL is returned.
+ * reported and passed over together with what seems to belong to it; then NULL is returned, and
+ * `*meant` is the key that it is most like, or NULL.
  */
-const struct keyword *words_key(struct words *words, struct conf_position *at);
+const struct keyword *words_key(struct words *words, struct conf_position *at,
+                                const struct keyword **meant);
 
 /* Takes the colon and the value after a key; the value goes to words->value, its place to `at`.
  * Returns false if there is none, which was then reported. */

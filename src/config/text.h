@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "config/diagnostic.h"
+
 #define CONF_FILE_SIZE_MAX (1024 * 1024) /* bytes of a file that people write */
 
 /* Room for what conf_quote() makes of any text. */
@@ -16,6 +18,25 @@
  * `length` bytes. Returns 0, -EFBIG if it has more than `max` bytes, -EISDIR, -EINVAL if it is
  * neither regular nor a directory, -ENOMEM, or what open and read said. */
 int conf_file_read(const char *file, size_t max, char **text, size_t *length);
+
+/*
+ * The same of a file that people write, of CONF_FILE_SIZE_MAX bytes at most; `what` it should be
+ * ("an nfstab"). Returns 1; 0 if it does not exist and is not `required`; -EINVAL after an error in
+ * `d`; or -ENOMEM. `*text` is set only with 1.
+ */
+int conf_file_load(const char *file, bool required, const char *what, char **text, size_t *length,
+                   struct conf_diagnostics *d);
+
+/* The bytes to pass over at the start of a text: the byte order mark of a file saved on Windows. */
+size_t conf_text_mark(const char *text, size_t length);
+
+/*
+ * Which of `count` names is most likely meant by a word that is none of them, or NULL if it is like
+ * none. The names are the first members of structures of `size` bytes. Small and capital letters
+ * are the same.
+ */
+const char *conf_nearest_name(const char *word, size_t length, const void *names, size_t count,
+                              size_t size);
 
 /* Puts a piece of unknown text in quotes for a message: bytes that are not printable ASCII become
  * \xNN, and what is longer than a message should be is cut. Returns `out`. */

@@ -1,5 +1,6 @@
 #include "config/tunables.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <libconfig.h>
 #include <stdbool.h>
@@ -10,11 +11,12 @@
 #include "config/text.h"
 #include "sys/sys.h"
 
-#define KIB         ((int64_t)1024)
-#define MIB         (1024 * KIB)
-#define TIB         (1024 * 1024 * MIB)
-#define WORDS_MAX   5
-#define BYTES_LEAST 4096 /* of one READ or WRITE */
+#define KIB               ((int64_t)1024)
+#define MIB               (1024 * KIB)
+#define TIB               (1024 * 1024 * MIB)
+#define WORDS_MAX         5
+#define BYTES_LEAST       4096 /* of one READ or WRITE */
+#define INCLUDE_DEPTH_MAX 10   /* libconfig's */
 
 enum type {
     TYPE_INT,   /* an int */
@@ -108,12 +110,16 @@ static const char *quote_setting(const config_setting_t *setting, char quoted[CO
         return quoted;
     case CONFIG_TYPE_FLOAT:
         snprintf(quoted, CONF_QUOTE_SIZE, "%g", config_setting_get_float(setting));
+        if (quoted[strspn(quoted, "-0123456789")] == '\0')
+            strcat(quoted, ".0");
         return quoted;
     case CONFIG_TYPE_BOOL:
         return config_setting_get_bool(setting) ? "true" : "false";
     case CONFIG_TYPE_STRING: {
         const char *text = config_setting_get_string(setting);
-        return conf_quote(quoted, text, strlen(text));
+        conf_quote(quoted, text, strlen(text));
+        quoted[0] = quoted[strlen(quoted) - 1] = '"'; /* as it stands in the file */
+        return quoted;
     }
     default:
         return "a group or a list";
@@ -194,9 +200,11 @@ static bool take_setting(struct conf_tunables *tunables, const config_setting_t 
     const struct key *key = find_key(name);
 
     if (key == NULL) {
-        conf_diagnostics_add(d, CONF_ERROR, at,
-                             "found the unknown key %s, expected one of directnfs.conf(5)",
-                             conf_quote(quoted, name, strlen(name)));
+        const char *near = conf_nearest_name(name, strlen(name), keys, KEY_COUNT, sizeof(*keys));
+        conf_diagnostics_add(d, CONF_ERROR, at, "found the unknown key %s, expected %s%s%s",
+                             conf_quote(quoted, name, strlen(name)), near != NULL ? "'" : "",
+                             near != NULL ? near : "one of directnfs.conf(5)",
+                             near != NULL ? "'" : "");
         return false;
     }
     switch (key->type) {
@@ -211,16 +219,96 @@ static bool take_setting(struct conf_tunables *tunables, const config_setting_t 
 
 /* --- a file ------------------------------------------------------------------------------ */
 
-/* Included files are looked for beside the file, not where the application happens to stand. */
-static void set_include_directory(config_t *config, const char *file)
+/* The directory of a file, for what it includes. Memory for free(3), or NULL. */
+static char *directory_of(const char *file)
 {
     const char *slash = strrchr(file, '/');
-    char *directory = slash == NULL   ? strdup(".")
-                      : slash == file ? strdup("/")
-                                      : strndup(file, (size_t)(slash - file));
-    if (directory != NULL)
-        config_set_include_dir(config, directory);
-    free(directory);
+    return slash == NULL   ? strdup(".")
+           : slash == file ? strdup("/")
+                           : strndup(file, (size_t)(slash - file));
+}
+
+/* Passes over a comment or a string. */
+static const char *skip_prose(const char *c)
+{
+    const char *end = NULL;
+    if (*c == '#' || (c[0] == '/' && c[1] == '/'))
+        return c + strcspn(c, "\n");
+    if (c[0] == '/' && c[1] == '*')
+        return (end = strstr(c + 2, "*/")) != NULL ? end + 2 : c + strlen(c);
+    if (*c != '"')
+        return c;
+    for (c++; *c != '\0' && *c != '"'; c++)
+        c += *c == '\\' && c[1] != '\0';
+    return c + (*c == '"');
+}
+
+/*
+ * Older versions of libconfig cut a whole number without an L to 32 bits, and do not tell: it would
+ * be another one, maybe even a valid one. False, and an error, if there is such a number in the
+ * text or in what it includes.
+ */
+static bool check_numbers(const char *file, const char *directory, const char *text, int depth,
+                          struct conf_diagnostics *d)
+{
+    struct conf_position at = {.file = file, .line = 1};
+    const char *counted = text;
+    bool fine = true;
+
+    for (const char *c = text, *next; *c != '\0'; c = next) {
+        char name[PATH_MAX], path[2 * PATH_MAX];
+        next = skip_prose(c);
+        if (next != c)
+            continue;
+        next = c + 1;
+        if (*c == '@' && sscanf(c, "@include \"%4095[^\"\n]\"", name) == 1) {
+            char *more;
+            size_t length;
+            snprintf(path, sizeof(path), "%s/%s", *name == '/' ? "" : directory, name);
+            if (depth < INCLUDE_DEPTH_MAX &&
+                conf_file_read(path, CONF_FILE_SIZE_MAX, &more, &length) == 0) {
+                fine &= check_numbers(path, directory, more, depth + 1, d);
+                free(more);
+            }
+        } else if (isalnum((unsigned char)*c) || *c == '_') {
+            next =
+                c + strspn(c, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.");
+            char *end;
+            errno = 0;
+            bool hex = c[0] == '0' && (c[1] == 'x' || c[1] == 'X');
+            unsigned long long number = strtoull(c, &end, hex ? 16 : 10);
+            if (!isdigit((unsigned char)*c) || end != next || (number <= INT32_MAX && errno == 0))
+                continue;
+            for (; counted < c; counted++)
+                at.line += *counted == '\n';
+            conf_diagnostics_add(d, CONF_ERROR, at,
+                                 "found %.*s, expected %.*sL: a number above %d "
+                                 "ends in L",
+                                 (int)(next - c > 40 ? 40 : next - c), c,
+                                 (int)(next - c > 40 ? 40 : next - c), c, INT32_MAX);
+            fine = false;
+        }
+    }
+    return fine;
+}
+
+/* What libconfig did not like, and what would have been right. */
+static void say_syntax(const config_t *config, struct conf_position at, struct conf_diagnostics *d)
+{
+    const char *text = config_error_text(config);
+    const char *expected = "";
+
+    if (config_error_file(config) != NULL)
+        at.file = config_error_file(config);
+    at.line = (unsigned)config_error_line(config);
+    if (strcmp(text, "syntax error") == 0)
+        expected = ", expected settings such as 'connections = 4;' or 'stability = \"stable\";'";
+    else if (strncmp(text, "duplicate", 9) == 0)
+        expected = ", expected each key once";
+    else if (strstr(text, "include") != NULL)
+        expected = ", expected '@include' of a file in the same directory that does not include "
+                   "this one";
+    conf_diagnostics_add(d, CONF_ERROR, at, "%s%s", text, expected);
 }
 
 int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const char *text,
@@ -239,18 +327,20 @@ int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const 
         conf_diagnostics_add(d, CONF_ERROR, at, "found a NUL byte, expected text");
         return -EINVAL;
     }
-    char *copy = strndup(text, length);
-    if (copy == NULL)
+    size_t mark = conf_text_mark(text, length);
+    char *copy = strndup(text + mark, length - mark), *directory = directory_of(file);
+    if (copy == NULL || directory == NULL) {
+        free(copy);
+        free(directory);
         return -ENOMEM;
+    }
 
     config_init(&config);
-    set_include_directory(&config, file);
+    config_set_include_dir(&config, directory);
     if (config_read_string(&config, copy) != CONFIG_TRUE) {
-        if (config_error_file(&config) != NULL)
-            at.file = config_error_file(&config);
-        at.line = (unsigned)config_error_line(&config);
-        conf_diagnostics_add(d, CONF_ERROR, at, "%s, expected settings such as 'key = value;'",
-                             config_error_text(&config));
+        say_syntax(&config, at, d);
+        result = -EINVAL;
+    } else if (!check_numbers(file, directory, copy, 0, d)) {
         result = -EINVAL;
     } else {
         config_setting_t *root = config_root_setting(&config);
@@ -265,6 +355,7 @@ int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const 
     }
     config_destroy(&config);
     free(copy);
+    free(directory);
     return result;
 }
 
@@ -280,21 +371,13 @@ int conf_tunables_file(char file[PATH_MAX])
 int conf_tunables_load(struct conf_tunables *tunables, const char *file, int required,
                        struct conf_diagnostics *d)
 {
-    struct conf_position at = {.file = file};
     char *text;
     size_t length;
 
     conf_tunables_default(tunables);
-    int result = conf_file_read(file, CONF_FILE_SIZE_MAX, &text, &length);
-    if (!required && (result == -ENOENT || result == -ENOTDIR))
-        return 0;
-    if (result == -ENOMEM)
+    int result = conf_file_load(file, required, "a directnfs.conf", &text, &length, d);
+    if (result != 1)
         return result;
-    if (result != 0) {
-        conf_diagnostics_add(d, CONF_ERROR, at, "cannot be read: %s, expected a directnfs.conf",
-                             result == -EINVAL ? "not a regular file" : strerror(-result));
-        return -EINVAL;
-    }
     result = conf_tunables_parse(tunables, file, text, length, d);
     free(text);
     return result;

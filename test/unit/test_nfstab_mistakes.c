@@ -43,8 +43,6 @@ static void assert_mistake(const char *text, unsigned line, unsigned column, con
 static void unknown_keys(void **state)
 {
     (void)state;
-    assert_mistake("server: s\n  paht: 10.0.0.1\nexport: /a mount: /b\n", 2, 3,
-                   "found 'paht', expected a key: " KEYS);
     assert_mistake("server: s export: /a mount: /b\nhello big world\n", 2, 1,
                    "found 'hello', expected a key: " KEYS);
     assert_mistake("server: s\npath: 10.0.0.1 10.0.0.2\nexport: /a mount: /b\n", 2, 16,
@@ -55,6 +53,24 @@ static void unknown_keys(void **state)
                    "found '\\x01\\xff', expected a key: " KEYS);
 }
 
+/* A key that is misspelt is one mistake: what follows from it is none. */
+static void misspelt_keys(void **state)
+{
+    (void)state;
+    assert_mistake("server: s.\n  paht: 10.0.0.1\nexport: /a mount: /b\n", 2, 3,
+                   "found 'paht', expected a key such as 'path'");
+    assert_mistake("server: s\nexprot: /a mount: /b\n", 2, 1,
+                   "found 'exprot', expected a key such as 'export'");
+    assert_mistake("server: s\nexport: /a Mout: /b\n", 2, 12,
+                   "found 'Mout', expected a key such as 'mount'");
+    assert_mistake("sever: s\npath: 10.0.0.1\nexport: /a mount: /b\n", 1, 1,
+                   "found 'sever', expected a key such as 'server'");
+    assert_mistake("server: s\nsecurity-default: sys\nexport: /a mount: /b\n", 2, 1,
+                   "found 'security-default', expected a key such as 'security_default'");
+    assert_mistake("server: s\nnfs: 3\nexport: /a mount: /b\n", 2, 1,
+                   "found 'nfs', expected a key: " KEYS);
+}
+
 static void missing_colons_and_values(void **state)
 {
     (void)state;
@@ -62,6 +78,8 @@ static void missing_colons_and_values(void **state)
                    "found '10.0.0.1' after 'path', expected ':'");
     assert_mistake("server s\nexport: /a mount: /b\n", 1, 8,
                    "found 's' after 'server', expected ':'");
+    assert_mistake("server: s\npath = 10.0.0.1\nexport: /a mount: /b\n", 2, 6,
+                   "found '=' after 'path', expected ':'");
     assert_mistake("server: s\npath\nexport: /a mount: /b\n", 2, 5,
                    "found the end of the line after 'path', expected ':'");
     assert_mistake("server: s\npath: # none\nexport: /a mount: /b\n", 2, 7,
@@ -531,6 +549,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_keys),
+        cmocka_unit_test(misspelt_keys),
         cmocka_unit_test(missing_colons_and_values),
         cmocka_unit_test(items_before_a_server),
         cmocka_unit_test(exports_and_mounts_that_do_not_pair),

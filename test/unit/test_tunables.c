@@ -105,18 +105,21 @@ static void whole_seconds_are_fine_for_actimeo(void **state)
 static void an_unknown_key_is_an_error(void **state)
 {
     (void)state;
-    assert_error("\n\nconections = 4;", 3, "'conections'", "directnfs.conf(5)");
+    assert_error("\n\nconections = 4;", 3, "'conections'", "expected 'connections'");
+    assert_error("log = { level = 3; };", 1, "'log'", "expected one of directnfs.conf(5)");
 }
 
 static void a_wrong_type_is_an_error(void **state)
 {
     (void)state;
-    assert_error("connections = \"4\";", 1, "'4' for 'connections'", "a whole number from 1 to 64");
+    assert_error("connections = \"4\";", 1, "\"4\" for 'connections'",
+                 "a whole number from 1 to 64");
     assert_error("\nconnections = 4.5;", 2, "4.5", "a whole number from 1 to 64");
+    assert_error("connections = 4.0;", 1, "found 4.0 for", "a whole number from 1 to 64");
     assert_error("connections = true;", 1, "true", "a whole number");
     assert_error("connections = { a = 1; };", 1, "a group or a list", "a whole number");
     assert_error("connections = [ 4 ];", 1, "a group or a list", "a whole number");
-    assert_error("actimeo = \"3\";", 1, "'3' for 'actimeo'", "a number from 0 to 3600");
+    assert_error("actimeo = \"3\";", 1, "\"3\" for 'actimeo'", "a number from 0 to 3600");
     assert_error("stability = 1;", 1, "found 1 for 'stability'", "\"unstable\" or \"stable\"");
     assert_error("privileged_port = true;", 1, "true", "\"auto\" or \"yes\" or \"no\"");
 }
@@ -132,12 +135,12 @@ static void a_value_out_of_range_is_an_error(void **state)
     assert_error("wsize = 1048577;", 1, "found 1048577", "0 or a whole number");
     assert_error("actimeo = 3600.5;", 1, "found 3600.5", "from 0 to 3600");
     assert_error("actimeo = -0.5;", 1, "found -0.5", "from 0 to 3600");
-    assert_error("stability = \"datasync\";", 1, "'datasync'", "\"unstable\" or \"stable\"");
+    assert_error("stability = \"datasync\";", 1, "\"datasync\"", "\"unstable\" or \"stable\"");
     assert_error("uncommitted_max = 16777215;", 1, "16777215", "from 16777216");
     assert_error("uncommitted_file_max = 1;", 1, "found 1 ", "from 1048576");
     assert_error("retransmit_timeout = 601;", 1, "601", "from 1 to 600");
     assert_error("reconnect_max = 0;", 1, "found 0", "from 1 to 60");
-    assert_error("log_level = \"Debug\";", 1, "'Debug'", "\"debug\"");
+    assert_error("log_level = \"Debug\";", 1, "\"Debug\"", "\"debug\"");
 }
 
 static void all_mistakes_are_found_and_the_rest_is_taken(void **state)
@@ -159,8 +162,41 @@ static void all_mistakes_are_found_and_the_rest_is_taken(void **state)
 static void a_syntax_error_names_its_line(void **state)
 {
     (void)state;
-    assert_error("# fine\n\nconnections = ;\n", 3, "syntax error", "key = value;");
-    assert_error("connections = 4;\nconnections = 5;\n", 2, "duplicate", "key = value;");
+    assert_error("# fine\n\nconnections = ;\n", 3, "syntax error", "connections = 4;");
+    assert_error("stability = stable;\n", 1, "syntax error", "stability = \"stable\";");
+    assert_error("connections = 4;\nconnections = 5;\n", 2, "duplicate", "each key once");
+    assert_error("\n@include \"/nowhere/more.conf\"\n", 2, "include file", "in the same directory");
+}
+
+/* libconfig cuts it to 32 bits, and does not tell. */
+static void a_large_number_without_an_l_is_an_error(void **state)
+{
+    (void)state;
+    assert_error("connections = 4294967300;", 1, "found 4294967300", "4294967300L");
+    assert_error("# 1\n/* 2\n3 */ actimeo = 1; // 9999999999\nuncommitted_max=4563402752", 4,
+                 "4563402752", "ends in L");
+    assert_error("connections = 0x100000004;", 1, "0x100000004", "ends in L");
+    assert_error("connections = 99999999999999999999999;", 1, "found 9999", "ends in L");
+    assert_error("log_level = \"9999999999 \\\" 9999999999\";", 1, "found \"9999", "\"debug\"");
+    struct conf_tunables tunables;
+    assert_int_equal(parse(&tunables,
+                           "actimeo = 0.00000000001; path_timeout = 1e1;"
+                           "uncommitted_max = 4294967296L;",
+                           NULL),
+                     0);
+    assert_int_equal(tunables.uncommitted_max, INT64_C(4294967296));
+}
+
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    (void)state;
+    struct conf_tunables tunables;
+    assert_int_equal(parse(&tunables,
+                           "\xef\xbb\xbf"
+                           "connections = 5;\r\n",
+                           NULL),
+                     0);
+    assert_int_equal(tunables.connections, 5);
 }
 
 static void a_nul_byte_is_an_error(void **state)
@@ -262,6 +298,15 @@ static void an_included_file_is_named_in_its_mistakes(void **state)
     assert_int_equal(d.list[0].at.line, 2);
     assert_int_equal(tunables.rsize, 8192);
     conf_diagnostics_free(&d);
+
+    out = fopen(included, "w");
+    fputs("\nconnections = 4294967300;\n", out);
+    fclose(out);
+    assert_int_equal(conf_tunables_load(&tunables, main_file, 1, &d), -EINVAL);
+    assert_int_equal(d.errors, 1);
+    assert_string_equal(d.list[0].at.file, included);
+    assert_int_equal(d.list[0].at.line, 2);
+    conf_diagnostics_free(&d);
     unlink(main_file);
     unlink(included);
     rmdir(directory);
@@ -351,6 +396,8 @@ int main(void)
         cmocka_unit_test(a_value_out_of_range_is_an_error),
         cmocka_unit_test(all_mistakes_are_found_and_the_rest_is_taken),
         cmocka_unit_test(a_syntax_error_names_its_line),
+        cmocka_unit_test(a_large_number_without_an_l_is_an_error),
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(a_nul_byte_is_an_error),
         cmocka_unit_test(a_message_reads_as_compilers_write_it),
         cmocka_unit_test(a_missing_file_gives_the_defaults),
