@@ -162,15 +162,12 @@ static int write_begin(struct host_file *file, uint64_t offset, const struct iov
         return 0;
     if (length > HOST_WRITE_MAX || offset + length < offset)
         return -EINVAL;
-    uint32_t owner = host_process_slot();
-    if (!owner)
+    if (!host_process_slot())
         return -ENOSPC;
     int error = keep ? check_vectors(data, count, length) : 0;
     if (error)
         return error;
-    struct host_process *self = &host_map.shared->processes[owner];
-    if (!atomic_load_explicit(&self->wrote, memory_order_relaxed))
-        atomic_store(&self->wrote, 1);
+    uint32_t owner = host_process_owner();
 
     uint32_t piece_count = cut_into_pieces(offset, length, pieces);
     error = take_records(pieces, piece_count, keep, owner);
@@ -512,9 +509,8 @@ static int replay_next(struct host_file *file, struct host_commit *commit, bool 
         uint64_t start = host_record_start(record), end = host_record_end(record);
         uint32_t owner = in_the_way(entry, start, end, index);
         if (owner == UINT32_MAX) {
-            atomic_store(&record->owner, self);
+            atomic_store(&record->owner, host_process_owner());
             host_record_set_state(record, HOST_RECORD_REPLAY);
-            atomic_store(&host_map.shared->processes[self].wrote, 1);
             record->write_next = 0;
             commit->tried = record->sequence;
             commit->tried_offset = start;

@@ -92,13 +92,10 @@ static uint32_t usable_chunks(const struct host_record *record)
 
 uint32_t host_pocket_give(uint32_t first)
 {
-    uint32_t self = host_process_slot_taken(), left = 0;
+    uint32_t self = host_process_owner(), left = 0;
     if (!first || !self || !take_pocket())
         return first;
-    struct host_process *process = &host_map.shared->processes[self];
     uint32_t most = depth(host_map.shared);
-    if (!atomic_load_explicit(&process->wrote, memory_order_relaxed))
-        atomic_store(&process->wrote, 1);
     while (first) {
         struct host_record *record = host_record(first);
         uint32_t index = first, chunks = usable_chunks(record);

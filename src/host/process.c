@@ -231,6 +231,15 @@ uint32_t host_process_slot_taken(void)
     return atomic_load_explicit(&own_slot, memory_order_relaxed);
 }
 
+uint32_t host_process_owner(void)
+{
+    uint32_t slot = host_process_slot_taken();
+    struct host_process *self = &host_map.shared->processes[slot];
+    if (slot && !atomic_load_explicit(&self->wrote, memory_order_relaxed))
+        atomic_store(&self->wrote, 1);
+    return slot;
+}
+
 void host_process_after_fork(void)
 {
     host_pocket_after_fork();

@@ -130,27 +130,32 @@ static void unlink_record(struct host_entry *entry, uint32_t index)
     host_record_set_state(record, HOST_RECORD_PRIVATE);
 }
 
-/* The data goes, the record stays where it is as long as it is held. */
+/* The data goes, the record stays where it is until host_stripe_expire() finds it held no more. */
 static void bury(struct host_entry *entry, uint32_t index)
 {
     struct host_record *record = host_record(index);
+    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(file_of(record))];
     uint32_t state = host_record_state(record);
     if (state == HOST_RECORD_ACKED || state == HOST_RECORD_REPLAY)
         unlink_file(entry, index);
     host_record_set_state(record, HOST_RECORD_GHOST);
     atomic_store_explicit(&record->owner, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
+        atomic_store_explicit(&stripe->held_check, 1, memory_order_relaxed);
     host_arena_empty(index);
 }
 
 void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garbage *garbage)
 {
-    if (host_record(index)->held_until && host_record_held(host_record(index), sys_now_ns())) {
+    struct host_record *record = host_record(index);
+    uint32_t self = host_process_owner();
+    /* Should this process die before it gives the record back, that is found by its owner; without
+     * a slot it would be found by nobody. */
+    if (!self || (record->held_until && host_record_held(record, sys_now_ns()))) {
         bury(entry, index);
         return;
     }
-    /* Should this process die before it gives the record back, that is found by its owner. */
-    atomic_store_explicit(&host_record(index)->owner, host_process_slot_taken(),
-                          memory_order_relaxed);
+    atomic_store_explicit(&record->owner, self, memory_order_relaxed);
     unlink_record(entry, index);
     host_garbage_add(garbage, index);
 }
@@ -225,7 +230,8 @@ static void overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
 
 /*
  * `own` lies inside `index` and leaves something of it on both sides: the part behind becomes a
- * record of its own. True if `own` was consumed for want of a free record.
+ * record of its own. True if `own` was consumed for want of a free record, or of a slot: who has
+ * none gets here only to put in order what another left, where all is ACKED.
  */
 static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
                   struct host_garbage *garbage)
@@ -233,9 +239,9 @@ static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
     struct host_record *older = host_record(index), *record = host_record(own);
     uint64_t start = host_record_start(record), end = host_record_end(record);
     uint32_t cut = (uint32_t)(start - older->base), from = (uint32_t)(end - older->base);
-    uint32_t to = host_record_to(older), self = host_process_slot_taken();
+    uint32_t to = host_record_to(older), self = host_process_owner();
     bool consumed = false;
-    uint32_t second = host_arena_share(index, from, to, 0, self);
+    uint32_t second = self ? host_arena_share(index, from, to, 0, self) : 0;
     if (!second && host_record_state(record) == HOST_RECORD_ACKED) {
         /* The older record takes the newer bytes, and vouches for both with its verifier. */
         overlay(own, index, start, end);
@@ -457,7 +463,7 @@ void host_stripe_rebuild(uint32_t stripe)
         if (state < HOST_RECORD_IN_FLIGHT || file >= HOST_FILES || host_stripe_of(file) != stripe)
             continue;
         host_record_link(i);
-        if (record->held_until)
+        if (record->held_until || state == HOST_RECORD_GHOST)
             atomic_store(&shared->stripes[stripe].held_check, 1);
         if (state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_GHOST)
             continue;

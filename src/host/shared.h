@@ -206,6 +206,8 @@ uint64_t host_registry_entries_at(const struct host_shared *shared);
 uint32_t host_process_slot(void);
 /* The same without a lock: 0 also while it was not taken yet. */
 uint32_t host_process_slot_taken(void);
+/* The same, before a record becomes this process's: when it is dead its records are looked for. */
+uint32_t host_process_owner(void);
 void host_process_after_fork(void);
 /* If the process of this slot is dead, gives back what it held, and frees the slot. */
 void host_process_check(uint32_t slot);
@@ -378,8 +380,9 @@ void host_record_link(uint32_t index);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
 void host_record_append(struct host_entry *entry, uint32_t index);
 void host_garbage_add(struct host_garbage *garbage, uint32_t index);
-/* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`; while it is held,
- * only its data goes, and it becomes a GHOST. `entry` is not needed for a GHOST. */
+/* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`; while it is held, and
+ * where this process has no slot, only its data goes, and it becomes a GHOST. `entry` is not needed
+ * for a GHOST. */
 void host_record_drop(struct host_entry *entry, uint32_t index, struct host_garbage *garbage);
 /*
  * A record IN_FLIGHT, REPLAY or held that overlaps [start, end); 0: none. The hold of `own` does

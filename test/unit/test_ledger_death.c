@@ -148,20 +148,28 @@ static void death_with_a_stripes_lock_is_mended(void **state)
     host_file_forget(&file, false);
 }
 
-/* Dies when the newer write is acknowledged and the second half of the older one exists, but the
- * older one was not shortened yet. */
+/* Dies when the newer write is acknowledged, but the older one was not shortened yet; before or
+ * after the second half of that exists. */
+struct split {
+    struct host_file *file;
+    bool halves;
+};
+
 static int child_dies_in_split(void *argument)
 {
-    struct host_file *file = argument;
+    const struct split *split = argument;
+    struct host_file *file = split->file;
     struct host_write write;
     int error;
     memset(buffer, 'n', 1000);
     if (begin(file, 1000, 1000, true, &write) != 0)
         return 1;
     struct host_entry *entry = host_entry_lock(file, false, &error);
-    uint32_t second = host_arena_share(entry->first, 2000, 65536, 0, host_process_slot());
-    host_record(second)->sequence = host_record(entry->first)->sequence;
-    host_record_set_state(host_record(second), HOST_RECORD_ACKED);
+    if (split->halves) {
+        uint32_t second = host_arena_share(entry->first, 2000, 65536, 0, host_process_slot());
+        host_record(second)->sequence = host_record(entry->first)->sequence;
+        host_record_set_state(host_record(second), HOST_RECORD_ACKED);
+    }
     struct host_record *newer = host_record(write.first_record);
     newer->sequence = ++host_map.shared->stripes[host_stripe_of_file(file)].sequence;
     memcpy(&newer->verifier, first_verifier, sizeof(newer->verifier));
@@ -170,18 +178,67 @@ static int child_dies_in_split(void *argument)
     return 2;
 }
 
+static int child_mends_without_a_slot(void *argument)
+{
+    uint32_t stripe = host_stripe_of_file(argument);
+    host_stripe_lock(stripe);
+    host_stripe_unlock(stripe);
+    return host_process_slot_taken() == 0 ? 0 : 1;
+}
+
 static void death_in_a_split_is_mended(void **state)
 {
     (void)state;
-    struct host_file file;
-    attach(&file, 117);
-    write_kept(&file, 0, 65536, 'o', first_verifier);
-    assert_int_equal(run_child(child_dies_in_split, &file), 128 + SIGKILL);
-    read_ledger(&file, found, NULL, MODEL_BYTES);
-    for (int i = 0; i < 65536; i++)
-        assert_int_equal(found[i], i >= 1000 && i < 2000 ? 'n' : 'o');
-    check_invariants();
-    host_file_forget(&file, false);
+    for (int round = 0; round < 4; round++) {
+        struct host_file file;
+        struct split split = {.file = &file, .halves = round & 1};
+        attach(&file, 117);
+        write_kept(&file, 0, 65536, 'o', first_verifier);
+        assert_int_equal(run_child(child_dies_in_split, &split), 128 + SIGKILL);
+        if (round & 2)
+            assert_int_equal(run_child(child_mends_without_a_slot, &file), 0);
+        read_ledger(&file, found, NULL, MODEL_BYTES);
+        for (int i = 0; i < 65536; i++)
+            assert_int_equal(found[i], i >= 1000 && i < 2000 ? 'n' : 'o');
+        check_invariants();
+        host_file_forget(&file, false);
+    }
+}
+
+/* Dies with a record of others in its hands, before it wrote anything itself. */
+struct drop {
+    struct host_file *file;
+    bool slot;
+};
+
+static int child_dies_dropping(void *argument)
+{
+    const struct drop *drop = argument;
+    struct host_garbage garbage = {0};
+    int error;
+    if (drop->slot && !host_process_slot())
+        return 1;
+    struct host_entry *entry = host_entry_lock(drop->file, false, &error);
+    host_record_drop(entry, entry->first, &garbage);
+    host_entry_unlock(drop->file);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static void what_a_dead_process_dropped_is_not_lost_room(void **state)
+{
+    (void)state;
+    for (int slot = 0; slot <= 1; slot++) {
+        struct host_file file;
+        struct drop drop = {.file = &file, .slot = slot};
+        attach(&file, 118);
+        write_kept(&file, 0, 1000, 'd', first_verifier);
+        assert_int_equal(run_child(child_dies_dropping, &drop), 128 + SIGKILL);
+        host_process_sweep(0);
+        check_invariants();
+        assert_int_equal(host_file_uncommitted(&file), 0);
+        assert_int_equal(host_map.entries[file.index].records, 0);
+    }
 }
 
 static int child_dies_with_arena(void *argument)
@@ -365,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_replay_of_a_dead_process_is_done_by_another),
         cmocka_unit_test(death_with_a_stripes_lock_is_mended),
         cmocka_unit_test(death_in_a_split_is_mended),
+        cmocka_unit_test(what_a_dead_process_dropped_is_not_lost_room),
         cmocka_unit_test(death_with_the_arenas_lock_is_mended),
         cmocka_unit_test(killing_at_random_moments_breaks_nothing),
         cmocka_unit_test(two_hundred_children_at_once),
