@@ -54,6 +54,9 @@ static long raw_missing(void)
         return raw_result(sys_call6(number, a, b, c, d, e, f));            \
     }
 RAW(openat, SYS_openat)
+RAW(openat2, SYS_openat2) /* of glibc 2.43 */
+RAW(pidfd_getfd, SYS_pidfd_getfd)
+RAW(recvmsg, SYS_recvmsg)
 RAW(close, SYS_close)
 RAW(read, SYS_read)
 RAW(write, SYS_write)
@@ -78,6 +81,12 @@ static void *raw_function(enum preload_symbol symbol)
         return (void *)raw_open;
     case PRELOAD_openat:
         return (void *)raw_openat;
+    case PRELOAD_openat2:
+        return (void *)raw_openat2;
+    case PRELOAD_pidfd_getfd:
+        return (void *)raw_pidfd_getfd;
+    case PRELOAD_recvmsg:
+        return (void *)raw_recvmsg;
     case PRELOAD_close:
         return (void *)raw_close;
     case PRELOAD_read:
@@ -204,8 +213,8 @@ void preload_duplicated(int from, int to)
         return;
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
-    if (to <= STDERR_FILENO)
-        file_demote(from, "standard descriptor");
+    if (preload_is_stream(to))
+        file_demote(from, to <= STDERR_FILENO ? "standard descriptor" : "stdio");
     else
         file_duplicated(from, to);
     preload_stay_end(stay);
@@ -311,8 +320,7 @@ __attribute__((constructor)) static void start(void)
         pthread_atfork(preload_fork_prepare, preload_fork_parent, preload_fork_child);
         atomic_store(&preload_started, true);
         file_adopt_inherited();
-        for (int fd = 0; fd <= STDERR_FILENO; fd++)
-            file_demote(fd, "standard descriptor");
+        preload_stdio_start();
     }
     preload_stay_end(stay);
 }

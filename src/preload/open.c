@@ -45,6 +45,12 @@ PRELOAD_EXPORT int creat(const char *path, mode_t mode)
     return preload_opened(PRELOAD_REAL(creat)(path, mode), O_CREAT | O_WRONLY | O_TRUNC);
 }
 
+PRELOAD_EXPORT int openat2(int dirfd, const char *path, const struct open_how *how, size_t size)
+{
+    int fd = PRELOAD_REAL(openat2)(dirfd, path, how, size);
+    return fd < 0 ? fd : preload_opened(fd, (int)how->flags);
+}
+
 PRELOAD_EXPORT int open_by_handle_at(int mount, struct file_handle *handle, int flags)
 {
     return preload_opened(PRELOAD_REAL(open_by_handle_at)(mount, handle, flags), flags);

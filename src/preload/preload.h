@@ -150,6 +150,11 @@ void preload_duplicated(int from, int to);
  * committed. No-op on unmanaged descriptors. */
 int preload_demote(int fd, const char *reason);
 
+/* Is the descriptor a standard one, or known to have a stream on it? Such a one is the kernel's. */
+bool preload_is_stream(int fd);
+/* Hands descriptors to the kernel that had streams when the library started. */
+void preload_stdio_start(void);
+
 /* Above every descriptor that may be managed: bounds the walk over the table. */
 int preload_managed_limit(void);
 

@@ -42,10 +42,12 @@ static inline int after_stat(int result, struct stat *status)
     return result == 0 && preload_active() ? overlay_path(status) : result;
 }
 
-/* AT_EMPTY_PATH makes the *at() calls fstat(). */
+/* AT_EMPTY_PATH makes the *at() calls fstat(); since Linux 6.11 without any path, too. The empty
+ * assembler statement hides from the compiler that libc's headers promise one. */
 static inline bool names_descriptor(const char *path, int flags)
 {
-    return (flags & AT_EMPTY_PATH) && *path == '\0';
+    __asm__("" : "+r"(path));
+    return (flags & AT_EMPTY_PATH) && (path == NULL || *path == '\0');
 }
 
 PRELOAD_EXPORT int stat(const char *path, struct stat *status)

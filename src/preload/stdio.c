@@ -6,6 +6,42 @@
 
 #include "preload/preload.h"
 
+/*
+ * The descriptors that streams are known to be on, a bit each: a file that is duplicated onto one
+ * (dup2(fd, fileno(log))) is used by stdio from then on, and fclose() closes it inside libc.
+ */
+enum { STREAM_WORDS = 1024 };
+static _Atomic uint64_t streams[STREAM_WORDS]; /* no lock: each word is atomic */
+
+static void set_stream(int fd, bool is)
+{
+    uint64_t bit = UINT64_C(1) << (fd % 64);
+    if (fd < 0 || fd >= STREAM_WORDS * 64)
+        return;
+    if (is)
+        atomic_fetch_or_explicit(&streams[fd / 64], bit, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&streams[fd / 64], ~bit, memory_order_relaxed);
+}
+
+bool preload_is_stream(int fd)
+{
+    if (fd <= STDERR_FILENO)
+        return true;
+    return fd < STREAM_WORDS * 64 &&
+           (atomic_load_explicit(&streams[fd / 64], memory_order_relaxed) >> (fd % 64) & 1);
+}
+
+void preload_stdio_start(void)
+{
+    for (int fd = 0; fd < STREAM_WORDS * 64; fd++) {
+        if (fd % 64 == 0 && fd > 0 && atomic_load(&streams[fd / 64]) == 0)
+            fd += 63;
+        else if (preload_is_stream(fd))
+            file_demote(fd, "stdio");
+    }
+}
+
 /* The open(2) flags of a mode of fopen(3). */
 static int flags_of_mode(const char *mode)
 {
@@ -23,13 +59,17 @@ static int flags_of_mode(const char *mode)
 /* errno is kept. */
 static FILE *opened_stream(FILE *stream, const char *mode)
 {
-    if (stream == NULL || !preload_active())
-        return stream;
-    struct preload_stay stay = preload_stay_begin();
+    if (stream == NULL)
+        return NULL;
+    int saved = errno;
     int fd = fileno(stream);
-    if (fd >= 0)
+    set_stream(fd, true);
+    if (fd >= 0 && preload_active()) {
+        struct preload_stay stay = preload_stay_begin();
         file_opened_for_kernel(fd, flags_of_mode(mode), "stdio");
-    preload_stay_end(stay);
+        preload_stay_end(stay);
+    }
+    errno = saved;
     return stream;
 }
 
@@ -49,7 +89,30 @@ PRELOAD_EXPORT FILE *fdopen(int fd, const char *mode)
 {
     if (preload_demote(fd, "stdio") < 0)
         return NULL;
-    return PRELOAD_REAL(fdopen)(fd, mode);
+    FILE *stream = PRELOAD_REAL(fdopen)(fd, mode);
+    if (stream != NULL)
+        set_stream(fd, true);
+    return stream;
+}
+
+/* The descriptor ends inside libc. It can be one of ours if its stream was made by a function that
+ * is not wrapped. */
+PRELOAD_EXPORT int fclose(FILE *stream)
+{
+    int saved = errno;
+    int fd = fileno(stream);
+    errno = saved;
+    int demoted = preload_demote(fd, "stdio");
+    saved = errno;
+    set_stream(fd, false);
+    int result = PRELOAD_REAL(fclose)(stream);
+    return result == 0 && demoted < 0 ? preload_fail(saved) : result;
+}
+
+PRELOAD_EXPORT void backtrace_symbols_fd(void *const *addresses, int count, int fd)
+{
+    (void)preload_demote(fd, "stdio");
+    PRELOAD_REAL(backtrace_symbols_fd)(addresses, count, fd);
 }
 
 PRELOAD_EXPORT int vdprintf(int fd, const char *format, va_list arguments)

@@ -15,6 +15,7 @@
 #include <aio.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <linux/types.h>
 #include <linux/aio_abi.h>
 #include <sched.h>
@@ -26,6 +27,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -43,27 +45,28 @@ struct io_uring_cqe;
 struct io_uring_params;
 struct __kernel_timespec;
 
-#define PRELOAD_OPEN(SYMBOL, TWIN)                                                     \
-    SYMBOL(int, open, (const char *path, int flags, ...))                              \
-    TWIN(int, open64, (const char *path, int flags, ...), open)                        \
-    TWIN(int, __open, (const char *path, int flags, ...), open)                        \
-    TWIN(int, __open64, (const char *path, int flags, ...), open)                      \
-    SYMBOL(int, __open_2, (const char *path, int flags))                               \
-    TWIN(int, __open64_2, (const char *path, int flags), __open_2)                     \
-    SYMBOL(int, openat, (int dirfd, const char *path, int flags, ...))                 \
-    TWIN(int, openat64, (int dirfd, const char *path, int flags, ...), openat)         \
-    SYMBOL(int, __openat_2, (int dirfd, const char *path, int flags))                  \
-    TWIN(int, __openat64_2, (int dirfd, const char *path, int flags), __openat_2)      \
-    SYMBOL(int, creat, (const char *path, mode_t mode))                                \
-    TWIN(int, creat64, (const char *path, mode_t mode), creat)                         \
-    SYMBOL(int, open_by_handle_at, (int mount, struct file_handle *handle, int flags)) \
-    SYMBOL(int, mkstemp, (char *pattern))                                              \
-    TWIN(int, mkstemp64, (char *pattern), mkstemp)                                     \
-    SYMBOL(int, mkostemp, (char *pattern, int flags))                                  \
-    TWIN(int, mkostemp64, (char *pattern, int flags), mkostemp)                        \
-    SYMBOL(int, mkstemps, (char *pattern, int length))                                 \
-    TWIN(int, mkstemps64, (char *pattern, int length), mkstemps)                       \
-    SYMBOL(int, mkostemps, (char *pattern, int length, int flags))                     \
+#define PRELOAD_OPEN(SYMBOL, TWIN)                                                               \
+    SYMBOL(int, open, (const char *path, int flags, ...))                                        \
+    TWIN(int, open64, (const char *path, int flags, ...), open)                                  \
+    TWIN(int, __open, (const char *path, int flags, ...), open)                                  \
+    TWIN(int, __open64, (const char *path, int flags, ...), open)                                \
+    SYMBOL(int, __open_2, (const char *path, int flags))                                         \
+    TWIN(int, __open64_2, (const char *path, int flags), __open_2)                               \
+    SYMBOL(int, openat, (int dirfd, const char *path, int flags, ...))                           \
+    TWIN(int, openat64, (int dirfd, const char *path, int flags, ...), openat)                   \
+    SYMBOL(int, __openat_2, (int dirfd, const char *path, int flags))                            \
+    TWIN(int, __openat64_2, (int dirfd, const char *path, int flags), __openat_2)                \
+    SYMBOL(int, creat, (const char *path, mode_t mode))                                          \
+    TWIN(int, creat64, (const char *path, mode_t mode), creat)                                   \
+    SYMBOL(int, openat2, (int dirfd, const char *path, const struct open_how *how, size_t size)) \
+    SYMBOL(int, open_by_handle_at, (int mount, struct file_handle *handle, int flags))           \
+    SYMBOL(int, mkstemp, (char *pattern))                                                        \
+    TWIN(int, mkstemp64, (char *pattern), mkstemp)                                               \
+    SYMBOL(int, mkostemp, (char *pattern, int flags))                                            \
+    TWIN(int, mkostemp64, (char *pattern, int flags), mkostemp)                                  \
+    SYMBOL(int, mkstemps, (char *pattern, int length))                                           \
+    TWIN(int, mkstemps64, (char *pattern, int length), mkstemps)                                 \
+    SYMBOL(int, mkostemps, (char *pattern, int length, int flags))                               \
     TWIN(int, mkostemps64, (char *pattern, int length, int flags), mkostemps)
 
 #define PRELOAD_RW(SYMBOL, TWIN)                                                                   \
@@ -170,6 +173,11 @@ struct __kernel_timespec;
     TWIN(FILE *, freopen64, (const char *path, const char *mode, FILE *stream), freopen)   \
     SYMBOL(FILE *, fdopen, (int fd, const char *mode))                                     \
     TWIN(FILE *, _IO_fdopen, (int fd, const char *mode), fdopen)                           \
+    SYMBOL(int, fclose, (FILE * stream))                                                   \
+    TWIN(int, _IO_fclose, (FILE * stream), fclose)                                         \
+    SYMBOL(void, backtrace_symbols_fd, (void *const *addresses, int count, int fd))        \
+    TWIN(void, __backtrace_symbols_fd, (void *const *addresses, int count, int fd),        \
+         backtrace_symbols_fd)                                                             \
     SYMBOL(int, vdprintf, (int fd, const char *format, va_list arguments))                 \
     SYMBOL(int, dprintf, (int fd, const char *format, ...))                                \
     SYMBOL(int, __vdprintf_chk, (int fd, int flag, const char *format, va_list arguments)) \
@@ -217,6 +225,13 @@ struct __kernel_timespec;
         (int in, off64_t *in_offset, int out, off64_t *out_offset, size_t length, unsigned flags)) \
     SYMBOL(ssize_t, tee, (int in, int out, size_t length, unsigned flags))                         \
     SYMBOL(ssize_t, vmsplice, (int fd, const struct iovec *vectors, size_t count, unsigned flags))
+
+#define PRELOAD_RECEIVE(SYMBOL, TWIN)                                                            \
+    SYMBOL(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))                        \
+    SYMBOL(                                                                                      \
+        int, recvmmsg,                                                                           \
+        (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)) \
+    SYMBOL(int, pidfd_getfd, (int pidfd, int target, unsigned flags))
 
 #define PRELOAD_PROCESS(SYMBOL, TWIN)                                                          \
     SYMBOL(pid_t, fork, (void))                                                                \
@@ -355,6 +370,7 @@ struct __kernel_timespec;
     PRELOAD_MAP(SYMBOL, TWIN)            \
     PRELOAD_ASYNC(SYMBOL, TWIN)          \
     PRELOAD_COPY(SYMBOL, TWIN)           \
+    PRELOAD_RECEIVE(SYMBOL, TWIN)        \
     PRELOAD_PROCESS(SYMBOL, TWIN)        \
     PRELOAD_LIBAIO(SYMBOL, TWIN)         \
     PRELOAD_SYSCALL(SYMBOL, TWIN)        \

@@ -2,7 +2,6 @@
  * syscall(2): programs and libraries make some of the wrapped calls through it. Those go to the
  * wrapper; everything else (futex, gettid, ...) goes to the kernel at once.
  */
-#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <string.h>
 
@@ -15,12 +14,6 @@ static long returned(long result)
     if ((unsigned long)result > -4096UL)
         return preload_fail((int)-result);
     return result;
-}
-
-static long call_openat2(long dirfd, long path, long how, long size)
-{
-    long fd = returned(sys_call4(SYS_openat2, dirfd, path, how, size));
-    return fd < 0 ? fd : preload_opened((int)fd, (int)((const struct open_how *)how)->flags);
 }
 
 /*
@@ -129,7 +122,7 @@ PRELOAD_EXPORT long syscall(long number, ...)
     case SYS_openat:
         return openat((int)a, (const char *)b, (int)c, (mode_t)d);
     case SYS_openat2:
-        return call_openat2(a, b, c, d);
+        return openat2((int)a, (const char *)b, (const struct open_how *)c, (size_t)d);
     case SYS_open_by_handle_at:
         return open_by_handle_at((int)a, (struct file_handle *)b, (int)c);
     case SYS_close:
@@ -186,6 +179,13 @@ PRELOAD_EXPORT long syscall(long number, ...)
         return tee((int)a, (int)b, (size_t)c, (unsigned)d);
     case SYS_vmsplice:
         return vmsplice((int)a, (const struct iovec *)b, (size_t)c, (unsigned)d);
+
+    case SYS_recvmsg:
+        return recvmsg((int)a, (struct msghdr *)b, (int)c);
+    case SYS_recvmmsg:
+        return recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e);
+    case SYS_pidfd_getfd:
+        return pidfd_getfd((int)a, (int)b, (unsigned)c);
 
     case SYS_io_setup:
         return returned(aio_io_setup((unsigned)a, (aio_context_t *)b));

@@ -8,6 +8,7 @@
  */
 #include <aio.h>
 #include <dirent.h>
+#include <execinfo.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -324,6 +325,11 @@ static void sizes(void)
     note(__LINE__, "size", (long long)extended.stx_size, 0);
     CALL(stat("none", &status));
     CALL(fstat(-1, &status));
+    const char *volatile no_path = NULL; /* Linux 6.11 and newer take it for an empty one */
+    CALL(statx(fd, no_path, AT_EMPTY_PATH, STATX_SIZE, &extended));
+    note(__LINE__, "size", (long long)extended.stx_size, 0);
+    CALL(fstatat(fd, no_path, &status, AT_EMPTY_PATH));
+    SHOW(status);
 #ifdef __x86_64__
     CALL(__xstat(1, "size", &status));
     SHOW(status);
@@ -535,6 +541,16 @@ static void kernel_uses(void)
     CALL(aio_return(&request));
     CALL(pread(fd, got, 5000, 0));
     BYTES(got, 3300);
+    CALL(close(fd));
+
+    /* Written inside libc, at the descriptor's position. */
+    fd = OPEN(open("trace", O_RDWR | O_CREAT | O_TRUNC, 0666));
+    void *here[1] = {(void *)(uintptr_t)kernel_uses};
+    CALL(write(fd, "trace:\n", 7));
+    backtrace_symbols_fd(here, 1, fd);
+    CALL(write(fd, "end\n", 4));
+    CALL(lseek(fd, 0, SEEK_CUR));
+    CALL(pread(fd, got, 1000, 0) > 20);
     CALL(close(fd));
 
     /* On the standard descriptors, where stdio is. */
