@@ -537,9 +537,8 @@ void host_stats_after_fork(void)
     pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held it */
     if (now == OPEN || now == FORKED || now == FINISHED) {
         /* These pages are the parent's segment: move a private copy over them. */
-        uint8_t *copy = sys_mmap(NULL, HOST_STATS_BYTES, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (sys_mmap_failed(copy))
+        struct directnfs_stats *copy = host_stats_allocate();
+        if (!copy)
             return;
         host_stats_copy_used(copy, &memory.stats);
         void *moved = (void *)sys_call5(SYS_mremap, copy, HOST_STATS_BYTES, HOST_STATS_BYTES,

@@ -28,13 +28,21 @@ const struct host_stats_table host_stats_tables[HOST_STATS_TABLES] = {
 
 enum { LOCK_ATTEMPTS = 2000 }; /* of a millisecond each */
 
-void host_stats_copy_used(void *to, const struct directnfs_stats *from)
+/* Whole words, which other threads may be counting in. */
+static void copy_words(struct directnfs_stats *to, const struct directnfs_stats *from,
+                       size_t offset, size_t size)
 {
-    memcpy(to, from, offsetof(struct directnfs_stats, servers));
+    for (size_t at = offset; at < offset + size; at += sizeof(uint64_t))
+        *(uint64_t *)((uint8_t *)to + at) =
+            host_stats_get((const uint64_t *)((const uint8_t *)from + at));
+}
+
+void host_stats_copy_used(struct directnfs_stats *to, const struct directnfs_stats *from)
+{
+    copy_words(to, from, 0, offsetof(struct directnfs_stats, servers));
     for (unsigned i = 0; i < HOST_STATS_TABLES; i++) {
         const struct host_stats_table *table = &host_stats_tables[i];
-        memcpy((uint8_t *)to + table->offset, (const uint8_t *)from + table->offset,
-               host_stats_used(from, table));
+        copy_words(to, from, table->offset, host_stats_used(to, table));
     }
 }
 
@@ -283,19 +291,19 @@ int host_stats_fold(const struct host_identity *process, const struct directnfs_
     int fd = error ? error : host_stats_lock();
     if (fd < 0)
         return fd;
-    struct directnfs_stats *ended = host_stats_allocate(), *copy = NULL;
-    error = ended ? 0 : -ENOMEM;
-    if (!error && !stats) {
-        copy = host_stats_allocate();
-        error = copy ? host_stats_read_raw(path, copy) : -ENOMEM;
+    struct directnfs_stats *ended = host_stats_allocate(), *copy = host_stats_allocate();
+    error = ended && copy ? 0 : -ENOMEM;
+    if (!error && stats) {
+        host_stats_copy_used(copy, stats);
+    } else if (!error) {
+        error = host_stats_read_raw(path, copy);
         if (!error && (copy->pid != process->pid || copy->starttime != process->starttime))
             error = -EBADMSG;
         if (error == -EAGAIN || error == -EBADMSG)
             sys_unlink(path); /* died while making it; or nobody's */
-        stats = copy;
     }
     if (!error)
-        error = fold_into(stats, ended);
+        error = fold_into(copy, ended);
     if (!error)
         error = sys_unlink(path);
     host_stats_release(copy);

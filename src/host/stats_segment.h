@@ -43,8 +43,8 @@ static inline size_t host_stats_used(const struct directnfs_stats *stats,
     return host_stats_get(host_stats_count(stats, table)) * table->slot;
 }
 
-/* Copies the header and the used parts of the tables. */
-void host_stats_copy_used(void *to, const struct directnfs_stats *from);
+/* Copies the header and the used parts of the tables, while other threads may be counting. */
+void host_stats_copy_used(struct directnfs_stats *to, const struct directnfs_stats *from);
 
 /* The path of a process's segment. */
 int host_stats_segment_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process);

@@ -1,5 +1,6 @@
 /* Statistics in shared memory: src/host/stats*.c. Each test runs in a child: a process has one. */
 #include <pthread.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 #include "host/stats.h"
@@ -611,6 +612,42 @@ static void threads_count_exactly(void **state)
     run_afresh(counts_in_threads, NULL);
 }
 
+static _Atomic bool counting;
+
+static void *count_on(void *argument)
+{
+    struct directnfs_channel_stats *channel = argument;
+    for (;;) {
+        host_stats_call(6, 1000, false);
+        host_stats_add(&channel->sends, 1);
+        counting = true;
+    }
+    return NULL;
+}
+
+static int ends_while_a_thread_counts(void *unused)
+{
+    pthread_t thread;
+    (void)unused;
+    must(host_stats_open() == 0);
+    host_stats_file("/mnt/a", add_server("one"), 100, DIRECTNFS_FILE_DIRECT, NULL);
+    struct directnfs_channel_stats *channel = host_stats_channel(0, "10.0.0.1", "10.0.0.2");
+    must(pthread_create(&thread, NULL, count_on, channel) == 0);
+    while (!counting)
+        sched_yield();
+    host_stats_finish();
+    return 0;
+}
+
+static void threads_may_count_to_the_end(void **state)
+{
+    (void)state;
+    run_afresh(ends_while_a_thread_counts, NULL);
+    assert_int_equal(read_ended(&ended), 0);
+    assert_true(ended.counters.procedures[6].latency.calls > 0);
+    assert_true(ended.channels[0].sends > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -629,6 +666,7 @@ int main(void)
         cmocka_unit_test(percentiles_come_from_the_histogram),
         cmocka_unit_test(procedures_have_the_names_of_the_views),
         cmocka_unit_test(threads_count_exactly),
+        cmocka_unit_test(threads_may_count_to_the_end),
     };
     return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
 }
