@@ -123,9 +123,9 @@ static double now_here(void)
 static void compare_verifiers(struct check *check, const struct check_path *path,
                               const struct nfs3_fh *fh, struct check_root *root)
 {
-    struct nfs3_wcc wcc;
+    bool repeated;
     uint64_t verifier;
-    if (nfs3_commit(&path->client, fh, 0, 1, &verifier, &wcc) != 0)
+    if (nfs3_commit(&path->client, fh, 0, 1, &verifier, &repeated) != 0)
         return; /* a user who may only read */
     if (root->path == path) {
         root->verifier = verifier;

@@ -113,11 +113,13 @@ static void endings_flush(struct endings *endings)
 static bool settle_write(struct file_request *request, struct endings *endings)
 {
     struct nfs3_transfer transfer;
+    bool answered = request->call.error != -ENETDOWN;
+    int result = answered ? nfs3_write_end(&request->call, request->stable, &transfer) : -ENETDOWN;
     /* Also for trouble(): what is sent again then may be carried out twice. */
     request->write.unsettled = request->call.unsettled;
-    if (request->call.error == -ENETDOWN ||
-        nfs3_write_end(&request->call, request->stable, &transfer) != 0 ||
-        transfer.length < request->length)
+    request->write.doubtful =
+        file_write_is_doubtful(request->stable, result, answered && transfer.repeated);
+    if (result != 0 || transfer.length < request->length)
         return false;
     if (endings->count == ENDINGS)
         endings_flush(endings);

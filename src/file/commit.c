@@ -40,6 +40,8 @@ static int replay(struct committing *c, struct host_write *write)
         result = nfs3_write(&client, c->use.fh, write->offset, vectors, count, write->length,
                             NFS3_FILE_SYNC, &transfer);
         write->unsettled = write->unsettled || transfer.unsettled;
+        write->doubtful =
+            write->doubtful || file_write_is_doubtful(NFS3_FILE_SYNC, result, transfer.repeated);
     } while (again(c, result));
     host_write_end(c->host, write, result == 0 ? HOST_WRITE_STABLE : HOST_WRITE_FAILED, none);
     if (result == 0)
@@ -110,20 +112,20 @@ static int commit_once(struct committing *c)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
     struct host_commit commit;
-    struct nfs3_wcc wcc;
     uint64_t verifier, sent_ns, replays = host_file_replays(c->host);
+    bool repeated;
     int result;
     host_commit_begin(c->host, &commit);
     do {
         sent_ns = sys_now_ns();
-        result = nfs3_commit(&client, c->use.fh, 0, 0, &verifier, &wcc);
+        result = nfs3_commit(&client, c->use.fh, 0, 0, &verifier, &repeated);
     } while (again(c, result));
     if (result == -ESTALE)
         gone(c);
-    if (result != 0) {
+    if (result != 0 || repeated)
         host_commit_failed(c->host, &commit);
+    if (result != 0)
         return result == -EAGAIN ? -EIO : result;
-    }
     file_server_saw(c->mount->server, verifier, sent_ns);
     uint64_t lost = host_commit_end(c->host, &commit, (const uint8_t *)&verifier);
     if (lost == 0)
@@ -138,7 +140,7 @@ static int commit_once(struct committing *c)
         log_warning("%s: server %s restarted before it committed %llu bytes; writing them again",
                     c->path, c->mount->server->conf->name, (unsigned long long)lost);
     else
-        log_notice("%s: a COMMIT of %llu bytes failed, or its process ended; writing them again",
+        log_notice("%s: what came of a COMMIT of %llu bytes is not known; writing them again",
                    c->path, (unsigned long long)lost);
     result = replay_all(c, &commit);
     return result == 0 ? -EAGAIN : result;

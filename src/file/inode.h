@@ -202,6 +202,16 @@ int file_write_announce(struct file_open *open, uint64_t offset, const struct io
 /* WRITE of all of it, from `vectors`. 0 or -errno. */
 int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
                     int count, enum nfs3_stable stable, struct nfs3_transfer *transfer);
+/*
+ * Servers tell an error of their disk once, to the call that makes them write to it. May a WRITE
+ * that was to reach the disk at once have been told one that concerns other data of the file?
+ * `repeated`: it was sent more than once.
+ */
+static inline bool file_write_is_doubtful(enum nfs3_stable stable, int result, bool repeated)
+{
+    bool failed = result != 0 && result != -ESTALE && result != -EAGAIN;
+    return stable != NFS3_UNSTABLE && (failed || repeated);
+}
 /* What the server said of a write that went well: how it ends in the ledger. Never waits. */
 void file_write_judge(struct file_open *open, struct host_write *write,
                       const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,

@@ -179,6 +179,8 @@ int file_write_send(struct file_open *open, struct host_write *write, const stru
         result = nfs3_write(&client, use.fh, write->offset, vectors, count, write->length, stable,
                             transfer);
         write->unsettled = write->unsettled || transfer->unsettled;
+        write->doubtful =
+            write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
     } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
     return result;
 }

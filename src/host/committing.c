@@ -3,29 +3,27 @@
  * data: the success of another, which it answered later, says nothing of that data, though the
  * failure may not have been noted yet. So each COMMIT is noted in the stripe until its answer is
  * known, and one that succeeded waits for those that were sent before its answer came.
+ *
+ * The data that is forgotten is all that the server had when it met the error. That includes writes
+ * that were acknowledged after the COMMIT was sent, and some whose answer is yet to come.
  */
 #include "host/shared.h"
 #include "sys/sys.h"
 
 #define LONGEST_NS UINT64_C(1000000000) /* a process may be stopped, or a path be dead */
 
-/* NULL: the COMMIT is not noted any more: it was given up. */
+/* NULL: the COMMIT is not noted, or not any more: it was given up. */
 static struct host_committing *place_of(struct host_stripe *stripe,
                                         const struct host_commit *commit)
 {
     struct host_committing *place = &stripe->committing[commit->place];
-    return place->ticket == commit->ticket ? place : NULL;
+    return commit->ticket && place->ticket == commit->ticket ? place : NULL;
 }
 
-/* It failed, or its answer is not waited for: what it was to vouch for counts as lost. */
+/* Its answer is not waited for: it counts as failed. */
 static void give_up(struct host_committing *place)
 {
-    const struct host_entry *entry = &host_map.entries[place->file];
-    for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
-        if (host_record(i)->sequence > place->sequence)
-            break;
-        host_record(i)->distrusted = 1;
-    }
+    host_records_distrust(place->file);
     place->ticket = 0;
 }
 
@@ -51,16 +49,16 @@ void host_commit_begin(struct host_file *file, struct host_commit *commit)
         struct host_stripe *stripe = &host_map.shared->stripes[number];
         struct host_committing *place = find_place(stripe);
         commit->sequence = atomic_load_explicit(&stripe->sequence, memory_order_relaxed);
-        if (entry->first && place->ticket && sys_now_ns() < deadline) {
+        commit->vouches = entry->first != 0;
+        if (commit->vouches && place->ticket && sys_now_ns() < deadline) {
             host_stripe_wait(number, atomic_load(&place->slot));
             host_entry_unlock(file);
             continue;
         }
-        if (entry->first) {
-            if (place->ticket)
-                give_up(place);
+        if (commit->vouches && place->ticket)
+            give_up(place);
+        if (!place->ticket) {
             place->file = host_entry_index(entry);
-            place->sequence = commit->sequence;
             atomic_store_explicit(&place->slot, slot, memory_order_relaxed);
             commit->place = (uint32_t)(place - stripe->committing);
             commit->ticket = ++stripe->commits;
@@ -73,27 +71,27 @@ void host_commit_begin(struct host_file *file, struct host_commit *commit)
 
 void host_commit_failed(struct host_file *file, const struct host_commit *commit)
 {
-    if (!commit->ticket)
+    if (!host_map.shared)
         return;
     uint32_t number = host_stripe_of_file(file);
     host_stripe_lock(number);
     struct host_committing *place = place_of(&host_map.shared->stripes[number], commit);
+    const struct host_entry *entry = host_entry_find(file->key.device, file->key.inode);
     if (place)
-        give_up(place);
+        place->ticket = 0;
+    if (entry)
+        host_records_distrust(host_entry_index(entry));
     host_stripe_unlock(number);
     host_stripe_wake(number);
 }
 
-/* One of the file's that was sent up to this ticket, and would take data along if it failed; NULL:
- * none. */
+/* One of the file's that was sent up to this ticket; NULL: none. */
 static struct host_committing *sent_before(struct host_stripe *stripe, uint32_t file,
                                            uint64_t ticket)
 {
-    uint32_t first = host_map.entries[file].first;
-    for (int i = 0; i < HOST_COMMITS && first; i++) {
+    for (int i = 0; i < HOST_COMMITS; i++) {
         struct host_committing *place = &stripe->committing[i];
-        if (place->ticket && place->ticket <= ticket && place->file == file &&
-            host_record(first)->sequence <= place->sequence)
+        if (place->ticket && place->ticket <= ticket && place->file == file)
             return place;
     }
     return NULL;
@@ -111,7 +109,7 @@ void host_commit_answered(struct host_file *file, const struct host_commit *comm
         uint64_t last = stripe->commits, deadline = sys_now_ns() + LONGEST_NS;
         uint32_t entry = place->file;
         place->ticket = 0; /* two that were answered do not wait for each other */
-        while ((place = sent_before(stripe, entry, last))) {
+        while (commit->vouches && (place = sent_before(stripe, entry, last))) {
             if (sys_now_ns() >= deadline)
                 give_up(place);
             else

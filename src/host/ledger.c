@@ -328,6 +328,8 @@ static void end_one(struct host_ending *ending, struct host_garbage *garbage)
     struct host_entry *entry = NULL;
     if (host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
         entry = &host_map.entries[atomic_load(&host_record(index)->file)];
+    if (entry && write->doubtful)
+        host_records_distrust(host_entry_index(entry));
     if (entry && ending->told)
         host_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns);
     for (uint32_t i = 0; i < write->record_count; i++) {

@@ -371,6 +371,18 @@ uint32_t host_record_unsettled(const struct host_entry *entry, uint64_t sequence
     return find_in_stripe(host_entry_index(entry), unsettled, sequence);
 }
 
+static bool distrust_one(uint32_t index, uint64_t unused)
+{
+    (void)unused;
+    host_record(index)->distrusted = 1;
+    return false;
+}
+
+void host_records_distrust(uint32_t file)
+{
+    find_in_stripe(file, distrust_one, 0);
+}
+
 static bool detach_one(uint32_t index, uint64_t garbage)
 {
     host_record(index)->held_until = 0;

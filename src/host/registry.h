@@ -158,6 +158,9 @@ struct host_write {
     /* Set by the caller before host_write_end(): the request was sent over a connection that died,
      * and an older copy of it may still be executed. Whatever the outcome, the range is held. */
     bool unsettled;
+    /* Likewise: it made the server write the file to its disk, and met an error there, or may have.
+     * As with a COMMIT that failed all other data of the file must be written again. */
+    bool doubtful;
     uint32_t first_record;
     uint32_t record_count;
 };
@@ -245,7 +248,8 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
  */
 struct host_commit {
     uint64_t sequence;
-    uint64_t ticket;              /* 0: it vouches for nothing, and is not noted */
+    bool vouches;                 /* for any data */
+    uint64_t ticket;              /* 0: it is not noted */
     uint32_t place;               /* where it is noted */
     uint64_t tried, tried_offset; /* replays offered up to this record */
     uint8_t verifier[HOST_VERIFIER_SIZE];
@@ -254,8 +258,9 @@ void host_commit_begin(struct host_file *file, struct host_commit *commit);
 uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
                          const uint8_t verifier[HOST_VERIFIER_SIZE]);
 /*
- * The COMMIT failed. Servers tell an error of their disk once, and forget the data: a later COMMIT
- * that succeeds says nothing of it. What this one was to vouch for counts as lost from now on.
+ * The COMMIT failed, or may have: it was sent again, and the first answer is not known. Servers
+ * tell an error of their disk once, and forget the data: a later COMMIT that succeeds says nothing
+ * of it. All that the server may have of the file by now must be written again.
  */
 void host_commit_failed(struct host_file *file, const struct host_commit *commit);
 /* 1; 0: no more; -ENOSPC: there is more, but this process cannot be noted as its owner. */

@@ -31,7 +31,7 @@
 #define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    HOST_REGISTRY_LAYOUT = 3,
+    HOST_REGISTRY_LAYOUT = 4,
     HOST_STRIPES = 64,
     HOST_COMMITS = 16,  /* on their way that a stripe has places for */
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
@@ -72,7 +72,8 @@ struct host_record {
     uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
     uint32_t write_next;                   /* the next piece of the same write */
     uint32_t chunk[HOST_RECORD_CHUNKS];    /* arena_lock */
-    uint32_t distrusted; /* a COMMIT failed: only writing it again makes it safe; stripe lock */
+    uint32_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
+                            safe; stripe lock */
     /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
      * held, or no more): see hold.c. Stripe lock. */
     uint64_t held_start, held_end, held_until;
@@ -124,8 +125,7 @@ _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a pa
  */
 struct host_committing {
     uint64_t ticket; /* of the stripe's `commits`; 0: the place is free */
-    uint64_t sequence;
-    uint32_t file; /* entry */
+    uint32_t file;   /* entry */
     _Atomic uint32_t slot;
 };
 
@@ -406,6 +406,9 @@ uint32_t host_record_beyond(const struct host_entry *entry, uint64_t size);
 /* A record IN_FLIGHT or REPLAY of the file that began before this sequence, or one that is held; 0:
  * none. */
 uint32_t host_record_unsettled(const struct host_entry *entry, uint64_t sequence);
+/* The server may have lost what it had of the file until now, and no COMMIT will tell: all of it is
+ * distrusted, what is in flight as well. */
+void host_records_distrust(uint32_t file);
 /* Unlinks what remains of a file that is gone; owners free such records when their write ends. */
 void host_records_detach(uint32_t file, struct host_garbage *garbage);
 /* Makes buckets, lists and counters of a stripe again from the records. */

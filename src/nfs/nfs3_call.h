@@ -22,6 +22,10 @@ void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *cal
 int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
                       struct xdr_reader *results);
 
+/* Was the call sent more than once? Then the server may have carried it out more than once, and
+ * only the last answer is known. */
+bool nfs3_call_repeated(const struct rpc_call *call);
+
 /* The pause before a call that was answered JUKEBOX is sent again; `*waits` counts them. */
 void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits);
 

@@ -89,6 +89,8 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     struct xdr_reader r;
     struct nfs3_write_res res;
     int error = nfs3_call_outcome(call, NFS3_PROC_WRITE, &r);
+    transfer->unsettled = call->unsettled;
+    transfer->repeated = nfs3_call_repeated(call);
     if (error != 0)
         return error;
     error = nfs3_write_res_get(&r, (uint32_t)call->payload_length, &res);
@@ -97,7 +99,6 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     if (res.count == 0 || res.committed < (uint32_t)stable)
         return -EIO; /* RFC 1813 section 3.3.7 allows neither */
     transfer->length = res.count;
-    transfer->unsettled = call->unsettled;
     transfer->eof = false;
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = res.verifier;
@@ -145,11 +146,17 @@ static void part_cut(struct part *part, const struct job *job, size_t from, size
     part->vectors = part->own_vectors;
 }
 
+static void note_copies(struct nfs3_transfer *transfer, const struct rpc_call *call)
+{
+    transfer->unsettled = transfer->unsettled || call->unsettled;
+    transfer->repeated = transfer->repeated || nfs3_call_repeated(call);
+}
+
 /* Judges the answer to a part and adds it to the transfer. */
 static int part_end(struct part *part, struct job *job, size_t *done)
 {
     struct nfs3_transfer *transfer = job->transfer, own;
-    transfer->unsettled = transfer->unsettled || part->call.unsettled;
+    note_copies(transfer, &part->call);
     int error = job->write ? nfs3_write_end(&part->call, job->stable, &own)
                            : nfs3_read_end(&part->call, &own);
     if (error != 0)
@@ -212,7 +219,7 @@ static int job_run(struct job *job, struct part *parts, unsigned count)
         nfs3_call_run(job->client, calls, used);
         int error = 0;
         for (unsigned i = 0; i < used; i++)
-            transfer->unsettled = transfer->unsettled || parts[i].call.unsettled;
+            note_copies(transfer, &parts[i].call);
         for (unsigned i = 0; i < used && error == 0 && !transfer->eof; i++)
             error = part_finish(&parts[i], job, &waits);
         if (error != 0)
@@ -239,7 +246,7 @@ static int job_start(struct job *job)
 {
     size_t limit = job->write ? job->client->write_max : job->client->read_max;
     struct nfs3_transfer *transfer = job->transfer;
-    transfer->unsettled = false;
+    transfer->unsettled = transfer->repeated = false;
     do {
         transfer->length = 0;
         transfer->eof = false;

@@ -59,6 +59,11 @@ int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
     return error;
 }
 
+bool nfs3_call_repeated(const struct rpc_call *call)
+{
+    return call->unsettled || (call->error == 0 && call->connected_ns > call->sent_ns);
+}
+
 void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
 {
     enum { FIRST_MS = 100, LONGEST_MS = 5000, SAY_EVERY = 12 };
@@ -81,11 +86,11 @@ typedef int (*results_get)(struct xdr_reader *r, void *results);
 
 static int run_changing(const struct nfs3_client *client, enum nfs3_proc procedure,
                         arguments_put put, const void *context, results_get get, void *results,
-                        bool *unsettled)
+                        bool *unsettled, bool *repeated)
 {
     struct rpc_call call, *calls[] = {&call};
     unsigned waits = 0;
-    *unsettled = false;
+    *unsettled = *repeated = false;
     for (;;) {
         struct xdr_writer w;
         struct xdr_reader r;
@@ -96,6 +101,7 @@ static int run_changing(const struct nfs3_client *client, enum nfs3_proc procedu
         nfs3_call_end(&call, &w);
         nfs3_call_run(client, calls, 1);
         *unsettled = *unsettled || call.unsettled;
+        *repeated = *repeated || nfs3_call_repeated(&call);
         error = nfs3_call_outcome(&call, procedure, &r);
         if (error == -EAGAIN) {
             nfs3_jukebox_pause(client, &waits);
@@ -112,8 +118,8 @@ static int run_changing(const struct nfs3_client *client, enum nfs3_proc procedu
 static int run(const struct nfs3_client *client, enum nfs3_proc procedure, arguments_put put,
                const void *context, results_get get, void *results)
 {
-    bool unsettled;
-    return run_changing(client, procedure, put, context, get, results, &unsettled);
+    bool unsettled, repeated;
+    return run_changing(client, procedure, put, context, get, results, &unsettled, &repeated);
 }
 
 int nfs3_null(const struct nfs3_client *client)
@@ -161,8 +167,9 @@ int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
 {
     struct setattr_context context = {fh, sattr};
     struct nfs3_setattr_res res;
+    bool repeated;
     int error = run_changing(client, NFS3_PROC_SETATTR, put_setattr, &context, get_setattr, &res,
-                             unsettled);
+                             unsettled, &repeated);
     if (error == 0)
         *wcc = res.wcc;
     return error;
@@ -255,14 +262,14 @@ static int get_commit(struct xdr_reader *r, void *results)
 }
 
 int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-                uint32_t count, uint64_t *verifier, struct nfs3_wcc *wcc)
+                uint32_t count, uint64_t *verifier, bool *repeated)
 {
     struct commit_context context = {fh, offset, count};
     struct nfs3_commit_res res;
-    int error = run(client, NFS3_PROC_COMMIT, put_commit, &context, get_commit, &res);
-    if (error == 0) {
+    bool unsettled;
+    int error = run_changing(client, NFS3_PROC_COMMIT, put_commit, &context, get_commit, &res,
+                             &unsettled, repeated);
+    if (error == 0)
         *verifier = res.verifier;
-        *wcc = res.wcc;
-    }
     return error;
 }

@@ -40,15 +40,18 @@ int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint
                 struct nfs3_post_attr *attr);
 int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
                 struct nfs3_fsinfo_res *res);
-/* Bytes [offset, offset + count); count 0: to the end of the file. */
+/* Bytes [offset, offset + count); count 0: to the end of the file. `*repeated`: the server may have
+ * carried it out before, with another outcome. */
 int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-                uint32_t count, uint64_t *verifier, struct nfs3_wcc *wcc);
+                uint32_t count, uint64_t *verifier, bool *repeated);
 
 /* What came of an nfs3_read() or nfs3_write(). */
 struct nfs3_transfer {
     size_t length;         /* bytes from `offset` on, without a gap */
     bool eof;              /* read: the end of the file was met */
     bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
+    bool repeated;         /* also after an error: a call may have been carried out before, with
+                              another outcome */
     uint64_t connected_ns; /* when the oldest connection that answered was made */
     uint64_t verifier;     /* write: the same for all parts */
     uint32_t committed;    /* write: the weakest of all parts (enum nfs3_stable) */

@@ -128,6 +128,60 @@ static void one_that_began_after_the_answer_is_not_waited_for(void **state)
     assert_int_equal(host_commit_end(&file, &first, first_verifier), BYTES);
 }
 
+/* The server met the error while it had data that was acknowledged after the COMMIT was sent, and
+ * data whose answer was on its way. */
+static void one_that_failed_takes_what_was_written_meanwhile(void **state)
+{
+    struct host_commit failed, commit;
+    struct host_write write;
+    (void)state;
+    host_commit_begin(&file, &failed);
+    write_kept(&file, BYTES, 100, 2, first_verifier);
+    assert_int_equal(begin(&file, 2 * BYTES, 10, true, &write), 0);
+    host_commit_failed(&file, &failed);
+    host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
+    write_kept(&file, 3 * BYTES, 1, 3, first_verifier);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES + 100 + 10);
+}
+
+/* It was sent when nothing was uncommitted. */
+static void one_that_vouches_for_nothing_may_fail(void **state)
+{
+    struct host_commit failed, commit;
+    (void)state;
+    host_file_forget(&file, false);
+    host_commit_begin(&file, &failed);
+    write_kept(&file, 0, BYTES, 1, first_verifier);
+    host_commit_failed(&file, &failed);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+}
+
+/* A COMMIT is waited for that was sent before, even if all it was to vouch for is written over. */
+static void one_whose_data_was_written_over_may_fail(void **state)
+{
+    struct host_commit never, commit;
+    (void)state;
+    host_commit_begin(&file, &never);
+    write_kept(&file, 0, BYTES, 2, first_verifier);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+}
+
+/* A write to the disk, as a COMMIT, is told the server's error for all data of the file. */
+static void a_doubtful_write_takes_what_was_written_before(void **state)
+{
+    struct host_commit commit;
+    struct host_write write;
+    (void)state;
+    assert_int_equal(begin(&file, BYTES, 100, false, &write), 0);
+    write.doubtful = true;
+    host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+}
+
 /* When there is no place to note one for long, the oldest counts as failed. */
 static void more_than_are_noted(void **state)
 {
@@ -151,6 +205,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_that_end_together_do_not_wait_for_each_other, scene,
                                         end_scene),
         cmocka_unit_test_setup_teardown(one_that_began_after_the_answer_is_not_waited_for, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_that_failed_takes_what_was_written_meanwhile, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_that_vouches_for_nothing_may_fail, scene, end_scene),
+        cmocka_unit_test_setup_teardown(one_whose_data_was_written_over_may_fail, scene, end_scene),
+        cmocka_unit_test_setup_teardown(a_doubtful_write_takes_what_was_written_before, scene,
                                         end_scene),
         cmocka_unit_test_setup_teardown(more_than_are_noted, scene, end_scene),
     };

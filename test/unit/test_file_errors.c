@@ -50,6 +50,46 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again)
     disk_expect("f", SIZE, 0, 1);
 }
 
+/* The answer that told it went to a connection that was broken. */
+ENGINE_TEST(data_of_a_commit_whose_answer_was_lost_is_written_again)
+{
+    int fd = written_anew();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    atomic_store(&scene.control->drop_after[NFS3_PROC_COMMIT], 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(server_calls(NFS3_PROC_COMMIT) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    CHECK_EQUAL(host_uncommitted(), 0);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+static ssize_t write_synchronously(int fd)
+{
+    struct iovec vector = {"stable", 6};
+    return engine_writev(fd, &vector, 1, SIZE, RWF_SYNC);
+}
+
+/* So is that of a write that goes to the disk at once: it concerns all data of the file. */
+ENGINE_TEST(data_beside_a_failed_synchronous_write_is_written_again)
+{
+    int fd = written_anew();
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    CHECK_EQUAL(write_synchronously(fd), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    CHECK_EQUAL(host_uncommitted(), 0);
+}
+
+ENGINE_TEST(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again)
+{
+    int fd = written_anew();
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    atomic_store(&scene.control->drop_after[NFS3_PROC_WRITE], 1);
+    CHECK_EQUAL(write_synchronously(fd), 6);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 1);
+}
+
 static void writes_and_loses_power_beside_the_kernel(void)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -112,6 +152,9 @@ int main(void)
         cmocka_unit_test(fsync_fails_while_there_is_no_space_to_write_again),
         cmocka_unit_test(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync),
         cmocka_unit_test(data_of_a_failed_commit_is_written_again),
+        cmocka_unit_test(data_of_a_commit_whose_answer_was_lost_is_written_again),
+        cmocka_unit_test(data_beside_a_failed_synchronous_write_is_written_again),
+        cmocka_unit_test(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again),
         cmocka_unit_test(writes_beside_those_of_the_kernel_are_stable),
         cmocka_unit_test(fsync_fails_when_the_handle_became_stale_with_data_not_committed),
         cmocka_unit_test(no_space_at_write),
