@@ -4,7 +4,6 @@
 #include "cmd/check.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 
 #include "cmd/check_program.h"
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/text.h"
 #include "host/run.h"
 #include "sys/log.h"
@@ -28,7 +28,7 @@ struct request {
     unsigned pid;        /* --pid; 0: none */
     const char *read;    /* --read */
     bool print, json;
-    int timeout_ms;
+    double timeout; /* seconds; 0: not said */
 };
 
 /* ---- the configuration ---- */
@@ -193,10 +193,8 @@ static int say_mistakes(struct check_report *report, size_t tab_errors, const ch
         "%s has %zu mistake%s: a program started with it leaves all files to "
         "the kernel. No server was contacted.";
     if (report->json)
-        return check_end(report,
-                         "There are %zu mistakes in the configuration: a program started "
-                         "with it leaves all files to the kernel. No server was contacted.",
-                         tab_errors + conf_errors);
+        return check_end(report, text, "the configuration", tab_errors + conf_errors,
+                         tab_errors + conf_errors == 1 ? "" : "s");
     if (tab_errors)
         cmd_complain("check", text, "the nfstab", tab_errors, tab_errors == 1 ? "" : "s");
     if (conf_errors)
@@ -210,8 +208,9 @@ static int check_configuration(const struct request *request)
     struct conf_tunables tunables;
     struct conf_diagnostics found = {0}, found_conf = {0};
     struct conf_sources sources;
+    double timeout = request->timeout ? request->timeout : TIMEOUT_DEFAULT;
     struct check check = {
-        .tunables = &tunables, .timeout_ms = request->timeout_ms, .read = request->read};
+        .tunables = &tunables, .timeout_ms = (int)(timeout * 1000), .read = request->read};
     char conf[PATH_MAX];
     int status;
 
@@ -241,50 +240,14 @@ static int check_configuration(const struct request *request)
 
 /* ---- options ---- */
 
-int cmd_check(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    enum { JSON = 256, PRINT, PROGRAM, PID, READ, TIMEOUT };
-    static const struct option options[] = {
-        {"json", no_argument, NULL, JSON},
-        {"pid", required_argument, NULL, PID},
-        {"print", no_argument, NULL, PRINT},
-        {"program", required_argument, NULL, PROGRAM},
-        {"read", required_argument, NULL, READ},
-        {"timeout", required_argument, NULL, TIMEOUT},
-        {0},
-    };
-    struct request request = {.timeout_ms = TIMEOUT_DEFAULT * 1000};
-    double number;
-    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        switch (option) {
-        case JSON:
-            request.json = true;
-            break;
-        case PID:
-            if (cmd_parse_pid("check", optarg, &request.pid) != CMD_FINE)
-                return CMD_WRONG_USAGE;
-            break;
-        case PRINT:
-            request.print = true;
-            break;
-        case PROGRAM:
-            request.program = optarg;
-            break;
-        case READ:
-            if (optarg[0] != '/')
-                return cmd_usage_error("check", "--read takes an absolute path, not '%s'", optarg);
-            request.read = optarg;
-            break;
-        case TIMEOUT:
-            if (!cmd_parse_number(optarg, true, 0.001, 3600, &number))
-                return cmd_usage_error(
-                    "check", "--timeout takes seconds from 0.001 to 3600, not '%s'", optarg);
-            request.timeout_ms = (int)(number * 1000);
-            break;
-        default:
-            return cmd_option_error("check", option, argv);
-        }
-    }
+    struct request request = {0};
+    int status = cmd_options(&cmd_check, argc, argv, &request);
+    if (status != CMD_GO_ON)
+        return status;
+    if (request.read && request.read[0] != '/')
+        return cmd_usage_error("check", "--read takes an absolute path, not '%s'", request.read);
     if (argc - optind > 1)
         return cmd_usage_error("check", "one nfstab at a time; '%s' is too much", argv[optind + 1]);
     if (argc > optind && (argv[optind][0] == '\0' || strlen(argv[optind]) >= PATH_MAX))
@@ -296,6 +259,8 @@ int cmd_check(int argc, char **argv)
         return cmd_usage_error("check", "an nfstab, --program and --pid are checked one at a time");
     if (request.print && (request.json || request.read))
         return cmd_usage_error("check", "--print gives an nfstab, and takes no --json or --read");
+    if (request.timeout && (request.print || request.program || request.pid))
+        return cmd_usage_error("check", "--timeout is for servers: it goes with an nfstab only");
     if (request.program && (request.program[0] == '\0' || strlen(request.program) >= PATH_MAX))
         return cmd_usage_error("check", "the program's name is empty or too long");
     log_set_level(LOG_LEVEL_ERROR); /* what goes wrong on a path is in the report */
@@ -305,3 +270,33 @@ int cmd_check(int argc, char **argv)
         return check_process(request.pid, request.json);
     return check_configuration(&request);
 }
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct cmd_option options[] = {
+    CMD_FLAG("print", 0, AT(print),
+             "print the effective configuration as an nfstab; contact nobody"),
+    CMD_NUMBER("timeout", 0, AT(timeout), "SECONDS", 0.001, 3600, "seconds from 0.001 to 3600",
+               "wait no longer than this for each answer (default 5)"),
+    CMD_TEXT("read", 0, AT(read), "FILE",
+             "measure the throughput of each path to this file, for a second"),
+    CMD_TEXT("program", 0, AT(program), "PROGRAM",
+             "which calls of it the library would see, without running it"),
+    CMD_WHOLE("pid", 0, AT(pid), "PID", 1, INT32_MAX, "a process number",
+              "whether the library is in this process, and what it serves"),
+    CMD_FLAG("json", 0, AT(json), "print one object with all findings"),
+};
+
+const struct cmd_command cmd_check = {
+    .name = "check",
+    .usage = "check [--json] [--read FILE] [--timeout SECONDS] [NFSTAB]\n"
+             "check --print [NFSTAB]\n"
+             "check [--json] --program PROGRAM | --pid PID\n",
+    .purpose = "shows every mistake in the nfstab and the tunables, then contacts each server\n"
+               "         on each path and says what would be used and how; or shows whether a "
+               "program's\n"
+               "         files can be served, or those of a running process are",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

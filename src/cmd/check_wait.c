@@ -72,6 +72,8 @@ int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_
                   socklen_t *length)
 {
     int error;
+    if (conf_address_family(text) != AF_UNSPEC) /* nobody is asked */
+        return conf_path_resolve(text, family, address, length);
     struct bounded *call = bounded_run(resolve, text, family, timeout_ms, &error);
     if (call == NULL)
         return error == ETIMEDOUT ? EAI_AGAIN : EAI_MEMORY;

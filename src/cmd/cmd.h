@@ -17,14 +17,6 @@ enum cmd_exit {
     CMD_NOT_FOUND = 127,
 };
 
-/* The subcommands: argv[0] is the subcommand's name. Each returns the exit status of the command.
- * They use getopt_long(3), so only one of them runs in a process. */
-int cmd_run(int argc, char **argv);
-int cmd_check(int argc, char **argv);
-int cmd_stat(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_path(int argc, char **argv);
-
 /* Says "directnfs COMMAND: text" and where help is, on stderr. Returns CMD_WRONG_USAGE. */
 int cmd_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -33,17 +25,10 @@ int cmd_usage_error(const char *command, const char *format, ...)
 void cmd_complain(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Says what getopt_long() did not like, after it returned '?' or ':' with opterr 0 and an option
- * string that starts with "+:" or ":". Returns CMD_WRONG_USAGE. */
-int cmd_option_error(const char *command, int result, char **argv);
-
 /*
  * Parses a whole decimal number within [low, high]; a fraction is allowed if `fraction`. Returns
  * false for anything else, such as blanks, signs, or characters that follow.
  */
 bool cmd_parse_number(const char *text, bool fraction, double low, double high, double *value);
-
-/* The argument of --pid. 0, or what cmd_usage_error() returns. */
-int cmd_parse_pid(const char *command, const char *text, uint32_t *pid);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * directnfs path: lists network paths, and takes them offline and online in all running processes.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/path_list.h"
 #include "cmd/rundir.h"
 #include "cmd/text.h"
@@ -20,7 +20,8 @@
 /* What was asked for. */
 struct request {
     bool json, force;
-    double wait;                       /* seconds until nothing is under way any more */
+    const char *user;                  /* NULL: not said */
+    double wait;                       /* seconds until nothing is under way; -1: not said */
     const char *server, *path, *local; /* local: empty for every one */
 };
 
@@ -293,8 +294,11 @@ static int act(int count, char **words, struct request *request)
     if (verb == NULL || (!offline && strcmp(verb, "online") != 0 && strcmp(verb, "list") != 0))
         return cmd_usage_error("path", "list, offline or online%s%s%s?", verb ? ", not '" : "",
                                verb ? verb : "", verb ? "'" : "");
-    if (request->force && !offline)
-        return cmd_usage_error("path", "--force is for offline only");
+    if (!offline && (request->force || request->wait >= 0))
+        return cmd_usage_error("path", "%s is for offline only",
+                               request->force ? "--force" : "--wait");
+    if (request->wait < 0)
+        request->wait = WAIT_DEFAULT;
     if (strcmp(verb, "list") == 0) {
         if (count > 1)
             return cmd_usage_error("path", "list shows all paths; '%s' is too much", words[1]);
@@ -311,37 +315,35 @@ static int act(int count, char **words, struct request *request)
     return set_path(request, offline);
 }
 
-int cmd_path(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"force", no_argument, NULL, 'f'},
-        {"wait", required_argument, NULL, 'w'},
-        {"user", required_argument, NULL, 'u'},
-        {0},
-    };
-    struct request request = {.wait = WAIT_DEFAULT};
-    const char *user = NULL;
-    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        switch (option) {
-        case 'j':
-            request.json = true;
-            break;
-        case 'f':
-            request.force = true;
-            break;
-        case 'w':
-            if (!cmd_parse_number(optarg, true, 0, 86400, &request.wait))
-                return cmd_usage_error("path", "--wait takes seconds, not '%s'", optarg);
-            break;
-        case 'u':
-            user = optarg;
-            break;
-        default:
-            return cmd_option_error("path", option, argv);
-        }
-    }
-    if (user && cmd_rundir_choose("path", user) != CMD_FINE)
+    struct request request = {.wait = -1};
+    int status = cmd_options(&cmd_path, argc, argv, &request);
+    if (status != CMD_GO_ON)
+        return status;
+    if (request.user && cmd_rundir_choose("path", request.user) != CMD_FINE)
         return CMD_NOT_FINE;
     return act(argc - optind, argv + optind, &request);
 }
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct cmd_option options[] = {
+    CMD_TEXT("user", 0, AT(user), "USER", "as root: the processes of this user, not of all"),
+    CMD_FLAG("json", 0, AT(json), "list: print an array of objects"),
+    CMD_FLAG("force", 0, AT(force), "offline: take the last path of a server too"),
+    CMD_NUMBER("wait", 0, AT(wait), "SECONDS", 0, 86400, "seconds from 0 to 86400",
+               "offline: until no call uses the path any more (default 10, 0: not at all)"),
+};
+
+const struct cmd_command cmd_path = {
+    .name = "path",
+    .usage = "path list [--user USER] [--json]\n"
+             "path offline [--user USER] [--force] [--wait SECONDS] SERVER PATH [LOCAL]\n"
+             "path online [--user USER] SERVER PATH [LOCAL]\n",
+    .purpose = "shows the network paths that running programs use, and takes one offline or\n"
+               "         online in all of them",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

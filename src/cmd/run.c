@@ -4,7 +4,6 @@
  * Nothing here may take time: the program's user waits for it.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/program.h"
 
 #define LIBRARY "libdirectnfs.so"
@@ -92,21 +92,19 @@ static bool set_nfstab(const char *nfstab)
     return true;
 }
 
-int cmd_run(int argc, char **argv)
+struct request {
+    const char *nfstab;
+};
+
+static int run(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"nfstab", required_argument, NULL, 't'},
-        {0},
-    };
-    const char *nfstab = NULL;
-    for (int option; (option = getopt_long(argc, argv, "+:t:", options, NULL)) != -1;) {
-        if (option != 't')
-            return cmd_option_error("run", option, argv);
-        nfstab = optarg;
-    }
+    struct request request = {0};
+    int status = cmd_options(&cmd_run, argc, argv, &request);
+    if (status != CMD_GO_ON)
+        return status;
     if (optind == argc)
         return cmd_usage_error("run", "which program is to be run?");
-    if (nfstab && !set_nfstab(nfstab))
+    if (request.nfstab && !set_nfstab(request.nfstab))
         return CMD_WRONG_USAGE;
 
     char library[PATH_MAX];
@@ -121,3 +119,19 @@ int cmd_run(int argc, char **argv)
     cmd_complain("run", "cannot start '%s': %s", argv[optind], strerror(error));
     return error == ENOENT ? CMD_NOT_FOUND : CMD_NOT_EXECUTABLE;
 }
+
+static const struct cmd_option options[] = {
+    CMD_TEXT("nfstab", 't', offsetof(struct request, nfstab), "NFSTAB",
+             "use this nfstab and no other"),
+};
+
+const struct cmd_command cmd_run = {
+    .name = "run",
+    .usage = "run [-t NFSTAB] [--] PROGRAM [ARGUMENT...]\n",
+    .purpose = "starts an unmodified program whose files on configured mounts are read and\n"
+               "         written by the NFSv3 client in libdirectnfs.so",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .stops = true,
+    .run = run,
+};

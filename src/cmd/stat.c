@@ -2,13 +2,13 @@
  * directnfs stat: collects the statistics of processes and prints views of them.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/rundir.h"
 #include "cmd/stat_plot.h"
 #include "cmd/stat_view.h"
@@ -22,7 +22,7 @@ struct request {
     const char *sort;
     const char *plot; /* a file to draw to */
     double interval;  /* seconds; 0: one report */
-    double count;     /* reports; 0: without end */
+    unsigned count;   /* reports; 0: without end */
 };
 
 enum { WIDTH = 100 }; /* where there is no terminal */
@@ -177,7 +177,7 @@ static int report_again(const struct request *request, struct host_stats_snapsho
     struct timespec next;
     clock_gettime(CLOCK_MONOTONIC, &next);
     int error = host_stats_snapshot_copy(&shown, before);
-    for (double reports = 1; !error; reports++) {
+    for (unsigned reports = 1; !error; reports++) {
         report(request, &shown, plot);
         host_stats_snapshot_free(&shown);
         if (fflush(stdout) != 0 || reports == request->count)
@@ -250,64 +250,12 @@ static int check_request(struct request *request)
     return CMD_FINE;
 }
 
-int cmd_stat(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    enum { COUNT = 1, INTERVAL, JSON, LAST, PID, PLOT, PROMETHEUS, SERVER, SORT, SUM };
-    static const struct option options[] = {
-        {"count", required_argument, NULL, COUNT},
-        {"interval", required_argument, NULL, INTERVAL},
-        {"json", no_argument, NULL, JSON},
-        {"last", no_argument, NULL, LAST},
-        {"pid", required_argument, NULL, PID},
-        {"plot", required_argument, NULL, PLOT},
-        {"prometheus", no_argument, NULL, PROMETHEUS},
-        {"server", required_argument, NULL, SERVER},
-        {"sort", required_argument, NULL, SORT},
-        {"sum", no_argument, NULL, SUM},
-        {0},
-    };
     struct request request = {0};
-    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        switch (option) {
-        case COUNT:
-            if (!cmd_parse_number(optarg, false, 1, 1e15, &request.count))
-                return cmd_usage_error("stat", "--count takes a number of reports, not '%s'",
-                                       optarg);
-            break;
-        case INTERVAL:
-            if (!cmd_parse_number(optarg, true, 0.1, 1e6, &request.interval))
-                return cmd_usage_error("stat", "--interval takes seconds, 0.1 at least, not '%s'",
-                                       optarg);
-            break;
-        case JSON:
-            request.json = true;
-            break;
-        case LAST:
-            request.filter.last = true;
-            break;
-        case PID:
-            if (cmd_parse_pid("stat", optarg, &request.filter.pid) != CMD_FINE)
-                return CMD_WRONG_USAGE;
-            break;
-        case PLOT:
-            request.plot = optarg;
-            break;
-        case PROMETHEUS:
-            request.prometheus = true;
-            break;
-        case SERVER:
-            request.filter.server = optarg;
-            break;
-        case SORT:
-            request.sort = optarg;
-            break;
-        case SUM:
-            request.sum = true;
-            break;
-        default:
-            return cmd_option_error("stat", option, argv);
-        }
-    }
+    int status = cmd_options(&cmd_stat, argc, argv, &request);
+    if (status != CMD_GO_ON)
+        return status;
     if (argc - optind > 1)
         return cmd_usage_error("stat", "one view at a time; '%s' is too much", argv[optind + 1]);
     if (argc > optind) {
@@ -318,6 +266,36 @@ int cmd_stat(int argc, char **argv)
                                    "channels, paths, files, stats and latency",
                                    argv[optind]);
     }
-    int result = check_request(&request);
-    return result == CMD_FINE ? show(&request) : result;
+    status = check_request(&request);
+    return status == CMD_FINE ? show(&request) : status;
 }
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct cmd_option options[] = {
+    CMD_NUMBER("interval", 0, AT(interval), "SECONDS", 0.1, 1e6, "seconds, 0.1 at least",
+               "report again and again, what was counted in between per second"),
+    CMD_WHOLE("count", 0, AT(count), "N", 1, UINT32_MAX, "a number of reports, from 1 on",
+              "stop after N reports"),
+    CMD_FLAG("sum", 0, AT(sum), "show the sum of all processes, ended ones included"),
+    CMD_FLAG("last", 0, AT(filter.last), "show the sums over processes that have ended"),
+    CMD_WHOLE("pid", 0, AT(filter.pid), "PID", 1, INT32_MAX, "a process number",
+              "show this process only"),
+    CMD_TEXT("server", 0, AT(filter.server), "NAME",
+             "show this server, and the processes that use it"),
+    CMD_TEXT("sort", 0, AT(sort), "COLUMN", "numbers from the largest, texts from A"),
+    CMD_FLAG("json", 0, AT(json),
+             "print an array of objects (without a view: an object of arrays)"),
+    CMD_FLAG("prometheus", 0, AT(prometheus), "print metrics for a node_exporter textfile"),
+    CMD_TEXT("plot", 0, AT(plot), "FILE",
+             "draw latencies, of several reports over time too, as SVG"),
+};
+
+const struct cmd_command cmd_stat = {
+    .name = "stat",
+    .usage = "stat [servers|processes|channels|paths|files|stats|latency] [OPTION...]\n",
+    .purpose = "shows which servers, sockets and files running programs use, and how fast",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,7 +1,6 @@
 /*
  * directnfs top: what running programs do now, on a terminal or line by line.
  */
-#include <getopt.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/options.h"
 #include "cmd/rundir.h"
 #include "cmd/text.h"
 #include "cmd/top_keys.h"
@@ -23,9 +23,10 @@
 /* What was asked for. */
 struct request {
     double interval;
-    bool batch;
-    unsigned count; /* updates; 0: no end */
-    int view;       /* enum top_view; -1: not said */
+    bool batch, once;
+    unsigned count;   /* updates; 0: no end */
+    const char *user; /* NULL: not said */
+    int view;         /* enum top_view; -1: not said */
 };
 
 static double clock_now(void)
@@ -166,41 +167,15 @@ static int find_view(const char *name)
     return -1;
 }
 
-int cmd_top(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"interval", required_argument, NULL, 'd'}, {"batch", no_argument, NULL, 'b'},
-        {"count", required_argument, NULL, 'n'},    {"once", no_argument, NULL, '1'},
-        {"user", required_argument, NULL, 'u'},     {0},
-    };
     struct request request = {.interval = 2, .view = -1};
-    const char *user = NULL;
-    double number;
-    for (int option; (option = getopt_long(argc, argv, ":d:bn:", options, NULL)) != -1;) {
-        switch (option) {
-        case 'd':
-            if (!cmd_parse_number(optarg, true, 0.1, 3600, &request.interval))
-                return cmd_usage_error("top", "--interval takes 0.1 to 3600 seconds, not '%s'",
-                                       optarg);
-            break;
-        case 'b':
-            request.batch = true;
-            break;
-        case 'n':
-            if (!cmd_parse_number(optarg, false, 1, UINT32_MAX, &number))
-                return cmd_usage_error("top", "--count takes a number from 1 on, not '%s'", optarg);
-            request.count = (unsigned)number;
-            break;
-        case '1':
-            request.batch = true;
-            request.count = 1;
-            break;
-        case 'u':
-            user = optarg;
-            break;
-        default:
-            return cmd_option_error("top", option, argv);
-        }
+    int status = cmd_options(&cmd_top, argc, argv, &request);
+    if (status != CMD_GO_ON)
+        return status;
+    if (request.once) {
+        request.batch = true;
+        request.count = 1;
     }
     if (argc - optind > 1)
         return cmd_usage_error("top", "one view at a time; '%s' is too much", argv[optind + 1]);
@@ -208,7 +183,29 @@ int cmd_top(int argc, char **argv)
         return cmd_usage_error(
             "top", "no view is called '%s'; there are paths, processes, files and calls",
             argv[optind]);
-    if (user && cmd_rundir_choose("top", user) != CMD_FINE)
+    if (request.user && cmd_rundir_choose("top", request.user) != CMD_FINE)
         return CMD_NOT_FINE;
     return show(&request);
 }
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct cmd_option options[] = {
+    CMD_NUMBER("interval", 'd', AT(interval), "SECONDS", 0.1, 3600, "0.1 to 3600 seconds",
+               "read as often (default 2)"),
+    CMD_FLAG("batch", 'b', AT(batch), "print tables, one after the other; no terminal is needed"),
+    CMD_WHOLE("count", 'n', AT(count), "N", 1, UINT32_MAX, "a number from 1 on",
+              "end after N of them"),
+    CMD_FLAG("once", 0, AT(once), "--batch --count 1"),
+    CMD_TEXT("user", 0, AT(user), "USER", "as root: the processes of this user, not of all"),
+};
+
+const struct cmd_command cmd_top = {
+    .name = "top",
+    .usage = "top [--interval SECONDS] [--batch] [--count N] [--once] [--user USER]\n"
+             "              [paths|processes|files|calls]\n",
+    .purpose = "shows the same as it goes, with rates and histories, on the terminal",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -121,6 +121,9 @@ void conf_sources_default(struct conf_sources *sources);
 int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources,
                      struct conf_diagnostics *d);
 
+/* The family of an address as conf_path.peer has it; AF_UNSPEC: a name, or none. */
+int conf_address_family(const char *address);
+
 /*
  * Turns one address text (conf_path.peer or .local) into a socket address with port 0, of the given
  * family or AF_UNSPEC for any. Numeric addresses never ask a name server; a name may block for as

@@ -22,9 +22,6 @@ void conf_export_clear(struct conf_export *export);
  * copied to `address` without brackets and NULL is returned, else what would have been right. */
 const char *conf_address_copy(char address[CONF_ADDRESS_SIZE], const char *text);
 
-/* The family of an address as conf_path.peer has it; AF_UNSPEC: a name, or none. */
-int conf_address_family(const char *address);
-
 /* Do two of them say the same, however they are written? What names resolve to plays no part. */
 bool conf_address_same(const char *a, const char *b);
 

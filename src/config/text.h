@@ -1,5 +1,5 @@
 /*
- * Small helpers that the readers of configuration share; not for other rooms.
+ * Small helpers that the readers of configuration share, and src/cmd.
  */
 #ifndef CONF_TEXT_H
 #define CONF_TEXT_H
