@@ -179,6 +179,18 @@ static int set_size(struct file_open *open, uint64_t size)
     return result;
 }
 
+/* May the process make the file this long? 0 or -errno. */
+static int check_growth(struct file_open *open, uint64_t size)
+{
+    struct host_attributes attributes;
+    if (size == 0 || !file_size_is_limited())
+        return 0;
+    int result = file_inode_attributes(open->inode, open->auth, &attributes);
+    if (result == 0 && size > attributes.size && file_size_room(size - 1) < 0)
+        result = -EFBIG;
+    return result;
+}
+
 int file_ftruncate(struct file_open *open, int fd, off_t size)
 {
     (void)fd;
@@ -186,7 +198,9 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
         return -EINVAL;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    int result = set_size(open, (uint64_t)size);
+    int result = check_growth(open, (uint64_t)size);
+    if (result == 0)
+        result = set_size(open, (uint64_t)size);
     file_inode_leave(open->inode);
     if (result == -ESTALE || result == FILE_NO_ROOM) {
         file_inode_demote(open->inode, open->auth,
@@ -243,6 +257,8 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
             offset = (off_t)attributes.size;
         if (offset >= end)
             return 0;
+        if (file_size_is_limited() && file_size_room((uint64_t)end - 1) < 0)
+            return -EFBIG;
         ssize_t written = file_extend(open, (uint64_t)offset, (size_t)(end - offset));
         if (written < 0)
             return (int)written;

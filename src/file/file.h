@@ -125,6 +125,9 @@ int file_fsync(struct file_open *open, int fd);
 int file_fsynced_by_kernel(int fd);
 /* sync(): COMMITs every file of this host that has uncommitted data. */
 void file_sync_all(void);
+/* Learns RLIMIT_FSIZE, which may have changed: what would make a file longer fails with -EFBIG and
+ * SIGXFSZ, as in the kernel, or is cut there. */
+void file_size_limit_learn(void);
 int file_ftruncate(struct file_open *open, int fd, off_t size);
 /* After the kernel changed the size of an unmanaged descriptor's file: what the ledger has beyond
  * it, by other processes, must not come back. */

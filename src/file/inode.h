@@ -174,6 +174,11 @@ ssize_t file_read_check(const struct file_open *open, const struct iovec *vector
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
                          off_t offset, int flags, enum nfs3_stable *stable);
 
+/* Has the process a limit of file sizes (RLIMIT_FSIZE)? */
+bool file_size_is_limited(void);
+/* Bytes that it may write from `offset` on; none: -EFBIG, and the signal that goes with it. */
+int64_t file_size_room(uint64_t offset);
+
 /* Reads, between enter and leave. -ESTALE: see file_inode_demote(). */
 ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      off_t offset);

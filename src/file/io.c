@@ -343,7 +343,7 @@ static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int
                         size_t length, off_t offset, enum nfs3_stable stable)
 {
     const struct piece whole = {vectors, count, length, .only_extends = false};
-    ssize_t written = is_one_piece(count, length)
+    ssize_t written = is_one_piece(count, length) && !file_size_is_limited()
                           ? write_piece(open, &whole, (uint64_t)offset, stable)
                           : write_in_pieces(open, vectors, count, length, (uint64_t)offset, stable);
     if (written > 0 && stable == NFS3_UNSTABLE)
@@ -369,7 +369,12 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
     if (*stable == NFS3_UNSTABLE && host_file_has_kernel_writer(&open->inode->host))
         *stable = NFS3_FILE_SYNC;
     ssize_t length = total_length(vectors, count);
-    return length > 0 && offset > INT64_MAX - length ? -EFBIG : length;
+    if (length > 0 && offset > INT64_MAX - length)
+        return -EFBIG;
+    if (length <= 0 || !file_size_is_limited())
+        return length;
+    int64_t room = file_size_room((uint64_t)offset);
+    return room < length ? (ssize_t)room : length;
 }
 
 ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
@@ -392,11 +397,12 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
 {
     static const uint8_t zeros[65536];
     struct iovec vector = {(void *)zeros, length < sizeof(zeros) ? length : sizeof(zeros)};
-    struct piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
     enum nfs3_stable stable;
     ssize_t result = file_write_check(open, &vector, 1, (off_t)offset, 0, &stable);
     if (result <= 0)
         return result;
+    vector.iov_len = (size_t)result;
+    struct piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     result = write_piece(open, &piece, offset, stable);

@@ -178,6 +178,10 @@ static void submit(struct batch *batch, struct file_request *request)
         file_request_done(request, length);
         return;
     }
+    if (request->operation == FILE_WRITE && file_size_is_limited()) { /* it may have been cut */
+        submit_synchronous(batch, request);
+        return;
+    }
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
     while (batch->held_count < client.server->path_count)
         batch->held[batch->held_count++] = 0;

@@ -12,6 +12,7 @@
 #include <sys/file.h>
 
 #include "host/run.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -187,7 +188,7 @@ static int begin_anew(int fd)
     }
     error = (int)sys_call2(SYS_fchmod, fd, 0600);
     if (!error)
-        error = sys_ftruncate(fd, sizeof(struct file));
+        error = sys_fd_lengthen(fd, sizeof(struct file));
     if (!error) {
         do
             error = (int)sys_call4(SYS_fallocate, fd, 0, 0, sizeof(struct file));

@@ -144,7 +144,7 @@ static int create(const char *path, uint64_t uncommitted_max)
         return fd;
     int error = (int)sys_call2(SYS_fchmod, fd, 0600);
     if (!error)
-        error = sys_ftruncate(fd, (off_t)size);
+        error = sys_fd_lengthen(fd, (off_t)size);
     if (!error)
         error = reserve(fd, 0, at[4]);
     if (!error) {

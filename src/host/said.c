@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "host/run.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -48,9 +49,11 @@ static struct subject *map_file(void)
     if (sys_fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_uid == (uid_t)sys_call0(SYS_geteuid)) {
         /* All of it is had now: a page that is missing when /dev/shm is full would kill us. */
-        long error = sys_call4(SYS_fallocate, fd, 0, 0, size);
+        long error = status.st_size >= (off_t)size ? 0 : sys_fd_lengthen(fd, (off_t)size);
+        if (error == 0)
+            error = sys_call4(SYS_fallocate, fd, 0, 0, size);
         if (error == -EOPNOTSUPP)
-            error = status.st_size >= (off_t)size ? 0 : sys_ftruncate(fd, (off_t)size);
+            error = 0;
         if (error == 0)
             memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }

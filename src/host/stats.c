@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "host/stats_segment.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -138,7 +139,7 @@ static int make_segment(const char *path)
     int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return fd;
-    int error = sys_ftruncate(fd, HOST_STATS_BYTES);
+    int error = sys_fd_lengthen(fd, HOST_STATS_BYTES);
     if (!error)
         error = back_used(fd);
     if (!error)

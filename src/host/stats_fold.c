@@ -11,6 +11,7 @@
 
 #include "host/stats_read.h"
 #include "host/stats_segment.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -222,7 +223,7 @@ static int replace_ended(const char *path, const struct directnfs_stats *ended)
     int fd = sys_open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return fd;
-    error = sys_ftruncate(fd, HOST_STATS_BYTES);
+    error = sys_fd_lengthen(fd, HOST_STATS_BYTES);
     if (!error)
         error = host_stats_write_raw(fd, ended);
     sys_close(fd);

@@ -94,4 +94,24 @@ PRELOAD_EXPORT int posix_fallocate(int fd, off_t offset, off_t length)
     return PRELOAD_REAL(posix_fallocate)(fd, offset, length);
 }
 
+/* ---- the limit of sizes ---- */
+
+static inline int limited(int result, __rlimit_resource_t resource)
+{
+    if (result == 0 && resource == RLIMIT_FSIZE && preload_active())
+        file_size_limit_learn();
+    return result;
+}
+
+PRELOAD_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+    return limited(PRELOAD_REAL(setrlimit)(resource, limit), resource);
+}
+
+PRELOAD_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit,
+                           struct rlimit *old)
+{
+    return limited(PRELOAD_REAL(prlimit)(pid, resource, limit, old), resource);
+}
+
 PRELOAD_SIZE(PRELOAD_NOTHING, PRELOAD_ALIAS)

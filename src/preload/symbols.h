@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -114,15 +115,25 @@ struct __kernel_timespec;
     SYMBOL(void, sync, (void))                                                             \
     SYMBOL(int, syncfs, (int fd))
 
-#define PRELOAD_SIZE(SYMBOL, TWIN)                                                        \
-    SYMBOL(int, ftruncate, (int fd, off_t size))                                          \
-    TWIN(int, ftruncate64, (int fd, off64_t size), ftruncate)                             \
-    SYMBOL(int, truncate, (const char *path, off_t size))                                 \
-    TWIN(int, truncate64, (const char *path, off64_t size), truncate)                     \
-    SYMBOL(int, fallocate, (int fd, int mode, off_t offset, off_t length))                \
-    TWIN(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), fallocate) \
-    SYMBOL(int, posix_fallocate, (int fd, off_t offset, off_t length))                    \
-    TWIN(int, posix_fallocate64, (int fd, off64_t offset, off64_t length), posix_fallocate)
+#define PRELOAD_SIZE(SYMBOL, TWIN)                                                                 \
+    SYMBOL(int, ftruncate, (int fd, off_t size))                                                   \
+    TWIN(int, ftruncate64, (int fd, off64_t size), ftruncate)                                      \
+    SYMBOL(int, truncate, (const char *path, off_t size))                                          \
+    TWIN(int, truncate64, (const char *path, off64_t size), truncate)                              \
+    SYMBOL(int, fallocate, (int fd, int mode, off_t offset, off_t length))                         \
+    TWIN(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), fallocate)          \
+    SYMBOL(int, posix_fallocate, (int fd, off_t offset, off_t length))                             \
+    TWIN(int, posix_fallocate64, (int fd, off64_t offset, off64_t length), posix_fallocate)        \
+    SYMBOL(int, setrlimit, (__rlimit_resource_t resource, const struct rlimit *limit))             \
+    TWIN(int, setrlimit64, (__rlimit_resource_t resource, const struct rlimit64 *limit),           \
+         setrlimit)                                                                                \
+    SYMBOL(                                                                                        \
+        int, prlimit,                                                                              \
+        (pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)) \
+    TWIN(int, prlimit64,                                                                           \
+         (pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit,                   \
+          struct rlimit64 *old),                                                                   \
+         prlimit)
 
 #define PRELOAD_FLAGS(SYMBOL, TWIN)                              \
     SYMBOL(int, fcntl, (int fd, int command, ...))               \

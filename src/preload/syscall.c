@@ -156,6 +156,12 @@ PRELOAD_EXPORT long syscall(long number, ...)
     case SYS_fallocate:
         return fallocate((int)a, (int)b, c, d);
 
+    case SYS_setrlimit:
+        return setrlimit((__rlimit_resource_t)a, (const struct rlimit *)b);
+    case SYS_prlimit64:
+        return prlimit((pid_t)a, (__rlimit_resource_t)b, (const struct rlimit *)c,
+                       (struct rlimit *)d);
+
     case SYS_fstat:
         return fstat((int)a, (struct stat *)b);
     case SYS_newfstatat:

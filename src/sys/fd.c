@@ -47,6 +47,15 @@ void sys_fd_close(int fd)
     sys_close(fd);
 }
 
+int sys_fd_lengthen(int fd, off_t size)
+{
+    struct rlimit limit;
+    if (sys_call4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 &&
+        limit.rlim_cur < (rlim_t)size)
+        return -EFBIG;
+    return sys_ftruncate(fd, size);
+}
+
 void sys_fd_fork_child(void)
 {
     struct stat status;

@@ -6,6 +6,7 @@
 #define SYS_FD_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * Moves a descriptor of ours out of the application's way, with FD_CLOEXEC set, and registers it.
@@ -16,6 +17,12 @@ int sys_fd_protect(int fd);
 
 /* Forgets and closes a descriptor that sys_fd_protect() returned. */
 void sys_fd_close(int fd);
+
+/*
+ * Makes a file of ours this long. 0 or -errno: -EFBIG where RLIMIT_FSIZE forbids it, for which the
+ * kernel would send a signal that ends the program.
+ */
+int sys_fd_lengthen(int fd, off_t size);
 
 /* In the child of fork(): closes sockets of ours that threads which do not exist here were using.
  */

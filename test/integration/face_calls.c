@@ -9,8 +9,10 @@
 #include <aio.h>
 #include <dirent.h>
 #include <execinfo.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -567,6 +569,49 @@ static void kernel_uses(void)
     CALL(close(fd));
 }
 
+/* What would pass the limit of sizes is cut, or fails; the signal is ignored. */
+static void limited(void)
+{
+    struct rlimit limit, before;
+    struct iovec vectors[3] = {{block, 3000}, {block + 9, 4000}, {block + 99, 5000}};
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    int fd = OPEN(open("limited", O_RDWR | O_CREAT | O_TRUNC, 0666));
+    CALL(pwrite(fd, block, 1000, 11000));
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    limit = (struct rlimit){10000, before.rlim_max};
+    CALL(setrlimit(RLIMIT_FSIZE, &limit));
+    CALL(pwrite(fd, block, 8000, 0));
+    CALL(write(fd, block, 0));
+    CALL(pwrite(fd, block, 8000, 8000));
+    CALL(pwrite(fd, block, 1, 10000));
+    CALL(pwrite(fd, block, 1, 12000));
+    CALL(pwrite(fd, block, 0, 12000));
+    CALL(lseek(fd, 1000, SEEK_SET));
+    CALL(writev(fd, vectors, 3));
+    CALL(lseek(fd, 0, SEEK_CUR));
+    CALL(write(fd, block, 10));
+    CALL(ftruncate(fd, 11500));
+    CALL(ftruncate(fd, 11501));
+    CALL(ftruncate(fd, 9000));
+    CALL(ftruncate(fd, 10001));
+    CALL(posix_fallocate(fd, 9000, 5000));
+    CALL(posix_fallocate(fd, 9000, 1000));
+    CALL(lseek(fd, 0, SEEK_END));
+    struct aiocb request = {
+        .aio_fildes = fd, .aio_buf = block + 7, .aio_nbytes = 3000, .aio_offset = 9500};
+    const struct aiocb *wait[1] = {&request};
+    CALL(aio_write(&request));
+    while (aio_error(&request) == EINPROGRESS)
+        aio_suspend(wait, 1, NULL);
+    CALL(aio_return(&request));
+    CALL(pread(fd, got, 20000, 0));
+    BYTES(got, 10000);
+    CALL(prlimit(0, RLIMIT_FSIZE, &before, NULL));
+    CALL(pwrite(fd, block, 8000, 8000));
+    signal(SIGXFSZ, handler);
+    CALL(close(fd));
+}
+
 static void by_number(void)
 {
     struct stat status;
@@ -657,6 +702,7 @@ static void run(const char *path, struct protocol *into)
     flushing_and_flags();
     copying();
     kernel_uses();
+    limited();
     by_number();
     contents();
     CHECK(chdir("/") == 0);
