@@ -258,8 +258,10 @@ void net_path_works(struct net_path *path)
     pthread_mutex_lock(&server->lock);
     bool was_down = path_state(path) == NET_PATH_DOWN, said = path->said;
     double seconds = (double)(sys_now_ns() - path->down_since_ns) / 1e9;
-    if (was_down)
+    if (was_down) {
+        atomic_store(&path->up_ns, sys_now_ns());
         atomic_store(&path->state, NET_PATH_UP);
+    }
     path->said = false;
     pthread_mutex_unlock(&server->lock);
     if (!was_down)
@@ -390,8 +392,10 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
     for (unsigned i = 0; i < count; i++)
         heard = heard || probings[i].result == 0;
     for (unsigned i = 0; i < count && heard; i++) {
-        if (probings[i].result != 0 && probings[i].result != -EAGAIN)
-            net_path_failed(probings[i].path, strerrordesc_np(-probings[i].result));
+        const struct probing *asked = &probings[i];
+        if (asked->result != 0 && asked->result != -EAGAIN &&
+            atomic_load(&asked->path->heard_ns) < suspected_ns)
+            net_path_failed(asked->path, strerrordesc_np(-asked->result));
     }
 }
 

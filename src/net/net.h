@@ -52,8 +52,8 @@ struct net_channel {
     _Atomic int fd;                        /* -1 until connected */
     unsigned local_port;                   /* of the last connection: asked for again; 0: none */
     uint64_t connected_ns;                 /* when it was made (CLOCK_MONOTONIC) */
-    _Atomic uint64_t failed_ns;         /* when connecting failed, if that was the last attempt */
-    _Atomic unsigned outstanding;       /* calls in flight; kept by src/rpc */
+    _Atomic uint64_t failed_ns;   /* when connecting failed, or brought nothing, if it last did */
+    _Atomic unsigned outstanding; /* calls in flight; kept by src/rpc */
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
     unsigned index;                     /* in server->channels */
     bool reserve; /* the last of a full pool: what is in flight there stays short */
@@ -85,6 +85,7 @@ struct net_path {
     _Atomic bool proven;            /* it leads to the same server as the first path */
     _Atomic bool offline;           /* an administrator does not want it to be used */
     _Atomic uint64_t heard_ns;      /* when something was last received */
+    _Atomic uint64_t up_ns;         /* when it last came up */
     uint64_t down_since_ns;         /* under server->lock */
     uint64_t probe_ns;              /* when the next probe is due; under server->lock */
     unsigned probes;                /* that failed since it is down; under server->lock */
@@ -196,9 +197,14 @@ void net_load_forget(struct net_path *path);
 
 /* New calls may go there: up, proven, and not offline. */
 bool net_path_usable(const struct net_path *path);
-/* Calls of the channel can go over another: its path is not usable and another is, or connecting
- * it failed while others of its path work. */
+/* Calls of the channel can go over another: its path is not usable and another is, or it failed
+ * while others of its path work. */
 bool net_channel_has_other(const struct net_channel *channel);
+/* Another channel of the same path is connected, as far as is known. */
+bool net_channel_has_sister(const struct net_channel *channel);
+/* The server ended a connection that had brought nothing: it limits them, or does not work behind
+ * this address. `why`: see net_path_failed(). */
+void net_channel_failed(struct net_channel *channel, const char *why);
 /* Another path of the server is usable. */
 bool net_path_has_other(const struct net_path *path);
 /* Another usable path received something since then. */
@@ -215,7 +221,7 @@ bool net_path_failed(struct net_path *path, const char *why);
 extern const char net_no_port[];
 /* A new path is known not to work, which is on the log. It is probed with the others. */
 void net_path_begin_down(struct net_path *path, const char *why);
-/* Connecting or a probe worked. */
+/* It brought an answer. */
 void net_path_works(struct net_path *path);
 /* One path is not enough for what is asked for: have the others proven. */
 void net_server_want_more(struct net_server *server);

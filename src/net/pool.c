@@ -130,13 +130,9 @@ bool net_channel_has_room(const struct net_channel *channel, size_t bytes)
            !channel_failed(channel);
 }
 
-bool net_channel_has_other(const struct net_channel *channel)
+bool net_channel_has_sister(const struct net_channel *channel)
 {
     struct net_server *server = channel->server;
-    if (!net_path_usable(channel->path) && net_path_has_other(channel->path))
-        return true;
-    if (!channel_failed(channel))
-        return false;
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         const struct net_channel *other = server->channels[i];
@@ -144,6 +140,12 @@ bool net_channel_has_other(const struct net_channel *channel)
             return true;
     }
     return false;
+}
+
+bool net_channel_has_other(const struct net_channel *channel)
+{
+    return (!net_path_usable(channel->path) && net_path_has_other(channel->path)) ||
+           (channel_failed(channel) && net_channel_has_sister(channel));
 }
 
 /*
@@ -268,30 +270,21 @@ static void say_no_port(const struct net_server *server, const struct net_path *
                     server->name, path->address.peer_text);
 }
 
-static bool is_connected(const struct net_path *path)
-{
-    const struct net_server *server = path->server;
-    unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        if (server->channels[i]->path == path && server->channels[i]->fd >= 0)
-            return true;
-    }
-    return false;
-}
-
-/* What a failure to connect says of the path. */
-static void note_failure(struct net_channel *channel, int error)
+void net_channel_failed(struct net_channel *channel, const char *why)
 {
     struct net_path *path = channel->path;
     uint64_t now = sys_now_ns();
     atomic_store(&channel->failed_ns, now);
-    if (error == -EADDRINUSE) {
-        say_no_port(channel->server, path);
-        if (!is_connected(path))
-            net_path_failed(path, net_no_port);
-    } else if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel)) {
-        net_path_failed(path, strerrordesc_np(-error));
-    }
+    if (now - atomic_load(&path->heard_ns) > HEARD_NS || !net_channel_has_other(channel))
+        net_path_failed(path, why);
+}
+
+static void no_port(struct net_channel *channel)
+{
+    atomic_store(&channel->failed_ns, sys_now_ns());
+    say_no_port(channel->server, channel->path);
+    if (!net_channel_has_sister(channel))
+        net_path_failed(channel->path, net_no_port);
 }
 
 int net_channel_connect(struct net_channel *channel, int timeout_ms)
@@ -312,11 +305,13 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
                                                              path->address.local_text);
     if (fd < 0) {
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
-        note_failure(channel, fd);
+        if (fd == -EADDRINUSE)
+            no_port(channel);
+        else
+            net_channel_failed(channel, strerrordesc_np(-fd));
         return fd;
     }
     atomic_store(&channel->failed_ns, 0);
-    net_path_works(path);
     /* Wakes the reader now and then, to look after calls that stay unanswered. */
     struct timeval tick = {.tv_usec = NET_TICK_MS * 1000};
     sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));

@@ -34,12 +34,16 @@ static bool is_settled(struct rpc_call *call)
 static int connect_again(struct rpc_transport *transport, int timeout_ms)
 {
     struct net_channel *channel = transport->channel;
-    int64_t early_ns = (int64_t)(transport->connect_after_ns - sys_now_ns());
+    uint64_t up_ns = atomic_load(&channel->path->up_ns);
+    int64_t early_ns = up_ns > transport->attempted_ns
+                           ? 0 /* the path came up since */
+                           : (int64_t)(transport->connect_after_ns - sys_now_ns());
     int pause = transport->sending || transport->withdrawing ? 1
                 : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
                                                              : 0;
     unsigned port = channel->local_port;
-    bool others = channel->server->path_count > 1; /* one of which may work any moment */
+    /* Of which one may work any moment, or does. */
+    bool others = channel->server->path_count > 1 || net_channel_has_sister(channel);
     pthread_mutex_unlock(&transport->lock);
     if (others && pause > LOOK_EVERY_MS)
         pause = LOOK_EVERY_MS;
@@ -57,8 +61,9 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     if (pause > 0)
         return result;
     transport->attempts++;
+    transport->attempted_ns = sys_now_ns();
     transport->connect_after_ns =
-        sys_now_ns() +
+        transport->attempted_ns +
         (uint64_t)net_reconnect_pause_ms(channel->server, transport->attempts) * 1000000;
     transport->connect_error = result;
     if (result != 0) {
@@ -105,8 +110,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
 {
     struct iovec *vectors = transport->vectors;
     int fd = transport->channel->fd;
-    bool full =
-        transport->unsent && !transport->sending && transport->in_flight < NET_IN_FLIGHT_MAX;
+    bool full = rpc_may_send(transport) && !transport->sending;
     struct rpc_call *expected[RPC_AIMS_MAX];
     unsigned expecting = expected_calls(transport, expected);
     int count = rpc_receiver_vectors(&transport->receiver, expected, expecting,
@@ -148,23 +152,23 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         log_info("server %s: connection over %s lost: %s", transport->channel->server->name,
                  transport->channel->path->address.peer_text,
                  got == 0 ? "closed by the server" : strerrordesc_np((int)-got));
-        rpc_connection_lost(transport);
+        rpc_connection_ended(transport);
         return;
     }
     transport->received_ns = now;
     net_path_heard(transport->channel->path, now);
     host_stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
-    struct rpc_receiver_owner owner = {rpc_in_flight_find, rpc_call_answered, transport};
+    struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
     host_stats_tally_end(&transport->tally);
     if (result != 0) {
-        log_error("server %s: garbage in the stream of replies over %s; connecting again",
-                  transport->channel->server->name, transport->channel->path->address.peer_text);
-        rpc_connection_lost(transport);
+        if (net_server_may_say(transport->channel->server, RPC_SAY_EVERY_S))
+            log_error("server %s: garbage in the stream of replies over %s; connecting again",
+                      transport->channel->server->name,
+                      transport->channel->path->address.peer_text);
+        rpc_connection_ended(transport);
         return;
     }
-    transport->attempts = 0;
-    transport->connect_after_ns = 0;
     transport->silent_since_ns = 0;
     if (now - transport->looked_ns >= SECOND_NS)
         rpc_look_after_silence(transport);
@@ -467,11 +471,9 @@ static void drive_prepare(struct drive *drive, unsigned i)
             drive->polled[drive->poll_count] = i;
             drive->unlooked[drive->poll_count] =
                 sys_now_ns() - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
-            drive->polls[drive->poll_count++] = (struct pollfd){
-                .fd = transport->channel->fd,
-                .events = transport->unsent && transport->in_flight < NET_IN_FLIGHT_MAX
-                              ? POLLIN | POLLOUT
-                              : POLLIN};
+            drive->polls[drive->poll_count++] =
+                (struct pollfd){.fd = transport->channel->fd,
+                                .events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN};
         }
         rpc_call_finished(transport);
     }

@@ -6,7 +6,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { NFS_PROGRAM = 100003, NFS_VERSION = 3, SAY_EVERY_S = 60 };
+enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
 
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS     UINT64_C(1000000)
@@ -18,7 +18,7 @@ void rpc_say_waiting(struct rpc_transport *transport, const char *why)
     if (transport->silent_since_ns == 0)
         transport->silent_since_ns = now;
     uint64_t silent_s = (now - transport->silent_since_ns) / SECOND_NS;
-    if (silent_s < SAY_EVERY_S || !net_server_may_say(channel->server, SAY_EVERY_S))
+    if (silent_s < RPC_SAY_EVERY_S || !net_server_may_say(channel->server, RPC_SAY_EVERY_S))
         return;
     log_warning("server %s: no answer over %s for %u s (%s); %u calls wait", channel->server->name,
                 channel->path->address.peer_text, (unsigned)silent_s, why,
@@ -53,14 +53,15 @@ static void ping(struct rpc_transport *transport, uint64_t now)
     net_load_add(transport->channel, 0);
     host_stats_add_locked(&transport->channel->stats->pings, 1);
     transport->pinged_ns = now;
-    rpc_unsent_append(transport, call);
+    rpc_unsent_next(transport, call);
 }
 
 /* ---- silence ---- */
 
 /*
- * A path on which not even a ping is answered, while another path of the server answers, is down.
- * When none answers it is the server that is silent, and moving calls would not help.
+ * Not even a ping is answered. While others are over the same path it is the connection that is
+ * dead; a path on which nothing is, while another path of the server answers, is down. When none
+ * answers it is the server that is silent, and moving calls would not help.
  */
 static void look_after_path(struct rpc_transport *transport, uint64_t silent_since, uint64_t now)
 {
@@ -76,11 +77,14 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
         return;
     ping(transport, now);
     net_path_suspect(path, now);
-    if (now - silent_since < limit_ns || now - transport->pinged_ns < limit_ns / 4 ||
-        !net_path_other_heard(path, silent_since + limit_ns / 4))
+    if (now - silent_since < limit_ns || now - transport->pinged_ns < limit_ns / 4)
         return;
-    net_path_failed(path, "replies stopped");
-    rpc_connection_lost(transport);
+    if (atomic_load(&path->heard_ns) > silent_since + limit_ns / 4) {
+        rpc_connection_ended(transport);
+    } else if (net_path_other_heard(path, silent_since + limit_ns / 4)) {
+        net_path_failed(path, "replies stopped");
+        rpc_connection_lost(transport);
+    }
 }
 
 /* Silent for as long as a call may wait (never, unless soft_timeout is set). */
@@ -108,7 +112,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     if (now - oldest >= server->retransmit_timeout_s * SECOND_NS) {
         /* A call that is unanswered for too long means that the connection is dead, whatever TCP
          * says. */
-        if (net_server_may_say(channel->path->server, SAY_EVERY_S))
+        if (net_server_may_say(channel->path->server, RPC_SAY_EVERY_S))
             log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
                         channel->path->address.peer_text, server->retransmit_timeout_s);
         rpc_connection_lost(transport);
@@ -116,8 +120,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     }
     if (now - silent_since >= SECOND_NS)
         rpc_say_waiting(transport, "connected, but silent");
-    if (server->path_count > 1)
-        look_after_path(transport, silent_since, now);
+    look_after_path(transport, silent_since, now);
     if (is_expired(transport, now))
         rpc_connection_lost(transport);
 }

@@ -86,7 +86,8 @@ struct rpc_call {
     /* owned by rpc */
     struct net_channel *_Atomic channel;
     uint32_t xid; /* 0: none yet */
-    bool sent;
+    bool sent;    /* in the table of calls in flight */
+    bool queued;  /* to be sent, or the rest of it */
     uint64_t last_sent_ns;
     _Atomic uint32_t state;       /* enum rpc_state; a futex that followers wait on */
     struct rpc_call *next_unsent; /* in the list that it is in */

@@ -36,8 +36,7 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
     batch->total = 0;
     batch->vector_count = 0;
     uint64_t now = sys_now_ns();
-    while (transport->unsent && batch->count < count_max &&
-           transport->in_flight < NET_IN_FLIGHT_MAX &&
+    while (rpc_may_send(transport) && batch->count < count_max &&
            batch->vector_count + transport->unsent->payload_count + 2 <= RPC_BATCH_VECTORS) {
         struct rpc_call *call = rpc_unsent_take(transport);
         if (!call->sent) { /* not so when it was sent in part, or again */
@@ -79,6 +78,17 @@ static bool batch_return(struct rpc_transport *transport, const struct rpc_batch
     return true;
 }
 
+/* The server ended the connection: its reader hears of it when it has what was received before. */
+static bool is_broken(ssize_t sent)
+{
+    return sent == -EPIPE || sent == -ECONNRESET;
+}
+
+static bool is_failure(ssize_t sent)
+{
+    return sent < 0 && sent != -EAGAIN && sent != -ENOBUFS && sent != -ENOMEM && !is_broken(sent);
+}
+
 void rpc_send_unsent(struct rpc_transport *transport, bool lead)
 {
     unsigned count_max = RPC_BATCH;
@@ -88,7 +98,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
     transport->kept = 0;
     transport->kept_bytes = 0;
     transport->sending = true;
-    while (transport->connected && transport->unsent && transport->in_flight < NET_IN_FLIGHT_MAX) {
+    while (transport->connected && rpc_may_send(transport)) {
         batch_fill(transport, batch, count_max);
         int fd = transport->channel->fd;
         pthread_mutex_unlock(&transport->lock);
@@ -110,10 +120,10 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
             if (transport->unsent_offset > 0)
                 rpc_connection_lost(transport);
             rpc_call_fail(transport, batch->calls[0], -EFAULT);
-        } else if (!whole || (sent < 0 && sent != -EAGAIN && sent != -ENOBUFS && sent != -ENOMEM))
+        } else if (!whole || is_failure(sent)) {
             rpc_connection_lost(transport);
-        else if (sent < 0 || (size_t)sent < batch->total) {
-            if (lead || !transport->leading)
+        } else if (sent < 0 || (size_t)sent < batch->total) {
+            if (lead || !transport->leading || is_broken(sent))
                 break;
             pthread_mutex_unlock(&transport->lock);
             struct pollfd poll = {.fd = fd, .events = POLLOUT};

@@ -50,6 +50,7 @@ struct rpc_transport *rpc_transport_of(struct net_channel *channel)
 
 void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
 {
+    call->queued = true;
     call->next_unsent = NULL;
     *transport->unsent_end = call;
     transport->unsent_end = &call->next_unsent;
@@ -58,6 +59,7 @@ void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call)
 struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
 {
     struct rpc_call *call = transport->unsent;
+    call->queued = false;
     transport->unsent = call->next_unsent;
     if (!transport->unsent)
         transport->unsent_end = &transport->unsent;
@@ -66,10 +68,28 @@ struct rpc_call *rpc_unsent_take(struct rpc_transport *transport)
 
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call)
 {
+    call->queued = true;
     call->next_unsent = transport->unsent;
     if (!transport->unsent)
         transport->unsent_end = &call->next_unsent;
     transport->unsent = call;
+}
+
+void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
+{
+    if (transport->unsent_offset == 0) {
+        rpc_unsent_prepend(transport, call);
+        return;
+    }
+    struct rpc_call *first = rpc_unsent_take(transport);
+    rpc_unsent_prepend(transport, call);
+    rpc_unsent_prepend(transport, first);
+}
+
+bool rpc_may_send(const struct rpc_transport *transport)
+{
+    return transport->unsent && (transport->in_flight < NET_IN_FLIGHT_MAX ||
+                                 transport->unsent->sent || transport->unsent == &transport->ping);
 }
 
 struct rpc_call *rpc_in_flight_find(void *context, uint32_t xid)
@@ -77,6 +97,12 @@ struct rpc_call *rpc_in_flight_find(void *context, uint32_t xid)
     struct rpc_transport *transport = context;
     struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
     return call && call->xid == xid ? call : NULL;
+}
+
+struct rpc_call *rpc_call_sent(void *context, uint32_t xid)
+{
+    struct rpc_call *call = rpc_in_flight_find(context, xid);
+    return call && !call->queued ? call : NULL;
 }
 
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
@@ -167,6 +193,11 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     if (transport->channel->path->stats)
         host_stats_tally_add(&transport->tally, &transport->channel->path->stats->latency,
                              call->answered_ns - call->last_sent_ns);
+    if (transport->attempts > 0) { /* the first answer over this connection */
+        transport->attempts = 0;
+        transport->connect_after_ns = 0;
+        net_path_works(transport->channel->path);
+    }
     rpc_in_flight_remove(transport, call);
     call_done(transport, call, RPC_DONE);
 }
@@ -195,7 +226,14 @@ void rpc_connection_lost(struct rpc_transport *transport)
     rpc_connection_leave(transport);
 }
 
-static void unsent_remove(struct rpc_transport *transport, const struct rpc_call *call)
+void rpc_connection_ended(struct rpc_transport *transport)
+{
+    if (transport->connected && transport->attempts > 0)
+        net_channel_failed(transport->channel, "connections end without an answer");
+    rpc_connection_lost(transport);
+}
+
+static void unsent_remove(struct rpc_transport *transport, struct rpc_call *call)
 {
     for (struct rpc_call **at = &transport->unsent; *at; at = &(*at)->next_unsent) {
         if (*at != call)
@@ -203,6 +241,7 @@ static void unsent_remove(struct rpc_transport *transport, const struct rpc_call
         *at = call->next_unsent;
         if (!*at)
             transport->unsent_end = at;
+        call->queued = false;
         return;
     }
 }

@@ -18,7 +18,8 @@
 enum {
     RPC_SLOTS = 256, /* of the table of calls; a power of two */
     RPC_BATCH = 64,  /* calls in one sendmsg() */
-    RPC_BATCH_VECTORS = 256
+    RPC_BATCH_VECTORS = 256,
+    RPC_SAY_EVERY_S = 60 /* on the log */
 };
 
 /* A thread that sleeps until its call is answered, or it shall lead, or look again. On its stack.
@@ -68,8 +69,9 @@ struct rpc_transport {
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
     bool connected;
     unsigned withdrawing;      /* threads that take calls back: not to be connected meanwhile */
-    unsigned attempts;         /* to connect, since the last success */
+    unsigned attempts;         /* to connect, since the last answer */
     int connect_error;         /* of the last attempt to connect */
+    uint64_t attempted_ns;     /* when the last one was over */
     uint64_t connect_after_ns; /* when the next attempt is due */
     uint64_t looked_ns;        /* when calls were last looked after */
     uint64_t received_ns;      /* when something was last received */
@@ -101,9 +103,16 @@ static inline void rpc_outstanding_add(struct rpc_transport *transport, int coun
 void rpc_unsent_append(struct rpc_transport *transport, struct rpc_call *call);
 struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
+/* The next one to be sent, behind one that was sent in part. */
+void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call);
+/* Something is queued that may be sent now: servers queue so many calls on a connection, but a ping
+ * shall not wait for them. */
+bool rpc_may_send(const struct rpc_transport *transport);
 
 /* The call in flight with this xid, or NULL. */
 struct rpc_call *rpc_in_flight_find(void *transport, uint32_t xid);
+/* For the receiver: the same, if it was sent as a whole. */
+struct rpc_call *rpc_call_sent(void *transport, uint32_t xid);
 /* Enters a call into the table; gives it an xid if it has none. */
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call);
 void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call);
@@ -120,6 +129,9 @@ void rpc_call_finished(struct rpc_transport *transport);
 
 /* Gives the connection up and wakes its reader. The leader will make a new one. */
 void rpc_connection_lost(struct rpc_transport *transport);
+/* The same, by the leader, when the server ended it. If it brought no answer, calls shall go
+ * elsewhere. */
+void rpc_connection_ended(struct rpc_transport *transport);
 /* By a thread that comes back from the kernel: the last one resets a connection that was given up.
  */
 void rpc_connection_leave(struct rpc_transport *transport);

@@ -29,12 +29,18 @@ static _Atomic int probed[PATHS];
 static _Atomic unsigned probes[PATHS];
 static struct net_server *client;
 
-enum { UNTIL_OTHERS = 1 }; /* a probe that has no answer before the other paths are usable */
+/* A probe that has no answer before the other paths are usable; and one without an answer during
+ * which the path brings something else. */
+enum { UNTIL_OTHERS = 1, HEARD_MEANWHILE };
 
 static inline int probe(struct net_path *path, bool proven, int timeout_ms)
 {
     (void)proven;
     atomic_fetch_add(&probes[path->index], 1);
+    if (atomic_load(&probed[path->index]) == HEARD_MEANWHILE) {
+        net_path_heard(path, sys_now_ns());
+        return -ETIMEDOUT;
+    }
     if (atomic_load(&probed[path->index]) != UNTIL_OTHERS)
         return atomic_load(&probed[path->index]);
     for (unsigned i = 0; i < PATHS; i++) {
@@ -115,17 +121,22 @@ static inline void echo_over(unsigned path, uint32_t token, struct query *query)
     assert_true(query_good(query));
 }
 
-/* The server of a path goes away, and its port refuses connections. */
-static inline void refuse(unsigned path)
+static inline void end_connections(unsigned path)
 {
-    shutdown(servers[path]->listener, SHUT_RDWR);
-    pthread_join(servers[path]->thread, NULL);
     pthread_mutex_lock(&servers[path]->lock);
     for (unsigned i = 0; i < servers[path]->connections; i++) {
         if (servers[path]->fds[i] >= 0)
             shutdown(servers[path]->fds[i], SHUT_RDWR);
     }
     pthread_mutex_unlock(&servers[path]->lock);
+}
+
+/* The server of a path goes away, and its port refuses connections. */
+static inline void refuse(unsigned path)
+{
+    shutdown(servers[path]->listener, SHUT_RDWR);
+    pthread_join(servers[path]->thread, NULL);
+    end_connections(path);
     atomic_store(&probed[path], -ECONNREFUSED);
 }
 

@@ -36,6 +36,7 @@ struct script {
     unsigned reset_every; /* every so many replies half of one is sent, and the connection reset */
     unsigned garbage_every; /* the same with garbage */
     unsigned lose_one;      /* this reply is never sent */
+    unsigned limit;         /* connections at a time: further ones are closed at once; 0: any */
     size_t fragment;        /* longest fragment of a record; 0: records of one fragment */
     int buffer;             /* size of socket buffers */
 };
@@ -51,8 +52,11 @@ struct server {
     pthread_t threads[CONNECTIONS_MAX];
     in_port_t peer_ports[CONNECTIONS_MAX];
     bool stopping;
-    _Atomic bool silent; /* as the script says at first */
-    _Atomic bool busy;   /* answers procedure NULL only */
+    _Atomic bool silent;      /* as the script says at first */
+    _Atomic bool busy;        /* answers procedure NULL only */
+    _Atomic bool closing;     /* ends further connections at once */
+    _Atomic int mute;         /* 1 + the index of a connection on which it does not answer */
+    _Atomic unsigned refused; /* connections: see script.limit */
     _Atomic unsigned calls, replies, changed_xids, bad_calls;
     _Atomic uint32_t xids[TOKENS]; /* with which a token was first seen */
 };
@@ -147,7 +151,8 @@ static inline bool send_reply(struct connection *connection, const struct bytes 
     struct server *server = connection->server;
     const struct script *script = &server->script;
     unsigned number = atomic_fetch_add(&server->replies, 1) + 1;
-    if (atomic_load(&server->silent) || number == script->lose_one)
+    if (atomic_load(&server->silent) || number == script->lose_one ||
+        atomic_load(&server->mute) == (int)connection->index + 1)
         return true;
     struct bytes stream = {0};
     for (unsigned i = 0; i < script->strangers; i++) {
@@ -241,6 +246,15 @@ static inline void *serve(void *context)
     return NULL;
 }
 
+/* Under server->lock. */
+static inline bool is_full(const struct server *server)
+{
+    unsigned open = 0;
+    for (unsigned i = 0; i < server->connections; i++)
+        open += server->fds[i] >= 0;
+    return atomic_load(&server->closing) || (server->script.limit && open >= server->script.limit);
+}
+
 static inline void *accept_connections(void *context)
 {
     struct server *server = context;
@@ -254,6 +268,9 @@ static inline void *accept_connections(void *context)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         pthread_mutex_lock(&server->lock);
         if (server->stopping || server->connections == CONNECTIONS_MAX) {
+            close(fd);
+        } else if (is_full(server)) {
+            atomic_fetch_add(&server->refused, 1);
             close(fd);
         } else {
             struct connection *connection = malloc(sizeof(*connection));

@@ -3,6 +3,107 @@
 
 /* ---- losing a path ---- */
 
+/* As a balancer does that stands before a server that is dead. */
+static void a_path_that_accepts_connections_and_ends_them_is_left(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    atomic_store(&probed[1], -ECONNRESET);
+    atomic_store(&servers[1]->closing, true);
+    end_connections(1);
+    echo_over(1, 2, &query);
+    eventually(!usable(1));
+    atomic_store(&servers[1]->closing, false);
+    atomic_store(&probed[1], 0);
+    eventually(usable(1));
+}
+
+/* Without waiting for the time that it would be tried again, were it not known to work. */
+static void a_path_that_came_back_is_used_at_once(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    refuse(1);
+    echo_over(1, 2, &query);
+    eventually(!usable(1));
+    struct net_channel *channel = net_path_channel(&client->paths[1], 0);
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    transport->connect_after_ns = sys_now_ns() + 1000 * SECOND_NS;
+    pthread_mutex_unlock(&transport->lock);
+    accept_again(1);
+    eventually(usable(1));
+    unsigned before = servers[1]->calls;
+    struct rpc_call *call = &query.call;
+    query_begin(&query, ECHO, 3, 0);
+    rpc_submit_on(channel, &call, 1);
+    rpc_wait(&call, 1);
+    assert_int_equal(servers[1]->calls, before + 1);
+}
+
+static void *wait_for_one(void *context)
+{
+    struct rpc_call *call = context;
+    rpc_wait(&call, 1);
+    return NULL;
+}
+
+/* The path works, as its other connection shows: nothing is sent elsewhere. */
+static void a_dead_connection_of_a_path_that_works_is_made_again(void **state)
+{
+    (void)state;
+    struct query stuck = {0}, query = {0};
+    struct rpc_call *calls[] = {&stuck.call, &query.call};
+    pthread_t thread;
+    use_all_paths();
+    echo_over(1, 1, &query);
+    atomic_store(&servers[1]->mute, 1);
+    struct net_channel *channel = net_path_channel(&client->paths[1], 0), *other;
+    query_begin(&stuck, ECHO, 2, 0);
+    rpc_submit_on(channel, calls, 1);
+    other = net_path_channel(&client->paths[1], 0);
+    assert_ptr_not_equal(channel, other);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, calls[0]), 0);
+    for (uint32_t i = 3; atomic_load(&stuck.call.state) != RPC_DONE; i++) {
+        query_begin(&query, ECHO, i, 0);
+        rpc_submit_on(other, calls + 1, 1);
+        rpc_wait(calls + 1, 1);
+        assert_true(query_good(&query));
+        sys_nanosleep_ms(2);
+    }
+    pthread_join(thread, NULL);
+    assert_true(query_good(&stuck));
+    assert_false(stuck.call.unsettled);
+    assert_int_equal(client->paths[1].down_since_ns, 0);
+    assert_int_equal(servers[1]->connections, 3);
+}
+
+enum { CROWDED = NET_IN_FLIGHT_MAX + 60 };
+
+/* As many calls wait as may be in flight: it is asked all the same. */
+static void a_crowded_path_that_answers_pings_is_kept(void **state)
+{
+    (void)state;
+    static struct query queries[CROWDED], query;
+    struct rpc_call *calls[CROWDED];
+    use_all_paths();
+    echo_over(1, 1, &query);
+    atomic_store(&servers[1]->busy, true);
+    for (uint32_t i = 0; i < CROWDED; i++) {
+        query_begin(&queries[i], ECHO, 2 + i, 0);
+        calls[i] = &queries[i].call;
+    }
+    rpc_submit_on(net_path_channel(&client->paths[1], 0), calls, CROWDED);
+    rpc_wait_for(calls, CROWDED, 4 * PATH_TIMEOUT_MS);
+    assert_int_equal(queries[0].call.error, -ETIMEDOUT);
+    assert_int_equal(client->paths[1].down_since_ns, 0);
+    assert_int_equal(servers[0]->calls + servers[2]->calls, 0);
+}
+
 static void a_refused_path_is_left_at_once(void **state)
 {
     (void)state;
@@ -47,6 +148,22 @@ static void a_path_that_could_not_be_asked_is_kept(void **state)
     net_path_suspect(&client->paths[0], now + SECOND_NS); /* the first is over when this begins */
     eventually(probes[2] > before);
     assert_true(usable(1));
+}
+
+/* It has no room for another connection, or no time. */
+static void a_path_that_is_heard_while_it_is_asked_is_kept(void **state)
+{
+    (void)state;
+    use_all_paths();
+    atomic_store(&probed[1], HEARD_MEANWHILE);
+    unsigned before = probes[1];
+    net_path_suspect(&client->paths[0], sys_now_ns());
+    eventually(probes[1] > before);
+    atomic_store(&probed[1], 0);
+    before = probes[2];
+    net_path_suspect(&client->paths[0], sys_now_ns() + SECOND_NS); /* begins when that is over */
+    eventually(probes[2] > before);
+    assert_int_equal(client->paths[1].down_since_ns, 0);
 }
 
 static void a_call_keeps_its_xid_on_another_path(void **state)
@@ -416,6 +533,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         path_test(a_refused_path_is_left_at_once),
+        path_test(a_path_that_accepts_connections_and_ends_them_is_left),
+        path_test(a_path_that_came_back_is_used_at_once),
+        path_test(a_dead_connection_of_a_path_that_works_is_made_again),
+        path_test(a_crowded_path_that_answers_pings_is_kept),
+        path_test(a_path_that_is_heard_while_it_is_asked_is_kept),
         path_test(a_silent_path_is_left_when_another_answers),
         path_test(a_path_that_could_not_be_asked_is_kept),
         path_test(a_call_keeps_its_xid_on_another_path),

@@ -1,0 +1,200 @@
+/* Servers that give trouble without being dead: they limit connections, end them before anything is
+ * answered, or answer what they have not read. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/transport.h"
+#include "rpc_server.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+/* Calls on every connection of the pool; those on connections that the server does not keep go over
+ * the one that it does. */
+static void a_server_that_closes_further_connections(void **state)
+{
+    (void)state;
+    enum { COUNT = 12 };
+    struct server *server = server_start(&(struct script){.limit = 1});
+    struct net_server *client = client_new(server->port, 4, 60);
+    struct query queries[COUNT];
+    struct rpc_call *calls[COUNT];
+    memset(queries, 0, sizeof(queries));
+    check_echo(client, 0);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        query_begin(&queries[i], READ, 1 + i, 3000);
+        calls[i] = &queries[i].call;
+        rpc_submit(client, &calls[i], 1);
+    }
+    rpc_wait_for(calls, COUNT, 30000);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_true(query_good(&queries[i]));
+        query_free(&queries[i]);
+    }
+    assert_true(client->channel_count > 1);
+    assert_true(server->refused > 0);
+    rpc_server_destroy(client);
+    server_stop(server);
+}
+
+/* Half a reply is no progress: the pauses between connections grow. */
+static void a_connection_that_brings_no_answer_is_not_made_again_at_once(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){.reset_every = 1});
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct query query = {0};
+    query_begin(&query, READ, 1, 3000);
+    assert_int_equal(query_wait(client, &query, 1500), -ETIMEDOUT);
+    assert_in_range(server->connections, 1, 8);
+    query_free(&query);
+    rpc_server_destroy(client);
+    server_stop(server);
+}
+
+/* ---- a server whose every step is the test's ---- */
+
+static int accept_one(const struct server *server)
+{
+    int fd = accept(server->listener, NULL, NULL);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void receive_exactly(int fd, uint8_t *data, size_t length)
+{
+    assert_int_equal(recv(fd, data, length, MSG_WAITALL), length);
+}
+
+/* Receives a call without payload and answers it as an ECHO. */
+static void answer_one(struct server *server, int fd)
+{
+    uint8_t call[RPC_HEAD_MAX];
+    struct bytes answer, stream = {0};
+    receive_exactly(fd, call, 4);
+    size_t length = rpc_word(call) & ~RPC_LAST_FRAGMENT;
+    assert_true(length <= sizeof(call));
+    receive_exactly(fd, call, length);
+    answer_call(server, call, length, &answer);
+    put_record(&stream, &answer);
+    assert_true(send_bytes(fd, stream.data, stream.length));
+    free(stream.data);
+    free(answer.data);
+}
+
+static void *wait_for_one(void *context)
+{
+    struct rpc_call *call = context;
+    rpc_wait(&call, 1);
+    return NULL;
+}
+
+static void reset_connection(int fd)
+{
+    struct linger abortive = {1, 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
+    close(fd);
+}
+
+/* Whoever sends on a broken connection does not throw away what it brought before it broke. */
+static void a_reply_that_came_before_the_reset_counts(void **state)
+{
+    (void)state;
+    struct server *server = server_new(&(struct script){0}, AF_INET);
+    assert_int_equal(listen(server->listener, 8), 0);
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct query first = {0}, second = {0}, third = {0};
+    struct rpc_call *calls[] = {&first.call, &second.call, &third.call};
+    query_begin(&first, ECHO, 1, 0);
+    query_begin(&second, ECHO, 2, 0);
+    query_begin(&third, ECHO, 3, 0);
+    pthread_t thread;
+    rpc_submit(client, calls, 1);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, calls[0]), 0);
+    int fd = accept_one(server);
+    answer_one(server, fd);
+    pthread_join(thread, NULL);
+
+    rpc_submit(client, calls + 1, 1);
+    answer_one(server, fd);
+    reset_connection(fd);
+    struct pollfd broken = {.fd = client->channels[0]->fd};
+    assert_int_equal(poll(&broken, 1, -1), 1);
+    rpc_submit(client, calls + 2, 1); /* cannot be sent */
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, calls[2]), 0);
+    fd = accept_one(server);
+    answer_one(server, fd);
+    pthread_join(thread, NULL);
+    rpc_wait(calls, 3);
+    assert_true(query_good(&second));
+    assert_true(query_good(&third));
+    close(fd);
+    rpc_server_destroy(client);
+    close(server->listener);
+    free(server);
+}
+
+/* A reply to a call of which the server has the beginning only: the memory of the call is in use
+ * until it is sent as a whole, and answered again. */
+static void a_reply_to_what_is_not_sent_yet_is_no_answer(void **state)
+{
+    (void)state;
+    enum { LENGTH = 16 << 20 };
+    struct server *server = server_new(&(struct script){.buffer = 4096}, AF_INET);
+    assert_int_equal(listen(server->listener, 8), 0);
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    query_begin(&query, WRITE, 1, LENGTH);
+    pthread_t thread;
+    rpc_submit(client, &call, 1);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, call), 0);
+    int fd = accept_one(server);
+    uint8_t head[8];
+    receive_exactly(fd, head, sizeof(head));
+    struct reply reply;
+    struct bytes stream = {0};
+    reply_begin(&reply, rpc_word(head + 4), 0, 0);
+    put_word(&reply.message, 1);
+    put_word(&reply.message, 1);
+    put_record(&stream, &reply.message);
+    sys_nanosleep_ms(50); /* until no more can be sent */
+    assert_true(send_bytes(fd, stream.data, stream.length));
+    sys_nanosleep_ms(100);
+    assert_int_equal(atomic_load(&call->state), RPC_WAITING);
+
+    size_t length = rpc_word(head) & ~RPC_LAST_FRAGMENT;
+    uint8_t *rest = malloc(length);
+    assert_non_null(rest);
+    receive_exactly(fd, rest, length - 4);
+    assert_true(send_bytes(fd, stream.data, stream.length));
+    pthread_join(thread, NULL);
+    assert_true(query_good(&query));
+    free(rest);
+    free(stream.data);
+    reply_free(&reply);
+    query_free(&query);
+    close(fd);
+    rpc_server_destroy(client);
+    close(server->listener);
+    free(server);
+}
+
+#define test(f) cmocka_unit_test_setup_teardown(f, watchdog_start, watchdog_stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(a_server_that_closes_further_connections),
+        test(a_connection_that_brings_no_answer_is_not_made_again_at_once),
+        test(a_reply_that_came_before_the_reset_counts),
+        test(a_reply_to_what_is_not_sent_yet_is_no_answer),
+    };
+    log_open("/dev/null");
+    return cmocka_run_group_tests_name("test_rpc_trouble", tests, NULL, NULL);
+}
