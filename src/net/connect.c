@@ -7,7 +7,7 @@
 #include "sys/fd.h"
 #include "sys/sys.h"
 
-enum { PORT_LOWEST = 512, PORT_HIGHEST = 1023 };
+enum { PORT_LOWEST = 512, PORTS = 512 };
 
 static socklen_t address_length(const struct sockaddr_storage *address)
 {
@@ -30,36 +30,39 @@ static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
     return sys_bind(fd, (const struct sockaddr *)local, address_length(local));
 }
 
-/*
- * Many servers (Linux: `secure`, the default) answer only ports below 1024. Starts at a port that
- * differs from process to process, so that many processes do not all try the same ones.
- */
-static int bind_privileged(int fd, struct sockaddr_storage *local)
-{
-    enum { PORTS = PORT_HIGHEST - PORT_LOWEST + 1 };
-    unsigned start = (unsigned)(sys_now_ns() >> 10) + (unsigned)sys_getpid() * 7;
-    int result = -EADDRINUSE;
-    for (unsigned i = 0; i < PORTS && result == -EADDRINUSE; i++)
-        result = bind_port(fd, local, PORT_LOWEST + (start + i) % PORTS);
-    return result;
-}
+/* The local ports that are tried in turn for one connection. */
+struct source {
+    unsigned preferred;    /* 0: none */
+    unsigned start, tried; /* those below 1024 */
+    bool last;             /* there is none left to try */
+};
 
+/*
+ * Binds the next one that is free. Many servers (Linux: `secure`, the default) answer only ports
+ * below 1024. These start at one that differs from process to process, so that many processes do
+ * not all try the same ones.
+ */
 static int bind_local(int fd, const struct net_address *address, enum net_port policy,
-                      unsigned preferred_port)
+                      struct source *source)
 {
     struct sockaddr_storage local = address->local;
     bool any = local.ss_family == AF_UNSPEC;
+    unsigned preferred = source->preferred;
     if (any) {
         memset(&local, 0, sizeof(local));
         local.ss_family = address->peer.ss_family;
     }
-    if (preferred_port && bind_port(fd, &local, preferred_port) == 0)
+    source->preferred = 0;
+    if (preferred && bind_port(fd, &local, preferred) == 0)
         return 0;
     if (policy != NET_PORT_ANY) {
-        int result = bind_privileged(fd, &local);
+        int result = -EADDRINUSE;
+        while (result == -EADDRINUSE && source->tried < PORTS)
+            result = bind_port(fd, &local, PORT_LOWEST + (source->start + source->tried++) % PORTS);
         if (result == 0 || policy == NET_PORT_PRIVILEGED)
             return result;
     }
+    source->last = true;
     return any ? 0 : bind_port(fd, &local, 0);
 }
 
@@ -102,8 +105,7 @@ static bool has_source(const struct net_address *address)
     return result == 0;
 }
 
-int net_connect_from(const struct net_address *address, enum net_port policy,
-                     unsigned preferred_port, int timeout_ms)
+static int open_socket(const struct net_address *address)
 {
     int fd = sys_socket(address->peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -115,25 +117,43 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
     sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &abortive, sizeof(abortive));
     set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_flag(fd, SOL_SOCKET, SO_REUSEADDR, preferred_port != 0);
+    /* Connections to different addresses may come from the same port: there are few below 1024. */
+    set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (address->dontroute)
         set_flag(fd, SOL_SOCKET, SO_DONTROUTE, 1);
-
-    int result = bind_local(fd, address, policy, preferred_port);
-    bool bound = result == 0;
-    if (bound)
-        result = sys_connect(fd, (const struct sockaddr *)&address->peer,
-                             address_length(&address->peer));
-    if (result == -EINPROGRESS || result == -EINTR)
-        result = wait_connected(fd, timeout_ms);
-    else if (result == -EADDRNOTAVAIL && bound && has_source(address))
-        result = -EADDRINUSE;
-    if (result != 0) {
-        sys_fd_close(fd);
-        return result;
-    }
-    sys_fcntl(fd, F_SETFL, 0); /* blocking: a reader sleeps in the kernel's recvmsg() */
     return fd;
+}
+
+static int connect_socket(int fd, const struct net_address *address, int timeout_ms)
+{
+    int result =
+        sys_connect(fd, (const struct sockaddr *)&address->peer, address_length(&address->peer));
+    return result == -EINPROGRESS || result == -EINTR ? wait_connected(fd, timeout_ms) : result;
+}
+
+int net_connect_from(const struct net_address *address, enum net_port policy,
+                     unsigned preferred_port, int timeout_ms)
+{
+    struct source source = {.preferred = preferred_port,
+                            .start = (unsigned)(sys_now_ns() >> 10) + (unsigned)sys_getpid() * 7};
+    for (;;) {
+        int fd = open_socket(address);
+        if (fd < 0)
+            return fd;
+        int result = bind_local(fd, address, policy, &source);
+        bool bound = result == 0;
+        if (bound)
+            result = connect_socket(fd, address, timeout_ms);
+        if (result == 0) {
+            sys_fcntl(fd, F_SETFL, 0); /* blocking: a reader sleeps in the kernel's recvmsg() */
+            return fd;
+        }
+        sys_fd_close(fd);
+        if (!bound || result != -EADDRNOTAVAIL || !has_source(address))
+            return result;
+        if (source.last) /* else another connection to this address comes from the port */
+            return -EADDRINUSE;
+    }
 }
 
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms)

@@ -7,7 +7,7 @@
 /*
  * As net_connect(), from the local port `preferred_port` (0: none) if that is free, so that the
  * server's duplicate request cache can recognise a call that is sent again. -EADDRINUSE: no local
- * port is left, or the preferred one is connected there already; the path is not at fault.
+ * port is left; the path is not at fault.
  */
 int net_connect_from(const struct net_address *address, enum net_port policy,
                      unsigned preferred_port, int timeout_ms);

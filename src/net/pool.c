@@ -295,10 +295,6 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     net_channel_disconnect(channel);
     int fd =
         net_connect_from(&path->address, net_port_policy(server), channel->local_port, timeout_ms);
-    if (fd == -EADDRINUSE && channel->local_port != 0) { /* another connection has the old port */
-        channel->local_port = 0;
-        fd = net_connect_from(&path->address, net_port_policy(server), 0, timeout_ms);
-    }
     if (!channel->stats)
         channel->stats = server->hidden ? &hidden_stats
                                         : host_stats_channel(server->id, path->address.peer_text,

@@ -92,6 +92,7 @@ static int connect_from(const struct mount3_target *target, uint16_t port, uint1
                         uint64_t deadline, bool *bound)
 {
     static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+    static const int shared = 1; /* a port may be that of a connection to another address */
     struct sockaddr_storage peer;
     int length, fd, rc;
 
@@ -104,6 +105,8 @@ static int connect_from(const struct mount3_target *target, uint16_t port, uint1
         return fd;
     fd = sys_fd_protect(fd);
     rc = sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    if (rc == 0)
+        rc = sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shared, sizeof(shared));
     if (rc == 0 && (target->local || source_port))
         rc = bind_source(fd, target, source_port);
     if (rc < 0)

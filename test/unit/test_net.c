@@ -355,6 +355,37 @@ static void no_port_is_left(void **state)
     server_stop(server);
 }
 
+/* The ports below 1024 are few: connections to one address do not take them from those to another.
+ * A daemon of this host can listen on one all the same. */
+static void a_port_is_shared_by_connections_to_different_addresses(void **state)
+{
+    (void)state;
+    if (!privileged() || !enter_network())
+        skip();
+    in_port_t ports[2] = {0, 0}, taken;
+    int listeners[3], fds[PORT_COUNT + 1];
+    struct net_address addresses[2];
+    for (unsigned i = 0; i < 2; i++) {
+        listeners[i] = bound_socket(AF_INET, &ports[i]);
+        assert_int_equal(listen(listeners[i], 2 * PORT_COUNT), 0);
+        addresses[i] = loopback(ports[i]);
+    }
+    for (unsigned i = 0; i < PORT_COUNT; i++) {
+        fds[i] = net_connect(&addresses[0], NET_PORT_PRIVILEGED, 5000);
+        assert_true(fds[i] >= 0);
+    }
+    assert_int_equal(net_connect(&addresses[0], NET_PORT_PRIVILEGED, 5000), -EADDRINUSE);
+    fds[PORT_COUNT] = net_connect(&addresses[1], NET_PORT_PRIVILEGED, 5000);
+    assert_true(fds[PORT_COUNT] >= 0);
+    taken = ntohs(local_of(fds[0]).sin_port);
+    listeners[2] = bound_socket(AF_INET, &taken);
+    assert_int_equal(listen(listeners[2], 1), 0);
+    for (unsigned i = 0; i <= PORT_COUNT; i++)
+        sys_fd_close(fds[i]);
+    for (unsigned i = 0; i < 3; i++)
+        close(listeners[i]);
+}
+
 static void auto_does_without_privilege(void **state)
 {
     (void)state;
@@ -609,7 +640,10 @@ int main(void)
         net_test(ipv6),
         net_test(a_copy_does_not_keep_a_connection_alive),
         net_test(child_closes_silently),
-        net_test(no_port_is_left), /* the last: afterwards this is another network */
+        net_test(no_port_is_left),
+        net_test(
+            a_port_is_shared_by_connections_to_different_addresses), /* the last: afterwards this is
+                                                                        another network */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
