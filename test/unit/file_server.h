@@ -100,6 +100,7 @@ struct file_server_held {
 static struct {
     struct file_control *control;
     int listener;
+    bool stopped; /* it is bound, and does not listen */
     struct file_server_node nodes[FILE_SERVER_NODES];
     unsigned node_count;
     struct file_server_connection connections[FILE_SERVER_CONNECTIONS];
@@ -291,6 +292,10 @@ static inline void file_server_lose_power(void)
         file_server_commit(node);
     }
     file_server_break_all();
+    /* And those that the kernel accepted for us: for the client they exist. */
+    int fd;
+    while ((fd = accept4(file_server.listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        close(fd);
     atomic_fetch_add(&file_server.control->verifier, 0x0101);
 }
 
@@ -638,15 +643,25 @@ static inline void file_server_accept(void)
     abort();
 }
 
+static inline int file_server_bound(struct sockaddr_in *address)
+{
+    socklen_t size = sizeof(*address);
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (struct sockaddr *)address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)address, &size) != 0)
+        abort();
+    return fd;
+}
+
+/* Bound by its number the port stays ours while nobody listens there: who connects is refused, and
+ * meets no server of another test. */
 static inline int file_server_listener(in_port_t *port)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 64) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int any = file_server_bound(&address), fd = file_server_bound(&address);
+    close(any);
+    if (listen(fd, 64) != 0)
         abort();
     *port = ntohs(address.sin_port);
     return fd;
@@ -670,12 +685,14 @@ static inline void file_server_obey(char command)
         file_server_let_go(command == FILE_SERVER_RELEASE);
         break;
     case FILE_SERVER_STOP:
-        close(file_server.listener);
-        file_server.listener = -1;
+        shutdown(file_server.listener, SHUT_RDWR);
+        file_server.stopped = true;
         file_server_break_all();
         break;
     case FILE_SERVER_START:
-        file_server.listener = file_server_listener(&control->port);
+        if (listen(file_server.listener, 64) != 0)
+            abort();
+        file_server.stopped = false;
         break;
     }
 }
@@ -690,7 +707,8 @@ static inline void file_server_run(struct file_control *control, int listener, i
     for (;;) {
         struct pollfd polls[FILE_SERVER_CONNECTIONS + 2];
         polls[0] = (struct pollfd){.fd = commands, .events = POLLIN};
-        polls[1] = (struct pollfd){.fd = file_server.listener, .events = POLLIN};
+        polls[1] = (struct pollfd){.fd = file_server.stopped ? -1 : file_server.listener,
+                                   .events = POLLIN};
         for (unsigned i = 0; i < FILE_SERVER_CONNECTIONS; i++)
             polls[i + 2] = (struct pollfd){.fd = file_server.connections[i].fd, .events = POLLIN};
         poll(polls, FILE_SERVER_CONNECTIONS + 2, -1);

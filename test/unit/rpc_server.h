@@ -311,8 +311,9 @@ static inline struct server *server_new(const struct script *script, sa_family_t
     server->script = *script;
     atomic_store(&server->silent, script->silent);
     pthread_mutex_init(&server->lock, NULL);
-    close(bound_socket(family, &server->port));
+    int any = bound_socket(family, &server->port);
     server->listener = bound_socket(family, &server->port);
+    close(any);
     if (script->buffer) {
         setsockopt(server->listener, SOL_SOCKET, SO_RCVBUF, &script->buffer, sizeof(int));
         setsockopt(server->listener, SOL_SOCKET, SO_SNDBUF, &script->buffer, sizeof(int));
