@@ -151,7 +151,8 @@ static int contact(struct check *check, const struct conf_nfstab *tab, const cha
     say_run_directory(report, check->tunables);
     if (tab->server_count == 0) {
         check_say(report, CHECK_ERROR, "servers", "none is configured");
-        check_remedy(report, "write an nfstab(5)");
+        check_remedy(report, "name one in %s, see nfstab(5)",
+                     tab->file_count ? tab->files[0] : "/etc/directnfs/nfstab");
         return check_end(report, "No mount is configured, so all files are the kernel's.");
     }
     for (size_t i = 0; i < tab->server_count; i++)

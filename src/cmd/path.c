@@ -112,7 +112,7 @@ static int list_paths(const struct request *request)
                         "No path is known: no process uses directnfs, and no nfstab is found.",
                         stdout);
     }
-    int result = known.list.count ? CMD_FINE : CMD_NOT_FINE;
+    int result = known.list.count && !known.snapshot.unread ? CMD_FINE : CMD_NOT_FINE;
     cmd_table_free(&table);
     forget(&known);
     return result;

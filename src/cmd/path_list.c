@@ -219,7 +219,7 @@ const char *cmd_path_state(const struct cmd_path *path, unsigned *count)
 
 bool cmd_path_usable(const struct cmd_path *path)
 {
-    return !path->offline && (path->processes == 0 || path->lost < path->processes);
+    return !path->offline && (path->lost == 0 || path->seen[DIRECTNFS_CHANNEL_UP] > 0);
 }
 
 bool cmd_path_is(const struct cmd_path *entry, const char *server, const char *path,

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +127,21 @@ bool cmd_rundir_make(const char *command)
     else
         visit_as(command, chosen_user, chosen_group, prepare, &error);
     return error == 0;
+}
+
+const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM])
+{
+    char path[HOST_RUN_PATH_MAX] = "", remedy[64] = "";
+    struct stat status;
+    host_run_path(path, "");
+    if (error == -EACCES && stat(path, &status) == 0)
+        snprintf(remedy, sizeof(remedy), "; ask as user %u, whose it is, or as root",
+                 status.st_uid);
+    char *name = cmd_printable(path, sizeof(path));
+    snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.100s cannot be read: %.80s%s", name,
+             strerror(-error), remedy);
+    free(name);
+    return text;
 }
 
 char *cmd_rundir_name(void)

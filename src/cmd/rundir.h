@@ -25,6 +25,11 @@ int cmd_rundir_choose(const char *command, const char *user);
  * after a complaint, or a line on the log. */
 bool cmd_rundir_make(const char *command);
 
+/* Why the directory that is visited could not be read, printable, with what to do. Returns `text`.
+ */
+enum { CMD_RUNDIR_PROBLEM = 256 };
+const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM]);
+
 /* Its path, or a pattern for those of all users, printable; memory for free(3). */
 char *cmd_rundir_name(void);
 

@@ -41,8 +41,9 @@ static void read_directory(void *argument)
 {
     struct cmd_snapshot *snapshot = argument;
     int error = host_stats_snapshot_read(&snapshot->stats);
-    if (error)
-        note_problem(snapshot, "a run directory cannot be read", strerror(-error));
+    snapshot->unread |= error != 0;
+    if (error && snapshot->problem[0] == '\0')
+        cmd_rundir_problem(error, snapshot->problem);
     add_offline(snapshot);
 }
 

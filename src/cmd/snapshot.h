@@ -5,9 +5,11 @@
 #ifndef CMD_SNAPSHOT_H
 #define CMD_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "cmd/rundir.h"
 #include "host/paths.h"
 #include "host/stats_read.h"
 
@@ -22,7 +24,8 @@ struct cmd_snapshot {
     struct host_stats_snapshot stats;
     struct cmd_offline *offline;
     size_t offline_count;
-    char problem[256]; /* a sentence about what could not be read; empty: nothing */
+    bool unread;                      /* a directory could not be read: processes are missing */
+    char problem[CMD_RUNDIR_PROBLEM]; /* a sentence about what could not be read; empty: nothing */
 };
 
 /* Reads it. Without memory it lacks something, and `problem` says so. */

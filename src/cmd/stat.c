@@ -31,9 +31,10 @@ enum { WIDTH = 100 }; /* where there is no terminal */
 
 static void read_directory(void *snapshot)
 {
+    char problem[CMD_RUNDIR_PROBLEM];
     int error = host_stats_snapshot_read(snapshot);
     if (error)
-        cmd_complain("stat", "cannot read the run directory: %s", strerror(-error));
+        cmd_complain("stat", "%s", cmd_rundir_problem(error, problem));
 }
 
 static void read_all(struct host_stats_snapshot *snapshot)
@@ -113,8 +114,8 @@ static void complain_of_nothing(const struct request *request)
         cmd_complain("stat", "no process %u uses the server %s, as far as %s tells",
                      request->filter.pid, server, directory);
     else if (request->filter.pid)
-        cmd_complain("stat", "no process %u %s directnfs, as far as %s tells", request->filter.pid,
-                     last ? "that has ended used" : "uses", directory);
+        cmd_complain("stat", "no process %u uses directnfs, as far as %s tells",
+                     request->filter.pid, directory);
     else if (server)
         cmd_complain("stat",
                      "no process uses the server %s, as far as %s tells; 'directnfs stat servers' "
@@ -226,8 +227,8 @@ static int check_request(struct request *request)
     if (request->interval && request->filter.last)
         return cmd_usage_error("stat", "--last and --interval do not go together: what has ended "
                                        "does not change");
-    if (request->sum && request->filter.pid)
-        return cmd_usage_error("stat", "--sum and --pid do not go together");
+    if (request->sum + request->filter.last + (request->filter.pid != 0) > 1)
+        return cmd_usage_error("stat", "of --sum, --last and --pid only one at a time");
     if (request->interval && !request->view)
         request->view = stat_view_find("processes");
     if (!request->sort)
