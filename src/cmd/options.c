@@ -83,11 +83,10 @@ static bool take(const struct cmd_option *option, void *request)
 
 int cmd_options(const struct cmd_command *command, int argc, char **argv, void *request)
 {
-    struct option longs[CMD_OPTIONS_MAX + 2] = {{0}};
-    char letters[2 * CMD_OPTIONS_MAX + 4] = ":h", *letter = letters + 2;
     size_t count = command->option_count;
-    if (command->stops)
-        letter = stpcpy(letters, "+:h");
+    struct option longs[count + 2];
+    char letters[sizeof("+:h") + 2 * count];
+    char *letter = stpcpy(letters, command->stops ? "+:h" : ":h");
     for (size_t i = 0; i < count; i++) {
         const struct cmd_option *option = &command->options[i];
         longs[i] = (struct option){option->name, option->argument != NULL, NULL, LONG + (int)i};
@@ -95,6 +94,7 @@ int cmd_options(const struct cmd_command *command, int argc, char **argv, void *
             letter += sprintf(letter, "%c%s", option->letter, option->argument ? ":" : "");
     }
     longs[count] = (struct option){"help", no_argument, NULL, LONG + (int)count};
+    longs[count + 1] = (struct option){0};
 
     opterr = 0;
     optind = 0; /* glibc: start afresh, maybe with another vector */

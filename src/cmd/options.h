@@ -27,24 +27,22 @@ struct cmd_option {
     const char *help;
 };
 
-#define CMD_FLAG(name, letter, offset, help)                          \
+#define CMD_FLAG_OPTION(name, letter, offset, help)                   \
     {                                                                 \
         name, letter, CMD_OPTION_FLAG, offset, NULL, 0, 0, NULL, help \
     }
-#define CMD_TEXT(name, letter, offset, argument, help)                    \
+#define CMD_TEXT_OPTION(name, letter, offset, argument, help)             \
     {                                                                     \
         name, letter, CMD_OPTION_TEXT, offset, argument, 0, 0, NULL, help \
     }
-#define CMD_NUMBER(name, letter, offset, argument, low, high, range, help)        \
+#define CMD_NUMBER_OPTION(name, letter, offset, argument, low, high, range, help) \
     {                                                                             \
         name, letter, CMD_OPTION_NUMBER, offset, argument, low, high, range, help \
     }
-#define CMD_WHOLE(name, letter, offset, argument, low, high, range, help)        \
+#define CMD_WHOLE_OPTION(name, letter, offset, argument, low, high, range, help) \
     {                                                                            \
         name, letter, CMD_OPTION_WHOLE, offset, argument, low, high, range, help \
     }
-
-#define CMD_OPTIONS_MAX 15 /* of a subcommand */
 
 struct cmd_command {
     const char *name;  /* NULL: the command itself */

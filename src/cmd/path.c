@@ -93,10 +93,11 @@ static void add_row(struct cmd_table *table, const struct cmd_path *path)
 static int list_paths(const struct request *request)
 {
     static const struct cmd_column columns[] = {
-        {"SERVER", false},     {"PATH", false}, {"LOCAL", false},    {"USER", false},
-        {"STATE", false},      {"AGREE", true}, {"PROCESSES", true}, {"CHANNELS", true},
-        {"OUTSTANDING", true}, {"CALLS", true}, {"MEAN_US", true},   {"P99_US", true},
-        {"REISSUED", true},    {"DOWNS", true}, {"REASON", false},
+        {"SERVER", CMD_TEXT},      {"PATH", CMD_TEXT},       {"LOCAL", CMD_TEXT},
+        {"USER", CMD_TEXT},        {"STATE", CMD_TEXT},      {"AGREE", CMD_NUMBER},
+        {"PROCESSES", CMD_NUMBER}, {"CHANNELS", CMD_NUMBER}, {"OUTSTANDING", CMD_NUMBER},
+        {"CALLS", CMD_NUMBER},     {"MEAN_US", CMD_NUMBER},  {"P99_US", CMD_NUMBER},
+        {"REISSUED", CMD_NUMBER},  {"DOWNS", CMD_NUMBER},    {"REASON", CMD_TEXT},
     };
     struct cmd_table table = {
         .columns = columns, .column_count = sizeof(columns) / sizeof(columns[0]), .key_columns = 4};
@@ -329,11 +330,11 @@ static int run(int argc, char **argv)
 #define AT(member) offsetof(struct request, member)
 
 static const struct cmd_option options[] = {
-    CMD_TEXT("user", 0, AT(user), "USER", "as root: the processes of this user, not of all"),
-    CMD_FLAG("json", 0, AT(json), "list: print an array of objects"),
-    CMD_FLAG("force", 0, AT(force), "offline: take the last path of a server too"),
-    CMD_NUMBER("wait", 0, AT(wait), "SECONDS", 0, 86400, "seconds from 0 to 86400",
-               "offline: until no call uses the path any more (default 10, 0: not at all)"),
+    CMD_TEXT_OPTION("user", 0, AT(user), "USER", "as root: the processes of this user, not of all"),
+    CMD_FLAG_OPTION("json", 0, AT(json), "list: print an array of objects"),
+    CMD_FLAG_OPTION("force", 0, AT(force), "offline: take the last path of a server too"),
+    CMD_NUMBER_OPTION("wait", 0, AT(wait), "SECONDS", 0, 86400, "seconds from 0 to 86400",
+                      "offline: until no call uses the path any more (default 10, 0: not at all)"),
 };
 
 const struct cmd_command cmd_path = {
