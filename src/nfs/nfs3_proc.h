@@ -85,9 +85,9 @@ int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64
 
 /*
  * Writes likewise, with the stability asked for. When the server restarts in the middle, so that
- * parts come back with different verifiers, everything is written again: one verifier holds for
- * all. The memory must not change during the call. On an error transfer->length bytes before it are
- * written.
+ * parts come back with different verifiers, everything is written again, at last FILE_SYNC: one
+ * verifier holds for all, or `committed` says that none is needed. The memory must not change
+ * during the call. On an error transfer->length bytes before it are written.
  */
 int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
                const struct iovec *vectors, int count, size_t length, enum nfs3_stable stable,

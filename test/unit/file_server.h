@@ -70,6 +70,7 @@ struct file_control {
     _Atomic uint32_t handles;
     _Atomic int fileid_error, ctime_error, size_error;
     _Atomic bool no_attributes;
+    _Atomic bool restless; /* each WRITE is answered with another verifier */
     _Atomic uint64_t verifier;
     _Atomic uint64_t lost_bytes; /* of files that power losses changed */
 };
@@ -391,6 +392,8 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
             file_server_durable_write(node, data, res.count, args.offset);
         if (pwrite(node->fd, data, res.count, (off_t)args.offset) != (ssize_t)res.count)
             res.status = NFS3ERR_NOSPC;
+        if (atomic_load(&control->restless))
+            atomic_fetch_add(&control->verifier, 1);
         res.verifier = atomic_load(&control->verifier);
     }
     file_server_post(node, &res.wcc.after);

@@ -47,6 +47,17 @@ ENGINE_TEST(power_loss_in_the_middle_of_a_write)
     }
 }
 
+/* As when each path leads to an instance of its own. */
+ENGINE_TEST(a_write_in_parts_to_many_instances_ends)
+{
+    atomic_store(&scene.control->restless, true);
+    atomic_store(&scene.control->wtmax, 8192);
+    int fd = written_anew();
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    expect_durable();
+    CHECK_EQUAL(engine_close(fd), 0);
+}
+
 /* The COMMIT was executed, but its answer is lost with the power. */
 ENGINE_TEST(power_loss_during_the_commit)
 {
@@ -269,6 +280,7 @@ int main(void)
         cmocka_unit_test(fsync_writes_again_what_a_power_loss_took),
         cmocka_unit_test(a_new_verifier_alone_makes_data_be_written_again),
         cmocka_unit_test(power_loss_in_the_middle_of_a_write),
+        cmocka_unit_test(a_write_in_parts_to_many_instances_ends),
         cmocka_unit_test(power_loss_during_the_commit),
         cmocka_unit_test(power_loss_while_data_is_written_again),
         cmocka_unit_test(fsync_vouches_for_what_took_the_place_of_lost_data),
