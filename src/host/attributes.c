@@ -182,9 +182,11 @@ void host_entry_learn(struct host_entry *entry, uint64_t epoch,
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
     bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
     bool known = flags & HOST_ENTRY_KNOWN;
+    uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
     if (truncated && !known)
         return; /* neither the old size nor this one can be trusted */
-    if (!truncated && (difference == 0 || attributes->size > size))
+    bool newest = !known || now_ns >= verified_ns;
+    if (!truncated && newest && (difference == 0 || attributes->size > size))
         size = attributes->size;
     if (size < entry->uncommitted_end) {
         uint64_t end = uncommitted_end(entry);
@@ -199,7 +201,7 @@ void host_entry_learn(struct host_entry *entry, uint64_t epoch,
         put_time(&entry->mtime, host_nanoseconds(&attributes->mtime));
         put_time(&entry->ctime, host_nanoseconds(&attributes->ctime));
     }
-    if (!truncated && now_ns > atomic_load_explicit(&entry->verified_ns, memory_order_relaxed))
+    if (!truncated && now_ns > verified_ns)
         put(&entry->verified_ns, now_ns);
     atomic_store_explicit(&entry->flags, flags | HOST_ENTRY_KNOWN, memory_order_release);
     host_entry_changed(entry);
@@ -307,6 +309,8 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done)
     }
     if (done)
         set_size(entry, size, &garbage);
+    else
+        host_entry_forget_size(entry); /* the error may be of the answer, not of the change */
     atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
     host_entry_unlock(file);
     host_stripe_wake(stripe);

@@ -106,17 +106,19 @@ bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *att
  *   epoch = host_file_asking(file);  ... RPC ...;  host_file_learned(file, epoch, &attributes, now)
  * Replies of several processes overtake one another. Attributes replace the known size only if no
  * write or truncation by this host began or ended since `epoch`; otherwise the size only grows,
- * unless a truncation was among them, when it stays. The size never falls below the end of
- * uncommitted data. Times and `used` follow the later ctime.
+ * unless a truncation was among them, when it stays. It stays as well when a question of after
+ * `now_ns` was answered already. It never falls below the end of uncommitted data. Times and `used`
+ * follow the later ctime.
  */
 uint64_t host_file_asking(struct host_file *file);
 void host_file_learned(struct host_file *file, uint64_t epoch,
                        const struct host_attributes *attributes, uint64_t now_ns);
 
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
- * data of the ledger beyond it is dropped. `done` false: the change failed. Waits for writes beyond
- * `size` and changes of size that are in flight or held: one whose process was killed is held.
- * False, and nothing to end: there is no room to note it. */
+ * data of the ledger beyond it is dropped. `done` false: the change failed, or its fate is not
+ * known; the server is asked for the size. Waits for writes beyond `size` and changes of size that
+ * are in flight or held: one whose process was killed is held. False, and nothing to end: there is
+ * no room to note it. */
 bool host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /*

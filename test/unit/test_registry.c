@@ -115,9 +115,35 @@ static void a_reply_from_before_a_truncation_changes_no_size(void **state)
     assert_int_equal(size_of(&file), 10);
     learn(&file, epoch, 1000, 2);
     assert_int_equal(size_of(&file), 10);
+}
+
+static void after_a_truncation_that_failed_the_size_is_asked_for(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 81);
+    learn_now(&file, 10, 1);
     host_file_truncate_begin(&file, 5);
     host_file_truncate_end(&file, 5, false);
-    assert_int_equal(size_of(&file), 10);
+    assert_int_equal(size_of(&file), UINT64_MAX);
+    learn_now(&file, 5, 2);
+    assert_int_equal(size_of(&file), 5);
+}
+
+static void a_reply_that_was_overtaken_changes_no_size(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 82);
+    learn_now(&file, 100, 1);
+    learn_now(&file, 200, 3); /* someone elsewhere writes to it */
+    learn_now(&file, 100, 2);
+    assert_int_equal(size_of(&file), 200);
+    uint64_t epoch = host_file_asking(&file);
+    write_bytes(&file, 0, 1, HOST_WRITE_STABLE);
+    learn_now(&file, 50, 4); /* and cuts it */
+    learn(&file, epoch, 200, 3);
+    assert_int_equal(size_of(&file), 50);
 }
 
 static void the_size_never_falls_below_uncommitted_data(void **state)
@@ -667,6 +693,8 @@ int main(void)
         cmocka_unit_test(the_size_grows_with_a_write_that_succeeds),
         cmocka_unit_test(a_reply_from_before_a_write_does_not_shrink),
         cmocka_unit_test(a_reply_from_before_a_truncation_changes_no_size),
+        cmocka_unit_test(after_a_truncation_that_failed_the_size_is_asked_for),
+        cmocka_unit_test(a_reply_that_was_overtaken_changes_no_size),
         cmocka_unit_test(the_size_never_falls_below_uncommitted_data),
         cmocka_unit_test(times_follow_the_later_ctime),
         cmocka_unit_test(a_truncation_drops_data_beyond),
