@@ -284,7 +284,8 @@ int file_closing(int fd)
         pthread_mutex_unlock(&file_lock);
     }
     file_put(open);
-    return result == -ESTALE ? 0 : result; /* a removed file's data is nobody's */
+    /* A removed file's data is nobody's. */
+    return result == -ESTALE ? 0 : (int)file_posix_error(result);
 }
 
 void file_duplicated(int from, int to)

@@ -417,7 +417,7 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
     if (!entry || !atomic_load_explicit(&entry->uncommitted, memory_order_acquire))
         return false;
     return (atomic_load_explicit(&entry->flags, memory_order_acquire) & HOST_ENTRY_MIXED) ||
-           atomic_load_explicit(&entry->verifier, memory_order_relaxed) != value;
+           atomic_load_explicit(&entry->verifier, memory_order_acquire) != value;
 }
 
 /* ---- COMMIT ---- */

@@ -243,8 +243,13 @@ static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
     bool consumed = false;
     uint32_t second = self ? host_arena_share(index, from, to, 0, self) : 0;
     if (!second && host_record_state(record) == HOST_RECORD_ACKED) {
-        /* The older record takes the newer bytes, and vouches for both with its verifier. */
+        /* The older record takes the newer bytes, and vouches for both with its verifier; a COMMIT
+         * that was sent before those bytes does for neither. */
         overlay(own, index, start, end);
+        older->distrusted |= record->distrusted;
+        unlink_file(entry, index);
+        __atomic_store_n(&older->sequence, record->sequence, __ATOMIC_RELEASE);
+        host_record_append(entry, index);
         host_record_drop(entry, own, garbage);
         return true;
     }

@@ -11,6 +11,7 @@ static void a_full_arena_loses_nothing(void **state)
     struct host_file file, fillers[16]; /* a file of many writes in flight takes long */
     uint32_t capacity = host_map.shared->record_count, count = 0;
     struct host_write *writes = calloc(capacity, sizeof(*writes)), write;
+    struct host_commit commit;
     attach(&file, 104);
     for (unsigned i = 0; i < 16; i++)
         attach(&fillers[i], 10500 + i);
@@ -21,7 +22,9 @@ static void a_full_arena_loses_nothing(void **state)
     assert_int_equal(begin(&file, 10, 1, true, &write), -ENOSPC);
     count--;
     host_write_end(&fillers[count % 16], &writes[count], HOST_WRITE_FAILED, NULL);
+    host_commit_begin(&file, &commit);
     write_kept(&file, 1000, 10000, 'b', second_verifier);
+    host_commit_end(&file, &commit, first_verifier); /* it was sent before */
     read_ledger(&file, found, NULL, MODEL_BYTES);
     for (int i = 0; i < 65536; i++)
         assert_int_equal(found[i], i >= 1000 && i < 11000 ? 'b' : 'a');
