@@ -199,10 +199,10 @@ static void say_left(struct check_report *report, const struct program *program)
     if (text[0])
         check_say(report, CHECK_INFO, "kernel",
                   "left to the kernel, if it does that with files of a mount: %s", text);
-    if (any_imports(program, "dlsym") || any_imports(program, "dlvsym"))
+    if (any_imports(program, "dlvsym") || any_imports(program, "dlmopen"))
         check_say(report, CHECK_INFO, "not seen",
-                  "functions that it looks up itself (dlsym); RTLD_DEEPBIND, by which a loaded "
-                  "library would pass by, is taken out of its dlopen");
+                  "functions that it looks up by version (dlvsym), and libraries in a namespace of "
+                  "their own (dlmopen)");
 }
 
 /* The program's own symbols go before those of a preloaded library. */

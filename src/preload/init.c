@@ -124,22 +124,20 @@ static void *raw_function(enum preload_symbol symbol)
     }
 }
 
-static bool is_uring(enum preload_symbol symbol)
+static bool is_uring(const char *name)
 {
-    return strstr(names[symbol], "io_uring_") != NULL;
+    return strstr(name, "io_uring_") != NULL;
 }
 
-/* liburing may have been loaded by dlopen(), with a plug-in: then it is not among what comes after
- * us, though the plug-in's calls reach our wrappers. */
-static void *plugin_function(enum preload_symbol symbol)
+void *preload_plugin_function(const char *name)
 {
     void *(*real_dlopen)(const char *, int) = NULL;
-    if (is_uring(symbol))
-        real_dlopen = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+    if (is_uring(name))
+        real_dlopen = (void *(*)(const char *, int))preload_lookup()(RTLD_NEXT, "dlopen");
     void *library = real_dlopen ? real_dlopen("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (library == NULL)
         return NULL;
-    void *function = dlsym(library, names[symbol]);
+    void *function = preload_lookup()(library, name);
     dlclose(library);
     return function;
 }
@@ -151,8 +149,9 @@ void *preload_resolve(enum preload_symbol symbol)
         return raw_function(symbol);
     resolving = 1;
     int saved = errno;
-    void *function = dlsym(RTLD_NEXT, names[symbol]);
-    if (function == NULL && (function = plugin_function(symbol)) == NULL && is_uring(symbol)) {
+    const char *name = names[symbol];
+    void *function = preload_lookup()(RTLD_NEXT, name);
+    if (function == NULL && (function = preload_plugin_function(name)) == NULL && is_uring(name)) {
         errno = saved;
         resolving = 0;
         return (void *)raw_missing; /* not remembered: liburing may come later, with a plug-in */

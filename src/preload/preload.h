@@ -26,6 +26,16 @@
 #define PRELOAD_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PRELOAD_SLOW        __attribute__((noinline, cold))
 
+/* For wrappers of functions that look at their return address: these must leave by a jump, whatever
+ * the level of optimisation. */
+#if defined(__clang__)
+#define LEAVE_BY_JUMP
+#define JUMP __attribute__((musttail)) return
+#else
+#define LEAVE_BY_JUMP __attribute__((optimize("O2"), no_sanitize("thread", "address", "undefined")))
+#define JUMP          return
+#endif
+
 /* The names of struct stat and struct stat64 differ, their layouts do not: twins are meant. */
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
@@ -51,6 +61,14 @@ extern _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
 /* Finds the next definition after ours. Never NULL: what is missing becomes a function that makes
  * the raw system call, or fails with ENOSYS. */
 void *preload_resolve(enum preload_symbol symbol);
+
+/* The dlsym() of libc. */
+typedef void *preload_lookup_function(void *handle, const char *name);
+preload_lookup_function *preload_lookup(void);
+
+/* A function of liburing that may have been loaded by dlopen(), with a plug-in: then it is not
+ * among what comes after us. NULL for all others. */
+void *preload_plugin_function(const char *name);
 
 static inline void *preload_find(enum preload_symbol symbol)
 {

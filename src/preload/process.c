@@ -211,16 +211,8 @@ PRELOAD_EXPORT void pthread_exit(void *result)
 /* ---- libraries ---------------------------------------------------------------------------------
  *
  * RTLD_DEEPBIND would let a library find libc's functions before ours. The real function looks at
- * its return address for the caller's DT_RUNPATH, $ORIGIN and namespace, so these two must leave by
- * a jump, whatever the level of optimisation.
+ * its return address for the caller's DT_RUNPATH, $ORIGIN and namespace.
  */
-#if defined(__clang__)
-#define LEAVE_BY_JUMP
-#define JUMP __attribute__((musttail)) return
-#else
-#define LEAVE_BY_JUMP __attribute__((optimize("O2"), no_sanitize("thread", "address", "undefined")))
-#define JUMP          return
-#endif
 
 PRELOAD_EXPORT LEAVE_BY_JUMP void *dlopen(const char *file, int mode)
 {

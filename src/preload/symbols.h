@@ -276,6 +276,8 @@ struct __kernel_timespec;
     SYMBOL(void *, dlopen, (const char *file, int mode))                                       \
     SYMBOL(void *, dlmopen, (Lmid_t space, const char *file, int mode))
 
+#define PRELOAD_LOOKUP(SYMBOL, TWIN) SYMBOL(void *, dlsym, (void *handle, const char *name))
+
 #define PRELOAD_LIBAIO(SYMBOL, TWIN)                                                \
     SYMBOL(int, io_setup, (int count, aio_context_t *context))                      \
     SYMBOL(int, io_destroy, (aio_context_t context))                                \
@@ -383,6 +385,7 @@ struct __kernel_timespec;
     PRELOAD_COPY(SYMBOL, TWIN)           \
     PRELOAD_RECEIVE(SYMBOL, TWIN)        \
     PRELOAD_PROCESS(SYMBOL, TWIN)        \
+    PRELOAD_LOOKUP(SYMBOL, TWIN)         \
     PRELOAD_LIBAIO(SYMBOL, TWIN)         \
     PRELOAD_SYSCALL(SYMBOL, TWIN)        \
     PRELOAD_URING(SYMBOL, TWIN)          \

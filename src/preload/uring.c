@@ -54,7 +54,7 @@ bool preload_uring_by_liburing(const void *return_address)
 static bool has(const char *symbol)
 {
     void *library = PRELOAD_REAL(dlopen)("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    bool found = library && dlsym(library, symbol);
+    bool found = library && preload_lookup()(library, symbol);
     if (library)
         dlclose(library);
     return found;
@@ -66,8 +66,8 @@ void preload_uring_say_version(void)
     if (atomic_exchange(&said, true))
         return;
     /* The library tells its version since 2.4; the symbols of each earlier version tell theirs. */
-    int (*major)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "io_uring_major_version");
-    int (*minor)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "io_uring_minor_version");
+    int (*major)(void) = (int (*)(void))preload_lookup()(RTLD_DEFAULT, "io_uring_major_version");
+    int (*minor)(void) = (int (*)(void))preload_lookup()(RTLD_DEFAULT, "io_uring_minor_version");
     if (major && minor)
         log_info("io_uring: liburing %d.%d (2.0 and newer are served)", major(), minor());
     else
