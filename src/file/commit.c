@@ -204,12 +204,18 @@ static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
     return commit(&c);
 }
 
-static void commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
+/* 0, or the error of the first that failed. What is gone for good is no error here. */
+static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
 {
     uint32_t cursor = 0;
     struct host_file file;
-    while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file))
-        commit_entry(mount, auth, &file);
+    int result = 0;
+    while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
+        int error = commit_entry(mount, auth, &file);
+        if (result == 0 && error != -ESTALE)
+            result = error;
+    }
+    return result;
 }
 
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
@@ -217,12 +223,12 @@ void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
     if (host_file_uncommitted(&inode->host) > 0)
         file_inode_commit(inode, auth, NULL);
     else
-        commit_all_of(inode->mount, auth, false);
+        (void)commit_all_of(inode->mount, auth, false);
 }
 
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 {
-    commit_all_of(mount, auth, true);
+    (void)commit_all_of(mount, auth, true);
 }
 
 /* Once for each loss. */
@@ -294,14 +300,19 @@ int file_fsynced_by_kernel(int fd)
     return result == -ESTALE ? -EIO : (int)file_posix_error(result);
 }
 
-void file_sync_all(void)
+int file_sync_all(void)
 {
+    int result = 0;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
         const struct rpc_auth *auth = file_auth_now(mount);
-        if (atomic_load(&mount->state) == FILE_MOUNT_READY && auth)
-            commit_all_of(mount, auth, false);
+        if (atomic_load(&mount->state) != FILE_MOUNT_READY || !auth)
+            continue;
+        int error = commit_all_of(mount, auth, false);
+        if (result == 0)
+            result = (int)file_posix_error(error);
     }
+    return result;
 }
 
 static void commit_own(struct file_inode *inode, void *context)

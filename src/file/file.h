@@ -123,8 +123,9 @@ int file_fsync(struct file_open *open, int fd);
  * wrote to the same file through the engine. 0 or -errno, which the fsync must report.
  */
 int file_fsynced_by_kernel(int fd);
-/* sync(): COMMITs every file of this host that has uncommitted data. */
-void file_sync_all(void);
+/* sync(): COMMITs every file of this host that has uncommitted data. 0, or -errno of one that
+ * failed. */
+int file_sync_all(void);
 /* Learns RLIMIT_FSIZE, which may have changed: what would make a file longer fails with -EFBIG and
  * SIGXFSZ, as in the kernel, or is cut there. */
 void file_size_limit_learn(void);

@@ -34,7 +34,8 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
 {
     uint64_t verifier;
     if (host_file_uncommitted(&inode->host) > 0 &&
-        (!file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
+        (host_file_distrusted(&inode->host) ||
+         !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
          host_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
         return true;
     return host_file_read_epoch(&inode->host) != replays;

@@ -10,7 +10,10 @@
 #include "host/shared.h"
 #include "sys/sys.h"
 
-#define LONGEST_NS UINT64_C(1000000000) /* a process may be stopped, or a path be dead */
+/* So long others are waited for: their process may be stopped, or their path be dead. But a server
+ * that took longer for this COMMIT may take as long for those. */
+#define LONGEST_NS    UINT64_C(1000000000)
+#define LONGEST_TIMES 2
 
 /* NULL: the COMMIT is not noted, or not any more: it was given up. */
 static struct host_committing *place_of(struct host_stripe *stripe,
@@ -41,9 +44,9 @@ static struct host_committing *find_place(struct host_stripe *stripe)
 void host_commit_begin(struct host_file *file, struct host_commit *commit)
 {
     uint32_t slot = host_process_slot(), number = host_stripe_of_file(file);
-    uint64_t deadline = sys_now_ns() + LONGEST_NS;
+    *commit = (struct host_commit){.began_ns = sys_now_ns()};
+    uint64_t deadline = commit->began_ns + LONGEST_NS;
     int error;
-    *commit = (struct host_commit){0};
     struct host_entry *entry;
     while ((entry = host_entry_lock(file, false, &error))) {
         struct host_stripe *stripe = &host_map.shared->stripes[number];
@@ -106,7 +109,9 @@ void host_commit_answered(struct host_file *file, const struct host_commit *comm
     host_stripe_lock(number);
     struct host_committing *place = place_of(stripe, commit);
     if (place) {
-        uint64_t last = stripe->commits, deadline = sys_now_ns() + LONGEST_NS;
+        uint64_t last = stripe->commits, now = sys_now_ns();
+        uint64_t took = (now - commit->began_ns) * LONGEST_TIMES;
+        uint64_t deadline = now + (took > LONGEST_NS ? took : LONGEST_NS);
         uint32_t entry = place->file;
         place->ticket = 0; /* two that were answered do not wait for each other */
         while (commit->vouches && (place = sent_before(stripe, entry, last))) {

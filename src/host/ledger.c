@@ -420,6 +420,13 @@ bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[H
            atomic_load_explicit(&entry->verifier, memory_order_acquire) != value;
 }
 
+bool host_file_distrusted(struct host_file *file)
+{
+    struct host_entry *entry = host_entry_peek(file);
+    return entry &&
+           atomic_load_explicit(&entry->flags, memory_order_acquire) & HOST_ENTRY_DISTRUSTED;
+}
+
 /* ---- COMMIT ---- */
 
 /* Does a COMMIT that returned `verifier` vouch for the record? */

@@ -55,8 +55,9 @@ static void count_bytes(struct host_entry *entry, int64_t bytes)
     atomic_store_explicit(&stripe->uncommitted, all + (uint64_t)bytes, memory_order_relaxed);
     if (before + (uint64_t)bytes == 0) {
         entry->uncommitted_end = 0;
-        if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_MIXED)
-            atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+        const uint32_t flags = HOST_ENTRY_MIXED | HOST_ENTRY_DISTRUSTED;
+        if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flags)
+            atomic_fetch_and(&entry->flags, ~flags);
     }
 }
 
@@ -74,12 +75,17 @@ void host_entry_verifiers(struct host_entry *entry)
     if (!entry->first)
         return;
     uint64_t verifier = host_record(entry->first)->verifier;
+    bool mixed = false, distrusted = false;
     for (uint32_t i = entry->first; i; i = host_record(i)->file_next) {
-        if (host_record(i)->verifier != verifier)
-            return;
+        mixed = mixed || host_record(i)->verifier != verifier;
+        distrusted = distrusted || host_record(i)->distrusted;
     }
-    atomic_store(&entry->verifier, verifier);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+    if (!mixed) {
+        atomic_store(&entry->verifier, verifier);
+        atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+    }
+    if (!distrusted)
+        atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_DISTRUSTED);
 }
 
 /* ---- the list of a file ---- */
@@ -96,6 +102,8 @@ static void insert_after(struct host_entry *entry, uint32_t previous, uint32_t i
     if (host_record_end(record) > entry->uncommitted_end)
         entry->uncommitted_end = host_record_end(record);
     count_verifier(entry, record->verifier);
+    if (record->distrusted)
+        atomic_fetch_or(&entry->flags, HOST_ENTRY_DISTRUSTED);
     count_bytes(entry, (int64_t)host_record_to(record) - host_record_from(record));
 }
 
@@ -385,7 +393,10 @@ static bool distrust_one(uint32_t index, uint64_t unused)
 
 void host_records_distrust(uint32_t file)
 {
+    struct host_entry *entry = &host_map.entries[file];
     find_in_stripe(file, distrust_one, 0);
+    if (entry->first)
+        atomic_fetch_or(&entry->flags, HOST_ENTRY_DISTRUSTED);
 }
 
 static bool detach_one(uint32_t index, uint64_t garbage)
@@ -453,7 +464,7 @@ static void clear_entries(uint32_t stripe)
             struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
             entry->first = entry->last = entry->records = 0;
             atomic_store(&entry->uncommitted, 0);
-            atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_MIXED);
+            atomic_fetch_and(&entry->flags, ~(uint32_t)(HOST_ENTRY_MIXED | HOST_ENTRY_DISTRUSTED));
             /* Its change of attributes may be half done: ask the server. */
             if (atomic_load(&entry->sequence) & 1) {
                 atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);

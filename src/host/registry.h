@@ -237,20 +237,24 @@ bool host_file_uncommitted_here(struct host_file *file);
  */
 bool host_file_verifier_differs(struct host_file *file, const uint8_t verifier[HOST_VERIFIER_SIZE]);
 
+/* May the server have lost uncommitted data of the file, because a COMMIT failed? */
+bool host_file_distrusted(struct host_file *file);
+
 /*
  * COMMIT: `host_commit_begin` notes which acknowledged writes the COMMIT to be sent vouches for;
- * one of the two below must follow. `host_commit_end` waits, a second at most, for other COMMITs of
- * the file that are on their way: what one of them was to vouch for is lost if it fails. Then it
- * drops the writes whose verifier is the one that came back, and returns how many bytes are lost or
- * have another one, and must be written again, one after the other: while (host_replay_next(file,
- * &commit, &write) == 1) { WRITE FILE_SYNC from host_write_data(); host_write_end(file, ...); }
- * A record that another process is replaying is waited for. A replay that ended with
- * HOST_WRITE_FAILED stays in the ledger, acknowledged as before, and is not offered again in this
- * commit; the fsync must then report EIO.
+ * one of the two below must follow. `host_commit_end` waits, a second at most or twice as long as
+ * this one took, for other COMMITs of the file that are on their way: what one of them was to vouch
+ * for is lost if it fails. Then it drops the writes whose verifier is the one that came back, and
+ * returns how many bytes are lost or have another one, and must be written again, one after the
+ * other: while (host_replay_next(file, &commit, &write) == 1) { WRITE FILE_SYNC from
+ * host_write_data(); host_write_end(file, ...); } A record that another process is replaying is
+ * waited for. A replay that ended with HOST_WRITE_FAILED stays in the ledger, acknowledged as
+ * before, and is not offered again in this commit; the fsync must then report EIO.
  */
 struct host_commit {
     uint64_t sequence;
     bool vouches;                 /* for any data */
+    uint64_t began_ns;            /* CLOCK_MONOTONIC */
     uint64_t ticket;              /* 0: it is not noted */
     uint32_t place;               /* where it is noted */
     uint64_t tried, tried_offset; /* replays offered up to this record */

@@ -84,7 +84,8 @@ enum host_entry_flag {
     HOST_ENTRY_PRESENT = 1,
     HOST_ENTRY_KNOWN = 2, /* the attributes are */
     HOST_ENTRY_KERNEL_WRITER = 4,
-    HOST_ENTRY_MIXED = 8, /* records of several verifiers */
+    HOST_ENTRY_MIXED = 8,       /* records of several verifiers */
+    HOST_ENTRY_DISTRUSTED = 32, /* records that are `distrusted` */
     HOST_ENTRY_RENAMING =
         16 /* the handle is being replaced: what is there is none, or half of one */
 };

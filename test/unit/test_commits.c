@@ -194,6 +194,43 @@ static void more_than_are_noted(void **state)
     assert_int_equal(host_commit_end(&file, &commits[0], first_verifier), BYTES);
 }
 
+static void data_is_distrusted_until_it_is_written_again(void **state)
+{
+    struct host_commit commit;
+    struct host_write write;
+    (void)state;
+    host_commit_begin(&file, &commit);
+    host_commit_failed(&file, &commit);
+    assert_true(host_file_distrusted(&file));
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), BYTES);
+    assert_true(host_file_distrusted(&file));
+    while (host_replay_next(&file, &commit, &write) == 1)
+        host_write_end(&file, &write, HOST_WRITE_STABLE, NULL);
+    assert_false(host_file_distrusted(&file));
+}
+
+static void *end_slow_commit(void *commit)
+{
+    usleep(1200000);
+    assert_int_equal(host_commit_end(&file, commit, first_verifier), 0);
+    return NULL;
+}
+
+/* A server that takes its time for one COMMIT does so for others. */
+static void one_is_waited_for_as_long_as_this_one_took(void **state)
+{
+    struct host_commit slow, commit;
+    pthread_t thread;
+    (void)state;
+    host_commit_begin(&file, &slow);
+    host_commit_begin(&file, &commit);
+    commit.began_ns -= UINT64_C(3600000000000);
+    assert_int_equal(pthread_create(&thread, NULL, end_slow_commit, &slow), 0);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), 0);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +250,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_doubtful_write_takes_what_was_written_before, scene,
                                         end_scene),
         cmocka_unit_test_setup_teardown(more_than_are_noted, scene, end_scene),
+        cmocka_unit_test_setup_teardown(data_is_distrusted_until_it_is_written_again, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_is_waited_for_as_long_as_this_one_took, scene,
+                                        end_scene),
     };
     return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
 }

@@ -90,6 +90,16 @@ ENGINE_TEST(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_aga
     CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 1);
 }
 
+/* Else an old byte could be read, without an error. */
+ENGINE_TEST(data_of_a_failed_commit_is_written_again_before_a_read)
+{
+    int fd = written_anew();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    engine_expect(fd, SIZE, 0, 1);
+    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+}
+
 static void writes_and_loses_power_beside_the_kernel(void)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -152,6 +162,7 @@ int main(void)
         cmocka_unit_test(fsync_fails_while_there_is_no_space_to_write_again),
         cmocka_unit_test(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync),
         cmocka_unit_test(data_of_a_failed_commit_is_written_again),
+        cmocka_unit_test(data_of_a_failed_commit_is_written_again_before_a_read),
         cmocka_unit_test(data_of_a_commit_whose_answer_was_lost_is_written_again),
         cmocka_unit_test(data_beside_a_failed_synchronous_write_is_written_again),
         cmocka_unit_test(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again),
