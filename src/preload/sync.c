@@ -52,18 +52,19 @@ PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsig
     return PRELOAD_REAL(sync_file_range)(fd, offset, length, flags);
 }
 
-static void sync_all(void)
+static int sync_all(void)
 {
     struct preload_stay stay = preload_stay_begin();
-    file_sync_all();
+    int result = file_sync_all();
     preload_stay_end(stay);
+    return (int)preload_result(result);
 }
 
 PRELOAD_EXPORT void sync(void)
 {
     PRELOAD_REAL(sync)();
     if (preload_active())
-        sync_all();
+        (void)sync_all();
 }
 
 PRELOAD_EXPORT int syncfs(int fd)
@@ -72,7 +73,7 @@ PRELOAD_EXPORT int syncfs(int fd)
     int result = PRELOAD_REAL(syncfs)(fd);
     if (result == 0 && preload_active() && sys_fstat(fd, &status) == 0 &&
         file_on_mount(status.st_dev))
-        sync_all();
+        result = sync_all();
     return result;
 }
 

@@ -147,8 +147,10 @@ ENGINE_TEST(sync_commits_every_file)
     int fd = engine_adopt("g", O_RDWR);
     engine_put(fd, SIZE, 0, 2);
     written();
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_NOSPC);
     sys_critical_enter();
-    file_sync_all();
+    CHECK_EQUAL(file_sync_all(), -ENOSPC);
+    CHECK_EQUAL(file_sync_all(), 0);
     sys_critical_leave();
     CHECK_EQUAL(host_uncommitted(), 0);
     expect_durable();
