@@ -21,7 +21,7 @@ struct payload {
 };
 
 static struct {
-    uint32_t most; // rtmax and wtmax
+    uint32_t most; // rtmax and wtmax; of a longer call a part is done
     bool no_attributes, counters;
     const char *directory;
     char real_directory[PATH_MAX];
@@ -29,6 +29,8 @@ static struct {
     unsigned char verifier[NFS_VERIFIER_BYTES];
     uint64_t nfs_calls[NFS_PROCEDURES], mount_calls[4], read_bytes, written_bytes, garbage;
 } server = {.most = 1 << 20};
+
+enum { TRANSFER_MOST = 16 << 20 }; // that `most` may be
 
 static uint32_t status_of(int error)
 {
@@ -386,11 +388,13 @@ PROCEDURE(do_write)
     struct file *f = get_fresh_file(args, false, &status);
     uint64_t offset = wire_get64(args);
     uint32_t count = wire_get32(args), stable = wire_get32(args);
-    const unsigned char *data = wire_get_opaque(args, server.most, &length);
+    const unsigned char *data = wire_get_opaque(args, TRANSFER_MOST, &length);
     if (stable > NFS_FILE_SYNC || count > length)
         args->bad = true;
     if (args->bad)
         return;
+    if (count > server.most)
+        count = server.most;
     if (f) {
         before = f->st;
         ssize_t written = file_write(f, data, count, offset);

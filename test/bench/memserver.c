@@ -415,7 +415,7 @@ int main(int argc, char **argv)
             address = optarg;
             break;
         case 't':
-            server.most = (uint32_t)number_option("max-transfer", optarg, 512, 16 << 20);
+            server.most = (uint32_t)number_option("max-transfer", optarg, 512, TRANSFER_MOST);
             break;
         case 'a':
             server.no_attributes = true;

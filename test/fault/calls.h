@@ -19,11 +19,12 @@ struct worker;
 /* A write or read: of neighbouring blocks, or of a part of a sized file. */
 struct operation {
     bool writes, stable;
+    bool under_way;
     unsigned file; /* FILES and more: the sized ones */
     uint32_t first, count;
     uint32_t least[RUN_MOST]; /* of a write: its numbers; of a read: acknowledged before */
     unsigned char *buffer;
-    size_t length;
+    size_t length, poisoned;
     off_t offset;
     /* `result` is what the call returned, or -errno. */
     void (*end)(struct worker *w, struct operation *op, enum api api, ssize_t result);
@@ -64,11 +65,64 @@ static void operation_name(const struct worker *w, const struct operation *op, e
              op->writes ? "write" : "read", w->slot, api_names[api]);
 }
 
+/*
+ * Between operations a buffer holds poison: what is sent again from it, though the call ended, is
+ * seen in the file, and a reply that is received into it once more is seen here.
+ */
+enum { POISON_STEP = 256 };
+#define POISON UINT64_C(0xdeadbeefcafef00d)
+
+static void buffer_poison(struct operation *op)
+{
+    const uint64_t poison = POISON;
+    op->poisoned = op->length;
+    for (size_t at = 0; at + sizeof poison <= op->poisoned; at += POISON_STEP)
+        memcpy(op->buffer + at, &poison, sizeof poison);
+}
+
+static void buffer_check(const struct worker *w, struct operation *op)
+{
+    uint64_t found;
+    for (size_t at = 0; at + sizeof found <= op->poisoned; at += POISON_STEP) {
+        memcpy(&found, op->buffer + at, sizeof found);
+        if (found != POISON)
+            failed("round %u, slot %u: byte %zu of a buffer changed after the call had ended, to "
+                   "%016llx (STALE)",
+                   w->round, w->slot, at, (unsigned long long)found);
+    }
+    op->poisoned = 0;
+}
+
+static void buffers_check(struct worker *w)
+{
+    for (unsigned i = 0; i < DEPTH; i++)
+        buffer_check(w, &w->operations[i]);
+}
+
+/* Before an operation is prepared: file, offset and length are known. */
+static void operation_begin(struct worker *w, struct operation *op)
+{
+    buffer_check(w, op);
+    op->stable = false;
+    op->under_way = true;
+}
+
 static void operation_end(struct worker *w, struct operation *op, enum api api, ssize_t result)
 {
+    if (!op->under_way)
+        failed("round %u, slot %u: an operation of %s ended twice", w->round, w->slot,
+               api_names[api]);
+    op->under_way = false;
     if (result >= 0)
         atomic_fetch_add(op->writes ? &journal->writes[api] : &journal->reads[api], 1);
     op->end(w, op, api, result);
+    buffer_poison(op);
+}
+
+/* What makes one write stable, in two ways. */
+static int stable_flag(struct worker *w, const struct operation *op)
+{
+    return !op->stable ? 0 : pick(w, 2) ? RWF_DSYNC : RWF_SYNC;
 }
 
 /* Cuts a buffer into pieces of odd lengths. */
@@ -106,7 +160,7 @@ static ssize_t do_now(struct worker *w, struct operation *op, enum api api)
                           : preadv(fd, vectors, count, op->offset);
     case API_pwritev2:
         op->stable = op->writes && pick(w, 2);
-        return op->writes ? pwritev2(fd, vectors, count, op->offset, op->stable ? RWF_DSYNC : 0)
+        return op->writes ? pwritev2(fd, vectors, count, op->offset, stable_flag(w, op))
                           : preadv2(fd, vectors, count, op->offset, 0);
     case API_dsync:
         fd = w->dsync[op->file];
@@ -132,7 +186,7 @@ static void all_libaio(struct worker *w, unsigned count)
                           .aio_buf = (uintptr_t)op->buffer,
                           .aio_nbytes = op->length,
                           .aio_offset = op->offset,
-                          .aio_rw_flags = op->stable ? RWF_DSYNC : 0};
+                          .aio_rw_flags = stable_flag(w, op)};
         list[i] = &op->linux_aio;
     }
     long sent = syscall(SYS_io_submit, w->context, (long)count, list);
@@ -153,17 +207,29 @@ static void all_libaio(struct worker *w, unsigned count)
 
 static void all_posix(struct worker *w, unsigned count)
 {
+    struct aiocb *all[DEPTH];
+    bool list = pick(w, 2);
     for (unsigned i = 0; i < count; i++) {
         struct operation *op = &w->operations[i];
         op->posix = (struct aiocb){.aio_fildes = w->plain[op->file],
                                    .aio_offset = op->offset,
                                    .aio_buf = op->buffer,
                                    .aio_nbytes = op->length,
+                                   .aio_lio_opcode = op->writes ? LIO_WRITE : LIO_READ,
                                    .aio_sigevent.sigev_notify = SIGEV_NONE};
+        all[i] = &op->posix;
+        if (list)
+            continue;
         if ((op->writes ? aio_write(&op->posix) : aio_read(&op->posix)) != 0) {
             failed("aio_write, aio_read: %s", strerror(errno));
             return;
         }
+    }
+    /* EIO: each of them tells how it ended. */
+    if (list && lio_listio(pick(w, 2) ? LIO_WAIT : LIO_NOWAIT, all, (int)count, NULL) != 0 &&
+        errno != EIO) {
+        failed("lio_listio: %s", strerror(errno));
+        return;
     }
     for (unsigned i = 0; i < count; i++) {
         struct operation *op = &w->operations[i];
@@ -186,7 +252,7 @@ static void all_uring(struct worker *w, unsigned count)
         else
             io_uring_prep_read(sqe, fd, op->buffer, (unsigned)op->length, (uint64_t)op->offset);
         op->stable = op->writes && pick(w, 4) == 0;
-        sqe->rw_flags = op->stable ? RWF_DSYNC : 0;
+        sqe->rw_flags = stable_flag(w, op);
         io_uring_sqe_set_data64(sqe, i);
     }
     int result = io_uring_submit(&w->ring);
@@ -224,12 +290,16 @@ static void carry_out(struct worker *w, enum api api, unsigned count)
     }
 }
 
-/* Syncs a file in one of four ways. 0 or an error number. */
+enum { SYNCS = 5 };
+
+/* Syncs a file in one of SYNCS ways. 0 or an error number. */
 static int sync_call(struct worker *w, int fd, unsigned how)
 {
     int result;
-    if (how == 1) {
-        result = fdatasync(fd) ? errno : 0;
+    if (how == 1) { /* the first is a hint only */
+        result = sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE) || fdatasync(fd) ? errno : 0;
+    } else if (how == 4) {
+        result = syncfs(fd) ? errno : 0;
     } else if (how == 2 && journal->apis[API_posix_aio]) {
         struct aiocb request = {.aio_fildes = fd, .aio_sigevent.sigev_notify = SIGEV_NONE};
         const struct aiocb *list[1] = {&request};

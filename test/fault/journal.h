@@ -6,6 +6,9 @@
  * Each of its 8-byte words carries the number, the writer and a check, masked with a hash of file,
  * block and place: a word that is read tells by itself whether it belongs there and how old it is.
  *
+ * Where a call may fail (enum effect), nothing is acknowledged by one that did: what it was to do
+ * is done, in part or not at all.
+ *
  * The sized files change their size. Everybody may write them, append to them and cut them, one
  * after the other; their operations have numbers, and what they did is known of each word.
  */
@@ -109,6 +112,13 @@ struct sized {
     struct history history[HISTORY]; /* by number; of the holder */
 };
 
+/* What may happen in a round, by the faults that are planned for it. */
+enum effect {
+    CALLS_FAIL = 1,  /* with an error of the server */
+    DATA_FORGET = 2, /* until they are synced, data may become older than what was acknowledged */
+    ALWAYS_FAIL = 4, /* calls time out, and not only before everything is healed (--soft) */
+};
+
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
 
 struct journal {
@@ -120,6 +130,8 @@ struct journal {
     _Atomic uint32_t step; /* round * 4 + phase; a futex that the workers wait on */
     _Atomic uint32_t arrived, stop;
     _Atomic bool settle_sync; /* PHASE_SETTLE makes everything stable */
+    _Atomic unsigned effects; /* of enum effect */
+    _Atomic uint64_t errors, forks;
     _Atomic uint64_t writes[API_COUNT], reads[API_COUNT], syncs;
     _Atomic uint64_t changes[CHANGE_COUNT];
 
@@ -155,6 +167,19 @@ __attribute__((format(printf, 1, 2))) static inline void failed(const char *form
     va_end(arguments);
     pthread_mutex_unlock(&once);
     atomic_store(&journal->failed, true);
+}
+
+/* Is this a call that was allowed to fail? `result`: what it returned, or -errno; not all of it was
+ * done. */
+static inline bool failed_as_planned(ssize_t result)
+{
+    unsigned effects = atomic_load(&journal->effects);
+    if (!(effects & (result == -ETIMEDOUT ? ALWAYS_FAIL : CALLS_FAIL)) ||
+        !(result >= 0 || result == -ENOSPC || result == -EDQUOT || result == -EROFS ||
+          result == -EIO || result == -ETIMEDOUT))
+        return false;
+    atomic_fetch_add(&journal->errors, 1);
+    return true;
 }
 
 static inline const char *file_path(unsigned file, char path[512])
@@ -253,6 +278,12 @@ static inline uint32_t sized_cuts(uint64_t stable)
 }
 
 enum bound { BOUND_SYNCED, BOUND_ACKED };
+
+/* What a program must read now, at least. */
+static inline enum bound bound_of_reads(void)
+{
+    return atomic_load(&journal->effects) & DATA_FORGET ? BOUND_SYNCED : BOUND_ACKED;
+}
 
 static inline void sized_look(unsigned file, enum bound bound, unsigned from, unsigned to,
                               struct sized_view *view)

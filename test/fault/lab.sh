@@ -101,8 +101,8 @@ lab_counter() { lab_power counters | grep -oP "\\b$1=\\K[0-9]+"; }
 # proxy_counter NAME: the sum over all paths
 proxy_counter() { lab_proxy all counters | grep -oP "\\b$1=\\K[0-9]+" | paste -sd+ | bc; }
 
-# lab_torture OPTION...: runs the torture program against the server that was started; restarts ganesha when it asks
-# for it. What it says goes to $T/torture. Its exit status.
+# lab_torture OPTION...: runs the torture program against the server that was started; restarts ganesha and takes paths
+# out of use when it asks for it. What it says goes to $T/torture. Its exit status.
 lab_torture() {
     local words=("$directnfs" run -t "$nfstab" --) line status answers
     [ -z "$unsafe" ] || words=(env "DIRECTNFS_TEST_UNSAFE=$unsafe" "$T/switches/directnfs" run -t "$nfstab" --)
@@ -111,6 +111,7 @@ lab_torture() {
         options+=(--run "${words[*]}" --proxy "$proxy_socket")
         [ "$lab_server" != power ] || options+=(--power "$power_socket")
         [ "$lab_server" != ganesha ] || options+=(--restart)
+        [ "$lab_paths" = 1 ] || options+=(--offline)
     fi
     : >"$T/torture"
     [ -p "$T/asks" ] || mkfifo "$T/asks" "$T/answers"
@@ -118,12 +119,15 @@ lab_torture() {
     "$BUILD/test/fault/torture" "${options[@]}" "$@" <"$T/answers" >"$T/asks" 2>>"$T/log/torture" &
     process_remember $!
     while read -r line; do
-        if [ "$line" = restart ]; then
-            ganesha_restart
-            echo done >&"$answers"
-        else
+        case $line in
+        restart) ganesha_restart ;;
+        "path "*) lab_path ${line#path } ;;
+        *)
             echo "$line" >>"$T/torture"
-        fi
+            continue
+            ;;
+        esac
+        echo "done" >&"$answers"
     done <"$T/asks"
     wait $!
     status=$?
@@ -131,6 +135,9 @@ lab_torture() {
     cp "$T/torture" "$T/out"
     return "$status"
 }
+
+# lab_path offline|online N: as an administrator does it
+lab_path() { "$directnfs" path "$1" lab "127.0.0.$(($2 + 1))" >>"$T/log/asked" 2>&1; }
 
 # torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
 torture_ok() {

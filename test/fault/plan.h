@@ -11,7 +11,7 @@
 /* HOLD_MS is less than failover_hold of lab.sh. STUCK_MS: a process is looked for that hangs. */
 enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300, STUCK_MS = 60 };
 
-enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER };
+enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER, TO_COMMAND };
 
 struct event {
     unsigned at_ms;
@@ -24,6 +24,7 @@ struct plan {
     uint64_t random;
     unsigned paths;
     unsigned length_ms; /* of the round, at least */
+    unsigned effects;   /* of enum effect */
     unsigned count;
     struct event events[EVENTS_MOST];
     char names[80];
@@ -156,11 +157,42 @@ static void plan_corrupt(struct plan *p)
              plan_pick(p, 0, 1) ? "xid" : "mark", plan_pick(p, 1, 2));
 }
 
+enum { NOSPC = 28, ROFS = 30, DQUOT = 69, JUKEBOX = 10008 }; /* RFC 1813, section 2.6 */
+
 static void plan_jukebox(struct plan *p)
 {
-    static const unsigned procedures[] = {NFS_READ, NFS_WRITE, NFS_COMMIT, NFS_GETATTR};
-    plan_add(p, 0, TO_PROXY, "%u jukebox %u 30 %u", any_path(p), procedures[plan_pick(p, 0, 3)],
-             plan_pick(p, 1, 3));
+    static const unsigned procedures[] = {NFS_READ, NFS_WRITE, NFS_COMMIT, NFS_GETATTR,
+                                          NFS_SETATTR};
+    plan_add(p, 0, TO_PROXY, "%u answer %d %u 30 %u", any_path(p), JUKEBOX,
+             procedures[plan_pick(p, 0, 4)], plan_pick(p, 1, 3));
+}
+
+/* The server fills up, to the last byte or nearly so, and has room again. */
+static void plan_full(struct plan *p)
+{
+    unsigned from = plan_pick(p, 5, 80), status = plan_pick(p, 0, 1) ? NOSPC : DQUOT;
+    unsigned percent = plan_pick(p, 0, 1) ? 100 : plan_pick(p, 5, 50);
+    plan_add(p, from, TO_PROXY, "all answer %u %d %u", status, NFS_WRITE, percent);
+    if (plan_pick(p, 0, 1))
+        plan_add(p, from, TO_PROXY, "all answer %u %d %u", status, NFS_COMMIT, percent);
+    plan_add(p, from + plan_pick(p, 20, 120), TO_PROXY, "all pass");
+}
+
+/* That it is full is seen only when it writes to its disk. */
+static void plan_full_commit(struct plan *p)
+{
+    unsigned from = plan_pick(p, 5, 80), status = plan_pick(p, 0, 1) ? NOSPC : DQUOT;
+    plan_add(p, from, TO_PROXY, "all answer %u %d %u", status, NFS_COMMIT, plan_pick(p, 20, 100));
+    plan_add(p, from + plan_pick(p, 20, 120), TO_PROXY, "all pass");
+}
+
+static void plan_read_only(struct plan *p)
+{
+    static const int procedures[] = {NFS_WRITE, NFS_COMMIT, NFS_SETATTR, NFS_CREATE};
+    unsigned from = plan_pick(p, 5, 80);
+    for (unsigned i = 0; i < sizeof procedures / sizeof *procedures; i++)
+        plan_add(p, from, TO_PROXY, "all answer %d %d 100", ROFS, procedures[i]);
+    plan_add(p, from + plan_pick(p, 20, 120), TO_PROXY, "all pass");
 }
 
 /* The server says that it restarted, though it did not. */
@@ -181,6 +213,27 @@ static void plan_limit(struct plan *p)
     unsigned path = any_path(p);
     plan_add(p, 0, TO_PROXY, "%u limit %u", path, plan_pick(p, 1, 2));
     plan_add(p, 20, TO_PROXY, "%u reset", path);
+}
+
+/* A path that dies again and again, each time just back. */
+static void plan_flap(struct plan *p)
+{
+    unsigned path = any_path(p);
+    for (unsigned at = plan_pick(p, 0, 40), i = plan_pick(p, 3, 8); i > 0; i--) {
+        plan_add(p, at, TO_PROXY, "%u refuse", path);
+        plan_add(p, at, TO_PROXY, "%u reset", path);
+        at += plan_pick(p, 1, 30);
+        plan_add(p, at, TO_PROXY, "%u pass", path);
+        at += plan_pick(p, 1, 60);
+    }
+}
+
+/* An administrator takes a path out of use, and back. */
+static void plan_offline(struct plan *p)
+{
+    unsigned path = any_path(p), at = plan_pick(p, 0, 80);
+    plan_add(p, at, TO_COMMAND, "path offline %u", path);
+    plan_add(p, at + plan_pick(p, 1, 100), TO_COMMAND, "path online %u", path);
 }
 
 /*
@@ -212,6 +265,36 @@ static void plan_power_loss(struct plan *p)
             ->loses = true;
         plan_add(p, at + plan_pick(p, 1, 40), TO_POWER, "up");
     }
+}
+
+/* The server is full when it restarts: what it lost cannot be written again yet. */
+static void plan_full_loss(struct plan *p)
+{
+    plan_full(p);
+    plan_power_loss(p);
+}
+
+/* Its disk fails some of the COMMITs, and has then lost what they were for. */
+static void plan_bad_disk(struct plan *p)
+{
+    for (unsigned i = plan_pick(p, 1, 3); i > 0; i--)
+        plan_add(p, plan_pick(p, 5, 180), TO_POWER, "badcommit %u", plan_pick(p, 1, 5));
+}
+
+/* After a restart it takes and gives other lengths than before. */
+static void plan_limits(struct plan *p)
+{
+    unsigned at = plan_pick(p, 10, 100);
+    plan_add(p, at, TO_POWER, "power-loss %u", plan_pick(p, 0, 90))->loses = true;
+    plan_add(p, at, TO_POWER, "most %u", 4096 << plan_pick(p, 0, 6));
+    plan_add(p, at + plan_pick(p, 1, 40), TO_POWER, "up");
+}
+
+/* Longer than COMMITs of others are waited for, or not. */
+static void plan_slow_commits(struct plan *p)
+{
+    plan_add(p, 0, TO_POWER, "slow %u commits", plan_pick(p, 0, 3) ? plan_pick(p, 20, 300) : 1300);
+    plan_add(p, plan_pick(p, 50, 200), TO_POWER, "slow 0 commits");
 }
 
 /* The server exports again, with other handles of the same files. */
@@ -282,6 +365,14 @@ static void plan_kill(struct plan *p)
     plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill");
 }
 
+/* A process is stopped in the midst of its calls, and goes on. */
+static void plan_stop(struct plan *p)
+{
+    unsigned at = plan_pick(p, 5, 100);
+    plan_add(p, at, TO_WORKER, "stop");
+    plan_add(p, at + (plan_pick(p, 0, 3) ? plan_pick(p, 20, 300) : 1500), TO_WORKER, "continue");
+}
+
 /* And one of its calls comes to the server when others write there: it hangs when it is killed. */
 static void plan_killed(struct plan *p, unsigned most, const char *what)
 {
@@ -306,39 +397,50 @@ static const struct kind {
     const char *name;
     void (*plan)(struct plan *);
     enum target target;
-    unsigned weight;
+    unsigned weight, paths; /* paths: at least */
+    unsigned effects;       /* of enum effect */
 } kinds[] = {
-    {"calm", plan_calm, TO_PROXY, 2},
-    {"reset", plan_reset, TO_PROXY, 6},
-    {"reset-all", plan_reset_all, TO_PROXY, 4},
-    {"freeze", plan_freeze, TO_PROXY, 6},
-    {"blackhole", plan_blackhole, TO_PROXY, 2},
-    {"refuse", plan_refuse, TO_PROXY, 5},
-    {"refuse-all", plan_refuse_all, TO_PROXY, 3},
-    {"mess", plan_mess, TO_PROXY, 6},
-    {"stall", plan_stall, TO_PROXY, 4},
-    {"split", plan_split, TO_PROXY, 3},
-    {"dropafter", plan_dropafter, TO_PROXY, 4},
-    {"drop", plan_drop, TO_PROXY, 1},
-    {"corrupt", plan_corrupt, TO_PROXY, 2},
-    {"jukebox", plan_jukebox, TO_PROXY, 2},
-    {"verifier", plan_verifier, TO_PROXY, 5},
-    {"halfclose", plan_halfclose, TO_PROXY, 3},
-    {"limit", plan_limit, TO_PROXY, 3},
-    {"hold", plan_hold, TO_PROXY, 2},
-    {"late", plan_late, TO_PROXY, 5},
-    {"power-loss", plan_power_loss, TO_POWER, 14},
-    {"rehandle", plan_rehandle, TO_POWER, 3},
-    {"rehandle-loss", plan_rehandle_loss, TO_POWER, 3},
-    {"server-reset", plan_server_reset, TO_POWER, 3},
-    {"slow", plan_slow, TO_POWER, 3},
-    {"park", plan_park, TO_POWER, 3},
-    {"restart", plan_restart, TO_RESTART, 8},
-    {"kill", plan_kill, TO_WORKER, 4},
-    {"kill-late", plan_kill_late, TO_PROXY, 3},
-    {"hold-size", plan_hold_size, TO_PROXY, 2},
-    {"late-size", plan_late_size, TO_PROXY, 4},
-    {"kill-size", plan_kill_size, TO_PROXY, 3},
+    {"calm", plan_calm, TO_PROXY, 2, 1, 0},
+    {"reset", plan_reset, TO_PROXY, 6, 1, 0},
+    {"reset-all", plan_reset_all, TO_PROXY, 4, 1, 0},
+    {"freeze", plan_freeze, TO_PROXY, 6, 1, 0},
+    {"blackhole", plan_blackhole, TO_PROXY, 2, 1, 0},
+    {"refuse", plan_refuse, TO_PROXY, 5, 1, 0},
+    {"refuse-all", plan_refuse_all, TO_PROXY, 3, 1, 0},
+    {"mess", plan_mess, TO_PROXY, 6, 1, 0},
+    {"stall", plan_stall, TO_PROXY, 4, 1, 0},
+    {"split", plan_split, TO_PROXY, 3, 1, 0},
+    {"dropafter", plan_dropafter, TO_PROXY, 4, 1, 0},
+    {"drop", plan_drop, TO_PROXY, 1, 1, 0},
+    {"corrupt", plan_corrupt, TO_PROXY, 2, 1, 0},
+    {"jukebox", plan_jukebox, TO_PROXY, 2, 1, 0},
+    {"verifier", plan_verifier, TO_PROXY, 5, 1, 0},
+    {"halfclose", plan_halfclose, TO_PROXY, 3, 1, 0},
+    {"flap", plan_flap, TO_PROXY, 3, 1, 0},
+    {"full", plan_full, TO_PROXY, 4, 1, CALLS_FAIL},
+    {"full-commit", plan_full_commit, TO_PROXY, 3, 1, CALLS_FAIL},
+    {"read-only", plan_read_only, TO_PROXY, 3, 1, CALLS_FAIL},
+    {"limit", plan_limit, TO_PROXY, 3, 1, 0},
+    {"hold", plan_hold, TO_PROXY, 2, 2, 0},
+    {"late", plan_late, TO_PROXY, 5, 2, 0},
+    {"power-loss", plan_power_loss, TO_POWER, 14, 1, 0},
+    {"full-loss", plan_full_loss, TO_POWER, 4, 1, CALLS_FAIL},
+    {"bad-disk", plan_bad_disk, TO_POWER, 4, 1, CALLS_FAIL | DATA_FORGET},
+    {"limits", plan_limits, TO_POWER, 3, 1, 0},
+    {"slow-commits", plan_slow_commits, TO_POWER, 2, 1, 0},
+    {"rehandle", plan_rehandle, TO_POWER, 3, 1, 0},
+    {"rehandle-loss", plan_rehandle_loss, TO_POWER, 3, 1, 0},
+    {"server-reset", plan_server_reset, TO_POWER, 3, 1, 0},
+    {"slow", plan_slow, TO_POWER, 3, 1, 0},
+    {"park", plan_park, TO_POWER, 3, 1, 0},
+    {"restart", plan_restart, TO_RESTART, 8, 1, 0},
+    {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
+    {"stop", plan_stop, TO_WORKER, 2, 1, 0},
+    {"kill", plan_kill, TO_WORKER, 4, 1, 0},
+    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, 0},
+    {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
+    {"late-size", plan_late_size, TO_PROXY, 4, 2, 0},
+    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -361,6 +463,7 @@ static void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned pa
         }
         strcat(strcat(p->names, p->names[0] ? "+" : ""), kinds[i].name);
         kinds[i].plan(p);
+        p->effects |= kinds[i].effects;
     }
 }
 

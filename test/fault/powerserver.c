@@ -11,17 +11,17 @@
  *     up
  *     down                       off, but nothing is lost
  *     reset                      of all connections
- *     slow MS                    each call is answered so much later
- *     park N MS [reset]          the N-th WRITE from now is taken, but executed MS later, as by a
- *                                server whose disk hangs; it outlives its connection, which ends
- *                                now with `reset`
- *     rehandle same|others [N]   every file gets a new handle, the root too; the old ones are stale
- *                                (NFS3ERR_STALE). Now, or just before the N-th WRITE from now.
- *                                `same`: the files are what they were. `others`: each name has
- *                                another file with equal bytes, as after a restore from a backup;
- *                                the old ones live on in the directory DIR.before
- *                                Between `power-loss` and `up` nobody sees it happen
- *     counters
+ *     slow MS [commits]          each call is answered so much later; or COMMITs only, and what
+ *                                they vouch for becomes stable just before
+ *     most BYTES                 rtmax and wtmax; of a longer READ or WRITE a part is done
+ *     badcommit N                the N-th COMMIT from now fails with NFS3ERR_IO, and the file's
+ * data that are not stable are lost: a disk tells an error only once park N MS [reset]          the
+ * N-th WRITE from now is taken, but executed MS later, as by a server whose disk hangs; it outlives
+ * its connection, which ends now with `reset` rehandle same|others [N]   every file gets a new
+ * handle, the root too; the old ones are stale (NFS3ERR_STALE). Now, or just before the N-th WRITE
+ * from now. `same`: the files are what they were. `others`: each name has another file with equal
+ * bytes, as after a restore from a backup; the old ones live on in the directory DIR.before Between
+ * `power-loss` and `up` nobody sees it happen counters
  *
  * Calls that change something have their replies kept, by the client's address and port, xid and
  * procedure, as servers do: a call that comes again is not executed again, and waits if the first
@@ -69,14 +69,15 @@ static struct parked *parked;
 static struct client *clients;
 static struct watch *listeners[2];
 static uint16_t ports[2];
-static uint64_t up_at, slow_ms, park_count, park_ms, random_state;
-static uint64_t rehandle_count;
+static uint64_t up_at, slow_ms, slow_commit_ms, park_count, park_ms, random_state;
+static uint64_t rehandle_count, bad_count;
 static bool park_reset, rehandle_others;
 
 #define COUNTERS   \
     X(connections) \
     X(writes)      \
-    X(commits) X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale)
+    X(commits)     \
+    X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale) X(bad)
 static struct {
 #define X(name) uint64_t name;
     COUNTERS
@@ -165,7 +166,8 @@ static struct change change_of(const struct call *call)
     change.offset = wire_get64(&r);
     wire_get32(&r);
     change.stable = wire_get32(&r);
-    change.data = wire_get_opaque(&r, server.most, &change.length);
+    change.data = wire_get_opaque(&r, TRANSFER_MOST, &change.length);
+    change.length = change.length < server.most ? change.length : server.most;
     if (!change.data)
         change.file = NULL;
     return change;
@@ -188,6 +190,17 @@ static bool executed_before(const struct change *change)
 static bool succeeded(const unsigned char *reply, size_t length)
 {
     return length >= 32 && wire_load32(reply + 28) == NFS_OK;
+}
+
+/* Then the disk has lost what it was to write. */
+static bool commit_is_bad(const struct file *file)
+{
+    if (bad_count == 0 || --bad_count > 0)
+        return false;
+    counters.bad++;
+    stable_lose_pages(file, &random_state);
+    counters.lost_pages = lost_pages;
+    return true;
 }
 
 /* Executes a call. The reply, or NULL: the call is garbage. */
@@ -214,7 +227,11 @@ static struct message *execute(const struct message *record, const struct call *
     if (change.file && succeeded(head, length)) {
         if (call->procedure == NFS_WRITE && change.stable != NFS_UNSTABLE)
             stable_write(change.file, change.offset, change.offset + change.length, change.data);
-        if (call->procedure == NFS_COMMIT) {
+        if (call->procedure == NFS_COMMIT && commit_is_bad(change.file)) {
+            wire_store32(head + 28, NFS_IO);
+            length -= sizeof server.verifier;
+            wire_record_end(&(struct wire_writer){.at = head + length}, head, 0);
+        } else if (call->procedure == NFS_COMMIT) {
             counters.commits++;
             stable_commit(change.file);
         }
@@ -283,19 +300,18 @@ static void reply_keep(struct reply *reply, const struct message *m)
         reply->used = false;
 }
 
-static void call_park(struct client *client, struct reply *reply, struct message *record)
+static void call_park(struct client *client, struct reply *reply, struct message *record,
+                      uint64_t ms)
 {
     struct parked *p = need(sizeof *p);
     *p = (struct parked){.next = parked,
-                         .due = clock_ns() + milliseconds(park_ms),
+                         .due = clock_ns() + milliseconds(ms),
                          .client = client,
                          .reply = reply,
                          .call = record};
     reply->parked = true;
     parked = p;
     counters.parked++;
-    if (park_reset)
-        client_close(client);
 }
 
 /* Answers a call, or sees that it will be. Takes the record. */
@@ -325,7 +341,13 @@ static void call_came(struct client *client, struct message *record)
             rehandle();
         if (call.program == NFS_PROGRAM && call.procedure == NFS_WRITE && park_count > 0 &&
             --park_count == 0) {
-            call_park(client, reply, record);
+            call_park(client, reply, record, park_ms);
+            if (park_reset)
+                client_close(client);
+            return;
+        }
+        if (call.program == NFS_PROGRAM && call.procedure == NFS_COMMIT && slow_commit_ms > 0) {
+            call_park(client, reply, record, slow_commit_ms);
             return;
         }
         struct message *m = execute(record, &call);
@@ -484,7 +506,17 @@ static bool command(char **words, unsigned count, FILE *out)
         return true;
     }
     if (strcmp(name, "slow") == 0)
-        return count == 2 && word_number(words[1], 3600000, &slow_ms);
+        return (count == 2 && word_number(words[1], 3600000, &slow_ms)) ||
+               (count == 3 && strcmp(words[2], "commits") == 0 &&
+                word_number(words[1], 3600000, &slow_commit_ms));
+    if (strcmp(name, "most") == 0) {
+        if (count != 2 || !word_number(words[1], TRANSFER_MOST, &ms) || ms < 512)
+            return false;
+        server.most = (uint32_t)ms;
+        return true;
+    }
+    if (strcmp(name, "badcommit") == 0)
+        return count == 2 && word_number(words[1], UINT32_MAX, &bad_count);
     if (strcmp(name, "park") == 0) {
         park_reset = count == 4 && strcmp(words[3], "reset") == 0;
         return count >= 3 && word_number(words[1], UINT32_MAX, &park_count) &&

@@ -21,7 +21,8 @@
  *     stall MS calls|replies CHANCE a pause in the middle of a record
  *     corrupt xid|status|length|mark CHANCE    a field of a reply of NFS
  *     verifier NUMBER               other verifiers in replies to WRITE and COMMIT; 0: the server's
- *     jukebox PROCEDURE CHANCE      NFS3ERR_JUKEBOX to calls of this number, which go no further
+ *     answer STATUS PROCEDURE CHANCE    a failure to calls of this number, which go no further:
+ *                                   28 a full disk, 30 read-only, 69 a quota, 10008 JUKEBOX
  *     blackhole [calls|replies]     nothing gets through, not even the end of a connection
  *     refuse                        no new connections
  *     limit N                       no more connections than N
@@ -156,9 +157,14 @@ static bool command_chance(struct faults *faults, char **words, unsigned count)
     uint64_t number;
     if (count < 3)
         return false;
-    if (strcmp(words[0], "jukebox") == 0)
-        return word_number(words[1], NFS_PROCEDURES - 1, &number) &&
-               word_chance(words + 2, count - 2, &faults->jukebox[number]);
+    if (strcmp(words[0], "answer") == 0) {
+        uint64_t status;
+        if (!word_number(words[1], UINT32_MAX, &status) || status == NFS_OK ||
+            !word_number(words[2], NFS_PROCEDURES - 1, &number))
+            return false;
+        faults->answer[number].status = (uint32_t)status;
+        return word_chance(words + 3, count - 3, &faults->answer[number].chance);
+    }
     if (strcmp(words[0], "corrupt") == 0) {
         for (unsigned i = 0; i < FIELDS; i++) {
             if (strcmp(words[1], fields[i]) == 0)

@@ -7,7 +7,7 @@
 
 #include "loop.h"
 
-enum { PATHS_MOST = 16, PORTS = 2, IN_FLIGHT = 1024, QUEUED_MOST = 8 << 20, JUKEBOX = 10008 };
+enum { PATHS_MOST = 16, PORTS = 2, IN_FLIGHT = 1024, QUEUED_MOST = 8 << 20 };
 
 enum direction { CALLS, REPLIES }; /* from the client, from the server */
 enum field { FIELD_XID, FIELD_STATUS, FIELD_LENGTH, FIELD_MARK, FIELDS };
@@ -20,7 +20,10 @@ struct chance {
 struct faults {
     uint64_t delay_ms, jitter_ms, split, stall_ms, limit, drop_after, verifier;
     struct chance drop[2], reorder[2], duplicate[2], stall[2], corrupt[FIELDS];
-    struct chance jukebox[NFS_PROCEDURES];
+    struct {
+        uint32_t status;
+        struct chance chance;
+    } answer[NFS_PROCEDURES];
     bool blackhole[2], refuse;
     uint64_t hold_count, hold_offset; /* 0, NEVER: none */
     uint32_t hold_procedure;
@@ -36,7 +39,7 @@ struct faults {
     X(forwarded)   \
     X(dropped)     \
     X(duplicated)  \
-    X(corrupted) X(jukeboxes) X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded)
+    X(corrupted) X(answered) X(resets) X(same_port) X(other_port) X(held) X(delivered) X(discarded)
 
 struct counters {
 #define X(name) uint64_t name;
@@ -324,12 +327,12 @@ static void pass_on(struct connection *c, enum direction direction, struct messa
 }
 
 /* Answers a call itself: accepted, and as the result a failure without attributes. */
-static void answer_jukebox(struct connection *c, uint32_t xid, uint32_t procedure)
+static void answer_failure(struct connection *c, uint32_t xid, uint32_t procedure, uint32_t status)
 {
     unsigned char reply[64];
     struct wire_writer w = {reply, reply + sizeof reply, false};
     const uint32_t head[] = {0, xid,         RPC_REPLY, RPC_ACCEPTED, RPC_AUTH_NONE,
-                             0, RPC_SUCCESS, JUKEBOX};
+                             0, RPC_SUCCESS, status};
     for (unsigned i = 0; i < sizeof head / sizeof *head; i++)
         wire_put32(&w, head[i]);
     bool changes = procedure == NFS_WRITE || procedure == NFS_COMMIT || procedure == NFS_SETATTR ||
@@ -338,7 +341,7 @@ static void answer_jukebox(struct connection *c, uint32_t xid, uint32_t procedur
         wire_put32(&w, 0);
     size_t length = (size_t)(w.at - reply);
     wire_store32(reply, (uint32_t)(length - 4) | RPC_LAST_FRAGMENT);
-    c->path->counters.jukeboxes++;
+    c->path->counters.answered++;
     forward(c, REPLIES, message_make(reply, length));
 }
 
@@ -408,8 +411,8 @@ static void call_came(struct connection *c, struct message *m)
     }
     if (nfs && call.procedure == faults->hold_procedure && hold(c, m, &call))
         return;
-    if (nfs && happens(&faults->jukebox[call.procedure])) {
-        answer_jukebox(c, call.xid, call.procedure);
+    if (nfs && happens(&faults->answer[call.procedure].chance)) {
+        answer_failure(c, call.xid, call.procedure, faults->answer[call.procedure].status);
         free(m);
     } else if (nfs && happens(&faults->drop[CALLS])) {
         c->path->counters.dropped++;

@@ -59,8 +59,8 @@ static void sized_write_begin(struct worker *w, struct operation *op, enum chang
 {
     struct sized *sized = sized_of(op);
     unsigned first = (unsigned)op->offset / 8, count = (unsigned)op->length / 8;
+    operation_begin(w, op);
     op->least[0] = sized_begin(w, sized, change, first * 8, (first + count) * 8);
-    op->stable = false;
     sized_grows(sized, (first + count) * 8);
     for (unsigned i = 0; i < count; i++) {
         uint64_t word = sized_stamp(op->file - FILES, first + i, op->least[0], w->slot);
@@ -125,7 +125,7 @@ static void sized_cut_end(struct sized *sized, uint32_t size, uint32_t number)
 static void sized_read_begin(struct operation *op, struct sized_view *view)
 {
     unsigned first = (unsigned)op->offset / 8;
-    sized_look(op->file - FILES, BOUND_ACKED, first, first + (unsigned)op->length / 8, view);
+    sized_look(op->file - FILES, bound_of_reads(), first, first + (unsigned)op->length / 8, view);
 }
 
 /* A read may end early where the file ends. */
@@ -134,7 +134,10 @@ static bool sized_read_end(struct operation *op, const struct sized_view *view, 
 {
     unsigned file = op->file - FILES, first = (unsigned)op->offset / 8;
     uint64_t end = (uint64_t)op->offset + (uint64_t)result;
-    if (result < 0 || result % 8 != 0) {
+    bool ends = (size_t)result != op->length && failed_as_planned(result);
+    if (ends && result < 0)
+        return true;
+    if (result < 0 || (result % 8 != 0 && !ends)) {
         failed("%s: sized file %u bytes %llu..%llu: %s", when, file, (unsigned long long)op->offset,
                (unsigned long long)op->offset + op->length,
                result < 0 ? strerror((int)-result) : "torn");
@@ -142,6 +145,8 @@ static bool sized_read_end(struct operation *op, const struct sized_view *view, 
     }
     if (!sized_check_words(file, view, op->buffer, first, first + (unsigned)result / 8, when))
         return false;
+    if (ends)
+        return true;
     if ((size_t)result == op->length)
         return sized_check_size(file, view, end, UINT64_MAX, when);
     return sized_check_size(file, view, result ? end : 0, end, when);
@@ -153,6 +158,8 @@ static void sized_end(struct worker *w, struct operation *op, enum api api, ssiz
     operation_name(w, op, api, when);
     if (!op->writes)
         sized_read_end(op, w->view, result, when);
+    else if (result != (ssize_t)op->length && failed_as_planned(result))
+        sized_done(sized_of(op), op->least[0]);
     else if (result != (ssize_t)op->length)
         failed("%s: sized file %u bytes %llu..%llu: %s", when, op->file - FILES,
                (unsigned long long)op->offset, (unsigned long long)op->offset + op->length,
@@ -172,7 +179,7 @@ __attribute__((format(printf, 3, 4))) static void sized_failed(struct worker *w,
     failed("round %u, slot %u, sized file %u: %s", w->round, w->slot, file, text);
 }
 
-/* The size as the call says it, which must be a right one; -1: it is not. */
+/* The size as the call says it, which must be a right one; -1: it is not, or the call failed. */
 static off_t sized_size(struct worker *w, unsigned file)
 {
     struct sized_view *view = w->view;
@@ -184,6 +191,8 @@ static off_t sized_size(struct worker *w, unsigned file)
              w->slot);
     sized_look(file, BOUND_ACKED, 0, 0, view);
     off_t size = seek ? lseek(fd, 0, SEEK_END) : fstat(fd, &st) ? -1 : st.st_size;
+    if (size < 0 && failed_as_planned(-errno))
+        return -1;
     if (size < 0) {
         failed("%s: sized file %u: %s", when, file, strerror(errno));
         return -1;
@@ -225,7 +234,9 @@ static void sized_cut(struct worker *w, unsigned file, uint32_t size, enum chang
     } else {
         result = ftruncate(w->plain[FILES + file], (off_t)size);
     }
-    if (result < 0)
+    if (result < 0 && failed_as_planned(-errno))
+        sized_done(sized, number);
+    else if (result < 0)
         sized_failed(w, file, "%s to %u: %s", change_names[change], size, strerror(errno));
     else
         sized_cut_end(sized, size, number);
@@ -238,6 +249,10 @@ static void sized_allocate(struct worker *w, unsigned file, uint32_t offset, uin
     uint32_t number = sized_begin(w, sized, CHANGE_fallocate, offset, end);
     sized_grows(sized, end);
     int error = posix_fallocate(w->plain[FILES + file], (off_t)offset, (off_t)(end - offset));
+    if (error && failed_as_planned(-error)) {
+        sized_done(sized, number);
+        return;
+    }
     if (error) {
         sized_failed(w, file, "posix_fallocate to %u: %s", end, strerror(error));
         return;
@@ -282,6 +297,7 @@ static void sized_read(struct worker *w, unsigned file, unsigned from, unsigned 
     op->file = FILES + file;
     op->offset = 8 * (off_t)from;
     op->length = 8 * (size_t)length;
+    operation_begin(w, op);
     sized_read_begin(op, w->view);
     carry_out(w, pick_api(w), 1);
 }
@@ -291,7 +307,9 @@ static void sized_sync(struct worker *w, unsigned file)
 {
     struct sized_view *view = w->view;
     sized_look(file, BOUND_ACKED, 0, WORDS, view);
-    int error = sync_call(w, w->plain[FILES + file], pick(w, 4));
+    int error = sync_call(w, w->plain[FILES + file], pick(w, SYNCS));
+    if (error && failed_as_planned(-error))
+        return;
     if (error) {
         sized_failed(w, file, "sync: %s", strerror(error));
         return;
@@ -327,6 +345,8 @@ static void sized_act(struct worker *w)
 /* Nobody changes it any more. */
 static void sized_settle(struct worker *w, unsigned file)
 {
+    if (bound_of_reads() != BOUND_ACKED)
+        sized_sync(w, file);
     if (sized_size(w, file) >= 0)
         sized_read(w, file, 0, WORDS);
 }

@@ -211,6 +211,15 @@ static void page_lose(struct page *page)
     lost_pages++;
 }
 
+/* The disk could not write what a COMMIT was for, and the pages are gone; the size stays. */
+static void stable_lose_pages(const struct file *f, uint64_t *random_state)
+{
+    survive_percent = 0;
+    survive_random = random_state;
+    pages_take(f, 0, page_lose);
+    extent_drop(f);
+}
+
 /* Every file becomes what stable storage holds; each changed page survives with `percent`. */
 static void stable_lose(uint64_t percent, uint64_t *random_state)
 {

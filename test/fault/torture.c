@@ -7,17 +7,19 @@
  *
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
  *             [--processes N] [--threads N] [--run "WORD..."]
- *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--faults KIND,...]
- *             [--sabotage lost|stale|torn|cut|longer] [--verbose]
+ *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--offline] [--soft]
+ *             [--faults KIND,...] [--sabotage HOW] [--verbose]
  *
- * --run are the words that start a program under the library. --restart: the line `restart` on
- * standard output asks to restart the server; a line on standard input says that it is done.
- * --sabotage damages a block or a size behind everybody's back, to show that it is found.
+ * --run are the words that start a program under the library. --restart, --offline: a line
+ * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
+ * standard input says that it is done. --soft: calls may time out, whatever the faults are.
+ * --sabotage damages something behind everybody's back, to show that it is found: see check.h.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
 #include <getopt.h>
 #include <sys/wait.h>
 
+#include "check.h"
 #include "plan.h"
 #include "worker.h"
 
@@ -28,136 +30,13 @@ static struct {
     unsigned rounds, first, paths, processes, threads;
     const char *journal, *proxy, *power, *sabotage, *self;
     char *run[16];
-    bool restart, verbose, allowed[KINDS];
+    bool restart, offline, soft, verbose, allowed[KINDS];
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3};
 
-static int files[FILES + SIZED];
 static pid_t workers[SLOTS_MOST];
 static unsigned killed; /* processes, in this generation */
 static struct plan plan;
-static unsigned checks, losses;
-
-/* ---- the kernel's view ---- */
-
-/* What must be there; taken before what may be lost. */
-struct bounds {
-    uint32_t least[FILES][BLOCKS];
-    struct sized_view sized[SIZED];
-};
-
-static bool check_sized(unsigned file, const struct sized_view *view, const char *when)
-{
-    static unsigned char buffer[WORDS * 8 + 1];
-    struct stat st;
-    memset(buffer, 0, sizeof buffer);
-    ssize_t got = pread(files[FILES + file], buffer, sizeof buffer, 0);
-    if (got < 0 || fstat(files[FILES + file], &st) < 0) {
-        failed("%s: sized file %u cannot be read", when, file);
-        return false;
-    }
-    return sized_check_words(file, view, buffer, 0, WORDS, when) &&
-           sized_check_size(file, view, (uint64_t)st.st_size, (uint64_t)st.st_size, when);
-}
-
-static bool check_files(const struct bounds *bounds, const char *when)
-{
-    static unsigned char buffer[BLOCK_MOST];
-    checks++;
-    for (unsigned file = 0; file < FILES; file++) {
-        size_t size = files_of_test[file].size;
-        for (unsigned block = 0; block < files_of_test[file].count; block++) {
-            uint32_t most = atomic_load(&journal->blocks[file][block].issued);
-            if (pread(files[file], buffer, size, (off_t)(block * size)) != (ssize_t)size) {
-                failed("%s: file %s block %u cannot be read", when, files_of_test[file].name,
-                       block);
-                return false;
-            }
-            if (!stamp_check(buffer, file, block, bounds->least[file][block], most, when))
-                return false;
-        }
-    }
-    for (unsigned file = 0; file < SIZED; file++) {
-        if (!check_sized(file, &bounds->sized[file], when))
-            return false;
-    }
-    return true;
-}
-
-static const struct bounds *bounds_now(enum bound bound)
-{
-    static struct bounds bounds;
-    for (unsigned file = 0; file < FILES; file++) {
-        for (unsigned block = 0; block < files_of_test[file].count; block++) {
-            struct block *b = &journal->blocks[file][block];
-            bounds.least[file][block] = atomic_load(bound == BOUND_ACKED ? &b->acked : &b->synced);
-        }
-    }
-    for (unsigned file = 0; file < SIZED; file++)
-        sized_look(file, bound, 0, WORDS, &bounds.sized[file]);
-    return &bounds;
-}
-
-static bool check_now(enum bound bound, unsigned round, const char *when)
-{
-    char text[128];
-    snprintf(text, sizeof text, "round %u, %s, as the kernel sees it", round, when);
-    return check_files(bounds_now(bound), text);
-}
-
-static void files_make(void)
-{
-    static unsigned char buffer[BLOCK_MOST];
-    for (unsigned file = 0; file < FILES + SIZED; file++) {
-        char path[512];
-        files[file] = open(file_path(file, path), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        if (files[file] < 0)
-            die("%s: %s", path, strerror(errno));
-        for (unsigned block = 0; file < FILES && block < files_of_test[file].count; block++) {
-            size_t size = files_of_test[file].size;
-            stamp(buffer, file, block, 0, 0);
-            if (pwrite(files[file], buffer, size, (off_t)(block * size)) != (ssize_t)size)
-                die("%s: %s", path, strerror(errno));
-        }
-        if (fsync(files[file]) < 0)
-            die("%s: %s", path, strerror(errno));
-    }
-}
-
-/* Damages the longest sized file: its end is gone, or what was cut off is back. */
-static void sabotage_size(bool longer)
-{
-    unsigned file = 0;
-    for (unsigned i = 1; i < SIZED; i++) {
-        if (atomic_load(&journal->sized[i].least) > atomic_load(&journal->sized[file].least))
-            file = i;
-    }
-    off_t size = lseek(files[FILES + file], 0, SEEK_END);
-    uint64_t word = sized_stamp(file, (unsigned)size / 8, 1, 0);
-    if (longer ? pwrite(files[FILES + file], &word, 8, size) != 8
-               : ftruncate(files[FILES + file], size - 8) != 0)
-        die("sabotage: %s", strerror(errno));
-}
-
-/* Damages a block that was written. */
-static void sabotage(void)
-{
-    if (strcmp(options.sabotage, "cut") == 0 || strcmp(options.sabotage, "longer") == 0) {
-        sabotage_size(options.sabotage[0] == 'l');
-        return;
-    }
-    static unsigned char buffer[BLOCK_MOST];
-    unsigned block = 0;
-    while (block < BLOCKS && atomic_load(&journal->blocks[0][block].issued) == 0)
-        block++;
-    size_t size = files_of_test[0].size;
-    uint32_t sequence = atomic_load(&journal->blocks[0][block % BLOCKS].acked);
-    if (strcmp(options.sabotage, "lost") != 0)
-        stamp(buffer, 0, block, sequence - 1, 0);
-    if (strcmp(options.sabotage, "torn") == 0)
-        size /= 2;
-    if (pwrite(files[0], buffer, size, (off_t)block * files_of_test[0].size) != (ssize_t)size)
-        die("sabotage: %s", strerror(errno));
-}
+static unsigned losses;
 
 /* ---- the workers ---- */
 
@@ -273,13 +152,13 @@ static void ask(const char *socket, const char *command)
         die("`%s`: %s", command, answer);
 }
 
-static void restart_server(void)
+static void ask_shell(const char *command)
 {
     char line[64];
-    puts("restart");
+    puts(command);
     fflush(stdout);
-    if (!fgets(line, sizeof line, stdin))
-        die("--restart: nobody answers on standard input");
+    if (!fgets(line, sizeof line, stdin) || strcmp(line, "done\n") != 0)
+        die("`%s`: nobody did it", command);
 }
 
 /* A process whose change of a sized file hangs; if there is none before long, any. */
@@ -300,11 +179,8 @@ static unsigned find_stuck(unsigned any)
 }
 
 /* Whatever it was at is done or not; the others go on. */
-static void kill_one(unsigned round, bool stuck)
+static void kill_one(unsigned index)
 {
-    unsigned index = (unsigned)(mix(options.seed + round) % options.processes);
-    if (stuck)
-        index = find_stuck(index);
     if (workers[index] <= 0 || killed + 1 >= options.processes)
         return;
     kill(workers[index], SIGKILL);
@@ -322,6 +198,25 @@ static void kill_one(unsigned round, bool stuck)
     }
 }
 
+static void workers_signal(int number)
+{
+    for (unsigned i = 0; i < options.processes; i++) {
+        if (workers[i] > 0)
+            kill(workers[i], number);
+    }
+}
+
+static void worker_event(const char *command, unsigned round)
+{
+    unsigned any = (unsigned)(mix(options.seed + round) % options.processes);
+    if (strcmp(command, "stop") == 0 && workers[any] > 0)
+        kill(workers[any], SIGSTOP);
+    else if (strcmp(command, "continue") == 0)
+        workers_signal(SIGCONT);
+    else if (strncmp(command, "kill", 4) == 0)
+        kill_one(strcmp(command, "kill stuck") == 0 ? find_stuck(any) : any);
+}
+
 static bool event_do(const struct event *event, unsigned round)
 {
     char when[64];
@@ -330,10 +225,11 @@ static bool event_do(const struct event *event, unsigned round)
         ask(options.proxy, event->command);
         return true;
     case TO_RESTART:
-        restart_server();
+    case TO_COMMAND:
+        ask_shell(event->command);
         return true;
     case TO_WORKER:
-        kill_one(round, strcmp(event->command, "kill stuck") == 0);
+        worker_event(event->command, round);
         return true;
     case TO_POWER:
         break;
@@ -354,9 +250,12 @@ static void heal(void)
     if (options.proxy)
         ask(options.proxy, "all pass");
     if (options.power) {
-        ask(options.power, "slow 0");
-        ask(options.power, "up");
+        static const char *const commands[] = {"slow 0", "slow 0 commits", "badcommit 0",
+                                               "most 1048576", "up"};
+        for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
+            ask(options.power, commands[i]);
     }
+    workers_signal(SIGCONT);
 }
 
 static void pause_until(uint64_t at)
@@ -378,6 +277,7 @@ static bool round_run(unsigned round)
     fflush(stdout);
     atomic_store(&journal->stop, 0);
     atomic_store(&journal->settle_sync, sync);
+    atomic_store(&journal->effects, plan.effects | (options.soft ? CALLS_FAIL | ALWAYS_FAIL : 0));
     step_set(round, PHASE_RUN);
     uint64_t start = clock_ns();
     for (unsigned i = 0; i < plan.count && !atomic_load(&journal->failed); i++) {
@@ -386,16 +286,21 @@ static bool round_run(unsigned round)
             return false;
     }
     pause_until(start + milliseconds(plan.length_ms));
+    bool damage = options.sabotage && round == options.first + options.rounds - 1;
+    while (damage && !sabotage_ready() && clock_ns() < start + milliseconds(PATIENCE_S * 1000))
+        usleep(10000);
     heal();
     atomic_store(&journal->stop, 1);
     if (!workers_wait(round, "the last operations"))
         return false;
+    if (!options.soft)
+        atomic_fetch_and(&journal->effects, ~(unsigned)CALLS_FAIL);
     step_set(round, PHASE_SETTLE);
     if (!workers_wait(round, "settling"))
         return false;
-    if (options.sabotage && round == options.first + options.rounds - 1)
-        sabotage();
-    sync = sync && killed == 0; /* who should have synced may be dead */
+    if (damage)
+        sabotage(options.sabotage);
+    sync = sync && killed == 0 && !options.soft; /* who should have synced may be dead */
     return check_now(sync ? BOUND_ACKED : BOUND_SYNCED, round, sync ? "all synced" : "in between");
 }
 
@@ -405,7 +310,7 @@ static bool round_run(unsigned round)
  */
 static bool generation_end(unsigned round)
 {
-    enum bound bound = killed ? BOUND_SYNCED : BOUND_ACKED;
+    enum bound bound = killed || options.soft ? BOUND_SYNCED : BOUND_ACKED;
     if (!workers_end(round) || !check_now(bound, round, "the writers ended"))
         return false;
     if (!options.power)
@@ -444,9 +349,10 @@ static void report_failure(unsigned round)
            plan.names, journal->failure);
     for (unsigned i = 0; i < plan.count; i++)
         printf("#   %4u ms %s %s\n", plan.events[i].at_ms,
-               plan.events[i].target == TO_PROXY    ? "path"
-               : plan.events[i].target == TO_WORKER ? "a process:"
-                                                    : "server",
+               plan.events[i].target == TO_PROXY     ? "path"
+               : plan.events[i].target == TO_WORKER  ? "a process:"
+               : plan.events[i].target == TO_COMMAND ? "command:"
+                                                     : "server",
                plan.events[i].command);
     report_history();
     printf("# again: --seed %llu --first %u --rounds %u\n", (unsigned long long)options.seed,
@@ -472,7 +378,8 @@ static bool torture(void)
     for (unsigned i = 0; i < API_COUNT; i++)
         printf(" %s %llu/%llu", api_names[i], (unsigned long long)journal->writes[i],
                (unsigned long long)journal->reads[i]);
-    fputs(" writes/reads; sizes:", stdout);
+    printf(" writes/reads, %llu errors, %llu forks; sizes:", (unsigned long long)journal->errors,
+           (unsigned long long)journal->forks);
     for (unsigned i = 0; i < CHANGE_COUNT; i++)
         printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
     putchar('\n');
@@ -487,10 +394,9 @@ static void faults_option(const char *text)
         bool possible = kinds[i].target == TO_PROXY     ? options.proxy != NULL
                         : kinds[i].target == TO_POWER   ? options.power != NULL
                         : kinds[i].target == TO_RESTART ? options.restart
+                        : kinds[i].target == TO_COMMAND ? options.offline
                                                         : true;
-        if ((kinds[i].plan == plan_hold || kinds[i].plan == plan_late ||
-             kinds[i].plan == plan_hold_size || kinds[i].plan == plan_late_size) &&
-            options.paths < 2)
+        if (options.paths < kinds[i].paths)
             possible = false;
         options.allowed[i] = possible && !text;
         for (const char *at = text; at && *at; at += strcspn(at, ","), at += *at == ',') {
@@ -528,6 +434,7 @@ int main(int argc, char **argv)
         {"threads", required_argument, NULL, 't'}, {"run", required_argument, NULL, 'u'},
         {"proxy", required_argument, NULL, 'x'},   {"paths", required_argument, NULL, 'n'},
         {"power", required_argument, NULL, 'w'},   {"restart", no_argument, NULL, 'R'},
+        {"offline", no_argument, NULL, 'O'},       {"soft", no_argument, NULL, 'E'},
         {"faults", required_argument, NULL, 'F'},  {"sabotage", required_argument, NULL, 'S'},
         {"verbose", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
     const char *directory = NULL, *faults = NULL;
@@ -572,6 +479,12 @@ int main(int argc, char **argv)
             break;
         case 'R':
             options.restart = true;
+            break;
+        case 'O':
+            options.offline = true;
+            break;
+        case 'E':
+            options.soft = true;
             break;
         case 'F':
             faults = optarg;

@@ -5,6 +5,9 @@
 #ifndef FAULT_WORKER_H
 #define FAULT_WORKER_H
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
 #include "sizes.h"
 
 /* ---- blocks ---- */
@@ -15,6 +18,8 @@ static void block_end(struct worker *w, struct operation *op, enum api api, ssiz
     unsigned size = files_of_test[op->file].size;
     char when[96];
     operation_name(w, op, api, when);
+    if (result != (ssize_t)op->length && failed_as_planned(result))
+        return;
     if (result != (ssize_t)op->length) {
         failed("%s: file %s blocks %u..%u: %s", when, files_of_test[op->file].name, op->first,
                op->first + op->count - 1, result < 0 ? strerror((int)-result) : "short");
@@ -40,11 +45,12 @@ static void begin(struct worker *w, struct operation *op)
     unsigned size = files_of_test[op->file].size;
     op->length = (size_t)op->count * size;
     op->offset = (off_t)op->first * size;
-    op->stable = false;
     op->end = block_end;
+    operation_begin(w, op);
     for (unsigned i = 0; i < op->count; i++) {
         if (!op->writes) {
-            op->least[i] = atomic_load(&blocks[i].acked);
+            op->least[i] =
+                atomic_load(bound_of_reads() == BOUND_ACKED ? &blocks[i].acked : &blocks[i].synced);
             continue;
         }
         op->least[i] = atomic_load(&blocks[i].issued) + 1;
@@ -61,6 +67,8 @@ static void sync_file(struct worker *w, unsigned file, unsigned how)
     for (unsigned i = 0; i < count; i++)
         acked[i] = atomic_load(&journal->blocks[file][i].acked);
     int result = sync_call(w, w->plain[file], how);
+    if (result != 0 && failed_as_planned(-result))
+        return;
     if (result != 0) {
         failed("round %u, sync of file %s by slot %u: %s", w->round, files_of_test[file].name,
                w->slot, strerror(result));
@@ -103,6 +111,58 @@ static bool overlaps(const struct worker *w, unsigned index)
     return false;
 }
 
+/* How a child ends after its write. */
+enum ending { END_EXIT, END_SYNC, END_EXEC, END_KILLED, ENDINGS };
+enum { FORK_SHARE = 4 /* of 1000 */, CHILD_FAILED = 100 };
+
+/* In the child: the status to exit with. */
+static int child_writes(struct worker *w, const struct operation *op, enum ending ending)
+{
+    int fd = w->plain[op->file];
+    if (pwrite(fd, op->buffer, op->length, op->offset) != (ssize_t)op->length)
+        return CHILD_FAILED;
+    if (ending == END_SYNC && fsync(fd) != 0)
+        return CHILD_FAILED;
+    if (ending == END_EXEC)
+        execl("/bin/true", "true", (char *)NULL);
+    if (ending == END_KILLED)
+        kill(getpid(), SIGKILL);
+    return ending == END_EXEC ? CHILD_FAILED : 0;
+}
+
+/* A child writes blocks that are ours, and ends. */
+static void fork_act(struct worker *w)
+{
+    struct operation *op = &w->operations[0];
+    enum ending ending = (enum ending)pick(w, ENDINGS);
+    int status;
+    op->writes = true;
+    choose(w, op);
+    if (!op->writes)
+        return;
+    begin(w, op);
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* its blocks get another owner when we are killed */
+        if (getppid() != parent)
+            _exit(CHILD_FAILED);
+        _exit(child_writes(w, op, ending));
+    }
+    if (child < 0) {
+        failed("fork: %s", strerror(errno));
+        return;
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    bool right = status == 0;
+    if (ending == END_KILLED) /* what it left is there after a sync of ours, and only then */
+        right =
+            WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && fsync(w->plain[op->file]) == 0;
+    op->stable = right && (ending == END_SYNC || ending == END_KILLED);
+    atomic_fetch_add(&journal->forks, 1);
+    operation_end(w, op, API_pwrite, right ? (ssize_t)op->length : -EIO);
+}
+
 static void act(struct worker *w)
 {
     enum api api = pick_api(w);
@@ -111,8 +171,12 @@ static void act(struct worker *w)
         sized_act(w);
         return;
     }
+    if (pick(w, 1000) < FORK_SHARE) {
+        fork_act(w);
+        return;
+    }
     if (what < 8) {
-        sync_file(w, pick(w, FILES), pick(w, 4));
+        sync_file(w, pick(w, FILES), pick(w, SYNCS));
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -136,7 +200,8 @@ static void settle(struct worker *w)
 {
     struct operation *op = &w->operations[0];
     for (unsigned file = 0; file < FILES; file++) {
-        if (atomic_load(&journal->settle_sync) && w->slot == w->round % slots())
+        if ((atomic_load(&journal->settle_sync) && w->slot == w->round % slots()) ||
+            bound_of_reads() != BOUND_ACKED)
             sync_file(w, file, 0);
         for (unsigned block = 0; block < files_of_test[file].count; block++) {
             if (owner_of(file, block, w->round) != w->slot || atomic_load(&journal->failed))
@@ -153,6 +218,7 @@ static void settle(struct worker *w)
         if ((w->round + file) % slots() == w->slot && !atomic_load(&journal->failed))
             sized_settle(w, file);
     }
+    buffers_check(w);
 }
 
 static void step_arrived(void)
