@@ -37,6 +37,7 @@ static pid_t workers[SLOTS_MOST];
 static unsigned killed; /* processes, in this generation */
 static struct plan plan;
 static unsigned losses;
+static bool sabotaged;
 
 /* ---- the workers ---- */
 
@@ -286,9 +287,6 @@ static bool round_run(unsigned round)
             return false;
     }
     pause_until(start + milliseconds(plan.length_ms));
-    bool damage = options.sabotage && round == options.first + options.rounds - 1;
-    while (damage && !sabotage_ready() && clock_ns() < start + milliseconds(PATIENCE_S * 1000))
-        usleep(10000);
     heal();
     atomic_store(&journal->stop, 1);
     if (!workers_wait(round, "the last operations"))
@@ -298,8 +296,10 @@ static bool round_run(unsigned round)
     step_set(round, PHASE_SETTLE);
     if (!workers_wait(round, "settling"))
         return false;
-    if (damage)
+    if (options.sabotage && round + 1 >= options.first + options.rounds && sabotage_ready()) {
         sabotage(options.sabotage);
+        sabotaged = true;
+    }
     sync = sync && killed == 0 && !options.soft; /* who should have synced may be dead */
     return check_now(sync ? BOUND_ACKED : BOUND_SYNCED, round, sync ? "all synced" : "in between");
 }
@@ -366,6 +366,8 @@ static bool torture(void)
     bool begins = true; /* a generation of workers */
     for (unsigned round = options.first; round < last; round++) {
         bool right = (!begins || workers_start(round)) && round_run(round);
+        if (options.sabotage && !sabotaged && round + 1 == last)
+            last++; /* nothing is there yet that can be damaged */
         begins = round + 1 == last || (round + 1) % GENERATION == 0 || killed > 0;
         if (!right || (begins && !generation_end(round))) {
             report_failure(round);

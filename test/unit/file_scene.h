@@ -25,7 +25,7 @@
 #include "sys/critical.h"
 #include "sys/log.h"
 
-enum { SCENE_LIMIT_S = 60, SCENE_STEPS = 16, SCENE_PATH = 1024 };
+enum { SCENE_LIMIT_S = 100, SCENE_STEPS = 16, SCENE_PATH = 1024 };
 
 struct scene_shared {
     struct file_control control;
@@ -98,7 +98,7 @@ static inline void server_release(void)
 static inline void server_wait_held(unsigned count)
 {
     for (int i = 0; atomic_load(&scene.control->held) < count; i++) {
-        CHECK(i < 10000);
+        CHECK(i < SCENE_LIMIT_S * 1000);
         usleep(1000);
     }
 }
@@ -113,7 +113,7 @@ static inline void step_done(int step)
 static inline void step_wait(int step)
 {
     for (int i = 0; !atomic_load(&scene.shared->steps[step]); i++) {
-        CHECK(i < 20000);
+        CHECK(i < SCENE_LIMIT_S * 1000);
         usleep(1000);
     }
 }
