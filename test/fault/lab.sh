@@ -181,7 +181,7 @@ lab_finds() {
         lab_start "$server" "$paths" 7
         unsafe=$switch
         torture_finds "without the protection '$switch' faults of the kind '$kind' lose data" "LOST|STALE" --seed 7 \
-            --rounds 60 --faults "$kind"
+            --rounds 300 --faults "$kind"
     done
     lab_start "$server" "$paths" 7
     unsafe=none
