@@ -110,3 +110,11 @@ bool host_may_say(const char *subject, unsigned interval_s)
     atomic_store(&at->key, key);
     return atomic_compare_exchange_strong(&at->said_ns, &said, now);
 }
+
+void host_said_forget(const char *subject)
+{
+    uint64_t key = key_of(subject);
+    struct subject *at = find(table(), key, sys_now_ns(), UINT64_MAX);
+    if (at && atomic_load(&at->key) == key)
+        atomic_store(&at->said_ns, 0);
+}

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "host/paths.h"
@@ -26,7 +27,9 @@ enum {
     PROBE_PAUSE_MS = 3000, /* at most: a path that works again is missed */
     SUSPECT_EVERY_MS = 500,
     DRAIN_EVERY_MS = 100,
-    SAY_EVERY_S = 60
+    SAY_EVERY_S = 60,
+    DAY_S = 86400,
+    SUBJECT_MAX = 512
 };
 
 #define MS_NS UINT64_C(1000000)
@@ -82,6 +85,33 @@ void net_path_heard(struct net_path *path, uint64_t now_ns)
     atomic_store_explicit(&path->heard_ns, now_ns, memory_order_relaxed);
 }
 
+/* What of a path is said once by all processes. `number` tells occasions apart. */
+static void name_subject(const struct net_path *path, const char *what, uint32_t number,
+                         char *subject, size_t size)
+{
+    snprintf(subject, size, "%s %u: %s %s %s", what, number, path->server->name,
+             path->address.peer_text, path->address.local_text);
+}
+
+static bool may_say_of(const struct net_path *path, const char *what, uint32_t number,
+                       unsigned interval_s)
+{
+    char subject[SUBJECT_MAX];
+    name_subject(path, what, number, subject, sizeof(subject));
+    return !path->server->hidden && host_may_say(subject, interval_s);
+}
+
+/* May it be said that the path is down, or up? Once a minute, or when the opposite was said. */
+static bool may_say_change(const struct net_path *path, bool down)
+{
+    char opposite[SUBJECT_MAX];
+    if (!may_say_of(path, down ? "down" : "up", 0, SAY_EVERY_S))
+        return false;
+    name_subject(path, down ? "up" : "down", 0, opposite, sizeof(opposite));
+    host_said_forget(opposite);
+    return true;
+}
+
 void net_server_look_offline(struct net_server *server)
 {
     uint32_t seen = host_paths_generation();
@@ -93,8 +123,9 @@ void net_server_look_offline(struct net_server *server)
             host_path_offline(server->name, path->address.peer_text, path->address.local_text);
         if (atomic_exchange(&path->offline, offline) == offline)
             continue;
-        log_notice("server %s: path %s is %s by command", server->name, path->address.peer_text,
-                   offline ? "offline" : "online again");
+        if (may_say_of(path, offline ? "offline" : "online", seen, DAY_S))
+            log_notice("server %s: path %s is %s by command", server->name, path->address.peer_text,
+                       offline ? "offline" : "online again");
         net_path_show(path, offline ? "taken offline by command" : "");
         if (offline)
             atomic_store(&server->draining, true);
@@ -168,7 +199,7 @@ static enum news news_of(struct net_path *path)
 static void say_down(const struct net_path *path, enum news news, const char *why)
 {
     const struct net_server *server = path->server;
-    if (news == NEWS_PATH)
+    if (news == NEWS_PATH && may_say_change(path, true))
         log_warning("server %s: path %s is down: %s; its calls go over other paths", server->name,
                     path->address.peer_text, why);
     else if (news == NEWS_SERVER)
@@ -267,10 +298,10 @@ void net_path_works(struct net_path *path)
     if (!was_down)
         return;
     net_path_show(path, "");
-    if (said)
+    if (said && may_say_change(path, false))
         log_warning("server %s: path %s is up again after %.1f s", server->name,
                     path->address.peer_text, seconds);
-    else if (!server->hidden)
+    else if (!said && !server->hidden)
         log_info("server %s: path %s works", server->name, path->address.peer_text);
 }
 

@@ -90,7 +90,7 @@ struct net_path {
     uint64_t probe_ns;              /* when the next probe is due; under server->lock */
     unsigned probes;                /* that failed since it is down; under server->lock */
     const char *why;                /* it is down; under server->lock */
-    bool said;                      /* on the log; under server->lock */
+    bool said;                      /* on the log, by this process or another; under server->lock */
     struct net_load load;
     struct directnfs_path_stats *stats;
 };

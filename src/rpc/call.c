@@ -407,7 +407,7 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
     pthread_mutex_lock(&transport->lock);
     for (;;) {
         done = satisfied(context);
-        if (done || (transport->in_flight == 0 && !transport->unsent) || sys_critical.deferred)
+        if (done || atomic_load(&channel->outstanding) == 0 || sys_critical.deferred)
             break;
         int timeout_ms = time_left_ms(deadline_ns);
         if (timeout_ms == 0 && looked)
@@ -450,7 +450,7 @@ static void drive_prepare(struct drive *drive, unsigned i)
     struct rpc_transport *transport = rpc_transport_of(drive->channels[i]);
     uint64_t bit = UINT64_C(1) << i;
     pthread_mutex_lock(&transport->lock);
-    bool busy = transport->in_flight > 0 || transport->unsent;
+    bool busy = atomic_load(&drive->channels[i]->outstanding) > 0;
     bool ours = drive->led & bit || !transport->leading;
     if (busy && !ours)
         drive->elsewhere = true;

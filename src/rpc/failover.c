@@ -49,8 +49,6 @@ static void ping(struct rpc_transport *transport, uint64_t now)
     call->sent = false;
     call->sent_ns = 0;
     atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
-    rpc_outstanding_add(transport, 1);
-    net_load_add(transport->channel, 0);
     host_stats_add_locked(&transport->channel->stats->pings, 1);
     transport->pinged_ns = now;
     rpc_unsent_next(transport, call);

@@ -135,8 +135,10 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
  */
 static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
-    rpc_outstanding_add(transport, -1);
-    net_load_remove(transport->channel, rpc_call_bytes(call));
+    if (call != &transport->ping) {
+        rpc_outstanding_add(transport, -1);
+        net_load_remove(transport->channel, rpc_call_bytes(call));
+    }
     if (call->answered) {
         call->next_unsent = NULL;
         *transport->finished_end = call;
@@ -302,12 +304,14 @@ bool rpc_close_idle(struct net_channel *channel)
 {
     struct rpc_transport *transport = rpc_transport_of(channel);
     pthread_mutex_lock(&transport->lock);
-    bool idle = transport->in_flight == 0 && !transport->unsent && !transport->leading &&
-                !transport->sending && !transport->withdrawing &&
-                atomic_load(&channel->outstanding) == 0;
+    bool idle = atomic_load(&channel->outstanding) == 0 && !transport->leading &&
+                !transport->sending && !transport->withdrawing;
     if (idle) {
         transport->connected = false;
         net_channel_retire(channel);
+        if (atomic_load(&transport->pinging))
+            rpc_call_fail(transport, &transport->ping, -ENETDOWN);
+        rpc_call_finished(transport);
     }
     pthread_mutex_unlock(&transport->lock);
     return idle;

@@ -91,7 +91,8 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
 
 /* All below: under the lock. */
 
-/* `channel->outstanding` is read without the lock, and changed under it only. */
+/* A call was submitted or is done: `channel->outstanding` is read without the lock, and changed
+ * under it only. A ping does not count, as nobody waits for it. */
 static inline void rpc_outstanding_add(struct rpc_transport *transport, int count)
 {
     _Atomic unsigned *outstanding = &transport->channel->outstanding;

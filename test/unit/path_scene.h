@@ -50,15 +50,13 @@ static inline int probe(struct net_path *path, bool proven, int timeout_ms)
     return timeout_ms > 0 ? 0 : -ETIMEDOUT;
 }
 
-static inline void scene_start(const struct script *script, unsigned connections)
+/* A process of its own would have one, too. */
+static inline void scene_client(unsigned connections, struct net_server **made)
 {
     struct net_address addresses[PATHS];
     for (unsigned i = 0; i < PATHS; i++) {
-        servers[i] = server_start(script);
         addresses[i] = loopback(servers[i]->port);
         snprintf(addresses[i].peer_text, sizeof(addresses[i].peer_text), "path%u", i);
-        probed[i] = 0;
-        probes[i] = 0;
     }
     struct net_server_options options = {.name = "several",
                                          .connections_max = connections,
@@ -68,7 +66,17 @@ static inline void scene_start(const struct script *script, unsigned connections
                                          .path_timeout_ms = PATH_TIMEOUT_MS,
                                          .probe = probe,
                                          .close_idle = rpc_close_idle};
-    assert_int_equal(net_server_create(&options, addresses, PATHS, &client), 0);
+    assert_int_equal(net_server_create(&options, addresses, PATHS, made), 0);
+}
+
+static inline void scene_start(const struct script *script, unsigned connections)
+{
+    for (unsigned i = 0; i < PATHS; i++) {
+        servers[i] = server_start(script);
+        probed[i] = 0;
+        probes[i] = 0;
+    }
+    scene_client(connections, &client);
 }
 
 static inline void scene_end(void)

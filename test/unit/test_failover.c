@@ -341,6 +341,50 @@ static void waiting_is_said_once_by_all(void **state)
     net_server_destroy(first);
 }
 
+static unsigned lines_with(const char *log, const char *text)
+{
+    char line[1024];
+    unsigned count = 0;
+    FILE *file = fopen(log, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        count += strstr(line, text) != NULL;
+    fclose(file);
+    return count;
+}
+
+/* Each change is one line, however many processes see it. */
+static void a_change_of_a_path_is_said_once_by_all(void **state)
+{
+    (void)state;
+    char log[128];
+    struct net_server *seers[2] = {client};
+    scene_client(2, &seers[1]);
+    snprintf(log, sizeof(log), "%s/log", getenv("DIRECTNFS_RUN"));
+    assert_int_equal(log_open(log), 0);
+    for (unsigned round = 1; round <= 2; round++) {
+        atomic_store(&probed[1], 0);
+        for (unsigned i = 0; i < 2; i++) {
+            net_server_want_more(seers[i]);
+            eventually(net_path_usable(&seers[i]->paths[0]) &&
+                       net_path_usable(&seers[i]->paths[1]));
+            net_path_heard(&seers[i]->paths[0], sys_now_ns() + 10 * SECOND_NS);
+        }
+        assert_int_equal(lines_with(log, "path path1 is up again"), round - 1);
+        atomic_store(&probed[1], -ETIMEDOUT);
+        for (unsigned i = 0; i < 2; i++)
+            net_path_failed(&seers[i]->paths[1], "replies stopped");
+        assert_int_equal(lines_with(log, "path path1 is down"), round);
+    }
+    assert_int_equal(host_path_set("several", "path0", NULL, true), 0);
+    for (unsigned i = 0; i < 2; i++)
+        net_server_look_offline(seers[i]);
+    assert_int_equal(lines_with(log, "path path0 is offline by command"), 1);
+    assert_int_equal(host_path_set("several", "path0", NULL, false), 0);
+    log_open("/dev/null");
+    rpc_server_destroy(seers[1]);
+}
+
 /* ---- calls that nobody waits for ---- */
 
 static _Atomic int ended;
@@ -547,6 +591,7 @@ int main(void)
         path_test(paths_come_and_go_under_load),
         path_test(all_paths_down_and_one_comes_back),
         path_test(waiting_is_said_once_by_all),
+        path_test(a_change_of_a_path_is_said_once_by_all),
         path_test(a_call_without_a_waiter_is_given_back),
         path_test(a_silent_channel_among_busy_ones_is_left),
         path_test(a_thread_that_drives_does_not_lead_an_idle_channel),

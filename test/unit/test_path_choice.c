@@ -198,6 +198,29 @@ static void a_connection_of_an_offline_path_is_closed_when_it_is_drained(void **
     assert_int_equal(host_path_set("several", "path1", NULL, false), 0);
 }
 
+/* Nobody waits for the answer to a ping. */
+static void a_ping_does_not_keep_a_connection(void **state)
+{
+    (void)state;
+    struct query query = {0};
+    use_all_paths();
+    echo_over(1, 1, &query);
+    atomic_store(&servers[1]->silent, true);
+    struct net_channel *channel = net_path_channel(&client->paths[1], 0);
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    struct rpc_call *call = &query.call;
+    query_begin(&query, ECHO, 2, 0);
+    rpc_submit_on(channel, &call, 1);
+    client->path_timeout_ms = 2000; /* a ping after half of it */
+    rpc_wait_for(&call, 1, 1800);
+    assert_true(transport->pinging);
+    assert_int_equal(channel->outstanding, 0);
+    assert_true(rpc_close_idle(channel));
+    assert_false(transport->pinging);
+    atomic_store(&servers[1]->silent, false);
+    echo_over(1, 3, &query);
+}
+
 static void the_last_path_is_used_though_offline(void **state)
 {
     (void)state;
@@ -227,6 +250,7 @@ int main(void)
         path_test(an_offline_path_gets_no_new_calls),
         path_test(an_idle_connection_of_an_offline_path_is_closed),
         path_test(a_connection_of_an_offline_path_is_closed_when_it_is_drained),
+        path_test(a_ping_does_not_keep_a_connection),
         path_test(the_last_path_is_used_though_offline),
     };
     return path_tests_run("test_path_choice", tests, sizeof(tests) / sizeof(tests[0]));

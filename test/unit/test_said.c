@@ -53,6 +53,21 @@ static int asks_again_at_once(void *subject)
     return host_may_say(subject, MINUTE) + host_may_say(subject, MINUTE) + host_may_say(subject, 0);
 }
 
+static int forgets(void *subject)
+{
+    host_said_forget(subject);
+    host_said_forget("nobody said it");
+    return 0;
+}
+
+static void what_is_forgotten_is_news_again(void **state)
+{
+    (void)state;
+    assert_int_equal(all_ask("server f"), 1);
+    run_child(forgets, "server f");
+    assert_int_equal(all_ask("server f"), 1);
+}
+
 static void after_the_interval_it_is_said_again(void **state)
 {
     (void)state;
@@ -97,6 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_subject_is_said_once_by_all),
         cmocka_unit_test(another_log_hears_it_too),
+        cmocka_unit_test(what_is_forgotten_is_news_again),
         cmocka_unit_test(after_the_interval_it_is_said_again),
         cmocka_unit_test(nothing_is_hidden_for_want_of_room),
         cmocka_unit_test(a_file_that_cannot_be_used),
