@@ -69,8 +69,18 @@ PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
     return result;
 }
 
-/* Copies by the file system's own means know nothing of data that the kernel has not seen. */
-static bool clones_managed(int fd, unsigned long request, const void *argument)
+/* FS_IOC_RESVSP and its kind, by which XFS had fallocate(2) first. The layout is
+ * struct xfs_flock64's. */
+struct space {
+    int16_t type, whence;
+    int64_t start, length;
+    int32_t sysid, pid, rest[4];
+};
+#define SPACE_REQUEST(number) _IOW('X', number, struct space)
+
+/* What the file system does by its own means: it knows nothing of data that the kernel has not
+ * seen. */
+static bool is_refused(int fd, unsigned long request, const void *argument)
 {
     switch (request) {
     case FICLONE:
@@ -79,6 +89,11 @@ static bool clones_managed(int fd, unsigned long request, const void *argument)
         return preload_managed(fd) ||
                preload_managed((int)((const struct file_clone_range *)argument)->src_fd);
     case FIDEDUPERANGE:
+    case SPACE_REQUEST(40): /* reserve */
+    case SPACE_REQUEST(41): /* and give back */
+    case SPACE_REQUEST(42):
+    case SPACE_REQUEST(43):
+    case SPACE_REQUEST(57): /* fill with zeros */
         return preload_managed(fd);
     default:
         return false;
@@ -92,7 +107,7 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
 
-    if (PRELOAD_UNLIKELY(clones_managed(fd, request, argument)))
+    if (PRELOAD_UNLIKELY(is_refused(fd, request, argument)))
         return preload_fail(EOPNOTSUPP);
     return PRELOAD_REAL(ioctl)(fd, request, argument);
 }

@@ -54,7 +54,8 @@ static int clone_child(void *argument)
     return start.function(start.argument);
 }
 
-/* Without CLONE_VM it is a fork; with it a thread, which needs nothing. */
+/* Without CLONE_VM it is a fork; with it a thread, which needs nothing, unless it has descriptors
+ * of its own: if its parent waits for it, that is a vfork(). */
 PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
     va_list arguments;
@@ -63,6 +64,8 @@ PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *
     void *tls = va_arg(arguments, void *);
     pid_t *child_tid = va_arg(arguments, pid_t *);
     va_end(arguments);
+    if ((flags & CLONE_VM) && (flags & CLONE_VFORK) && !(flags & CLONE_FILES) && preload_active())
+        flags &= ~(CLONE_VM | CLONE_VFORK);
     if ((flags & CLONE_VM) || function == NULL || !preload_active())
         return PRELOAD_REAL(clone)(function, stack, flags, argument, parent_tid, tls, child_tid);
 

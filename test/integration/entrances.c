@@ -5,6 +5,8 @@
  */
 #include <dlfcn.h>
 #include <linux/openat2.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -121,6 +123,11 @@ static void use(int fd, uint64_t door)
     CHECK(pwrite(fd, block, SIZE, 0) == SIZE && close(fd) == 0);
 }
 
+static int leave(void *fd)
+{
+    _exit(close(*(int *)fd) != 0);
+}
+
 int main(int argc, char **argv)
 {
     char path[PATH_MAX], block[SIZE];
@@ -154,7 +161,12 @@ int main(int argc, char **argv)
         if (status != 0)
             fail("door %d: status %#x", door, (unsigned)status);
     }
+    /* A child with descriptors of its own takes none away, though it has its parent's memory. */
+    static char stack[65536] __attribute__((aligned(16)));
+    pid_t child = clone(leave, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &fd);
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     CHECK(pread(fd, block, SIZE, 0) == SIZE && differs(block, SIZE, 0, DOORS) < 0);
+    CHECK(pwrite(fd, block, SIZE, 0) == SIZE);
     CHECK(close(fd) == 0 && unlink(path) == 0);
     return 0;
 }
