@@ -167,6 +167,8 @@ void file_requests_answered(struct rpc_call *call)
     while (call) {
         struct file_request *request = REQUEST_OF(call);
         call = call->next_unsent;
+        if (call) /* not touched since it was submitted */
+            __builtin_prefetch(REQUEST_OF(call));
         if (!settle(request, &endings)) {
             trouble(request);
             continue;

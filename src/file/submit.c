@@ -19,6 +19,7 @@ struct group {
 struct batch {
     struct file_lane *lane;
     unsigned group_count, held_count;
+    unsigned left; /* requests that are counted in flight and not looked at yet, and the present */
     struct group groups[NET_PATHS_MAX];
     uint64_t held[NET_PATHS_MAX]; /* bytes, for the first held_count paths of the last server */
 };
@@ -112,8 +113,9 @@ static void let_others_end(struct batch *batch)
 {
     struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
     batch_send(batch, false);
-    if (atomic_load(&batch->lane->in_flight) > 1) { /* others than the one being submitted */
-        if (atomic_load(&batch->lane->attended))    /* who drives it has not heard of this batch */
+    if (atomic_load(&batch->lane->in_flight) >
+        batch->left) {                           /* others than those to be submitted */
+        if (atomic_load(&batch->lane->attended)) /* who drives it has not heard of this batch */
             file_lane_attend_now(batch->lane);
         file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
         return;
@@ -164,7 +166,6 @@ static void submit(struct batch *batch, struct file_request *request)
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
     request->lane = batch->lane;
-    atomic_fetch_add(&batch->lane->in_flight, 1);
     if (request->operation == FILE_SYNC) {
         submit_synchronous(batch, request);
         return;
@@ -215,8 +216,11 @@ static void submit_all(struct file_lane *lane, struct file_request *const *reque
     batch.lane = lane;
     batch.group_count = batch.held_count = 0;
     announced = &batch;
-    for (unsigned i = 0; i < count; i++)
+    atomic_fetch_add(&lane->in_flight, count);
+    for (unsigned i = 0; i < count; i++) {
+        batch.left = count - i;
         submit(&batch, requests[i]);
+    }
     batch_send(&batch, later);
     announced = NULL;
     /* A thread that drives several channels would not hear of a further one. */

@@ -123,12 +123,10 @@ int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32
         uint32_t index = free_records ? host_map.free_records[--free_records] : next_record++;
         struct host_record *record = host_record(index);
         uint32_t chunks = kept ? (pieces[i].length + HOST_CHUNK - 1) / HOST_CHUNK : 0;
-        for (uint32_t k = 0; k < HOST_RECORD_CHUNKS; k++) {
-            uint32_t chunk = 0;
-            if (k < chunks) {
-                chunk = free_chunks ? host_map.free_chunks[--free_chunks] : next_chunk++;
-                host_map.chunk_users[chunk] = 1;
-            }
+        memset(record->chunk, 0, sizeof(record->chunk));
+        for (uint32_t k = 0; k < chunks; k++) {
+            uint32_t chunk = free_chunks ? host_map.free_chunks[--free_chunks] : next_chunk++;
+            host_map.chunk_users[chunk] = 1;
             record->chunk[k] = chunk;
         }
         host_record_begin(record, pieces[i].base, pieces[i].length, kept);
@@ -147,11 +145,12 @@ int host_arena_take(struct host_piece *pieces, uint32_t count, bool kept, uint32
 }
 
 /* Under the lock: a record refers to a chunk no more. */
-static void put_chunk(struct host_shared *shared, uint32_t *reference)
+static inline void put_chunk(struct host_shared *shared, uint32_t *reference)
 {
-    uint32_t chunk = *reference, count = load(&shared->free_chunks);
+    uint32_t chunk = *reference, count;
     if (!chunk)
         return;
+    count = load(&shared->free_chunks);
     __atomic_store_n(reference, 0, __ATOMIC_RELEASE);
     if (--host_map.chunk_users[chunk] == 0) {
         host_map.free_chunks[count] = chunk;

@@ -230,13 +230,16 @@ void host_file_set_kernel_writer(struct host_file *file)
 
 bool host_file_has_kernel_writer(struct host_file *file)
 {
-    struct view view;
     int error;
     if (!host_map.shared)
         return false;
-    if (view_remembered(file, &view))
-        return view.flags & HOST_ENTRY_KERNEL_WRITER;
-    struct host_entry *entry = host_entry_lock(file, false, &error);
+    struct host_entry *entry = host_entry_remembered(file);
+    if (entry) {
+        uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+        if (host_entry_remembered(file) == entry) /* still: the flags are this file's */
+            return flags & HOST_ENTRY_KERNEL_WRITER;
+    }
+    entry = host_entry_lock(file, false, &error);
     if (!entry)
         return false;
     bool writer = atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER;

@@ -92,24 +92,21 @@ static uint32_t usable_chunks(const struct host_record *record)
 
 uint32_t host_pocket_give(uint32_t first)
 {
-    uint32_t self = host_process_owner(), left = 0;
+    uint32_t self = host_process_owner();
     if (!first || !self || !take_pocket())
         return first;
     uint32_t most = depth(host_map.shared);
     while (first) {
         struct host_record *record = host_record(first);
-        uint32_t index = first, chunks = usable_chunks(record);
+        uint32_t chunks = usable_chunks(record);
+        if (chunks > POCKET_CHUNKS || pocket.count[chunks] >= most)
+            break; /* a chain is of one kind in most cases */
+        atomic_store_explicit(&record->owner, self, memory_order_relaxed);
+        pocket.records[chunks][pocket.count[chunks]++] = first;
         first = record->write_next;
-        if (chunks <= POCKET_CHUNKS && pocket.count[chunks] < most) {
-            atomic_store_explicit(&record->owner, self, memory_order_relaxed);
-            pocket.records[chunks][pocket.count[chunks]++] = index;
-        } else {
-            record->write_next = left;
-            left = index;
-        }
     }
     return_pocket();
-    return left;
+    return first;
 }
 
 void host_pocket_empty(void)

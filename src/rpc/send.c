@@ -12,7 +12,8 @@ static size_t call_length(const struct rpc_call *call)
 static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t skip)
 {
     static const uint8_t zeros[4];
-    struct iovec *parts = batch->parts;
+    struct iovec *vectors = batch->vectors + batch->vector_count;
+    struct iovec *parts = skip > 0 ? batch->parts : vectors;
     int count = 0;
     parts[count++] = (struct iovec){call->head, call->head_length};
     for (int i = 0; i < call->payload_count; i++)
@@ -21,8 +22,9 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
     if (padding > 0)
         parts[count++] = (struct iovec){(void *)zeros, padding};
     size_t length = call_length(call) - skip;
-    batch->vector_count +=
-        rpc_vectors_slice(parts, count, skip, length, batch->vectors + batch->vector_count);
+    if (skip > 0) /* the rest of what was sent in part */
+        count = rpc_vectors_slice(parts, count, skip, length, vectors);
+    batch->vector_count += count;
     batch->calls[batch->count] = call;
     batch->xids[batch->count] = call->xid;
     batch->lengths[batch->count++] = length;
