@@ -67,6 +67,7 @@ extern pthread_mutex_t file_lock;
 
 /* Brackets a call that uses the engine. False: the file is demoted, make the real call. */
 bool file_inode_enter(struct file_inode *inode);
+bool file_inode_enter_many(struct file_inode *inode, unsigned calls);
 void file_inode_leave(struct file_inode *inode);
 void file_inode_leave_many(struct file_inode *inode, unsigned calls);
 

@@ -6,7 +6,11 @@
 #include "file/inode.h"
 #include "sys/sys.h"
 
-enum { BATCH = 64 };
+enum {
+    BATCH = 64,
+    WRITES = 16, /* that are announced together */
+    WRITES_BYTES = 1 << 18
+};
 
 /* Calls that leave together over one channel, linked by `next_unsent`. */
 struct group {
@@ -15,11 +19,15 @@ struct group {
     unsigned count;
 };
 
-/* What is announced and not yet sent. */
+/* What is announced and not yet sent, and writes of one inode that are not announced yet. */
 struct batch {
     struct file_lane *lane;
+    unsigned write_count;
+    size_t write_bytes;
+    struct file_request *writes[WRITES];
+    struct net_channel *write_channels[WRITES];
     unsigned group_count, held_count;
-    unsigned left; /* requests that are counted in flight and not looked at yet, and the present */
+    unsigned left; /* requests that the lane counts as in flight and that are not announced yet */
     struct group groups[NET_PATHS_MAX];
     uint64_t held[NET_PATHS_MAX]; /* bytes, for the first held_count paths of the last server */
 };
@@ -53,6 +61,7 @@ void file_submit_announced(void)
         batch_send(announced, false);
 }
 
+/* Of a request that is announced. */
 static void batch_add(struct batch *batch, struct net_channel *channel, struct rpc_call *call)
 {
     unsigned i = 0;
@@ -72,27 +81,16 @@ static void batch_add(struct batch *batch, struct net_channel *channel, struct r
     *group->end = call;
     group->end = &call->next_unsent;
     group->count++;
-    batch->held[channel->path->index] += rpc_call_bytes(call);
+    batch->left--;
     if (group->count == BATCH) {
         group_send(group, false);
         batch->held[channel->path->index] = 0;
     }
 }
 
-/* A request that does not fit into one call, or needs several: now, in this thread. */
-static void submit_synchronous(struct batch *batch, struct file_request *request)
+static void done(struct batch *batch, struct file_request *request, ssize_t result)
 {
-    struct file_open *open = request->open;
-    batch_send(batch, false);
-    ssize_t result;
-    if (request->operation == FILE_SYNC)
-        result = file_fsync(open, request->fd);
-    else if (request->operation == FILE_READ)
-        result = file_preadv(open, request->fd, request->vectors, request->count, request->offset,
-                             request->flags);
-    else
-        result = file_pwritev(open, request->fd, request->vectors, request->count, request->offset,
-                              request->flags);
+    batch->left--;
     file_request_done(request, result);
 }
 
@@ -113,8 +111,7 @@ static void let_others_end(struct batch *batch)
 {
     struct progress progress = {batch->lane, atomic_load(&batch->lane->events)};
     batch_send(batch, false);
-    if (atomic_load(&batch->lane->in_flight) >
-        batch->left) {                           /* others than those to be submitted */
+    if (atomic_load(&batch->lane->in_flight) != batch->left) { /* others, too */
         if (atomic_load(&batch->lane->attended)) /* who drives it has not heard of this batch */
             file_lane_attend_now(batch->lane);
         file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
@@ -124,28 +121,12 @@ static void let_others_end(struct batch *batch)
     sys_nanosleep_ms(1);
 }
 
-static void submit_write(struct batch *batch, struct file_request *request,
-                         struct net_channel *channel, const struct nfs3_client *client)
+/* A write that is announced goes on its way. */
+static void add_write(struct batch *batch, struct file_request *request,
+                      struct net_channel *channel, uint64_t epoch)
 {
-    struct file_open *open = request->open;
-    struct file_inode *inode = open->inode;
-    enum nfs3_stable stable = request->stable;
-    int result;
-    if (stable == NFS3_UNSTABLE)
-        file_commit_early(inode, open->auth);
-    while ((result = file_write_announce(open, (uint64_t)request->offset, request->vectors,
-                                         request->count, request->length, &stable,
-                                         &request->write)) == -EAGAIN)
-        let_others_end(batch);
-    if (result != 0) {
-        file_inode_leave(inode);
-        if (result == FILE_NO_ROOM) {
-            file_inode_demote(inode, open->auth, file_no_room);
-            result = FILE_KERNEL;
-        }
-        file_request_done(request, result);
-        return;
-    }
+    struct file_inode *inode = request->open->inode;
+    struct nfs3_client client = file_mount_client(inode->mount, request->open->auth);
     const struct iovec *vectors = request->vectors;
     int count = request->count;
     if (request->write.kept) {
@@ -153,12 +134,107 @@ static void submit_write(struct batch *batch, struct file_request *request,
         vectors = request->kept;
         request->kept_count = count;
     }
-    request->stable = stable;
-    request->epoch = host_file_asking(&inode->host);
-    nfs3_write_begin(&request->call, client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                     vectors, count, request->length, stable);
+    request->epoch = epoch;
+    nfs3_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
+                     vectors, count, request->length, request->stable);
     request->call.answered = file_requests_answered;
     batch_add(batch, channel, &request->call);
+}
+
+/* Whatever is in the way. */
+static void submit_write(struct batch *batch, struct file_request *request,
+                         struct net_channel *channel)
+{
+    struct file_open *open = request->open;
+    struct file_inode *inode = open->inode;
+    int result;
+    if (!file_inode_enter(inode)) {
+        done(batch, request, FILE_KERNEL);
+        return;
+    }
+    while ((result = file_write_announce(open, (uint64_t)request->offset, request->vectors,
+                                         request->count, request->length, &request->stable,
+                                         &request->write)) == -EAGAIN)
+        let_others_end(batch);
+    if (result == 0) {
+        add_write(batch, request, channel, host_file_asking(&inode->host));
+        return;
+    }
+    file_inode_leave(inode);
+    if (result == FILE_NO_ROOM) {
+        file_inode_demote(inode, open->auth, file_no_room);
+        result = FILE_KERNEL;
+    }
+    done(batch, request, result);
+}
+
+/* The writes that were gathered: as many together as can be. */
+static void submit_writes(struct batch *batch)
+{
+    struct host_beginning list[WRITES];
+    unsigned count = batch->write_count;
+    if (count == 0)
+        return;
+    struct file_inode *inode = batch->writes[0]->open->inode; /* all hold it until they are sent */
+    bool unstable = false;
+    for (unsigned i = 0; i < count; i++) {
+        struct file_request *request = batch->writes[i];
+        bool keep = request->stable == NFS3_UNSTABLE;
+        list[i] = (struct host_beginning){.offset = (uint64_t)request->offset,
+                                          .data = request->vectors,
+                                          .count = request->count,
+                                          .length = request->length,
+                                          .keep = keep,
+                                          .write = &request->write};
+        unstable = unstable || keep;
+    }
+    batch->write_count = 0;
+    batch->write_bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned begun = 0, all = count - i;
+        if (file_inode_enter_many(inode, all)) {
+            if (unstable)
+                file_commit_early(inode, batch->writes[i]->open->auth);
+            begun = host_writes_try(&inode->host, list + i, all);
+            if (begun < all)
+                file_inode_leave_many(inode, all - begun);
+        }
+        uint64_t epoch = host_file_asking(&inode->host);
+        for (; begun > 0; begun--, i++)
+            add_write(batch, batch->writes[i], batch->write_channels[i], epoch);
+        if (i < count)
+            submit_write(batch, batch->writes[i], batch->write_channels[i]);
+    }
+}
+
+static void gather_write(struct batch *batch, struct file_request *request,
+                         struct net_channel *channel)
+{
+    if (batch->write_count > 0 && batch->writes[0]->open->inode != request->open->inode)
+        submit_writes(batch);
+    batch->writes[batch->write_count] = request;
+    batch->write_channels[batch->write_count++] = channel;
+    batch->write_bytes += request->length;
+    if (batch->write_count == WRITES || batch->write_bytes >= WRITES_BYTES)
+        submit_writes(batch);
+}
+
+/* A request that does not fit into one call, or needs several: now, in this thread. */
+static void submit_synchronous(struct batch *batch, struct file_request *request)
+{
+    struct file_open *open = request->open;
+    submit_writes(batch);
+    batch_send(batch, false);
+    ssize_t result;
+    if (request->operation == FILE_SYNC)
+        result = file_fsync(open, request->fd);
+    else if (request->operation == FILE_READ)
+        result = file_preadv(open, request->fd, request->vectors, request->count, request->offset,
+                             request->flags);
+    else
+        result = file_pwritev(open, request->fd, request->vectors, request->count, request->offset,
+                              request->flags);
+    done(batch, request, result);
 }
 
 static void submit(struct batch *batch, struct file_request *request)
@@ -176,7 +252,7 @@ static void submit(struct batch *batch, struct file_request *request)
                          : file_write_check(open, request->vectors, request->count, request->offset,
                                             request->flags, &request->stable);
     if (length <= 0) {
-        file_request_done(request, length);
+        done(batch, request, length);
         return;
     }
     if (request->operation == FILE_WRITE && file_size_is_limited()) { /* it may have been cut */
@@ -194,12 +270,13 @@ static void submit(struct batch *batch, struct file_request *request)
         return;
     }
     request->length = (size_t)length;
-    if (!file_inode_enter(inode)) {
-        file_request_done(request, FILE_KERNEL);
+    batch->held[channel->path->index] += (size_t)length;
+    if (request->operation == FILE_WRITE) {
+        gather_write(batch, request, channel);
         return;
     }
-    if (request->operation == FILE_WRITE) {
-        submit_write(batch, request, channel, &client);
+    if (!file_inode_enter(inode)) {
+        done(batch, request, FILE_KERNEL);
         return;
     }
     request->replays = host_file_read_epoch(&inode->host);
@@ -214,13 +291,14 @@ static void submit_all(struct file_lane *lane, struct file_request *const *reque
 {
     struct batch batch; /* large: not cleared as a whole */
     batch.lane = lane;
-    batch.group_count = batch.held_count = 0;
+    batch.group_count = batch.held_count = batch.write_count = 0;
+    batch.write_bytes = 0;
+    batch.left = count;
     announced = &batch;
     atomic_fetch_add(&lane->in_flight, count);
-    for (unsigned i = 0; i < count; i++) {
-        batch.left = count - i;
+    for (unsigned i = 0; i < count; i++)
         submit(&batch, requests[i]);
-    }
+    submit_writes(&batch);
     batch_send(&batch, later);
     announced = NULL;
     /* A thread that drives several channels would not hear of a further one. */

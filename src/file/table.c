@@ -107,10 +107,15 @@ void file_inode_release(struct file_inode *inode)
 
 bool file_inode_enter(struct file_inode *inode)
 {
-    atomic_fetch_add(&inode->busy, 1);
+    return file_inode_enter_many(inode, 1);
+}
+
+bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
+{
+    atomic_fetch_add(&inode->busy, calls);
     if (!atomic_load(&inode->demoted))
         return true;
-    atomic_fetch_sub(&inode->busy, 1);
+    atomic_fetch_sub(&inode->busy, calls);
     while (atomic_load(&inode->settling)) /* the kernel would not wait */
         sys_nanosleep_ms(1);
     return false;

@@ -48,19 +48,22 @@ static int check_vectors(const struct iovec *data, int count, size_t length)
     return have < length ? -EINVAL : 0;
 }
 
-static void copy_data(const struct host_piece *pieces, uint32_t count, const struct iovec *data)
+/* The records that a prepared write was given: PRIVATE, one behind the other. */
+static void copy_data(const struct host_write *write, const struct iovec *data)
 {
     size_t used = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct host_record *record = host_record(pieces[i].record);
-        for (uint32_t at = 0; at < pieces[i].length;) {
+    uint32_t index = write->first_record;
+    for (uint32_t i = 0; i < write->record_count; i++) {
+        const struct host_record *record = host_record(index);
+        uint32_t end = host_record_to(record);
+        for (uint32_t at = 0; at < end;) {
             while (used == data->iov_len) {
                 data++;
                 used = 0;
             }
             uint32_t length = HOST_CHUNK - at % HOST_CHUNK;
-            if (length > pieces[i].length - at)
-                length = pieces[i].length - at;
+            if (length > end - at)
+                length = end - at;
             if (length > data->iov_len - used)
                 length = (uint32_t)(data->iov_len - used);
             memcpy(host_map.chunks + (uint64_t)record->chunk[at / HOST_CHUNK] * HOST_CHUNK +
@@ -69,11 +72,12 @@ static void copy_data(const struct host_piece *pieces, uint32_t count, const str
             at += length;
             used += length;
         }
+        index = record->write_next;
     }
 }
 
 /* -EFAULT where that can be told. */
-__attribute__((noinline)) static int copy_guarded(const struct host_piece *pieces, uint32_t count,
+__attribute__((noinline)) static int copy_guarded(const struct host_write *write,
                                                   const struct iovec *data)
 {
     jmp_buf guard;
@@ -83,7 +87,7 @@ __attribute__((noinline)) static int copy_guarded(const struct host_piece *piece
     }
     sys_critical.guard = &guard;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    copy_data(pieces, count, data);
+    copy_data(write, data);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     sys_critical.guard = NULL;
     return 0;
@@ -116,6 +120,50 @@ static int take_records(struct host_piece *pieces, uint32_t count, bool keep, ui
         error = host_arena_take(pieces, count, keep, owner);
     }
     return error;
+}
+
+/* Checks a write and gives it PRIVATE records; none if it has no length. */
+static int prepare(const struct host_beginning *b)
+{
+    struct host_piece pieces[HOST_WRITE_RECORDS];
+    *b->write = (struct host_write){.offset = b->offset, .length = b->length, .kept = b->keep};
+    if (b->length == 0)
+        return 0;
+    if (b->length > HOST_WRITE_MAX || b->offset + b->length < b->offset)
+        return -EINVAL;
+    if (!host_process_slot())
+        return -ENOSPC;
+    int error = b->keep ? check_vectors(b->data, b->count, b->length) : 0;
+    if (error)
+        return error;
+    uint32_t owner = host_process_owner();
+
+    uint32_t piece_count = cut_into_pieces(b->offset, b->length, pieces);
+    error = take_records(pieces, piece_count, b->keep, owner);
+    if (error)
+        return error;
+    b->write->first_record = pieces[0].record;
+    b->write->record_count = piece_count;
+    return 0;
+}
+
+/* Copies the data of a prepared write, if it is kept. */
+static int keep_data(const struct host_beginning *b)
+{
+    if (!b->keep)
+        return 0;
+    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+        return copy_guarded(b->write, b->data);
+    copy_data(b->write, b->data);
+    return 0;
+}
+
+/* Gives back what a prepared write has. */
+static void abandon(const struct host_beginning *b)
+{
+    if (b->write->record_count)
+        host_arena_give(b->write->first_record);
+    b->write->record_count = 0;
 }
 
 /* The process that must be waited for before [start, end) may be written (0: only time), by a
@@ -153,67 +201,76 @@ static struct host_entry *lock_range(struct host_file *file, uint64_t start, uin
     }
 }
 
-static int write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
-                       size_t length, bool keep, bool wait, struct host_write *write)
+/* Under the stripe's lock, with nothing in the way: others see the prepared write now. */
+static void announce(const struct host_entry *entry, const struct host_write *write)
 {
-    struct host_piece pieces[HOST_WRITE_RECORDS];
-    *write = (struct host_write){.offset = offset, .length = length, .kept = keep};
-    if (length == 0)
-        return 0;
-    if (length > HOST_WRITE_MAX || offset + length < offset)
-        return -EINVAL;
-    if (!host_process_slot())
-        return -ENOSPC;
-    int error = keep ? check_vectors(data, count, length) : 0;
-    if (error)
-        return error;
-    uint32_t owner = host_process_owner();
-
-    uint32_t piece_count = cut_into_pieces(offset, length, pieces);
-    error = take_records(pieces, piece_count, keep, owner);
-    if (error)
-        return error;
-    if (keep && atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
-        error = copy_guarded(pieces, piece_count, data);
-    else if (keep)
-        copy_data(pieces, piece_count, data);
-    if (error) {
-        host_arena_give(pieces[0].record);
-        return error;
-    }
-
-    struct host_entry *entry = lock_range(file, offset, offset + length, wait, &error);
-    if (!entry) {
-        host_arena_give(pieces[0].record);
-        return error;
-    }
     uint64_t sequence = atomic_load_explicit(
         &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))].sequence,
         memory_order_relaxed);
-    for (uint32_t i = 0; i < piece_count; i++) {
-        struct host_record *record = host_record(pieces[i].record);
+    uint32_t index = write->first_record;
+    for (uint32_t i = 0; i < write->record_count; i++) {
+        struct host_record *record = host_record(index);
         atomic_store_explicit(&record->file, host_entry_index(entry), memory_order_relaxed);
         record->sequence = sequence;
         host_record_set_state(record, HOST_RECORD_IN_FLIGHT);
-        host_record_link(pieces[i].record);
+        host_record_link(index);
+        index = record->write_next;
     }
+}
+
+static int write_begin(struct host_file *file, const struct host_beginning *b, bool wait)
+{
+    int error = prepare(b);
+    if (error || b->length == 0)
+        return error;
+    error = keep_data(b);
+    struct host_entry *entry =
+        error ? NULL : lock_range(file, b->offset, b->offset + b->length, wait, &error);
+    if (!entry) {
+        abandon(b);
+        return error;
+    }
+    announce(entry, b->write);
     host_entry_count_change(entry);
     host_entry_unlock(file);
-    write->first_record = pieces[0].record;
-    write->record_count = piece_count;
     return 0;
 }
 
 int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                      size_t length, bool keep, struct host_write *write)
 {
-    return write_begin(file, offset, data, count, length, keep, true, write);
+    return write_begin(file, &(struct host_beginning){offset, data, count, length, keep, write},
+                       true);
 }
 
 int host_write_try(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                    size_t length, bool keep, struct host_write *write)
 {
-    return write_begin(file, offset, data, count, length, keep, false, write);
+    return write_begin(file, &(struct host_beginning){offset, data, count, length, keep, write},
+                       false);
+}
+
+unsigned host_writes_try(struct host_file *file, const struct host_beginning *list, unsigned count)
+{
+    unsigned prepared = 0, copied = 0, begun = 0;
+    int error;
+    while (prepared < count && list[prepared].length > 0 && prepare(&list[prepared]) == 0)
+        prepared++;
+    /* One after the other: a lock in between waits until all of a copy has reached the cache. */
+    while (copied < prepared && keep_data(&list[copied]) == 0)
+        copied++;
+    struct host_entry *entry = copied > 0 ? host_entry_lock(file, true, &error) : NULL;
+    while (entry && begun < copied &&
+           in_the_way(entry, list[begun].offset, list[begun].offset + list[begun].length, 0) ==
+               UINT32_MAX)
+        announce(entry, list[begun++].write);
+    if (entry && begun > 0)
+        host_entry_count_change(entry);
+    if (entry)
+        host_entry_unlock(file);
+    for (unsigned i = begun; i < prepared; i++)
+        abandon(&list[i]);
+    return begun;
 }
 
 int host_write_data(const struct host_write *write, size_t from, size_t length,

@@ -184,6 +184,19 @@ int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec
 int host_write_try(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                    size_t length, bool keep, struct host_write *write);
 
+/* The arguments of host_write_try(). */
+struct host_beginning {
+    uint64_t offset;
+    const struct iovec *data;
+    int count;
+    size_t length;
+    bool keep;
+    struct host_write *write;
+};
+/* Begins several writes of one file, in order and in one step, up to the first that cannot be begun
+ * now: host_write_try() tells why. Returns how many. */
+unsigned host_writes_try(struct host_file *file, const struct host_beginning *list, unsigned count);
+
 /* The kept data as vectors (at most HOST_WRITE_VECTORS); bytes [from, from + length) of the write.
  * Returns the number of vectors. Only this memory may be sent again later. */
 int host_write_data(const struct host_write *write, size_t from, size_t length,

@@ -171,6 +171,32 @@ ENGINE_TEST(writes_of_one_submission_that_overlap_are_ordered)
     engine_expect(fd, BLOCK, 3100, 32);
 }
 
+ENGINE_TEST(writes_of_one_submission_to_several_files)
+{
+    int fd = lane_open(DISK), other;
+    disk_make("g", DISK, 0);
+    other = engine_adopt("g", O_RDWR);
+    for (unsigned i = 0; i < 48; i++) {
+        int to = i % 5 < 3 ? fd : other;
+        if (i % 7 == 6)
+            job_prepare(&jobs[i], FILE_READ, to, BLOCK, (off_t)(100 + i) * BLOCK);
+        else if (i == 40)
+            job_prepare(&jobs[i], FILE_SYNC, fd, 0, 0);
+        else
+            job_write(&jobs[i], to, BLOCK, (off_t)i * BLOCK, i + 1);
+    }
+    submit(0, 48);
+    wait_for_jobs(0, 48);
+    for (unsigned i = 0; i < 48; i++) {
+        int to = i % 5 < 3 ? fd : other;
+        CHECK_EQUAL(jobs[i].result, i == 40 ? 0 : BLOCK);
+        if (i % 7 == 6)
+            CHECK(data_is(jobs[i].data, BLOCK, (uint64_t)(100 + i) * BLOCK, 0));
+        else if (i != 40)
+            engine_expect(to, BLOCK, (off_t)i * BLOCK, i + 1);
+    }
+}
+
 ENGINE_TEST(a_synchronous_write_that_overlaps_one_in_flight)
 {
     int fd = lane_open(DISK);
@@ -559,6 +585,7 @@ int main(void)
         cmocka_unit_test(errors_reach_their_request),
         cmocka_unit_test(a_fsync_request),
         cmocka_unit_test(writes_of_one_submission_that_overlap_are_ordered),
+        cmocka_unit_test(writes_of_one_submission_to_several_files),
         cmocka_unit_test(a_synchronous_write_that_overlaps_one_in_flight),
         cmocka_unit_test(a_truncation_waits_for_writes_in_flight),
         cmocka_unit_test(a_deadline_ends_the_wait),

@@ -315,6 +315,45 @@ static void disjoint_writes_do_not_wait(void **state)
     host_write_end(&file, &right, HOST_WRITE_FAILED, NULL);
 }
 
+static void several_writes_begin_up_to_one_that_cannot(void **state)
+{
+    (void)state;
+    enum { COUNT = 5, LENGTH = 10000 };
+    struct host_file file;
+    struct host_write writes[COUNT], other;
+    struct iovec data[COUNT], kept[HOST_WRITE_VECTORS];
+    struct host_beginning list[COUNT];
+    attach(&file, 112);
+    memset(buffer, 0, sizeof(buffer));
+    for (int i = 0; i < COUNT; i++) {
+        memset(buffer + i * LENGTH, i + 1, LENGTH);
+        data[i] = (struct iovec){buffer + i * LENGTH, LENGTH};
+        list[i] =
+            (struct host_beginning){(uint64_t)i * LENGTH, &data[i], 1, LENGTH, i != 1, &writes[i]};
+    }
+    list[3].offset = LENGTH / 2; /* over the first two */
+    assert_int_equal(host_writes_try(&file, list, COUNT), 3);
+    for (int i = 0; i < 3; i++) {
+        struct iovec one = {buffer, 1};
+        assert_int_equal(host_write_try(&file, list[i].offset, &one, 1, 1, false, &other), -EAGAIN);
+        assert_int_equal(writes[i].kept, i != 1);
+    }
+    int count = host_write_data(&writes[2], 0, LENGTH, kept);
+    for (size_t i = 0, at = 0; i < (size_t)count; at += kept[i++].iov_len)
+        assert_memory_equal(kept[i].iov_base, (uint8_t *)data[2].iov_base + at, kept[i].iov_len);
+    assert_int_equal(host_writes_try(&file, list + 3, 2), 0);
+    for (int i = 0; i < 3; i++)
+        host_write_end(&file, &writes[i], i == 1 ? HOST_WRITE_STABLE : HOST_WRITE_UNSTABLE,
+                       first_verifier);
+    assert_int_equal(host_file_uncommitted(&file), 2 * LENGTH);
+    data[4].iov_base = NULL;
+    assert_int_equal(host_writes_try(&file, list + 3, 2), 1);
+    host_write_end(&file, &writes[3], HOST_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(host_file_uncommitted(&file), 2 * LENGTH + LENGTH / 2);
+    assert_int_equal(host_file_forget(&file, false), 2 * LENGTH + LENGTH / 2);
+    check_invariants();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_write_over_what_a_restart_lost_counts_as_a_replay),
         cmocka_unit_test(overlapping_writes_of_threads_exclude_each_other),
         cmocka_unit_test(disjoint_writes_do_not_wait),
+        cmocka_unit_test(several_writes_begin_up_to_one_that_cannot),
     };
     return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
 }
