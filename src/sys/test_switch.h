@@ -13,6 +13,7 @@ enum sys_test_switch {
     SYS_TEST_VERIFIER = 1, /* "verifier": a COMMIT vouches for writes of any verifier */
     SYS_TEST_HOLD = 2,     /* "hold": no write waits for one whose fate is unknown */
     SYS_TEST_XID = 4,      /* "xid": a call that is sent again gets a new xid */
+    SYS_TEST_DISTRUST = 8, /* "distrust": after a COMMIT that failed the next vouches for all */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -21,12 +22,12 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold", "xid"};
+    static const char *const names[] = {"verifier", "hold", "xid", "distrust"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {
         size_t length = strcspn(at, ",");
-        for (unsigned i = 0; i < 3; i++) {
+        for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++) {
             if (length == strlen(names[i]) && strncmp(at, names[i], length) == 0)
                 found |= 1u << i;
         }

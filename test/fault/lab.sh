@@ -5,6 +5,7 @@
 #
 # Variables: lab_paths   paths of the proxy (lab_start)
 #            tunables    further lines of directnfs.conf for the next lab_start
+#            lab_ipv6    if not empty, the last path is of IPv6, where this machine has it
 #            unsafe      test-only switches for the next lab_torture, see src/sys/test_switch.h
 
 proxy_socket=$T/proxy power_socket=$T/power
@@ -12,6 +13,7 @@ lab_paths=1
 lab_server=none
 tunables=
 unsafe=
+lab_ipv6=
 
 # Dead paths are found in half a second, held writes wait for as long, and early COMMITs happen.
 lab_tunables() {
@@ -48,7 +50,7 @@ lab_program() {
 
 # lab_start power|ganesha PATHS [SEED]: a server and its paths, and the nfstab. What ran before is ended.
 lab_start() {
-    local path lines=
+    local path lines= addresses=
     lab_stop
     lab_server=$1 lab_paths=$2
     ! is_plain || { lab_plain_start; return; }
@@ -65,16 +67,26 @@ lab_start() {
     fi
     # Ports of its own: nfs-ganesha listens on all addresses.
     local nfs=$(free_port) mount=$(free_port)
-    for ((path = 2; path < lab_paths + 2; path++)); do lines+=" --listen 127.0.0.$path"; done
+    if [ "$HARNESS_SPACE" = 0 ]; then # the address would stay
+        lab_ipv6=
+    elif [ -n "$lab_ipv6" ] && ! ip address replace "$(lab_address "$lab_paths")/128" dev lo 2>>"$T/log/ip"; then
+        lab_ipv6=
+    fi
+    for ((path = 1; path <= lab_paths; path++)); do
+        lines+=" --listen $(lab_address $path)"
+        addresses+="path: $(lab_address $path)"$'\n'
+    done
     # shellcheck disable=SC2086
     lab_program proxy $lines --nfs "127.0.0.1:$nfs_port" --mount "127.0.0.1:$mount_port" --nfs-port "$nfs" \
         --mount-port "$mount" --control "$proxy_socket" --seed "${3:-1}"
     lab_proxy_pid=$!
-    lines=
-    for ((path = 2; path < lab_paths + 2; path++)); do lines+="path: 127.0.0.$path"$'\n'; done
     nfstab_write "server: lab
-${lines}nfsport: $nfs  mntport: $mount
+${addresses}nfsport: $nfs  mntport: $mount
 export: $mnt  mount: $mnt"
+}
+# lab_address N: of path N
+lab_address() {
+    if [ -n "$lab_ipv6" ] && [ "$1" = "$lab_paths" ]; then echo fd00:1ab::1; else echo 127.0.0.$(($1 + 1)); fi
 }
 # Without a server: the kernel's files, for the torture program alone.
 lab_plain_start() {
@@ -137,7 +149,7 @@ lab_torture() {
 }
 
 # lab_path offline|online N: as an administrator does it
-lab_path() { "$directnfs" path "$1" lab "127.0.0.$(($2 + 1))" >>"$T/log/asked" 2>&1; }
+lab_path() { "$directnfs" path "$1" lab "$(lab_address "$2")" >>"$T/log/asked" 2>&1; }
 
 # torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
 torture_ok() {

@@ -133,15 +133,24 @@ static inline void socket_ready(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
+/* Of IPv4 or IPv6. */
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
 /* A listening socket, or -1 with errno. */
-static inline int tcp_listen(struct in_addr address, uint16_t port)
+static inline int tcp_listen(union address address, uint16_t port)
 {
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr = address, .sin_port = htons(port)};
+    int one = 1, fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool is_v6 = address.any.sa_family == AF_INET6;
+    *(is_v6 ? &address.v6.sin6_port : &address.v4.sin_port) = htons(port);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, (struct sockaddr *)&sin, sizeof sin) == 0 && listen(fd, SOMAXCONN) == 0)
+    if (bind(fd, &address.any, is_v6 ? sizeof address.v6 : sizeof address.v4) == 0 &&
+        listen(fd, SOMAXCONN) == 0)
         return fd;
     int error = errno;
     close(fd);

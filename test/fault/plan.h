@@ -195,11 +195,17 @@ static void plan_read_only(struct plan *p)
     plan_add(p, from + plan_pick(p, 20, 120), TO_PROXY, "all pass");
 }
 
-/* The server says that it restarted, though it did not. */
+/* The server says that it restarted, though it did not; or it says so on one path only, as if
+ * behind each there were another. */
 static void plan_verifier(struct plan *p)
 {
-    for (unsigned i = plan_pick(p, 1, 3); i > 0; i--)
-        plan_add(p, plan_pick(p, 0, 190), TO_PROXY, "all verifier %u", plan_pick(p, 0, 9));
+    for (unsigned i = plan_pick(p, 1, 3); i > 0; i--) {
+        unsigned at = plan_pick(p, 0, 190), verifier = plan_pick(p, 0, 9);
+        if (plan_pick(p, 0, 3))
+            plan_add(p, at, TO_PROXY, "all verifier %u", verifier);
+        else
+            plan_add(p, at, TO_PROXY, "%u verifier %u", any_path(p), verifier);
+    }
 }
 
 static void plan_halfclose(struct plan *p)

@@ -447,7 +447,9 @@ static void go_up(void)
     for (unsigned i = 0; i < 2; i++) {
         if (listeners[i] || !ports[i])
             continue;
-        int fd = tcp_listen((struct in_addr){htonl(INADDR_LOOPBACK)}, ports[i]);
+        union address loopback = {
+            .v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+        int fd = tcp_listen(loopback, ports[i]);
         if (fd < 0)
             die("port %u: %s", ports[i], strerror(errno));
         listeners[i] = need(sizeof(struct watch));

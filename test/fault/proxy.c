@@ -1,6 +1,7 @@
 /*
  * A TCP proxy for NFS that knows where records begin and end. It stands between a client and a real
- * server, on one address for each network path, and does to them what networks and servers do.
+ * server, on one address (IPv4 or IPv6) for each network path, and does to them what networks and
+ * servers do.
  *
  *     proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT] --control SOCKET
  *           [--nfs-port N] [--mount-port N] [--seed S] [--script FILE]
@@ -8,7 +9,8 @@
  *
  * Paths are numbered from 1 in the order of --listen. They listen on --nfs-port and --mount-port,
  * which are those of the server if not given.
- * Each connection of a client has one to the server, from the path's address and the client's port,
+ * Each connection of a client has one to the server, from the path's address (127.0.0.N+1 for an
+ * IPv6 path N) and the client's port,
  * as the server would see it. A new connection from a port that had one ends the old one first, as
  * the SYN would at the server.
  *
@@ -56,7 +58,7 @@ static void path_pass(struct path *path)
 {
     path->faults = (struct faults){.hold_offset = NEVER, .hold_procedure = NFS_WRITE};
     if (!path_listen(path))
-        die("%s: %s", inet_ntoa(path->address), strerror(errno));
+        die("path %td: %s", path - paths + 1, strerror(errno));
 }
 
 static void path_reset(struct path *path)
@@ -320,6 +322,20 @@ static struct sockaddr_in address_option(const char *name, const char *text)
     return sin;
 }
 
+static void listen_option(const char *text)
+{
+    struct path *path = &paths[path_count++];
+    if (path_count > PATHS_MOST)
+        die("--listen: %d paths at most", PATHS_MOST);
+    if (inet_pton(AF_INET6, text, &path->listens.v6.sin6_addr) == 1) {
+        path->listens.v6.sin6_family = AF_INET6;
+        path->address.s_addr = htonl(INADDR_LOOPBACK + path_count);
+    } else {
+        path->listens.v4 = address_option("listen", text);
+        path->address = path->listens.v4.sin_addr;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
@@ -339,9 +355,7 @@ int main(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (option) {
         case 'l':
-            if (path_count == PATHS_MOST)
-                die("--listen: %d paths at most", PATHS_MOST);
-            paths[path_count++].address = address_option("listen", optarg).sin_addr;
+            listen_option(optarg);
             break;
         case 'n':
             servers[0] = address_option("nfs", optarg);

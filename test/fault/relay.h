@@ -48,7 +48,8 @@ struct counters {
 };
 
 struct path {
-    struct in_addr address;
+    union address listens;
+    struct in_addr address; /* the same, or if that is of IPv6 one by which the server knows it */
     struct watch *listeners[PORTS];
     struct faults faults;
     struct counters counters;
@@ -239,11 +240,13 @@ static void listener_ready(struct watch *watch, short events)
             }
         }
     }
-    struct sockaddr_in client;
+    union address client;
     socklen_t length = sizeof client;
-    int fd = accept4(watch->fd, (struct sockaddr *)&client, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(watch->fd, &client.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 || !path)
         return;
+    if (client.any.sa_family == AF_INET6) /* all from one address */
+        client.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = client.v6.sin6_port};
     for (struct connection *c = connections; c; c = c->next)
         open += !c->dead && c->path == path && c->port == port && c->ends[CALLS];
     if (path->faults.limit && open >= path->faults.limit) {
@@ -255,7 +258,7 @@ static void listener_ready(struct watch *watch, short events)
     struct connection *c = need(sizeof *c);
     c->path = path;
     c->port = port;
-    c->client = client;
+    c->client = client.v4;
     c->ends[CALLS] = end_make(c, fd, POLLIN);
     c->next = connections;
     connections = c;
@@ -270,7 +273,7 @@ static bool path_listen(struct path *path)
         if (path->listeners[port] || !servers[port].sin_port)
             continue;
         uint16_t number = listen_ports[port] ?: ntohs(servers[port].sin_port);
-        int fd = tcp_listen(path->address, number);
+        int fd = tcp_listen(path->listens, number);
         if (fd < 0)
             return false;
         path->listeners[port] = need(sizeof(struct watch));

@@ -260,7 +260,7 @@ static void worker_open(struct worker *w)
         char path[512];
         file_path(file, path);
         w->plain[file] = open(path, O_RDWR | O_CLOEXEC);
-        w->dsync[file] = open(path, O_RDWR | O_DSYNC | O_CLOEXEC);
+        w->dsync[file] = open(path, O_RDWR | (w->slot % 2 ? O_SYNC : O_DSYNC) | O_CLOEXEC);
         if (w->plain[file] < 0 || w->dsync[file] < 0)
             die("%s: %s", path, strerror(errno));
     }
