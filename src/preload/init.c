@@ -292,7 +292,8 @@ static void open_log(const char *target)
     int result = log_open(target && *target ? target : NULL);
     if (result < 0)
         log_warning("DIRECTNFS_LOG: %s: %s; messages go to standard error", target,
-                    strerror(-result));
+                    result == -EINVAL ? "expected stderr, syslog, or a file with its directory"
+                                      : strerror(-result));
 }
 
 __attribute__((constructor)) static void start(void)

@@ -30,6 +30,8 @@ int log_open(const char *target)
         to_syslog = true;
         return 0;
     }
+    if (target[0] != '/')
+        return -EINVAL;
     int fd =
         sys_open(target, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
     if (fd < 0)

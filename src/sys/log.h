@@ -17,8 +17,10 @@ enum log_level {
 };
 
 /*
- * Chooses where messages go: "stderr" (also NULL), "syslog", or the path of a file to append to.
- * Returns 0, or -errno of a file that cannot be opened (then stderr stays in use).
+ * Chooses where messages go: "stderr" (also NULL), "syslog", or the absolute path of a file to
+ * append to; a relative one would be another file, maybe among an application's data, for each
+ * directory that a program starts in. Returns 0, -EINVAL for another word, or -errno of a file that
+ * cannot be opened (then stderr stays in use).
  * Until it is called messages go to stderr. Call it once, at start.
  */
 int log_open(const char *target);

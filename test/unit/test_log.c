@@ -97,6 +97,11 @@ static int fifo_without_reader(void)
     return log_file("fifo") == -ENXIO ? say() : 1;
 }
 
+static int a_word_that_is_no_place(void)
+{
+    return log_open("sylog") != -EINVAL || access("sylog", F_OK) == 0;
+}
+
 static void *say_and_return(void *unused)
 {
     pthread_cancel(pthread_self());
@@ -140,6 +145,7 @@ FINE(stderr_socket_without_reader)
 FINE(stderr_that_nobody_reads)
 FINE(file_as_long_as_files_may_be)
 FINE(fifo_without_reader)
+FINE(a_word_that_is_no_place)
 FINE(syslog_in_a_thread_that_is_cancelled)
 FINE(a_signal_of_the_application_stays)
 
@@ -167,6 +173,7 @@ int main(void)
         cmocka_unit_test(fine_stderr_that_nobody_reads),
         cmocka_unit_test(fine_file_as_long_as_files_may_be),
         cmocka_unit_test(fine_fifo_without_reader),
+        cmocka_unit_test(fine_a_word_that_is_no_place),
         cmocka_unit_test(fine_syslog_in_a_thread_that_is_cancelled),
         cmocka_unit_test(fine_a_signal_of_the_application_stays),
     };
