@@ -70,6 +70,8 @@ off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
     int result = attributes_of(open, &attributes);
     if (result != 0)
         return result;
+    if (!file_open_is_at(open, fd))
+        return FILE_KERNEL;
     off_t size = (off_t)attributes.size;
     if (whence == SEEK_END) {
         if (__builtin_add_overflow(size, offset, &offset))

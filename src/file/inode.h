@@ -87,6 +87,10 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
  */
 int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags);
 
+/* Does the number still stand for the file? Another thread may have closed the descriptor, and the
+ * number may be another file's by now, whose offset is not ours to move. */
+bool file_open_is_at(const struct file_open *open, int fd);
+
 /* ---- stale handles (renew.c) ---- */
 
 /*

@@ -428,9 +428,13 @@ at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count
     off_t end = sys_lseek(fd, length, SEEK_CUR);
     if (end < 0)
         return end == -EOVERFLOW || end == -EINVAL ? -EFBIG : end;
+    if (!file_open_is_at(open, fd)) {
+        sys_lseek(fd, -length, SEEK_CUR);
+        return FILE_KERNEL;
+    }
     ssize_t done = transfer(open, fd, vectors, count, end - length, flags);
     ssize_t used = done > 0 ? done : 0;
-    if (used < length)
+    if (used < length && file_open_is_at(open, fd))
         sys_lseek(fd, used - length, SEEK_CUR);
     return done;
 }

@@ -197,6 +197,15 @@ void file_put_many(struct file_open *open, unsigned references)
     file_inode_release(inode);
 }
 
+bool file_open_is_at(const struct file_open *open, int fd)
+{
+    struct stat status;
+    if (atomic_load_explicit(&file_table[fd], memory_order_relaxed) == open)
+        return true;
+    return sys_fstat(fd, &status) == 0 && status.st_dev == open->inode->device &&
+           status.st_ino == open->inode->inode;
+}
+
 int file_describe(const struct file_open *open, dev_t *device, ino_t *inode)
 {
     *device = open->inode->device;

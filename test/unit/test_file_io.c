@@ -486,6 +486,70 @@ ENGINE_TEST(streams_move_the_kernels_offset)
     engine_expect(fd, 500, 2000, 2);
 }
 
+static void *reads_beyond_the_end(void *fd)
+{
+    uint8_t data[1000];
+    CHECK_EQUAL(stream(*(int *)fd, data, 1000, false), 10);
+    return NULL;
+}
+
+/* During a read the descriptor is closed, and its number given to another file. */
+static void reuse_during_a_read(bool managed)
+{
+    disk_make("f", 10, 1);
+    disk_make("g", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY), other = engine_open("g", O_RDONLY);
+    pthread_t reader;
+    server_hold(NFS3_PROC_READ);
+    CHECK_EQUAL(pthread_create(&reader, NULL, reads_beyond_the_end, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(engine_close(fd), 0);
+    CHECK_EQUAL(dup2(other, fd), fd);
+    sys_critical_enter();
+    if (managed)
+        file_duplicated(other, fd);
+    sys_critical_leave();
+    CHECK_EQUAL(lseek(fd, 5000, SEEK_SET), 5000);
+    server_release();
+    CHECK_EQUAL(pthread_join(reader, NULL), 0);
+    CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), 5000);
+}
+
+ENGINE_TEST(the_offset_of_another_file_is_left_alone)
+{
+    reuse_during_a_read(false);
+    reuse_during_a_read(true);
+}
+
+static void *seeks_the_end(void *fd)
+{
+    CHECK_EQUAL(engine_seek(*(int *)fd, -2, SEEK_END), SIZE - 2);
+    return NULL;
+}
+
+static void reuse_during_a_seek(void)
+{
+    disk_make("f", 10, 1);
+    disk_make("g", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY), other = engine_open("g", O_RDONLY);
+    pthread_t seeker;
+    server_hold(NFS3_PROC_GETATTR);
+    CHECK_EQUAL(pthread_create(&seeker, NULL, seeks_the_end, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(engine_close(fd), 0);
+    CHECK_EQUAL(dup2(other, fd), fd);
+    server_release();
+    CHECK_EQUAL(pthread_join(seeker, NULL), 0);
+    CHECK_EQUAL(lseek(other, 0, SEEK_CUR), SIZE - 2);
+}
+
+SCENE_TEST(the_end_is_that_of_the_file_which_has_the_number)
+{
+    strcpy(scene.conf, "actimeo = 0.0;");
+    scene_environment();
+    scene_run(reuse_during_a_seek);
+}
+
 /* ---- fork and threads ---- */
 
 static _Atomic bool stop;
@@ -620,6 +684,8 @@ int main(void)
         cmocka_unit_test(truncation),
         cmocka_unit_test(allocation_writes_what_is_beyond_the_end),
         cmocka_unit_test(streams_move_the_kernels_offset),
+        cmocka_unit_test(the_offset_of_another_file_is_left_alone),
+        cmocka_unit_test(the_end_is_that_of_the_file_which_has_the_number),
         cmocka_unit_test(fork_while_threads_do_io),
         cmocka_unit_test(threads_during_power_losses),
         cmocka_unit_test(processes_during_power_losses),
