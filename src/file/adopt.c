@@ -188,6 +188,26 @@ static void use_kernel_direct(const struct file_mount *mount, int fd)
         sys_fcntl(fd, F_SETFL, flags | O_DIRECT);
 }
 
+/* The descriptor, which the kernel serves, can be written: the processes that have the file open
+ * must not write older data again over that. `auth` NULL: the server cannot be asked. */
+static void note_kernel_writer(struct file_mount *mount, const struct rpc_auth *auth, int flags,
+                               const struct stat *status, const char *path)
+{
+    struct host_file file;
+    if ((flags & O_ACCMODE) == O_RDONLY || !host_registry_ready() ||
+        !host_file_find(status->st_dev, status->st_ino, &file))
+        return;
+    if (!auth) {
+        host_file_set_kernel_writer(&file);
+        return;
+    }
+    int result = file_commit_for_kernel(mount, auth, &file);
+    if (result != 0)
+        log_error("%s: opened for writing through the kernel while %llu bytes that other processes "
+                  "wrote cannot be committed: %s; written again, they may come over newer ones",
+                  path, (unsigned long long)host_file_uncommitted(&file), strerrordesc_np(-result));
+}
+
 /*
  * `reason` not NULL: the file must stay with the kernel. If it can be written there, the host is
  * told, and a managed use of it in this process ends.
@@ -208,13 +228,16 @@ static void opened(int fd, int flags, const char *reason)
         file_truncated_by_kernel(fd, (flags & O_ACCMODE) == O_RDONLY ? status.st_size : 0);
     const char *why;
     if (file_mount_contact(mount, &why) != 0) { /* said already */
+        note_kernel_writer(mount, NULL, flags, &status, path);
         stays_with_kernel(mount, &status, path, why, false);
         return;
     }
     why = reason;
     const struct rpc_auth *auth = file_auth_now(mount);
-    if (!auth)
+    if (!auth) {
+        note_kernel_writer(mount, NULL, flags, &status, path);
         return;
+    }
     if (reason && (flags & O_ACCMODE) == O_RDONLY) {
         struct file_inode *inode = file_inode_find(status.st_dev, status.st_ino);
         if (inode) {
@@ -226,6 +249,7 @@ static void opened(int fd, int flags, const char *reason)
     }
     struct file_inode *inode = prove_inode(mount, auth, fd, &status, path, &why);
     if (!inode) {
+        note_kernel_writer(mount, auth, flags, &status, path);
         stays_with_kernel(mount, &status, path, why, !reason && status.st_nlink > 0);
         use_kernel_direct(mount, fd);
         return;
@@ -234,8 +258,6 @@ static void opened(int fd, int flags, const char *reason)
     if (reason) {
         file_inode_demote(inode, auth, reason);
     } else if (atomic_load(&inode->demoted)) {
-        if ((flags & O_ACCMODE) != O_RDONLY)
-            host_file_set_kernel_writer(&inode->host);
         why = inode->reason;
         result = -EOPNOTSUPP;
     } else {
@@ -243,14 +265,14 @@ static void opened(int fd, int flags, const char *reason)
     }
     if (reason || result != 0) {
         bool refused = !reason && !atomic_load(&inode->demoted);
-        if ((flags & O_ACCMODE) != O_RDONLY) /* the kernel waits for no write of unknown fate */
-            (void)host_file_settle(&inode->host);
+        note_kernel_writer(mount, auth, flags, &status, path);
         file_inode_release(inode);
         stays_with_kernel(mount, &status, path, why, refused);
         use_kernel_direct(mount, fd);
         return;
     }
     if (file_table_enter(fd, inode, auth, flags) != 0) {
+        note_kernel_writer(mount, auth, flags, &status, path);
         file_inode_release(inode);
         return;
     }

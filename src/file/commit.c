@@ -7,7 +7,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { COMMITS_MAX = 6 };
+enum { COMMITS_MAX = 6, SETTLES_MAX = 3 };
 
 _Atomic bool file_finishing;
 
@@ -163,14 +163,19 @@ static int commit(struct committing *c)
     return 0;
 }
 
+static struct committing committing_of(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    return (struct committing){.mount = inode->mount,
+                               .auth = auth,
+                               .inode = inode,
+                               .use = file_inode_use(inode),
+                               .host = &inode->host,
+                               .path = inode->path};
+}
+
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)
 {
-    struct committing c = {.mount = inode->mount,
-                           .auth = auth,
-                           .inode = inode,
-                           .use = file_inode_use(inode),
-                           .host = &inode->host,
-                           .path = inode->path};
+    struct committing c = committing_of(inode, auth);
     int result = commit(&c);
     if (rewritten)
         *rewritten = c.rewritten;
@@ -202,6 +207,36 @@ static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
     struct committing c = {
         .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
     return commit(&c);
+}
+
+static int commit_for_kernel(struct committing *c)
+{
+    int result = 0, unsettled = -ETIMEDOUT;
+    host_file_set_kernel_writer(c->host);
+    for (int i = 0; i < SETTLES_MAX && unsettled != 0 && result == 0; i++) {
+        file_async_attend_all(); /* what is in flight may be of this process */
+        unsettled = host_file_settle(c->host);
+        if (host_file_uncommitted(c->host) > 0)
+            result = commit(c);
+    }
+    if (unsettled != 0)
+        log_warning("%s: handed to the kernel while another process writes it", c->path);
+    return result;
+}
+
+int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    struct committing c = committing_of(inode, auth);
+    return commit_for_kernel(&c);
+}
+
+int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
+                           struct host_file *file)
+{
+    struct nfs3_fh fh = handle_of(file);
+    struct committing c = {
+        .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
+    return commit_for_kernel(&c);
 }
 
 /* 0, or the error of the first that failed. What is gone for good is no error here. */

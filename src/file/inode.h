@@ -29,7 +29,7 @@ struct file_inode {
     int closing;    /* under file_lock: the last of them, until its close has committed; or 0 */
     bool forgotten; /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
-    _Atomic bool settling;   /* the demotion waits for writes of unknown fate, and so do all */
+    _Atomic bool settling;   /* the demotion is not complete yet: others wait for it */
     _Atomic bool lost;       /* the handle became stale and data was lost: for the next fsync */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
     _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
@@ -65,7 +65,8 @@ struct file_open {
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
 extern pthread_mutex_t file_lock;
 
-/* Brackets a call that uses the engine. False: the file is demoted, make the real call. */
+/* Brackets a call that uses the engine. False: the file is demoted, make the real call. That has
+ * waited then until nothing of the engine can come over what the kernel writes. */
 bool file_inode_enter(struct file_inode *inode);
 bool file_inode_enter_many(struct file_inode *inode, unsigned calls);
 void file_inode_leave(struct file_inode *inode);
@@ -142,6 +143,16 @@ int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uin
 /* Makes room in the ledger by committing files, this one first. */
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth);
 
+/*
+ * The kernel is about to write the file. Nothing that the ledger has, or gets from writes in flight
+ * in any process, may be written again over that: it is committed, and later writes are stable.
+ * 0, or -errno of the COMMIT: then there is data left.
+ */
+int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth *auth);
+/* The same for a file of the registry. */
+int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
+                           struct host_file *file);
+
 /* Commits what processes that died left behind on a mount that was just contacted. */
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
 
@@ -204,10 +215,11 @@ extern const char file_no_room[];
 
 /*
  * Enters a write of at most HOST_WRITE_MAX bytes into the ledger, finding room by COMMITs; *stable
- * becomes FILE_SYNC when there is none. -EAGAIN: a write in flight is in the way. FILE_NO_ROOM.
+ * becomes FILE_SYNC when there is none, and beside the kernel's writes. -EAGAIN: a write in flight
+ * is in the way, and the caller does not `wait`. FILE_NO_ROOM.
  */
 int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
-                        int count, size_t length, enum nfs3_stable *stable,
+                        int count, size_t length, enum nfs3_stable *stable, bool wait,
                         struct host_write *write);
 /* WRITE of all of it, from `vectors`. 0 or -errno. */
 int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
@@ -240,7 +252,7 @@ void file_attributes_convert(const struct nfs3_attr *attr, struct host_attribute
 int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
                           struct host_attributes *attributes);
 
-/* Demotes the inode (demote.c): see file_demote(). The caller is not between enter and leave. */
+/* Demotes the inode (table.c): see file_demote(). The caller is not between enter and leave. */
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
 
 #endif

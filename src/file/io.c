@@ -153,13 +153,16 @@ static void piece_cut(struct piece *piece, struct iovec own[RPC_VECTORS_MAX],
 }
 
 int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
-                        int count, size_t length, enum nfs3_stable *stable,
+                        int count, size_t length, enum nfs3_stable *stable, bool wait,
                         struct host_write *write)
 {
     struct host_file *host = &open->inode->host;
     for (int attempt = 0;; attempt++) {
-        int result =
-            host_write_try(host, offset, vectors, count, length, *stable == NFS3_UNSTABLE, write);
+        bool keep = *stable == NFS3_UNSTABLE;
+        int result = wait ? host_write_begin(host, offset, vectors, count, length, keep, write)
+                          : host_write_try(host, offset, vectors, count, length, keep, write);
+        if (result == 0 && write->beside_kernel)
+            *stable = NFS3_FILE_SYNC;
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
@@ -239,22 +242,12 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     struct iovec kept[HOST_WRITE_VECTORS];
     struct host_write write;
     struct nfs3_transfer transfer;
-    int result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
-                                     &stable, &write);
+    bool wait = false;
+    int result;
     /* What is in the way may be in flight from this thread: nobody else would see its end. */
-    while (result == -EAGAIN && file_async_help(NULL))
-        result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
-                                     &stable, &write);
-    if (result == -EAGAIN) {
-        result = host_write_begin(&inode->host, offset, piece->vectors, piece->count, piece->length,
-                                  stable == NFS3_UNSTABLE, &write);
-        if (result == -ENOSPC) {
-            stable = NFS3_FILE_SYNC;
-            result = host_write_begin(&inode->host, offset, piece->vectors, piece->count,
-                                      piece->length, false, &write);
-            result = result == -ENOSPC ? FILE_NO_ROOM : result;
-        }
-    }
+    while ((result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
+                                         &stable, wait, &write)) == -EAGAIN)
+        wait = !file_async_help(NULL);
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
@@ -366,9 +359,6 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
         *stable = NFS3_FILE_SYNC;
     else if (flags & RWF_DSYNC && *stable == NFS3_UNSTABLE)
         *stable = NFS3_DATA_SYNC;
-    /* Writing it again later could undo what the kernel wrote meanwhile. */
-    if (*stable == NFS3_UNSTABLE && host_file_has_kernel_writer(&open->inode->host))
-        *stable = NFS3_FILE_SYNC;
     ssize_t length = total_length(vectors, count);
     if (length > 0 && offset > INT64_MAX - length)
         return -EFBIG;

@@ -134,6 +134,8 @@ static void add_write(struct batch *batch, struct file_request *request,
         vectors = request->kept;
         request->kept_count = count;
     }
+    if (request->write.beside_kernel)
+        request->stable = NFS3_FILE_SYNC;
     request->epoch = epoch;
     nfs3_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                      vectors, count, request->length, request->stable);
@@ -153,7 +155,7 @@ static void submit_write(struct batch *batch, struct file_request *request,
         return;
     }
     while ((result = file_write_announce(open, (uint64_t)request->offset, request->vectors,
-                                         request->count, request->length, &request->stable,
+                                         request->count, request->length, &request->stable, false,
                                          &request->write)) == -EAGAIN)
         let_others_end(batch);
     if (result == 0) {

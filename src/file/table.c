@@ -105,6 +105,22 @@ void file_inode_release(struct file_inode *inode)
         free(inode);
 }
 
+/* This thread demotes an inode, or waits for that: what it carries out meanwhile must not wait. */
+static __thread bool demoting;
+
+static void wait_until_demoted(const struct file_inode *inode)
+{
+    if (demoting)
+        return;
+    demoting = true;
+    while (atomic_load(&inode->settling)) {
+        /* The demotion may wait for requests of this thread. */
+        if (!file_async_help(inode))
+            sys_nanosleep_ms(1);
+    }
+    demoting = false;
+}
+
 bool file_inode_enter(struct file_inode *inode)
 {
     return file_inode_enter_many(inode, 1);
@@ -116,8 +132,7 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
     if (!atomic_load(&inode->demoted))
         return true;
     atomic_fetch_sub(&inode->busy, calls);
-    while (atomic_load(&inode->settling)) /* the kernel would not wait */
-        sys_nanosleep_ms(1);
+    wait_until_demoted(inode);
     return false;
 }
 
@@ -350,33 +365,51 @@ int file_inode_descriptor(const struct file_inode *inode)
     return found;
 }
 
-int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+/* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
+ * was lost by that; a stale handle is for fsync to tell. */
+static int drain(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    while (atomic_load(&inode->busy) != 0) {
+        if (!file_async_help(inode))
+            sys_nanosleep_ms(1);
+    }
+    int result = file_inode_commit_for_kernel(inode, auth);
+    if (result == 0)
+        return 0;
+    atomic_store(&inode->lost, true);
+    uint64_t lost = host_file_forget(&inode->host, true);
+    if (result == -ESTALE)
+        return 0;
+    log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
+              "fsync fails",
+              inode->path, (unsigned long long)lost, strerrordesc_np(-result));
+    return (int)file_posix_error(result);
+}
+
+static bool demote_begin(struct file_inode *inode, const char *reason)
 {
     pthread_mutex_lock(&file_lock);
-    bool already = atomic_exchange(&inode->demoted, true);
-    if (!already)
+    bool first = !atomic_load(&inode->demoted);
+    if (first) {
         inode->reason = reason;
+        atomic_store(&inode->settling, true);
+        atomic_store(&inode->demoted, true);
+    }
     inode->opens++;
     pthread_mutex_unlock(&file_lock);
+    return first;
+}
+
+int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+{
+    bool first = demote_begin(inode, reason), outer = !demoting;
     int result = 0;
-    if (!already) {
-        while (atomic_load(&inode->busy) != 0) {
-            if (!file_async_help(inode))
-                sys_nanosleep_ms(1);
-        }
-        atomic_store(&inode->settling, true);
-        host_file_set_kernel_writer(&inode->host);
-        if (host_file_uncommitted(&inode->host) > 0)
-            result = file_inode_commit(inode, auth, NULL);
-        if (result == -ESTALE) {
-            atomic_store(&inode->lost, true);
-            host_file_forget(&inode->host,
-                             true); /* it must not come back over what is written now */
-            result = 0;
-        }
-        if (host_file_settle(&inode->host) != 0)
-            log_warning("%s: handed to the kernel while another process writes it", inode->path);
-        atomic_store(&inode->settling, false);
+    if (first) {
+        demoting = true;
+        result = drain(inode, auth);
+        demoting = !outer;
+    } else {
+        wait_until_demoted(inode);
     }
     bool managed = false;
     int fd = 0;
@@ -395,6 +428,8 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
         host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_put(open);
     }
+    if (first)
+        atomic_store(&inode->settling, false);
     if (managed)
         log_notice("%s: handed to the kernel: %s", inode->path, reason);
     file_inode_release(inode);

@@ -202,7 +202,7 @@ static struct host_entry *lock_range(struct host_file *file, uint64_t start, uin
 }
 
 /* Under the stripe's lock, with nothing in the way: others see the prepared write now. */
-static void announce(const struct host_entry *entry, const struct host_write *write)
+static void announce(const struct host_entry *entry, struct host_write *write)
 {
     uint64_t sequence = atomic_load_explicit(
         &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))].sequence,
@@ -216,6 +216,8 @@ static void announce(const struct host_entry *entry, const struct host_write *wr
         host_record_link(index);
         index = record->write_next;
     }
+    write->beside_kernel =
+        atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL_WRITER;
 }
 
 static int write_begin(struct host_file *file, const struct host_beginning *b, bool wait)

@@ -133,8 +133,9 @@ bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t siz
 /* The file with this device and inode, if any process of the host knows it. */
 bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file);
 
-/* Some process of this host writes the file through the kernel: sizes must be asked for, and fsync
- * must flush the kernel too. Stays set for the life of the entry. */
+/* Some process of this host writes the file through the kernel: sizes must be asked for, fsync must
+ * flush the kernel too, and writes that begin from now on are `beside_kernel`. Stays set for the
+ * life of the entry. */
 void host_file_set_kernel_writer(struct host_file *file);
 bool host_file_has_kernel_writer(struct host_file *file);
 
@@ -157,6 +158,9 @@ struct host_write {
     uint64_t offset;
     size_t length;
     bool kept; /* the data is in the ledger: send it from there */
+    /* The kernel writes the file, too: this must be FILE_SYNC, as writing it again later could undo
+     * what the kernel wrote meanwhile. */
+    bool beside_kernel;
     /* Set by the caller before host_write_end(): the request was sent over a connection that died,
      * and an older copy of it may still be executed. Whatever the outcome, the range is held. */
     bool unsettled;

@@ -572,9 +572,23 @@ ENGINE_TEST(writes_that_cannot_be_noted_are_the_kernels)
     disk_expect("g", 3 << 20, 0, 1);
 }
 
+ENGINE_TEST(writes_beside_those_of_the_kernel_are_stable)
+{
+    int fd = lane_open(DISK);
+    struct file_open *open = file_get(fd);
+    host_file_set_kernel_writer(&open->inode->host);
+    file_put(open);
+    for (unsigned i = 0; i < 3; i++)
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 1);
+    submit(0, 3);
+    wait_for_jobs(0, 3);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writes_beside_those_of_the_kernel_are_stable),
         cmocka_unit_test(a_read_and_a_write),
         cmocka_unit_test(kept_requests_are_carried_out_though_nobody_comes),
         cmocka_unit_test(a_sync_of_kept_requests),

@@ -1,0 +1,183 @@
+/* What the kernel writes is not undone by data that the ledger had before. */
+#include "durability_scene.h"
+#include "host/shared.h"
+
+enum { KEPT = 8192 };
+
+/* A server that restarted makes the ledger write again what it has. */
+static void expect_kernels_data(int fd)
+{
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    CHECK_EQUAL(file_is_managed(fd) ? engine_fsync(fd) : engine_kernel_fsync(fd), 0);
+    disk_expect("f", KEPT, 0, 2);
+}
+
+static void kernel_put(int fd)
+{
+    uint8_t data[KEPT];
+    data_fill(data, sizeof(data), 0, 2);
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(pwrite(fd, data, sizeof(data), 0), sizeof(data));
+}
+
+static bool kernel_writes_it(int fd)
+{
+    struct file_open *open = file_get(fd);
+    bool result = host_file_has_kernel_writer(&open->inode->host);
+    file_put(open);
+    return result;
+}
+
+/* ---- handing over ---- */
+
+ENGINE_TEST(data_that_cannot_be_committed_does_not_follow)
+{
+    int fd = written_anew();
+    server_fail(NFS3_PROC_COMMIT, 1000, NFS3ERR_IO);
+    CHECK_EQUAL(engine_demote(fd), -EIO);
+    server_fail(NFS3_PROC_COMMIT, 0, 0);
+    kernel_put(fd);
+    CHECK_EQUAL(engine_kernel_fsync(fd), -EIO); /* once: data was lost */
+    expect_kernels_data(fd);
+}
+
+static void writes_while_another_hands_over(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    engine_put(fd, KEPT, 0, 1); /* held by the server */
+    step_done(2);
+    step_wait(3);
+    expect_kernels_data(fd);
+}
+
+static void hands_over_while_another_writes(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(1);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    CHECK_EQUAL(host_uncommitted(), 0);
+    step_wait(2);
+    kernel_put(fd);
+    step_done(3);
+}
+
+static void waits_for_the_kernel(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(4);
+    while (!kernel_writes_it(fd))
+        usleep(1000);
+}
+
+SCENE_TEST(a_write_in_flight_of_another_process_does_not_follow)
+{
+    disk_make("f", KEPT, 0);
+    pid_t witness = scene_start(waits_for_the_kernel);
+    step_wait(4);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t writer = scene_start(writes_while_another_hands_over);
+    step_wait(0);
+    server_wait_held(1);
+    pid_t demoter = scene_start(hands_over_while_another_writes);
+    step_wait(1);
+    scene_wait(witness);
+    server_release();
+    scene_wait(demoter);
+    scene_wait(writer);
+}
+
+static void *writes_elsewhere(void *fd)
+{
+    engine_put(*(int *)fd, 100, 1 << 20, 3);
+    return NULL;
+}
+
+static void *hands_over(void *fd)
+{
+    CHECK_EQUAL(engine_demote(*(int *)fd), 0);
+    return NULL;
+}
+
+static void *writes_meanwhile(void *fd)
+{
+    uint8_t data[KEPT];
+    data_fill(data, sizeof(data), 0, 2);
+    CHECK_EQUAL(engine_write(*(int *)fd, data, sizeof(data), 0), sizeof(data));
+    CHECK_EQUAL(host_uncommitted(), 0); /* it came after */
+    return NULL;
+}
+
+ENGINE_TEST(a_call_of_another_thread_waits_until_the_file_is_handed_over)
+{
+    pthread_t threads[3];
+    int fd = written_anew();
+    struct file_open *open = file_get(fd);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&threads[0], NULL, writes_elsewhere, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, &fd), 0);
+    while (!atomic_load(&open->inode->demoted))
+        usleep(1000);
+    CHECK_EQUAL(pthread_create(&threads[2], NULL, writes_meanwhile, &fd), 0);
+    usleep(20000); /* it would be wrong at once */
+    server_release();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    file_put(open);
+    expect_kernels_data(fd);
+}
+
+/* ---- descriptors that are not adopted ---- */
+
+static void writes_before_another_opens(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, KEPT, 0, 1);
+    step_done(0);
+    step_wait(1);
+    expect_kernels_data(fd);
+    atomic_store(&scene.control->writes[NFS3_UNSTABLE], 0);
+    engine_put(fd, 100, KEPT, 4);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), 0);
+}
+
+static void opens_what_is_not_adopted(void)
+{
+    int fd = engine_open("f", O_RDWR);
+    kernel_put(fd);
+    step_done(1);
+}
+
+SCENE_TEST(the_kernel_writes_a_file_to_which_the_server_refuses_access)
+{
+    disk_make("f", KEPT, 0);
+    pid_t writer = scene_start(writes_before_another_opens);
+    step_wait(0);
+    atomic_store(&scene.control->access, 0);
+    scene_run(opens_what_is_not_adopted);
+    scene_wait(writer);
+}
+
+SCENE_TEST(the_kernel_writes_a_file_that_is_not_proven)
+{
+    disk_make("f", KEPT, 0);
+    pid_t writer = scene_start(writes_before_another_opens);
+    step_wait(0);
+    atomic_store(&scene.control->fileid_error, 1);
+    scene_run(opens_what_is_not_adopted);
+    atomic_store(&scene.control->fileid_error, 0);
+    scene_wait(writer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_that_cannot_be_committed_does_not_follow),
+        cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
+        cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
+        cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),
+        cmocka_unit_test(the_kernel_writes_a_file_that_is_not_proven),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
