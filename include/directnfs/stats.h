@@ -108,7 +108,7 @@ struct directnfs_path_stats {
     uint64_t downs;    /* times it went down */
     uint64_t reissued; /* calls moved from it to another path */
     struct directnfs_latency latency;
-    char reason[DIRECTNFS_REASON_BYTES]; /* of the state; empty while it is up */
+    char reason[DIRECTNFS_REASON_BYTES]; /* of the state; of the last outage while it is up */
     char name[DIRECTNFS_ADDRESS_BYTES];  /* of the server */
     char path[DIRECTNFS_ADDRESS_BYTES];
     char local[DIRECTNFS_ADDRESS_BYTES];

@@ -126,7 +126,7 @@ void net_server_look_offline(struct net_server *server)
         if (may_say_of(path, offline ? "offline" : "online", seen, DAY_S))
             log_notice("server %s: path %s is %s by command", server->name, path->address.peer_text,
                        offline ? "offline" : "online again");
-        net_path_show(path, offline ? "taken offline by command" : "");
+        net_path_show(path);
         if (offline)
             atomic_store(&server->draining, true);
     }
@@ -156,12 +156,29 @@ bool net_server_drain(struct net_server *server)
 
 /* ---- what is said ---- */
 
-void net_path_show(struct net_path *path, const char *reason)
+void net_path_show(struct net_path *path)
 {
-    enum directnfs_channel_state state = path->offline ? DIRECTNFS_CHANNEL_OFFLINE
-                                         : path_state(path) != NET_PATH_UP ? DIRECTNFS_CHANNEL_DOWN
-                                         : !path->proven ? DIRECTNFS_CHANNEL_PROBING
-                                                         : DIRECTNFS_CHANNEL_UP;
+    char was_down[DIRECTNFS_REASON_BYTES];
+    pthread_mutex_lock(&path->server->lock);
+    const char *why = path->why;
+    uint64_t down_ns = path->down_since_ns, up_ns = path->up_ns;
+    pthread_mutex_unlock(&path->server->lock);
+    enum directnfs_channel_state state = DIRECTNFS_CHANNEL_UP;
+    const char *reason = "";
+    if (path->offline) {
+        state = DIRECTNFS_CHANNEL_OFFLINE;
+        reason = "taken offline by command";
+    } else if (path_state(path) != NET_PATH_UP) {
+        state = DIRECTNFS_CHANNEL_DOWN;
+        reason = path_state(path) == NET_PATH_REFUSED ? "leads to another server" : why;
+    } else if (!path->proven) {
+        state = DIRECTNFS_CHANNEL_PROBING;
+        reason = "not needed yet";
+    } else if (why && up_ns > down_ns) {
+        snprintf(was_down, sizeof(was_down), "was down %.1f s: %s", (double)(up_ns - down_ns) / 1e9,
+                 why);
+        reason = was_down;
+    }
     if (path->stats)
         host_stats_path_state(path->stats, state, reason);
 }
@@ -261,7 +278,7 @@ bool net_path_failed(struct net_path *path, const char *why)
     say_down(path, news, why);
     if (!was_up)
         return false;
-    net_path_show(path, why);
+    net_path_show(path);
     if (server->path_count > 1) {
         atomic_store(&server->more_wanted, true);
         kick();
@@ -277,7 +294,7 @@ void net_path_begin_down(struct net_path *path, const char *why)
     path->down_since_ns = sys_now_ns();
     path->said = true;
     pthread_mutex_unlock(&path->server->lock);
-    net_path_show(path, why);
+    net_path_show(path);
 }
 
 void net_path_works(struct net_path *path)
@@ -297,7 +314,7 @@ void net_path_works(struct net_path *path)
     pthread_mutex_unlock(&server->lock);
     if (!was_down)
         return;
-    net_path_show(path, "");
+    net_path_show(path);
     if (said && may_say_change(path, false))
         log_warning("server %s: path %s is up again after %.1f s", server->name,
                     path->address.peer_text, seconds);
@@ -319,14 +336,14 @@ static int probe(struct net_path *path)
         net_path_heard(path, sys_now_ns());
         net_path_works(path);
         if (!proven) {
-            net_path_show(path, "");
+            net_path_show(path);
             log_info("server %s: path %s leads there too", server->name, path->address.peer_text);
         }
     } else if (result == -EXDEV) {
         pthread_mutex_lock(&server->lock);
         atomic_store(&path->state, NET_PATH_REFUSED);
         pthread_mutex_unlock(&server->lock);
-        net_path_show(path, "leads to another server");
+        net_path_show(path);
         log_error("server %s: path %s leads to another server, or to another directory of it; it "
                   "is not used. Correct the nfstab",
                   server->name, path->address.peer_text);

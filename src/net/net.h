@@ -89,7 +89,7 @@ struct net_path {
     uint64_t down_since_ns;         /* under server->lock */
     uint64_t probe_ns;              /* when the next probe is due; under server->lock */
     unsigned probes;                /* that failed since it is down; under server->lock */
-    const char *why;                /* it is down; under server->lock */
+    const char *why;                /* it is down, or was; under server->lock */
     bool said;                      /* on the log, by this process or another; under server->lock */
     struct net_load load;
     struct directnfs_path_stats *stats;
@@ -127,6 +127,7 @@ struct net_server {
     _Atomic uint64_t suspected_ns; /* when a path fell silent: do the others answer? */
     uint64_t asked_ns;             /* the last `suspected_ns` that they were asked for */
     _Atomic uint64_t said_ns;      /* when waiting was last said on the log */
+    _Atomic uint64_t waiting_ns;   /* since when, if that was said and nothing was heard since */
 };
 
 struct net_server_options {
@@ -233,8 +234,8 @@ bool net_server_drain(struct net_server *server);
  * log. */
 bool net_server_may_say(struct net_server *server, unsigned interval_s);
 
-/* Shows the path's state, and why, in the statistics. */
-void net_path_show(struct net_path *path, const char *reason);
+/* Shows the path's state, and why it is or was so, in the statistics. */
+void net_path_show(struct net_path *path);
 /* A server with several paths is made, and goes (waits while it is looked after; a second time: no
  * effect). */
 void net_health_enter(struct net_server *server);

@@ -96,7 +96,7 @@ int net_server_create(const struct net_server_options *options, const struct net
         if (!server->hidden)
             path->stats =
                 host_stats_path(server->id, path->address.peer_text, path->address.local_text);
-        net_path_show(path, path->proven ? "" : "not needed yet");
+        net_path_show(path);
     }
     if (!channel_add(&server->paths[0])) {
         free(server);
@@ -322,7 +322,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     if (!first)
         host_stats_add(&channel->stats->reconnects, 1);
     host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
-    net_path_show(path, "");
+    net_path_show(path);
     if (!server->hidden)
         log_info("server %s: connected over %s (local port %u)", server->name,
                  path->address.peer_text, channel->local_port);

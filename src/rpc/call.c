@@ -170,6 +170,8 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         return;
     }
     transport->silent_since_ns = 0;
+    if (atomic_load_explicit(&transport->channel->server->waiting_ns, memory_order_relaxed) != 0)
+        rpc_say_answers(transport->channel->server);
     if (now - transport->looked_ns >= SECOND_NS)
         rpc_look_after_silence(transport);
 }

@@ -20,9 +20,18 @@ void rpc_say_waiting(struct rpc_transport *transport, const char *why)
     uint64_t silent_s = (now - transport->silent_since_ns) / SECOND_NS;
     if (silent_s < RPC_SAY_EVERY_S || !net_server_may_say(channel->server, RPC_SAY_EVERY_S))
         return;
+    atomic_store(&channel->server->waiting_ns, transport->silent_since_ns);
     log_warning("server %s: no answer over %s for %u s (%s); %u calls wait", channel->server->name,
                 channel->path->address.peer_text, (unsigned)silent_s, why,
                 atomic_load(&channel->outstanding));
+}
+
+void rpc_say_answers(struct net_server *server)
+{
+    uint64_t waiting_ns = atomic_exchange(&server->waiting_ns, 0);
+    if (waiting_ns != 0)
+        log_warning("server %s: answers again after %.1f s", server->name,
+                    (double)(sys_now_ns() - waiting_ns) / 1e9);
 }
 
 /* ---- pings ---- */
@@ -110,9 +119,11 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     if (now - oldest >= server->retransmit_timeout_s * SECOND_NS) {
         /* A call that is unanswered for too long means that the connection is dead, whatever TCP
          * says. */
-        if (net_server_may_say(channel->path->server, RPC_SAY_EVERY_S))
+        if (net_server_may_say(channel->server, RPC_SAY_EVERY_S)) {
+            atomic_store(&channel->server->waiting_ns, oldest);
             log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
                         channel->path->address.peer_text, server->retransmit_timeout_s);
+        }
         rpc_connection_lost(transport);
         return;
     }

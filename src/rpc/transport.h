@@ -163,6 +163,8 @@ void rpc_keep_after_fork(void);
 void rpc_look_after_silence(struct rpc_transport *transport);
 /* A line on the log for a server that does not answer, now and then. Under the lock. */
 void rpc_say_waiting(struct rpc_transport *transport, const char *why);
+/* Something was answered: says so if it was said that the server does not answer. */
+void rpc_say_answers(struct net_server *server);
 /*
  * By the leader, who is not connected: if calls can go elsewhere, sets all that are here adrift
  * (ends them with -ENETDOWN if they have an `answered` function); likewise those with an `answered`

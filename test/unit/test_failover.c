@@ -285,6 +285,7 @@ static void paths_come_and_go_under_load(void **state)
         eventually(crowd.good > before + 100);
         if (i % 2) {
             atomic_store(&servers[path]->silent, false);
+            end_connections(path); /* that have lost calls */
             atomic_store(&probed[path], 0);
         } else {
             accept_again(path);
@@ -371,10 +372,14 @@ static void a_change_of_a_path_is_said_once_by_all(void **state)
             net_path_heard(&seers[i]->paths[0], sys_now_ns() + 10 * SECOND_NS);
         }
         assert_int_equal(lines_with(log, "path path1 is up again"), round - 1);
+        assert_int_equal(client->paths[1].stats->state, DIRECTNFS_CHANNEL_UP);
+        const char *was_down = strstr(client->paths[1].stats->reason, " s: replies stopped");
+        assert_int_equal(was_down != NULL, round > 1);
         atomic_store(&probed[1], -ETIMEDOUT);
         for (unsigned i = 0; i < 2; i++)
             net_path_failed(&seers[i]->paths[1], "replies stopped");
         assert_int_equal(lines_with(log, "path path1 is down"), round);
+        assert_string_equal(client->paths[1].stats->reason, "replies stopped");
     }
     assert_int_equal(host_path_set("several", "path0", NULL, true), 0);
     for (unsigned i = 0; i < 2; i++)
@@ -383,6 +388,30 @@ static void a_change_of_a_path_is_said_once_by_all(void **state)
     assert_int_equal(host_path_set("several", "path0", NULL, false), 0);
     log_open("/dev/null");
     rpc_server_destroy(seers[1]);
+}
+
+static void the_end_of_waiting_is_said(void **state)
+{
+    (void)state;
+    char log[128];
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    pthread_t thread;
+    snprintf(log, sizeof(log), "%s/log", getenv("DIRECTNFS_RUN"));
+    assert_int_equal(log_open(log), 0);
+    client->retransmit_timeout_s = 1;
+    for (unsigned i = 0; i < PATHS; i++)
+        atomic_store(&probed[i], -ETIMEDOUT);
+    atomic_store(&servers[0]->silent, true);
+    query_begin(&query, ECHO, 1, 0);
+    rpc_submit(client, &call, 1);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, call), 0);
+    eventually(lines_with(log, "no reply over path0 for 1 s") == 1);
+    assert_int_equal(lines_with(log, "answers again after "), 0);
+    atomic_store(&servers[0]->silent, false);
+    pthread_join(thread, NULL);
+    eventually(lines_with(log, "server several: answers again after ") == 1);
+    log_open("/dev/null");
 }
 
 /* ---- calls that nobody waits for ---- */
@@ -591,6 +620,7 @@ int main(void)
         path_test(paths_come_and_go_under_load),
         path_test(all_paths_down_and_one_comes_back),
         path_test(waiting_is_said_once_by_all),
+        path_test(the_end_of_waiting_is_said),
         path_test(a_change_of_a_path_is_said_once_by_all),
         path_test(a_call_without_a_waiter_is_given_back),
         path_test(a_silent_channel_among_busy_ones_is_left),
