@@ -35,19 +35,25 @@ struct request {
 
 /* Mistakes have the form that editors know, one on a line of the standard error output; in JSON
  * they are findings. */
+static void say_mistake(struct check_report *report, enum check_severity severity,
+                        const char *label, const char *line)
+{
+    if (report->json) {
+        check_say(report, severity, label, "%s", line);
+        return;
+    }
+    char *printable = cmd_printable(line, SIZE_MAX);
+    fprintf(stderr, "%s\n", printable);
+    free(printable);
+}
+
 static void say_diagnostics(struct check_report *report, const struct conf_diagnostics *found)
 {
     for (size_t i = 0; i < found->count; i++) {
         char line[PATH_MAX + 1024];
+        bool error = found->list[i].severity == CONF_ERROR;
         conf_diagnostic_format(&found->list[i], line, sizeof(line));
-        if (report->json) {
-            bool error = found->list[i].severity == CONF_ERROR;
-            check_say(report, error ? CHECK_ERROR : CHECK_WARNING, "mistake", "%s", line);
-            continue;
-        }
-        char *printable = cmd_printable(line, sizeof(line));
-        fprintf(stderr, "%s\n", printable);
-        free(printable);
+        say_mistake(report, error ? CHECK_ERROR : CHECK_WARNING, "mistake", line);
     }
     if (found->errors + found->notices > found->count && !report->json)
         fprintf(stderr, "... and %zu more\n", found->errors + found->notices - found->count);
@@ -65,10 +71,7 @@ static void say_overridden(struct check_report *report, const struct conf_nfstab
                      entry->server, entry->mount, entry->by.file, entry->by.line,
                      entry->by.column) < 0)
             continue;
-        if (report->json)
-            check_say(report, CHECK_WARNING, "overridden", "%s", line);
-        else
-            fprintf(stderr, "%s\n", line);
+        say_mistake(report, CHECK_WARNING, "overridden", line);
         free(line);
     }
 }

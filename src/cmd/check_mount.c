@@ -48,16 +48,6 @@ struct exports {
     char clients[1024]; /* who may mount that one; empty: everybody */
 };
 
-/* True if `directory` is `above` or lies in it. */
-static bool lies_in(const char *directory, const char *above)
-{
-    size_t length = strlen(above);
-    while (length > 0 && above[length - 1] == '/')
-        length--;
-    return strncmp(directory, above, length) == 0 &&
-           (directory[length] == '/' || directory[length] == '\0');
-}
-
 static void export_found(void *argument, const char *directory, const char *groups)
 {
     struct exports *exports = argument;
@@ -65,7 +55,7 @@ static void export_found(void *argument, const char *directory, const char *grou
     if (exports->count++ < EXPORTS_SHOWN)
         check_say(&check->report, CHECK_INFO, "exported", "%s to %s", directory,
                   groups[0] ? groups : "everybody");
-    if (lies_in(exports->wanted, directory)) {
+    if (check_lies_in(exports->wanted, directory)) {
         exports->listed = true;
         snprintf(exports->clients, sizeof(exports->clients), "%s", groups);
     }

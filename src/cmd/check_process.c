@@ -16,6 +16,7 @@
 #include "cmd/check_program.h"
 #include "cmd/cmd.h"
 #include "cmd/rundir.h"
+#include "cmd/snapshot.h"
 #include "config/nfstab.h"
 #include "host/stats_read.h"
 
@@ -301,16 +302,9 @@ static void say_library(struct process *process)
 
 /* ---- its statistics and files ---- */
 
-static void read_directory(void *snapshot)
-{
-    int error = host_stats_snapshot_read(snapshot);
-    if (error)
-        cmd_complain("check", "cannot read the run directory: %s", strerror(-error));
-}
-
 static const struct directnfs_stats *find_stats(struct process *process)
 {
-    cmd_rundir_visit("check", read_directory, &process->snapshot);
+    cmd_stats_read("check", &process->snapshot);
     for (unsigned i = 0; i < process->snapshot.count; i++)
         if (process->snapshot.processes[i]->pid == process->pid)
             return process->snapshot.processes[i];
@@ -340,7 +334,8 @@ static void say_stats(struct process *process)
 {
     struct check_report *report = process->report;
     const struct directnfs_stats *stats = process->stats = find_stats(process);
-    char *directory = cmd_rundir_name();
+    char directory[HOST_RUN_PATH_MAX];
+    cmd_rundir_name(directory);
     if (stats == NULL) {
         check_say(report, CHECK_WARNING, "statistics",
                   "%s has none of this process: it has not opened a file of a mount, has no "
@@ -360,25 +355,17 @@ static void say_stats(struct process *process)
         check_number(report, "files_direct", sum->files_direct);
         check_number(report, "files_kernel", sum->files_kernel);
     }
-    free(directory);
-}
-
-static bool lies_in(const char *path, const char *directory)
-{
-    size_t length = strlen(directory);
-    return strncmp(path, directory, length) == 0 &&
-           (path[length] == '/' || path[length] == '\0' || (length == 1 && path[0] == '/'));
 }
 
 static bool is_managed(const struct process *process, const char *path)
 {
     for (size_t i = 0; process->stats && i < DIRECTNFS_SERVERS; i++)
         if (process->stats->servers[i].slot == DIRECTNFS_SLOT_USED &&
-            lies_in(path, process->stats->servers[i].mount))
+            check_lies_in(path, process->stats->servers[i].mount))
             return true;
     for (size_t i = 0; i < process->tab.server_count; i++)
         for (size_t k = 0; k < process->tab.servers[i].export_count; k++)
-            if (lies_in(path, process->tab.servers[i].exports[k].mount))
+            if (check_lies_in(path, process->tab.servers[i].exports[k].mount))
                 return true;
     return false;
 }

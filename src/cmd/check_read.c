@@ -14,11 +14,7 @@
 
 bool check_read_lies_in(const struct check *check, const struct conf_export *export)
 {
-    size_t length = strlen(export->mount);
-    if (length == 1)
-        length = 0; /* the root: every path begins with its slash */
-    return check->read != NULL && strncmp(check->read, export->mount, length) == 0 &&
-           check->read[length] == '/';
+    return check->read != NULL && check_lies_in(check->read, export->mount);
 }
 
 /* Finds the file below the root, name by name. 0 or -errno. */

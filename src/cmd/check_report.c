@@ -195,3 +195,11 @@ int check_end(struct check_report *report, const char *format, ...)
     free(report->worst);
     return fine ? CMD_FINE : CMD_NOT_FINE;
 }
+
+bool check_lies_in(const char *path, const char *directory)
+{
+    size_t length = strlen(directory);
+    while (length > 0 && directory[length - 1] == '/')
+        length--;
+    return strncmp(path, directory, length) == 0 && (path[length] == '/' || path[length] == '\0');
+}

@@ -64,4 +64,7 @@ void check_names(struct check_report *report, const char *key, const char *const
 int check_end(struct check_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Is the path the directory, or below it? Both absolute and without "..". */
+bool check_lies_in(const char *path, const char *directory);
+
 #endif

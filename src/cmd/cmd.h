@@ -21,7 +21,7 @@ enum cmd_exit {
 int cmd_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Says "directnfs COMMAND: text" on stderr. */
+/* Says "directnfs COMMAND: text" on stderr, made printable. */
 void cmd_complain(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
+#include "cmd/text.h"
 #include "sys/log.h"
 
 static const struct cmd_command *const commands[] = {&cmd_run, &cmd_check, &cmd_stat, &cmd_top,
@@ -90,10 +91,14 @@ void cmd_help(const struct cmd_command *command)
 
 static void complain(const char *command, const char *format, va_list arguments)
 {
+    char *text;
+    if (vasprintf(&text, format, arguments) < 0)
+        return;
+    char *printable = cmd_printable(text, SIZE_MAX);
     fflush(stdout);
-    fprintf(stderr, "directnfs%s%s: ", command ? " " : "", command ? command : "");
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "directnfs%s%s: %s\n", command ? " " : "", command ? command : "", printable);
+    free(printable);
+    free(text);
 }
 
 void cmd_complain(const char *command, const char *format, ...)

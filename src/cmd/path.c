@@ -42,11 +42,8 @@ static void learn(struct known *known)
     if (!usable)
         cmd_complain("path", "the nfstab is passed over: it has mistakes, see 'directnfs check'");
     cmd_snapshot_read("path", &known->snapshot);
-    if (known->snapshot.problem[0]) {
-        char *problem = cmd_printable(known->snapshot.problem, sizeof(known->snapshot.problem));
-        cmd_complain("path", "%s", problem);
-        free(problem);
-    }
+    if (known->snapshot.problem[0])
+        cmd_complain("path", "%s", known->snapshot.problem);
     if (!cmd_path_list_make(&known->list, &known->snapshot, usable ? &tab : NULL))
         cmd_complain("path", "there is not enough memory: paths are missing");
     conf_diagnostics_free(&mistakes);
@@ -128,7 +125,7 @@ static int list_paths(const struct request *request)
 static void complain_of_name(const struct known *known, const char *nothing, const char *name,
                              const char *server, const char *path)
 {
-    char *names = NULL, *printable, *sentence;
+    char *names = NULL;
     size_t size;
     FILE *out = open_memstream(&names, &size);
     const char *last = NULL; /* they come sorted */
@@ -144,13 +141,8 @@ static void complain_of_name(const struct known *known, const char *nothing, con
     }
     if (out)
         fclose(out);
-    if (asprintf(&sentence, "%s '%s'; %s%s", nothing, name, last ? "there is " : "none is known",
-                 last && names ? names : "") >= 0) {
-        printable = cmd_printable(sentence, strlen(sentence));
-        cmd_complain("path", "%s", printable);
-        free(printable);
-        free(sentence);
-    }
+    cmd_complain("path", "%s '%s'; %s%s", nothing, name, last ? "there is " : "none is known",
+                 last && names ? names : "");
     free(names);
 }
 

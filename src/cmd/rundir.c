@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/text.h"
 #include "host/run.h"
 
 #define RUN_PARENT "/dev/shm"
@@ -137,17 +136,14 @@ const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM])
     if (error == -EACCES && stat(path, &status) == 0)
         snprintf(remedy, sizeof(remedy), "; ask as user %u, whose it is, or as root",
                  status.st_uid);
-    char *name = cmd_printable(path, sizeof(path));
-    snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.100s cannot be read: %.80s%s", name,
+    snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.100s cannot be read: %.80s%s", path,
              strerror(-error), remedy);
-    free(name);
     return text;
 }
 
-char *cmd_rundir_name(void)
+void cmd_rundir_name(char path[HOST_RUN_PATH_MAX])
 {
-    char path[HOST_RUN_PATH_MAX] = RUN_PARENT "/" RUN_PREFIX "*";
+    strcpy(path, RUN_PARENT "/" RUN_PREFIX "*");
     if (is_one())
         host_run_path(path, "");
-    return cmd_printable(path, sizeof(path));
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "host/run.h"
+
 /*
  * Calls `visit` for each of them that exists, with the paths of src/host/run.h leading there. What
  * is written there shall belong to the directory's owner, who shall not be able to lead root
@@ -25,12 +27,12 @@ int cmd_rundir_choose(const char *command, const char *user);
  * after a complaint, or a line on the log. */
 bool cmd_rundir_make(const char *command);
 
-/* Why the directory that is visited could not be read, printable, with what to do. Returns `text`.
+/* Why the directory that is visited could not be read, and what to do. Returns `text`.
  */
 enum { CMD_RUNDIR_PROBLEM = 256 };
 const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM]);
 
-/* Its path, or a pattern for those of all users, printable; memory for free(3). */
-char *cmd_rundir_name(void);
+/* Its path, or a pattern for those of all users. */
+void cmd_rundir_name(char path[HOST_RUN_PATH_MAX]);
 
 #endif

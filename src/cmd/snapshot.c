@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "cmd/rundir.h"
 
 /* The first one is kept. */
@@ -61,4 +62,25 @@ void cmd_snapshot_free(struct cmd_snapshot *snapshot)
     host_stats_snapshot_free(&snapshot->stats);
     free(snapshot->offline);
     *snapshot = (struct cmd_snapshot){0};
+}
+
+struct stats_reading {
+    const char *command;
+    struct host_stats_snapshot *stats;
+};
+
+static void read_stats(void *argument)
+{
+    const struct stats_reading *reading = argument;
+    char problem[CMD_RUNDIR_PROBLEM];
+    int error = host_stats_snapshot_read(reading->stats);
+    if (error)
+        cmd_complain(reading->command, "%s", cmd_rundir_problem(error, problem));
+}
+
+void cmd_stats_read(const char *command, struct host_stats_snapshot *stats)
+{
+    struct stats_reading reading = {command, stats};
+    *stats = (struct host_stats_snapshot){0};
+    cmd_rundir_visit(command, read_stats, &reading);
 }

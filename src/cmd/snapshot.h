@@ -32,4 +32,7 @@ struct cmd_snapshot {
 void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot);
 void cmd_snapshot_free(struct cmd_snapshot *snapshot);
 
+/* Only what processes count. Complains of directories that cannot be read. */
+void cmd_stats_read(const char *command, struct host_stats_snapshot *stats);
+
 #endif

@@ -10,6 +10,7 @@
 #include "cmd/cmd.h"
 #include "cmd/options.h"
 #include "cmd/rundir.h"
+#include "cmd/snapshot.h"
 #include "cmd/stat_plot.h"
 #include "cmd/stat_view.h"
 #include "sys/log.h"
@@ -29,27 +30,11 @@ enum { WIDTH = 100 }; /* where there is no terminal */
 
 /* ---- reading ---- */
 
-static void read_directory(void *snapshot)
-{
-    char problem[CMD_RUNDIR_PROBLEM];
-    int error = host_stats_snapshot_read(snapshot);
-    if (error)
-        cmd_complain("stat", "%s", cmd_rundir_problem(error, problem));
-}
-
-static void read_all(struct host_stats_snapshot *snapshot)
-{
-    *snapshot = (struct host_stats_snapshot){0};
-    cmd_rundir_visit("stat", read_directory, snapshot);
-}
-
 static void complain_of_problems(const struct host_stats_snapshot *snapshot)
 {
-    for (unsigned i = 0; i < snapshot->problem_count; i++) {
-        char *path = cmd_printable(snapshot->problems[i].path, sizeof(snapshot->problems[i].path));
-        cmd_complain("stat", "%s is passed over: %s", path, snapshot->problems[i].reason);
-        free(path);
-    }
+    for (unsigned i = 0; i < snapshot->problem_count; i++)
+        cmd_complain("stat", "%s is passed over: %s", snapshot->problems[i].path,
+                     snapshot->problems[i].reason);
     if (snapshot->problems_left_out)
         cmd_complain("stat", "... and %u more files", snapshot->problems_left_out);
 }
@@ -107,7 +92,8 @@ static void print(const struct stat_set *set, const struct request *request)
 /* Says why there is nothing to show. */
 static void complain_of_nothing(const struct request *request)
 {
-    char *directory = cmd_rundir_name();
+    char directory[HOST_RUN_PATH_MAX];
+    cmd_rundir_name(directory);
     const char *server = request->filter.server;
     bool last = request->filter.last;
     if (request->filter.pid && server)
@@ -128,7 +114,6 @@ static void complain_of_nothing(const struct request *request)
         cmd_complain("stat",
                      "no process uses directnfs now, as far as %s tells; --last shows what ended",
                      directory);
-    free(directory);
 }
 
 static int report(const struct request *request, struct host_stats_snapshot *snapshot,
@@ -184,7 +169,7 @@ static int report_again(const struct request *request, struct host_stats_snapsho
         if (fflush(stdout) != 0 || reports == request->count)
             return CMD_FINE;
         sleep_until(&next, request->interval);
-        read_all(&now);
+        cmd_stats_read("stat", &now);
         error = host_stats_snapshot_copy(&shown, &now);
         host_stats_snapshot_subtract(&shown, before);
         host_stats_snapshot_free(before);
@@ -200,7 +185,7 @@ static int show(const struct request *request)
     struct host_stats_snapshot snapshot;
     struct stat_plot plot = {0};
     log_set_level(LOG_LEVEL_ERROR);
-    read_all(&snapshot);
+    cmd_stats_read("stat", &snapshot);
     complain_of_problems(&snapshot);
     int result = request->interval ? report_again(request, &snapshot, &plot)
                                    : report(request, &snapshot, &plot);

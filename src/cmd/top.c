@@ -125,11 +125,8 @@ static int run_batch(const struct request *request, struct top_model *model)
     for (unsigned updates = 0; request->count == 0 || updates < request->count; updates++) {
         usleep((useconds_t)(request->interval * 1e6));
         update(model);
-        if (model->now.problem[0]) {
-            char *problem = cmd_printable(model->now.problem, sizeof(model->now.problem));
-            cmd_complain("top", "%s", problem);
-            free(problem);
-        }
+        if (model->now.problem[0])
+            cmd_complain("top", "%s", model->now.problem);
         if (updates)
             putchar('\n');
         print_view(model, request->view >= 0 ? (enum top_view)request->view : TOP_PROCESSES);

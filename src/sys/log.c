@@ -131,6 +131,11 @@ void log_write(enum log_level level, const char *format, ...)
     va_end(arguments);
     if (length > (int)sizeof(line) - 2)
         length = (int)sizeof(line) - 2;
+    /* A file's name may have a newline, or what a terminal obeys: one message is one line. */
+    for (char *c = line; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    }
     if (to_syslog) {
         write_syslog(level, line + prefix);
         return;

@@ -88,6 +88,22 @@ static int file_as_long_as_files_may_be(void)
     return say();
 }
 
+static int a_message_is_one_line(void)
+{
+    char path[64], text[200];
+    strcat(strcpy(path, directory), "/lines");
+    if (log_file("lines") != 0)
+        return 1;
+    log_write(LOG_LEVEL_ERROR, "a file \"%s\"", "a\ndirectnfs[1]: b\x1b[31m\x7f\xc3\xa4");
+    int fd = open(path, O_RDONLY);
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    unlink(path);
+    text[length < 0 ? 0 : length] = '\0';
+    return strstr(text, ": a file \"a?directnfs[1]: b?[31m?\xc3\xa4\"\n") == NULL ||
+           strchr(text, '\n') != text + length - 1;
+}
+
 static int fifo_without_reader(void)
 {
     char path[64];
@@ -144,6 +160,7 @@ FINE(stderr_without_reader)
 FINE(stderr_socket_without_reader)
 FINE(stderr_that_nobody_reads)
 FINE(file_as_long_as_files_may_be)
+FINE(a_message_is_one_line)
 FINE(fifo_without_reader)
 FINE(a_word_that_is_no_place)
 FINE(syslog_in_a_thread_that_is_cancelled)
@@ -172,6 +189,7 @@ int main(void)
         cmocka_unit_test(fine_stderr_socket_without_reader),
         cmocka_unit_test(fine_stderr_that_nobody_reads),
         cmocka_unit_test(fine_file_as_long_as_files_may_be),
+        cmocka_unit_test(fine_a_message_is_one_line),
         cmocka_unit_test(fine_fifo_without_reader),
         cmocka_unit_test(fine_a_word_that_is_no_place),
         cmocka_unit_test(fine_syslog_in_a_thread_that_is_cancelled),
