@@ -247,9 +247,10 @@ at_once() {
     [ $failed = 0 ] || harness_failed=1
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# wait_for SECONDS COMMAND...: until the command succeeds. The seconds are enough on a machine that has time: it may take
+# four times as long.
 wait_for() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + 4 * $1))
     shift
     until "$@" >/dev/null 2>&1; do
         [ "$SECONDS" -lt "$end" ] || return 1

@@ -255,8 +255,8 @@ static void *keep_calling(void *context)
         rpc_wait(&call, 1);
         if (call->error == 0 && query_good(&query))
             atomic_fetch_add(&crowd->good, 1);
-        else
-            atomic_fetch_add(&crowd->bad, 1);
+        else if (atomic_fetch_add(&crowd->bad, 1) == 0)
+            print_message("call %u: error %d\n", i, call->error);
     }
     query_free(&query);
     return NULL;
