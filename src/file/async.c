@@ -37,9 +37,6 @@ static unsigned attendant_count;
 
 static _Atomic uint32_t all_events; /* of all lanes: see struct file_lane */
 
-/* The attendant's own, which nobody else may be driving. */
-static __thread struct net_channel *own_channel;
-
 /* ---- the end of a request ---- */
 
 static void lane_event(struct file_lane *lane)
@@ -365,7 +362,7 @@ static void *attend(void *argument)
 {
     struct attendant *self = argument;
     sys_critical_enter(); /* for ever: calls made here are the library's own */
-    own_channel = self->channel;
+    rpc_attended = (struct rpc_attended){&self->channel, 1};
     for (;;) {
         uint32_t kicks = atomic_load(&self->kicks);
         rpc_drive(self->channel, some_troubled, self->channel, 0);
@@ -467,8 +464,9 @@ bool file_async_help(const struct file_inode *inode)
     file_submit_announced();
     if (!attend_all())
         return false;
-    if (own_channel)
-        rpc_drive(own_channel, something_happened, &events, sys_now_ns() + HELP_NS);
+    if (rpc_attended.count > 0)
+        rpc_drive_all(rpc_attended.channels, rpc_attended.count, something_happened, &events,
+                      sys_now_ns() + HELP_NS);
     struct file_lane *lane;
     unsigned number = 0;
     while ((lane = troubled_lane(&number))) {
@@ -522,7 +520,10 @@ static bool lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), 
     for (;;) {
         unsigned count = atomic_load(&lane->channel_count);
         uint32_t events = atomic_load(&lane->events);
+        rpc_attended =
+            (struct rpc_attended){lane->channels, atomic_load(&lane->attended) ? 0 : count};
         carry_out_troubled(lane);
+        rpc_attended.count = 0;
         if (satisfied(context))
             return true;
         if (atomic_load(&lane->in_flight) == 0 || sys_critical.deferred)

@@ -7,7 +7,8 @@
 #include "nfs/nfs3_status.h"
 #include "nfs/nfs3_xdr.h"
 #include "sys/log.h"
-#include "sys/sys.h"
+
+enum { SAY_EVERY_S = 60 }; /* on the log */
 
 uint32_t nfs3_transfer_size(uint32_t granted, int wanted)
 {
@@ -53,7 +54,8 @@ int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
             error = -EBADMSG;
     }
     host_stats_call(procedure, call->answered_ns - call->sent_ns, error != 0);
-    if (call->error == -EBADMSG || error == -EBADMSG)
+    if ((call->error == -EBADMSG || error == -EBADMSG) &&
+        net_server_may_say(call->channel->server, SAY_EVERY_S))
         log_error("server %s: the answer to %s is garbage", call->channel->server->name,
                   nfs3_proc_name(procedure));
     return error;
@@ -66,15 +68,15 @@ bool nfs3_call_repeated(const struct rpc_call *call)
 
 void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
 {
-    enum { FIRST_MS = 100, LONGEST_MS = 5000, SAY_EVERY = 12 };
+    enum { FIRST_MS = 100, LONGEST_MS = 5000, SAY_AFTER = 12 };
     int pause = *waits < 6 ? FIRST_MS << *waits : LONGEST_MS;
     if (pause > LONGEST_MS)
         pause = LONGEST_MS;
-    if (++*waits % SAY_EVERY == 0)
+    if (++*waits % SAY_AFTER == 0 && net_server_may_say(client->server, SAY_EVERY_S))
         log_warning("server %s: asks to come back later (JUKEBOX), %u times now; going on",
                     client->server->name, *waits);
     host_stats_add(&host_stats->counters.jukebox_waits, 1);
-    sys_nanosleep_ms(pause);
+    rpc_pause(pause);
 }
 
 /*

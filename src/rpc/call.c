@@ -12,10 +12,13 @@ enum {
     CONNECT_TIMEOUT_MS = 10000,
     CONNECT_LEAST_MS = 1000,
     LOOK_EVERY_MS = 200, /* after calls that stay unanswered */
-    POLL_MS = 50         /* for what a thread that polls is not told */
+    POLL_MS = 50,        /* for what a thread that polls is not told */
+    IDLE_MS = 10         /* until a thread looks whether there is something to drive again */
 };
 
 #define SECOND_NS UINT64_C(1000000000)
+
+__thread struct rpc_attended rpc_attended;
 
 /* Answered, or taken from its channel. */
 static bool is_settled(struct rpc_call *call)
@@ -528,6 +531,25 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
             drive_channel(channels[i], pass_lead);
     }
     return done;
+}
+
+static bool never(void *unused)
+{
+    (void)unused;
+    return false;
+}
+
+void rpc_pause(int milliseconds)
+{
+    uint64_t until = sys_now_ns() + (uint64_t)milliseconds * 1000000;
+    int left_ms;
+    while ((left_ms = time_left_ms(until)) > 0) {
+        if (rpc_attended.count > 0) {
+            rpc_drive_all(rpc_attended.channels, rpc_attended.count, never, NULL, until);
+            left_ms = left_ms < IDLE_MS ? left_ms : IDLE_MS;
+        }
+        sys_nanosleep_ms(left_ms);
+    }
 }
 
 void rpc_wait(struct rpc_call *const *calls, unsigned count)

@@ -153,6 +153,17 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
  */
 void rpc_wait(struct rpc_call *const *calls, unsigned count);
 
+/* Channels that this thread should be driving, and nobody else may be: while it waits for something
+ * else it does so in rpc_pause(). `count` 0: none. */
+struct rpc_attended {
+    struct net_channel *const *channels;
+    unsigned count; /* at most RPC_DRIVE_MAX */
+};
+extern __thread struct rpc_attended rpc_attended;
+
+/* Sleeps for so long, and drives those channels meanwhile. */
+void rpc_pause(int milliseconds);
+
 /*
  * As rpc_wait(), but gives up after `timeout_ms` (for checks, and for the first contact with a
  * server); calls that are not answered by then are withdrawn and have error -ETIMEDOUT, or the

@@ -223,6 +223,38 @@ static void notices_a_lost_reply_while_others_come(void **state)
     server_stop(server);
 }
 
+static _Atomic unsigned answers;
+
+static void count_answer(struct rpc_call *first)
+{
+    for (; first; first = first->next_unsent)
+        atomic_fetch_add(&answers, 1);
+}
+
+/* Nobody waits for the calls but a thread that waits for something else. */
+static void a_pause_drives_what_the_thread_attends(void **state)
+{
+    (void)state;
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 4, 60);
+    static struct query queries[2];
+    struct net_channel *channels[2];
+    for (unsigned i = 0; i < 2; i++) {
+        struct rpc_call *call = &queries[i].call;
+        channels[i] = net_channel_get(client, 0);
+        query_begin(&queries[i], ECHO, i, 0);
+        call->answered = count_answer;
+        rpc_submit_on(channels[i], &call, 1);
+    }
+    rpc_attended = (struct rpc_attended){channels, 2};
+    while (atomic_load(&answers) < 2)
+        rpc_pause(20);
+    rpc_attended.count = 0;
+    rpc_pause(1);
+    rpc_server_destroy(client);
+    server_stop(server);
+}
+
 /* ---- withdrawal ---- */
 
 static void *wait_for_ever(void *context)
@@ -362,6 +394,7 @@ int main(void)
         call_test(gives_up_on_a_silent_server),
         call_test(tells_why_it_could_not_connect),
         call_test(notices_a_lost_reply_while_others_come),
+        call_test(a_pause_drives_what_the_thread_attends),
         call_test(withdrawal_while_another_thread_leads),
         call_test(a_call_that_is_given_up_takes_its_connection_along),
         call_test(bad_addresses_fail_only_their_calls),
