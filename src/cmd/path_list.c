@@ -72,7 +72,8 @@ static bool add_seen(struct cmd_path_list *list, const struct directnfs_stats *s
     struct cmd_path *path = entry(list, stats->uid, server, seen->path, seen->local);
     if (path == NULL)
         return false;
-    if (path->processes == 0 || badness(seen->state) > badness(worst(path)))
+    unsigned shown = badness(worst(path)), own = badness(seen->state);
+    if (own > shown || (own == shown && path->reason[0] == '\0'))
         memcpy(path->reason, seen->reason, sizeof(path->reason));
     if (seen->since_ns > path->since_ns)
         path->since_ns = seen->since_ns;

@@ -96,7 +96,7 @@ static void the_worst_state_of_all_processes_is_shown(void **state)
     down->latency.calls = 4;
     strcpy(down->reason, "timed out");
     add_path(&first, "b", "", DIRECTNFS_CHANNEL_UP);
-    add_path(&second, "b", "", DIRECTNFS_CHANNEL_UP);
+    strcpy(add_path(&second, "b", "", DIRECTNFS_CHANNEL_UP)->reason, "was down 2.0 s: reset");
     add_path(&first, "c", "", DIRECTNFS_CHANNEL_DOWN)->downs = 1;
     add_path(&second, "c", "", DIRECTNFS_CHANNEL_PROBING);
     add_path(&first, "d", "", DIRECTNFS_CHANNEL_UP);
@@ -123,6 +123,7 @@ static void the_worst_state_of_all_processes_is_shown(void **state)
     assert_int_equal(a->downs, 2);
     assert_true(cmd_path_usable(a)); /* one process has it */
     state_is(the("b", "", USER), "up", 2);
+    assert_string_equal(the("b", "", USER)->reason, "was down 2.0 s: reset");
     state_is(the("c", "", USER), "down", 1);
     assert_false(cmd_path_usable(the("c", "", USER))); /* who has not needed it knows no better */
 }
