@@ -90,10 +90,15 @@ static void begin_life(struct host_entry *entry, const struct host_file_key *key
     atomic_store(&entry->ctime, 0);
     atomic_store(&entry->verified_ns, 0);
     entry->uncommitted_end = 0;
-    entry->emptied = 0;
     atomic_store(&entry->losses, 0);
+    atomic_store(&entry->told, 0);
     atomic_store(&entry->flags, HOST_ENTRY_PRESENT);
     host_entry_changed(entry);
+}
+
+static bool has_untold_loss(const struct host_entry *entry)
+{
+    return atomic_load(&entry->losses) != atomic_load(&entry->told);
 }
 
 /* The entry of a set that is free, or was not used for the longest time; NULL: all are needed. */
@@ -106,8 +111,8 @@ static struct host_entry *find_place(uint32_t set, bool desperate)
         uint32_t flags = atomic_load(&entry->flags), age = clock - entry->used_at;
         if (!(flags & HOST_ENTRY_PRESENT))
             return entry;
-        if (entry->records || host_entry_truncator(entry) ||
-            ((flags & HOST_ENTRY_KERNEL_WRITER) && !desperate))
+        bool wanted = (flags & HOST_ENTRY_KERNEL_WRITER) || has_untold_loss(entry);
+        if (entry->records || host_entry_truncator(entry) || (wanted && !desperate))
             continue;
         if (!best || age > best_age) {
             best = entry;
@@ -250,9 +255,11 @@ static uint64_t take_over(struct host_entry *entry, const struct host_file_key *
         return 0;
     }
     uint64_t lost = atomic_load(&entry->uncommitted);
+    bool untold = has_untold_loss(entry);
     empty(entry, key, garbage);
-    entry->emptied = lost;
-    atomic_fetch_or(&entry->flags, flags & HOST_ENTRY_KERNEL_WRITER); /* it may be the same file */
+    if (lost > 0 || untold) /* it may be the same file */
+        atomic_store(&entry->losses, 1);
+    atomic_fetch_or(&entry->flags, flags & HOST_ENTRY_KERNEL_WRITER);
     return lost;
 }
 
@@ -277,7 +284,7 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
         entry = make(&file->key);
     if (entry) {
         remember(file, entry);
-        file->losses = atomic_load(&entry->losses); /* of before this use */
+        file->losses = atomic_load(&entry->told); /* others are news, as nobody knows of them */
         touch(entry);
     }
     host_stripe_unlock(stripe);
@@ -305,9 +312,8 @@ bool host_file_rename(struct host_file *file, const struct host_file_key *key,
     if (ours) {
         rename_entry(entry, &file->key);
     } else if (entry) {
-        *lost = entry->emptied;
         if (!same_key(entry, &file->key))
-            *lost += take_over(entry, &file->key, ctime, &garbage);
+            *lost = take_over(entry, &file->key, ctime, &garbage);
     } else {
         entry = make(&file->key);
     }

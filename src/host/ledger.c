@@ -630,10 +630,18 @@ uint64_t host_file_forget(struct host_file *file, bool missed)
 
 bool host_file_lost(struct host_file *file)
 {
+    int error;
     struct host_entry *entry = host_entry_peek(file);
+    if (!entry ||
+        (atomic_load(&entry->losses) == __atomic_load_n(&file->losses, __ATOMIC_RELAXED) &&
+         atomic_load(&entry->told) == atomic_load(&entry->losses)))
+        return false;
+    entry = host_entry_lock(file, false, &error);
     if (!entry)
         return false;
     uint32_t losses = atomic_load(&entry->losses);
+    atomic_store(&entry->told, losses);
+    host_entry_unlock(file);
     return __atomic_exchange_n(&file->losses, losses, __ATOMIC_RELAXED) != losses;
 }
 

@@ -71,9 +71,8 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
 
 /*
  * What `file` stands for has the handle and root of `key` by now, as its user has proven: the
- * entry is kept under them. Others who know the entry go on with it. *lost: bytes that this user
- * may count on and that are lost, since the entry was emptied meanwhile. False: no room for the
- * entry.
+ * entry is kept under them. Others who know the entry go on with it. *lost as for
+ * host_file_attach(). False: no room for the entry.
  */
 bool host_file_rename(struct host_file *file, const struct host_file_key *key,
                       const struct timespec *ctime, uint64_t *lost);
@@ -296,7 +295,8 @@ int host_replay_try(struct host_file *file, struct host_commit *commit, struct h
  * not gone; all other processes that know it hear of the loss by host_file_lost().
  */
 uint64_t host_file_forget(struct host_file *file, bool missed);
-/* True once after data was dropped that may be missed: no fsync may succeed over that. */
+/* True once after data was dropped that may be missed, also by who attached later if nobody was
+ * told till then: no fsync may succeed over that. */
 bool host_file_lost(struct host_file *file);
 
 /*

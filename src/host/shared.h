@@ -31,7 +31,7 @@
 #define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    HOST_REGISTRY_LAYOUT = 4,
+    HOST_REGISTRY_LAYOUT = 5,
     HOST_STRIPES = 64,
     HOST_COMMITS = 16,  /* on their way that a stripe has places for */
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
@@ -118,7 +118,7 @@ struct host_entry {
     _Atomic uint32_t replays;     /* records written again, or over after a restart */
     _Atomic uint32_t cuts;        /* acknowledged records that changes of size cut off */
     _Atomic uint32_t losses; /* times that data was dropped, not committed and not overwritten */
-    uint64_t emptied;        /* bytes that were uncommitted here when another file took the place */
+    _Atomic uint32_t told;   /* those of which an fsync of any process has told */
 } __attribute__((aligned(256)));
 _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
 

@@ -41,6 +41,29 @@ ENGINE_TEST(data_that_cannot_be_committed_does_not_follow)
     expect_kernels_data(fd);
 }
 
+static void loses_data_and_leaves(void)
+{
+    int fd = written();
+    server_fail(NFS3_PROC_COMMIT, 1000, NFS3ERR_IO);
+    CHECK_EQUAL(engine_demote(fd), -EIO);
+}
+
+static void syncs_later(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+/* As PostgreSQL's checkpointer does, which opens the file when a backend has written it. */
+SCENE_TEST(a_loss_is_told_to_who_opens_the_file_later_if_nobody_was_told)
+{
+    disk_make("f", 0, 0);
+    scene_run(loses_data_and_leaves);
+    server_fail(NFS3_PROC_COMMIT, 0, 0);
+    scene_run(syncs_later);
+}
+
 static void writes_while_another_hands_over(void)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -174,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_that_cannot_be_committed_does_not_follow),
+        cmocka_unit_test(a_loss_is_told_to_who_opens_the_file_later_if_nobody_was_told),
         cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
         cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
         cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),

@@ -351,10 +351,28 @@ static void another_root_and_change_time_lose_the_data_aloud(void **state)
     assert_int_equal(host_file_uncommitted(&new), 0);
     assert_true(host_file_has_kernel_writer(&new)); /* it may be the same file */
     assert_true(host_file_rename(&old, &key, &at_two, &lost));
-    assert_int_equal(lost, 100);
-    assert_true(host_file_rename(&old, &key, &at_two, &lost));
     assert_int_equal(lost, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(host_file_lost(&old), i == 0);
+        assert_int_equal(host_file_lost(&new), i == 0);
+    }
     check_invariants();
+}
+
+static void a_loss_that_nobody_was_told_survives_another_handle(void **state)
+{
+    (void)state;
+    struct host_file drops, later;
+    struct host_file_key key = renamed_key(17);
+    uint64_t lost;
+    attach(&drops, 17);
+    write_bytes(&drops, 0, 100, HOST_WRITE_UNSTABLE);
+    assert_int_equal(host_file_forget(&drops, true), 100);
+    assert_true(host_file_attach(&later, &key, &at_two, &lost));
+    assert_int_equal(lost, 0);
+    assert_true(host_file_lost(&later));
+    assert_true(host_file_attach(&later, &key, &at_two, &lost));
+    assert_false(host_file_lost(&later));
 }
 
 /* The process that was replacing the handle died. */
@@ -387,16 +405,19 @@ static void half_a_handle_is_of_no_file(void **state)
 static void data_that_is_dropped_and_missed_is_told_to_all_once(void **state)
 {
     (void)state;
-    struct host_file drops, hears, comes_later;
+    struct host_file drops, hears, comes_later, comes_last;
     attach(&drops, 16);
     attach(&hears, 16);
     write_bytes(&hears, 0, 100, HOST_WRITE_UNSTABLE);
     assert_int_equal(host_file_forget(&drops, true), 100);
     attach(&comes_later, 16);
-    assert_false(host_file_lost(&drops));
+    assert_false(host_file_lost(&drops)); /* it knows */
     assert_true(host_file_lost(&hears));
     assert_false(host_file_lost(&hears));
+    assert_true(host_file_lost(&comes_later)); /* nobody was told when it came */
     assert_false(host_file_lost(&comes_later));
+    attach(&comes_last, 16);
+    assert_false(host_file_lost(&comes_last));
     check_invariants();
 }
 
@@ -707,6 +728,7 @@ int main(void)
         cmocka_unit_test(another_root_and_change_time_lose_the_data_aloud),
         cmocka_unit_test(half_a_handle_is_of_no_file),
         cmocka_unit_test(data_that_is_dropped_and_missed_is_told_to_all_once),
+        cmocka_unit_test(a_loss_that_nobody_was_told_survives_another_handle),
         cmocka_unit_test(entries_without_data_are_recycled),
         cmocka_unit_test(a_full_set_overflows_to_the_next),
         cmocka_unit_test(readers_without_a_lock_see_whole_attributes),
