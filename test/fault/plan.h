@@ -157,6 +157,13 @@ static void plan_corrupt(struct plan *p)
              plan_pick(p, 0, 1) ? "xid" : "mark", plan_pick(p, 1, 2));
 }
 
+/* What a reply says is wrong, and that cannot be overheard: the call fails. */
+static void plan_damage(struct plan *p)
+{
+    plan_add(p, plan_pick(p, 0, 100), TO_PROXY, "%u corrupt %s 20 %u", any_path(p),
+             plan_pick(p, 0, 1) ? "status" : "length", plan_pick(p, 1, 5));
+}
+
 enum { NOSPC = 28, ROFS = 30, DQUOT = 69, JUKEBOX = 10008 }; /* RFC 1813, section 2.6 */
 
 static void plan_jukebox(struct plan *p)
@@ -371,6 +378,13 @@ static void plan_kill(struct plan *p)
     plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill");
 }
 
+/* All at once. What they had made stable is there, and those that come next find the rest in order.
+ */
+static void plan_kill_all(struct plan *p)
+{
+    plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill all");
+}
+
 /* A process is stopped in the midst of its calls, and goes on. */
 static void plan_stop(struct plan *p)
 {
@@ -419,6 +433,7 @@ static const struct kind {
     {"dropafter", plan_dropafter, TO_PROXY, 4, 1, 0},
     {"drop", plan_drop, TO_PROXY, 1, 1, 0},
     {"corrupt", plan_corrupt, TO_PROXY, 2, 1, 0},
+    {"damage", plan_damage, TO_PROXY, 3, 1, CALLS_FAIL},
     {"jukebox", plan_jukebox, TO_PROXY, 2, 1, 0},
     {"verifier", plan_verifier, TO_PROXY, 5, 1, 0},
     {"halfclose", plan_halfclose, TO_PROXY, 3, 1, 0},
@@ -441,6 +456,7 @@ static const struct kind {
     {"park", plan_park, TO_POWER, 3, 1, 0},
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
+    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, 0},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
     {"kill", plan_kill, TO_WORKER, 4, 1, 0},
     {"kill-late", plan_kill_late, TO_PROXY, 3, 1, 0},

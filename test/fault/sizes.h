@@ -134,10 +134,11 @@ static bool sized_read_end(struct operation *op, const struct sized_view *view, 
 {
     unsigned file = op->file - FILES, first = (unsigned)op->offset / 8;
     uint64_t end = (uint64_t)op->offset + (uint64_t)result;
-    bool ends = (size_t)result != op->length && failed_as_planned(result);
-    if (ends && result < 0)
+    if (result < 0 && failed_as_planned(result))
         return true;
-    if (result < 0 || (result % 8 != 0 && !ends)) {
+    /* The rest may not be there, or could not be read. */
+    bool unclear = (size_t)result != op->length && (journal->effects & CALLS_FAIL);
+    if (result < 0 || (result % 8 != 0 && !unclear)) {
         failed("%s: sized file %u bytes %llu..%llu: %s", when, file, (unsigned long long)op->offset,
                (unsigned long long)op->offset + op->length,
                result < 0 ? strerror((int)-result) : "torn");
@@ -145,7 +146,7 @@ static bool sized_read_end(struct operation *op, const struct sized_view *view, 
     }
     if (!sized_check_words(file, view, op->buffer, first, first + (unsigned)result / 8, when))
         return false;
-    if (ends)
+    if (unclear)
         return true;
     if ((size_t)result == op->length)
         return sized_check_size(file, view, end, UINT64_MAX, when);

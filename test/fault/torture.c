@@ -182,7 +182,7 @@ static unsigned find_stuck(unsigned any)
 /* Whatever it was at is done or not; the others go on. */
 static void kill_one(unsigned index)
 {
-    if (workers[index] <= 0 || killed + 1 >= options.processes)
+    if (workers[index] <= 0)
         return;
     kill(workers[index], SIGKILL);
     waitpid(workers[index], NULL, 0);
@@ -210,12 +210,16 @@ static void workers_signal(int number)
 static void worker_event(const char *command, unsigned round)
 {
     unsigned any = (unsigned)(mix(options.seed + round) % options.processes);
-    if (strcmp(command, "stop") == 0 && workers[any] > 0)
-        kill(workers[any], SIGSTOP);
-    else if (strcmp(command, "continue") == 0)
-        workers_signal(SIGCONT);
-    else if (strncmp(command, "kill", 4) == 0)
+    if (strcmp(command, "kill all") == 0) {
+        for (unsigned i = 0; i < options.processes; i++)
+            kill_one(i);
+    } else if (strncmp(command, "kill", 4) == 0 && killed + 1 < options.processes) {
         kill_one(strcmp(command, "kill stuck") == 0 ? find_stuck(any) : any);
+    } else if (strcmp(command, "stop") == 0 && workers[any] > 0) {
+        kill(workers[any], SIGSTOP);
+    } else if (strcmp(command, "continue") == 0) {
+        workers_signal(SIGCONT);
+    }
 }
 
 static bool event_do(const struct event *event, unsigned round)
