@@ -199,10 +199,17 @@ static struct nfs3_fh handle_of(const struct host_file *file)
     return fh;
 }
 
-/* COMMITs a file of which all that is known is its entry in the registry. */
+/* COMMITs a file of which an entry in the registry is known, and perhaps no more: only one that
+ * this process has open can get a new handle. */
 static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
                         struct host_file *file)
 {
+    struct file_inode *inode = file_inode_find(file->key.device, file->key.inode);
+    if (inode) {
+        int result = file_inode_commit(inode, auth, NULL);
+        file_inode_release(inode);
+        return result;
+    }
     struct nfs3_fh fh = handle_of(file);
     struct committing c = {
         .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
@@ -239,7 +246,7 @@ int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth
     return commit_for_kernel(&c);
 }
 
-/* 0, or the error of the first that failed. What is gone for good is no error here. */
+/* 0, or the error of the first that failed. What was removed is no error. */
 static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
 {
     uint32_t cursor = 0;
@@ -247,7 +254,9 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
     int result = 0;
     while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
         int error = commit_entry(mount, auth, &file);
-        if (result == 0 && error != -ESTALE)
+        if (error == -ESTALE)
+            error = host_file_uncommitted(&file) > 0 ? -EIO : 0;
+        if (result == 0)
             result = error;
     }
     return result;

@@ -126,12 +126,22 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
 static int find_again(struct file_inode *inode, const struct rpc_auth *auth, struct nfs3_fh *fh,
                       struct nfs3_attr *attr)
 {
-    int result = renew_root(inode->mount, auth);
-    if (result != 0)
-        return result;
-    int fd = file_inode_descriptor(inode);
-    result = prove_by_kernel(inode, auth, fd, fh, attr);
-    return result == -ESTALE ? prove_by_memory(inode, auth, fd, fh, attr) : result;
+    struct nfs3_client client = file_mount_client(inode->mount, auth);
+    for (int i = 0;; i++) {
+        int result = renew_root(inode->mount, auth);
+        if (result != 0)
+            return result;
+        int fd = file_inode_descriptor(inode);
+        result = prove_by_kernel(inode, auth, fd, fh, attr);
+        if (result == -ESTALE)
+            result = prove_by_memory(inode, auth, fd, fh, attr);
+        /* Or were new handles given once more meanwhile? */
+        struct nfs3_fh root = file_mount_root(inode->mount);
+        struct nfs3_attr unused;
+        if (result != -ESTALE || i == RENEWALS_MAX ||
+            nfs3_getattr(&client, &root, &unused) != -ESTALE)
+            return result;
+    }
 }
 
 static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,

@@ -3,6 +3,7 @@
 
 #include "async_scene.h"
 #include "durability_scene.h"
+#include "sys/critical.h"
 
 static void give_new_handles(void)
 {
@@ -74,6 +75,17 @@ ENGINE_TEST(data_that_was_not_committed_is_committed_under_the_new_handle)
     expect_durable();
 }
 
+ENGINE_TEST(sync_commits_under_the_new_handle)
+{
+    written_anew();
+    give_new_handles();
+    server_do(FILE_SERVER_LOSE_POWER);
+    sys_critical_enter();
+    CHECK_EQUAL(file_sync_all(), 0);
+    sys_critical_leave();
+    expect_durable();
+}
+
 ENGINE_TEST(data_that_the_server_lost_too_is_written_again)
 {
     int fd = written_anew();
@@ -90,6 +102,27 @@ ENGINE_TEST(handles_that_change_while_lost_data_is_written_again)
     server_do(FILE_SERVER_LOSE_POWER);
     server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_STALE);
     CHECK_EQUAL(engine_fsync(fd), 0);
+    expect_durable();
+}
+
+static void *give_new_handles_again(void *unused)
+{
+    server_wait_held(1);
+    give_new_handles();
+    server_release();
+    return unused;
+}
+
+ENGINE_TEST(handles_that_change_while_the_file_is_looked_up)
+{
+    pthread_t thread;
+    int fd = written_anew();
+    give_new_handles();
+    server_hold(NFS3_PROC_LOOKUP);
+    CHECK_EQUAL(pthread_create(&thread, NULL, give_new_handles_again, NULL), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    pthread_join(thread, NULL);
+    CHECK(file_is_managed(fd));
     expect_durable();
 }
 
@@ -426,8 +459,10 @@ int main(void)
         cmocka_unit_test(each_call_finds_the_file_again),
         cmocka_unit_test(another_file_is_opened_by_its_new_handle),
         cmocka_unit_test(data_that_was_not_committed_is_committed_under_the_new_handle),
+        cmocka_unit_test(sync_commits_under_the_new_handle),
         cmocka_unit_test(data_that_the_server_lost_too_is_written_again),
         cmocka_unit_test(handles_that_change_while_lost_data_is_written_again),
+        cmocka_unit_test(handles_that_change_while_the_file_is_looked_up),
         cmocka_unit_test(a_file_that_was_renamed_is_found),
         cmocka_unit_test(the_last_close_finds_the_file_again),
         cmocka_unit_test(a_handle_that_is_stale_for_a_moment_only),
