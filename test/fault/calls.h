@@ -8,6 +8,7 @@
 #include <aio.h>
 #include <liburing.h>
 #include <linux/aio_abi.h>
+#include <sys/sendfile.h>
 #include <sys/uio.h>
 
 #include "journal.h"
@@ -37,6 +38,7 @@ struct worker {
     unsigned slot, round;
     uint64_t random;
     int plain[FILES + SIZED], dsync[FILES + SIZED];
+    int memory; /* a file in memory */
     aio_context_t context;
     struct io_uring ring;
     struct operation operations[DEPTH];
@@ -140,6 +142,22 @@ static int cut(struct worker *w, const struct operation *op, struct iovec vector
     return count;
 }
 
+/* Between the buffer and the file by way of another. */
+static ssize_t do_sendfile(struct worker *w, struct operation *op, int fd)
+{
+    off_t from = 0;
+    if (op->writes)
+        return pwrite(w->memory, op->buffer, op->length, 0) == (ssize_t)op->length &&
+                       lseek(fd, op->offset, SEEK_SET) == op->offset
+                   ? sendfile(fd, w->memory, &from, op->length)
+                   : -1;
+    from = op->offset;
+    if (lseek(w->memory, 0, SEEK_SET) != 0)
+        return -1;
+    ssize_t sent = sendfile(w->memory, fd, &from, op->length);
+    return sent > 0 && pread(w->memory, op->buffer, (size_t)sent, 0) != sent ? -1 : sent;
+}
+
 static ssize_t do_now(struct worker *w, struct operation *op, enum api api)
 {
     struct iovec vectors[4];
@@ -162,6 +180,8 @@ static ssize_t do_now(struct worker *w, struct operation *op, enum api api)
         op->stable = op->writes && pick(w, 2);
         return op->writes ? pwritev2(fd, vectors, count, op->offset, stable_flag(w, op))
                           : preadv2(fd, vectors, count, op->offset, 0);
+    case API_sendfile:
+        return do_sendfile(w, op, fd);
     case API_dsync:
         fd = w->dsync[op->file];
         op->stable = op->writes;

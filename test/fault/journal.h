@@ -37,8 +37,10 @@ enum {
 };
 
 /* What a write or read goes through. */
-#define APIS \
-    X(pwrite) X(write) X(writev) X(pwritev) X(pwritev2) X(dsync) X(libaio) X(posix_aio) X(io_uring)
+#define APIS                                                                              \
+    X(pwrite)                                                                             \
+    X(write) X(writev) X(pwritev) X(pwritev2) X(dsync) X(sendfile) X(libaio) X(posix_aio) \
+        X(io_uring)
 
 enum api {
 #define X(name) API_##name,

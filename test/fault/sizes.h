@@ -233,7 +233,8 @@ static void sized_cut(struct worker *w, unsigned file, uint32_t size, enum chang
         int fd = open(file_path(FILES + file, path), O_RDWR | O_TRUNC | O_CLOEXEC);
         result = fd < 0 ? -1 : close(fd);
     } else {
-        result = ftruncate(w->plain[FILES + file], (off_t)size);
+        result = pick(w, 3) ? ftruncate(w->plain[FILES + file], (off_t)size)
+                            : truncate(file_path(FILES + file, path), (off_t)size);
     }
     if (result < 0 && failed_as_planned(-errno))
         sized_done(sized, number);

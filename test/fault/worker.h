@@ -264,6 +264,9 @@ static void worker_open(struct worker *w)
         if (w->plain[file] < 0 || w->dsync[file] < 0)
             die("%s: %s", path, strerror(errno));
     }
+    w->memory = memfd_create("torture", MFD_CLOEXEC);
+    if (w->memory < 0)
+        die("memfd_create: %s", strerror(errno));
     if (syscall(SYS_io_setup, (long)DEPTH, &w->context) != 0)
         die("io_setup: %s", strerror(errno));
     if (journal->apis[API_io_uring] && io_uring_queue_init(DEPTH * 2, &w->ring, 0) != 0)
