@@ -37,10 +37,10 @@ enum {
 };
 
 /* What a write or read goes through. */
-#define APIS                                                                              \
-    X(pwrite)                                                                             \
-    X(write) X(writev) X(pwritev) X(pwritev2) X(dsync) X(sendfile) X(libaio) X(posix_aio) \
-        X(io_uring)
+#define APIS  \
+    X(pwrite) \
+    X(write)  \
+    X(writev) X(pwritev) X(pwritev2) X(dsync) X(sendfile) X(libaio) X(posix_aio) X(io_uring)
 
 enum api {
 #define X(name) API_##name,
@@ -119,6 +119,7 @@ enum effect {
     CALLS_FAIL = 1,  /* with an error of the server */
     DATA_FORGET = 2, /* until they are synced, data may become older than what was acknowledged */
     ALWAYS_FAIL = 4, /* calls time out, and not only before everything is healed (--soft) */
+    NO_OTHERS = 8,   /* no other fault is planned for the round */
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };

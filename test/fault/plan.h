@@ -378,8 +378,8 @@ static void plan_kill(struct plan *p)
     plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill");
 }
 
-/* All at once. What they had made stable is there, and those that come next find the rest in order.
- */
+/* All at once. Those that come next see to what is not committed. Had the files new handles
+ * besides, nothing could prove that it is theirs. */
 static void plan_kill_all(struct plan *p)
 {
     plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill all");
@@ -456,7 +456,7 @@ static const struct kind {
     {"park", plan_park, TO_POWER, 3, 1, 0},
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
-    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, 0},
+    {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
     {"kill", plan_kill, TO_WORKER, 4, 1, 0},
     {"kill-late", plan_kill_late, TO_PROXY, 3, 1, 0},
@@ -482,6 +482,10 @@ static void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned pa
             if (at <= weight)
                 break;
             at -= weight;
+        }
+        if (kinds[i].effects & NO_OTHERS) {
+            *p = (struct plan){.random = p->random, .paths = paths, .length_ms = PLAN_MS};
+            n = 1;
         }
         strcat(strcat(p->names, p->names[0] ? "+" : ""), kinds[i].name);
         kinds[i].plan(p);
