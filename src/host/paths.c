@@ -404,7 +404,7 @@ int host_path_set(const char *server, const char *peer, const char *local, bool 
     struct table table;
     uint32_t generation;
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    sys_clock_gettime(CLOCK_REALTIME, &now);
     struct host_path path = {.since_ns =
                                  (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec};
     if (!fill(path.server, sizeof(path.server), server) ||

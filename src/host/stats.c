@@ -51,7 +51,7 @@ static __thread struct {
 static uint64_t wall_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(clock, &now);
+    sys_clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 

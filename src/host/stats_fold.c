@@ -354,7 +354,7 @@ void host_stats_reap_at_start(void)
     char path[HOST_RUN_PATH_MAX];
     struct stat status;
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    sys_clock_gettime(CLOCK_REALTIME, &now);
     if (host_run_path(path, "stats.lock") == 0 &&
         sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
         if (status.st_mtim.tv_sec <= now.tv_sec && status.st_mtim.tv_sec >= now.tv_sec - 1)

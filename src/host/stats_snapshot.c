@@ -142,8 +142,8 @@ int host_stats_snapshot_read(struct host_stats_snapshot *snapshot)
 {
     struct timespec wall, now;
     int error = read_directory(snapshot);
-    clock_gettime(CLOCK_REALTIME, &wall);
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    sys_clock_gettime(CLOCK_REALTIME, &wall);
+    sys_clock_gettime(CLOCK_MONOTONIC, &now);
     snapshot->taken_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
     snapshot->clock = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     if (snapshot->count)

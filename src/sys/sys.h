@@ -237,11 +237,15 @@ static inline int sys_sigprocmask(int how, const unsigned long *set, unsigned lo
     return (int)sys_call4(SYS_rt_sigprocmask, how, set, old, sizeof(*set));
 }
 
+/* The C library's own, past a library that changes the time for its program (faketime): processes
+ * compare their times. */
+extern int (*sys_clock_gettime)(clockid_t clock, struct timespec *now);
+
 /* Nanoseconds of CLOCK_MONOTONIC: one clock for all processes of the host; served by the vDSO. */
 static inline uint64_t sys_now_ns(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    sys_clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
