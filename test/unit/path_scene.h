@@ -132,6 +132,7 @@ static inline void echo_over(unsigned path, uint32_t token, struct query *query)
 static inline void end_connections(unsigned path)
 {
     pthread_mutex_lock(&servers[path]->lock);
+    atomic_store(&servers[path]->ended, servers[path]->connections);
     for (unsigned i = 0; i < servers[path]->connections; i++) {
         if (servers[path]->fds[i] >= 0)
             shutdown(servers[path]->fds[i], SHUT_RDWR);

@@ -55,6 +55,7 @@ struct server {
     _Atomic bool silent;      /* as the script says at first */
     _Atomic bool busy;        /* answers procedure NULL only */
     _Atomic bool closing;     /* ends further connections at once */
+    _Atomic unsigned ended;   /* so many connections, the first, are read no more */
     _Atomic int mute;         /* 1 + the index of a connection on which it does not answer */
     _Atomic unsigned refused; /* connections: see script.limit */
     _Atomic unsigned calls, replies, changed_xids, bad_calls;
@@ -231,7 +232,8 @@ static inline void *serve(void *context)
         }
         static __thread uint8_t chunk[65536];
         ssize_t got = good ? recv(connection->fd, chunk, sizeof(chunk), 0) : 0;
-        if (got <= 0)
+        /* What came after shutdown() is still read from a socket. */
+        if (got <= 0 || connection->index < atomic_load(&server->ended))
             break;
         put_bytes(&in, chunk, (size_t)got);
     }
