@@ -140,21 +140,22 @@ static void unreachable(struct check *check, const char *label, const char *serv
 
 /* ---- ports ---- */
 
-/* Finds the port of a program: as configured, else as the port mapper says. False: reported. */
-static bool find_port(struct check *check, const struct mount3_target *target, unsigned configured,
-                      const char *key, const char *label, uint32_t program, uint16_t *port)
+/* Finds the port of a program: as configured, else as the port mapper says. 0, or -errno after it
+ * was reported. */
+static int find_port(struct check *check, const struct mount3_target *target, unsigned configured,
+                     const char *key, const char *label, uint32_t program, uint16_t *port)
 {
     if (configured != 0) {
         *port = (uint16_t)configured;
         check_say(&check->report, CHECK_INFO, label, "port %u (%s of the nfstab)", configured, key);
-        return true;
+        return 0;
     }
     struct mount3_target mapper = *target;
     mapper.port = 0;
     int error = mount3_portmap(&mapper, program, 3, port);
     if (error == 0) {
         check_say(&check->report, CHECK_INFO, label, "port %u (from the port mapper)", *port);
-        return true;
+        return 0;
     }
     if (error == -ENOENT) {
         check_say(&check->report, CHECK_ERROR, label,
@@ -165,7 +166,7 @@ static bool find_port(struct check *check, const struct mount3_target *target, u
         unreachable(check, label, "port mapper", PORTMAP_PORT, error);
         check_remedy(&check->report, "or set %s in the nfstab, which needs no port mapper", key);
     }
-    return false;
+    return error;
 }
 
 /* ---- NFS ---- */
@@ -246,9 +247,10 @@ static int time_calls(struct check *check, struct check_path *path, uint64_t con
     return 0;
 }
 
-/* Connects and calls NULL: path->server and path->client, or NULL there, and said. */
-static void connect_nfs(struct check *check, struct check_path *path, unsigned port,
-                        const struct rpc_auth *auth)
+/* Connects and calls NULL: path->server and path->client, or NULL there, and said. Returns -errno
+ * if it cannot connect. */
+static int connect_nfs(struct check *check, struct check_path *path, unsigned port,
+                       const struct rpc_auth *auth)
 {
     enum net_port policy = check_port_policy(check->tunables);
     /* One attempt tells why it fails; the engine would try again until the time is over. */
@@ -260,18 +262,18 @@ static void connect_nfs(struct check *check, struct check_path *path, unsigned p
                   "no source port below 1024 can be had, as privileged_port = \"yes\" demands");
         check_remedy(&check->report,
                      "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
-        return;
+        return fd;
     }
     if (fd < 0) {
         unreachable(check, "NFS", "NFS service", port, fd);
-        return;
+        return fd;
     }
     sys_close(fd);
 
     struct net_server *server = check_connect(check, path, policy, 1);
     if (server == NULL) {
         check_say(&check->report, CHECK_ERROR, "NFS", "there is not enough memory");
-        return;
+        return 0;
     }
     path->client =
         (struct nfs3_client){.server = server, .auth = auth, .timeout_ms = check->timeout_ms};
@@ -280,10 +282,11 @@ static void connect_nfs(struct check *check, struct check_path *path, unsigned p
         error = time_calls(check, path, connecting_ns);
     if (error == 0) {
         path->server = server;
-        return;
+        return 0;
     }
     no_answer(check, port, error);
     check_disconnect(server);
+    return 0;
 }
 
 /* ---- the path ---- */
@@ -318,13 +321,23 @@ void check_path(struct check *check, const struct conf_server *conf, struct chec
         .identity = identity,
     };
     uint16_t nfsport, mntport;
-    if (find_port(check, &path->target, conf->nfsport, "nfsport", "NFS", NFS3_PROGRAM, &nfsport)) {
+    int error =
+        find_port(check, &path->target, conf->nfsport, "nfsport", "NFS", NFS3_PROGRAM, &nfsport);
+    if (error == 0) {
         address_set_port(&address->peer, nfsport);
-        connect_nfs(check, path, nfsport, auth);
+        error = connect_nfs(check, path, nfsport, auth);
+    } else if (conf->mntport != 0) {
+        error = 0; /* for MOUNT the port mapper is not needed */
     }
-    /* Also without NFS: the administrator wants to see all that is wrong at once. */
+    /* Also without NFS: the administrator wants to see all that is wrong at once. But where nothing
+     * comes back, that is wrong. */
+    if (error == -ETIMEDOUT || error == -EHOSTUNREACH) {
+        check_say(&check->report, CHECK_INFO, "MOUNT",
+                  "not asked: nothing comes back from this address");
+        return;
+    }
     if (find_port(check, &path->target, conf->mntport, "mntport", "MOUNT", MOUNT3_PROGRAM,
-                  &mntport)) {
+                  &mntport) == 0) {
         path->target.port = mntport;
         path->mounts = is_there(check, path);
     }
