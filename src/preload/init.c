@@ -151,7 +151,9 @@ void *preload_resolve(enum preload_symbol symbol)
     int saved = errno;
     const char *name = names[symbol];
     void *function = preload_lookup()(RTLD_NEXT, name);
-    if (function == NULL && (function = preload_plugin_function(name)) == NULL && is_uring(name)) {
+    if (function == NULL && (function = preload_plugin_function(name)) == NULL)
+        dlerror(); /* the message is none for the program */
+    if (function == NULL && is_uring(name)) {
         errno = saved;
         resolving = 0;
         return (void *)raw_missing; /* not remembered: liburing may come later, with a plug-in */

@@ -65,7 +65,10 @@ static void *wrapper_or(void *found, const char *name)
     if (next == NULL)
         next = preload_plugin_function(name);
     void *ours = next == found ? wrapper(name) : NULL;
-    return ours != NULL ? ours : found;
+    if (ours != NULL)
+        return ours;
+    dlerror(); /* what we did not find is no concern of the program */
+    return found;
 }
 
 PRELOAD_EXPORT LEAVE_BY_JUMP void *dlsym(void *handle, const char *name)

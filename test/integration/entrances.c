@@ -134,7 +134,14 @@ int main(int argc, char **argv)
     int sockets[2], status;
     snprintf(path, sizeof(path), "%s/entrances", directory(argc, argv));
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+    if (dlerror() != NULL)
+        fail("a message of the dynamic linker before anything was asked of it");
     CHECK((libc = dlopen("libc.so.6", RTLD_NOW)) != NULL);
+    void *libaio = dlopen("libaio.so.1", RTLD_NOW);
+    if (libaio == NULL)
+        libaio = dlopen("libaio.so.1t64", RTLD_NOW);
+    if (libaio != NULL && (dlsym(libaio, "io_setup") == NULL || dlerror() != NULL))
+        fail("a function of libaio is found with a message of the dynamic linker");
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 
     pid_t children[DOORS];
