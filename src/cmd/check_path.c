@@ -332,8 +332,7 @@ void check_path(struct check *check, const struct conf_server *conf, struct chec
     /* Also without NFS: the administrator wants to see all that is wrong at once. But where nothing
      * comes back, that is wrong. */
     if (error == -ETIMEDOUT || error == -EHOSTUNREACH) {
-        check_say(&check->report, CHECK_INFO, "MOUNT",
-                  "not asked: nothing comes back from this address");
+        check_say(&check->report, CHECK_INFO, "MOUNT", "not asked, since there was no answer");
         return;
     }
     if (find_port(check, &path->target, conf->mntport, "mntport", "MOUNT", MOUNT3_PROGRAM,
