@@ -107,8 +107,10 @@ struct rpc_call *rpc_call_sent(void *context, uint32_t xid)
 
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
 {
-    if (call->xid != 0 && transport->calls[call->xid % RPC_SLOTS])
-        call->xid = 0; /* it comes from another channel */
+    if (call->xid != 0 && transport->calls[call->xid % RPC_SLOTS]) {
+        call->xid = 0; /* it comes from another channel, or a ping came before it */
+        call->unsettled = true;
+    }
     if (call->xid == 0 || sys_test_unsafe(SYS_TEST_XID)) {
         while (transport->next_xid == 0 || transport->calls[transport->next_xid % RPC_SLOTS])
             transport->next_xid++;

@@ -204,6 +204,28 @@ static void a_call_that_waits_to_be_sent_again_is_not_forgotten(void **state)
     rpc_receiver_free(&transport.receiver);
 }
 
+/* A ping has taken its place in the table: the server cannot know it again by another xid. */
+static void a_call_that_gets_another_xid_is_unsettled(void **state)
+{
+    (void)state;
+    static struct rpc_transport transport;
+    struct directnfs_channel_stats stats = {0};
+    struct net_channel channel = {.server = client, .path = &client->paths[0], .stats = &stats};
+    struct rpc_call sent = {.channel = &channel, .sent = true, .sent_ns = 1}, other = {0};
+    rpc_transport_init(&transport, &channel);
+    rpc_in_flight_add(&transport, &sent);
+    uint32_t xid = sent.xid;
+    rpc_queue_again(&transport, false);
+    transport.next_xid += RPC_SLOTS - 1; /* that many calls later */
+    rpc_in_flight_add(&transport, &other);
+    assert_int_equal(other.xid % RPC_SLOTS, xid % RPC_SLOTS);
+    rpc_in_flight_add(&transport, rpc_unsent_take(&transport));
+    assert_int_not_equal(sent.xid, xid);
+    assert_true(sent.unsettled);
+    assert_ptr_equal(rpc_call_sent(&transport, sent.xid), &sent);
+    rpc_receiver_free(&transport.receiver);
+}
+
 static void a_silent_server_is_waited_for(void **state)
 {
     (void)state;
@@ -615,6 +637,7 @@ int main(void)
         path_test(a_path_that_could_not_be_asked_is_kept),
         path_test(a_call_keeps_its_xid_on_another_path),
         path_test(a_call_that_waits_to_be_sent_again_is_not_forgotten),
+        path_test(a_call_that_gets_another_xid_is_unsettled),
         path_test(a_silent_server_is_waited_for),
         path_test(a_path_that_answers_pings_is_kept),
         path_test(paths_come_and_go_under_load),
