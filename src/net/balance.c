@@ -48,51 +48,6 @@ void net_load_remove(struct net_channel *channel, size_t bytes)
                               memory_order_relaxed);
 }
 
-/*
- * Replies may come in bursts, many at one time: of bytes alone a window would be full within one,
- * and say that they took no time.
- */
-static bool is_measured(const struct net_load *load)
-{
-    return load->window_ns >= WINDOW_NS &&
-           (load->window_bytes >= WINDOW_BYTES ||
-            (load->window_ns >= SLOW_NS && load->window_bytes >= WINDOW_LEAST));
-}
-
-void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns, uint64_t now_ns)
-{
-    struct net_load *load = &channel->path->load;
-    if (channel->server->path_count < 2)
-        return;
-    pthread_mutex_lock(&load->lock);
-    uint64_t since = load->departed_ns > sent_ns ? load->departed_ns : sent_ns;
-    if (now_ns > since)
-        load->window_ns += now_ns - since;
-    if (now_ns > load->departed_ns)
-        load->departed_ns = now_ns;
-    load->window_bytes += bytes + OVERHEAD;
-    if (is_measured(load)) {
-        uint64_t sample = load->window_ns * UNIT / load->window_bytes + 1;
-        uint64_t old = atomic_load_explicit(&load->ns_per_unit, memory_order_relaxed);
-        if (old && sample > JUMP * old) /* a hiccup, or the first of many */
-            sample = JUMP * old;
-        atomic_store_explicit(&load->ns_per_unit, old ? (old + sample) / 2 : sample,
-                              memory_order_relaxed);
-        atomic_store_explicit(&load->measured_ns, now_ns, memory_order_relaxed);
-        load->window_ns = load->window_bytes = 0;
-    }
-    pthread_mutex_unlock(&load->lock);
-}
-
-void net_load_forget(struct net_path *path)
-{
-    struct net_load *load = &path->load;
-    pthread_mutex_lock(&load->lock);
-    load->window_ns = load->window_bytes = 0;
-    atomic_store_explicit(&load->ns_per_unit, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&load->lock);
-}
-
 /* The least service time of a usable path; 0: none is known. */
 static uint64_t best_service(const struct net_server *server)
 {
@@ -115,6 +70,65 @@ static uint64_t believed_service(const struct net_path *path, uint64_t best, uin
         return best;
     uint64_t steps = now_ns > measured_ns ? (now_ns - measured_ns) / FADE_NS : 0;
     return best + (steps < FADE_STEPS ? (own - best) >> steps : 0);
+}
+
+/*
+ * Replies may come in bursts, many at one time: of bytes alone a window would be full within one,
+ * and say that they took no time.
+ */
+static bool is_measured(const struct net_load *load)
+{
+    return load->window_ns >= WINDOW_NS &&
+           (load->window_bytes >= WINDOW_BYTES ||
+            (load->window_ns >= SLOW_NS && load->window_bytes >= WINDOW_LEAST));
+}
+
+/* The window is full: what it says counts as much as what was believed, which is uncertain where it
+ * has faded: from there to what it was. Under the lock of the load. */
+static void learn(struct net_path *path, uint64_t now_ns)
+{
+    struct net_load *load = &path->load;
+    uint64_t sample = load->window_ns * UNIT / load->window_bytes + 1;
+    uint64_t most = atomic_load_explicit(&load->ns_per_unit, memory_order_relaxed);
+    uint64_t least = believed_service(path, best_service(path->server), now_ns);
+    if (least > most)
+        least = most;
+    if (most && sample > JUMP * most) /* a hiccup, or the first of many */
+        sample = JUMP * most;
+    uint64_t old = sample < least ? least : sample > most ? most : sample;
+    atomic_store_explicit(&load->ns_per_unit, most ? (old + sample) / 2 : sample,
+                          memory_order_relaxed);
+    atomic_store_explicit(&load->measured_ns, now_ns, memory_order_relaxed);
+    load->window_ns = load->window_bytes = 0;
+}
+
+void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns, uint64_t now_ns)
+{
+    struct net_load *load = &channel->path->load;
+    if (channel->server->path_count < 2)
+        return;
+    pthread_mutex_lock(&load->lock);
+    bool alone = sent_ns >= load->departed_ns;
+    uint64_t since = alone ? sent_ns : load->departed_ns;
+    if (now_ns > since)
+        load->window_ns += now_ns - since;
+    if (now_ns > load->departed_ns)
+        load->departed_ns = now_ns;
+    /* A short call that was alone says more of latency than of speed: a path that gets only such
+     * calls shall not seem slow. */
+    load->window_bytes += alone && bytes < UNIT ? UNIT : bytes + OVERHEAD;
+    if (is_measured(load))
+        learn(channel->path, now_ns);
+    pthread_mutex_unlock(&load->lock);
+}
+
+void net_load_forget(struct net_path *path)
+{
+    struct net_load *load = &path->load;
+    pthread_mutex_lock(&load->lock);
+    load->window_ns = load->window_bytes = 0;
+    atomic_store_explicit(&load->ns_per_unit, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&load->lock);
 }
 
 struct net_path *net_balance(struct net_server *server, size_t bytes, const uint64_t *held)

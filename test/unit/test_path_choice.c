@@ -130,6 +130,35 @@ static void a_path_that_was_slow_long_ago_is_tried_again(void **state)
     assert_in_range(chosen[0], 90, 110);
 }
 
+/* What was true long ago does not count against what is seen now. */
+static void a_path_that_is_fast_again_is_believed(void **state)
+{
+    (void)state;
+    uint64_t now = sys_now_ns();
+    use_all_paths();
+    path_serves(0, 100000000, now - 10 * SECOND_NS); /* over after 6.4 s */
+    path_serves(1, 1000000, now);
+    assert_true(service_of(0) > 90000000);
+    struct net_channel *channel = net_path_channel(&client->paths[0], 65536);
+    for (unsigned i = 1; i <= 10; i++)
+        net_load_answered(channel, 65536, now, now + i * 1000000);
+    assert_in_range(service_of(0), 900000, 1100000);
+}
+
+/* It has no more to do than short calls, one at a time, of which most is latency. */
+static void a_path_that_gets_lone_short_calls_is_not_slower(void **state)
+{
+    (void)state;
+    uint64_t now = sys_now_ns();
+    use_all_paths();
+    path_serves(1, 1000000, now);
+    struct net_channel *channel = net_path_channel(&client->paths[0], 8192);
+    for (unsigned i = 0; i < 100; i++)
+        net_load_answered(channel, 8192, now + i * 1000000, now + i * 1000000 + 400000);
+    assert_in_range(service_of(0), 1, service_of(1));
+    assert_ptr_equal(net_path_choose(client, 1 << 20, NULL), &client->paths[0]);
+}
+
 static void short_calls_do_not_wait_behind_bulk_data(void **state)
 {
     (void)state;
@@ -246,6 +275,8 @@ int main(void)
         path_test(faster_paths_get_more),
         path_test(bursts_say_nothing_of_speed),
         path_test(a_path_that_was_slow_long_ago_is_tried_again),
+        path_test(a_path_that_is_fast_again_is_believed),
+        path_test(a_path_that_gets_lone_short_calls_is_not_slower),
         path_test(short_calls_do_not_wait_behind_bulk_data),
         path_test(an_offline_path_gets_no_new_calls),
         path_test(an_idle_connection_of_an_offline_path_is_closed),
