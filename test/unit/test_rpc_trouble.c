@@ -14,6 +14,13 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+static void *wait_for_one(void *context)
+{
+    struct rpc_call *call = context;
+    rpc_wait(&call, 1);
+    return NULL;
+}
+
 /* Calls on every connection of the pool; those on connections that the server does not keep go over
  * the one that it does. */
 static void a_server_that_closes_further_connections(void **state)
@@ -57,6 +64,34 @@ static void a_connection_that_brings_no_answer_is_not_made_again_at_once(void **
     server_stop(server);
 }
 
+/* Nor do calls that go from one connection to another make more of them. */
+static void a_server_that_closes_all_connections(void **state)
+{
+    (void)state;
+    enum { COUNT = 8 };
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 4, 60);
+    struct query queries[COUNT];
+    pthread_t threads[COUNT];
+    memset(queries, 0, sizeof(queries));
+    atomic_store(&server->closing, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct rpc_call *call = &queries[i].call;
+        query_begin(&queries[i], ECHO, i, 0);
+        rpc_submit(client, &call, 1);
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_for_one, call), 0);
+    }
+    sys_nanosleep_ms(2000);
+    assert_in_range(server->refused, 1, 4 * 6); /* after 0, 0.1, 0.2, 0.4, 0.8 s each */
+    atomic_store(&server->closing, false);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(query_good(&queries[i]));
+    }
+    rpc_server_destroy(client);
+    server_stop(server);
+}
+
 /* ---- a server whose every step is the test's ---- */
 
 static int accept_one(const struct server *server)
@@ -85,13 +120,6 @@ static void answer_one(struct server *server, int fd)
     assert_true(send_bytes(fd, stream.data, stream.length));
     free(stream.data);
     free(answer.data);
-}
-
-static void *wait_for_one(void *context)
-{
-    struct rpc_call *call = context;
-    rpc_wait(&call, 1);
-    return NULL;
 }
 
 static void reset_connection(int fd)
@@ -192,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(a_server_that_closes_further_connections),
         test(a_connection_that_brings_no_answer_is_not_made_again_at_once),
+        test(a_server_that_closes_all_connections),
         test(a_reply_that_came_before_the_reset_counts),
         test(a_reply_to_what_is_not_sent_yet_is_no_answer),
     };
