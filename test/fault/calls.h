@@ -33,6 +33,9 @@ struct operation {
     struct iocb linux_aio;
 };
 
+/* Of this process: the library gave them to the kernel, for good. */
+static _Atomic bool handed_over[FILES];
+
 struct worker {
     pthread_t thread;
     unsigned slot, round;
@@ -116,7 +119,10 @@ static void operation_end(struct worker *w, struct operation *op, enum api api, 
                api_names[api]);
     op->under_way = false;
     if (result >= 0)
-        atomic_fetch_add(op->writes ? &journal->writes[api] : &journal->reads[api], 1);
+        atomic_fetch_add(op->file < FILES && handed_over[op->file] ? &journal->beside
+                         : op->writes                              ? &journal->writes[api]
+                                                                   : &journal->reads[api],
+                         1);
     op->end(w, op, api, result);
     buffer_poison(op);
 }

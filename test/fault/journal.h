@@ -135,6 +135,8 @@ struct journal {
     _Atomic bool settle_sync; /* PHASE_SETTLE makes everything stable */
     _Atomic unsigned effects; /* of enum effect */
     _Atomic uint64_t errors, forks;
+    _Atomic uint32_t hand_over; /* 1 + process * FILES + file: see plan_hand_over(); 0: nothing */
+    _Atomic uint64_t beside;    /* writes and reads by the kernel, after that */
     _Atomic uint64_t writes[API_COUNT], reads[API_COUNT], syncs;
     _Atomic uint64_t changes[CHANGE_COUNT];
 

@@ -43,7 +43,7 @@ lab_program() {
     process_remember $!
     disown $!
     if ! wait_for 10 grep -q '^ready' "$T/log/$name"; then
-        not_ok "$name" "did not start"
+        not_ok "$name" "did not start: $(tail -n 1 "$T/log/$name")"
         exit 1
     fi
 }

@@ -11,7 +11,7 @@
 /* HOLD_MS is less than failover_hold of lab.sh. STUCK_MS: a process is looked for that hangs. */
 enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300, STUCK_MS = 60 };
 
-enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER, TO_COMMAND };
+enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER, TO_COMMAND, TO_FILE };
 
 struct event {
     unsigned at_ms;
@@ -393,6 +393,15 @@ static void plan_stop(struct plan *p)
     plan_add(p, at + (plan_pick(p, 0, 3) ? plan_pick(p, 20, 300) : 1500), TO_WORKER, "continue");
 }
 
+/*
+ * A process gets a file by the kernel from then on, others still by the library. Not where the
+ * power is lost: the kernel's writes go to the directory behind the server's back.
+ */
+static void plan_hand_over(struct plan *p)
+{
+    plan_add(p, plan_pick(p, 5, 150), TO_FILE, "%u", plan_pick(p, 1, 64 * FILES));
+}
+
 /* And one of its calls comes to the server when others write there: it hangs when it is killed. */
 static void plan_killed(struct plan *p, unsigned most, const char *what)
 {
@@ -456,6 +465,7 @@ static const struct kind {
     {"park", plan_park, TO_POWER, 3, 1, 0},
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
+    {"hand-over", plan_hand_over, TO_FILE, 4, 1, 0},
     {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
     {"kill", plan_kill, TO_WORKER, 4, 1, 0},

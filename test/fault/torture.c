@@ -236,6 +236,10 @@ static bool event_do(const struct event *event, unsigned round)
     case TO_WORKER:
         worker_event(event->command, round);
         return true;
+    case TO_FILE:
+        atomic_store(&journal->hand_over,
+                     1 + (uint32_t)atoi(event->command) % (options.processes * FILES));
+        return true;
     case TO_POWER:
         break;
     }
@@ -355,6 +359,7 @@ static void report_failure(unsigned round)
         printf("#   %4u ms %s %s\n", plan.events[i].at_ms,
                plan.events[i].target == TO_PROXY     ? "path"
                : plan.events[i].target == TO_WORKER  ? "a process:"
+               : plan.events[i].target == TO_FILE    ? "to the kernel:"
                : plan.events[i].target == TO_COMMAND ? "command:"
                                                      : "server",
                plan.events[i].command);
@@ -384,7 +389,8 @@ static bool torture(void)
     for (unsigned i = 0; i < API_COUNT; i++)
         printf(" %s %llu/%llu", api_names[i], (unsigned long long)journal->writes[i],
                (unsigned long long)journal->reads[i]);
-    printf(" writes/reads, %llu errors, %llu forks; sizes:", (unsigned long long)journal->errors,
+    printf(" writes/reads, %llu by the kernel, %llu errors, %llu forks; sizes:",
+           (unsigned long long)journal->beside, (unsigned long long)journal->errors,
            (unsigned long long)journal->forks);
     for (unsigned i = 0; i < CHANGE_COUNT; i++)
         printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
@@ -401,6 +407,7 @@ static void faults_option(const char *text)
                         : kinds[i].target == TO_POWER   ? options.power != NULL
                         : kinds[i].target == TO_RESTART ? options.restart
                         : kinds[i].target == TO_COMMAND ? options.offline
+                        : kinds[i].target == TO_FILE    ? options.restart
                                                         : true;
         if (options.paths < kinds[i].paths)
             possible = false;

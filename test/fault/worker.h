@@ -163,8 +163,25 @@ static void fork_act(struct worker *w)
     operation_end(w, op, API_pwrite, right ? (ssize_t)op->length : -EIO);
 }
 
+/* Makes the library give a file to the kernel in this process, if that is wanted of it. */
+static void hand_over(struct worker *w)
+{
+    uint32_t wanted = atomic_load(&journal->hand_over);
+    if (!wanted || (wanted - 1) / FILES != w->slot / journal->threads ||
+        !atomic_compare_exchange_strong(&journal->hand_over, &wanted, 0))
+        return;
+    unsigned file = (wanted - 1) % FILES;
+    handed_over[file] = true;
+    void *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, w->plain[file], 0);
+    if (map == MAP_FAILED)
+        failed("mmap of file %s: %s", files_of_test[file].name, strerror(errno));
+    else
+        munmap(map, 4096);
+}
+
 static void act(struct worker *w)
 {
+    hand_over(w);
     enum api api = pick_api(w);
     unsigned what = pick(w, 100), count = api >= API_libaio ? 1 + pick(w, DEPTH) : 1;
     if (pick(w, 100) < SIZED_SHARE) {
