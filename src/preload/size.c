@@ -29,8 +29,8 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
 
 /*
  * By path: the size is changed through the engine too, so that the ledger hears of it. The file is
- * opened, which asks for the same permission and fails with the same errors as truncate(2) itself.
- * FILE_KERNEL: not on a mount of ours, or not adopted.
+ * opened, which asks for the same permission and fails with the same errors as truncate(2) itself,
+ * and with EMFILE where no descriptor is free. FILE_KERNEL: not on a mount of ours.
  */
 PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
 {
@@ -39,10 +39,12 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
         !file_on_mount(status.st_dev))
         return FILE_KERNEL;
     int fd = sys_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd == -EMFILE || fd == -ENFILE)
+        return preload_fail(-fd);
     if (fd < 0)
         return FILE_KERNEL;
     preload_adopt(fd, O_WRONLY);
-    int result = preload_managed(fd) ? managed_ftruncate(fd, size) : FILE_KERNEL;
+    int result = ftruncate(fd, size);
     int saved = errno;
     int closed = close(fd);
     if (result == 0)

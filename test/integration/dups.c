@@ -54,13 +54,25 @@ int main(int argc, char **argv)
 
     /* Down to the last free number: running out is an error, and harms nothing. */
     CHECK((fd = open(path, O_RDWR)) >= 0);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = COUNT / 2 + 100;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     int made = 0;
     while (made < COUNT && (copies[made] = dup(fd)) >= 0)
         made++;
-    CHECK(made > COUNT / 2);
+    CHECK(made > COUNT / 2 && made < COUNT && errno == EMFILE);
+    limit.rlim_cur = before;
     CHECK(pread(fd, got, BLOCK, 9 * BLOCK) == BLOCK && differs(got, BLOCK, 9 * BLOCK, 1) < 0);
+    /* Where truncate() needs a descriptor it says so, and cuts nothing. */
+    CHECK(pwrite(fd, got, BLOCK, 10 * COUNT * BLOCK) == BLOCK);
+    errno = 0;
+    int cut = truncate(path, BLOCK);
+    CHECK(cut == 0 || errno == EMFILE);
+    CHECK(lseek(fd, 0, SEEK_END) == (cut == 0 ? BLOCK : 10 * COUNT * BLOCK + BLOCK));
     while (made > 0)
         CHECK(close(copies[--made]) == 0);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(truncate(path, BLOCK) == 0 && lseek(fd, 0, SEEK_END) == BLOCK);
 
     /* A number that had been managed may become anything. */
     int pipes[2];
