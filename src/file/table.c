@@ -458,7 +458,9 @@ static void table_after_fork(void)
     for (unsigned i = 0; i < INODE_BUCKETS; i++) {
         for (struct file_inode *inode = inodes[i]; inode; inode = inode->next) {
             atomic_store(&inode->busy, 0);
-            atomic_store(&inode->settling, false);
+            /* Who hands it to the kernel does not go on here: this process keeps it. */
+            if (atomic_exchange(&inode->settling, false))
+                atomic_store(&inode->demoted, false);
             inode->closing = 0;
             atomic_store(&inode->committing, false);
         }

@@ -151,6 +151,32 @@ ENGINE_TEST(a_call_of_another_thread_waits_until_the_file_is_handed_over)
     expect_kernels_data(fd);
 }
 
+ENGINE_TEST(a_child_that_is_forked_meanwhile_keeps_the_file)
+{
+    pthread_t threads[2];
+    int fd = written_anew();
+    struct file_open *open = file_get(fd);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&threads[0], NULL, writes_elsewhere, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, &fd), 0);
+    while (!atomic_load(&open->inode->demoted))
+        usleep(1000);
+    pid_t child = engine_fork();
+    if (child == 0) {
+        engine_put(fd, KEPT, 0, 2);
+        _exit(0);
+    }
+    server_wait_held(2); /* it goes to the server */
+    server_release();
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    scene_wait(child);
+    file_put(open);
+    CHECK_EQUAL(host_uncommitted(), 0);
+    expect_kernels_data(fd);
+}
+
 /* ---- descriptors that are not adopted ---- */
 
 static void writes_before_another_opens(void)
@@ -200,6 +226,7 @@ int main(void)
         cmocka_unit_test(a_loss_is_told_to_who_opens_the_file_later_if_nobody_was_told),
         cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
         cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
+        cmocka_unit_test(a_child_that_is_forked_meanwhile_keeps_the_file),
         cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),
         cmocka_unit_test(the_kernel_writes_a_file_that_is_not_proven),
     };
