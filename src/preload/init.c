@@ -194,8 +194,18 @@ static int descriptor_slots(void)
     return slots > 0 ? slots : FILE_TABLE_SIZE;
 }
 
+/* The kernel just gave the number away: what had it was closed where no wrapper sees it. */
+PRELOAD_SLOW static void forget(int fd)
+{
+    struct preload_stay stay = preload_stay_begin();
+    file_closing(fd);
+    preload_stay_end(stay);
+}
+
 PRELOAD_SLOW void preload_adopt(int fd, int flags)
 {
+    if (preload_managed(fd))
+        forget(fd);
     bool directory = (flags & O_DIRECTORY) && (flags & O_TMPFILE) != O_TMPFILE;
     if (directory || (flags & O_PATH))
         return;
@@ -210,8 +220,13 @@ PRELOAD_SLOW void preload_adopt(int fd, int flags)
 
 void preload_duplicated(int from, int to)
 {
-    if (to < 0 || from == to || !preload_managed(from))
+    if (to < 0 || from == to)
         return;
+    if (!preload_managed(from)) {
+        if (preload_managed(to))
+            forget(to);
+        return;
+    }
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
     if (preload_is_stream(to))
