@@ -164,10 +164,12 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_keeps_the_file)
         usleep(1000);
     pid_t child = engine_fork();
     if (child == 0) {
+        unsigned before = server_calls(NFS3_PROC_WRITE);
         engine_put(fd, KEPT, 0, 2);
+        CHECK(server_calls(NFS3_PROC_WRITE) > before);
         _exit(0);
     }
-    server_wait_held(2); /* it goes to the server */
+    server_wait_held(2);
     server_release();
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
