@@ -111,6 +111,8 @@ check() {
         ok "$name"
     else
         not_ok "$name" "status $status of: $*"
+        # The reason may stand far from the end.
+        grep -E -B 2 -A 8 'Failure!|Sanitizer: |runtime error: ' "$T/out" | head -n 40 | cut -c1-300 | sed 's/^/# /'
         tail -n 15 "$T/out" | cut -c1-300 | sed 's/^/# /'
     fi
     return "$status"

@@ -80,9 +80,12 @@ static void crowd_against(const struct script *script, unsigned connections, uns
                           .longest = 3000};
     run_crowd(&crowd, THREADS);
     assert_int_equal(server->bad_calls, 0);
-    assert_int_equal(server->changed_xids, 0); /* sent again with the same xid */
     assert_true(server->calls >= THREADS * calls);
     bool good_weather = !script->close_after && !script->reset_every && !script->garbage_every;
+    /* What is sent again has the same xid, unless it goes over another connection, where that is in
+     * use. */
+    if (good_weather || connections == 1)
+        assert_int_equal(server->changed_xids, 0);
     if (good_weather) {
         assert_int_equal(server->calls, THREADS * calls);
         assert_true(server->connections <= connections);
@@ -127,34 +130,40 @@ static void replies_to_strangers(void **state)
     crowd_against(&(struct script){.strangers = 2}, 2, calls_per_thread / 4, DEPTH_MAX);
 }
 
+static void crowd_in_trouble(const struct script *script, unsigned connections)
+{
+    crowd_against(script, 1, calls_per_thread / 8, DEPTH_MAX);
+    crowd_against(script, connections, calls_per_thread / 8, DEPTH_MAX);
+}
+
 static void server_closes_now_and_then(void **state)
 {
     (void)state;
-    crowd_against(&(struct script){.close_after = 100}, 2, calls_per_thread / 4, DEPTH_MAX);
+    crowd_in_trouble(&(struct script){.close_after = 100}, 2);
 }
 
 static void server_resets_in_the_middle_of_replies(void **state)
 {
     (void)state;
-    crowd_against(&(struct script){.reset_every = 97}, 2, calls_per_thread / 4, DEPTH_MAX);
+    crowd_in_trouble(&(struct script){.reset_every = 97}, 2);
 }
 
 static void garbage_in_the_stream(void **state)
 {
     (void)state;
-    crowd_against(&(struct script){.garbage_every = 101}, 2, calls_per_thread / 4, DEPTH_MAX);
+    crowd_in_trouble(&(struct script){.garbage_every = 101}, 2);
 }
 
 static void all_of_it_at_once(void **state)
 {
     (void)state;
-    crowd_against(&(struct script){.order = RANDOM,
-                                   .fragment = 2000,
-                                   .strangers = 1,
-                                   .close_after = 211,
-                                   .reset_every = 307,
-                                   .garbage_every = 401},
-                  3, calls_per_thread / 4, DEPTH_MAX);
+    crowd_in_trouble(&(struct script){.order = RANDOM,
+                                      .fragment = 2000,
+                                      .strangers = 1,
+                                      .close_after = 211,
+                                      .reset_every = 307,
+                                      .garbage_every = 401},
+                     3);
 }
 
 /* Neither side's buffers hold a call or a reply: both must be read while others are sent. */
