@@ -192,8 +192,10 @@ static void end_holds(void)
         host_stripe_lock(i);
         for (uint32_t r = 1; r < host_map.shared->next_record; r++) {
             struct host_record *record = host_record(r);
-            if (host_stripe_of(record->file) == i && record->held_until)
-                record->held_until = host_map.shared->stripes[i].held_check = 1;
+            if (host_stripe_of(record->file) != i || !record->held_until)
+                continue;
+            record->held_until = 1;
+            host_map.shared->stripes[i].held_check = 1;
         }
         host_stripe_unlock(i);
     }
