@@ -17,7 +17,7 @@ static const char *const names[] = {"error", "warning", "notice", "info", "debug
 /* Set once at start, before threads use them. */
 static _Atomic int threshold = LOG_LEVEL_NOTICE;
 static bool to_syslog;
-static int file = -1;
+static _Atomic int file = -1; /* tests open another one while threads run */
 static struct stat stderr_at_start;
 static bool stderr_known;
 
