@@ -72,6 +72,15 @@ static inline int make_run_directory(void **state)
     return setenv("DIRECTNFS_RUN", test_directory, 1);
 }
 
+enum { UNCOMMITTED_MAX = 8 << 20 };
+
+static inline int open_registry(void **state)
+{
+    if (make_run_directory(state))
+        return -1;
+    return host_registry_open(UNCOMMITTED_MAX, 0);
+}
+
 static inline int remove_run_directory(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
 #include "host_test.h"
 #include "rounds.h"
 
-enum { MODEL_BYTES = 400000, UNCOMMITTED_MAX = 8 << 20 };
+enum { MODEL_BYTES = 400000 };
 
 static const uint8_t first_verifier[8] = {1};
 __attribute__((unused)) static const uint8_t second_verifier[8] = {2};
@@ -15,13 +15,6 @@ static inline uint32_t random_below(uint32_t limit)
 {
     seed = seed * 1664525 + 1013904223;
     return (uint32_t)((uint64_t)(seed >> 4) * limit >> 28);
-}
-
-static inline int open_registry(void **state)
-{
-    if (make_run_directory(state))
-        return -1;
-    return host_registry_open(UNCOMMITTED_MAX, 0);
 }
 
 static uint8_t buffer[HOST_WRITE_MAX];

@@ -5,14 +5,13 @@
 #include <pthread.h>
 #include <signal.h>
 
-enum { UNCOMMITTED_MAX = 8 << 20 };
 #define LONG_NS  UINT64_C(3600000000000) /* does not end within a test */
 #define SHORT_NS UINT64_C(30000000)
 
 static const uint8_t first_verifier[8] = {1}, second_verifier[8] = {2};
 static uint8_t buffer[HOST_WRITE_MAX];
 
-static int open_registry(void **state)
+static int open_holding(void **state)
 {
     if (make_run_directory(state))
         return -1;
@@ -480,5 +479,5 @@ int main(void)
         cmocka_unit_test_teardown(a_hold_outlives_the_lists_it_was_in, clean_up),
         cmocka_unit_test_teardown(another_process_waits_too, clean_up),
     };
-    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+    return cmocka_run_group_tests(tests, open_holding, remove_run_directory);
 }
