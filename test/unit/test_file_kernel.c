@@ -122,6 +122,19 @@ static void *hands_over(void *fd)
     return NULL;
 }
 
+/* One thread hands the file over; it waits for the write of another, which the server holds. */
+static void hand_over_begin(pthread_t threads[2], int *fd)
+{
+    struct file_open *open = file_get(*fd);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&threads[0], NULL, writes_elsewhere, fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, fd), 0);
+    while (!atomic_load(&open->inode->demoted))
+        usleep(1000);
+    file_put(open);
+}
+
 static void *writes_meanwhile(void *fd)
 {
     uint8_t data[KEPT];
@@ -135,19 +148,12 @@ ENGINE_TEST(a_call_of_another_thread_waits_until_the_file_is_handed_over)
 {
     pthread_t threads[3];
     int fd = written_anew();
-    struct file_open *open = file_get(fd);
-    server_hold(NFS3_PROC_WRITE);
-    CHECK_EQUAL(pthread_create(&threads[0], NULL, writes_elsewhere, &fd), 0);
-    server_wait_held(1);
-    CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, &fd), 0);
-    while (!atomic_load(&open->inode->demoted))
-        usleep(1000);
+    hand_over_begin(threads, &fd);
     CHECK_EQUAL(pthread_create(&threads[2], NULL, writes_meanwhile, &fd), 0);
     usleep(20000); /* it would be wrong at once */
     server_release();
     for (int i = 0; i < 3; i++)
         CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
-    file_put(open);
     expect_kernels_data(fd);
 }
 
@@ -155,13 +161,7 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_keeps_the_file)
 {
     pthread_t threads[2];
     int fd = written_anew();
-    struct file_open *open = file_get(fd);
-    server_hold(NFS3_PROC_WRITE);
-    CHECK_EQUAL(pthread_create(&threads[0], NULL, writes_elsewhere, &fd), 0);
-    server_wait_held(1);
-    CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, &fd), 0);
-    while (!atomic_load(&open->inode->demoted))
-        usleep(1000);
+    hand_over_begin(threads, &fd);
     pid_t child = engine_fork();
     if (child == 0) {
         unsigned before = server_calls(NFS3_PROC_WRITE);
@@ -174,7 +174,6 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_keeps_the_file)
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
     scene_wait(child);
-    file_put(open);
     CHECK_EQUAL(host_uncommitted(), 0);
     expect_kernels_data(fd);
 }
