@@ -10,9 +10,45 @@
  * High enough to stay clear of applications that use the lowest free numbers, low enough that the
  * kernel's descriptor table, which every fork copies, stays small.
  */
-enum { CEILING = 4096, ROOM = 160, WORDS = 1024 };
+enum { CEILING = 4096, ROOM = 160 };
 
-static _Atomic uint64_t ours[WORDS]; /* a bit a descriptor; no lock: each word is atomic */
+/*
+ * A bit a descriptor, in blocks that are made when a number first needs one and then stay: an
+ * application may have all low numbers. No lock: each word, and the place of each block, is atomic.
+ */
+enum { BLOCK_WORDS = 1024, BLOCK_BITS = BLOCK_WORDS * 64, BLOCKS = INT32_MAX / BLOCK_BITS + 1 };
+
+static _Atomic uint64_t first_block[BLOCK_WORDS];
+static _Atomic(_Atomic uint64_t *) blocks[BLOCKS] = {first_block};
+static _Atomic int block_count = 1; /* those behind are not made */
+
+static _Atomic uint64_t *block_of(int fd)
+{
+    return atomic_load_explicit(&blocks[fd / BLOCK_BITS], memory_order_acquire);
+}
+
+static bool make_block(int fd)
+{
+    int index = fd / BLOCK_BITS, count = atomic_load(&block_count);
+    if (block_of(fd))
+        return true;
+    size_t size = sizeof(first_block);
+    void *made =
+        sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys_mmap_failed(made))
+        return false;
+    _Atomic uint64_t *expected = NULL;
+    if (!atomic_compare_exchange_strong(&blocks[index], &expected, made))
+        sys_munmap(made, size); /* another thread was first */
+    while (count <= index && !atomic_compare_exchange_weak(&block_count, &count, index + 1))
+        ;
+    return true;
+}
+
+static uint64_t bit_of(int fd)
+{
+    return UINT64_C(1) << (fd % 64);
+}
 
 static int lowest_of_ours(void)
 {
@@ -26,14 +62,19 @@ static int lowest_of_ours(void)
 int sys_fd_protect(int fd)
 {
     int high = sys_fcntl(fd, F_DUPFD_CLOEXEC, lowest_of_ours());
+    if (high >= 0 && !make_block(high)) {
+        sys_close(high);
+        high = -ENOMEM;
+    }
     if (high >= 0) {
         sys_close(fd);
         fd = high;
     } else {
         sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
-    if (fd < WORDS * 64)
-        atomic_fetch_or_explicit(&ours[fd / 64], UINT64_C(1) << (fd % 64), memory_order_release);
+    if (make_block(fd))
+        atomic_fetch_or_explicit(&block_of(fd)[fd % BLOCK_BITS / 64], bit_of(fd),
+                                 memory_order_release);
     return fd;
 }
 
@@ -41,8 +82,8 @@ void sys_fd_close(int fd)
 {
     if (fd < 0)
         return;
-    if (fd < WORDS * 64)
-        atomic_fetch_and_explicit(&ours[fd / 64], ~(UINT64_C(1) << (fd % 64)),
+    if (sys_fd_is_ours(fd))
+        atomic_fetch_and_explicit(&block_of(fd)[fd % BLOCK_BITS / 64], ~bit_of(fd),
                                   memory_order_release);
     sys_close(fd);
 }
@@ -67,20 +108,24 @@ void sys_fd_fork_child(void)
 
 bool sys_fd_is_ours(int fd)
 {
-    if (fd < 0 || fd >= WORDS * 64)
-        return false;
-    return atomic_load_explicit(&ours[fd / 64], memory_order_acquire) >> (fd % 64) & 1;
+    _Atomic uint64_t *block = fd < 0 ? NULL : block_of(fd);
+    return block && (atomic_load_explicit(&block[fd % BLOCK_BITS / 64], memory_order_acquire) &
+                     bit_of(fd));
 }
 
 int sys_fd_next_ours(int fd)
 {
-    if (fd < 0)
-        fd = 0;
-    while (fd < WORDS * 64) {
-        uint64_t word = atomic_load_explicit(&ours[fd / 64], memory_order_acquire) >> (fd % 64);
-        if (word)
-            return fd + __builtin_ctzll(word);
-        fd = (fd / 64 + 1) * 64;
+    int at = fd < 0 ? 0 : fd % BLOCK_BITS;
+    int count = atomic_load_explicit(&block_count, memory_order_acquire);
+    for (int i = fd < 0 ? 0 : fd / BLOCK_BITS; i < count; i++, at = 0) {
+        _Atomic uint64_t *block = atomic_load_explicit(&blocks[i], memory_order_acquire);
+        while (block && at < BLOCK_BITS) {
+            uint64_t word =
+                atomic_load_explicit(&block[at / 64], memory_order_acquire) >> (at % 64);
+            if (word)
+                return i * BLOCK_BITS + at + __builtin_ctzll(word);
+            at = (at / 64 + 1) * 64;
+        }
     }
     return -1;
 }

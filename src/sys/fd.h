@@ -28,7 +28,7 @@ int sys_fd_lengthen(int fd, off_t size);
  */
 void sys_fd_fork_child(void);
 
-/* One atomic load and no lock: is this number one of ours? */
+/* Two atomic loads and no lock: is this number one of ours? */
 bool sys_fd_is_ours(int fd);
 
 /* The lowest descriptor of ours that is >= fd, or -1: for splitting ranges around ours. */
