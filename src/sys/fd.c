@@ -99,9 +99,11 @@ int sys_fd_lengthen(int fd, off_t size)
 
 void sys_fd_fork_child(void)
 {
-    struct stat status;
     for (int fd = sys_fd_next_ours(0); fd >= 0; fd = sys_fd_next_ours(fd + 1)) {
-        if (sys_fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode))
+        int domain = AF_UNIX;
+        socklen_t length = sizeof(domain);
+        sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+        if (domain != AF_UNIX)
             sys_fd_close(fd);
     }
 }

@@ -24,8 +24,8 @@ void sys_fd_close(int fd);
  */
 int sys_fd_lengthen(int fd, off_t size);
 
-/* In the child of fork(): closes sockets of ours that threads which do not exist here were using.
- */
+/* In the child of fork(): closes connections of ours that threads which do not exist here were
+ * using. That to the log stays. */
 void sys_fd_fork_child(void);
 
 /* Two atomic loads and no lock: is this number one of ours? */

@@ -1,25 +1,32 @@
 #include "sys/log.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <syslog.h>
 
 #include "sys/fd.h"
 #include "sys/sys.h"
 
-enum { LINE_MAX_BYTES = 1024 };
+enum { LINE_MAX_BYTES = 1024, SYSLOG_WAIT_MS = 50 };
 
 static const char *const names[] = {"error", "warning", "notice", "info", "debug"};
 
 /* Set once at start, before threads use them. */
 static _Atomic int threshold = LOG_LEVEL_NOTICE;
 static bool to_syslog;
+static int syslog_socket = -1;
 static _Atomic int file = -1; /* tests open another one while threads run */
 static struct stat stderr_at_start;
 static bool stderr_known;
+
+static int syslog_connect(int fd)
+{
+    static const struct sockaddr_un place = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
+    return sys_connect(fd, (const struct sockaddr *)&place, sizeof(place));
+}
 
 int log_open(const char *target)
 {
@@ -27,6 +34,11 @@ int log_open(const char *target)
     if (!target || strcmp(target, "stderr") == 0)
         return 0;
     if (strcmp(target, "syslog") == 0) {
+        int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            return fd;
+        syslog_connect(fd); /* now: the program may go where that name leads nowhere */
+        syslog_socket = sys_fd_protect(fd);
         to_syslog = true;
         return 0;
     }
@@ -108,14 +120,25 @@ static void write_line(int fd, const char *line, size_t length)
     sys_sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* syslog(3) is a cancellation point. */
+/*
+ * Not by syslog(3): it has a lock, which the child of fork() would find held for ever by a thread
+ * that it does not have, and allocates. The time is left to who receives it. A daemon that was
+ * started anew is connected again.
+ */
 static void write_syslog(enum log_level level, const char *text)
 {
     static const int priority[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
-    int state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-    syslog(LOG_DAEMON | priority[level], "directnfs: %s", text);
-    pthread_setcancelstate(state, &state);
+    char line[LINE_MAX_BYTES + 128];
+    int length = snprintf(line, sizeof(line), "<%d>%.64s[%d]: directnfs: %s",
+                          LOG_DAEMON | priority[level], program_invocation_short_name,
+                          (int)sys_getpid(), text);
+    struct iovec vector = {line, (size_t)length};
+    const struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    struct pollfd poll = {.fd = syslog_socket, .events = POLLOUT};
+    sys_poll(&poll, 1, SYSLOG_WAIT_MS);
+    ssize_t sent = sys_sendmsg(syslog_socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && sent != -EAGAIN && syslog_connect(syslog_socket) == 0)
+        sys_sendmsg(syslog_socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void log_write(enum log_level level, const char *format, ...)

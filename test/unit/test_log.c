@@ -6,13 +6,19 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <syslog.h>
 
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -136,6 +142,107 @@ static int syslog_in_a_thread_that_is_cancelled(void)
     return pthread_join(thread, &result) != 0 || result != directory;
 }
 
+static void *say_for_ever(void *unused)
+{
+    for (;;)
+        say();
+    return unused;
+}
+
+/* A thread that the child does not have may be in the middle of a line. */
+static int syslog_in_the_child_of_a_process_that_says_much(void)
+{
+    pthread_t thread;
+    int status = 0;
+    if (log_open("syslog") != 0 || pthread_create(&thread, NULL, say_for_ever, NULL) != 0)
+        return 1;
+    for (int i = 0; i < 1000 && status == 0; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(5);
+            _exit(say());
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            return 1;
+    }
+    return status;
+}
+
+/* ---- a syslog daemon of our own, in a /dev of our own ---- */
+
+static bool own_dev(void)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", "/dev", "tmpfs", 0, NULL) == 0;
+}
+
+static int daemon_start(void)
+{
+    const struct sockaddr_un place = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    unlink(place.sun_path);
+    return bind(fd, (const struct sockaddr *)&place, sizeof(place)) == 0 ? fd : -1;
+}
+
+/* The daemon gets one line, whole. */
+static int daemon_gets(int fd, const char *end)
+{
+    char line[2048], expected[2048];
+    say();
+    ssize_t length = recv(fd, line, sizeof(line) - 1, MSG_DONTWAIT);
+    line[length < 0 ? 0 : length] = '\0';
+    snprintf(expected, sizeof(expected), "<%d>test_log[%d]: %s", LOG_DAEMON | LOG_ERR, getpid(),
+             end);
+    return strcmp(line, expected) != 0 || recv(fd, line, sizeof(line), MSG_DONTWAIT) >= 0;
+}
+
+static int syslog_gets_each_line(void)
+{
+    if (!own_dev())
+        return 0;
+    int fd = daemon_start();
+    return fd < 0 || log_open("syslog") != 0 ||
+           daemon_gets(fd, "directnfs: something is wrong") != 0;
+}
+
+static int syslog_gets_lines_of_a_program_that_changed_its_root(void)
+{
+    if (!own_dev())
+        return 0;
+    int fd = daemon_start();
+    return fd < 0 || log_open("syslog") != 0 || chroot("/tmp") != 0 ||
+           daemon_gets(fd, "directnfs: something is wrong") != 0;
+}
+
+static int syslog_gets_lines_of_a_child(void)
+{
+    int status;
+    if (!own_dev())
+        return 0;
+    int fd = daemon_start();
+    if (fd < 0 || log_open("syslog") != 0)
+        return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        sys_fd_fork_child();
+        _exit(daemon_gets(fd, "directnfs: something is wrong"));
+    }
+    return child < 0 || waitpid(child, &status, 0) != child || status != 0;
+}
+
+static int syslog_gets_lines_after_it_was_started_again(void)
+{
+    if (!own_dev())
+        return 0;
+    int fd = daemon_start();
+    if (fd < 0 || log_open("syslog") != 0)
+        return 1;
+    close(fd);
+    say();
+    fd = daemon_start();
+    return fd < 0 || daemon_gets(fd, "directnfs: something is wrong") != 0;
+}
+
 static int a_signal_of_the_application_stays(void)
 {
     sigset_t blocked, pending;
@@ -164,6 +271,11 @@ FINE(a_message_is_one_line)
 FINE(fifo_without_reader)
 FINE(a_word_that_is_no_place)
 FINE(syslog_in_a_thread_that_is_cancelled)
+FINE(syslog_in_the_child_of_a_process_that_says_much)
+FINE(syslog_gets_each_line)
+FINE(syslog_gets_lines_of_a_program_that_changed_its_root)
+FINE(syslog_gets_lines_of_a_child)
+FINE(syslog_gets_lines_after_it_was_started_again)
 FINE(a_signal_of_the_application_stays)
 
 static int make_directory(void **state)
@@ -193,6 +305,11 @@ int main(void)
         cmocka_unit_test(fine_fifo_without_reader),
         cmocka_unit_test(fine_a_word_that_is_no_place),
         cmocka_unit_test(fine_syslog_in_a_thread_that_is_cancelled),
+        cmocka_unit_test(fine_syslog_in_the_child_of_a_process_that_says_much),
+        cmocka_unit_test(fine_syslog_gets_each_line),
+        cmocka_unit_test(fine_syslog_gets_lines_of_a_program_that_changed_its_root),
+        cmocka_unit_test(fine_syslog_gets_lines_of_a_child),
+        cmocka_unit_test(fine_syslog_gets_lines_after_it_was_started_again),
         cmocka_unit_test(fine_a_signal_of_the_application_stays),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
