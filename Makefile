@@ -46,6 +46,7 @@ UNIT     := $(wildcard test/unit/test_*.c)
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
 FAULT    := $(wildcard test/fault/*.c)
+VM       := $(wildcard test/vm/*.c)
 
 obj = $(1:%.c=$(BUILD)/obj/%.o)
 bin = $(1:%.c=$(BUILD)/%)
@@ -92,8 +93,12 @@ $(BUILD)/test/fault/%: test/fault/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring
 
+$(BUILD)/test/vm/%: test/vm/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $<
+
 unit: $(call bin,$(UNIT))
-programs: $(call bin,$(PROGRAMS) $(BENCH) $(FAULT))
+programs: $(call bin,$(PROGRAMS) $(BENCH) $(FAULT) $(VM))
 
 check:
 	scripts/check
