@@ -98,15 +98,47 @@ struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_m
     return key;
 }
 
-/*
- * Is an inode that was demoted the file that was just proven to have this handle? Where the export
- * was given new handles since, this cannot be known: the kernel goes on serving it.
- */
-static bool same_as_demoted(const struct file_inode *inode, const struct host_file_key *key)
+/* The inode of the file that was just proven to have this handle, with a use counted; NULL: this
+ * process has none. */
+static struct file_inode *known_inode(const struct file_inode *fresh, const struct rpc_auth *auth,
+                                      const struct host_file_key *key)
 {
-    const struct nfs3_fh *fh = atomic_load(&inode->fh);
-    return host_file_root(&inode->host) != key->root ||
-           (fh->len == key->handle_length && memcmp(fh->data, key->handle, fh->len) == 0);
+    struct file_inode *other = NULL, *found;
+    while (!(found = file_inode_find(fresh->device, fresh->inode, &fresh->first_fh)) &&
+           (other = file_inode_next(fresh->device, fresh->inode, other))) {
+        struct file_handle_use use = file_inode_use(other);
+        if (other->mount != fresh->mount)
+            continue;
+        if (host_file_root(&other->host) != key->root) {
+            /* The export was given new handles since: it may be the same file. Of one that was
+             * demoted this cannot be known, and the kernel goes on serving it. */
+            if (atomic_load(&other->demoted))
+                return other;
+            file_inode_renew(other, auth, &use);
+        } else if (atomic_load(&other->demoted)) {
+            file_inode_forget(other); /* remembered after its last close: mostly it is gone */
+        }
+    }
+    if (other)
+        file_inode_release(other);
+    return found;
+}
+
+/* The only inode of this number; NULL: there are several, or none. */
+static struct file_inode *only_inode(dev_t device, ino_t number)
+{
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    if (!inode)
+        return NULL;
+    pthread_mutex_lock(&file_lock);
+    inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    struct file_inode *other = file_inode_next(device, number, inode);
+    if (!other)
+        return inode;
+    file_inode_release(other);
+    file_inode_release(inode);
+    return NULL;
 }
 
 /*
@@ -117,30 +149,23 @@ static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc
                                       const struct stat *status, const char *path,
                                       const char **reason)
 {
-    struct file_inode *inode = file_inode_find(status->st_dev, status->st_ino);
     struct file_inode fresh = {.device = status->st_dev, .inode = status->st_ino, .mount = mount};
     struct file_claim claim = {mount, auth, fd, path};
     struct nfs3_attr attr;
     struct host_attributes attributes, now;
     uint64_t asked_ns = sys_now_ns();
-    if (inode && !atomic_load(&inode->demoted)) {
-        atomic_store(&inode->opened_ns, asked_ns);
-        return inode;
-    }
     if (status->st_nlink == 0) { /* O_TMPFILE, or removed meanwhile */
         *reason = "has no name";
-        return inode;
+        return only_inode(status->st_dev, status->st_ino);
     }
-    /* A demoted one is remembered after its last close: its number may be of another file now. */
     if (prove(&claim, &fresh.first_fh, &attr, reason) != 0)
-        return inode;
+        return NULL;
     struct host_file_key key =
         file_registry_key(status->st_dev, status->st_ino, mount, &fresh.first_fh);
-    if (inode && same_as_demoted(inode, &key))
-        return inode;
+    struct file_inode *inode = known_inode(&fresh, auth, &key);
     if (inode) {
-        file_inode_forget(inode);
-        file_inode_release(inode);
+        atomic_store(&inode->opened_ns, asked_ns);
+        return inode;
     }
     file_attributes_convert(&attr, &now);
     uint64_t lost;
@@ -193,19 +218,33 @@ static void use_kernel_direct(const struct file_mount *mount, int fd)
 static void note_kernel_writer(struct file_mount *mount, const struct rpc_auth *auth, int flags,
                                const struct stat *status, const char *path)
 {
+    struct host_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     struct host_file file;
-    if ((flags & O_ACCMODE) == O_RDONLY || !host_registry_ready() ||
-        !host_file_find(status->st_dev, status->st_ino, &file))
+    uint32_t cursor = 0;
+    if ((flags & O_ACCMODE) == O_RDONLY || !host_registry_ready())
         return;
-    if (!auth) {
-        host_file_set_kernel_writer(&file);
-        return;
+    while (host_file_find(&key, &cursor, &file)) {
+        if (!auth) {
+            host_file_set_kernel_writer(&file);
+            continue;
+        }
+        int result = file_commit_for_kernel(mount, auth, &file);
+        if (result != 0)
+            log_error("%s: opened for writing through the kernel while %llu bytes that other "
+                      "processes wrote cannot be committed: %s; written again, they may come over "
+                      "newer ones",
+                      path, (unsigned long long)host_file_uncommitted(&file),
+                      strerrordesc_np(-result));
     }
-    int result = file_commit_for_kernel(mount, auth, &file);
-    if (result != 0)
-        log_error("%s: opened for writing through the kernel while %llu bytes that other processes "
-                  "wrote cannot be committed: %s; written again, they may come over newer ones",
-                  path, (unsigned long long)host_file_uncommitted(&file), strerrordesc_np(-result));
+}
+
+/* The kernel gets a file of this number, which was not proven: it may be any that has it. */
+static void demote_number(const struct stat *status, const struct rpc_auth *auth,
+                          const char *reason)
+{
+    struct file_inode *inode = NULL;
+    while ((inode = file_inode_next(status->st_dev, status->st_ino, inode)))
+        file_inode_demote(inode, auth, reason);
 }
 
 /*
@@ -239,16 +278,14 @@ static void opened(int fd, int flags, const char *reason)
         return;
     }
     if (reason && (flags & O_ACCMODE) == O_RDONLY) {
-        struct file_inode *inode = file_inode_find(status.st_dev, status.st_ino);
-        if (inode) {
-            file_inode_demote(inode, auth, reason);
-            file_inode_release(inode);
-        }
+        demote_number(&status, auth, reason);
         stays_with_kernel(mount, &status, path, reason, false);
         return;
     }
     struct file_inode *inode = prove_inode(mount, auth, fd, &status, path, &why);
     if (!inode) {
+        if (reason)
+            demote_number(&status, auth, reason);
         note_kernel_writer(mount, auth, flags, &status, path);
         stays_with_kernel(mount, &status, path, why, !reason && status.st_nlink > 0);
         use_kernel_direct(mount, fd);

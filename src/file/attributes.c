@@ -212,28 +212,58 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
     return (int)file_posix_error(result);
 }
 
-void file_truncated_by_kernel(int fd, off_t size)
+/* The kernel does it once more, which has done it, as the host may have undone it. */
+static void truncate_again(int fd, struct host_file *file, off_t size)
 {
-    struct stat status;
     struct statx seen;
-    struct host_file file;
-    if (!host_registry_ready() || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        !file_mount_has_device(status.st_dev))
-        return;
-    bool beyond =
-        host_file_truncated_by_kernel(status.st_dev, status.st_ino, (uint64_t)size, &file);
-    /* Older data may have been written again after the kernel did it, and before we said it. */
-    if (!beyond &&
-        (file.generation == 0 ||
-         sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &seen) != 0 ||
-         seen.stx_size <= (uint64_t)size))
-        return;
     file_async_attend_all();
-    host_file_truncate_begin(&file, (uint64_t)size);
+    host_file_truncate_begin(file, (uint64_t)size);
     /* A kernel that does not know that the file grew would have nothing to do. */
     sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
     int result = sys_ftruncate(fd, size);
-    host_file_truncate_end(&file, (uint64_t)size, result == 0);
+    host_file_truncate_end(file, (uint64_t)size, result == 0);
+}
+
+static bool is_longer(int fd, off_t size)
+{
+    struct statx seen;
+    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &seen) == 0 &&
+           seen.stx_size > (uint64_t)size;
+}
+
+/* One of several files of one number was truncated. None may lose what is before its end, so it is
+ * committed: what comes back by that is cut off again. */
+static void one_was_truncated(int fd, const struct host_file_key *key, off_t size)
+{
+    struct host_file file;
+    uint32_t cursor = 0;
+    file_async_attend_all();
+    (void)file_commit_named(key);
+    if (is_longer(fd, size))
+        sys_ftruncate(fd, size);
+    while (host_file_find(key, &cursor, &file)) {
+        if (host_file_truncate_begin(&file, UINT64_MAX))
+            host_file_truncate_end(&file, UINT64_MAX, false); /* the size must be asked for */
+    }
+}
+
+void file_truncated_by_kernel(int fd, off_t size)
+{
+    struct stat status;
+    struct host_file file;
+    uint32_t cursor = 0;
+    if (!host_registry_ready() || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !file_mount_has_device(status.st_dev))
+        return;
+    struct host_file_key key = {.device = status.st_dev, .inode = status.st_ino};
+    if (host_file_find(&key, &cursor, &file) && host_file_find(&key, &cursor, &file)) {
+        one_was_truncated(fd, &key, size);
+        return;
+    }
+    bool beyond = host_file_truncated_by_kernel(&key, (uint64_t)size, &file);
+    /* Older data may have been written again after the kernel did it, and before we said it. */
+    if (beyond || (file.generation != 0 && is_longer(fd, size)))
+        truncate_again(fd, &file, size);
 }
 
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,

@@ -204,13 +204,13 @@ static struct nfs3_fh handle_of(const struct host_file *file)
 static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
                         struct host_file *file)
 {
-    struct file_inode *inode = file_inode_find(file->key.device, file->key.inode);
+    struct nfs3_fh fh = handle_of(file);
+    struct file_inode *inode = file_inode_find(file->key.device, file->key.inode, &fh);
     if (inode) {
         int result = file_inode_commit(inode, auth, NULL);
         file_inode_release(inode);
         return result;
     }
-    struct nfs3_fh fh = handle_of(file);
     struct committing c = {
         .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
     return commit(&c);
@@ -304,44 +304,50 @@ int file_fsync(struct file_open *open, int fd)
     return (int)file_posix_error(result);
 }
 
-/* COMMITs a file that this process never had open, if others wrote it. */
-static int commit_of_others(dev_t device, ino_t number)
+/* COMMITs a file of the registry, on the mount that it is of. */
+static int commit_known(struct host_file *file)
 {
-    struct host_file file;
     const char *reason;
-    if (file_registry_open() != 0 || !host_file_find(device, number, &file) ||
-        host_file_uncommitted(&file) == 0)
-        return 0;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        if (mount->registry_key != file.key.server)
+        if (mount->registry_key != file->key.server)
             continue;
         const struct rpc_auth *auth = file_auth_now(mount);
         if (!auth || file_mount_contact(mount, &reason) != 0)
             return -EIO;
-        int result = commit_entry(mount, auth, &file);
+        int result = commit_entry(mount, auth, file);
         return result == -ESTALE ? -EIO : (int)file_posix_error(result);
     }
     return 0;
+}
+
+int file_commit_named(const struct host_file_key *key)
+{
+    struct host_file file;
+    uint32_t cursor = 0;
+    int result = 0;
+    while (host_file_find(key, &cursor, &file)) {
+        int error = host_file_uncommitted(&file) > 0 ? commit_known(&file) : 0;
+        if (result == 0)
+            result = error;
+    }
+    return result;
 }
 
 int file_fsynced_by_kernel(int fd)
 {
     struct stat status;
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        !file_mount_has_device(status.st_dev))
+        !file_mount_has_device(status.st_dev) || file_registry_open() != 0)
         return 0;
-    struct file_inode *inode = file_inode_find(status.st_dev, status.st_ino);
-    if (!inode)
-        return commit_of_others(status.st_dev, status.st_ino);
-    int result = 0;
-    if (is_lost(inode) && status.st_nlink > 0)
-        result = -EIO;
-    const struct rpc_auth *auth = file_auth_now(inode->mount);
-    if (result == 0 && auth && host_file_uncommitted(&inode->host) > 0)
-        result = file_inode_commit(inode, auth, NULL);
-    file_inode_release(inode);
-    return result == -ESTALE ? -EIO : (int)file_posix_error(result);
+    struct host_file_key key = {.device = status.st_dev, .inode = status.st_ino};
+    struct file_inode *inode = NULL;
+    bool lost = false;
+    while ((inode = file_inode_next(status.st_dev, status.st_ino, inode)))
+        lost = is_lost(inode) || lost;
+    if (lost && status.st_nlink > 0)
+        return -EIO;
+    return file_commit_named(&key);
 }
 
 int file_sync_all(void)

@@ -16,9 +16,10 @@ struct file_former {
 };
 
 /*
- * A regular file that this process has (or had) open on a mount. In the hash table by device and
- * inode number. Fields are constant but for what is marked. Freed with its last open, unless it is
- * demoted: that is remembered, so that a later open does not see the file through both worlds.
+ * A regular file that this process has (or had) open on a mount: what has one handle. In the hash
+ * table by device and inode number, which several files may have. Fields are constant but for what
+ * is marked. Freed with its last open, unless it is demoted: that is remembered, so that a later
+ * open does not see the file through both worlds.
  */
 struct file_inode {
     struct file_inode *next; /* under file_lock */
@@ -72,8 +73,12 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls);
 void file_inode_leave(struct file_inode *inode);
 void file_inode_leave_many(struct file_inode *inode, unsigned calls);
 
-/* Finds the inode and counts a user of it; NULL if this process does not know it. */
-struct file_inode *file_inode_find(dev_t device, ino_t number);
+/* Finds the inode with this handle and counts a user of it; NULL if this process does not know it.
+ */
+struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs3_fh *fh);
+/* The next inode with this number after `last`, or the first if that is NULL. Counts a user of it,
+ * and gives back that of `last`. NULL: no more. */
+struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode *last);
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
 void file_inode_release(struct file_inode *inode);
@@ -152,6 +157,10 @@ int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth
 /* The same for a file of the registry. */
 int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
                            struct host_file *file);
+
+/* COMMITs all files that the key may name (host_file_find()). 0, or -errno of the first that
+ * failed, as an application may hear it. */
+int file_commit_named(const struct host_file_key *key);
 
 /* Commits what processes that died left behind on a mount that was just contacted. */
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);

@@ -25,21 +25,49 @@ static struct file_inode **bucket_of(dev_t device, ino_t number)
     return &inodes[hash >> 52];
 }
 
-static struct file_inode *find_locked(dev_t device, ino_t number)
+/* The next inode with this number in a list. */
+static struct file_inode *of_number(struct file_inode *inode, dev_t device, ino_t number)
 {
-    struct file_inode *inode = *bucket_of(device, number);
     while (inode && (inode->inode != number || inode->device != device))
         inode = inode->next;
     return inode;
 }
 
-struct file_inode *file_inode_find(dev_t device, ino_t number)
+static bool has_handle(const struct file_inode *inode, const struct nfs3_fh *fh)
+{
+    const struct nfs3_fh *own = atomic_load(&inode->fh);
+    return own->len == fh->len && memcmp(own->data, fh->data, fh->len) == 0;
+}
+
+/* Under file_lock. */
+static struct file_inode *find_locked(dev_t device, ino_t number, const struct nfs3_fh *fh)
+{
+    struct file_inode *inode = of_number(*bucket_of(device, number), device, number);
+    while (inode && !has_handle(inode, fh))
+        inode = of_number(inode->next, device, number);
+    return inode;
+}
+
+struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs3_fh *fh)
 {
     pthread_mutex_lock(&file_lock);
-    struct file_inode *inode = find_locked(device, number);
+    struct file_inode *inode = find_locked(device, number, fh);
     if (inode)
         inode->opens++;
     pthread_mutex_unlock(&file_lock);
+    return inode;
+}
+
+struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode *last)
+{
+    pthread_mutex_lock(&file_lock);
+    struct file_inode *from = last && !last->forgotten ? last->next : *bucket_of(device, number);
+    struct file_inode *inode = of_number(from, device, number);
+    if (inode)
+        inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    if (last)
+        file_inode_release(last);
     return inode;
 }
 
@@ -54,7 +82,7 @@ struct file_inode *file_inode_make(const struct file_inode *like, const char *pa
     atomic_store(&made->fh, &made->first_fh);
     made->opens = 1;
     pthread_mutex_lock(&file_lock);
-    struct file_inode *known = find_locked(like->device, like->inode);
+    struct file_inode *known = find_locked(like->device, like->inode, &made->first_fh);
     if (known) {
         known->opens++;
     } else {

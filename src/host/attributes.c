@@ -114,8 +114,8 @@ uint64_t host_file_least_size(struct host_file *file)
 bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *attributes)
 {
     struct view view;
-    struct host_entry *entry = host_map.shared ? host_entry_find(device, inode) : NULL;
-    if (!entry)
+    struct host_entry *entry = host_map.shared ? host_entry_next(device, inode, NULL) : NULL;
+    if (!entry || host_entry_next(device, inode, entry))
         return false;
     view_entry(entry, &view);
     if (view.device != device || view.inode != inode || !(view.flags & HOST_ENTRY_KNOWN))
@@ -320,7 +320,7 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done)
     host_arena_give(garbage.first);
 }
 
-bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
+bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t size,
                                    struct host_file *again)
 {
     struct host_garbage garbage = {0};
@@ -328,9 +328,10 @@ bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t siz
     again->generation = 0;
     if (!host_map.shared)
         return false;
-    uint32_t stripe = host_stripe_of_inode(device, inode);
+    uint32_t stripe = host_stripe_of_inode(key->device, key->inode);
     host_stripe_lock(stripe);
-    struct host_entry *entry = host_entry_find(device, inode);
+    struct host_entry *entry =
+        key->handle_length ? host_entry_find(key) : host_entry_next(key->device, key->inode, NULL);
     if (entry) {
         set_size(entry, size, &garbage);
         atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);

@@ -79,7 +79,7 @@ void host_commit_failed(struct host_file *file, const struct host_commit *commit
     uint32_t number = host_stripe_of_file(file);
     host_stripe_lock(number);
     struct host_committing *place = place_of(&host_map.shared->stripes[number], commit);
-    const struct host_entry *entry = host_entry_find(file->key.device, file->key.inode);
+    const struct host_entry *entry = host_entry_of(file);
     if (place)
         place->ticket = 0;
     if (entry)

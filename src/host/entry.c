@@ -38,13 +38,17 @@ void host_stripe_unlock(uint32_t stripe)
 
 /* ---- finding and making ---- */
 
-struct host_entry *host_entry_find(uint64_t device, uint64_t inode)
+struct host_entry *host_entry_next(uint64_t device, uint64_t inode, const struct host_entry *last)
 {
-    uint32_t home = home_set(device, inode), set = home;
+    uint32_t home = home_set(device, inode), set = home, i = 0;
+    if (last) {
+        set = host_entry_index(last) / HOST_SET_SIZE;
+        i = host_entry_index(last) % HOST_SET_SIZE + 1;
+    }
     do {
         uint8_t state =
             atomic_load_explicit(&host_map.shared->set_state[set], memory_order_acquire);
-        for (uint32_t i = 0; state && i < HOST_SET_SIZE; i++) {
+        for (; state && i < HOST_SET_SIZE; i++) {
             struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
             if (atomic_load_explicit(&entry->inode, memory_order_relaxed) == inode &&
                 atomic_load_explicit(&entry->device, memory_order_relaxed) == device &&
@@ -54,6 +58,7 @@ struct host_entry *host_entry_find(uint64_t device, uint64_t inode)
         if (state != 2)
             return NULL;
         set = next_set(set);
+        i = 0;
     } while (set != home);
     return NULL;
 }
@@ -64,6 +69,14 @@ static bool same_key(const struct host_entry *entry, const struct host_file_key 
     return !(atomic_load(&entry->flags) & HOST_ENTRY_RENAMING) &&
            entry->handle_length == key->handle_length &&
            memcmp(entry->handle, key->handle, key->handle_length) == 0;
+}
+
+struct host_entry *host_entry_find(const struct host_file_key *key)
+{
+    struct host_entry *entry = NULL;
+    while ((entry = host_entry_next(key->device, key->inode, entry)) && !same_key(entry, key))
+        ;
+    return entry;
 }
 
 static void set_name(struct host_entry *entry, const struct host_file_key *key)
@@ -101,6 +114,13 @@ static bool has_untold_loss(const struct host_entry *entry)
     return atomic_load(&entry->losses) != atomic_load(&entry->told);
 }
 
+/* What it has is to be had nowhere else: it cannot be made again, nor be left out. */
+static bool is_needed(struct host_entry *entry, bool desperate)
+{
+    bool wanted = (atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER) || has_untold_loss(entry);
+    return entry->records || host_entry_truncator(entry) || (wanted && !desperate);
+}
+
 /* The entry of a set that is free, or was not used for the longest time; NULL: all are needed. */
 static struct host_entry *find_place(uint32_t set, bool desperate)
 {
@@ -108,11 +128,10 @@ static struct host_entry *find_place(uint32_t set, bool desperate)
     uint32_t clock = host_map.shared->stripes[set % HOST_STRIPES].clock, best_age = 0;
     for (uint32_t i = 0; i < HOST_SET_SIZE; i++) {
         struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
-        uint32_t flags = atomic_load(&entry->flags), age = clock - entry->used_at;
-        if (!(flags & HOST_ENTRY_PRESENT))
+        uint32_t age = clock - entry->used_at;
+        if (!(atomic_load(&entry->flags) & HOST_ENTRY_PRESENT))
             return entry;
-        bool wanted = (flags & HOST_ENTRY_KERNEL_WRITER) || has_untold_loss(entry);
-        if (entry->records || host_entry_truncator(entry) || (wanted && !desperate))
+        if (is_needed(entry, desperate))
             continue;
         if (!best || age > best_age) {
             best = entry;
@@ -187,6 +206,28 @@ uint32_t host_stripe_of_inode(uint64_t device, uint64_t inode)
     return home_set(device, inode) % HOST_STRIPES;
 }
 
+struct host_entry *host_entry_of(const struct host_file *file)
+{
+    struct host_entry *entry = host_entry_remembered(file);
+    return entry ? entry : host_entry_find(&file->key);
+}
+
+/* Was the entry got under another handle of the export's root than the key? One of the two is of
+ * before the server gave all files new handles, and both may be of the same file. */
+static bool of_other_root(const struct host_entry *entry, const struct host_file_key *key)
+{
+    return (atomic_load(&entry->flags) & HOST_ENTRY_RENAMING) ||
+           (entry->server == key->server && entry->root != key->root);
+}
+
+static bool may_have_new_handle(const struct host_file_key *key)
+{
+    const struct host_entry *entry = NULL;
+    while ((entry = host_entry_next(key->device, key->inode, entry)) && !of_other_root(entry, key))
+        ;
+    return entry != NULL;
+}
+
 struct host_entry *host_entry_lock(struct host_file *file, bool may_make, int *error)
 {
     if (!host_map.shared) {
@@ -195,20 +236,16 @@ struct host_entry *host_entry_lock(struct host_file *file, bool may_make, int *e
     }
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    struct host_entry *entry = host_entry_remembered(file);
+    struct host_entry *entry = host_entry_of(file);
     if (!entry) {
-        entry = host_entry_find(file->key.device, file->key.inode);
-        *error = -ENOENT;
-        if (entry && !same_key(entry, &file->key)) {
+        *error = may_make ? -ENOSPC : -ENOENT;
+        if (may_make && may_have_new_handle(&file->key))
             *error = -ESTALE;
-            entry = NULL;
-        } else if (!entry && may_make) {
-            *error = -ENOSPC;
+        else if (may_make)
             entry = make(&file->key);
-        }
-        if (entry)
-            remember(file, entry);
     }
+    if (entry && entry != host_entry_remembered(file))
+        remember(file, entry);
     if (!entry) {
         host_stripe_unlock(stripe);
         return NULL;
@@ -222,15 +259,17 @@ void host_entry_unlock(const struct host_file *file)
     host_stripe_unlock(host_stripe_of_file(file));
 }
 
-/* Forgets all of a file that is gone. Writes in flight go on, but leave nothing here. */
-static void empty(struct host_entry *entry, const struct host_file_key *key,
-                  struct host_garbage *garbage)
+/* Frees an entry, with all that it has. Writes in flight go on, but leave nothing here. */
+static void retire(struct host_entry *entry, struct host_garbage *garbage)
 {
-    uint32_t index = host_entry_index(entry);
+    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
     host_record_cut(entry, 0, true, garbage);
-    host_records_detach(index, garbage);
+    host_records_detach(host_entry_index(entry), garbage);
     atomic_store(&entry->truncator, 0);
-    begin_life(entry, key);
+    host_entry_change(entry);
+    atomic_store(&entry->flags, 0);
+    atomic_store(&entry->generation, ++stripe->births);
+    host_entry_changed(entry);
 }
 
 /* The same file has another handle. Who dies here leaves an entry that no handle is the same as. */
@@ -241,26 +280,83 @@ static void rename_entry(struct host_entry *entry, const struct host_file_key *k
     atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_RENAMING);
 }
 
-/* Gives the place of a file, of which the kernel says the same device and inode, to `key`. */
-static uint64_t take_over(struct host_entry *entry, const struct host_file_key *key,
-                          const struct timespec *ctime, struct host_garbage *garbage)
+/* Entries of the same device and inode as a key, which none of them has. */
+struct others {
+    struct host_entry *idle;  /* one of another file that has nothing to keep; NULL: none */
+    struct host_entry *other; /* the last that may be of the same file: see of_other_root() */
+    unsigned count;           /* of those that may */
+    struct host_entry *same;  /* the last of them that has the change time as well */
+    unsigned same_count;
+};
+
+static struct others find_others(const struct host_file_key *key, const struct timespec *ctime)
 {
-    uint32_t flags = atomic_load(&entry->flags);
-    if (entry->root == key->root && !(flags & HOST_ENTRY_RENAMING)) {
-        empty(entry, key, garbage);
-        return 0;
+    struct others others = {.count = 0};
+    struct host_entry *entry = NULL;
+    while ((entry = host_entry_next(key->device, key->inode, entry))) {
+        if (!of_other_root(entry, key)) {
+            others.idle = is_needed(entry, false) ? others.idle : entry;
+            continue;
+        }
+        others.other = entry;
+        others.count++;
+        if ((atomic_load(&entry->flags) & HOST_ENTRY_KNOWN) &&
+            atomic_load(&entry->ctime) == host_nanoseconds(ctime)) {
+            others.same = entry;
+            others.same_count++;
+        }
     }
-    if ((flags & HOST_ENTRY_KNOWN) && atomic_load(&entry->ctime) == host_nanoseconds(ctime)) {
-        rename_entry(entry, key);
-        return 0;
-    }
-    uint64_t lost = atomic_load(&entry->uncommitted);
-    bool untold = has_untold_loss(entry);
-    empty(entry, key, garbage);
-    if (lost > 0 || untold) /* it may be the same file */
+    return others;
+}
+
+/*
+ * `entry` may be of the same file as `other`, which has a handle of before, or not: it inherits
+ * that data is lost, and that the kernel writes the file. `only`: no other entry may be; then it
+ * has been told, and who finds the handle of before stale may forget what is there. Bytes lost.
+ */
+static uint64_t inherit(struct host_entry *entry, struct host_entry *other, bool only,
+                        struct host_garbage *garbage)
+{
+    uint32_t flags = atomic_load(&other->flags);
+    uint64_t lost = atomic_load(&other->uncommitted);
+    if (lost > 0 || has_untold_loss(other))
         atomic_store(&entry->losses, 1);
     atomic_fetch_or(&entry->flags, flags & HOST_ENTRY_KERNEL_WRITER);
+    if (only) {
+        other->root = entry->root;
+        atomic_store(&other->told, atomic_load(&other->losses));
+    }
+    if ((flags & HOST_ENTRY_RENAMING) || !is_needed(other, false))
+        retire(other, garbage);
     return lost;
+}
+
+/*
+ * The entry for a key that none has; NULL: no room. It is a new one but where the change time
+ * proves that one with a handle of before is of the same file. Where such a one is not proven the
+ * same, it stays: it may be of another file.
+ */
+static struct host_entry *make_or_rename(const struct host_file_key *key,
+                                         const struct timespec *ctime, uint64_t *lost,
+                                         struct host_garbage *garbage)
+{
+    struct others others = find_others(key, ctime);
+    if (others.same_count == 1) {
+        rename_entry(others.same, key);
+        return others.same;
+    }
+    struct host_entry *entry = others.idle;
+    if (entry)
+        begin_life(entry, key); /* mostly it is of a file that is gone */
+    else
+        entry = make(key);
+    struct host_entry *other = NULL;
+    while (entry && others.count > 0 &&
+           (other = host_entry_next(key->device, key->inode, other)) != NULL) {
+        if (other != entry && of_other_root(other, key))
+            *lost += inherit(entry, other, others.count == 1, garbage);
+    }
+    return entry;
 }
 
 bool host_file_attach(struct host_file *file, const struct host_file_key *key,
@@ -277,11 +373,9 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
         return false;
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    struct host_entry *entry = host_entry_find(key->device, key->inode);
-    if (entry && !same_key(entry, &file->key))
-        *lost = take_over(entry, &file->key, ctime, &garbage);
+    struct host_entry *entry = host_entry_find(&file->key);
     if (!entry)
-        entry = make(&file->key);
+        entry = make_or_rename(&file->key, ctime, lost, &garbage);
     if (entry) {
         remember(file, entry);
         file->losses = atomic_load(&entry->told); /* others are news, as nobody knows of them */
@@ -293,6 +387,21 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
     return entry != NULL;
 }
 
+/* `from`, which has a handle of before, is of the same file as `into`. What it has was written
+ * before the file was changed under its new handle, and counts as lost. Bytes that nobody was told
+ * of. */
+static uint64_t merge(struct host_entry *from, struct host_entry *into,
+                      struct host_garbage *garbage)
+{
+    bool told = from->root == into->root; /* see inherit() */
+    uint64_t lost = told ? 0 : atomic_load(&from->uncommitted);
+    if (from->records || has_untold_loss(from))
+        atomic_fetch_add(&into->losses, 1);
+    atomic_fetch_or(&into->flags, atomic_load(&from->flags) & HOST_ENTRY_KERNEL_WRITER);
+    retire(from, garbage);
+    return lost;
+}
+
 bool host_file_rename(struct host_file *file, const struct host_file_key *key,
                       const struct timespec *ctime, uint64_t *lost)
 {
@@ -302,22 +411,20 @@ bool host_file_rename(struct host_file *file, const struct host_file_key *key,
         return false;
     uint32_t stripe = host_stripe_of_file(file);
     host_stripe_lock(stripe);
-    struct host_entry *entry = host_entry_find(key->device, key->inode);
-    bool known = entry && entry == host_entry_remembered(file),
-         ours = known || (entry && same_key(entry, &file->key));
+    struct host_entry *known = host_entry_of(file), *entry = host_entry_find(key);
     file->key.server = key->server; /* device and inode are read without the lock, and stay */
     __atomic_store_n(&file->key.root, key->root, __ATOMIC_RELAXED);
     file->key.handle_length = key->handle_length;
     memcpy(file->key.handle, key->handle, sizeof(key->handle));
-    if (ours) {
-        rename_entry(entry, &file->key);
-    } else if (entry) {
-        if (!same_key(entry, &file->key))
-            *lost = take_over(entry, &file->key, ctime, &garbage);
-    } else {
-        entry = make(&file->key);
+    if (known && (!entry || entry == known)) {
+        rename_entry(known, key);
+        entry = known;
+    } else if (known) {
+        *lost = merge(known, entry, &garbage);
+    } else if (!entry) {
+        entry = make_or_rename(key, ctime, lost, &garbage);
     }
-    if (entry && !known)
+    if (entry && entry != host_entry_remembered(file))
         remember(file, entry);
     if (entry)
         touch(entry);
@@ -339,15 +446,20 @@ void host_entry_name(const struct host_entry *entry, struct host_file *file)
     file->generation = atomic_load(&entry->generation);
 }
 
-bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file)
+bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct host_file *file)
 {
     if (!host_map.shared)
         return false;
-    uint32_t stripe = host_stripe_of_inode(device, inode);
+    uint32_t stripe = host_stripe_of_inode(key->device, key->inode);
     host_stripe_lock(stripe);
-    const struct host_entry *entry = host_entry_find(device, inode);
-    if (entry)
+    const struct host_entry *entry = *cursor ? &host_map.entries[*cursor - 1] : NULL;
+    do
+        entry = host_entry_next(key->device, key->inode, entry);
+    while (entry && key->handle_length && !same_key(entry, key));
+    if (entry) {
         host_entry_name(entry, file);
+        *cursor = host_entry_index(entry) + 1;
+    }
     host_stripe_unlock(stripe);
     return entry != NULL;
 }

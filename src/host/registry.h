@@ -16,7 +16,11 @@
 
 enum { HOST_VERIFIER_SIZE = 8, HOST_HANDLE_MAX = 64 };
 
-/* A file: device and inode number as the kernel shows them, and the server's handle. */
+/*
+ * A file is its server's handle. Device and inode number, as the kernel shows them, only tell where
+ * to look for it: several files may have one number, as those of subvolumes and snapshots, and one
+ * that was removed and one that got its number.
+ */
 struct host_file_key {
     uint64_t device;
     uint64_t inode;
@@ -59,12 +63,12 @@ bool host_registry_ready(void);
 void host_registry_after_fork(void);
 
 /*
- * Finds or makes the entry of a file. One with the same device and inode but another handle is of a
- * file that is gone: it is emptied, uncommitted data included. But if the root has another handle
- * too, the server may have given all files new ones. Then the entry is kept where `ctime` (as the
- * server tells it now) is what it told last, which proves that it still is the same file; and if it
- * is not, what was uncommitted counts as lost: *lost bytes, for the next fsync to tell. False: no
- * room for the entry.
+ * Finds or makes the entry of a file, by its handle. One with the same device and inode but another
+ * handle is of another file, and stays. But if the root had another handle then, too, the server
+ * may have given all files new ones: where `ctime` (as the server tells it now) is what it told
+ * last of one such entry, that proves that it still is the same file, and the entry is kept under
+ * the new handle; and where there is one that is not proven the same, what is uncommitted there
+ * counts as lost: *lost bytes, for the next fsync to tell. False: no room for the entry.
  */
 bool host_file_attach(struct host_file *file, const struct host_file_key *key,
                       const struct timespec *ctime, uint64_t *lost);
@@ -96,8 +100,8 @@ bool host_file_attributes(struct host_file *file, struct host_attributes *attrib
  * is known. */
 uint64_t host_file_least_size(struct host_file *file);
 
-/* As host_file_attributes() for a file that this process may not have opened; no entry is made.
- * False: not known. */
+/* As host_file_attributes() for a file that this process may not have opened, by its number; no
+ * entry is made. False: not known, or there are several files with this number. */
 bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *attributes);
 
 /*
@@ -121,16 +125,21 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
 bool host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /*
- * The kernel already truncated or replaced the file that has this device and inode, if known here.
- * True: a write beyond `size`, or another change of size, is in flight or held, and may undo that.
- * Then the caller does it once more between begin and end of `again`, which is the file in any case
- * if it is known (else its generation is 0).
+ * The kernel already truncated or replaced the file that has this key, or is the first known one
+ * with its device and inode if the key has no handle. True: a write beyond `size`, or another
+ * change of size, is in flight or held, and may undo that. Then the caller does it once more
+ * between begin and end of `again`, which is the file in any case if it is known (else its
+ * generation is 0).
  */
-bool host_file_truncated_by_kernel(uint64_t device, uint64_t inode, uint64_t size,
+bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t size,
                                    struct host_file *again);
 
-/* The file with this device and inode, if any process of the host knows it. */
-bool host_file_find(uint64_t device, uint64_t inode, struct host_file *file);
+/*
+ * The files that `key` may name, one after the other, of those that any process of the host knows:
+ * with its device and inode and, unless that has no length, its handle. *cursor starts at 0. False
+ * at the end.
+ */
+bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct host_file *file);
 
 /* Some process of this host writes the file through the kernel: sizes must be asked for, fsync must
  * flush the kernel too, and writes that begin from now on are `beside_kernel`. Stays set for the
@@ -176,7 +185,7 @@ enum { HOST_WRITE_MAX = 1 << 20, HOST_WRITE_VECTORS = HOST_WRITE_MAX / 8192 + 20
  * Announces a write of length <= HOST_WRITE_MAX. Waits while another write in flight overlaps.
  * `keep`: copies the data into the ledger first. Returns 0; -ENOSPC when the ledger has no room
  * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT; -ESTALE when the
- * inode number now belongs to another file. A thread must end its write before it begins one that
+ * file may have another handle by now. A thread must end its write before it begins one that
  * overlaps.
  */
 int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,

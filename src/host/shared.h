@@ -31,7 +31,7 @@
 #define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    HOST_REGISTRY_LAYOUT = 5,
+    HOST_REGISTRY_LAYOUT = 6,
     HOST_STRIPES = 64,
     HOST_COMMITS = 16,  /* on their way that a stripe has places for */
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
@@ -274,8 +274,9 @@ void host_stripe_wake(uint32_t stripe);
 
 /*
  * Finds the entry again if it was recycled, making it if `make`, and returns it with its stripe
- * locked; NULL, with nothing locked, if there is none: -ESTALE in *error if the inode now is
- * another file, -ENOSPC if there is no room.
+ * locked; NULL, with nothing locked, if there is none: -ESTALE in *error if there is one with
+ * another handle that may be of the same file, so that this one must be looked up again; -ENOSPC if
+ * there is no room.
  */
 struct host_entry *host_entry_lock(struct host_file *file, bool make, int *error);
 void host_entry_unlock(const struct host_file *file);
@@ -287,8 +288,13 @@ static inline uint32_t host_stripe_of_file(const struct host_file *file)
 {
     return host_stripe_of_inode(file->key.device, file->key.inode);
 }
-/* The entry that has this key now; NULL: none. It stays only under the stripe's lock. */
-struct host_entry *host_entry_find(uint64_t device, uint64_t inode);
+/* The entries with this device and inode, which may be of several files: the next after `last`, or
+ * the first if that is NULL; NULL: no more. They stay only under the stripe's lock. */
+struct host_entry *host_entry_next(uint64_t device, uint64_t inode, const struct host_entry *last);
+/* Under the stripe's lock: the entry that has this key, by its handle; NULL: none. */
+struct host_entry *host_entry_find(const struct host_file_key *key);
+/* Under the stripe's lock: the entry of a file, remembered or by its key; NULL: none. */
+struct host_entry *host_entry_of(const struct host_file *file);
 /* The entry that a process remembers, if it still is of the same file. Generations are unique in a
  * stripe, so a torn pair of index and generation matches nothing. No lock. */
 struct host_entry *host_entry_remembered(const struct host_file *file);

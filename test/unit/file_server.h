@@ -70,6 +70,9 @@ struct file_control {
     _Atomic uint32_t handles;
     _Atomic int fileid_error, ctime_error, size_error;
     _Atomic bool no_attributes;
+    /* What is looked up as "twin" is another file than the one that has this name on the disk: with
+     * the same number and times, but a handle and data of its own. */
+    _Atomic bool twins;
     _Atomic bool restless; /* each WRITE is answered with another verifier */
     _Atomic uint64_t verifier;
     _Atomic uint64_t lost_bytes; /* of files that power losses changed */
@@ -77,7 +80,9 @@ struct file_control {
 
 struct file_server_node {
     ino_t inode;
+    bool twin;
     int fd;
+    int shown; /* whose attributes it has; `fd`, but for a twin */
     bool directory;
     bool dirty; /* `durable` is what the file will be after a loss of power */
     char *durable;
@@ -118,7 +123,7 @@ static inline struct file_server_node *file_server_node_of(int fd)
     if (fd < 0 || fstat(fd, &status) != 0)
         return NULL;
     for (unsigned i = 0; i < file_server.node_count; i++) {
-        if (file_server.nodes[i].inode == status.st_ino) {
+        if (file_server.nodes[i].inode == status.st_ino && !file_server.nodes[i].twin) {
             close(fd);
             return &file_server.nodes[i];
         }
@@ -127,15 +132,33 @@ static inline struct file_server_node *file_server_node_of(int fd)
         abort();
     struct file_server_node *node = &file_server.nodes[file_server.node_count++];
     *node = (struct file_server_node){
-        .inode = status.st_ino, .fd = fd, .directory = S_ISDIR(status.st_mode)};
+        .inode = status.st_ino, .fd = fd, .shown = fd, .directory = S_ISDIR(status.st_mode)};
     return node;
+}
+
+/* The twin of the file that is open as `fd`: only one is ever asked for. */
+static inline struct file_server_node *file_server_twin_of(int fd)
+{
+    for (unsigned i = 0; i < file_server.node_count; i++) {
+        if (file_server.nodes[i].twin)
+            return &file_server.nodes[i];
+    }
+    struct file_server_node *node = file_server_node_of(fd);
+    if (!node || file_server.node_count == FILE_SERVER_NODES)
+        abort();
+    struct file_server_node *twin = &file_server.nodes[file_server.node_count++];
+    *twin = (struct file_server_node){.inode = node->inode,
+                                      .twin = true,
+                                      .fd = memfd_create("twin", MFD_CLOEXEC),
+                                      .shown = node->fd};
+    return twin;
 }
 
 static inline struct nfs3_fh file_server_handle(const struct file_server_node *node)
 {
     struct nfs3_fh fh = {.len = FILE_SERVER_HANDLE};
     uint32_t handles = atomic_load(&file_server.control->handles);
-    memcpy(fh.data, "file", 4);
+    memcpy(fh.data, node->twin ? "twin" : "file", 4);
     memcpy(fh.data + 4, &handles, 4);
     memcpy(fh.data + 8, &node->inode, 8);
     return fh;
@@ -164,9 +187,9 @@ static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh
         return NULL;
     for (unsigned i = 0; i < file_server.node_count; i++) {
         struct file_server_node *node = &file_server.nodes[i];
-        if (node->inode != inode)
+        if (node->inode != inode || node->twin != (memcmp(fh->data, "twin", 4) == 0))
             continue;
-        *status = fstat(node->fd, &now) != 0 || now.st_nlink == 0 ? NFS3ERR_STALE : NFS3_OK;
+        *status = fstat(node->shown, &now) != 0 || now.st_nlink == 0 ? NFS3ERR_STALE : NFS3_OK;
         return *status == NFS3_OK ? node : NULL;
     }
     return NULL;
@@ -193,7 +216,7 @@ static inline struct nfs3_time file_server_time(struct timespec time)
 static inline void file_server_attr(const struct file_server_node *node, struct nfs3_attr *attr)
 {
     struct stat status;
-    fstat(node->fd, &status);
+    fstat(node->shown, &status);
     *attr = (struct nfs3_attr){.type = node->directory ? NFS3_DIR : NFS3_REG,
                                .mode = status.st_mode & 07777,
                                .nlink = (uint32_t)status.st_nlink,
@@ -329,7 +352,9 @@ static inline void file_server_lookup(struct xdr_reader *r, struct xdr_writer *w
         int fd = openat(directory->fd, args.name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 && errno == EISDIR)
             fd = openat(directory->fd, args.name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        node = file_server_node_of(fd);
+        bool twin =
+            fd >= 0 && atomic_load(&file_server.control->twins) && strcmp(args.name, "twin") == 0;
+        node = twin ? file_server_twin_of(fd) : file_server_node_of(fd);
         res.status = node ? NFS3_OK : NFS3ERR_NOENT;
     }
     if (node)

@@ -132,6 +132,9 @@ static inline void key_for(struct host_file_key *key, uint64_t inode)
     memcpy(key->handle, &inode, sizeof(inode));
 }
 
+/* Of the file of key_for(), if its handle is not known. */
+#define NUMBER_KEY(number) (&(struct host_file_key){.device = 77, .inode = (number)})
+
 static inline void attach(struct host_file *file, uint64_t inode)
 {
     struct host_file_key key;

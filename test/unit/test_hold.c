@@ -110,7 +110,7 @@ static void a_second_hold_keeps_the_first(void **state)
     attach(&file, 3);
     write_unsettled(&file, 0, 10000, HOST_WRITE_UNSTABLE);
     struct host_file again;
-    assert_true(host_file_truncated_by_kernel(77, 3, 5000, &again));
+    assert_true(host_file_truncated_by_kernel(NUMBER_KEY(3), 5000, &again));
     host_commit_begin(&file, &commit);
     assert_int_equal(host_commit_end(&file, &commit, second_verifier), 5000);
     assert_int_equal(host_replay_next(&file, &commit, &write), 1);
@@ -146,7 +146,7 @@ static void a_truncation_by_the_kernel_frees_the_data_and_not_the_range(void **s
     attach(&file, 5);
     write_unsettled(&file, 0, 10000, HOST_WRITE_UNSTABLE);
     struct host_file again;
-    assert_true(host_file_truncated_by_kernel(77, 5, 0, &again));
+    assert_true(host_file_truncated_by_kernel(NUMBER_KEY(5), 0, &again));
     assert_memory_equal(&again.key, &file.key,
                         offsetof(struct host_file_key, handle) + file.key.handle_length);
     assert_int_equal(host_file_uncommitted(&file), 0);
@@ -168,7 +168,7 @@ static void a_truncation_by_the_kernel_is_undone_by_a_replay(void **state)
     host_commit_begin(&file, &commit);
     assert_int_equal(host_commit_end(&file, &commit, second_verifier), 1000);
     assert_int_equal(host_replay_try(&file, &commit, &write), 1);
-    assert_true(host_file_truncated_by_kernel(77, 20, 0, &again));
+    assert_true(host_file_truncated_by_kernel(NUMBER_KEY(20), 0, &again));
     host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
     host_file_truncate_begin(&again, 0);
     host_file_truncate_end(&again, 0, true);
@@ -397,7 +397,7 @@ static void a_change_of_size_of_a_killed_process_is_held(void **state)
     assert_true(blocked(&file, 1000, 1));
     assert_true(blocked(&file, 0, 1001));
     assert_false(blocked(&file, 0, 1000));
-    assert_true(host_file_truncated_by_kernel(77, 19, 1000, &again));
+    assert_true(host_file_truncated_by_kernel(NUMBER_KEY(19), 1000, &again));
     /* It may change at any time until the hold is over. */
     host_file_learned(&file, host_file_asking(&file), &attributes, 1);
     assert_false(host_file_attributes(&file, &attributes, &verified));

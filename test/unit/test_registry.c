@@ -175,13 +175,13 @@ static void a_truncation_drops_data_beyond(void **state)
     assert_int_equal(host_file_uncommitted(&file), 10000);
     uint64_t epoch = host_file_read_epoch(&file), replays = host_file_replays(&file);
     struct host_file again;
-    assert_false(host_file_truncated_by_kernel(77, 7, 0, &again));
+    assert_false(host_file_truncated_by_kernel(NUMBER_KEY(7), 0, &again));
     assert_int_equal(again.index, file.index);
     assert_int_equal(host_file_uncommitted(&file), 0);
     /* Who reads now finds no trace of what a server that restarted has lost. */
     assert_int_not_equal(host_file_read_epoch(&file), epoch);
     assert_int_equal(host_file_replays(&file), replays);
-    assert_false(host_file_truncated_by_kernel(77, 4711, 0, &again));
+    assert_false(host_file_truncated_by_kernel(NUMBER_KEY(4711), 0, &again));
     assert_int_equal(again.generation, 0);
     check_invariants();
 }
@@ -240,31 +240,92 @@ static void a_kernel_writer_is_remembered(void **state)
 
 /* ---- entries ---- */
 
-static void an_inode_used_again_is_another_file(void **state)
+/* Another file of that number. */
+static void attach_twin(struct host_file *file, uint64_t inode, uint8_t which)
+{
+    struct host_file_key key;
+    uint64_t lost;
+    key_for(&key, inode);
+    key.handle[15] = which;
+    assert_true(host_file_attach(file, &key, &(struct timespec){1, 5}, &lost));
+    assert_int_equal(lost, 0);
+}
+
+static unsigned files_of(const struct host_file_key *key)
+{
+    struct host_file file;
+    uint32_t cursor = 0;
+    unsigned count = 0;
+    while (host_file_find(key, &cursor, &file))
+        count++;
+    return count;
+}
+
+static void two_files_of_one_number_keep_what_is_theirs(void **state)
 {
     (void)state;
-    struct host_file old, new;
-    struct host_file_key key;
+    struct host_file first, second, again;
     static uint8_t data[100];
     struct iovec vector = {data, 100};
-    struct host_write in_flight, write;
-    attach(&old, 11);
-    learn_now(&old, 5000, 1);
-    write_bytes(&old, 0, 5000, HOST_WRITE_UNSTABLE);
-    assert_int_equal(host_write_begin(&old, 9000, &vector, 1, 100, true, &in_flight), 0);
-    key_for(&key, 11);
-    key.handle[15] = 1;
-    host_file_attach(&new, &key, &(struct timespec){0}, &(uint64_t){0});
-    assert_int_equal(host_file_uncommitted(&new), 0);
-    assert_int_equal(size_of(&new), UINT64_MAX);
-    write_bytes(&new, 0, 10, HOST_WRITE_UNSTABLE);
-    /* Who still has the old file open harms nothing. */
-    host_write_end(&old, &in_flight, HOST_WRITE_UNSTABLE, verifier);
-    assert_int_equal(host_write_begin(&old, 0, &vector, 1, 100, true, &write), -ESTALE);
-    assert_int_equal(host_file_uncommitted(&new), 10);
-    assert_int_equal(host_file_uncommitted(&old), 0);
+    struct host_write in_flight;
+    attach(&first, 11);
+    learn_now(&first, 5000, 1);
+    write_bytes(&first, 0, 5000, HOST_WRITE_UNSTABLE);
+    assert_int_equal(host_write_begin(&first, 9000, &vector, 1, 100, true, &in_flight), 0);
+    attach_twin(&second, 11, 1);
+    assert_int_equal(host_file_uncommitted(&second), 0);
+    assert_int_equal(size_of(&second), UINT64_MAX);
+    write_bytes(&second, 0, 10, HOST_WRITE_UNSTABLE);
+    host_write_end(&first, &in_flight, HOST_WRITE_UNSTABLE, verifier);
+    assert_int_equal(host_file_uncommitted(&first), 5100);
+    assert_int_equal(host_file_uncommitted(&second), 10);
+    attach(&again, 11);
+    assert_int_equal(again.index, first.index);
+    assert_int_equal(files_of(NUMBER_KEY(11)), 2);
+    assert_int_equal(files_of(&second.key), 1);
+    assert_false(host_file_lost(&first) || host_file_lost(&second));
+    assert_false(host_file_truncated_by_kernel(&second.key, 0, &again));
+    assert_int_equal(again.index, second.index);
+    assert_int_equal(host_file_uncommitted(&first), 5100);
+    assert_int_equal(host_file_uncommitted(&second), 0);
+    assert_int_equal(host_file_forget(&first, false), 5100);
     check_invariants();
-    host_file_forget(&new, false);
+}
+
+static void attributes_by_a_number_are_those_of_its_only_file(void **state)
+{
+    (void)state;
+    struct host_file first, second;
+    struct host_attributes attributes;
+    attach(&first, 18);
+    learn_now(&first, 100, 1);
+    write_bytes(&first, 0, 10, HOST_WRITE_UNSTABLE);
+    assert_true(host_file_peek(77, 18, &attributes));
+    attach_twin(&second, 18, 1);
+    learn_now(&second, 200, 1);
+    assert_false(host_file_peek(77, 18, &attributes));
+    host_file_forget(&first, false);
+}
+
+/* Numbers of removed files are used again all the time: that must not fill the registry. */
+static void a_file_that_has_nothing_gives_its_place_to_the_next_of_its_number(void **state)
+{
+    (void)state;
+    struct host_file first, second;
+    struct host_attributes attributes;
+    attach(&first, 19);
+    learn_now(&first, 100, 1);
+    attach_twin(&second, 19, 1);
+    assert_int_equal(second.index, first.index);
+    assert_int_equal(size_of(&second), UINT64_MAX);
+    learn_now(&second, 200, 1);
+    assert_true(host_file_peek(77, 19, &attributes));
+    assert_int_equal(attributes.size, 200);
+    assert_int_equal(size_of(&first), UINT64_MAX); /* if it still is there, it finds another */
+    write_bytes(&first, 0, 10, HOST_WRITE_UNSTABLE);
+    assert_int_equal(size_of(&second), 200);
+    host_file_forget(&first, false);
+    check_invariants();
 }
 
 /* ---- another handle for the same file ---- */
@@ -344,6 +405,32 @@ static void another_root_and_change_time_lose_the_data_aloud(void **state)
         assert_int_equal(host_file_lost(&old), i == 0);
         assert_int_equal(host_file_lost(&new), i == 0);
     }
+    check_invariants();
+}
+
+/* As in snapshots: one number, one change time. */
+static void two_files_that_may_be_the_same_are_not_taken_for_it(void **state)
+{
+    (void)state;
+    struct host_file first, second, new;
+    struct host_file_key key = renamed_key(20);
+    uint64_t lost;
+    attach(&first, 20);
+    write_bytes(&first, 0, 100, HOST_WRITE_UNSTABLE);
+    learn_now(&first, 100, 1);
+    attach_twin(&second, 20, 2);
+    write_bytes(&second, 0, 10, HOST_WRITE_UNSTABLE);
+    learn_now(&second, 100, 1);
+    assert_true(host_file_attach(&new, &key, &at_one, &lost));
+    assert_int_equal(lost, 110);
+    assert_int_equal(host_file_uncommitted(&new), 0);
+    assert_int_equal(host_file_uncommitted(&first), 100);
+    assert_int_equal(host_file_uncommitted(&second), 10);
+    assert_true(host_file_rename(&first, &key, &at_one, &lost)); /* its user has a proof */
+    assert_int_equal(lost, 100);
+    assert_true(host_file_lost(&first));
+    assert_int_equal(host_file_uncommitted(&second), 10);
+    host_file_forget(&second, false);
     check_invariants();
 }
 
@@ -509,7 +596,10 @@ int main(void)
         cmocka_unit_test(writes_beyond_wait_for_a_truncation),
         cmocka_unit_test(a_dead_process_truncates_no_more),
         cmocka_unit_test(a_kernel_writer_is_remembered),
-        cmocka_unit_test(an_inode_used_again_is_another_file),
+        cmocka_unit_test(two_files_of_one_number_keep_what_is_theirs),
+        cmocka_unit_test(attributes_by_a_number_are_those_of_its_only_file),
+        cmocka_unit_test(a_file_that_has_nothing_gives_its_place_to_the_next_of_its_number),
+        cmocka_unit_test(two_files_that_may_be_the_same_are_not_taken_for_it),
         cmocka_unit_test(a_new_handle_of_the_same_file_keeps_its_data),
         cmocka_unit_test(another_root_and_the_same_change_time_prove_the_same_file),
         cmocka_unit_test(another_root_and_change_time_lose_the_data_aloud),
