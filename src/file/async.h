@@ -64,7 +64,7 @@ struct file_request {
      */
     void (*done)(struct file_request *first);
     /* Bytes, 0 for FILE_SYNC, -errno, or FILE_KERNEL (the file was demoted before any I/O: submit
-     * it to the kernel). */
+     * it to the kernel; never for FILE_SYNC). */
     ssize_t result;
     struct file_request *next;
 

@@ -282,11 +282,18 @@ static bool is_lost(struct file_inode *inode)
     return atomic_exchange(&inode->lost, false) || others;
 }
 
+/* What the kernel wrote of it, and what others of this host wrote through the engine. */
+static int fsync_by_kernel(int fd)
+{
+    int result = sys_fsync(fd);
+    return result == 0 ? file_fsynced_by_kernel(fd) : result;
+}
+
 int file_fsync(struct file_open *open, int fd)
 {
     struct file_inode *inode = open->inode;
     if (!file_inode_enter(inode))
-        return FILE_KERNEL;
+        return fsync_by_kernel(fd);
     uint64_t waiting = host_file_uncommitted(&inode->host);
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
@@ -297,7 +304,7 @@ int file_fsync(struct file_open *open, int fd)
     file_inode_leave(inode);
     if (result == -ESTALE) {
         file_inode_demote(inode, open->auth, "stale handle");
-        return FILE_KERNEL;
+        return fsync_by_kernel(fd);
     }
     if (result == 0 && kernel_too)
         result = sys_fsync(fd);

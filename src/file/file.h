@@ -117,10 +117,12 @@ ssize_t file_writev(struct file_open *open, int fd, const struct iovec *vectors,
                     int flags);
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence);
 
+/* Of whichever world the file is: never FILE_KERNEL. 0 or -errno; -EIO once for each loss. */
 int file_fsync(struct file_open *open, int fd);
 /*
- * After the kernel's fsync of a descriptor that is not managed: COMMITs what processes of this host
- * wrote to the same file through the engine. 0 or -errno, which the fsync must report.
+ * Beside the kernel's fsync of a descriptor that is not managed: COMMITs what processes of this
+ * host wrote to the same file through the engine. 0 or -errno, which the fsync must report. After
+ * it, or before one that the kernel carries out on its own.
  */
 int file_fsynced_by_kernel(int fd);
 /* sync(): COMMITs every file of this host that has uncommitted data. 0, or -errno of one that

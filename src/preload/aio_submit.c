@@ -8,9 +8,22 @@ enum { BATCH = 128, TRANSFER_MAX = 0x7ffff000 };
 
 static const char resfd_reason[] = "asynchronous I/O with an eventfd";
 
+static bool is_sync(const struct iocb *iocb)
+{
+    return iocb->aio_lio_opcode == IOCB_CMD_FSYNC || iocb->aio_lio_opcode == IOCB_CMD_FDSYNC;
+}
+
+static bool is_on_mount(int fd)
+{
+    struct stat status;
+    return sys_fstat(fd, &status) == 0 && file_on_mount(status.st_dev);
+}
+
+/* An fsync of the kernel's descriptor is ours, too: others may have written through the engine. */
 static bool is_managed(const struct iocb *iocb)
 {
-    return !sys_bad_pointer(iocb) && file_is_managed((int)iocb->aio_fildes);
+    return !sys_bad_pointer(iocb) && (file_is_managed((int)iocb->aio_fildes) ||
+                                      (is_sync(iocb) && is_on_mount((int)iocb->aio_fildes)));
 }
 
 /* ---- one iocb, checked as fs/aio.c does, in its order ---- */
@@ -85,12 +98,17 @@ static int prepare_sync(struct aio_request *request, const struct iocb *iocb)
     return 0;
 }
 
-static int prepare_operation(struct aio_request *request, struct iocb *iocb)
+static void name_request(struct aio_request *request, struct iocb *iocb)
 {
-    int access = file_describe(request->request.open, &request->device, &request->inode);
     iocb->aio_key = 0; /* as the kernel does: io_cancel() looks at it */
     request->object = (uint64_t)(uintptr_t)iocb;
     request->data = iocb->aio_data;
+}
+
+static int prepare_operation(struct aio_request *request, struct iocb *iocb)
+{
+    int access = file_describe(request->request.open, &request->device, &request->inode);
+    name_request(request, iocb);
     switch (iocb->aio_lio_opcode) {
     case IOCB_CMD_PREAD:
         return prepare_transfer(request, iocb, false, false, access);
@@ -118,6 +136,19 @@ static bool lacks_memory(const struct file_request *request)
     return false;
 }
 
+/* An fsync that is the kernel's: FILE_KERNEL, or 0 for a request that fails. */
+static int prepare_kernel_sync(struct aio_request *request, struct iocb *iocb)
+{
+    int error =
+        prepare_sync(request, iocb) == 0 ? file_fsynced_by_kernel((int)iocb->aio_fildes) : 0;
+    if (error == 0)
+        return FILE_KERNEL; /* which also says what is wrong with it */
+    name_request(request, iocb);
+    request->request.open = NULL;
+    request->request.result = error;
+    return 0;
+}
+
 /*
  * 0; -errno; or FILE_KERNEL. A poll is the kernel's to answer, which has the descriptor, too. A
  * completion that is announced by eventfd may be looked for in the kernel's ring: see
@@ -132,11 +163,13 @@ static int prepare(struct aio_request *request, struct iocb *iocb)
         return FILE_KERNEL;
     if (iocb->aio_flags & IOCB_FLAG_RESFD) {
         int result = file_demote(fd, resfd_reason);
+        if (result == 0 && is_sync(iocb))
+            result = file_fsynced_by_kernel(fd);
         return result < 0 ? result : FILE_KERNEL;
     }
     struct file_open *open = file_get(fd);
     if (open == NULL)
-        return FILE_KERNEL;
+        return is_sync(iocb) ? prepare_kernel_sync(request, iocb) : FILE_KERNEL;
     request->request.open = open;
     request->request.fd = fd;
     int result = prepare_operation(request, iocb);
@@ -145,6 +178,7 @@ static int prepare(struct aio_request *request, struct iocb *iocb)
     } else if (PRELOAD_UNLIKELY(lacks_memory(&request->request))) {
         file_put(open);
         request->request.open = NULL;
+        request->request.result = -EFAULT;
     }
     return result;
 }
@@ -228,9 +262,9 @@ static long submit_kernel(struct aio_context *context, aio_context_t id, struct 
     return taken;
 }
 
-static void fail(struct file_request *request, int error)
+/* With the result that it has. */
+static void fail(struct file_request *request)
 {
-    request->result = error;
     request->next = NULL;
     aio_request_done(request);
 }
@@ -252,7 +286,7 @@ static void submit_managed(struct aio_context *context, struct batch *batch, uns
         if (PRELOAD_LIKELY(batch->requests[i]->open != NULL))
             batch->requests[kept++] = batch->requests[i];
         else
-            fail(batch->requests[i], -EFAULT);
+            fail(batch->requests[i]);
     }
     /* A program that looks for completions after each submission may have some sent together. */
     bool reaped = atomic_load_explicit(&context->reaped, memory_order_relaxed);

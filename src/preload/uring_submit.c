@@ -193,11 +193,21 @@ static void send_batch(struct dispatch *dispatch)
     dispatch->count = 0;
 }
 
+/* An fsync that the kernel carries out vouches for what others of this host wrote through the
+ * engine, too; where it cannot, the kernel refuses it. */
+static void sync_of_others(struct io_uring_sqe *sqe)
+{
+    if (sqe->opcode == IORING_OP_FSYNC && !(sqe->flags & IOSQE_FIXED_FILE) &&
+        file_fsynced_by_kernel(sqe->fd) != 0)
+        sqe->opcode = UINT8_MAX;
+}
+
 static void keep(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
 {
     struct io_uring_sqe *place = sqe_at(dispatch, dispatch->end++);
     if (place != sqe)
         memmove(place, sqe, sizeof(*sqe) << dispatch->shift);
+    sync_of_others(place);
     dispatch->kept++;
 }
 
@@ -474,6 +484,21 @@ static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tai
             preload_uring_table_changes(dispatch->record, sqe);
         else if (kind != PRELOAD_URING_NAME && of_interest(dispatch->record, sqe))
             hand_over(dispatch->record, sqe, "a ring of a kind that is not supported");
+        sync_of_others(sqe);
+    }
+}
+
+/* All of the queue is the kernel's. */
+static void pass(const struct dispatch *dispatch)
+{
+    const struct preload_uring_sq *sq = &dispatch->ring->sq;
+    for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
+        struct io_uring_sqe *sqe = sqe_at(dispatch, at);
+        if (sqe->opcode != IORING_OP_FSYNC)
+            continue;
+        struct preload_stay stay = preload_stay_begin();
+        sync_of_others(sqe);
+        preload_stay_end(stay);
     }
 }
 
@@ -487,9 +512,12 @@ unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *r
                                 .mask = *sq->kring_mask,
                                 .shift = ring->flags & IORING_SETUP_SQE128 ? 1 : 0,
                                 .end = sq->sqe_head};
-    if (sq->sqe_head == sq->sqe_tail || atomic_load(&record->disabled) ||
-        !anything_of_interest(&dispatch))
+    if (sq->sqe_head == sq->sqe_tail || atomic_load(&record->disabled))
         return 0;
+    if (!anything_of_interest(&dispatch)) {
+        pass(&dispatch);
+        return 0;
+    }
 
     struct preload_stay stay = preload_stay_begin();
     unsigned head = sq->sqe_head, tail = sq->sqe_tail;
