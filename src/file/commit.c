@@ -357,17 +357,36 @@ int file_fsynced_by_kernel(int fd)
     return file_commit_named(&key);
 }
 
+/* Others may have written to a mount that this process never used. */
+static bool has_uncommitted(const struct file_mount *mount)
+{
+    uint32_t cursor = 0;
+    struct host_file file;
+    return host_uncommitted_next(&cursor, mount->registry_key, false, &file);
+}
+
+static int sync_mount(struct file_mount *mount)
+{
+    const char *reason;
+    const struct rpc_auth *auth = file_auth_now(mount);
+    if (!has_uncommitted(mount))
+        return 0;
+    if (!auth || file_mount_contact(mount, &reason) != 0)
+        return -EIO;
+    return (int)file_posix_error(commit_all_of(mount, auth, false));
+}
+
 int file_sync_all(void)
 {
     int result = 0;
+    if (!host_registry_exists())
+        return 0;
+    if (file_mount_count() > 0 && file_registry_open() != 0)
+        return -EIO;
     for (unsigned i = 0; i < file_mount_count(); i++) {
-        struct file_mount *mount = file_mount_at(i);
-        const struct rpc_auth *auth = file_auth_now(mount);
-        if (atomic_load(&mount->state) != FILE_MOUNT_READY || !auth)
-            continue;
-        int error = commit_all_of(mount, auth, false);
+        int error = sync_mount(file_mount_at(i));
         if (result == 0)
-            result = (int)file_posix_error(error);
+            result = error;
     }
     return result;
 }

@@ -331,6 +331,15 @@ int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     return error;
 }
 
+bool host_registry_exists(void)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct stat status;
+    return host_registry_ready() ||
+           (host_run_path(path, "registry") == 0 &&
+            sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
 void host_registry_after_fork(void)
 {
     host_process_after_fork();

@@ -58,6 +58,8 @@ struct host_attributes {
  */
 int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns);
 bool host_registry_ready(void);
+/* Is there a registry in the run directory, whoever made it? */
+bool host_registry_exists(void);
 
 /* In the child of fork(): the child is a process of its own in the registry. */
 void host_registry_after_fork(void);

@@ -24,10 +24,75 @@ ENGINE_TEST(a_request_to_sync_tells_of_lost_data)
     CHECK_EQUAL(engine_fsync(fd), 0); /* once */
 }
 
+static void writes_and_waits(void)
+{
+    written();
+    step_done(0);
+    step_wait(15);
+}
+
+static int sync_all(void)
+{
+    sys_critical_enter();
+    int result = file_sync_all();
+    sys_critical_leave();
+    return result;
+}
+
+static void only_syncs(void)
+{
+    CHECK_EQUAL(sync_all(), 0);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 1);
+}
+
+SCENE_TEST(sync_of_a_process_that_opened_nothing)
+{
+    disk_make("f", 0, 0);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    scene_run(only_syncs);
+    expect_durable();
+    scene_kill(writer);
+}
+
+static void fails_to_sync(void)
+{
+    atomic_store(&scene.control->mount_resets, 1000);
+    CHECK_EQUAL(sync_all(), -EIO);
+}
+
+SCENE_TEST(sync_of_a_mount_that_cannot_be_contacted)
+{
+    disk_make("f", 0, 0);
+    scene.nfstab = "server: scripted\npath: 127.0.0.1\nnfsport: %u mntport: %u mnt_timeout: 1\n"
+                   "export: %s/export mount: %s/export\n";
+    scene_environment();
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    scene_run(fails_to_sync);
+    scene_kill(writer);
+}
+
+static void has_nothing_to_sync(void)
+{
+    char path[SCENE_PATH];
+    CHECK_EQUAL(sync_all(), 0);
+    snprintf(path, sizeof(path), "%s/run", scene.top);
+    CHECK(access(path, F_OK) != 0);
+}
+
+SCENE_TEST(sync_makes_no_registry)
+{
+    scene_run(has_nothing_to_sync);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_to_sync_tells_of_lost_data),
+        cmocka_unit_test(sync_of_a_process_that_opened_nothing),
+        cmocka_unit_test(sync_of_a_mount_that_cannot_be_contacted),
+        cmocka_unit_test(sync_makes_no_registry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
