@@ -194,6 +194,9 @@ static ssize_t write_again(struct file_request *request)
     return result != 0 ? result : (ssize_t)request->length;
 }
 
+/* This thread is in a call that uses the engine: see file_async_help(). */
+static __thread bool helping;
+
 static void carry_out(struct file_request *request)
 {
     struct file_open *open = request->open;
@@ -203,7 +206,8 @@ static void carry_out(struct file_request *request)
                                         request->offset);
     file_inode_leave(open->inode);
     if (result == -ESTALE) {
-        file_inode_demote(open->inode, open->auth, "stale handle");
+        if (!helping) /* that would wait for this thread's own call, which finds out by itself */
+            file_inode_demote(open->inode, open->auth, "stale handle");
         result = FILE_KERNEL;
     }
     file_request_done(request, result);
@@ -469,10 +473,13 @@ bool file_async_help(const struct file_inode *inode)
                       sys_now_ns() + HELP_NS);
     struct file_lane *lane;
     unsigned number = 0;
+    bool nested = helping;
+    helping = true;
     while ((lane = troubled_lane(&number))) {
         carry_out_chosen(lane, &choice);
         atomic_fetch_sub(&lane->users, 1);
     }
+    helping = nested;
     if (!something_happened(&events))
         sys_nanosleep_ms(1);
     return true;

@@ -150,14 +150,19 @@ static void submit_write(struct batch *batch, struct file_request *request,
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
     int result;
-    if (!file_inode_enter(inode)) {
-        done(batch, request, FILE_KERNEL);
-        return;
-    }
-    while ((result = file_write_announce(open, (uint64_t)request->offset, request->vectors,
-                                         request->count, request->length, &request->stable, false,
-                                         &request->write)) == -EAGAIN)
+    for (;;) {
+        if (!file_inode_enter(inode)) {
+            done(batch, request, FILE_KERNEL);
+            return;
+        }
+        result =
+            file_write_announce(open, (uint64_t)request->offset, request->vectors, request->count,
+                                request->length, &request->stable, false, &request->write);
+        if (result != -EAGAIN)
+            break;
+        file_inode_leave(inode); /* one that ends may hand the file over, which waits for this */
         let_others_end(batch);
+    }
     if (result == 0) {
         add_write(batch, request, channel, host_file_asking(&inode->host));
         return;

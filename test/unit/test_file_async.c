@@ -504,6 +504,20 @@ ENGINE_TEST(attended_requests_to_a_removed_file_are_the_kernels)
     stale_with_requests_in_flight(true);
 }
 
+ENGINE_TEST(writes_that_overlap_in_a_removed_file)
+{
+    char path[SCENE_PATH];
+    int fd = lane_open(DISK);
+    scene_file_path(path, "f");
+    CHECK_EQUAL(unlink(path), 0);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    job_write(&jobs[1], fd, BLOCK, 0, 2);
+    submit(0, 2);
+    wait_for_jobs(0, 2);
+    CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
+    CHECK_EQUAL(jobs[1].result, FILE_KERNEL);
+}
+
 /* ---- a further path ---- */
 
 static unsigned reconnects(void)
@@ -617,6 +631,7 @@ int main(void)
         cmocka_unit_test(demotion_drains_attended_requests),
         cmocka_unit_test(a_request_to_a_demoted_file_is_the_kernels),
         cmocka_unit_test(requests_to_a_removed_file_are_the_kernels),
+        cmocka_unit_test(writes_that_overlap_in_a_removed_file),
         cmocka_unit_test(attended_requests_to_a_removed_file_are_the_kernels),
         cmocka_unit_test(a_probe_that_is_not_answered_breaks_no_connection),
         cmocka_unit_test(writes_that_cannot_be_noted_are_the_kernels),
