@@ -115,14 +115,15 @@ static bool has_untold_loss(const struct host_entry *entry)
 }
 
 /* What it has is to be had nowhere else: it cannot be made again, nor be left out. */
-static bool is_needed(struct host_entry *entry, bool desperate)
+static bool is_needed(struct host_entry *entry)
 {
-    bool wanted = (atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER) || has_untold_loss(entry);
-    return entry->records || host_entry_truncator(entry) || (wanted && !desperate);
+    return entry->records || host_entry_truncator(entry) || has_untold_loss(entry) ||
+           (atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER);
 }
 
-/* The entry of a set that is free, or was not used for the longest time; NULL: all are needed. */
-static struct host_entry *find_place(uint32_t set, bool desperate)
+/* The entry of a set that is free, or was not used for the longest time; NULL: all are needed. What
+ * must not be forgotten is not: then the file that has no room is the kernel's. */
+static struct host_entry *find_place(uint32_t set)
 {
     struct host_entry *best = NULL;
     uint32_t clock = host_map.shared->stripes[set % HOST_STRIPES].clock, best_age = 0;
@@ -131,7 +132,7 @@ static struct host_entry *find_place(uint32_t set, bool desperate)
         uint32_t age = clock - entry->used_at;
         if (!(atomic_load(&entry->flags) & HOST_ENTRY_PRESENT))
             return entry;
-        if (is_needed(entry, desperate))
+        if (is_needed(entry))
             continue;
         if (!best || age > best_age) {
             best = entry;
@@ -143,25 +144,22 @@ static struct host_entry *find_place(uint32_t set, bool desperate)
 
 static struct host_entry *make(const struct host_file_key *key)
 {
-    uint32_t home = home_set(key->device, key->inode);
-    for (int desperate = 0; desperate <= 1; desperate++) {
-        uint32_t set = home;
-        do {
-            _Atomic uint8_t *state = &host_map.shared->set_state[set];
-            if (!atomic_load(state)) {
-                if (host_registry_back(host_map.entries_at + (uint64_t)set * 4096, 4096) != 0)
-                    return NULL;
-                atomic_store_explicit(state, 1, memory_order_release);
-            }
-            struct host_entry *entry = find_place(set, desperate);
-            if (entry) {
-                begin_life(entry, key);
-                return entry;
-            }
-            atomic_store(state, 2);
-            set = next_set(set);
-        } while (set != home);
-    }
+    uint32_t home = home_set(key->device, key->inode), set = home;
+    do {
+        _Atomic uint8_t *state = &host_map.shared->set_state[set];
+        if (!atomic_load(state)) {
+            if (host_registry_back(host_map.entries_at + (uint64_t)set * 4096, 4096) != 0)
+                return NULL;
+            atomic_store_explicit(state, 1, memory_order_release);
+        }
+        struct host_entry *entry = find_place(set);
+        if (entry) {
+            begin_life(entry, key);
+            return entry;
+        }
+        atomic_store(state, 2);
+        set = next_set(set);
+    } while (set != home);
     return NULL;
 }
 
@@ -295,7 +293,7 @@ static struct others find_others(const struct host_file_key *key, const struct t
     struct host_entry *entry = NULL;
     while ((entry = host_entry_next(key->device, key->inode, entry))) {
         if (!of_other_root(entry, key)) {
-            others.idle = is_needed(entry, false) ? others.idle : entry;
+            others.idle = is_needed(entry) ? others.idle : entry;
             continue;
         }
         others.other = entry;
@@ -326,7 +324,7 @@ static uint64_t inherit(struct host_entry *entry, struct host_entry *other, bool
         other->root = entry->root;
         atomic_store(&other->told, atomic_load(&other->losses));
     }
-    if ((flags & HOST_ENTRY_RENAMING) || !is_needed(other, false))
+    if ((flags & HOST_ENTRY_RENAMING) || !is_needed(other))
         retire(other, garbage);
     return lost;
 }

@@ -549,6 +549,38 @@ static void a_full_set_overflows_to_the_next(void **state)
 
 static struct host_file race_file;
 static _Atomic int stop;
+/* Fills a stripe with files that must not be forgotten. */
+static void what_must_be_known_is_not_forgotten_for_room(void **state)
+{
+    enum { IN_A_STRIPE = HOST_FILES / HOST_STRIPES };
+    struct host_file first, loser, file;
+    struct host_file_key key;
+    (void)state;
+    attach(&first, 6000000);
+    host_file_set_kernel_writer(&first);
+    uint32_t stripe = host_stripe_of_file(&first), count = 1;
+    uint64_t inode = 6000000, lost;
+    bool room = true;
+    while (room) {
+        while (host_stripe_of_inode(77, ++inode) != stripe)
+            ;
+        key_for(&key, inode);
+        room = host_file_attach(&file, &key, &(struct timespec){0}, &lost);
+        if (room && ++count % 2) {
+            host_file_set_kernel_writer(&file);
+        } else if (room) {
+            loser = file;
+            write_bytes(&file, 0, 10, HOST_WRITE_UNSTABLE);
+            host_file_forget(&file, true);
+            attach(&loser, inode); /* knows of no loss yet */
+        }
+        assert_true(count <= IN_A_STRIPE);
+    }
+    first.generation = 0; /* find it again by its key */
+    assert_true(host_file_has_kernel_writer(&first));
+    assert_true(host_file_lost(&loser));
+}
+
 static void *read_attributes(void *argument)
 {
     struct host_attributes attributes;
@@ -609,6 +641,7 @@ int main(void)
         cmocka_unit_test(entries_without_data_are_recycled),
         cmocka_unit_test(a_full_set_overflows_to_the_next),
         cmocka_unit_test(readers_without_a_lock_see_whole_attributes),
+        cmocka_unit_test(what_must_be_known_is_not_forgotten_for_room),
     };
     return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
 }
