@@ -287,8 +287,7 @@ void host_entry_forget_size(struct host_entry *entry)
     host_entry_changed(entry);
 }
 
-/* Under the lock: the size is what a truncation made it. */
-static void set_size(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
+void host_entry_set_size(struct host_entry *entry, uint64_t size, struct host_garbage *garbage)
 {
     host_record_cut(entry, size, false, garbage);
     host_entry_change(entry);
@@ -306,14 +305,19 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done)
     struct host_entry *entry = host_entry_lock(file, true, &error);
     if (!entry)
         return;
-    if (slot && atomic_load(&entry->truncator) == slot) {
+    bool ours = slot && atomic_load(&entry->truncator) == slot;
+    if (done) {
+        if (ours) /* who finds this process dead from here on cuts in its place */
+            atomic_fetch_or(&entry->flags, HOST_ENTRY_TRUNCATED);
+        host_entry_set_size(entry, size, &garbage);
+    } else {
+        host_entry_forget_size(entry); /* the error may be of the answer, not of the change */
+    }
+    if (ours) {
+        atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_TRUNCATED);
         atomic_store(&entry->truncator, 0);
         atomic_fetch_sub(&host_map.shared->processes[slot].truncations, 1);
     }
-    if (done)
-        set_size(entry, size, &garbage);
-    else
-        host_entry_forget_size(entry); /* the error may be of the answer, not of the change */
     atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
     host_entry_unlock(file);
     host_stripe_wake(stripe);
@@ -333,7 +337,7 @@ bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t siz
     struct host_entry *entry =
         key->handle_length ? host_entry_find(key) : host_entry_next(key->device, key->inode, NULL);
     if (entry) {
-        set_size(entry, size, &garbage);
+        host_entry_set_size(entry, size, &garbage);
         atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
         beyond = host_entry_truncator(entry) || host_record_beyond(entry, size);
         host_entry_name(entry, again);

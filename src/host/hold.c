@@ -78,9 +78,15 @@ void host_stripe_expire(uint32_t stripe)
     host_arena_give(garbage.first);
 }
 
-void host_entry_hold_size(struct host_entry *entry)
+void host_entry_hold_size(struct host_entry *entry, struct host_garbage *garbage)
 {
     uint64_t length = host_hold_ns();
+    if (atomic_load(&entry->flags) & HOST_ENTRY_TRUNCATED) { /* it died in the rest of its end */
+        host_entry_set_size(entry, entry->truncate_size, garbage);
+        atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_TRUNCATED);
+        atomic_store(&entry->truncator, 0);
+        return;
+    }
     host_entry_forget_size(entry);
     entry->truncate_held = sys_now_ns() + length;
     atomic_store(&entry->truncator, length ? HOST_TRUNCATOR_HELD : 0);

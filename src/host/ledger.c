@@ -24,14 +24,19 @@ void host_stripe_wake(uint32_t stripe)
 
 void host_stripe_wait(uint32_t stripe, uint32_t owner)
 {
+    static __thread uint64_t checked_ns; /* when this thread last looked whether one is dead */
     struct host_stripe *s = &host_map.shared->stripes[stripe];
     struct timespec limit = {0, HOST_WAIT_NS};
     uint32_t seen = atomic_load(&s->wake);
     atomic_store(&s->waiting, 1);
     host_stripe_unlock(stripe);
     /* Whoever frees the range now finds `waiting` set and changes `wake`. */
-    if (sys_futex(&s->wake, FUTEX_WAIT, seen, &limit) == -ETIMEDOUT)
+    sys_futex(&s->wake, FUTEX_WAIT, seen, &limit);
+    uint64_t now = sys_now_ns();
+    if (now - checked_ns >= HOST_WAIT_NS) {
         host_process_check(owner);
+        checked_ns = now;
+    }
     host_stripe_lock(stripe);
 }
 

@@ -67,9 +67,10 @@ static void give_back_records(uint32_t slot)
     }
 }
 
-/* Whether the size changed before the process died, or will, is not known. */
+/* Whether the size changed before the process died, or will, is not known in most cases. */
 static void give_back_truncations(uint32_t slot)
 {
+    struct host_garbage garbage = {0};
     for (uint32_t set = 0; set < HOST_SETS; set++) {
         if (!atomic_load(&host_map.shared->set_state[set]))
             continue;
@@ -80,11 +81,12 @@ static void give_back_truncations(uint32_t slot)
                 continue;
             host_stripe_lock(stripe);
             if (atomic_load(&entry->truncator) == slot)
-                host_entry_hold_size(entry);
+                host_entry_hold_size(entry, &garbage);
             host_stripe_unlock(stripe);
             host_stripe_wake(stripe);
         }
     }
+    host_arena_give(garbage.first);
 }
 
 /* Under process_lock. */

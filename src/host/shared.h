@@ -87,7 +87,8 @@ enum host_entry_flag {
     HOST_ENTRY_MIXED = 8,       /* records of several verifiers */
     HOST_ENTRY_DISTRUSTED = 32, /* records that are `distrusted` */
     HOST_ENTRY_RENAMING =
-        16 /* the handle is being replaced: what is there is none, or half of one */
+        16, /* the handle is being replaced: what is there is none, or half of one */
+    HOST_ENTRY_TRUNCATED = 64 /* the server did what `truncator` asked for, and it said so */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -177,6 +178,11 @@ struct host_shared {
     /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */
     _Atomic uint8_t set_state[HOST_SETS];
     struct host_process processes[HOST_PROCESSES];
+};
+
+/* A chain of PRIVATE records to give back to the arena after unlocking. */
+struct host_garbage {
+    uint32_t first;
 };
 
 /* Where this process sees the parts. Immutable once host_registry_open() has succeeded. */
@@ -318,6 +324,9 @@ void host_entry_change(struct host_entry *entry);
 void host_entry_changed(struct host_entry *entry);
 /* Under the stripe's lock: the size must be asked for. */
 void host_entry_forget_size(struct host_entry *entry);
+/* Under the stripe's lock: the size is what a truncation made it; what the ledger has beyond it is
+ * cut off. */
+void host_entry_set_size(struct host_entry *entry, uint64_t size, struct host_garbage *garbage);
 /* Under the stripe's lock: what host_file_learned() does. */
 void host_entry_learn(struct host_entry *entry, uint64_t epoch,
                       const struct host_attributes *attributes, uint64_t now_ns);
@@ -375,11 +384,6 @@ static inline void host_record_set_state(struct host_record *record, uint32_t st
     atomic_store_explicit(&record->state, state, memory_order_release);
 }
 
-/* A chain of PRIVATE records to give back to the arena after unlocking. */
-struct host_garbage {
-    uint32_t first;
-};
-
 /* Head of the bucket for an offset of a file. */
 uint32_t *host_bucket(uint32_t file, uint64_t offset);
 /* Enters a record in its bucket and counts it in its entry. */
@@ -422,8 +426,9 @@ void host_records_detach(uint32_t file, struct host_garbage *garbage);
 void host_stripe_rebuild(uint32_t stripe);
 /* Recomputes whether the records of a file have one verifier. */
 void host_entry_verifiers(struct host_entry *entry);
-/* Waits until a range of the stripe became free or a tenth of a second passed. Unlocks and locks.
- */
+/* Waits until something of the stripe became free or a tenth of a second passed. Unlocks and locks.
+ * What the process `owner` held is given back if it is dead; that is looked for now and then,
+ * however often others wake who waits. */
 void host_stripe_wait(uint32_t stripe, uint32_t owner);
 
 /* ---- committing.c ---- */
@@ -456,7 +461,7 @@ static inline uint32_t host_entry_truncator(struct host_entry *entry)
     return slot == HOST_TRUNCATOR_HELD ? host_entry_truncator_slowly(entry) : slot;
 }
 /* Under the stripe's lock: the process that changed the size is dead. */
-void host_entry_hold_size(struct host_entry *entry);
+void host_entry_hold_size(struct host_entry *entry, struct host_garbage *garbage);
 /* Under the stripe's lock: frees ghosts whose time is over. */
 void host_stripe_expire(uint32_t stripe);
 
