@@ -31,6 +31,8 @@ scene_outside() {
 }
 [ -n "${DIRECTNFS_VM:-}" ] || scene_outside "$@"
 
+# The system's programs: scripts that a user has in front of them would run under the library too, which is slow here.
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # The guest is a machine of its own.
 export DIRECTNFS_TEST_SPACE=host
 . "$scene_dir/../lib/harness.sh" && . "$scene_dir/guest.sh" || exit 1
