@@ -110,8 +110,10 @@ lab_proxy() { "$BUILD/test/fault/proxy" --ask "$proxy_socket" "$@"; }
 lab_power() { "$BUILD/test/fault/powerserver" --ask "$power_socket" "$@"; }
 # lab_counter NAME: of the server that can lose power
 lab_counter() { lab_power counters | grep -oP "\\b$1=\\K[0-9]+"; }
+# sum: of the numbers on standard input
+sum() { echo $(($(paste -sd+))); }
 # proxy_counter NAME: the sum over all paths
-proxy_counter() { lab_proxy all counters | grep -oP "\\b$1=\\K[0-9]+" | paste -sd+ | bc; }
+proxy_counter() { lab_proxy all counters | grep -oP "\\b$1=\\K[0-9]+" | sum; }
 
 # lab_torture OPTION...: runs the torture program against the server that was started; restarts ganesha and takes paths
 # out of use when it asks for it. What it says goes to $T/torture. Its exit status.
@@ -163,7 +165,7 @@ torture_ok() {
         # Else the kernel served the files, and nothing was tested.
         [ "$lab_server" = none ] ||
             engine_at_least "$name: the engine wrote" nfs_write "$before" \
-                "$(grep -oP ' \K[0-9]+(?=/)' <<<"$line" | paste -sd+ | sed 's/.*/(&)*9\/10/' | bc)"
+                $(($(grep -oP ' \K[0-9]+(?=/)' <<<"$line" | sum) * 9 / 10))
     else
         not_ok "$name" "$(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
         sed 's/^/# /' "$T/torture"
