@@ -1,6 +1,7 @@
 # directnfs: build, test, install.  `make help` lists the targets.
 # Variables: CC, CFLAGS, WERROR=1, SANITIZE=address|undefined|thread, PREFIX, LIBDIR, DESTDIR, BUILD,
 #            VERSION, V=1
+#            SECONDS of each fuzzer (60)
 #            TEST_SWITCHES=1: protections can be switched off, see src/sys/test_switch.h; only for test/fault
 
 PREFIX  ?= /usr/local
@@ -29,11 +30,14 @@ ifdef SANITIZE
 CSTD    += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
 endif
+ifdef FUZZER
+CSTD    += -fsanitize=fuzzer-no-link
+endif
 ifdef TEST_SWITCHES
 CPPFLAGS += -DDIRECTNFS_TEST_SWITCHES
 endif
 # One spelling of the directory, so that objects and what they depend on have the same names in each run.
-override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))$(if $(SANITIZE),/$(SANITIZE))$(if $(TEST_SWITCHES),/switches)
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))$(if $(FUZZER),/fuzz,$(if $(SANITIZE),/$(SANITIZE)))$(if $(TEST_SWITCHES),/switches)
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)';)
 
@@ -47,6 +51,7 @@ PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
 FAULT    := $(wildcard test/fault/*.c)
 VM       := $(wildcard test/vm/*.c)
+FUZZ     := $(wildcard test/fuzz/*.c)
 
 obj = $(1:%.c=$(BUILD)/obj/%.o)
 bin = $(1:%.c=$(BUILD)/%)
@@ -97,6 +102,11 @@ $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $<
 
+# Built by `make fuzzers`, which sets what clang needs for all objects.
+$(BUILD)/test/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/libdirectnfs.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lcmocka -lm
+
 unit: $(call bin,$(UNIT))
 programs: $(call bin,$(PROGRAMS) $(BENCH) $(FAULT) $(VM))
 
@@ -108,6 +118,13 @@ bench: all programs
 	test/bench/run
 torture: all programs
 	test/fault/run
+
+# Fuzzers: libFuzzer of clang, in a build of their own, $(BUILD)/fuzz.
+SECONDS ?= 60
+fuzzers:
+	$(Q)$(MAKE) CC=clang FUZZER=1 SANITIZE=address,undefined BUILD='$(BUILD)' $(FUZZ:%.c=$(BUILD)/fuzz/%)
+fuzz: fuzzers
+	test/fuzz/run $(BUILD)/fuzz/test/fuzz $(SECONDS)
 
 deb:
 	$(Q)BUILD='$(BUILD)' VERSION='$(VERSION)' scripts/deb
@@ -145,8 +162,8 @@ $(BUILD)/directnfs.pc: always
 clean:
 	rm -rf $(BUILD)
 help:
-	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, install, uninstall, deb, clean'
+	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, fuzz, install, uninstall, deb, clean'
 
-.PHONY: all unit programs check demo bench torture install uninstall deb clean help always
+.PHONY: all unit programs check demo bench torture fuzzers fuzz install uninstall deb clean help always
 .SECONDARY:
 -include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)

@@ -167,7 +167,7 @@ static void rewind_scene(struct scene *scene, bool fresh)
     }
 }
 
-static void check_all_answered(struct scene *scene)
+static inline void check_all_answered(struct scene *scene)
 {
     assert_int_equal(scene->answers, scene->count);
     for (unsigned i = 0; i < scene->count; i++) {
@@ -207,7 +207,7 @@ static struct expecting *scene_call(struct scene *scene, bool read, size_t desti
 }
 
 /* A READ of `length` bytes that is answered with `got`. */
-static void scene_read(struct scene *scene, bool attributes, size_t length, size_t got, int vectors)
+static inline void scene_read(struct scene *scene, bool attributes, size_t length, size_t got, int vectors)
 {
     struct expecting *e = scene_call(scene, true, length, vectors);
     reply_read(&e->reply, e->call.xid, attributes, got);
@@ -216,7 +216,7 @@ static void scene_read(struct scene *scene, bool attributes, size_t length, size
     put_record(&scene->stream, &e->reply.message);
 }
 
-static void scene_plain(struct scene *scene, size_t length)
+static inline void scene_plain(struct scene *scene, size_t length)
 {
     struct expecting *e = scene_call(scene, false, 0, 0);
     reply_plain(&e->reply, e->call.xid, length);
@@ -225,7 +225,7 @@ static void scene_plain(struct scene *scene, size_t length)
     put_record(&scene->stream, &e->reply.message);
 }
 
-static void scene_unknown(struct scene *scene, size_t length)
+static inline void scene_unknown(struct scene *scene, size_t length)
 {
     struct reply reply;
     reply_read(&reply, 0x77777777, true, length);
