@@ -15,13 +15,20 @@
  *                                they vouch for becomes stable just before
  *     most BYTES                 rtmax and wtmax; of a longer READ or WRITE a part is done
  *     badcommit N                the N-th COMMIT from now fails with NFS3ERR_IO, and the file's
- * data that are not stable are lost: a disk tells an error only once park N MS [reset]          the
- * N-th WRITE from now is taken, but executed MS later, as by a server whose disk hangs; it outlives
- * its connection, which ends now with `reset` rehandle same|others [N]   every file gets a new
- * handle, the root too; the old ones are stale (NFS3ERR_STALE). Now, or just before the N-th WRITE
- * from now. `same`: the files are what they were. `others`: each name has another file with equal
- * bytes, as after a restore from a backup; the old ones live on in the directory DIR.before Between
- * `power-loss` and `up` nobody sees it happen counters
+ *                                data that are not stable are lost: a disk tells an error only once
+ *     park N MS [reset]          the N-th WRITE from now is taken, but executed MS later, as by a
+ *                                server whose disk hangs; it outlives its connection, which ends
+ *                                now with `reset`
+ *     rehandle same|others [N]   every file gets a new handle, the root too; the old ones are stale
+ *                                (NFS3ERR_STALE). Now, or just before the N-th WRITE from now.
+ *                                `same`: the files are what they were. `others`: each name has
+ *                                another file with equal bytes, as after a restore from a backup;
+ *                                the old ones live on in the directory DIR.before
+ *                                Between `power-loss` and `up` nobody sees it happen
+ *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see lies.h
+ *     lie truth                  an end of that
+ *     lies                       their names
+ *     counters
  *
  * Calls that change something have their replies kept, by the client's address and port, xid and
  * procedure, as servers do: a call that comes again is not executed again, and waits if the first
@@ -33,6 +40,7 @@
 #include <sys/random.h>
 
 #include "control.h"
+#include "lies.h"
 #include "stable.h"
 
 enum { REPLIES = 4096, SEEN = 1 << 16 };
@@ -43,6 +51,7 @@ struct client {
     struct sockaddr_in address;
     struct input in;
     struct message *out;
+    enum after after; /* what comes when `out` is sent */
 };
 
 struct reply {
@@ -77,7 +86,8 @@ static bool park_reset, rehandle_others;
     X(connections) \
     X(writes)      \
     X(commits)     \
-    X(cached) X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale) X(bad)
+    X(cached)      \
+    X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale) X(bad) X(lies)
 static struct {
 #define X(name) uint64_t name;
     COUNTERS
@@ -259,13 +269,39 @@ static void client_close(struct client *client)
         p->client = p->client == client ? NULL : p->client;
 }
 
-static void client_answer(struct client *client, struct message *m)
+static void client_queue(struct client *client, struct message *m, uint64_t ms)
 {
     struct message **link = &client->out;
     while (*link)
         link = &(*link)->next;
-    m->due = clock_ns() + milliseconds(slow_ms);
+    m->due = clock_ns() + milliseconds(ms);
     *link = m;
+}
+
+/* Takes the reply to `call`. */
+static void client_answer(struct client *client, const struct call *call, struct message *m)
+{
+    struct lie lie = {
+        .m = m, .program = call->program, .procedure = call->procedure, .random = &random_state};
+    if (client->after == AFTER_NOTHING && lie_now(&random_state)) {
+        lies[lie_chosen].tell(&lie);
+        counters.lies++;
+        m = lie.m;
+        client->after = lie.after == AFTER_DRIP ? AFTER_NOTHING : lie.after;
+    } else if (client->after != AFTER_NOTHING) {
+        free(m);
+        return;
+    }
+    enum { DRIPS = 48, DRIP_MS = 3 };
+    for (unsigned i = 0; lie.after == AFTER_DRIP && i < DRIPS; i++) {
+        client_queue(client, message_make(m->data + m->sent, 1), slow_ms + i * DRIP_MS);
+        if (++m->sent == m->length)
+            lie.after = AFTER_NOTHING;
+    }
+    if (m && m->sent < m->length)
+        client_queue(client, m, slow_ms + (m->sent ? DRIPS * DRIP_MS : 0));
+    else
+        free(m);
 }
 
 static struct reply *reply_find(const struct client *client, const struct call *call)
@@ -333,7 +369,7 @@ static void call_came(struct client *client, struct message *record)
             p->client = p->reply == reply ? client : p->client;
     } else if (reply) {
         counters.cached++;
-        client_answer(client, message_make(reply->bytes, reply->length));
+        client_answer(client, &call, message_make(reply->bytes, reply->length));
     } else {
         reply = changes ? reply_new(client, &call) : NULL;
         if (call.program == NFS_PROGRAM && call.procedure == NFS_WRITE && rehandle_count > 0 &&
@@ -358,7 +394,7 @@ static void call_came(struct client *client, struct message *record)
         } else {
             if (reply)
                 reply_keep(reply, m);
-            client_answer(client, m);
+            client_answer(client, &call, m);
         }
     }
     free(record);
@@ -374,7 +410,7 @@ static void parked_execute(struct parked *p)
     } else {
         reply_keep(p->reply, m);
         if (p->client)
-            client_answer(p->client, m);
+            client_answer(p->client, &call, m);
         else
             free(m);
     }
@@ -429,6 +465,11 @@ static void listener_ready(struct watch *watch, short events)
     (void)events;
     if (fd < 0)
         return;
+    if (lie_now_at_accept(&random_state)) {
+        counters.lies++;
+        close(fd);
+        return;
+    }
     socket_ready(fd);
     struct client *client = need(sizeof *client);
     client->watch = (struct watch){.fd = fd, .events = POLLIN, .ready = client_ready};
@@ -517,6 +558,11 @@ static bool command(char **words, unsigned count, FILE *out)
         server.most = (uint32_t)ms;
         return true;
     }
+    if (strcmp(name, "lie") == 0) {
+        ms = 100;
+        return (count == 2 || (count == 3 && word_number(words[2], 100, &ms))) &&
+               lie_choose(words[1], (unsigned)ms);
+    }
     if (strcmp(name, "badcommit") == 0)
         return count == 2 && word_number(words[1], UINT32_MAX, &bad_count);
     if (strcmp(name, "park") == 0) {
@@ -542,6 +588,9 @@ static bool command(char **words, unsigned count, FILE *out)
         go_up();
     } else if (strcmp(name, "reset") == 0) {
         clients_reset();
+    } else if (strcmp(name, "lies") == 0) {
+        for (unsigned i = 0; i < LIE_COUNT; i++)
+            fprintf(out, "%s\n", lies[i].name);
     } else if (strcmp(name, "counters") == 0) {
 #define X(name) control_counter(out, #name, counters.name);
         COUNTERS
@@ -574,6 +623,8 @@ static uint64_t due(uint64_t now)
         struct client *client = *link;
         if (!client->watch.dead)
             client_send(client, now);
+        if (client->after == AFTER_CLOSE && !client->out && !client->watch.dead)
+            client_close(client);
         if (client->watch.dead) {
             *link = client->next;
             messages_free(&client->out);

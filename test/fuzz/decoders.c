@@ -1,6 +1,7 @@
 /*
- * The NFSv3 codec. Byte 0 says which message, the others are it. What was decoded is encoded to as many bytes as were
- * read, and these decode to the same; the head of READ results is found where the decoder finds it, met piece by piece.
+ * The NFSv3 codec. Byte 0 says which message, the others are it. What was decoded is encoded to as
+ * many bytes as were read, and these decode to the same; the head of READ results is found where
+ * the decoder finds it, met piece by piece.
  */
 #include "../unit/nfs3_messages.h"
 #include "fuzz.h"
@@ -10,13 +11,13 @@ static const struct kind {
     int (*get)(struct xdr_reader *r, void *v);
     int (*put)(struct xdr_writer *w, const void *v);
 } kinds[] = {
-    {get_fh_args, put_fh_args},           {get_setattr_args, put_setattr_args},
-    {get_lookup_args, put_lookup_args},   {get_access_args, put_access_args},
-    {get_read_args, put_read_args},       {get_write_args, put_write_args},
-    {get_commit_args, put_commit_args},   {get_getattr_res, put_getattr_res},
-    {get_setattr_res, put_setattr_res},   {get_lookup_res, put_lookup_res},
-    {get_access_res, put_access_res},     {get_read_res, put_read_res},
-    {get_write_res, put_write_res},       {get_fsinfo_res, put_fsinfo_res},
+    {get_fh_args, put_fh_args},         {get_setattr_args, put_setattr_args},
+    {get_lookup_args, put_lookup_args}, {get_access_args, put_access_args},
+    {get_read_args, put_read_args},     {get_write_args, put_write_args},
+    {get_commit_args, put_commit_args}, {get_getattr_res, put_getattr_res},
+    {get_setattr_res, put_setattr_res}, {get_lookup_res, put_lookup_res},
+    {get_access_res, put_access_res},   {get_read_res, put_read_res},
+    {get_write_res, put_write_res},     {get_fsinfo_res, put_fsinfo_res},
     {get_commit_res, put_commit_res},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), LARGEST = NFS3_ARGS_MAX };

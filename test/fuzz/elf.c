@@ -1,6 +1,6 @@
 /*
- * What `directnfs check --program` reads of a program. The input is the file. Strings end, and no more code is looked at
- * than is there.
+ * What `directnfs check --program` reads of a program. The input is the file. Strings end, and no
+ * more code is looked at than is there.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 
     int error = elf_open(&elf, fd, &why);
-    must(error == 0 || error == -ENOEXEC || error == -EXDEV || error == -EBADMSG || error == -ENOMEM);
+    must(error == 0 || error == -ENOEXEC || error == -EXDEV || error == -EBADMSG ||
+         error == -ENOMEM);
     must(error != -EBADMSG || why != NULL);
     must(elf_machine_name(&elf) != NULL);
     characters = 0;

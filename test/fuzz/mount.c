@@ -1,6 +1,7 @@
 /*
- * The MOUNT protocol and the port mapper. Byte 0 says what is called, byte 1 how much arrives at a time, the rest is
- * what the server sends; the bytes "XID!" in it become the xid of the call. What comes back is within its bounds.
+ * The MOUNT protocol and the port mapper. Byte 0 says what is called, byte 1 how much arrives at a
+ * time, the rest is what the server sends; the bytes "XID!" in it become the xid of the call. What
+ * comes back is within its bounds.
  */
 #include <string.h>
 
@@ -60,9 +61,10 @@ static ssize_t receive_reply(struct msghdr *message)
 
 static bool is_documented(int rc)
 {
-    static const int all[] = {0,         -ECONNRESET,   -EBADMSG, -EPROTONOSUPPORT, -EKEYREJECTED, -EREMOTEIO,
-                              -ENOENT,   -EACCES,       -EPERM,   -ENOTDIR,         -EIO,          -EINVAL,
-                              -ENAMETOOLONG, -EOPNOTSUPP, -ENOMEM};
+    static const int all[] = {
+        0,          -ECONNRESET, -EBADMSG,      -EPROTONOSUPPORT, -EKEYREJECTED,
+        -EREMOTEIO, -ENOENT,     -EACCES,       -EPERM,           -ENOTDIR,
+        -EIO,       -EINVAL,     -ENAMETOOLONG, -EOPNOTSUPP,      -ENOMEM};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (rc == all[i])
             return true;
@@ -101,7 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct sockaddr_in v4 = {.sin_family = AF_INET};
     static const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-    struct mount3_target target = {.peer = (const struct sockaddr *)&v4, .port = 1, .timeout_ms = 60000};
+    struct mount3_target target = {
+        .peer = (const struct sockaddr *)&v4, .port = 1, .timeout_ms = 60000};
     int rc = 0;
     if (size < 2)
         return -1;

@@ -1,11 +1,10 @@
 /*
- * The nfstab. The input is its text. Every mistake has a place and a printable sentence; a text without mistakes is
- * within the limits, and what is printed of it parses to what prints the same.
+ * The nfstab. The input is its text. Every mistake has a place and a printable sentence; a text
+ * without mistakes is within the limits, and what is printed of it parses to the same tree.
  */
 #include <errno.h>
-#include <string.h>
 
-#include "config/nfstab.h"
+#include "../unit/nfstab_helpers.h"
 #include "fuzz.h"
 
 static void check_diagnostics(const struct conf_diagnostics *d)
@@ -35,18 +34,6 @@ static void check_limits(const struct conf_nfstab *tab)
     }
 }
 
-static char *print_again(const char *text)
-{
-    struct conf_nfstab tab = {0};
-    struct conf_diagnostics d = {0};
-    must(conf_nfstab_parse(&tab, "printed", text, strlen(text), &d) == 0);
-    char *again = conf_nfstab_print(&tab);
-    must(again != NULL);
-    conf_nfstab_free(&tab);
-    conf_diagnostics_free(&d);
-    return again;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct conf_nfstab tab = {0};
@@ -59,9 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(printed != NULL);
     if (result == 0) {
         check_limits(&tab);
-        char *again = print_again(printed);
-        must(strcmp(printed, again) == 0);
-        free(again);
+        assert_round_trip(&tab);
     }
     free(printed);
     conf_nfstab_free(&tab);

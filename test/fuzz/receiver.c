@@ -1,7 +1,8 @@
 /*
- * The receiver of replies. Byte 0: calls in flight, for each a byte: its destination; then a byte that decides how the
- * stream is cut and who is expected; the rest is the stream. However it is cut, each call is answered the same, at most
- * once, and no byte lands outside of the destinations of calls in flight.
+ * The receiver of replies. Byte 0: calls in flight, for each a byte: its destination; then a byte
+ * that decides how the stream is cut and who is expected; the rest is the stream. However it is
+ * cut, each call is answered the same, at most once, and no byte lands outside of the destinations
+ * of calls in flight.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +70,8 @@ static bool is_complete(const struct scene *scene)
 /* The stream in pieces, or as much at a time as is asked for. Returns what the receiver says. */
 static int run(struct scene *scene, bool whole, uint8_t how, struct outcome *outcomes)
 {
-    size_t piece = whole ? SIZE_MAX : (size_t[]){1, 5, 50, 137, 600, 5000, 40000, SIZE_MAX}[how & 7];
+    size_t piece =
+        whole ? SIZE_MAX : (size_t[]){1, 5, 50, 137, 600, 5000, 40000, SIZE_MAX}[how & 7];
     scene->only = whole ? ONLY_NEVER : (enum only)((how >> 3) % ONLY_KINDS);
     scene->payloads = whole ? PAYLOADS_NO : (enum payloads)((how >> 5) % PAYLOADS_KINDS);
     rewind_scene(scene, true);

@@ -1,7 +1,8 @@
 /*
- * What `directnfs stat` reads of a run directory. Byte 0 says which file is damaged: a process's statistics, what ended
- * processes left, or the registry. Then come changes: 3 bytes for an offset (least first), 1 for a length, and the
- * bytes to put there. What a reader gets is bounded, printable and finite.
+ * What `directnfs stat` reads of a run directory. Byte 0 says which file is damaged: a process's
+ * statistics, what ended processes left, or the registry. Then come changes: 3 bytes for an offset
+ * (least first), 1 for a length, and the bytes to put there. What a reader gets is bounded,
+ * printable and finite.
  */
 #include <fcntl.h>
 #include <math.h>

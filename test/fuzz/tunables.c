@@ -1,6 +1,6 @@
 /*
- * directnfs.conf. The input is its text. Whatever it says, every tunable is within its range; a text with a mistake has
- * a printable sentence for it.
+ * directnfs.conf. The input is its text. Whatever it says, every tunable is within its range; a
+ * text with a mistake has a printable sentence for it.
  */
 #include <errno.h>
 #include <string.h>
