@@ -59,7 +59,8 @@ static int bind_local(int fd, const struct net_address *address, enum net_port p
         int result = -EADDRINUSE;
         while (result == -EADDRINUSE && source->tried < PORTS)
             result = bind_port(fd, &local, PORT_LOWEST + (source->start + source->tried++) % PORTS);
-        if (result == 0 || policy == NET_PORT_PRIVILEGED)
+        if (result == 0 || policy == NET_PORT_PRIVILEGED ||
+            (policy == NET_PORT_LOW && result != -EACCES))
             return result;
     }
     source->last = true;

@@ -27,8 +27,11 @@ enum {
         65536 /* bytes from which on a call is bulk data: short calls shall not wait behind it */
 };
 
-/* Whether sockets are bound to a port below 1024: NET_PORT_AUTO binds one where it is permitted. */
-enum net_port { NET_PORT_AUTO, NET_PORT_PRIVILEGED, NET_PORT_ANY };
+/*
+ * Whether sockets are bound to a port below 1024. NET_PORT_AUTO: to one where that is permitted and
+ * one is free, else to any; NET_PORT_LOW: to any only where it is not permitted.
+ */
+enum net_port { NET_PORT_AUTO, NET_PORT_LOW, NET_PORT_PRIVILEGED, NET_PORT_ANY };
 
 /* One network path: where to connect (port included), and from where. */
 struct net_address {
@@ -108,7 +111,7 @@ struct net_server {
     unsigned retransmit_timeout_s; /* silence after which a connection is given up */
     unsigned path_timeout_ms;      /* the same, while another path of the server answers */
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
-    _Atomic bool privileged;       /* a connection came from a port below 1024 */
+    _Atomic bool privileged;       /* the last connection came from a port below 1024 */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
     bool (*close_idle)(struct net_channel *channel);
@@ -250,7 +253,7 @@ void net_health_leave(struct net_server *server);
 int net_channel_connect(struct net_channel *channel, int timeout_ms);
 
 /* Which ports further connections come from: a server that may insist on ports below 1024 gets no
- * other ones when these are used up. */
+ * other ones when these are used up. Only a process that may no longer bind them uses any. */
 enum net_port net_port_policy(const struct net_server *server);
 
 /* Milliseconds to wait before attempt number `attempt` (0, 1, ...) to connect: 0, then growing. */

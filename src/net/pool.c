@@ -244,7 +244,7 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
 enum net_port net_port_policy(const struct net_server *server)
 {
     return server->port_policy == NET_PORT_AUTO && atomic_load(&server->privileged)
-               ? NET_PORT_PRIVILEGED
+               ? NET_PORT_LOW
                : server->port_policy;
 }
 
@@ -268,6 +268,17 @@ static void say_no_port(const struct net_server *server, const struct net_path *
                     "directnfs.conf if the server answers other ports (export option `insecure`), "
                     "or lower `connections`",
                     server->name, path->address.peer_text);
+}
+
+/* Connections came from ports below 1024; where does this one come from? */
+static void note_port(struct net_server *server, const struct net_path *path, unsigned port)
+{
+    bool low = port != 0 && port < PRIVILEGED_BELOW;
+    if (atomic_exchange(&server->privileged, low) && !low && !server->hidden)
+        log_warning("server %s: this process may not use ports below 1024 any more; it connects "
+                    "over %s from port %u, which the server must allow (export option `insecure`). "
+                    "CAP_NET_BIND_SERVICE as an ambient capability keeps that right",
+                    server->name, path->address.peer_text, port);
 }
 
 void net_channel_failed(struct net_channel *channel, const char *why)
@@ -315,8 +326,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
     channel->local_port = net_local_port(fd);
-    if (channel->local_port != 0 && channel->local_port < PRIVILEGED_BELOW)
-        atomic_store(&server->privileged, true);
+    note_port(server, path, channel->local_port);
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;
     if (!first)

@@ -412,6 +412,52 @@ static void auto_does_without_privilege(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* From port 512 to 1023, by a process that then may not bind them any more: it and its children go
+ * on from others. */
+static void a_process_gives_up_root(void **state)
+{
+    (void)state;
+    if (getuid() != 0 || !privileged())
+        skip();
+    struct server *server = server_start(&(struct script){0});
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(20);
+        struct net_address address = loopback(server->port);
+        struct net_server_options options = {
+            .name = "root", .connections_max = 1, .reconnect_max_s = 1};
+        struct net_server *client;
+        if (net_server_create(&options, &address, 1, &client) != 0)
+            _exit(1);
+        check_echo(client, 1);
+        if (client->channels[0]->local_port > 1023)
+            _exit(2);
+        if (setresuid(65534, 65534, 65534) != 0 || privileged())
+            _exit(77);
+        pid_t child = fork();
+        alarm(20);
+        if (child == 0) {
+            rpc_after_fork(client);
+            net_server_after_fork(client);
+        } else {
+            net_channel_reset(client->channels[0]);
+        }
+        check_echo(client, child == 0 ? 2 : 3);
+        int status = 0;
+        if (child != 0 && (waitpid(child, &status, 0) != child || status != 0))
+            _exit(3);
+        _exit(client->channels[0]->local_port > 1023 ? 0 : 4);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    server_stop(server);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip(); /* ip_unprivileged_port_start is low */
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void refused_port(void **state)
 {
     (void)state;
@@ -633,6 +679,7 @@ int main(void)
         net_test(local_address_that_is_not_ours),
         net_test(privileged_port),
         net_test(auto_does_without_privilege),
+        net_test(a_process_gives_up_root),
         net_test(refused_port),
         net_test(connecting_takes_no_longer_than_asked),
         net_test(reconnects_from_the_same_port),
