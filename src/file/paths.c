@@ -208,13 +208,13 @@ static bool is_same_file(const struct nfs3_attr *a, const struct nfs3_attr *b)
     return a->fileid == b->fileid && a->fsid == b->fsid;
 }
 
-/* GETATTR of the root over this path alone, on a connection of its own. */
-static int getattr_over(const struct net_path *path, struct file_mount *mount,
+/* GETATTR of the root over this path alone, on a connection of its own from such a port. */
+static int getattr_from(const struct net_path *path, enum net_port policy, struct file_mount *mount,
                         const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
 {
     struct net_server_options options = {.name = path->server->name,
                                          .connections_max = 1,
-                                         .port_policy = net_port_policy(path->server),
+                                         .port_policy = policy,
                                          .reconnect_max_s = 1,
                                          .retransmit_timeout_s = path->server->retransmit_timeout_s,
                                          .hidden = true};
@@ -227,6 +227,31 @@ static int getattr_over(const struct net_path *path, struct file_mount *mount,
     result = nfs3_getattr(&client, &root, attr);
     rpc_server_destroy(alone);
     return result;
+}
+
+static int getattr_over(const struct net_path *path, struct file_mount *mount,
+                        const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
+{
+    return getattr_from(path, net_port_policy(path->server), mount, auth, timeout_ms, attr);
+}
+
+/* Does the server answer calls for all that is mounted from it whatever port they come from? (It is
+ * an option of each export.) See struct net_server_options. */
+static bool takes_any_port(struct net_path *path, int timeout_ms)
+{
+    unsigned answered = 0;
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_mount *mount = file_mount_at(i);
+        struct nfs3_attr attr;
+        if (atomic_load_explicit(&mount->state, memory_order_acquire) != FILE_MOUNT_READY ||
+            mount->server->net != path->server)
+            continue;
+        const struct rpc_auth *auth = file_auth_now(mount);
+        if (!auth || getattr_from(path, NET_PORT_ANY, mount, auth, timeout_ms, &attr) != 0)
+            return false;
+        answered++;
+    }
+    return answered > 0;
 }
 
 static const struct net_path *usable_other(const struct net_path *path)
@@ -331,6 +356,7 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
         .probe = probe_path,
         .close_idle = rpc_close_idle,
+        .takes_any_port = takes_any_port,
     };
     struct net_server *net;
     int result = net_server_create(&options, addresses, count, &net);

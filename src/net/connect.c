@@ -7,7 +7,7 @@
 #include "sys/fd.h"
 #include "sys/sys.h"
 
-enum { PORT_LOWEST = 512, PORTS = 512 };
+enum { PORT_LOWEST = 512, PORTS = 512, SHARED_TRIES = 32 };
 
 static socklen_t address_length(const struct sockaddr_storage *address)
 {
@@ -24,6 +24,11 @@ static void address_set_port(struct sockaddr_storage *address, unsigned port)
     memcpy((char *)address + at, &value, sizeof(value));
 }
 
+static int set_flag(int fd, int level, int name, int value)
+{
+    return sys_setsockopt(fd, level, name, &value, sizeof(value));
+}
+
 static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
 {
     address_set_port(local, port);
@@ -32,10 +37,29 @@ static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
 
 /* The local ports that are tried in turn for one connection. */
 struct source {
-    unsigned preferred;    /* 0: none */
-    unsigned start, tried; /* those below 1024 */
-    bool last;             /* there is none left to try */
+    unsigned preferred;            /* 0: none */
+    unsigned start, tried, shared; /* those below 1024 */
+    bool last;                     /* there is none left to try */
 };
+
+/*
+ * First those that nobody has, which costs an attempt to bind for each. Then some that may be of
+ * connections to other addresses, which only connecting tells: it takes far longer, and when many
+ * processes wait for a port they all try.
+ */
+static int bind_low(int fd, struct sockaddr_storage *local, struct source *source)
+{
+    int result = -EADDRINUSE;
+    set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+    while (result == -EADDRINUSE && source->tried < PORTS)
+        result = bind_port(fd, local, PORT_LOWEST + (source->start + source->tried++) % PORTS);
+    set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    while (result == -EADDRINUSE && source->shared < SHARED_TRIES) {
+        unsigned step = PORTS / SHARED_TRIES * source->shared++;
+        result = bind_port(fd, local, PORT_LOWEST + (source->start + step) % PORTS);
+    }
+    return result;
+}
 
 /*
  * Binds the next one that is free. Many servers (Linux: `secure`, the default) answer only ports
@@ -56,20 +80,13 @@ static int bind_local(int fd, const struct net_address *address, enum net_port p
     if (preferred && bind_port(fd, &local, preferred) == 0)
         return 0;
     if (policy != NET_PORT_ANY) {
-        int result = -EADDRINUSE;
-        while (result == -EADDRINUSE && source->tried < PORTS)
-            result = bind_port(fd, &local, PORT_LOWEST + (source->start + source->tried++) % PORTS);
+        int result = bind_low(fd, &local, source);
         if (result == 0 || policy == NET_PORT_PRIVILEGED ||
             (policy == NET_PORT_LOW && result != -EACCES))
             return result;
     }
     source->last = true;
     return any ? 0 : bind_port(fd, &local, 0);
-}
-
-static int set_flag(int fd, int level, int name, int value)
-{
-    return sys_setsockopt(fd, level, name, &value, sizeof(value));
 }
 
 static int wait_connected(int fd, int timeout_ms)
@@ -133,15 +150,17 @@ static int connect_socket(int fd, const struct net_address *address, int timeout
 }
 
 int net_connect_from(const struct net_address *address, enum net_port policy,
-                     unsigned preferred_port, int timeout_ms)
+                     unsigned preferred_port, int timeout_ms, unsigned *tried)
 {
     struct source source = {.preferred = preferred_port,
                             .start = (unsigned)(sys_now_ns() >> 10) + (unsigned)sys_getpid() * 7};
+    *tried = 0;
     for (;;) {
         int fd = open_socket(address);
         if (fd < 0)
             return fd;
         int result = bind_local(fd, address, policy, &source);
+        *tried = source.tried;
         bool bound = result == 0;
         if (bound)
             result = connect_socket(fd, address, timeout_ms);
@@ -159,7 +178,8 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
 
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms)
 {
-    return net_connect_from(address, policy, 0, timeout_ms);
+    unsigned tried;
+    return net_connect_from(address, policy, 0, timeout_ms, &tried);
 }
 
 bool net_address_is_ours(const struct sockaddr_storage *local)

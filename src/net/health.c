@@ -146,7 +146,7 @@ bool net_server_drain(struct net_server *server)
             continue;
         if (!net_path_has_other(channel->path))
             kept = true;
-        else if (!server->close_idle(channel))
+        else if (!server->close_idle(channel, 0))
             busy = true;
     }
     if (busy || kept)

@@ -55,10 +55,12 @@ struct net_channel {
     _Atomic int fd;                        /* -1 until connected */
     unsigned local_port;                   /* of the last connection: asked for again; 0: none */
     uint64_t connected_ns;                 /* when it was made (CLOCK_MONOTONIC) */
+    uint64_t looked_ns;                    /* ports.c: when it was last asked who waits for it */
     _Atomic uint64_t failed_ns;   /* when connecting failed, or brought nothing, if it last did */
     _Atomic unsigned outstanding; /* calls in flight; kept by src/rpc */
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
-    unsigned index;                     /* in server->channels */
+    _Atomic bool turn_over; /* others wait for its port: to be closed when nothing is in flight */
+    unsigned index;         /* in server->channels */
     bool reserve; /* the last of a full pool: what is in flight there stays short */
 };
 
@@ -114,13 +116,21 @@ struct net_server {
     _Atomic bool privileged;       /* the last connection came from a port below 1024 */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
-    bool (*close_idle)(struct net_channel *channel);
+    bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
+    bool (*takes_any_port)(struct net_path *path, int timeout_ms);
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 
     pthread_mutex_t lock; /* guards growth of the pool and the state of paths; held briefly */
     _Atomic unsigned channel_count;
     struct net_channel *channels[NET_PATHS_MAX * NET_CONNECTIONS_MAX];
+
+    /* ports.c */
+    _Atomic bool ports_short; /* ports below 1024 are */
+    _Atomic bool any_port;    /* the server answers others as well */
+    _Atomic uint64_t any_port_asked_ns;
+    unsigned found_at_once;    /* so often in a row; under `lock` */
+    bool giving_back, leaving; /* its thread runs; it shall end: under `lock` */
 
     /* health.c */
     struct net_server *next;       /* of those with several paths */
@@ -151,8 +161,12 @@ struct net_server_options {
      * are used only after it said 0.
      */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
-    /* Closes the channel's connection by net_channel_retire(), unless it is in use: false. */
-    bool (*close_idle)(struct net_channel *channel);
+    /* Closes the channel's connection by net_channel_retire(), unless it is in use, or brought
+     * something in the last `idle_ns`: false. */
+    bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
+    /* Asks over a connection from a port above 1023 whether the server answers such. May be NULL,
+     * as close_idle. */
+    bool (*takes_any_port)(struct net_path *path, int timeout_ms);
 };
 
 /* Makes a server with these paths (1..NET_PATHS_MAX), of which the first is known to lead there. No
@@ -265,8 +279,17 @@ void net_channel_reset(struct net_channel *channel);
 /* Closes the channel's socket abortively. The channel can be connected again. */
 void net_channel_disconnect(struct net_channel *channel);
 
-/* The same, of a path that an administrator took offline. */
+/* The same, of one that is not needed for now: that its path was taken offline is shown. */
 void net_channel_retire(struct net_channel *channel);
+
+/* The process has no connection, and may have to wait for a port. Who is about to take what other
+ * processes wait for makes one first. */
+bool net_server_is_open(const struct net_server *server);
+static inline bool net_server_lacks_port(const struct net_server *server)
+{
+    return atomic_load_explicit(&server->ports_short, memory_order_relaxed) &&
+           !net_server_is_open(server);
+}
 
 /* Around fork(): no thread is in the middle of a change of the list of servers. */
 void net_fork_prepare(void);

@@ -5,6 +5,7 @@
 
 #include "host/stats.h"
 #include "net/connect.h"
+#include "net/ports.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -28,6 +29,7 @@ void net_server_destroy(struct net_server *server)
 {
     if (server->path_count > 1)
         net_health_leave(server);
+    net_ports_leave(server);
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
@@ -84,6 +86,7 @@ int net_server_create(const struct net_server_options *options, const struct net
     server->hidden = options->hidden;
     server->probe = options->probe;
     server->close_idle = options->close_idle;
+    server->takes_any_port = options->takes_any_port;
     server->path_count = count;
     pthread_mutex_init(&server->lock, NULL);
     for (unsigned i = 0; i < count; i++) {
@@ -243,7 +246,8 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
 
 enum net_port net_port_policy(const struct net_server *server)
 {
-    return server->port_policy == NET_PORT_AUTO && atomic_load(&server->privileged)
+    return server->port_policy == NET_PORT_AUTO && atomic_load(&server->privileged) &&
+                   !atomic_load(&server->any_port)
                ? NET_PORT_LOW
                : server->port_policy;
 }
@@ -270,11 +274,12 @@ static void say_no_port(const struct net_server *server, const struct net_path *
                     server->name, path->address.peer_text);
 }
 
-/* Connections came from ports below 1024; where does this one come from? */
-static void note_port(struct net_server *server, const struct net_path *path, unsigned port)
+static void note_port(struct net_server *server, const struct net_path *path, unsigned port,
+                      enum net_port policy)
 {
     bool low = port != 0 && port < PRIVILEGED_BELOW;
-    if (atomic_exchange(&server->privileged, low) && !low && !server->hidden)
+    atomic_store(&server->privileged, low);
+    if (policy == NET_PORT_LOW && !low && !server->hidden)
         log_warning("server %s: this process may not use ports below 1024 any more; it connects "
                     "over %s from port %u, which the server must allow (export option `insecure`). "
                     "CAP_NET_BIND_SERVICE as an ambient capability keeps that right",
@@ -290,8 +295,9 @@ void net_channel_failed(struct net_channel *channel, const char *why)
         net_path_failed(path, why);
 }
 
-static void no_port(struct net_channel *channel)
+static void no_port(struct net_channel *channel, unsigned tried)
 {
+    net_ports_tried(channel->server, tried);
     atomic_store(&channel->failed_ns, sys_now_ns());
     say_no_port(channel->server, channel->path);
     if (!net_channel_has_sister(channel))
@@ -303,9 +309,15 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     struct net_server *server = channel->server;
     struct net_path *path = channel->path;
     bool first = channel->local_port == 0;
+    enum net_port policy = net_port_policy(server);
+    unsigned tried;
     net_channel_disconnect(channel);
     int fd =
-        net_connect_from(&path->address, net_port_policy(server), channel->local_port, timeout_ms);
+        net_connect_from(&path->address, policy, channel->local_port, timeout_ms, &tried);
+    if (fd == -EADDRINUSE && policy == NET_PORT_LOW && net_ports_take_any(path)) {
+        policy = NET_PORT_ANY;
+        fd = net_connect(&path->address, policy, timeout_ms);
+    }
     if (!channel->stats)
         channel->stats = server->hidden ? &hidden_stats
                                         : host_stats_channel(server->id, path->address.peer_text,
@@ -313,7 +325,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     if (fd < 0) {
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
         if (fd == -EADDRINUSE)
-            no_port(channel);
+            no_port(channel, tried);
         else
             net_channel_failed(channel, strerrordesc_np(-fd));
         return fd;
@@ -326,9 +338,10 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
     channel->local_port = net_local_port(fd);
-    note_port(server, path, channel->local_port);
+    note_port(server, path, channel->local_port, policy);
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;
+    net_ports_tried(server, tried);
     if (!first)
         host_stats_add(&channel->stats->reconnects, 1);
     host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
@@ -366,7 +379,8 @@ void net_channel_retire(struct net_channel *channel)
 {
     net_channel_disconnect(channel);
     channel->local_port = 0; /* when it is needed again that is no reconnect */
-    if (channel->stats)
+    atomic_store(&channel->turn_over, false);
+    if (channel->stats && atomic_load(&channel->path->offline))
         host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_OFFLINE);
 }
 
@@ -394,6 +408,7 @@ void net_server_after_fork(struct net_server *server)
     pthread_mutex_init(&server->lock, NULL);
     atomic_store(&server->more_wanted, false);
     atomic_store(&server->said_ns, 0);
+    server->giving_back = false;
     for (unsigned i = 0; i < server->path_count; i++)
         path_after_fork(&server->paths[i]);
     unsigned count = atomic_load(&server->channel_count);
@@ -402,6 +417,7 @@ void net_server_after_fork(struct net_server *server)
         channel->stats = NULL;
         channel_close(channel);
         channel->local_port = 0;
+        atomic_store(&channel->turn_over, false);
         atomic_store(&channel->failed_ns, 0);
         atomic_store(&channel->outstanding, 0);
         atomic_store(&channel->outstanding_bytes, 0);

@@ -10,6 +10,7 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 10000,
+    PORT_PAUSE_MS = 1000, /* at most, until it is tried again to get a local port */
     CONNECT_LEAST_MS = 1000,
     LOOK_EVERY_MS = 200, /* after calls that stay unanswered */
     POLL_MS = 50,        /* for what a thread that polls is not told */
@@ -65,9 +66,10 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
         return result;
     transport->attempts++;
     transport->attempted_ns = sys_now_ns();
-    transport->connect_after_ns =
-        transport->attempted_ns +
-        (uint64_t)net_reconnect_pause_ms(channel->server, transport->attempts) * 1000000;
+    pause = net_reconnect_pause_ms(channel->server, transport->attempts);
+    if (result == -EADDRINUSE && pause > PORT_PAUSE_MS)
+        pause = PORT_PAUSE_MS;
+    transport->connect_after_ns = transport->attempted_ns + (uint64_t)pause * 1000000;
     transport->connect_error = result;
     if (result != 0) {
         rpc_say_waiting(transport, strerrordesc_np(-result));
@@ -354,6 +356,10 @@ static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
 {
     if (lead || !transport->leading) /* it may just have been woken to lead */
         pass_lead(transport);
+    /* Others wait for the port: they look for one that is free so often. */
+    if (atomic_load_explicit(&transport->channel->turn_over, memory_order_relaxed) &&
+        rpc_retire(transport, 0))
+        transport->connect_after_ns = sys_now_ns() + (PORT_PAUSE_MS + 100) * UINT64_C(1000000);
 }
 
 /*

@@ -174,8 +174,9 @@ void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
 /* In the child of fork(): forgets the parent's calls and state of every channel of the server. */
 void rpc_after_fork(struct net_server *server);
 
-/* Closes the channel's connection, unless it is in use: false (struct net_server_options). */
-bool rpc_close_idle(struct net_channel *channel);
+/* Closes the channel's connection, unless it is in use, or was in the last `idle_ns`: false (struct
+ * net_server_options). */
+bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns);
 
 /* net_server_destroy() of a server that was called: what rpc keeps for its channels goes with it.
  */

@@ -302,12 +302,12 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
     transport->unsent_offset = 0;
 }
 
-bool rpc_close_idle(struct net_channel *channel)
+bool rpc_retire(struct rpc_transport *transport, uint64_t idle_ns)
 {
-    struct rpc_transport *transport = rpc_transport_of(channel);
-    pthread_mutex_lock(&transport->lock);
+    struct net_channel *channel = transport->channel;
     bool idle = atomic_load(&channel->outstanding) == 0 && !transport->leading &&
-                !transport->sending && !transport->withdrawing;
+                !transport->sending && !transport->withdrawing &&
+                sys_now_ns() - transport->received_ns >= idle_ns;
     if (idle) {
         transport->connected = false;
         net_channel_retire(channel);
@@ -315,6 +315,14 @@ bool rpc_close_idle(struct net_channel *channel)
             rpc_call_fail(transport, &transport->ping, -ENETDOWN);
         rpc_call_finished(transport);
     }
+    return idle;
+}
+
+bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns)
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    bool idle = rpc_retire(transport, idle_ns);
     pthread_mutex_unlock(&transport->lock);
     return idle;
 }

@@ -91,6 +91,9 @@ void rpc_transport_init(struct rpc_transport *transport, struct net_channel *cha
 
 /* All below: under the lock. */
 
+/* Closes the connection, unless it is in use, or was in the last `idle_ns`: false. */
+bool rpc_retire(struct rpc_transport *transport, uint64_t idle_ns);
+
 /* A call was submitted or is done: `channel->outstanding` is read without the lock, and changed
  * under it only. A ping does not count, as nobody waits for it. */
 static inline void rpc_outstanding_add(struct rpc_transport *transport, int count)

@@ -355,6 +355,119 @@ static void no_port_is_left(void **state)
     server_stop(server);
 }
 
+/* A server as a process sees it whose other processes have nearly all ports below 1024. */
+static struct net_server *port_client(in_port_t port, bool (*takes_any_port)(struct net_path *, int))
+{
+    struct net_address address = loopback(port);
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009)};
+    memcpy(&address.local, &local, sizeof(local));
+    struct net_server_options options = {.name = "ports",
+                                         .connections_max = 1,
+                                         .reconnect_max_s = 30,
+                                         .port_policy = NET_PORT_AUTO,
+                                         .close_idle = rpc_close_idle,
+                                         .takes_any_port = takes_any_port};
+    struct net_server *client;
+    assert_int_equal(net_server_create(&options, &address, 1, &client), 0);
+    atomic_store(&client->privileged, true); /* as after a first connection */
+    return client;
+}
+
+/* One port is left, and the process that has it does nothing, or always something: another one gets
+ * it after a while. */
+static void *busy(void *client)
+{
+    for (uint32_t token = 10; !atomic_load(&((struct net_server *)client)->leaving); token++)
+        check_echo(client, token);
+    return NULL;
+}
+
+static void a_port_goes_from_one_to_another(bool first_is_busy)
+{
+    if (!privileged() || !enter_network())
+        skip();
+    struct server *server = server_start(&(struct script){0});
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009)};
+    int fds[PORT_COUNT];
+    memset(fds, -1, sizeof(fds));
+    take_privileged_ports(local, fds);
+    struct net_server *first = port_client(server->port, NULL);
+    struct net_server *second = port_client(server->port, NULL);
+    pthread_t thread;
+    assert_int_equal(net_channel_connect(net_channel_get(first, 0), 5000), -EADDRINUSE);
+    close(fds[100]);
+    fds[100] = -1;
+    check_echo(first, 1);
+    if (first_is_busy)
+        assert_int_equal(pthread_create(&thread, NULL, busy, first), 0);
+    check_echo(second, 2); /* for ever, if it is kept */
+    assert_int_equal(second->channels[0]->local_port, PORT_FIRST + 100);
+    assert_true(net_path_usable(&second->paths[0]));
+    if (first_is_busy) {
+        first->leaving = true;
+        pthread_join(thread, NULL);
+    } else {
+        check_echo(first, 3);
+    }
+    for (unsigned i = 0; i < PORT_COUNT; i++)
+        close(fds[i]);
+    rpc_server_destroy(first);
+    rpc_server_destroy(second);
+    server_stop(server);
+}
+
+static void a_port_is_given_back_when_it_is_idle(void **state)
+{
+    (void)state;
+    a_port_goes_from_one_to_another(false);
+}
+
+static void a_port_is_given_back_in_turn(void **state)
+{
+    (void)state;
+    a_port_goes_from_one_to_another(true);
+}
+
+static unsigned asked;
+static bool answer;
+static bool asked_for_any_port(struct net_path *path, int timeout_ms)
+{
+    (void)path;
+    (void)timeout_ms;
+    asked++;
+    return answer;
+}
+
+static void other_ports_are_used_if_the_server_answers_them(void **state)
+{
+    (void)state;
+    if (!privileged() || !enter_network())
+        skip();
+    struct server *server = server_start(&(struct script){0});
+    struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009)};
+    int fds[PORT_COUNT];
+    memset(fds, -1, sizeof(fds));
+    take_privileged_ports(local, fds);
+    struct net_server *client = port_client(server->port, asked_for_any_port);
+    struct net_channel *channel = net_channel_get(client, 0);
+    answer = false;
+    assert_int_equal(net_channel_connect(channel, 5000), -EADDRINUSE);
+    assert_int_equal(net_channel_connect(channel, 5000), -EADDRINUSE);
+    assert_int_equal(asked, 1); /* not each time */
+    client->any_port_asked_ns = 0;
+    answer = true;
+    check_echo(client, 1);
+    assert_int_equal(asked, 2);
+    assert_true(channel->local_port > 1023);
+    net_channel_reset(channel);
+    check_echo(client, 2);
+    assert_int_equal(asked, 2);
+    for (unsigned i = 0; i < PORT_COUNT; i++)
+        close(fds[i]);
+    rpc_server_destroy(client);
+    server_stop(server);
+}
+
 /* The ports below 1024 are few: connections to one address do not take them from those to another.
  * A daemon of this host can listen on one all the same. */
 static void a_port_is_shared_by_connections_to_different_addresses(void **state)
@@ -688,6 +801,9 @@ int main(void)
         net_test(a_copy_does_not_keep_a_connection_alive),
         net_test(child_closes_silently),
         net_test(no_port_is_left),
+        net_test(a_port_is_given_back_when_it_is_idle),
+        net_test(a_port_is_given_back_in_turn),
+        net_test(other_ports_are_used_if_the_server_answers_them),
         net_test(
             a_port_is_shared_by_connections_to_different_addresses), /* the last: afterwards this is
                                                                         another network */

@@ -219,7 +219,7 @@ static void a_connection_of_an_offline_path_is_closed_when_it_is_drained(void **
     assert_int_equal(host_path_set("several", "path1", NULL, true), 0);
     net_server_look_offline(client);
     assert_false(usable(1));
-    assert_false(rpc_close_idle(channel)); /* nobody took the answer */
+    assert_false(rpc_close_idle(channel, 0)); /* nobody took the answer */
     rpc_wait(&call, 1);
     assert_int_equal(call->error, 0);
     eventually(net_server_drain(client) && channel->fd < 0);
@@ -244,7 +244,7 @@ static void a_ping_does_not_keep_a_connection(void **state)
     rpc_wait_for(&call, 1, 1800);
     assert_true(transport->pinging);
     assert_int_equal(channel->outstanding, 0);
-    assert_true(rpc_close_idle(channel));
+    assert_true(rpc_close_idle(channel, 0));
     assert_false(transport->pinging);
     atomic_store(&servers[1]->silent, false);
     echo_over(1, 3, &query);
