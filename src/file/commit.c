@@ -112,10 +112,11 @@ static int commit_once(struct committing *c)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
     struct host_commit commit;
-    uint64_t verifier, sent_ns, replays = host_file_replays(c->host);
+    uint64_t verifier, sent_ns;
     bool repeated;
     int result;
-    host_commit_begin(c->host, &commit);
+    if (!host_commit_begin(c->host, &commit))
+        return 0;
     do {
         sent_ns = sys_now_ns();
         result = nfs3_commit(&client, c->use.fh, 0, 0, &verifier, &repeated);
@@ -129,10 +130,7 @@ static int commit_once(struct committing *c)
     file_server_saw(c->mount->server, verifier, sent_ns);
     uint64_t lost = host_commit_end(c->host, &commit, (const uint8_t *)&verifier);
     if (lost == 0)
-        return host_file_replays(c->host) != replays ||
-                       host_file_verifier_differs(c->host, (const uint8_t *)&verifier)
-                   ? -EAGAIN
-                   : 0;
+        return commit.again ? -EAGAIN : 0;
     bool restarted = host_file_verifier_differs(c->host, (const uint8_t *)&verifier);
     if (restarted)
         host_stats_add(&host_stats->counters.verifier_changes, 1);

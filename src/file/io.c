@@ -303,9 +303,11 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
     uint64_t waiting = host_file_uncommitted(&inode->host);
     if (waiting <= commit_bound(inode))
         return;
-    /* While one thread waits for a COMMIT the others go on, within the tunable. */
-    if (atomic_exchange(&inode->committing, true) &&
-        waiting <= (uint64_t)file_tunables.uncommitted_file_max)
+    /* While one thread of the host waits for a COMMIT the others go on, within the tunable. */
+    bool hurry = waiting > (uint64_t)file_tunables.uncommitted_file_max;
+    if (!hurry && (atomic_load(&inode->committing) || host_file_committing(&inode->host)))
+        return;
+    if (atomic_exchange(&inode->committing, true) && !hurry)
         return;
     uint64_t began_ns = sys_now_ns();
     (void)file_inode_commit(inode, auth, NULL);

@@ -6,70 +6,142 @@
  *
  * The data that is forgotten is all that the server had when it met the error. That includes writes
  * that were acknowledged after the COMMIT was sent, and some whose answer is yet to come.
+ *
+ * Of one file only a few COMMITs of all processes are on their way at once. Who comes then waits
+ * for the next one, which vouches for the data of all who wait. So no number of writers fills the
+ * stripe's places, or makes the server commit the same data again and again.
  */
 #include "host/shared.h"
 #include "sys/sys.h"
 
+enum { COMMITS_OF_A_FILE = 2 };
+
 /* So long others are waited for: their process may be stopped, or their path be dead. But a server
- * that took longer for this COMMIT may take as long for those. */
+ * that took longer for this COMMIT, or for the last one, may take as long for those. */
 #define LONGEST_NS    UINT64_C(1000000000)
 #define LONGEST_TIMES 2
+
+static uint64_t longest_ns(uint64_t took_ns)
+{
+    return took_ns * LONGEST_TIMES > LONGEST_NS ? took_ns * LONGEST_TIMES : LONGEST_NS;
+}
 
 /* NULL: the COMMIT is not noted, or not any more: it was given up. */
 static struct host_committing *place_of(struct host_stripe *stripe,
                                         const struct host_commit *commit)
 {
     struct host_committing *place = &stripe->committing[commit->place];
-    return commit->ticket && place->ticket == commit->ticket ? place : NULL;
+    return commit->ticket && place->ticket == commit->ticket && place->state <= HOST_COMMIT_ANSWERED
+               ? place
+               : NULL;
 }
 
 /* Its answer is not waited for: it counts as failed. */
 static void give_up(struct host_committing *place)
 {
     host_records_distrust(place->file);
-    place->ticket = 0;
+    place->state = HOST_COMMIT_OVER;
 }
 
-/* A free place, or that of the oldest. */
+/* Is there one of the file? The newest that is under way, how many there are that were sent, and
+ * whether one that began at `since` or later is over and vouches for all before it. */
+struct others {
+    struct host_committing *newest;
+    unsigned sent;
+    bool vouched;
+};
+
+static struct others look_around(struct host_stripe *stripe, uint32_t file, uint64_t since)
+{
+    struct others others = {0};
+    for (int i = 0; i < HOST_COMMITS; i++) {
+        struct host_committing *place = &stripe->committing[i];
+        if (!place->ticket || place->file != file || place->state == HOST_COMMIT_OVER)
+            continue;
+        if (place->state == HOST_COMMIT_VOUCHES) {
+            others.vouched = others.vouched || place->ticket >= since;
+            continue;
+        }
+        others.sent += place->state == HOST_COMMIT_SENT;
+        if (!others.newest || place->ticket > others.newest->ticket)
+            others.newest = place;
+    }
+    return others;
+}
+
+/* A place that is not needed any more, the oldest first; else the oldest that is. */
 static struct host_committing *find_place(struct host_stripe *stripe)
 {
     struct host_committing *best = stripe->committing;
     for (int i = 1; i < HOST_COMMITS; i++) {
-        if (stripe->committing[i].ticket < best->ticket)
-            best = &stripe->committing[i];
+        struct host_committing *place = &stripe->committing[i];
+        bool over = place->state > HOST_COMMIT_ANSWERED || !place->ticket;
+        bool best_over = best->state > HOST_COMMIT_ANSWERED || !best->ticket;
+        if (over != best_over ? over : place->ticket < best->ticket)
+            best = place;
     }
     return best;
 }
 
-void host_commit_begin(struct host_file *file, struct host_commit *commit)
+/* Who dies in it has sent nothing: its state comes last. */
+static void take_place(struct host_stripe *stripe, struct host_committing *place, uint32_t file,
+                       struct host_commit *commit)
 {
-    uint32_t slot = host_process_slot(), number = host_stripe_of_file(file);
+    __atomic_store_n(&place->state, HOST_COMMIT_OVER, __ATOMIC_RELEASE);
+    place->file = file;
+    atomic_store_explicit(&place->slot, host_process_slot_taken(), memory_order_release);
+    commit->place = (uint32_t)(place - stripe->committing);
+    commit->ticket = ++stripe->commits;
+    __atomic_store_n(&place->ticket, commit->ticket, __ATOMIC_RELEASE);
+    __atomic_store_n(&place->state, HOST_COMMIT_SENT, __ATOMIC_RELEASE);
+}
+
+bool host_commit_begin(struct host_file *file, struct host_commit *commit)
+{
+    uint32_t number = host_stripe_of_file(file);
     *commit = (struct host_commit){.began_ns = sys_now_ns()};
-    uint64_t deadline = commit->began_ns + LONGEST_NS;
+    uint64_t since = 0, deadline = 0, joined = 0;
     int error;
     struct host_entry *entry;
+    host_process_slot();
     while ((entry = host_entry_lock(file, false, &error))) {
         struct host_stripe *stripe = &host_map.shared->stripes[number];
-        struct host_committing *place = find_place(stripe);
-        commit->sequence = atomic_load_explicit(&stripe->sequence, memory_order_relaxed);
+        if (since == 0) {
+            since = stripe->commits + 1;
+            deadline = commit->began_ns + longest_ns(stripe->commit_took_ns);
+        }
+        struct others others = look_around(stripe, host_entry_index(entry), since);
+        struct host_committing *place = find_place(stripe), *wait_for = NULL;
+        bool taken = place->ticket && place->state <= HOST_COMMIT_ANSWERED;
+        commit->began_ns = sys_now_ns();
         commit->vouches = entry->first != 0;
-        if (commit->vouches && place->ticket && sys_now_ns() < deadline) {
-            host_stripe_wait(number, atomic_load(&place->slot));
+        if (others.vouched) {
+            host_entry_unlock(file);
+            return false;
+        }
+        if (others.newest && (others.newest->ticket >= since || others.sent >= COMMITS_OF_A_FILE))
+            wait_for = others.newest;
+        else if (taken)
+            wait_for = place;
+        if (!joined && wait_for && wait_for->ticket >= since) { /* this one has all its time */
+            joined = wait_for->ticket;
+            deadline = commit->began_ns + longest_ns(stripe->commit_took_ns);
+        }
+        if (commit->vouches && wait_for && commit->began_ns < deadline) {
+            host_stripe_wait(number, atomic_load(&wait_for->slot));
             host_entry_unlock(file);
             continue;
         }
-        if (commit->vouches && place->ticket)
+        commit->sequence = atomic_load_explicit(&stripe->sequence, memory_order_relaxed);
+        commit->replays = atomic_load_explicit(&entry->replays, memory_order_relaxed);
+        if (commit->vouches && taken)
             give_up(place);
-        if (!place->ticket) {
-            place->file = host_entry_index(entry);
-            atomic_store_explicit(&place->slot, slot, memory_order_relaxed);
-            commit->place = (uint32_t)(place - stripe->committing);
-            commit->ticket = ++stripe->commits;
-            __atomic_store_n(&place->ticket, commit->ticket, __ATOMIC_RELEASE);
-        }
+        if (commit->vouches || !taken)
+            take_place(stripe, place, host_entry_index(entry), commit);
         host_entry_unlock(file);
-        return;
+        break;
     }
+    return true;
 }
 
 void host_commit_failed(struct host_file *file, const struct host_commit *commit)
@@ -81,7 +153,7 @@ void host_commit_failed(struct host_file *file, const struct host_commit *commit
     struct host_committing *place = place_of(&host_map.shared->stripes[number], commit);
     const struct host_entry *entry = host_entry_of(file);
     if (place)
-        place->ticket = 0;
+        place->state = HOST_COMMIT_OVER;
     if (entry)
         host_records_distrust(host_entry_index(entry));
     host_stripe_unlock(number);
@@ -94,7 +166,8 @@ static struct host_committing *sent_before(struct host_stripe *stripe, uint32_t 
 {
     for (int i = 0; i < HOST_COMMITS; i++) {
         struct host_committing *place = &stripe->committing[i];
-        if (place->ticket && place->ticket <= ticket && place->file == file)
+        if (place->ticket && place->ticket <= ticket && place->file == file &&
+            place->state == HOST_COMMIT_SENT)
             return place;
     }
     return NULL;
@@ -110,10 +183,10 @@ void host_commit_answered(struct host_file *file, const struct host_commit *comm
     struct host_committing *place = place_of(stripe, commit);
     if (place) {
         uint64_t last = stripe->commits, now = sys_now_ns();
-        uint64_t took = (now - commit->began_ns) * LONGEST_TIMES;
-        uint64_t deadline = now + (took > LONGEST_NS ? took : LONGEST_NS);
+        uint64_t deadline = now + longest_ns(now - commit->began_ns);
         uint32_t entry = place->file;
-        place->ticket = 0; /* two that were answered do not wait for each other */
+        stripe->commit_took_ns = now - commit->began_ns;
+        place->state = HOST_COMMIT_ANSWERED; /* two that were do not wait for each other */
         while (commit->vouches && (place = sent_before(stripe, entry, last))) {
             if (sys_now_ns() >= deadline)
                 give_up(place);
@@ -125,6 +198,32 @@ void host_commit_answered(struct host_file *file, const struct host_commit *comm
     host_stripe_wake(number);
 }
 
+void host_commit_over(struct host_file *file, const struct host_commit *commit, bool vouches)
+{
+    if (!commit->ticket)
+        return;
+    uint32_t number = host_stripe_of_file(file);
+    host_stripe_lock(number);
+    struct host_committing *place = place_of(&host_map.shared->stripes[number], commit);
+    if (place)
+        place->state = vouches ? HOST_COMMIT_VOUCHES : HOST_COMMIT_OVER;
+    host_stripe_unlock(number);
+    host_stripe_wake(number);
+}
+
+bool host_file_committing(struct host_file *file)
+{
+    const struct host_entry *entry = host_entry_peek(file);
+    bool found = false;
+    if (!entry)
+        return false;
+    uint32_t number = host_stripe_of_file(file);
+    host_stripe_lock(number);
+    found = sent_before(&host_map.shared->stripes[number], host_entry_index(entry), UINT64_MAX);
+    host_stripe_unlock(number);
+    return found;
+}
+
 void host_commits_of_dead(uint32_t slot)
 {
     for (uint32_t number = 0; number < HOST_STRIPES; number++) {
@@ -134,8 +233,12 @@ void host_commits_of_dead(uint32_t slot)
             if (atomic_load_explicit(&place->slot, memory_order_relaxed) != slot)
                 continue;
             host_stripe_lock(number);
-            if (place->ticket && atomic_load(&place->slot) == slot)
-                give_up(place);
+            if (place->ticket && atomic_load(&place->slot) == slot) {
+                if (place->state == HOST_COMMIT_SENT)
+                    give_up(place);
+                else if (place->state == HOST_COMMIT_ANSWERED)
+                    place->state = HOST_COMMIT_OVER;
+            }
             host_stripe_unlock(number);
             host_stripe_wake(number);
         }

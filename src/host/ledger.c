@@ -543,6 +543,9 @@ uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
     host_commit_answered(file, commit);
     while (commit_some(file, commit, value, &differing))
         ;
+    commit->again = differing == 0 && (host_file_replays(file) != commit->replays ||
+                                       host_file_verifier_differs(file, verifier));
+    host_commit_over(file, commit, differing == 0 && !commit->again);
     return differing;
 }
 

@@ -269,11 +269,13 @@ bool host_file_distrusted(struct host_file *file);
 
 /*
  * COMMIT: `host_commit_begin` notes which acknowledged writes the COMMIT to be sent vouches for;
- * one of the two below must follow. `host_commit_end` waits, a second at most or twice as long as
- * this one took, for other COMMITs of the file that are on their way: what one of them was to vouch
- * for is lost if it fails. Then it drops the writes whose verifier is the one that came back, and
- * returns how many bytes are lost or have another one, and must be written again, one after the
- * other: while (host_replay_next(file, &commit, &write) == 1) { WRITE FILE_SYNC from
+ * one of the two below must follow. False: none is to be sent. While several of the file were on
+ * their way this one waited, and another that was sent meanwhile by whatever process vouches for
+ * all that was acknowledged before the call. `host_commit_end` waits, a second at most or twice as
+ * long as this one took, for other COMMITs of the file that are on their way: what one of them was
+ * to vouch for is lost if it fails. Then it drops the writes whose verifier is the one that came
+ * back, and returns how many bytes are lost or have another one, and must be written again, one
+ * after the other: while (host_replay_next(file, &commit, &write) == 1) { WRITE FILE_SYNC from
  * host_write_data(); host_write_end(file, ...); } A record that another process is replaying is
  * waited for. A replay that ended with HOST_WRITE_FAILED stays in the ledger, acknowledged as
  * before, and is not offered again in this commit; the fsync must then report EIO.
@@ -281,13 +283,16 @@ bool host_file_distrusted(struct host_file *file);
 struct host_commit {
     uint64_t sequence;
     bool vouches;                 /* for any data */
+    bool again;                   /* the end: nothing is lost, but only another COMMIT tells
+                                     whether newer data is safe that took the place of older */
+    uint32_t replays;             /* host_file_replays() when it began */
     uint64_t began_ns;            /* CLOCK_MONOTONIC */
     uint64_t ticket;              /* 0: it is not noted */
     uint32_t place;               /* where it is noted */
     uint64_t tried, tried_offset; /* replays offered up to this record */
     uint8_t verifier[HOST_VERIFIER_SIZE];
 };
-void host_commit_begin(struct host_file *file, struct host_commit *commit);
+bool host_commit_begin(struct host_file *file, struct host_commit *commit);
 uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
                          const uint8_t verifier[HOST_VERIFIER_SIZE]);
 /*
@@ -296,6 +301,8 @@ uint64_t host_commit_end(struct host_file *file, struct host_commit *commit,
  * of it. All that the server may have of the file by now must be written again.
  */
 void host_commit_failed(struct host_file *file, const struct host_commit *commit);
+/* Is a COMMIT of the file on its way, from any process? */
+bool host_file_committing(struct host_file *file);
 /* 1; 0: no more; -ENOSPC: there is more, but this process cannot be noted as its owner. */
 int host_replay_next(struct host_file *file, struct host_commit *commit, struct host_write *write);
 /* The same, and -EAGAIN instead of waiting, as host_write_try(). */

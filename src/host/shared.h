@@ -33,7 +33,7 @@
 enum {
     HOST_REGISTRY_LAYOUT = 6,
     HOST_STRIPES = 64,
-    HOST_COMMITS = 16,  /* on their way that a stripe has places for */
+    HOST_COMMITS = 64,  /* on their way that a stripe has places for */
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
     HOST_SET_SIZE = 16, /* entries in a set: one page */
     HOST_FILES = HOST_SETS * HOST_SET_SIZE,
@@ -123,11 +123,18 @@ struct host_entry {
 } __attribute__((aligned(256)));
 _Static_assert(sizeof(struct host_entry) * HOST_SET_SIZE == 4096, "a set is a page");
 
-/* A COMMIT that was sent and whose answer is not known: see committing.c. Under the stripe's lock.
- */
+enum host_commit_state {
+    HOST_COMMIT_SENT,     /* its answer is not known */
+    HOST_COMMIT_ANSWERED, /* well, and it waits for others that were sent before */
+    HOST_COMMIT_OVER,
+    HOST_COMMIT_VOUCHES /* it is over, and all is safe that was acknowledged before it was sent */
+};
+
+/* A COMMIT: see committing.c. Under the stripe's lock. */
 struct host_committing {
-    uint64_t ticket; /* of the stripe's `commits`; 0: the place is free */
+    uint64_t ticket; /* of the stripe's `commits`; 0: the place was never used */
     uint32_t file;   /* entry */
+    uint32_t state;
     _Atomic uint32_t slot;
 };
 
@@ -142,6 +149,7 @@ struct host_stripe {
     _Atomic uint64_t recoveries; /* locks got from a dead owner */
     _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
     uint64_t commits;            /* tickets given out */
+    uint64_t commit_took_ns;     /* the last that was answered */
     struct host_committing committing[HOST_COMMITS];
 } __attribute__((aligned(128)));
 
@@ -436,6 +444,8 @@ void host_stripe_wait(uint32_t stripe, uint32_t owner);
 /* Without a lock: a COMMIT succeeded. Waits for others of the file that were sent before now, but
  * not for long: one without an answer counts as failed. */
 void host_commit_answered(struct host_file *file, const struct host_commit *commit);
+/* Likewise, after that: what came of it. `vouches`: all is safe that was acknowledged before. */
+void host_commit_over(struct host_file *file, const struct host_commit *commit, bool vouches);
 /* Those of a process that is dead failed. */
 void host_commits_of_dead(uint32_t slot);
 

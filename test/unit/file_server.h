@@ -64,6 +64,7 @@ struct file_control {
     _Atomic uint32_t hold;      /* procedures (bits) that are not executed for now */
     _Atomic unsigned held;
     _Atomic unsigned delay_ms; /* before each call */
+    _Atomic unsigned commit_delay_ms; /* before each COMMIT */
     /* For so many calls of other programs (MOUNT): the connection breaks. */
     _Atomic unsigned mount_resets;
     /* Part of all handles: when it changes, those given before are stale. */
@@ -552,6 +553,8 @@ static inline void file_server_execute(struct file_server_connection *connection
         xdr_get_opaque(&r, 400, &unused);
     }
     unsigned delay = atomic_load(&file_server.control->delay_ms);
+    if (program == NFS3_PROGRAM && procedure == NFS3_PROC_COMMIT)
+        delay += atomic_load(&file_server.control->commit_delay_ms);
     if (delay)
         usleep(delay * 1000);
     if (program != NFS3_PROGRAM)

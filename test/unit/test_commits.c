@@ -185,13 +185,137 @@ static void a_doubtful_write_takes_what_was_written_before(void **state)
 /* When there is no place to note one for long, the oldest counts as failed. */
 static void more_than_are_noted(void **state)
 {
-    struct host_commit commits[HOST_COMMITS + 1];
+    enum { FILES = HOST_COMMITS / 2 + 1, OF_EACH = 2 };
+    struct host_file files[FILES];
+    struct host_commit commits[FILES][OF_EACH];
+    uint64_t inode = 7000000;
     (void)state;
-    for (int i = 0; i <= HOST_COMMITS; i++)
-        host_commit_begin(&file, &commits[i]);
-    for (int i = HOST_COMMITS; i > 0; i--)
-        host_commit_failed(&file, &commits[i]);
-    assert_int_equal(host_commit_end(&file, &commits[0], first_verifier), BYTES);
+    for (int i = 0; i < FILES; i++) {
+        while (host_stripe_of_inode(77, ++inode) != 5)
+            ;
+        attach(&files[i], inode);
+        write_kept(&files[i], 0, BYTES, 1, first_verifier);
+        for (int k = 0; k < (i < FILES - 1 ? OF_EACH : 1); k++)
+            assert_true(host_commit_begin(&files[i], &commits[i][k]));
+    }
+    host_commit_over(&files[0], &commits[0][1], false);
+    assert_int_equal(host_commit_end(&files[0], &commits[0][0], first_verifier), BYTES);
+    assert_int_equal(host_commit_end(&files[FILES - 1], &commits[FILES - 1][0], first_verifier), 0);
+    for (int i = 0; i < FILES; i++) {
+        for (int k = 0; k < OF_EACH && i < FILES - 1; k++)
+            host_commit_failed(&files[i], &commits[i][k]);
+        host_file_forget(&files[i], false);
+    }
+}
+
+/* A server that carries out one COMMIT after the other. */
+static pthread_mutex_t server = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned sent;
+
+static void *write_and_commit(void *number)
+{
+    struct host_file own;
+    struct host_write write;
+    struct host_commit commit;
+    uint8_t data[100] = {0};
+    struct iovec vector = {data, sizeof(data)};
+    attach(&own, file.key.inode);
+    must(host_write_begin(&own, (uint64_t)(uintptr_t)number * 65536, &vector, 1, sizeof(data), true,
+                          &write) == 0);
+    host_write_end(&own, &write, HOST_WRITE_UNSTABLE, first_verifier);
+    if (!host_commit_begin(&own, &commit))
+        return NULL;
+    atomic_fetch_add(&sent, 1);
+    pthread_mutex_lock(&server);
+    usleep(60000);
+    pthread_mutex_unlock(&server);
+    must(host_commit_end(&own, &commit, first_verifier) == 0);
+    return NULL;
+}
+
+static void many_writers_share_commits_and_none_counts_as_failed(void **state)
+{
+    enum { WRITERS = 60 };
+    pthread_t threads[WRITERS];
+    (void)state;
+    for (uintptr_t i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_and_commit, (void *)i), 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+    assert_true(sent < WRITERS / 2);
+}
+
+struct joiner {
+    struct host_commit commit;
+    _Atomic bool begins, began, sends;
+    pthread_t thread;
+};
+
+static void *join(void *argument)
+{
+    struct joiner *joiner = argument;
+    joiner->begins = true;
+    joiner->sends = host_commit_begin(&file, &joiner->commit);
+    joiner->began = true;
+    return NULL;
+}
+
+static void start_joiner(struct joiner *joiner)
+{
+    *joiner = (struct joiner){.began = false};
+    assert_int_equal(pthread_create(&joiner->thread, NULL, join, joiner), 0);
+    while (!joiner->begins)
+        usleep(1000);
+    usleep(50000); /* it waits */
+    assert_false(joiner->began);
+}
+
+/* Those that are on their way were sent before it was acknowledged what two threads wait for. */
+static struct joiner *two_wait(struct host_commit commits[2], struct joiner joiners[2])
+{
+    for (int i = 0; i < 2; i++)
+        assert_true(host_commit_begin(&file, &commits[i]));
+    write_kept(&file, BYTES, 10, 2, first_verifier);
+    start_joiner(&joiners[0]);
+    start_joiner(&joiners[1]);
+    host_commit_over(&file, &commits[1], true);
+    while (!joiners[0].began && !joiners[1].began)
+        usleep(1000);
+    usleep(50000);
+    struct joiner *first = &joiners[joiners[1].began];
+    assert_true(first->sends);
+    assert_false(joiners[0].began && joiners[1].began);
+    return first;
+}
+
+static void one_commit_for_two_that_wait(void **state)
+{
+    struct host_commit commits[2];
+    struct joiner joiners[2];
+    (void)state;
+    struct joiner *first = two_wait(commits, joiners);
+    host_commit_over(&file, &commits[0], true);
+    assert_int_equal(host_commit_end(&file, &first->commit, first_verifier), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(joiners[i].thread, NULL);
+    assert_false(joiners[0].sends && joiners[1].sends);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+}
+
+static void one_commit_that_fails_for_two_that_wait(void **state)
+{
+    struct host_commit commits[2];
+    struct joiner joiners[2];
+    (void)state;
+    struct joiner *first = two_wait(commits, joiners);
+    host_commit_over(&file, &commits[0], true);
+    host_commit_failed(&file, &first->commit);
+    for (int i = 0; i < 2; i++)
+        pthread_join(joiners[i].thread, NULL);
+    struct joiner *second = &joiners[first == joiners];
+    assert_true(second->sends);
+    assert_int_equal(host_commit_end(&file, &second->commit, first_verifier), BYTES + 10);
 }
 
 static void data_is_distrusted_until_it_is_written_again(void **state)
@@ -250,6 +374,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_doubtful_write_takes_what_was_written_before, scene,
                                         end_scene),
         cmocka_unit_test_setup_teardown(more_than_are_noted, scene, end_scene),
+        cmocka_unit_test_setup_teardown(many_writers_share_commits_and_none_counts_as_failed, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_commit_for_two_that_wait, scene, end_scene),
+        cmocka_unit_test_setup_teardown(one_commit_that_fails_for_two_that_wait, scene, end_scene),
         cmocka_unit_test_setup_teardown(data_is_distrusted_until_it_is_written_again, scene,
                                         end_scene),
         cmocka_unit_test_setup_teardown(one_is_waited_for_as_long_as_this_one_took, scene,

@@ -86,6 +86,46 @@ SCENE_TEST(sync_makes_no_registry)
     scene_run(has_nothing_to_sync);
 }
 
+enum { ROUNDS = 10, PIECE = 16384 };
+static unsigned number;
+
+static void writes_and_syncs(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_wait(0);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        engine_put(fd, PIECE, ((off_t)number * ROUNDS + i) * PIECE, 1);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+    }
+}
+
+/* Seconds. */
+static double with_writers(unsigned count)
+{
+    pid_t pids[64];
+    disk_make("f", 0, 0);
+    for (number = 0; number < count; number++)
+        pids[number] = scene_start(writes_and_syncs);
+    uint64_t began_ns = sys_now_ns();
+    step_done(0);
+    for (unsigned i = 0; i < count; i++)
+        scene_wait(pids[i]);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), count * ROUNDS);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", (size_t)count * ROUNDS * PIECE, 0, 1);
+    return (double)(sys_now_ns() - began_ns) / 1e9;
+}
+
+/* A disk that carries out one COMMIT after the other: what takes long must not count as failed. */
+SCENE_TEST(many_processes_that_sync_one_file_write_nothing_twice)
+{
+    atomic_store(&scene.control->commit_delay_ms, 50);
+    double seconds = with_writers(40);
+    if (getenv("MEASURE"))
+        fprintf(stderr, "    %.2f s, %u COMMITs\n", seconds, server_calls(NFS3_PROC_COMMIT));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +133,7 @@ int main(void)
         cmocka_unit_test(sync_of_a_process_that_opened_nothing),
         cmocka_unit_test(sync_of_a_mount_that_cannot_be_contacted),
         cmocka_unit_test(sync_makes_no_registry),
+        cmocka_unit_test(many_processes_that_sync_one_file_write_nothing_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
