@@ -30,6 +30,7 @@ struct process {
     struct program program; /* element 0 is what it executes */
     char *environment;      /* NAME=VALUE, each with a NUL, one more behind; NULL: not readable */
     bool secure, foreign;   /* AT_SECURE; in a container, where numbers and files differ */
+    char root[PATH_MAX];    /* of its file system, as seen from here; empty: ours */
     const struct program_object *library; /* ours, if it is mapped */
     struct host_stats_snapshot snapshot;
     const struct directnfs_stats *stats; /* of this process; in the snapshot */
@@ -85,6 +86,19 @@ static const char *variable(const struct process *process, const char *name)
     return NULL;
 }
 
+static void read_root(struct process *process)
+{
+    ssize_t length = readlink(proc_path(process, "root"), process->root, sizeof(process->root) - 1);
+    process->root[length > 1 ? length : 0] = '\0';
+}
+
+/* What the process calls a file that is seen from here as `path`: after chroot(2) that is less. */
+static const char *name_inside(const struct process *process, const char *path)
+{
+    size_t length = strlen(process->root);
+    return strncmp(path, process->root, length) == 0 && path[length] == '/' ? path + length : path;
+}
+
 /* Why nothing can be seen of it. */
 static void say_no_process(struct process *process, int error)
 {
@@ -135,7 +149,7 @@ static void add_mapping(struct process *process, char *line)
     snprintf(entry, sizeof(entry), "map_files/%s", range);
     int fd = program_open(proc_path(process, entry));
     if (fd < 0 && !deleted) {
-        snprintf(inside, sizeof(inside), "root%s", path);
+        snprintf(inside, sizeof(inside), "root%s", name_inside(process, path));
         fd = program_open(proc_path(process, inside));
     }
     struct program_object *object = program_add(&process->program, path, path, fd, 0);
@@ -397,12 +411,13 @@ static unsigned say_descriptors(struct process *process)
     if (directory == NULL)
         return 0;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        char path[PATH_MAX];
+        char target[PATH_MAX];
         struct stat status;
-        ssize_t length = readlinkat(dirfd(directory), entry->d_name, path, sizeof(path) - 1);
-        if (length <= 0 || path[0] != '/')
+        ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1);
+        if (length <= 0 || target[0] != '/')
             continue;
-        path[length] = '\0';
+        target[length] = '\0';
+        const char *path = name_inside(process, target);
         if (!is_managed(process, path) ||
             fstatat(dirfd(directory), entry->d_name, &status, 0) != 0 || !S_ISREG(status.st_mode))
             continue;
@@ -436,6 +451,7 @@ static unsigned say_descriptors(struct process *process)
 static unsigned look(struct process *process)
 {
     struct check_report *report = process->report;
+    read_root(process);
     if (!read_mappings(process))
         return 0;
     struct program_object *object = &process->program.objects[0];
