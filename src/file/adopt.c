@@ -206,55 +206,34 @@ static void stays_with_kernel(struct file_mount *mount, const struct stat *statu
     host_stats_file_close(stats);
 }
 
-static void use_kernel_direct(const struct file_mount *mount, int fd)
+/* What a descriptor that the kernel keeps must do to the file. */
+static void leave_to_kernel(struct file_mount *mount, const struct stat *status, int fd, int flags,
+                            const char *path, const char *reason)
 {
-    int flags = mount->kernel_nfs ? sys_fcntl(fd, F_GETFL, 0) : -1;
-    if (flags >= 0)
-        sys_fcntl(fd, F_SETFL, flags | O_DIRECT);
+    if ((flags & O_ACCMODE) != O_RDONLY)
+        file_world_claim(mount, status, path, reason);
+    file_pages_fresh(mount, fd);
 }
 
-/* The descriptor, which the kernel serves, can be written: the processes that have the file open
- * must not write older data again over that. `auth` NULL: the server cannot be asked. */
-static void note_kernel_writer(struct file_mount *mount, const struct rpc_auth *auth, int flags,
-                               const struct stat *status, const char *path)
+/* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */
+static const char *why_kernel(struct file_inode *inode, const struct rpc_auth *auth, int fd,
+                              int flags, bool *surprising)
 {
-    struct host_file_key key = {.device = status->st_dev, .inode = status->st_ino};
-    struct host_file file;
-    uint32_t cursor = 0;
-    if ((flags & O_ACCMODE) == O_RDONLY || !host_registry_ready())
-        return;
-    while (host_file_find(&key, &cursor, &file)) {
-        if (!auth) {
-            host_file_set_kernel_writer(&file);
-            continue;
-        }
-        int result = file_commit_for_kernel(mount, auth, &file);
-        if (result != 0)
-            log_error("%s: opened for writing through the kernel while %llu bytes that other "
-                      "processes wrote cannot be committed: %s; written again, they may come over "
-                      "newer ones",
-                      path, (unsigned long long)host_file_uncommitted(&file),
-                      strerrordesc_np(-result));
+    const char *reason = NULL;
+    *surprising = false;
+    if (file_world_is_ours(inode, auth, fd)) {
+        *surprising = ask_access(inode, auth, flags, &reason) != 0;
+        return reason;
     }
+    return file_world_stay(inode);
 }
 
-/* The kernel gets a file of this number, which was not proven: it may be any that has it. */
-static void demote_number(const struct stat *status, const struct rpc_auth *auth,
-                          const char *reason)
-{
-    struct file_inode *inode = NULL;
-    while ((inode = file_inode_next(status->st_dev, status->st_ino, inode)))
-        file_inode_demote(inode, auth, reason);
-}
-
-/*
- * `reason` not NULL: the file must stay with the kernel. If it can be written there, the host is
- * told, and a managed use of it in this process ends.
- */
+/* `reason` not NULL: the file must stay with the kernel. */
 static void opened(int fd, int flags, const char *reason)
 {
     struct stat status;
     char path[PATH_MAX];
+    bool writes = (flags & O_ACCMODE) != O_RDONLY, surprising = false;
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         !file_mount_has_device(status.st_dev) || !file_path_of(fd, path))
         return;
@@ -264,56 +243,30 @@ static void opened(int fd, int flags, const char *reason)
     /* Before the contact, which writes again what dead processes left: not into the emptied file.
      */
     if (flags & O_TRUNC && file_registry_open() == 0)
-        file_truncated_by_kernel(fd, (flags & O_ACCMODE) == O_RDONLY ? status.st_size : 0);
-    const char *why;
-    if (file_mount_contact(mount, &why) != 0) { /* said already */
-        note_kernel_writer(mount, NULL, flags, &status, path);
-        stays_with_kernel(mount, &status, path, why, false);
-        return;
+        file_truncated_by_kernel(fd, writes ? 0 : status.st_size);
+    const char *why = reason;
+    const struct rpc_auth *auth = NULL;
+    struct file_inode *inode = NULL;
+    /* A use that can only read needs no server to tell. */
+    if ((!reason || writes) && file_mount_contact(mount, &why) == 0 &&
+        (auth = file_auth_now(mount))) {
+        why = reason;
+        inode = prove_inode(mount, auth, fd, &status, path, &why);
+        surprising = !inode && !reason && status.st_nlink > 0;
     }
-    why = reason;
-    const struct rpc_auth *auth = file_auth_now(mount);
-    if (!auth) {
-        note_kernel_writer(mount, NULL, flags, &status, path);
-        return;
-    }
-    if (reason && (flags & O_ACCMODE) == O_RDONLY) {
-        demote_number(&status, auth, reason);
-        stays_with_kernel(mount, &status, path, reason, false);
-        return;
-    }
-    struct file_inode *inode = prove_inode(mount, auth, fd, &status, path, &why);
-    if (!inode) {
-        if (reason)
-            demote_number(&status, auth, reason);
-        note_kernel_writer(mount, auth, flags, &status, path);
-        stays_with_kernel(mount, &status, path, why, !reason && status.st_nlink > 0);
-        use_kernel_direct(mount, fd);
-        return;
-    }
-    int result = 0;
-    if (reason) {
+    if (inode && reason)
         file_inode_demote(inode, auth, reason);
-    } else if (atomic_load(&inode->demoted)) {
-        why = inode->reason;
-        result = -EOPNOTSUPP;
-    } else {
-        result = ask_access(inode, auth, flags, &why);
-    }
-    if (reason || result != 0) {
-        bool refused = !reason && !atomic_load(&inode->demoted);
-        note_kernel_writer(mount, auth, flags, &status, path);
-        file_inode_release(inode);
-        stays_with_kernel(mount, &status, path, why, refused);
-        use_kernel_direct(mount, fd);
+    else if (inode)
+        why = why_kernel(inode, auth, fd, flags, &surprising);
+    if (inode && !why && file_table_enter(fd, inode, auth, flags) == 0) {
+        log_debug("%s: adopted as descriptor %d", path, fd);
         return;
     }
-    if (file_table_enter(fd, inode, auth, flags) != 0) {
-        note_kernel_writer(mount, auth, flags, &status, path);
+    why = why ? why : "no memory";
+    leave_to_kernel(mount, &status, fd, flags, path, why);
+    if (inode)
         file_inode_release(inode);
-        return;
-    }
-    log_debug("%s: adopted as descriptor %d", path, fd);
+    stays_with_kernel(mount, &status, path, why, surprising);
 }
 
 void file_opened(int fd, int flags)
@@ -341,6 +294,15 @@ struct directory_entry { /* linux_dirent64, getdents(2) */
     char name[];
 };
 
+/* Who gave us the descriptor has told the server what to know; the file just must not come back. */
+static void inherited_stream(int fd, int flags, const struct stat *status)
+{
+    char path[PATH_MAX];
+    struct file_mount *mount = file_path_of(fd, path) ? file_mount_find(status->st_dev, path) : NULL;
+    if (mount)
+        leave_to_kernel(mount, status, fd, flags, path, "standard descriptor");
+}
+
 void file_adopt_inherited(void)
 {
     if (!file_enabled())
@@ -357,12 +319,17 @@ void file_adopt_inherited(void)
             at += entry->length;
             int fd = entry->name[0] == '.' ? -1 : atoi(entry->name);
             struct stat status;
-            if (fd <= STDERR_FILENO || fd == directory || sys_fstat(fd, &status) != 0 ||
+            if (fd < 0 || fd == directory || sys_fstat(fd, &status) != 0 ||
                 !S_ISREG(status.st_mode) || !file_mount_has_device(status.st_dev))
                 continue;
             int flags = sys_fcntl(fd, F_GETFL, 0);
-            if (flags >= 0 && !(flags & O_PATH))
-                file_opened(fd, flags & ~(O_CREAT | O_TRUNC));
+            if (flags < 0 || (flags & O_PATH))
+                continue;
+            flags &= ~(O_CREAT | O_TRUNC);
+            if (fd <= STDERR_FILENO)
+                inherited_stream(fd, flags, &status);
+            else
+                file_opened(fd, flags);
         }
     }
     sys_critical_leave();

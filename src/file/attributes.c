@@ -21,7 +21,7 @@ int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
     uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9);
     if (host_file_attributes(&inode->host, attributes, &verified) &&
         verified >= atomic_load_explicit(&inode->opened_ns, memory_order_relaxed) &&
-        sys_now_ns() - verified < allowed_ns && !host_file_has_kernel_writer(&inode->host))
+        sys_now_ns() - verified < allowed_ns)
         return 0;
     struct nfs3_client client = file_mount_client(inode->mount, auth);
     struct nfs3_attr attr;
@@ -52,14 +52,9 @@ static int attributes_of(struct file_open *open, struct host_attributes *attribu
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     int result = file_inode_attributes(open->inode, open->auth, attributes);
-    file_inode_leave(open->inode);
-    if (result == -ESTALE) {
-        file_inode_demote(open->inode, open->auth, "stale handle");
-        return FILE_KERNEL;
-    }
     if (result == 0)
         host_stats_set(&open->stats->size, attributes->size);
-    return (int)file_posix_error(result);
+    return (int)file_finish_call(open, result);
 }
 
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
@@ -157,8 +152,9 @@ static int set_size(struct file_open *open, uint64_t size)
     struct nfs3_wcc wcc;
     uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
-    if (!host_file_truncate_begin(&inode->host, size))
-        return FILE_NO_ROOM;
+    int begun = host_file_truncate_begin(&inode->host, size);
+    if (begun != 0)
+        return begun == HOST_OF_KERNEL ? begun : FILE_NO_ROOM;
     /* Not later: others write as soon as it ends. */
     uint64_t epoch = host_file_asking(&inode->host);
     struct file_handle_use use = file_inode_use(inode);
@@ -178,6 +174,7 @@ static int set_size(struct file_open *open, uint64_t size)
     }
     if (result == 0)
         host_stats_set(&open->stats->size, size);
+    atomic_store_explicit(&inode->written, true, memory_order_relaxed);
     return result;
 }
 
@@ -203,13 +200,7 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
     int result = check_growth(open, (uint64_t)size);
     if (result == 0)
         result = set_size(open, (uint64_t)size);
-    file_inode_leave(open->inode);
-    if (result == -ESTALE || result == FILE_NO_ROOM) {
-        file_inode_demote(open->inode, open->auth,
-                          result == -ESTALE ? "stale handle" : file_no_room);
-        return FILE_KERNEL;
-    }
-    return (int)file_posix_error(result);
+    return (int)file_finish_call(open, result);
 }
 
 /* The kernel does it once more, which has done it, as the host may have undone it. */

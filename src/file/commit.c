@@ -4,6 +4,7 @@
 #include "file/async.h"
 #include "file/inode.h"
 #include "host/stats.h"
+#include "host/world.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -217,7 +218,6 @@ static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
 static int commit_for_kernel(struct committing *c)
 {
     int result = 0, unsettled = -ETIMEDOUT;
-    host_file_set_kernel_writer(c->host);
     for (int i = 0; i < SETTLES_MAX && unsettled != 0 && result == 0; i++) {
         file_async_attend_all(); /* what is in flight may be of this process */
         unsettled = host_file_settle(c->host);
@@ -226,6 +226,8 @@ static int commit_for_kernel(struct committing *c)
     }
     if (unsettled != 0)
         log_warning("%s: handed to the kernel while another process writes it", c->path);
+    if (result == 0)
+        host_world_arrived(c->host);
     return result;
 }
 
@@ -298,14 +300,13 @@ int file_fsync(struct file_open *open, int fd)
         atomic_store(&inode->lost, true);
     if (result == 0 && is_lost(inode))
         result = -EIO;
-    bool kernel_too = host_file_has_kernel_writer(&inode->host);
+    if (result == 0)
+        file_pages_drop(inode->mount, fd);
     file_inode_leave(inode);
     if (result == -ESTALE) {
         file_inode_demote(inode, open->auth, "stale handle");
         return fsync_by_kernel(fd);
     }
-    if (result == 0 && kernel_too)
-        result = sys_fsync(fd);
     return (int)file_posix_error(result);
 }
 

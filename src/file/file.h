@@ -84,7 +84,7 @@ void file_finish(void);
 void file_opened(int fd, int flags);
 
 /* Like file_opened(), for a descriptor that must stay with the kernel, e.g. fopen(): `reason` is
- * recorded, and if this process has the file open as managed, that is demoted too. */
+ * recorded. If it can write the file that moves to the kernel's world, as by file_demote(). */
 void file_opened_for_kernel(int fd, int flags, const char *reason);
 
 /*
@@ -98,10 +98,23 @@ int file_closing(int fd);
  * given to file_closing() before. */
 void file_duplicated(int from, int to);
 
-/* Hands the file to the kernel for good, all descriptors of it in this process: drains, COMMITs,
- * records `reason` (a string constant). No-op on unmanaged descriptors. 0, or -errno of the COMMIT.
+/*
+ * Moves the file to the kernel's world: the descriptors of it that processes of this host have are
+ * the kernel's alone from now on; what any of them wrote is committed before this returns. It comes
+ * back when all of them have ended. No-op on unmanaged descriptors. 0, or -errno of the COMMIT.
  */
 int file_demote(int fd, const char *reason);
+
+/* For a descriptor that libc's streams use from now on: the same; but one that can only be read
+ * moves nothing. It alone is the kernel's then, with fresh pages. */
+int file_demote_stream(int fd, const char *reason);
+
+/* Before a use of the kernel's pages that needs no coherence, as a private map: what was written
+ * until now will be there. */
+void file_fresh(int fd);
+
+/* Before the kernel maps an unmanaged descriptor so that others see what is stored there. */
+void file_shared_map(int fd);
 
 /* ---- input and output ---- */
 
@@ -143,9 +156,6 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
 void file_locked(struct file_open *open);
 /* Before fcntl(F_SETFL, flags). */
 int file_set_flags(struct file_open *open, int fd, int flags);
-/* The same of a descriptor that is the kernel's: what to set. On a kernel NFS mount of ours
- * O_DIRECT, which file_demote() set, stays. */
-int file_kernel_flags(int fd, int flags);
 
 /* ---- attributes: after the kernel answered ---- */
 

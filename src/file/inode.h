@@ -31,6 +31,7 @@ struct file_inode {
     bool forgotten; /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
     _Atomic bool settling;   /* the demotion is not complete yet: others wait for it */
+    _Atomic bool written;    /* by this process, through the engine */
     _Atomic bool lost;       /* the handle became stale and data was lost: for the next fsync */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
     _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
@@ -88,6 +89,10 @@ int file_inode_descriptor(const struct file_inode *inode);
 void file_inode_forget(struct file_inode *inode);
 /* Calls visit(inode, context) for each inode in use, without the lock. */
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context);
+
+/* Takes the next descriptor of the inode, from *fd on, out of the table; *fd is behind it then. NULL:
+ * there is none. */
+struct file_open *file_table_take(const struct file_inode *inode, int *fd);
 
 /* Enters a new open file description at `fd`. Takes over the caller's use of the inode. 0/-ENOMEM
  */
@@ -204,6 +209,9 @@ bool file_size_is_limited(void);
 /* Bytes that it may write from `offset` on; none: -EFBIG, and the signal that goes with it. */
 int64_t file_size_room(uint64_t offset);
 
+/* The end of a call that entered: leaves. What the engine cannot serve (any more) is the kernel's, and
+ * FILE_KERNEL; errors are what an application may hear. */
+ssize_t file_finish_call(struct file_open *open, ssize_t result);
 /* Reads, between enter and leave. -ESTALE: see file_inode_demote(). */
 ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      off_t offset);
@@ -261,7 +269,34 @@ void file_attributes_convert(const struct nfs3_attr *attr, struct host_attribute
 int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
                           struct host_attributes *attributes);
 
-/* Demotes the inode (table.c): see file_demote(). The caller is not between enter and leave. */
+/* ---- the two worlds (world.c) ---- */
+
+/* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
+ * leave. */
 int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
+/* Follows another process, which moved it there. */
+void file_inode_follow(struct file_inode *inode);
+
+/*
+ * A descriptor that can write the file stays with the kernel, though it may never have been proven
+ * which one it is on the server: all files with its number go to the kernel's world, and no process
+ * adopts one of them as long as this one lives.
+ */
+void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
+                      const char *reason);
+/* A descriptor of a file that is in the kernel's world already stays there. Returns why. */
+const char *file_world_stay(struct file_inode *inode);
+/* `fd` was just opened: may the engine serve the file? One in the kernel's world that nobody pins
+ * any more comes back. */
+bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int fd);
+
+/*
+ * What was written through the engine is seen through the kernel: on a kernel NFS mount its cached
+ * pages are dropped, which it takes for good while anybody here has the file open for writing.
+ * Called where that is promised: after COMMIT, synchronous writes and the close of a written file.
+ */
+void file_pages_drop(const struct file_mount *mount, int fd);
+/* The same before a use of the descriptor that goes by the kernel; it learns the size as well. */
+void file_pages_fresh(const struct file_mount *mount, int fd);
 
 #endif

@@ -79,11 +79,12 @@ ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int co
     return result;
 }
 
-/* What to do when an error comes back: what the engine cannot serve any more is the kernel's. */
-static ssize_t finish(struct file_open *open, ssize_t result)
+ssize_t file_finish_call(struct file_open *open, ssize_t result)
 {
     file_inode_leave(open->inode);
-    if (result == FILE_NO_ROOM)
+    if (result == HOST_OF_KERNEL)
+        file_inode_follow(open->inode);
+    else if (result == FILE_NO_ROOM)
         file_inode_demote(open->inode, open->auth, file_no_room);
     else if (result == -ESTALE)
         file_inode_demote(open->inode, open->auth, "stale handle");
@@ -114,7 +115,7 @@ ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors,
         return length;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    return finish(open, file_read_at(open, vectors, count, (size_t)length, offset));
+    return file_finish_call(open, file_read_at(open, vectors, count, (size_t)length, offset));
 }
 
 /* ---- writing ---- */
@@ -161,8 +162,6 @@ int file_write_announce(struct file_open *open, uint64_t offset, const struct io
         bool keep = *stable == NFS3_UNSTABLE;
         int result = wait ? host_write_begin(host, offset, vectors, count, length, keep, write)
                           : host_write_try(host, offset, vectors, count, length, keep, write);
-        if (result == 0 && write->beside_kernel)
-            *stable = NFS3_FILE_SYNC;
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
@@ -206,6 +205,8 @@ void file_write_judge(struct file_open *open, struct host_write *write,
         file_attributes_convert(&transfer->attr.attr, &ending->attributes);
     if (unstable)
         file_server_saw(inode->mount->server, transfer->verifier, asked_ns);
+    if (!atomic_load_explicit(&inode->written, memory_order_relaxed))
+        atomic_store_explicit(&inode->written, true, memory_order_relaxed);
     uint64_t end = write->offset + write->length;
     host_stats_file_written(open->stats, write->length);
     if (end > host_stats_get(&open->stats->size))
@@ -315,6 +316,12 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
     atomic_store(&inode->committing, false);
 }
 
+/* Results for which the kernel makes the whole call again. */
+static bool is_for_kernel(ssize_t result)
+{
+    return result == -ESTALE || result == FILE_NO_ROOM || result == HOST_OF_KERNEL;
+}
+
 /* Not inlined: a write of one piece needs less stack. */
 __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
                                                          const struct iovec *vectors, int count,
@@ -328,8 +335,7 @@ __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
         piece_cut(&piece, own, vectors, count, done, length - done);
         ssize_t written = write_piece(open, &piece, offset + done, stable);
         if (written < 0)
-            return done > 0 && written != -ESTALE && written != FILE_NO_ROOM ? (ssize_t)done
-                                                                             : written;
+            return done > 0 && !is_for_kernel(written) ? (ssize_t)done : written;
         done += (size_t)written;
     }
     return (ssize_t)length;
@@ -383,7 +389,10 @@ ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors
         return length;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    return finish(open, write_at(open, vectors, count, (size_t)length, offset, stable));
+    ssize_t written = write_at(open, vectors, count, (size_t)length, offset, stable);
+    if (written > 0 && stable != NFS3_UNSTABLE)
+        file_pages_drop(open->inode->mount, fd);
+    return file_finish_call(open, written);
 }
 
 ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
@@ -401,7 +410,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
     result = write_piece(open, &piece, offset, stable);
     if (stable == NFS3_UNSTABLE)
         file_commit_early(open->inode, open->auth);
-    return finish(open, result);
+    return file_finish_call(open, result);
 }
 
 /* ---- at the kernel's offset ---- */

@@ -71,12 +71,3 @@ int file_set_flags(struct file_open *open, int fd, int flags)
     return result != 0 ? result : FILE_KERNEL;
 }
 
-int file_kernel_flags(int fd, int flags)
-{
-    struct stat status;
-    int now = sys_fcntl(fd, F_GETFL, 0);
-    if (now < 0 || !(now & O_DIRECT) || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        !file_mount_is_nfs(status.st_dev))
-        return flags;
-    return flags | O_DIRECT;
-}

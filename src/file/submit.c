@@ -134,8 +134,6 @@ static void add_write(struct batch *batch, struct file_request *request,
         vectors = request->kept;
         request->kept_count = count;
     }
-    if (request->write.beside_kernel)
-        request->stable = NFS3_FILE_SYNC;
     request->epoch = epoch;
     nfs3_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                      vectors, count, request->length, request->stable);
@@ -168,10 +166,12 @@ static void submit_write(struct batch *batch, struct file_request *request,
         return;
     }
     file_inode_leave(inode);
-    if (result == FILE_NO_ROOM) {
+    if (result == FILE_NO_ROOM)
         file_inode_demote(inode, open->auth, file_no_room);
+    if (result == HOST_OF_KERNEL)
+        file_inode_follow(inode);
+    if (result == FILE_NO_ROOM || result == HOST_OF_KERNEL)
         result = FILE_KERNEL;
-    }
     done(batch, request, result);
 }
 

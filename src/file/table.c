@@ -115,11 +115,19 @@ void file_inode_forget(struct file_inode *inode)
     pthread_mutex_unlock(&file_lock);
 }
 
+/* Is it remembered after its last close, because descriptors that are the kernel's now must hear of
+ * a loss at their next fsync? */
+static bool owes_loss(struct file_inode *inode)
+{
+    return atomic_load(&inode->demoted) && !inode->forgotten &&
+           (atomic_load(&inode->lost) || host_file_has_loss(&inode->host));
+}
+
 void file_inode_release(struct file_inode *inode)
 {
     bool last = false;
     pthread_mutex_lock(&file_lock);
-    if (--inode->opens == 0 && (inode->forgotten || !atomic_load(&inode->demoted))) {
+    if (--inode->opens == 0 && !owes_loss(inode)) {
         forget_locked(inode);
         last = true;
     }
@@ -131,58 +139,6 @@ void file_inode_release(struct file_inode *inode)
     }
     if (last)
         free(inode);
-}
-
-/* This thread demotes an inode, or waits for that: what it carries out meanwhile must not wait. */
-static __thread bool demoting;
-
-static void wait_until_demoted(const struct file_inode *inode)
-{
-    if (demoting)
-        return;
-    demoting = true;
-    while (atomic_load(&inode->settling)) {
-        /* The demotion may wait for requests of this thread. */
-        if (!file_async_help(inode))
-            sys_nanosleep_ms(1);
-    }
-    demoting = false;
-}
-
-bool file_inode_enter(struct file_inode *inode)
-{
-    return file_inode_enter_many(inode, 1);
-}
-
-/* Ports are short, and this process has none: it waits for one here, where it keeps no range and no
- * size from processes that have one. */
-static void wait_for_port(const struct file_inode *inode)
-{
-    static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
-    struct nfs3_client client = file_mount_client(inode->mount, &none);
-    nfs3_null(&client);
-}
-
-bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
-{
-    if (__builtin_expect(net_server_lacks_port(inode->mount->server->net), 0))
-        wait_for_port(inode);
-    atomic_fetch_add(&inode->busy, calls);
-    if (!atomic_load(&inode->demoted))
-        return true;
-    atomic_fetch_sub(&inode->busy, calls);
-    wait_until_demoted(inode);
-    return false;
-}
-
-void file_inode_leave(struct file_inode *inode)
-{
-    file_inode_leave_many(inode, 1);
-}
-
-void file_inode_leave_many(struct file_inode *inode, unsigned calls)
-{
-    atomic_fetch_sub_explicit(&inode->busy, calls, memory_order_release);
 }
 
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context)
@@ -346,6 +302,8 @@ int file_closing(int fd)
     int result = 0;
     if (last && host_file_uncommitted_here(&open->inode->host))
         result = file_inode_commit(open->inode, open->auth, NULL);
+    if (last && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
+        file_pages_drop(open->inode->mount, fd);
     if (last) {
         pthread_mutex_lock(&file_lock);
         open->inode->closing = 0;
@@ -373,10 +331,7 @@ void file_duplicated(int from, int to)
         file_put(old);
 }
 
-/* ---- demotion ---- */
-
-/* Takes the next descriptor of the inode, from *fd on, out of the table. */
-static struct file_open *take_descriptor(const struct file_inode *inode, int *fd)
+struct file_open *file_table_take(const struct file_inode *inode, int *fd)
 {
     struct file_open *open = NULL;
     pthread_mutex_lock(&file_lock);
@@ -402,87 +357,6 @@ int file_inode_descriptor(const struct file_inode *inode)
     }
     pthread_mutex_unlock(&file_lock);
     return found;
-}
-
-/* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
- * was lost by that; a stale handle is for fsync to tell. */
-static int drain(struct file_inode *inode, const struct rpc_auth *auth)
-{
-    while (atomic_load(&inode->busy) != 0) {
-        if (!file_async_help(inode))
-            sys_nanosleep_ms(1);
-    }
-    int result = file_inode_commit_for_kernel(inode, auth);
-    if (result == 0)
-        return 0;
-    atomic_store(&inode->lost, true);
-    uint64_t lost = host_file_forget(&inode->host, true);
-    if (result == -ESTALE)
-        return 0;
-    log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
-              "fsync fails",
-              inode->path, (unsigned long long)lost, strerrordesc_np(-result));
-    return (int)file_posix_error(result);
-}
-
-static bool demote_begin(struct file_inode *inode, const char *reason)
-{
-    pthread_mutex_lock(&file_lock);
-    bool first = !atomic_load(&inode->demoted);
-    if (first) {
-        inode->reason = reason;
-        atomic_store(&inode->settling, true);
-        atomic_store(&inode->demoted, true);
-    }
-    inode->opens++;
-    pthread_mutex_unlock(&file_lock);
-    return first;
-}
-
-int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
-{
-    bool first = demote_begin(inode, reason), outer = !demoting;
-    int result = 0;
-    if (first) {
-        demoting = true;
-        result = drain(inode, auth);
-        demoting = !outer;
-    } else {
-        wait_until_demoted(inode);
-    }
-    bool managed = false;
-    int fd = 0;
-    struct file_open *open;
-    while ((open = take_descriptor(inode, &fd))) {
-        if (inode->mount->kernel_nfs) {
-            /* Both worlds meet at the server, never in a stale page. */
-            int flags = sys_fcntl(fd - 1, F_GETFL, 0);
-            if (flags >= 0)
-                sys_fcntl(fd - 1, F_SETFL, flags | O_DIRECT);
-            /* The kernel hears of the size: a map would end where the file ended before. */
-            struct statx status;
-            sys_statx(fd - 1, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
-        }
-        managed = true;
-        host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
-        file_put(open);
-    }
-    if (first)
-        atomic_store(&inode->settling, false);
-    if (managed)
-        log_notice("%s: handed to the kernel: %s", inode->path, reason);
-    file_inode_release(inode);
-    return result;
-}
-
-int file_demote(int fd, const char *reason)
-{
-    struct file_open *open = file_get(fd);
-    if (!open)
-        return 0;
-    int result = file_inode_demote(open->inode, open->auth, reason);
-    file_put(open);
-    return result;
 }
 
 /* ---- fork ---- */

@@ -118,7 +118,8 @@ bool host_file_peek(uint64_t device, uint64_t inode, struct host_attributes *att
     if (!entry || host_entry_next(device, inode, entry))
         return false;
     view_entry(entry, &view);
-    if (view.device != device || view.inode != inode || !(view.flags & HOST_ENTRY_KNOWN))
+    if (view.device != device || view.inode != inode ||
+        (view.flags & (HOST_ENTRY_KNOWN | HOST_ENTRY_KERNEL)) != HOST_ENTRY_KNOWN)
         return false;
     fill(&view, attributes);
     return true;
@@ -218,53 +219,24 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
     host_entry_unlock(file);
 }
 
-void host_file_set_kernel_writer(struct host_file *file)
-{
-    int error;
-    struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (entry) {
-        atomic_fetch_or(&entry->flags, HOST_ENTRY_KERNEL_WRITER);
-        host_entry_unlock(file);
-    }
-}
-
-bool host_file_has_kernel_writer(struct host_file *file)
-{
-    int error;
-    if (!host_map.shared)
-        return false;
-    struct host_entry *entry = host_entry_remembered(file);
-    if (entry) {
-        uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
-        if (host_entry_remembered(file) == entry) /* still: the flags are this file's */
-            return flags & HOST_ENTRY_KERNEL_WRITER;
-    }
-    entry = host_entry_lock(file, false, &error);
-    if (!entry)
-        return false;
-    bool writer = atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER;
-    host_entry_unlock(file);
-    return writer;
-}
-
 /* ---- changes of size ---- */
 
-bool host_file_truncate_begin(struct host_file *file, uint64_t size)
+int host_file_truncate_begin(struct host_file *file, uint64_t size)
 {
     uint32_t stripe = host_stripe_of_file(file), slot = host_process_slot(), other;
     int error;
     struct host_entry *entry = host_entry_lock(file, true, &error);
-    if (!entry || !slot) {
-        if (entry)
-            host_entry_unlock(file);
-        return false;
-    }
-    while ((other = host_entry_truncator(entry)) != 0) {
+    while (entry && (other = host_entry_truncator(entry)) != 0) {
         host_stripe_wait(stripe, other);
         host_entry_unlock(file);
         entry = host_entry_lock(file, true, &error);
-        if (!entry)
-            return false;
+    }
+    if (!entry)
+        return error;
+    bool kernel = atomic_load(&entry->flags) & HOST_ENTRY_KERNEL;
+    if (kernel || !slot) {
+        host_entry_unlock(file);
+        return kernel ? HOST_OF_KERNEL : -ENOSPC;
     }
     /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
     atomic_fetch_add(&host_map.shared->processes[slot].truncations, 1);
@@ -274,7 +246,7 @@ bool host_file_truncate_begin(struct host_file *file, uint64_t size)
     while ((other = host_record_beyond(entry, size)) != 0)
         host_stripe_wait(stripe, atomic_load(&host_record(other)->owner));
     host_entry_unlock(file);
-    return true;
+    return 0;
 }
 
 void host_entry_forget_size(struct host_entry *entry)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "host/shared.h"
+#include "host/world.h"
 #include "sys/sys.h"
 
 static uint32_t home_set(uint64_t device, uint64_t inode)
@@ -105,7 +106,10 @@ static void begin_life(struct host_entry *entry, const struct host_file_key *key
     entry->uncommitted_end = 0;
     atomic_store(&entry->losses, 0);
     atomic_store(&entry->told, 0);
-    atomic_store(&entry->flags, HOST_ENTRY_PRESENT);
+    entry->pins = 0;
+    bool kernel = host_world_is_pinned(key->device, key->inode);
+    atomic_store(&entry->flags,
+                 HOST_ENTRY_PRESENT | (kernel ? HOST_ENTRY_KERNEL | HOST_ENTRY_ARRIVED : 0));
     host_entry_changed(entry);
 }
 
@@ -118,7 +122,7 @@ static bool has_untold_loss(const struct host_entry *entry)
 static bool is_needed(struct host_entry *entry)
 {
     return entry->records || host_entry_truncator(entry) || has_untold_loss(entry) ||
-           (atomic_load(&entry->flags) & HOST_ENTRY_KERNEL_WRITER);
+           (atomic_load(&entry->flags) & HOST_ENTRY_STUCK);
 }
 
 /* The entry of a set that is free, or was not used for the longest time; NULL: all are needed. What
@@ -319,7 +323,7 @@ static uint64_t inherit(struct host_entry *entry, struct host_entry *other, bool
     uint64_t lost = atomic_load(&other->uncommitted);
     if (lost > 0 || has_untold_loss(other))
         atomic_store(&entry->losses, 1);
-    atomic_fetch_or(&entry->flags, flags & HOST_ENTRY_KERNEL_WRITER);
+    atomic_fetch_or(&entry->flags, flags & (HOST_ENTRY_KERNEL | HOST_ENTRY_STUCK));
     if (only) {
         other->root = entry->root;
         atomic_store(&other->told, atomic_load(&other->losses));
@@ -395,7 +399,8 @@ static uint64_t merge(struct host_entry *from, struct host_entry *into,
     uint64_t lost = told ? 0 : atomic_load(&from->uncommitted);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses, 1);
-    atomic_fetch_or(&into->flags, atomic_load(&from->flags) & HOST_ENTRY_KERNEL_WRITER);
+    atomic_fetch_or(&into->flags,
+                    atomic_load(&from->flags) & (HOST_ENTRY_KERNEL | HOST_ENTRY_STUCK));
     retire(from, garbage);
     return lost;
 }

@@ -183,8 +183,13 @@ static uint32_t in_the_way(struct host_entry *entry, uint64_t start, uint64_t en
                   : UINT32_MAX;
 }
 
+static inline bool is_kernel(const struct host_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL;
+}
+
 /* The entry, locked, with nothing in the way of a write to [start, end). -EAGAIN: something is, and
- * the caller does not `wait`. */
+ * the caller does not `wait`. HOST_OF_KERNEL. */
 static struct host_entry *lock_range(struct host_file *file, uint64_t start, uint64_t end,
                                      bool wait, int *error)
 {
@@ -192,6 +197,11 @@ static struct host_entry *lock_range(struct host_file *file, uint64_t start, uin
         struct host_entry *entry = host_entry_lock(file, true, error);
         if (!entry)
             return NULL;
+        if (is_kernel(entry)) {
+            host_entry_unlock(file);
+            *error = HOST_OF_KERNEL;
+            return NULL;
+        }
         uint32_t owner = in_the_way(entry, start, end, 0);
         if (owner == UINT32_MAX)
             return entry;
@@ -221,8 +231,6 @@ static void announce(const struct host_entry *entry, struct host_write *write)
         host_record_link(index);
         index = record->write_next;
     }
-    write->beside_kernel =
-        atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL_WRITER;
 }
 
 static int write_begin(struct host_file *file, const struct host_beginning *b, bool wait)
@@ -267,7 +275,7 @@ unsigned host_writes_try(struct host_file *file, const struct host_beginning *li
     while (copied < prepared && keep_data(&list[copied]) == 0)
         copied++;
     struct host_entry *entry = copied > 0 ? host_entry_lock(file, true, &error) : NULL;
-    while (entry && begun < copied &&
+    while (entry && !is_kernel(entry) && begun < copied &&
            in_the_way(entry, list[begun].offset, list[begun].offset + list[begun].length, 0) ==
                UINT32_MAX)
         announce(entry, list[begun++].write);
@@ -636,13 +644,18 @@ uint64_t host_file_forget(struct host_file *file, bool missed)
     return bytes;
 }
 
+bool host_file_has_loss(struct host_file *file)
+{
+    const struct host_entry *entry = host_entry_peek(file);
+    return entry && (atomic_load(&entry->losses) != __atomic_load_n(&file->losses, __ATOMIC_RELAXED) ||
+                     atomic_load(&entry->told) != atomic_load(&entry->losses));
+}
+
 bool host_file_lost(struct host_file *file)
 {
     int error;
-    struct host_entry *entry = host_entry_peek(file);
-    if (!entry ||
-        (atomic_load(&entry->losses) == __atomic_load_n(&file->losses, __ATOMIC_RELAXED) &&
-         atomic_load(&entry->told) == atomic_load(&entry->losses)))
+    struct host_entry *entry;
+    if (!host_file_has_loss(file))
         return false;
     entry = host_entry_lock(file, false, &error);
     if (!entry)

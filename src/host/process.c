@@ -3,6 +3,7 @@
  * processes that died.
  */
 #include "host/shared.h"
+#include "host/world.h"
 #include "sys/sys.h"
 
 static _Atomic uint32_t own_slot;
@@ -245,5 +246,6 @@ uint32_t host_process_owner(void)
 void host_process_after_fork(void)
 {
     host_pocket_after_fork();
+    host_world_after_fork();
     atomic_store(&own_slot, 0);
 }

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include "host/shared.h"
+#include "host/world.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -313,6 +314,8 @@ int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     if (error)
         return error;
     error = host_run_path(path, "registry");
+    if (!error)
+        error = host_world_open();
     if (!error)
         error = open_at(path, uncommitted_max);
     if (!error && host_process_slot() == 0) {

@@ -8,6 +8,7 @@
 #ifndef HOST_REGISTRY_H
 #define HOST_REGISTRY_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +41,7 @@ struct host_file {
     uint32_t index;
     uint32_t losses; /* of the entry, that this process knows of */
     uint64_t generation;
+    uint64_t told; /* of the registry, when this process last asked whether the file is pinned */
 };
 
 /* What the server said of a file. */
@@ -122,9 +124,9 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
  * data of the ledger beyond it is dropped. `done` false: the change failed, or its fate is not
  * known; the server is asked for the size. Waits for writes beyond `size` and changes of size that
- * are in flight or held: one whose process was killed is held. False, and nothing to end: there is
- * no room to note it. */
-bool host_file_truncate_begin(struct host_file *file, uint64_t size);
+ * are in flight or held: one whose process was killed is held. Else, with nothing to end,
+ * HOST_OF_KERNEL, or -ENOSPC: there is no room to note it. */
+int host_file_truncate_begin(struct host_file *file, uint64_t size);
 void host_file_truncate_end(struct host_file *file, uint64_t size, bool done);
 /*
  * The kernel already truncated or replaced the file that has this key, or is the first known one
@@ -143,12 +145,6 @@ bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t siz
  */
 bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct host_file *file);
 
-/* Some process of this host writes the file through the kernel: sizes must be asked for, fsync must
- * flush the kernel too, and writes that begin from now on are `beside_kernel`. Stays set for the
- * life of the entry. */
-void host_file_set_kernel_writer(struct host_file *file);
-bool host_file_has_kernel_writer(struct host_file *file);
-
 /* ---- the ledger ---- */
 /*
  * Invariants: acknowledged records of a file do not overlap (a newer write takes the bytes away
@@ -156,6 +152,9 @@ bool host_file_has_kernel_writer(struct host_file *file);
  * host do not overlap either (a later one waits), so a replay never overtakes a newer write. A
  * write whose fate is unknown ("held") counts as one in flight for a time, whoever it was of.
  */
+
+/* The file is in the kernel's world (world.h): the engine may not write it. */
+enum { HOST_OF_KERNEL = -EREMCHG };
 
 enum host_outcome {
     HOST_WRITE_FAILED,   /* nothing is promised: forget it */
@@ -168,9 +167,6 @@ struct host_write {
     uint64_t offset;
     size_t length;
     bool kept; /* the data is in the ledger: send it from there */
-    /* The kernel writes the file, too: this must be FILE_SYNC, as writing it again later could undo
-     * what the kernel wrote meanwhile. */
-    bool beside_kernel;
     /* Set by the caller before host_write_end(): the request was sent over a connection that died,
      * and an older copy of it may still be executed. Whatever the outcome, the range is held. */
     bool unsettled;
@@ -187,7 +183,8 @@ enum { HOST_WRITE_MAX = 1 << 20, HOST_WRITE_VECTORS = HOST_WRITE_MAX / 8192 + 20
  * Announces a write of length <= HOST_WRITE_MAX. Waits while another write in flight overlaps.
  * `keep`: copies the data into the ledger first. Returns 0; -ENOSPC when the ledger has no room
  * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT; -ESTALE when the
- * file may have another handle by now. A thread must end its write before it begins one that
+ * file may have another handle by now; HOST_OF_KERNEL. A thread must end its write before it begins
+ * one that
  * overlaps.
  */
 int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
@@ -316,6 +313,8 @@ uint64_t host_file_forget(struct host_file *file, bool missed);
 /* True once after data was dropped that may be missed, also by who attached later if nobody was
  * told till then: no fsync may succeed over that. */
 bool host_file_lost(struct host_file *file);
+/* Would host_file_lost() be true? */
+bool host_file_has_loss(struct host_file *file);
 
 /*
  * Walks files that have uncommitted data: with `server` (0: any), and with data of dead processes

@@ -83,12 +83,14 @@ _Static_assert(sizeof(struct host_record) == 128, "two cache lines");
 enum host_entry_flag {
     HOST_ENTRY_PRESENT = 1,
     HOST_ENTRY_KNOWN = 2, /* the attributes are */
-    HOST_ENTRY_KERNEL_WRITER = 4,
+    HOST_ENTRY_KERNEL = 4,   /* in the kernel's world, or on its way there: see world.h */
     HOST_ENTRY_MIXED = 8,       /* records of several verifiers */
     HOST_ENTRY_DISTRUSTED = 32, /* records that are `distrusted` */
     HOST_ENTRY_RENAMING =
         16, /* the handle is being replaced: what is there is none, or half of one */
-    HOST_ENTRY_TRUNCATED = 64 /* the server did what `truncator` asked for, and it said so */
+    HOST_ENTRY_TRUNCATED = 64, /* the server did what `truncator` asked for, and it said so */
+    HOST_ENTRY_ARRIVED = 128,  /* in the kernel's world: nothing of it is left in the ledger */
+    HOST_ENTRY_STUCK = 256     /* somebody could not pin it: it does not come back */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -103,6 +105,7 @@ struct host_entry {
     uint32_t used_at;     /* stripe->clock at the last use */
     uint32_t first, last; /* records ACKED or REPLAY */
     uint32_t records;     /* linked in any state: the entry may not be recycled */
+    uint32_t pins;        /* times that a process pinned the file */
     /* Process slot that changes the size now; 0: none; HOST_TRUNCATOR_HELD: one that died in it. */
     _Atomic uint32_t truncator;
     uint64_t truncate_size; /* writes beyond it wait for `truncator` */
@@ -165,6 +168,7 @@ struct host_shared {
     uint64_t magic;
     uint32_t layout;
     uint32_t header_size;
+    _Atomic uint64_t told; /* changes when who has no registry pinned a file: see world.h */
     uint64_t total_size;
     uint32_t chunk_count, record_count;
     uint32_t bucket_count; /* of one stripe; a power of two */

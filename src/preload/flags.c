@@ -43,8 +43,6 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
     if (command == F_SETFL && preload_managed(fd) &&
         managed_set_flags(fd, (int)(long)argument) == -1)
         return -1;
-    if (command == F_SETFL && preload_active() && !preload_managed(fd))
-        argument = (void *)(long)file_kernel_flags(fd, (int)(long)argument);
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);

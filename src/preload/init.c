@@ -229,10 +229,9 @@ void preload_duplicated(int from, int to)
     }
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(to);
+    file_duplicated(from, to);
     if (preload_is_stream(to))
-        file_demote(from, to <= STDERR_FILENO ? "standard descriptor" : "stdio");
-    else
-        file_duplicated(from, to);
+        file_demote_stream(to, to <= STDERR_FILENO ? "standard descriptor" : "stdio");
     preload_stay_end(stay);
 }
 

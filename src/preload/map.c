@@ -1,9 +1,23 @@
 /* Memory maps are the kernel's; advice about its page cache is of no use for a file of ours. */
 #include "preload/preload.h"
 
+PRELOAD_SLOW static void fresh(int fd)
+{
+    struct preload_stay stay = preload_stay_begin();
+    file_fresh(fd);
+    preload_stay_end(stay);
+}
+
+PRELOAD_SLOW static void shared_map(int fd)
+{
+    struct preload_stay stay = preload_stay_begin();
+    file_shared_map(fd);
+    preload_stay_end(stay);
+}
+
 /*
- * A private map shows the file's pages as well, and a read-only one shows later writes. MAP_SYNC
- * asks for persistent memory, which no file on NFS is: the kernel's answer, and no reason to give
+ * A shared map, though it be read-only, shows what others write. A private one shows the file as it
+ * is now, and need not show more. MAP_SYNC asks for persistent memory, which no file on NFS is: the kernel's answer, and no reason to give
  * the file away (MariaDB asks for its log).
  */
 PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd,
@@ -14,8 +28,12 @@ PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags,
             errno = EOPNOTSUPP;
             return MAP_FAILED;
         }
-        if (preload_demote(fd, "mmap") < 0)
+        if ((flags & MAP_TYPE) == MAP_PRIVATE)
+            fresh(fd);
+        else if (preload_demote(fd, "mmap") < 0)
             return MAP_FAILED;
+    } else if (!(flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) != MAP_PRIVATE && preload_active()) {
+        shared_map(fd);
     }
     return PRELOAD_REAL(mmap)(address, size, protection, flags, fd, offset);
 }

@@ -1,6 +1,7 @@
 /*
- * Stdio calls the kernel inside libc, where no wrapper sees it. So a file that is opened as a
- * stream, and a descriptor that becomes one, belong to the kernel.
+ * Stdio calls the kernel inside libc, where no wrapper sees it. So a file that is written as a
+ * stream belongs to the kernel, for all processes; one that is only read is there as it was when
+ * the stream was made.
  */
 #include <string.h>
 
@@ -38,8 +39,18 @@ void preload_stdio_start(void)
         if (fd % 64 == 0 && fd > 0 && atomic_load(&streams[fd / 64]) == 0)
             fd += 63;
         else if (preload_is_stream(fd))
-            file_demote(fd, "stdio");
+            file_demote_stream(fd, "stdio");
     }
+}
+
+PRELOAD_SLOW static int demote_stream(int fd)
+{
+    if (!preload_managed(fd))
+        return 0;
+    struct preload_stay stay = preload_stay_begin();
+    int result = file_demote_stream(fd, "stdio");
+    preload_stay_end(stay);
+    return result < 0 ? preload_fail(-result) : 0;
 }
 
 /* The open(2) flags of a mode of fopen(3). */
@@ -81,13 +92,13 @@ PRELOAD_EXPORT FILE *fopen(const char *path, const char *mode)
 PRELOAD_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     if (preload_active())
-        preload_demote(fileno(stream), "stdio");
+        demote_stream(fileno(stream));
     return opened_stream(PRELOAD_REAL(freopen)(path, mode, stream), mode);
 }
 
 PRELOAD_EXPORT FILE *fdopen(int fd, const char *mode)
 {
-    if (preload_demote(fd, "stdio") < 0)
+    if (demote_stream(fd) < 0)
         return NULL;
     FILE *stream = PRELOAD_REAL(fdopen)(fd, mode);
     if (stream != NULL)
@@ -102,7 +113,7 @@ PRELOAD_EXPORT int fclose(FILE *stream)
     int saved = errno;
     int fd = fileno(stream);
     errno = saved;
-    int demoted = preload_demote(fd, "stdio");
+    int demoted = demote_stream(fd);
     saved = errno;
     set_stream(fd, false);
     int result = PRELOAD_REAL(fclose)(stream);
@@ -111,13 +122,13 @@ PRELOAD_EXPORT int fclose(FILE *stream)
 
 PRELOAD_EXPORT void backtrace_symbols_fd(void *const *addresses, int count, int fd)
 {
-    (void)preload_demote(fd, "stdio");
+    (void)demote_stream(fd);
     PRELOAD_REAL(backtrace_symbols_fd)(addresses, count, fd);
 }
 
 PRELOAD_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-    if (preload_demote(fd, "stdio") < 0)
+    if (demote_stream(fd) < 0)
         return -1;
     return PRELOAD_REAL(vdprintf)(fd, format, arguments);
 }
@@ -133,7 +144,7 @@ PRELOAD_EXPORT int dprintf(int fd, const char *format, ...)
 
 PRELOAD_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
 {
-    if (preload_demote(fd, "stdio") < 0)
+    if (demote_stream(fd) < 0)
         return -1;
     return PRELOAD_REAL(__vdprintf_chk)(fd, flag, format, arguments);
 }

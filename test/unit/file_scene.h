@@ -22,6 +22,7 @@
 #include "file/inode.h"
 #include "file_server.h"
 #include "host/stats.h"
+#include "host/world.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 
@@ -284,6 +285,17 @@ static inline ssize_t engine_write(int fd, const void *data, size_t length, off_
     return engine_writev(fd, &vector, 1, offset, 0);
 }
 
+/* What the face does for a descriptor that is not managed. */
+static inline int engine_kernel_fsync(int fd)
+{
+    if (fsync(fd) != 0)
+        return -errno;
+    sys_critical_enter();
+    int result = file_fsynced_by_kernel(fd);
+    sys_critical_leave();
+    return result;
+}
+
 static inline int engine_fsync(int fd)
 {
     sys_critical_enter();
@@ -292,16 +304,7 @@ static inline int engine_fsync(int fd)
     if (open)
         file_put(open);
     sys_critical_leave();
-    return result != FILE_KERNEL ? result : fsync(fd) == 0 ? 0 : -errno;
-}
-
-/* What the face does for a descriptor that is not managed. */
-static inline int engine_kernel_fsync(int fd)
-{
-    sys_critical_enter();
-    int result = file_fsynced_by_kernel(fd);
-    sys_critical_leave();
-    return result;
+    return result != FILE_KERNEL ? result : engine_kernel_fsync(fd);
 }
 
 static inline int engine_close(int fd)

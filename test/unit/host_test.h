@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "host/shared.h"
+#include "host/world.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

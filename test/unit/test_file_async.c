@@ -586,23 +586,27 @@ ENGINE_TEST(writes_that_cannot_be_noted_are_the_kernels)
     disk_expect("g", 3 << 20, 0, 1);
 }
 
-ENGINE_TEST(writes_beside_those_of_the_kernel_are_stable)
+ENGINE_TEST(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels)
 {
     int fd = lane_open(DISK);
     struct file_open *open = file_get(fd);
-    host_file_set_kernel_writer(&open->inode->host);
+    host_world_leave(&open->inode->host, true);
     file_put(open);
     for (unsigned i = 0; i < 3; i++)
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 1);
     submit(0, 3);
-    wait_for_jobs(0, 3);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 3);
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK_EQUAL(jobs[i].done, 1);
+        CHECK_EQUAL(jobs[i].result, FILE_KERNEL);
+    }
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_beside_those_of_the_kernel_are_stable),
+        cmocka_unit_test(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels),
         cmocka_unit_test(a_read_and_a_write),
         cmocka_unit_test(kept_requests_are_carried_out_though_nobody_comes),
         cmocka_unit_test(a_sync_of_kept_requests),

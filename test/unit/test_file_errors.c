@@ -100,29 +100,6 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again_before_a_read)
     CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
 }
 
-static void writes_and_loses_power_beside_the_kernel(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    engine_put(fd, SIZE, 0, 1);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-}
-
-static void hands_it_to_the_kernel(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    CHECK_EQUAL(file_demote(fd, "test"), 0);
-}
-
-/* Were they in the ledger, they could be written again over what the kernel wrote since. */
-SCENE_TEST(writes_beside_those_of_the_kernel_are_stable)
-{
-    disk_make("f", 0, 0);
-    scene_run(hands_it_to_the_kernel);
-    scene_run(writes_and_loses_power_beside_the_kernel);
-    disk_expect("f", SIZE, 0, 1);
-}
-
 ENGINE_TEST(fsync_fails_when_the_handle_became_stale_with_data_not_committed)
 {
     int fd = written_anew();
@@ -166,7 +143,6 @@ int main(void)
         cmocka_unit_test(data_of_a_commit_whose_answer_was_lost_is_written_again),
         cmocka_unit_test(data_beside_a_failed_synchronous_write_is_written_again),
         cmocka_unit_test(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again),
-        cmocka_unit_test(writes_beside_those_of_the_kernel_are_stable),
         cmocka_unit_test(fsync_fails_when_the_handle_became_stale_with_data_not_committed),
         cmocka_unit_test(no_space_at_write),
         cmocka_unit_test(no_space_at_commit),

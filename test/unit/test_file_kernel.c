@@ -23,7 +23,7 @@ static void kernel_put(int fd)
 static bool kernel_writes_it(int fd)
 {
     struct file_open *open = file_get(fd);
-    bool result = host_file_has_kernel_writer(&open->inode->host);
+    bool result = host_world_is_kernel(&open->inode->host);
     file_put(open);
     return result;
 }
@@ -157,19 +157,20 @@ ENGINE_TEST(a_call_of_another_thread_waits_until_the_file_is_handed_over)
     expect_kernels_data(fd);
 }
 
-ENGINE_TEST(a_child_that_is_forked_meanwhile_keeps_the_file)
+ENGINE_TEST(a_child_that_is_forked_meanwhile_goes_the_same_way)
 {
     pthread_t threads[2];
     int fd = written_anew();
     hand_over_begin(threads, &fd);
     pid_t child = engine_fork();
     if (child == 0) {
-        unsigned before = server_calls(NFS3_PROC_WRITE);
+        step_done(0);
         engine_put(fd, KEPT, 0, 2);
-        CHECK(server_calls(NFS3_PROC_WRITE) > before);
+        CHECK(!file_is_managed(fd));
         _exit(0);
     }
-    server_wait_held(2);
+    step_wait(0);
+    usleep(20000); /* it would be wrong at once */
     server_release();
     for (int i = 0; i < 2; i++)
         CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
@@ -227,7 +228,7 @@ int main(void)
         cmocka_unit_test(a_loss_is_told_to_who_opens_the_file_later_if_nobody_was_told),
         cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
         cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
-        cmocka_unit_test(a_child_that_is_forked_meanwhile_keeps_the_file),
+        cmocka_unit_test(a_child_that_is_forked_meanwhile_goes_the_same_way),
         cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),
         cmocka_unit_test(the_kernel_writes_a_file_that_is_not_proven),
     };

@@ -227,17 +227,6 @@ static void a_dead_process_truncates_no_more(void **state)
     assert_int_equal(size_of(&file), UINT64_MAX); /* and the size must be asked for */
 }
 
-static void a_kernel_writer_is_remembered(void **state)
-{
-    (void)state;
-    struct host_file file, other;
-    attach(&file, 10);
-    assert_false(host_file_has_kernel_writer(&file));
-    host_file_set_kernel_writer(&file);
-    attach(&other, 10);
-    assert_true(host_file_has_kernel_writer(&other));
-}
-
 /* ---- entries ---- */
 
 /* Another file of that number. */
@@ -394,11 +383,11 @@ static void another_root_and_change_time_lose_the_data_aloud(void **state)
     attach(&old, 14);
     learn_now(&old, 100, 1);
     write_bytes(&old, 0, 100, HOST_WRITE_UNSTABLE);
-    host_file_set_kernel_writer(&old);
+    host_world_leave(&old, true);
     assert_true(host_file_attach(&new, &key, &at_two, &lost));
     assert_int_equal(lost, 100);
     assert_int_equal(host_file_uncommitted(&new), 0);
-    assert_true(host_file_has_kernel_writer(&new)); /* it may be the same file */
+    assert_true(host_world_is_kernel(&new)); /* it may be the same file */
     assert_true(host_file_rename(&old, &key, &at_two, &lost));
     assert_int_equal(lost, 0);
     for (int i = 0; i < 2; i++) {
@@ -557,7 +546,7 @@ static void what_must_be_known_is_not_forgotten_for_room(void **state)
     struct host_file_key key;
     (void)state;
     attach(&first, 6000000);
-    host_file_set_kernel_writer(&first);
+    host_world_leave(&first, false);
     uint32_t stripe = host_stripe_of_file(&first), count = 1;
     uint64_t inode = 6000000, lost;
     bool room = true;
@@ -567,7 +556,7 @@ static void what_must_be_known_is_not_forgotten_for_room(void **state)
         key_for(&key, inode);
         room = host_file_attach(&file, &key, &(struct timespec){0}, &lost);
         if (room && ++count % 2) {
-            host_file_set_kernel_writer(&file);
+            host_world_leave(&file, false);
         } else if (room) {
             loser = file;
             write_bytes(&file, 0, 10, HOST_WRITE_UNSTABLE);
@@ -577,7 +566,7 @@ static void what_must_be_known_is_not_forgotten_for_room(void **state)
         assert_true(count <= IN_A_STRIPE);
     }
     first.generation = 0; /* find it again by its key */
-    assert_true(host_file_has_kernel_writer(&first));
+    assert_true(host_world_is_kernel(&first));
     assert_true(host_file_lost(&loser));
 }
 
@@ -627,7 +616,6 @@ int main(void)
         cmocka_unit_test(a_truncation_drops_data_beyond),
         cmocka_unit_test(writes_beyond_wait_for_a_truncation),
         cmocka_unit_test(a_dead_process_truncates_no_more),
-        cmocka_unit_test(a_kernel_writer_is_remembered),
         cmocka_unit_test(two_files_of_one_number_keep_what_is_theirs),
         cmocka_unit_test(attributes_by_a_number_are_those_of_its_only_file),
         cmocka_unit_test(a_file_that_has_nothing_gives_its_place_to_the_next_of_its_number),

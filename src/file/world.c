@@ -1,0 +1,313 @@
+/*
+ * Between the engine's world and the kernel's: host/world.h says what that is. A process that needs
+ * the kernel for a file moves it; the others notice at their next call, and go over as well. Its
+ * descriptors are the kernel's alone then, and it pins the file until it ends.
+ */
+#include <string.h>
+
+#include "file/async.h"
+#include "file/inode.h"
+#include "host/stats.h"
+#include "host/world.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
+    COMMITTED_MS = 5000 /* for who can commit where this process cannot */
+};
+
+static const char other_process[] = "another process uses the kernel for it";
+
+/* ---- fresh pages ---- */
+
+void file_pages_drop(const struct file_mount *mount, int fd)
+{
+    if (mount->kernel_nfs)
+        sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+void file_pages_fresh(const struct file_mount *mount, int fd)
+{
+    struct statx status;
+    if (!mount->kernel_nfs)
+        return;
+    file_pages_drop(mount, fd);
+    /* The kernel hears of the size: a map would end where the file ended before. */
+    sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
+}
+
+void file_fresh(int fd)
+{
+    struct file_open *open = file_get(fd);
+    if (open) {
+        file_pages_fresh(open->inode->mount, fd);
+        file_put(open);
+    }
+}
+
+/* ---- into the kernel's world ---- */
+
+/* This thread hands a file over, or waits for that: what it carries out meanwhile must not wait. */
+static __thread bool crossing;
+
+static void wait_until_demoted(const struct file_inode *inode)
+{
+    crossing = true;
+    while (atomic_load(&inode->settling)) {
+        /* That may wait for requests of this thread. */
+        if (!file_async_help(inode))
+            sys_nanosleep_ms(1);
+    }
+    crossing = false;
+}
+
+static const struct rpc_auth *auth_of(struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    const struct rpc_auth *auth = inode->auth;
+    pthread_mutex_unlock(&file_lock);
+    return auth ? auth : file_auth_now(inode->mount);
+}
+
+static bool has_no_name(const struct file_inode *inode)
+{
+    struct stat status;
+    int fd = file_inode_descriptor(inode);
+    return fd >= 0 && sys_fstat(fd, &status) == 0 && status.st_ino == inode->inode &&
+           status.st_nlink == 0;
+}
+
+/* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
+ * was lost by that; a stale handle is for fsync to tell. */
+static int drain(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    /* Nobody opens a file that has no name; and its number will be another file's. */
+    if (has_no_name(inode))
+        file_inode_forget(inode);
+    else
+        host_world_leave(&inode->host,
+                         host_world_pin(inode->device, inode->inode, inode->reason));
+    while (atomic_load(&inode->busy) != 0) {
+        if (!file_async_help(inode))
+            sys_nanosleep_ms(1);
+    }
+    int result = file_inode_commit_for_kernel(inode, auth);
+    if (result == 0)
+        return 0;
+    atomic_store(&inode->lost, true);
+    uint64_t lost = host_file_forget(&inode->host, true);
+    host_world_arrived(&inode->host);
+    if (result == -ESTALE)
+        return 0;
+    log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
+              "fsync fails",
+              inode->path, (unsigned long long)lost, strerrordesc_np(-result));
+    return (int)file_posix_error(result);
+}
+
+static bool demote_begin(struct file_inode *inode, const char *reason)
+{
+    pthread_mutex_lock(&file_lock);
+    bool first = !atomic_load(&inode->demoted);
+    if (first) {
+        inode->reason = reason;
+        atomic_store(&inode->settling, true);
+        atomic_store(&inode->demoted, true);
+    }
+    inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    return first;
+}
+
+int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason)
+{
+    bool first = demote_begin(inode, reason), outer = !crossing;
+    int result = 0;
+    if (first) {
+        crossing = true;
+        result = drain(inode, auth);
+        crossing = !outer;
+    } else if (outer) {
+        wait_until_demoted(inode);
+    }
+    bool managed = false;
+    int fd = 0;
+    struct file_open *open;
+    while ((open = file_table_take(inode, &fd))) {
+        if (!managed)
+            file_pages_fresh(inode->mount, fd - 1);
+        managed = true;
+        host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        file_put(open);
+    }
+    if (first)
+        atomic_store(&inode->settling, false);
+    if (managed && reason == other_process)
+        log_info("%s: handed to the kernel: %s", inode->path, reason);
+    else if (managed)
+        log_notice("%s: handed to the kernel, by all processes: %s", inode->path, reason);
+    file_inode_release(inode);
+    return result;
+}
+
+void file_inode_follow(struct file_inode *inode)
+{
+    file_inode_demote(inode, auth_of(inode), other_process);
+}
+
+int file_demote(int fd, const char *reason)
+{
+    struct file_open *open = file_get(fd);
+    if (!open)
+        return 0;
+    int result = file_inode_demote(open->inode, open->auth, reason);
+    file_put(open);
+    return result;
+}
+
+int file_demote_stream(int fd, const char *reason)
+{
+    struct file_open *open = file_get(fd);
+    int result = 0;
+    if (!open)
+        return 0;
+    if (open->access != O_RDONLY) {
+        result = file_inode_demote(open->inode, open->auth, reason);
+    } else {
+        file_pages_fresh(open->inode->mount, fd);
+        host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        file_closing(fd);
+    }
+    file_put(open);
+    return result;
+}
+
+/* The rest of the way of a file of the registry. 0, or -errno: data is left that cannot be
+ * committed. `auth` NULL: the server cannot be asked. */
+static int finish_way(struct file_mount *mount, const struct rpc_auth *auth, struct host_file *file)
+{
+    int result = 0;
+    if (auth) {
+        result = file_commit_for_kernel(mount, auth, file);
+    } else {
+        file_async_attend_all(); /* what is in flight may be of this process */
+        host_file_settle(file);
+    }
+    for (int i = 0; i < COMMITTED_MS && !auth && host_file_uncommitted(file) > 0; i += 10)
+        sys_nanosleep_ms(10);
+    return host_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
+}
+
+void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
+                      const char *reason)
+{
+    struct host_file_key key = {.device = status->st_dev, .inode = status->st_ino};
+    bool pinned = host_world_pin(status->st_dev, status->st_ino, reason);
+    const struct rpc_auth *auth = NULL;
+    struct host_file file;
+    uint32_t cursor = 0;
+    const char *why;
+    if (file_registry_open() != 0) {
+        if (host_world_tell())
+            sys_nanosleep_ms(OTHERS_MS);
+        return;
+    }
+    while (host_file_find(&key, &cursor, &file)) {
+        host_world_leave(&file, pinned);
+        if (!auth && host_file_uncommitted(&file) > 0 && file_mount_contact(mount, &why) == 0)
+            auth = file_auth_now(mount);
+        int result = finish_way(mount, auth, &file);
+        if (result != 0)
+            log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
+                      "not committed: %s; if the server restarts before they are, they are lost, "
+                      "and fsync says so",
+                      path, (unsigned long long)host_file_uncommitted(&file),
+                      strerrordesc_np(-result));
+    }
+}
+
+void file_shared_map(int fd)
+{
+    struct stat status;
+    char path[PATH_MAX];
+    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !file_mount_has_device(status.st_dev) || !file_path_of(fd, path))
+        return;
+    struct file_mount *mount = file_mount_find(status.st_dev, path);
+    if (!mount)
+        return;
+    file_world_claim(mount, &status, path, "mmap");
+    file_pages_fresh(mount, fd);
+}
+
+const char *file_world_stay(struct file_inode *inode)
+{
+    host_world_leave(&inode->host, host_world_pin(inode->device, inode->inode, other_process));
+    const char *reason = host_world_reason(inode->device, inode->inode);
+    return reason ? reason : other_process;
+}
+
+/* ---- calls of the engine ---- */
+
+bool file_inode_enter(struct file_inode *inode)
+{
+    return file_inode_enter_many(inode, 1);
+}
+
+/* Ports are short, and this process has none: it waits for one here, where it keeps no range and no
+ * size from processes that have one. */
+static void wait_for_port(const struct file_inode *inode)
+{
+    static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
+    struct nfs3_client client = file_mount_client(inode->mount, &none);
+    nfs3_null(&client);
+}
+
+bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
+{
+    if (__builtin_expect(net_server_lacks_port(inode->mount->server->net), 0))
+        wait_for_port(inode);
+    atomic_fetch_add(&inode->busy, calls);
+    bool known = atomic_load(&inode->demoted);
+    if (!known && !host_world_is_kernel(&inode->host))
+        return true;
+    atomic_fetch_sub(&inode->busy, calls);
+    if (crossing)
+        return false;
+    if (known)
+        wait_until_demoted(inode);
+    else
+        file_inode_follow(inode);
+    return false;
+}
+
+void file_inode_leave(struct file_inode *inode)
+{
+    file_inode_leave_many(inode, 1);
+}
+
+void file_inode_leave_many(struct file_inode *inode, unsigned calls)
+{
+    atomic_fetch_sub_explicit(&inode->busy, calls, memory_order_release);
+}
+
+/* ---- and back ---- */
+
+bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int fd)
+{
+    if (atomic_load(&inode->demoted))
+        return false;
+    if (!host_world_is_kernel(&inode->host))
+        return true;
+    uint32_t pins = host_world_pins(&inode->host);
+    if (host_world_is_pinned(inode->device, inode->inode))
+        return false;
+    if (!host_world_arrived(&inode->host)) /* who moved it died on the way */
+        (void)finish_way(inode->mount, auth, &inode->host);
+    if (inode->mount->kernel_nfs) {
+        sys_fsync(fd);
+        file_pages_drop(inode->mount, fd);
+    }
+    return host_world_come_back(&inode->host, pins);
+}

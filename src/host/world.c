@@ -1,0 +1,246 @@
+/* Which world a file is in: pins in the run directory, and what entries remember of them. */
+#include "host/world.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+#include "host/shared.h"
+#include "sys/fd.h"
+#include "sys/sys.h"
+
+/* The kernel looks through all locks of a file for each question: a process does not take more. */
+enum { PINS_MAX = 1024 };
+
+/*
+ * Two descriptions of `worlds`, as the kernel does not tell who asks of locks that its own has. The
+ * one with the pins is shared with children: what they inherited is pinned as long as they live. A
+ * child that pins more opens one of its own, so that its pins end with it.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; held briefly */
+static int asking = -1, holding = -1;
+static uint32_t holder; /* the process that opened `holding` */
+static struct {
+    off_t at;
+    const char *reason;
+} pins[PINS_MAX]; /* that it has taken, or inherited */
+static unsigned pin_count;
+
+static int open_worlds(void)
+{
+    char path[HOST_RUN_PATH_MAX];
+    int error = host_run_path(path, "worlds");
+    if (error)
+        return error;
+    int fd = sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? fd : sys_fd_protect(fd);
+}
+
+/* Under `lock`. */
+static int open_asking(void)
+{
+    if (asking < 0)
+        asking = open_worlds();
+    return asking < 0 ? asking : 0;
+}
+
+int host_world_open(void)
+{
+    pthread_mutex_lock(&lock);
+    int error = open_asking();
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+static struct flock pin_of(short type, uint64_t device, uint64_t inode)
+{
+    uint64_t hash = (inode ^ device * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 32) * UINT64_C(0x94d049bb133111eb);
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
+}
+
+static int ask_kernel(int fd, int command, struct flock *pin)
+{
+    int error;
+    do
+        error = (int)sys_call3(SYS_fcntl, fd, command, pin);
+    while (error == -EINTR);
+    return error;
+}
+
+void host_world_after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL); /* who held it does not exist here */
+}
+
+/* Under `lock`. */
+static const char *reason_of(off_t at)
+{
+    for (unsigned i = 0; i < pin_count; i++) {
+        if (pins[i].at == at)
+            return pins[i].reason;
+    }
+    return NULL;
+}
+
+/* Under `lock`. */
+static bool take(struct flock *pin, const char *reason)
+{
+    uint32_t self = (uint32_t)sys_getpid();
+    if (pin_count == PINS_MAX)
+        return false;
+    if (holder != self) { /* what a parent opened stays open, with its pins */
+        holding = open_worlds();
+        holder = holding < 0 ? 0 : self;
+    }
+    if (holder != self || ask_kernel(holding, F_OFD_SETLK, pin) != 0)
+        return false;
+    pins[pin_count].at = pin->l_start;
+    pins[pin_count++].reason = reason;
+    return true;
+}
+
+bool host_world_pin(uint64_t device, uint64_t inode, const char *reason)
+{
+    struct flock pin = pin_of(F_RDLCK, device, inode);
+    pthread_mutex_lock(&lock);
+    bool pinned = reason_of(pin.l_start) || take(&pin, reason);
+    pthread_mutex_unlock(&lock);
+    return pinned;
+}
+
+const char *host_world_reason(uint64_t device, uint64_t inode)
+{
+    struct flock pin = pin_of(F_RDLCK, device, inode);
+    pthread_mutex_lock(&lock);
+    const char *reason = reason_of(pin.l_start);
+    pthread_mutex_unlock(&lock);
+    return reason;
+}
+
+bool host_world_is_pinned(uint64_t device, uint64_t inode)
+{
+    struct flock pin = pin_of(F_WRLCK, device, inode);
+    pthread_mutex_lock(&lock);
+    bool known = open_asking() == 0 && ask_kernel(asking, F_OFD_GETLK, &pin) == 0;
+    pthread_mutex_unlock(&lock);
+    return known && pin.l_type != F_UNLCK;
+}
+
+bool host_world_tell(void)
+{
+    char path[HOST_RUN_PATH_MAX];
+    struct {
+        uint64_t magic;
+        uint32_t layout, header_size;
+    } head = {0};
+    uint64_t now = sys_now_ns();
+    int fd = host_run_path(path, "registry") == 0
+                 ? sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
+                 : -1;
+    if (fd < 0)
+        return false;
+    bool others = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0;
+    if (others && sys_pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+        head.magic == HOST_REGISTRY_MAGIC && head.layout == HOST_REGISTRY_LAYOUT)
+        sys_call4(SYS_pwrite64, fd, &now, sizeof(now), offsetof(struct host_shared, told));
+    sys_close(fd);
+    return others;
+}
+
+/* ---- what entries remember ---- */
+
+/* Under the stripe's lock. */
+static void leave(struct host_entry *entry, bool pinned)
+{
+    entry->pins++;
+    atomic_fetch_or(&entry->flags, HOST_ENTRY_KERNEL | (pinned ? 0 : HOST_ENTRY_STUCK));
+}
+
+void host_world_leave(struct host_file *file, bool pinned)
+{
+    int error;
+    struct host_entry *entry = host_entry_lock(file, true, &error);
+    if (entry) {
+        leave(entry, pinned);
+        host_entry_unlock(file);
+    }
+}
+
+/* Somebody who cannot use the registry has pinned a file: this one? */
+static void look_again(struct host_file *file, uint64_t told)
+{
+    bool pinned = host_world_is_pinned(file->key.device, file->key.inode);
+    __atomic_store_n(&file->told, told, __ATOMIC_RELAXED);
+    if (pinned)
+        host_world_leave(file, true);
+}
+
+bool host_world_is_kernel(struct host_file *file)
+{
+    int error;
+    if (!host_map.shared)
+        return false;
+    uint64_t told = atomic_load_explicit(&host_map.shared->told, memory_order_relaxed);
+    if (told != __atomic_load_n(&file->told, __ATOMIC_RELAXED))
+        look_again(file, told);
+    struct host_entry *entry = host_entry_remembered(file);
+    if (entry) {
+        uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+        if (host_entry_remembered(file) == entry) /* still: the flags are this file's */
+            return flags & HOST_ENTRY_KERNEL;
+    }
+    entry = host_entry_lock(file, true, &error);
+    if (!entry)
+        return false;
+    bool kernel = atomic_load(&entry->flags) & HOST_ENTRY_KERNEL;
+    host_entry_unlock(file);
+    return kernel;
+}
+
+bool host_world_arrived(struct host_file *file)
+{
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return true;
+    uint32_t flags = atomic_load(&entry->flags);
+    bool arrived = flags & HOST_ENTRY_ARRIVED;
+    if (!arrived && (flags & HOST_ENTRY_KERNEL) && atomic_load(&entry->uncommitted) == 0 &&
+        !host_entry_truncator(entry) && !host_record_unsettled(entry, UINT64_MAX)) {
+        atomic_fetch_or(&entry->flags, HOST_ENTRY_ARRIVED);
+        arrived = true;
+    }
+    host_entry_unlock(file);
+    return arrived;
+}
+
+uint32_t host_world_pins(struct host_file *file)
+{
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    uint32_t count = entry ? entry->pins : 0;
+    if (entry)
+        host_entry_unlock(file);
+    return count;
+}
+
+bool host_world_come_back(struct host_file *file, uint32_t before)
+{
+    const uint32_t there = HOST_ENTRY_KERNEL | HOST_ENTRY_ARRIVED;
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    uint32_t flags = atomic_load(&entry->flags);
+    bool back = entry->pins == before && (flags & (there | HOST_ENTRY_STUCK)) == there &&
+                !host_world_is_pinned(file->key.device, file->key.inode);
+    if (back) {
+        host_entry_forget_size(entry); /* the kernel wrote it */
+        atomic_fetch_and(&entry->flags, ~there);
+    }
+    host_entry_unlock(file);
+    return back;
+}
