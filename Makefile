@@ -50,7 +50,7 @@ UNIT     := $(wildcard test/unit/test_*.c)
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
 FAULT    := $(wildcard test/fault/*.c)
-VM       := $(wildcard test/vm/*.c)
+VM       := $(filter-out %/xstate.c,$(wildcard test/vm/*.c)) # which test/vm/run builds
 FUZZ     := $(wildcard test/fuzz/*.c)
 
 obj = $(1:%.c=$(BUILD)/obj/%.o)

@@ -8,11 +8,12 @@ pg_data=$mnt/data
 pg_log=$T/log/postgres
 pg_connect=(-h "$T/s" -U postgres)
 
-# pg_init: a cluster with checksums and little memory, so that blocks come from the files and not from its cache
+# pg_init [OPTION...]: a cluster with checksums and little memory, so that blocks come from the files and not from its
+# cache; options of initdb
 pg_init() {
     run_as postgres
     install -d -o postgres "$T/s"
-    command_limit=120 under_preload "$pg_bin/initdb" -k -A trust -E UTF8 --locale=C -D "$pg_data" || return
+    command_limit=120 under_preload "$pg_bin/initdb" -k -A trust -E UTF8 --locale=C -D "$pg_data" "$@" || return
     cat >>"$pg_data/postgresql.conf" <<END
 listen_addresses = ''
 unix_socket_directories = '$T/s'

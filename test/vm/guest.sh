@@ -41,6 +41,12 @@ knfs_stop() { knfs_threads 0; }
 knfs_continue() { knfs_threads 8; }
 knfs_restart() { knfs_stop && knfs_continue; }
 
+# knfs_end_mountd: mountd and the port mapper end; what is mounted stays
+knfs_end_mountd() {
+    local program
+    for program in rpc.mountd rpcbind; do kill -KILL $(pidof "$program") || return; done
+}
+
 # knfs_mount OPTIONS [DIR [SUBDIR]]: mounts the export, or a directory in it, at DIR ($knfs_mount), hard, over TCP. Every
 # call is a mount with a cache of its own if OPTIONS has `nosharecache`.
 knfs_mount() {
