@@ -2,89 +2,16 @@
 #include <string.h>
 
 #include "file/async.h"
+#include "file/commit.h"
 #include "file/inode.h"
 #include "host/stats.h"
 #include "host/world.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { COMMITS_MAX = 6, SETTLES_MAX = 3 };
+enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, SETTLES_MAX = 3 };
 
 _Atomic bool file_finishing;
-
-/* What a COMMIT is made for, and what is learned from it. */
-struct committing {
-    struct file_mount *mount;
-    const struct rpc_auth *auth;
-    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
-    struct file_handle_use use;
-    struct host_file *host;
-    const char *path;
-    uint64_t rewritten; /* bytes */
-};
-
-/* After a call with c->use.fh: shall it be made again, with another handle? */
-static bool again(struct committing *c, int result)
-{
-    return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);
-}
-
-/* Writes one lost piece again. It is in the ledger; nothing newer can overtake it. */
-static int replay(struct committing *c, struct host_write *write)
-{
-    struct nfs3_client client = file_mount_client(c->mount, c->auth);
-    struct iovec vectors[HOST_WRITE_VECTORS];
-    struct nfs3_transfer transfer;
-    uint8_t none[HOST_VERIFIER_SIZE] = {0};
-    int count = host_write_data(write, 0, write->length, vectors), result;
-    do {
-        result = nfs3_write(&client, c->use.fh, write->offset, vectors, count, write->length,
-                            NFS3_FILE_SYNC, &transfer);
-        write->unsettled = write->unsettled || transfer.unsettled;
-        write->doubtful =
-            write->doubtful || file_write_is_doubtful(NFS3_FILE_SYNC, result, transfer.repeated);
-    } while (again(c, result));
-    host_write_end(c->host, write, result == 0 ? HOST_WRITE_STABLE : HOST_WRITE_FAILED, none);
-    if (result == 0)
-        host_stats_add(&host_stats->counters.rewritten_bytes, write->length);
-    return result;
-}
-
-/* As host_replay_next(). A newer write in flight may be in the way, and may be this thread's own to
- * bring to its end. */
-static int next_replay(struct host_file *host, struct host_commit *commit, struct host_write *write)
-{
-    int result;
-    while ((result = host_replay_try(host, commit, write)) == -EAGAIN) {
-        if (!file_async_help(NULL))
-            return host_replay_next(host, commit, write);
-    }
-    return result;
-}
-
-/* Writes again what the server lost of what the COMMIT was to vouch for. 0, or -EIO. */
-static int replay_all(struct committing *c, struct host_commit *commit)
-{
-    struct host_write write;
-    int result = 0, next;
-    while ((next = next_replay(c->host, commit, &write)) == 1) {
-        size_t length = write.length;
-        int replayed = replay(c, &write);
-        if (replayed == 0) {
-            c->rewritten += length;
-            continue;
-        }
-        log_error("%s: %zu bytes at offset %llu, which the server lost, cannot be written again: "
-                  "%s",
-                  c->path, length, (unsigned long long)write.offset, strerrordesc_np(-replayed));
-        result = -EIO;
-    }
-    if (next < 0)
-        log_error("%s: data that the server lost cannot be written again by this process: it has "
-                  "no place in the registry",
-                  c->path);
-    return next < 0 ? -EIO : result;
-}
 
 /* The handle is stale for good. */
 static void gone(struct committing *c)
@@ -121,7 +48,7 @@ static int commit_once(struct committing *c)
     do {
         sent_ns = sys_now_ns();
         result = nfs3_commit(&client, c->use.fh, 0, 0, &verifier, &repeated);
-    } while (again(c, result));
+    } while (file_commit_again(c, result));
     if (result == -ESTALE)
         gone(c);
     if (result != 0 || repeated)
@@ -141,15 +68,17 @@ static int commit_once(struct committing *c)
     else
         log_notice("%s: what came of a COMMIT of %llu bytes is not known; writing them again",
                    c->path, (unsigned long long)lost);
-    result = replay_all(c, &commit);
+    result = file_commit_rewrite(c, &commit);
     return result == 0 ? -EAGAIN : result;
 }
 
 static int commit(struct committing *c)
 {
     int result = -EAGAIN;
-    for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++)
+    for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
+        c->stable = i < COMMITS_UNSTABLE ? NFS3_UNSTABLE : NFS3_FILE_SYNC;
         result = commit_once(c);
+    }
     if (result != -EAGAIN)
         return result;
     /* Of a server that has another verifier on each path there is no end. What was written before

@@ -191,26 +191,17 @@ void host_arena_empty(uint32_t index)
     unlock_arena(shared);
 }
 
-/* The chunks that hold [from, to): the first, and the one behind the last. */
-static int first_chunk(uint32_t from)
-{
-    return (int)(from / HOST_CHUNK);
-}
-static int end_chunk(uint32_t to)
-{
-    return (int)((to + HOST_CHUNK - 1) / HOST_CHUNK);
-}
-
 void host_arena_trim(uint32_t index, uint32_t from, uint32_t to)
 {
     struct host_record *record = host_record(index);
     uint32_t old_from = host_record_from(record), old_to = host_record_to(record);
     atomic_store_explicit(&record->range, host_range(from, to), memory_order_release);
-    if (first_chunk(from) == first_chunk(old_from) && end_chunk(to) == end_chunk(old_to))
+    if (host_first_chunk(from) == host_first_chunk(old_from) &&
+        host_end_chunk(to) == host_end_chunk(old_to))
         return;
     struct host_shared *shared = lock_arena();
     for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
-        if (k < first_chunk(from) || k >= end_chunk(to))
+        if (k < host_first_chunk(from) || k >= host_end_chunk(to))
             put_chunk(shared, &record->chunk[k]);
     }
     unlock_arena(shared);
@@ -240,7 +231,7 @@ uint32_t host_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uin
         struct host_record *record = host_record(index);
         for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
             put_chunk(shared, &record->chunk[k]);
-            if (k >= first_chunk(from) && k < end_chunk(to)) {
+            if (k >= host_first_chunk(from) && k < host_end_chunk(to)) {
                 host_map.chunk_users[source->chunk[k]]++;
                 record->chunk[k] = source->chunk[k];
             }

@@ -352,8 +352,11 @@ static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
             host_record_drop(entry, index, garbage);
             break;
         }
-        /* An UNSTABLE answer to a replay leaves it to be committed with its old verifier, which no
-         * COMMIT will return: it is written again, until it is stable. */
+        if (outcome == HOST_WRITE_UNSTABLE) {
+            atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
+            host_record_renew(entry, index, verifier);
+            break;
+        }
         host_record_set_state(record, HOST_RECORD_ACKED);
         break;
     case HOST_RECORD_IN_FLIGHT:
@@ -398,8 +401,12 @@ static void end_one(struct host_ending *ending, struct host_garbage *garbage)
         return;
     uint32_t index = write->first_record;
     struct host_entry *entry = NULL;
-    if (host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
-        entry = &host_map.entries[atomic_load(&host_record(index)->file)];
+    for (uint32_t i = 0; i < write->record_count && !entry; i++) {
+        if (host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)
+            entry = &host_map.entries[atomic_load(&host_record(index)->file)];
+        index = host_record(index)->write_next;
+    }
+    index = write->first_record;
     if (entry && write->doubtful)
         host_records_distrust(host_entry_index(entry));
     if (entry && ending->told)
@@ -575,6 +582,48 @@ static uint32_t next_to_replay(const struct host_entry *entry, const struct host
     return 0;
 }
 
+/* This process writes the record again. */
+static void begin_replay(uint32_t index, struct host_commit *commit)
+{
+    struct host_record *record = host_record(index);
+    atomic_store(&record->owner, host_process_owner());
+    if (record->distrusted) /* what is said of it from now on is of the new copy, too */
+        record->distrusted = HOST_DISTRUSTED_BEFORE;
+    host_record_set_state(record, HOST_RECORD_REPLAY);
+    record->write_next = 0;
+    commit->tried = record->sequence;
+    commit->tried_offset = host_record_start(record);
+}
+
+static int vectors_of(const struct host_record *record)
+{
+    return host_end_chunk(host_record_to(record)) - host_first_chunk(host_record_from(record));
+}
+
+/* Adds records that follow in the list and in the file, as far as one WRITE reaches. */
+static void extend_replay(struct host_entry *entry, struct host_commit *commit,
+                          struct host_write *write)
+{
+    uint32_t last = write->first_record, next;
+    int vectors = vectors_of(host_record(last));
+    uint64_t verifier;
+    memcpy(&verifier, commit->verifier, sizeof(verifier));
+    while ((next = host_record(last)->file_next)) {
+        struct host_record *record = host_record(next);
+        uint64_t start = host_record_start(record), end = host_record_end(record);
+        vectors += vectors_of(record);
+        if (start != write->offset + write->length || end - write->offset > commit->most ||
+            record->sequence > commit->sequence || vouched(record, verifier) ||
+            vectors > HOST_WRITE_VECTORS || in_the_way(entry, start, end, next) != UINT32_MAX)
+            return;
+        begin_replay(next, commit);
+        host_record(last)->write_next = next;
+        write->length += end - start;
+        write->record_count++;
+        last = next;
+    }
+}
+
 static int replay_next(struct host_file *file, struct host_commit *commit, bool wait,
                        struct host_write *write)
 {
@@ -593,16 +642,13 @@ static int replay_next(struct host_file *file, struct host_commit *commit, bool 
         uint64_t start = host_record_start(record), end = host_record_end(record);
         uint32_t owner = in_the_way(entry, start, end, index);
         if (owner == UINT32_MAX) {
-            atomic_store(&record->owner, host_process_owner());
-            host_record_set_state(record, HOST_RECORD_REPLAY);
-            record->write_next = 0;
-            commit->tried = record->sequence;
-            commit->tried_offset = start;
+            begin_replay(index, commit);
             *write = (struct host_write){.offset = start,
                                          .length = end - start,
                                          .kept = true,
                                          .first_record = index,
                                          .record_count = 1};
+            extend_replay(entry, commit, write);
             host_entry_unlock(file);
             return 1;
         }

@@ -121,6 +121,21 @@ static void unlink_file(struct host_entry *entry, uint32_t index)
     count_bytes(entry, (int64_t)host_record_from(record) - host_record_to(record));
 }
 
+/* In this order: who dies in it leaves an older verifier, or a sequence that no COMMIT which was
+ * sent before the answer vouches for. */
+void host_record_renew(struct host_entry *entry, uint32_t index, uint64_t verifier)
+{
+    struct host_record *record = host_record(index);
+    struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
+    unlink_file(entry, index);
+    __atomic_store_n(&record->sequence, host_stripe_next(stripe), __ATOMIC_RELEASE);
+    __atomic_store_n(&record->verifier, verifier, __ATOMIC_RELEASE);
+    if (record->distrusted == HOST_DISTRUSTED_BEFORE)
+        __atomic_store_n(&record->distrusted, 0, __ATOMIC_RELEASE);
+    host_record_set_state(record, HOST_RECORD_ACKED);
+    host_record_append(entry, index);
+}
+
 void host_garbage_add(struct host_garbage *garbage, uint32_t index)
 {
     host_record(index)->write_next = garbage->first;
@@ -387,7 +402,7 @@ uint32_t host_record_unsettled(const struct host_entry *entry, uint64_t sequence
 static bool distrust_one(uint32_t index, uint64_t unused)
 {
     (void)unused;
-    host_record(index)->distrusted = 1;
+    host_record(index)->distrusted = HOST_DISTRUSTED;
     return false;
 }
 

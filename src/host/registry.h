@@ -286,6 +286,8 @@ struct host_commit {
     uint64_t began_ns;            /* CLOCK_MONOTONIC */
     uint64_t ticket;              /* 0: it is not noted */
     uint32_t place;               /* where it is noted */
+    size_t most;                  /* may be set after it began: records that follow one another are
+                                     offered as one replay, up to so many bytes */
     uint64_t tried, tried_offset; /* replays offered up to this record */
     uint8_t verifier[HOST_VERIFIER_SIZE];
 };

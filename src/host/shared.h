@@ -47,6 +47,8 @@ enum {
     HOST_NO_FILE = UINT32_MAX >> 1
 };
 
+enum { HOST_DISTRUSTED = 1, HOST_DISTRUSTED_BEFORE = 2 };
+
 enum host_record_state {
     HOST_RECORD_FREE,
     HOST_RECORD_PRIVATE, /* of its owner alone: being filled, or about to be freed; in no list */
@@ -73,7 +75,7 @@ struct host_record {
     uint32_t write_next;                   /* the next piece of the same write */
     uint32_t chunk[HOST_RECORD_CHUNKS];    /* arena_lock */
     uint32_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
-                            safe; stripe lock */
+                            safe (HOST_DISTRUSTED_BEFORE: since before that began); stripe lock */
     /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
      * held, or no more): see hold.c. Stripe lock. */
     uint64_t held_start, held_end, held_until;
@@ -396,12 +398,24 @@ static inline void host_record_set_state(struct host_record *record, uint32_t st
     atomic_store_explicit(&record->state, state, memory_order_release);
 }
 
+/* The chunks that hold bytes [from, to) of a record: the first, and the one behind the last. */
+static inline int host_first_chunk(uint32_t from)
+{
+    return (int)(from / HOST_CHUNK);
+}
+static inline int host_end_chunk(uint32_t to)
+{
+    return (int)((to + HOST_CHUNK - 1) / HOST_CHUNK);
+}
+
 /* Head of the bucket for an offset of a file. */
 uint32_t *host_bucket(uint32_t file, uint64_t offset);
 /* Enters a record in its bucket and counts it in its entry. */
 void host_record_link(uint32_t index);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
 void host_record_append(struct host_entry *entry, uint32_t index);
+/* A REPLAY was answered UNSTABLE: it is ACKED anew. */
+void host_record_renew(struct host_entry *entry, uint32_t index, uint64_t verifier);
 void host_garbage_add(struct host_garbage *garbage, uint32_t index);
 /* Takes a record out of all lists, makes it PRIVATE and adds it to `garbage`; while it is held, and
  * where this process has no slot, only its data goes, and it becomes a GHOST. `entry` is not needed

@@ -12,9 +12,6 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
 /* The arguments are written. */
 void nfs3_call_end(struct rpc_call *call, const struct xdr_writer *arguments);
 
-/* Sends calls and waits for all, within the client's time limit. */
-void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count);
-
 /*
  * The outcome of an answered call, counted for the statistics: the RPC's error or the meaning of
  * the status at the start of the results. Points the reader at the results (status included).

@@ -73,6 +73,8 @@ void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
                       int count, size_t length, enum nfs3_stable stable);
 int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
                    struct nfs3_transfer *transfer);
+/* Sends calls that were begun and waits for all, within the client's time limit. */
+void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count);
 
 /*
  * Reads `length` bytes into `vectors`, in parts of client->read_max that are on their way together.

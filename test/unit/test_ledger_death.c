@@ -287,10 +287,12 @@ static int child_works_until_killed(void *argument)
         struct host_write write;
         struct host_commit commit;
         if (random_below(20) == 0) {
-            host_commit_begin(file, &commit);
+            if (!host_commit_begin(file, &commit))
+                continue;
             host_commit_end(file, &commit, random_below(2) ? first_verifier : second_verifier);
+            commit.most = random_below(100000);
             while (host_replay_next(file, &commit, &write) == 1)
-                host_write_end(file, &write, (enum host_outcome)random_below(2), NULL);
+                host_write_end(file, &write, (enum host_outcome)random_below(3), second_verifier);
             continue;
         }
         size_t length = 1 + random_below(40000);

@@ -1,0 +1,163 @@
+/*
+ * Writing again what a server lost. All of it is in the ledger, and nothing newer can overtake it.
+ * What follows one another leaves as one WRITE, and many WRITEs are on their way together: a
+ * program waits for it in its fsync.
+ */
+#include <string.h>
+
+#include "file/async.h"
+#include "file/commit.h"
+#include "host/stats.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { RUNS = 16 }; /* on their way together */
+
+/* One WRITE. */
+struct run {
+    struct host_write write;
+    struct nfs3_transfer transfer;
+    int result;
+    int vector_count;
+    struct iovec vectors[HOST_WRITE_VECTORS];
+    struct rpc_call call;
+};
+
+/* What could not be written again. */
+struct failure {
+    int result;
+    uint64_t bytes, offset; /* of the first */
+};
+
+bool file_commit_again(struct committing *c, int result)
+{
+    return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);
+}
+
+/* As host_replay_next(). A newer write in flight may be in the way, and may be this thread's own to
+ * bring to its end. */
+static int next_run(struct committing *c, struct host_commit *commit, struct host_write *write)
+{
+    int result;
+    while ((result = host_replay_try(c->host, commit, write)) == -EAGAIN) {
+        if (!file_async_help(NULL))
+            return host_replay_next(c->host, commit, write);
+    }
+    return result;
+}
+
+/* Begins as many as there are and fit. Where none is under way it waits for what is in the way; the
+ * ends of those that are cannot be waited for here. *next: as host_replay_next() for the last. */
+static unsigned gather(struct committing *c, struct host_commit *commit, struct run *runs,
+                       unsigned room, int *next)
+{
+    unsigned count = 0;
+    *next = next_run(c, commit, &runs[0].write);
+    while (*next == 1) {
+        struct run *run = &runs[count++];
+        run->vector_count = host_write_data(&run->write, 0, run->write.length, run->vectors);
+        if (count == room)
+            break;
+        *next = host_replay_try(c->host, commit, &runs[count].write);
+    }
+    return count;
+}
+
+static void send_together(struct committing *c, struct run *runs, unsigned count)
+{
+    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    struct rpc_call *calls[RUNS];
+    for (unsigned i = 0; i < count; i++) {
+        struct run *run = &runs[i];
+        nfs3_write_begin(&run->call, &client, c->use.fh, run->write.offset, run->vectors,
+                         run->vector_count, run->write.length, c->stable);
+        calls[i] = &run->call;
+    }
+    nfs3_call_run(&client, calls, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct run *run = &runs[i];
+        run->result = nfs3_write_end(&run->call, c->stable, &run->transfer);
+        if (run->result == 0 && run->transfer.length < run->write.length)
+            run->result = -EAGAIN;
+        run->write.unsettled = run->write.unsettled || run->transfer.unsettled;
+        run->write.doubtful = run->write.doubtful || file_write_is_doubtful(c->stable, run->result,
+                                                                            run->transfer.repeated);
+    }
+}
+
+/* With all that a call may need: short replies, JUKEBOX, another handle. */
+static void send_alone(struct committing *c, struct run *run)
+{
+    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    do {
+        run->result = nfs3_write(&client, c->use.fh, run->write.offset, run->vectors,
+                                 run->vector_count, run->write.length, c->stable, &run->transfer);
+        run->write.unsettled = run->write.unsettled || run->transfer.unsettled;
+        run->write.doubtful = run->write.doubtful || file_write_is_doubtful(c->stable, run->result,
+                                                                            run->transfer.repeated);
+    } while (file_commit_again(c, run->result));
+}
+
+static void end(struct committing *c, struct run *run, struct failure *failure)
+{
+    const uint8_t *verifier = (const uint8_t *)&run->transfer.verifier;
+    uint64_t offset = run->write.offset, length = run->write.length;
+    if (run->result != 0) {
+        host_write_end(c->host, &run->write, HOST_WRITE_FAILED, NULL);
+        if (failure->bytes == 0)
+            *failure = (struct failure){.result = run->result, .offset = offset};
+        failure->bytes += length;
+        return;
+    }
+    bool unstable = run->transfer.committed == NFS3_UNSTABLE;
+    host_write_end(c->host, &run->write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
+                   verifier);
+    host_stats_add(&host_stats->counters.rewritten_bytes, length);
+    c->rewritten += length;
+}
+
+/* 0: all that could be written was; -ENOSPC: this process cannot do it. */
+static int rewrite(struct committing *c, struct host_commit *commit, struct run *runs,
+                   unsigned room, struct failure *failure)
+{
+    int next = 1;
+    unsigned count;
+    while ((count = gather(c, commit, runs, room, &next)) > 0) {
+        send_together(c, runs, count);
+        for (unsigned i = 0; i < count; i++) {
+            if (runs[i].result != -EAGAIN && runs[i].result != -ESTALE)
+                end(c, &runs[i], failure);
+        }
+        for (unsigned i = 0; i < count; i++) {
+            if (runs[i].write.record_count == 0)
+                continue;
+            send_alone(c, &runs[i]);
+            end(c, &runs[i], failure);
+        }
+    }
+    return next;
+}
+
+int file_commit_rewrite(struct committing *c, struct host_commit *commit)
+{
+    struct failure failure = {0};
+    struct run alone;
+    /* Not from the heap: this may run in a handler of a signal. */
+    struct run *runs = sys_mmap(NULL, RUNS * sizeof(*runs), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool many = !sys_mmap_failed(runs);
+    commit->most = c->mount->write_max < HOST_WRITE_MAX ? c->mount->write_max : HOST_WRITE_MAX;
+    int next = rewrite(c, commit, many ? runs : &alone, many ? RUNS : 1, &failure);
+    if (many)
+        sys_munmap(runs, RUNS * sizeof(*runs));
+    if (failure.bytes > 0)
+        log_error("%s: %llu bytes from offset %llu on, which the server lost, cannot be written "
+                  "again: %s",
+                  c->path, (unsigned long long)failure.bytes, (unsigned long long)failure.offset,
+                  strerrordesc_np(-failure.result));
+    if (next < 0)
+        log_error("%s: data that the server lost cannot be written again by this process: it has "
+                  "no place in the registry",
+                  c->path);
+    return failure.bytes > 0 || next < 0 ? -EIO : 0;
+}
