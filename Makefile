@@ -89,6 +89,8 @@ $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread $(PROGRAM_LIBS)
 $(BUILD)/test/integration/uring $(BUILD)/test/integration/uring_waits: PROGRAM_LIBS := -luring
+# It makes files of the run directory.
+$(BUILD)/test/integration/intruder_files: PROGRAM_LIBS := -Iinclude -iquote src
 
 $(BUILD)/test/bench/%: test/bench/%.c
 	@mkdir -p $(@D)

@@ -4,6 +4,7 @@
 #include "cmd/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
@@ -107,20 +108,20 @@ static void say_sources(struct check_report *report, const struct conf_nfstab *t
  */
 static void say_run_directory(struct check_report *report, const struct conf_tunables *tunables)
 {
-    char path[HOST_RUN_PATH_MAX], parent[HOST_RUN_PATH_MAX];
-    struct stat status;
+    char path[HOST_RUN_PATH_MAX], parent[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
     struct statvfs system;
-    if (host_run_path(path, "") != 0) {
+    if (host_run_path(path) != 0) {
         check_say(report, CHECK_ERROR, "run", "the run directory's name is too long");
         check_remedy(report, "set DIRECTNFS_RUN to a shorter one");
         return;
     }
-    bool exists = lstat(path, &status) == 0;
-    if (exists &&
-        (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0)) {
-        check_say(report, CHECK_ERROR, "run",
-                  "the run directory %s is no directory of user %u alone, so no file is served",
-                  path, geteuid());
+    int run = host_run_open_at(AT_FDCWD, path, geteuid(), why);
+    bool exists = run >= 0;
+    if (exists)
+        close(run);
+    else if (run != -ENOENT) {
+        check_say(report, CHECK_ERROR, "run", "the run directory %s %s, so no file is served", path,
+                  why);
         check_remedy(report,
                      "give it to this user with mode 0700, remove it, or set DIRECTNFS_RUN");
         return;

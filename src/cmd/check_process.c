@@ -318,7 +318,7 @@ static void say_library(struct process *process)
 
 static const struct directnfs_stats *find_stats(struct process *process)
 {
-    cmd_stats_read("check", &process->snapshot);
+    cmd_stats_read("check", &process->snapshot, 1);
     for (unsigned i = 0; i < process->snapshot.count; i++)
         if (process->snapshot.processes[i]->pid == process->pid)
             return process->snapshot.processes[i];

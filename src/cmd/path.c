@@ -41,7 +41,7 @@ static void learn(struct known *known)
     bool usable = conf_nfstab_load(&tab, &sources, &mistakes) == 0;
     if (!usable)
         cmd_complain("path", "the nfstab is passed over: it has mistakes, see 'directnfs check'");
-    cmd_snapshot_read("path", &known->snapshot);
+    cmd_snapshot_read("path", &known->snapshot, 2);
     if (known->snapshot.problem[0])
         cmd_complain("path", "%s", known->snapshot.problem);
     if (!cmd_path_list_make(&known->list, &known->snapshot, usable ? &tab : NULL))
@@ -224,7 +224,7 @@ static struct load measure(const struct request *request)
 {
     struct known known = {0};
     struct load load = {0};
-    cmd_snapshot_read("path", &known.snapshot);
+    cmd_snapshot_read("path", &known.snapshot, 2);
     cmd_path_list_make(&known.list, &known.snapshot, NULL);
     for (size_t i = 0; i < known.list.count; i++) {
         if (is_meant(request, &known.list.paths[i])) {

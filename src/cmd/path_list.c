@@ -7,34 +7,46 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/index.h"
 #include "cmd/rundir.h"
 
 const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
 {
-    const struct passwd *entry = user == CMD_NO_USER ? NULL : getpwuid(user);
-    if (entry)
-        return entry->pw_name;
+    /* Most rows are of the same user as the row before, and there may be many. */
+    static uid_t known = CMD_NO_USER;
+    static char name[64];
     if (user == CMD_NO_USER)
         return "-";
+    if (user != known) {
+        const struct passwd *entry = getpwuid(user);
+        snprintf(name, sizeof(name), "%s", entry ? entry->pw_name : "");
+        known = user;
+    }
     snprintf(number, CMD_USER_NUMBER, "%u", user);
-    return number;
+    return name[0] ? name : number;
 }
 
 /* ---- putting together ---- */
 
+struct making {
+    struct cmd_path_list *list;
+    struct cmd_index index; /* of its paths */
+};
+
 /* Finds a path, or adds it. NULL without memory. */
-static struct cmd_path *entry(struct cmd_path_list *list, uid_t user, const char *server,
+static struct cmd_path *entry(struct making *making, uid_t user, const char *server,
                               const char *path, const char *local)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        struct cmd_path *found = &list->paths[i];
-        if (found->user == user && strcmp(found->server, server) == 0 &&
-            strcmp(found->path, path) == 0 && strcmp(found->local, local) == 0)
-            return found;
-    }
+    struct cmd_path_list *list = making->list;
+    uint64_t key = cmd_index_key(cmd_index_key(cmd_index_key(user, server), path), local);
+    size_t found = cmd_index_find(&making->index, key);
+    if (found != CMD_INDEX_NONE)
+        return &list->paths[found];
     struct cmd_path *more = reallocarray(list->paths, list->count + 1, sizeof(*more));
-    if (more == NULL)
+    if (more == NULL || !cmd_index_add(&making->index, key, list->count)) {
+        list->paths = more ? more : list->paths;
         return NULL;
+    }
     list->paths = more;
     struct cmd_path *added = &more[list->count++];
     *added = (struct cmd_path){.user = user};
@@ -64,12 +76,12 @@ static unsigned worst(const struct cmd_path *path)
     return found;
 }
 
-static bool add_seen(struct cmd_path_list *list, const struct directnfs_stats *stats,
+static bool add_seen(struct making *making, const struct directnfs_stats *stats,
                      const struct directnfs_path_stats *seen)
 {
     const char *server =
         seen->server < stats->server_count ? stats->servers[seen->server].name : seen->name;
-    struct cmd_path *path = entry(list, stats->uid, server, seen->path, seen->local);
+    struct cmd_path *path = entry(making, stats->uid, server, seen->path, seen->local);
     if (path == NULL)
         return false;
     unsigned shown = badness(worst(path)), own = badness(seen->state);
@@ -86,12 +98,12 @@ static bool add_seen(struct cmd_path_list *list, const struct directnfs_stats *s
     return true;
 }
 
-static bool add_channel(struct cmd_path_list *list, const struct directnfs_stats *stats,
+static bool add_channel(struct making *making, const struct directnfs_stats *stats,
                         const struct directnfs_channel_stats *channel)
 {
     if (channel->server >= stats->server_count)
         return true; /* of a server that the tables have no room for */
-    struct cmd_path *path = entry(list, stats->uid, stats->servers[channel->server].name,
+    struct cmd_path *path = entry(making, stats->uid, stats->servers[channel->server].name,
                                   channel->path, channel->local);
     if (path == NULL)
         return false;
@@ -102,24 +114,24 @@ static bool add_channel(struct cmd_path_list *list, const struct directnfs_stats
     return true;
 }
 
-static bool add_process(struct cmd_path_list *list, const struct directnfs_stats *stats)
+static bool add_process(struct making *making, const struct directnfs_stats *stats)
 {
     bool complete = true;
     for (uint32_t i = 0; i < stats->path_count; i++)
         if (stats->paths[i].slot == DIRECTNFS_SLOT_USED)
-            complete &= add_seen(list, stats, &stats->paths[i]);
+            complete &= add_seen(making, stats, &stats->paths[i]);
     for (uint32_t i = 0; i < stats->channel_count; i++)
         if (stats->channels[i].slot == DIRECTNFS_SLOT_USED)
-            complete &= add_channel(list, stats, &stats->channels[i]);
+            complete &= add_channel(making, stats, &stats->channels[i]);
     return complete;
 }
 
 /* What was said without a local address is of all paths to the same address. */
-static bool add_said(struct cmd_path_list *list, const struct cmd_offline *said)
+static bool add_said(struct making *making, const struct cmd_offline *said)
 {
     bool found = false;
-    for (size_t i = 0; i < list->count; i++) {
-        struct cmd_path *path = &list->paths[i];
+    for (size_t i = 0; i < making->list->count; i++) {
+        struct cmd_path *path = &making->list->paths[i];
         if ((path->user != said->user && path->user != CMD_NO_USER) ||
             strcmp(path->server, said->path.server) != 0 ||
             strcmp(path->path, said->path.peer) != 0 ||
@@ -132,7 +144,7 @@ static bool add_said(struct cmd_path_list *list, const struct cmd_offline *said)
     if (found)
         return true;
     struct cmd_path *path =
-        entry(list, said->user, said->path.server, said->path.peer, said->path.local);
+        entry(making, said->user, said->path.server, said->path.peer, said->path.local);
     if (path == NULL)
         return false;
     path->offline = true;
@@ -140,7 +152,7 @@ static bool add_said(struct cmd_path_list *list, const struct cmd_offline *said)
     return true;
 }
 
-static bool add_configured(struct cmd_path_list *list, const struct conf_server *server,
+static bool add_configured(struct making *making, const struct conf_server *server,
                            const struct conf_path *configured)
 {
     char name[DIRECTNFS_NAME_BYTES], peer[DIRECTNFS_ADDRESS_BYTES], local[DIRECTNFS_ADDRESS_BYTES];
@@ -148,10 +160,10 @@ static bool add_configured(struct cmd_path_list *list, const struct conf_server 
     snprintf(name, sizeof(name), "%s", server->name);
     snprintf(peer, sizeof(peer), "%.63s", configured->peer);
     snprintf(local, sizeof(local), "%.63s", configured->local);
-    size_t before = list->count;
+    size_t before = making->list->count;
     bool found = false, of_server = false;
     for (size_t i = 0; i < before; i++) {
-        struct cmd_path *path = &list->paths[i];
+        struct cmd_path *path = &making->list->paths[i];
         if (strcmp(path->server, name) != 0)
             continue;
         of_server = true;
@@ -164,9 +176,9 @@ static bool add_configured(struct cmd_path_list *list, const struct conf_server 
     /* It joins the processes that have the server's other paths. */
     uid_t user = CMD_NO_USER;
     for (size_t i = 0; of_server && i < before; i++)
-        if (strcmp(list->paths[i].server, name) == 0)
-            user = list->paths[i].user;
-    struct cmd_path *path = entry(list, user, name, peer, local);
+        if (strcmp(making->list->paths[i].server, name) == 0)
+            user = making->list->paths[i].user;
+    struct cmd_path *path = entry(making, user, name, peer, local);
     if (path == NULL)
         return false;
     path->configured = true;
@@ -188,14 +200,16 @@ bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *s
                         const struct conf_nfstab *tab)
 {
     bool complete = true;
+    struct making making = {.list = list};
     *list = (struct cmd_path_list){0};
     for (size_t i = 0; i < snapshot->stats.count; i++)
-        complete &= add_process(list, snapshot->stats.processes[i]);
+        complete &= add_process(&making, snapshot->stats.processes[i]);
     for (size_t i = 0; tab && i < tab->server_count; i++)
         for (size_t k = 0; k < tab->servers[i].path_count; k++)
-            complete &= add_configured(list, &tab->servers[i], &tab->servers[i].paths[k]);
+            complete &= add_configured(&making, &tab->servers[i], &tab->servers[i].paths[k]);
     for (size_t i = 0; i < snapshot->offline_count; i++)
-        complete &= add_said(list, &snapshot->offline[i]);
+        complete &= add_said(&making, &snapshot->offline[i]);
+    cmd_index_free(&making.index);
     if (list->count)
         qsort(list->paths, list->count, sizeof(*list->paths), by_name);
     return complete;
@@ -276,9 +290,10 @@ int cmd_path_say(const char *command, uid_t user, const char *server, const char
                  const char *local, bool offline, unsigned *told)
 {
     struct saying saying = {user, server, path, local, offline, 0, 0};
-    cmd_rundir_visit(command, say, &saying);
+    char problem[CMD_RUNDIR_PROBLEM];
+    int error = cmd_rundir_visit(command, say, &saying, problem);
     *told = saying.told;
-    return saying.error;
+    return saying.error ? saying.error : error;
 }
 
 const char *cmd_path_say_problem(int error)
@@ -288,6 +303,8 @@ const char *cmd_path_say_problem(int error)
         return "it is offline with every local address: bring it online without naming one";
     case -ENOSPC:
         return "too many paths are offline, or the run directory is full";
+    case -EBADMSG:
+        return "`paths` in the run directory is no file that directnfs made: remove it";
     case -EPROTO:
         return "the file `paths` in the run directory is of another version of directnfs: remove "
                "it when no process of that version runs";

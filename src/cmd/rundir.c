@@ -3,6 +3,8 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,59 +18,43 @@
 #define RUN_PARENT "/dev/shm"
 #define RUN_PREFIX "directnfs."
 
-/* As root: becomes the user for as long as `visit` runs. */
+/* Nobody, or whose directory alone is meant. */
+static uid_t chosen_user = HOST_RUN_ANYBODY;
+static gid_t chosen_group;
+
+static void cannot_become(const char *command, const char *who)
+{
+    cmd_complain(command, "cannot become %s: %m", who);
+    exit(CMD_NOT_FINE);
+}
+
+/* As root: is the user for as long as `visit` runs, with that user's rights and no more. */
 static void visit_as(const char *command, uid_t user, gid_t group, void (*visit)(void *argument),
                      void *argument)
 {
     bool other = geteuid() == 0 && user != 0;
-    gid_t own = getegid();
-    if (other && (setegid(group) != 0 || seteuid(user) != 0)) {
-        cmd_complain(command, "cannot become user %u: %m", user);
-        exit(CMD_NOT_FINE);
+    gid_t own = getegid(), *groups = NULL;
+    int count = other ? getgroups(0, NULL) : 0;
+    if (other) {
+        groups = malloc(sizeof(*groups) * ((size_t)(count > 0 ? count : 0) + 1));
+        if (groups == NULL || (count = getgroups(count, groups)) < 0 || setgroups(1, &group) != 0 ||
+            setegid(group) != 0 || seteuid(user) != 0)
+            cannot_become(command, "the user of a run directory");
     }
     visit(argument);
-    if (other && (seteuid(0) != 0 || setegid(own) != 0)) {
-        cmd_complain(command, "cannot become root again: %m");
-        exit(CMD_NOT_FINE);
-    }
+    if (other && (seteuid(0) != 0 || setegid(own) != 0 || setgroups((size_t)count, groups) != 0))
+        cannot_become(command, "root again");
+    free(groups);
 }
 
-static void visit_one(const char *command, void (*visit)(void *argument), void *argument)
+static void visit_open(const char *command, int run, void (*visit)(void *argument), void *argument)
 {
-    char path[HOST_RUN_PATH_MAX];
     struct stat status;
-    if (host_run_path(path, "") != 0)
-        cmd_complain(command, "the run directory's name is too long");
-    else if (stat(path, &status) == 0) /* else nobody has made it yet */
+    host_run_visit(run);
+    if (fstat(run, &status) == 0)
         visit_as(command, status.st_uid, status.st_gid, visit, argument);
-}
-
-/* What does not belong to the user in its name was put there by somebody else: it is passed over.
- */
-static void visit_all(const char *command, void (*visit)(void *argument), void *argument)
-{
-    DIR *parent = opendir(RUN_PARENT);
-    if (parent == NULL) {
-        cmd_complain(command, "cannot read " RUN_PARENT ": %m");
-        return;
-    }
-    for (struct dirent *entry; (entry = readdir(parent)) != NULL;) {
-        const char *number = entry->d_name + strlen(RUN_PREFIX);
-        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], *end;
-        struct stat status;
-        if (strncmp(entry->d_name, RUN_PREFIX, strlen(RUN_PREFIX)) != 0 ||
-            !isdigit((unsigned char)*number))
-            continue;
-        unsigned long uid = strtoul(number, &end, 10);
-        snprintf(path, sizeof(path), "%s/%s", RUN_PARENT, entry->d_name);
-        if (*end != '\0' || lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
-            status.st_uid != uid)
-            continue;
-        if (setenv("DIRECTNFS_RUN", path, 1) == 0)
-            visit_one(command, visit, argument);
-    }
-    closedir(parent);
-    unsetenv("DIRECTNFS_RUN");
+    host_run_visit(-1);
+    close(run);
 }
 
 /* Is it one directory, and not those of all users? */
@@ -78,16 +64,87 @@ static bool is_one(void)
     return geteuid() != 0 || (chosen != NULL && *chosen != '\0');
 }
 
-void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument)
+/* Whose it shall be. Root may name one of anybody. */
+static uid_t owner_of_one(void)
 {
-    if (is_one())
-        visit_one(command, visit, argument);
-    else
-        visit_all(command, visit, argument);
+    return chosen_user != HOST_RUN_ANYBODY ? chosen_user
+           : geteuid() != 0                ? geteuid()
+                                           : HOST_RUN_ANYBODY;
 }
 
-static uid_t chosen_user = (uid_t)-1;
-static gid_t chosen_group;
+/* -ENOENT: nobody has made it yet. */
+static int open_one(char path[HOST_RUN_PATH_MAX], char why[HOST_RUN_WHY])
+{
+    int error = host_run_path(path);
+    if (error == 0)
+        return host_run_open_at(AT_FDCWD, path, owner_of_one(), why);
+    strcpy(path, "DIRECTNFS_RUN");
+    strcpy(why, "is too long a name");
+    return error;
+}
+
+static int visit_one(const char *command, void (*visit)(void *argument), void *argument,
+                     char problem[CMD_RUNDIR_PROBLEM])
+{
+    char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY], remedy[64] = "";
+    struct stat status;
+    int run = open_one(path, why);
+    if (run >= 0)
+        visit_open(command, run, visit, argument);
+    if (run >= 0 || run == -ENOENT)
+        return 0;
+    if (run == -EACCES && lstat(path, &status) == 0)
+        snprintf(remedy, sizeof(remedy), "; ask as user %u, whose it is, or as root",
+                 status.st_uid);
+    snprintf(problem, CMD_RUNDIR_PROBLEM, "the run directory %.100s is passed over: it %.60s%s",
+             path, why, remedy);
+    return run;
+}
+
+/* What does not belong to the user in its name was put there by somebody else: it is passed over.
+ */
+static int visit_all(const char *command, void (*visit)(void *argument), void *argument,
+                     char problem[CMD_RUNDIR_PROBLEM])
+{
+    DIR *parent = opendir(RUN_PARENT);
+    if (parent == NULL) {
+        int error = -errno;
+        snprintf(problem, CMD_RUNDIR_PROBLEM, "cannot read " RUN_PARENT ": %m");
+        return error;
+    }
+    for (struct dirent *entry; (entry = readdir(parent)) != NULL;) {
+        const char *number = entry->d_name + strlen(RUN_PREFIX);
+        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], why[HOST_RUN_WHY], *end;
+        if (strncmp(entry->d_name, RUN_PREFIX, strlen(RUN_PREFIX)) != 0 ||
+            !isdigit((unsigned char)*number))
+            continue;
+        errno = 0;
+        unsigned long uid = strtoul(number, &end, 10);
+        if (*end != '\0' || errno != 0 || uid >= HOST_RUN_ANYBODY)
+            continue;
+        int run = host_run_open_at(dirfd(parent), entry->d_name, (uid_t)uid, why);
+        snprintf(path, sizeof(path), "%s/%s", RUN_PARENT, entry->d_name);
+        if (run >= 0 && setenv("DIRECTNFS_RUN", path, 1) == 0) /* for messages */
+            visit_open(command, run, visit, argument);
+        else if (run >= 0)
+            close(run);
+    }
+    closedir(parent);
+    unsetenv("DIRECTNFS_RUN");
+    return 0;
+}
+
+int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,
+                     char problem[CMD_RUNDIR_PROBLEM])
+{
+    return is_one() ? visit_one(command, visit, argument, problem)
+                    : visit_all(command, visit, argument, problem);
+}
+
+bool cmd_rundir_is_foreign(void)
+{
+    return geteuid() != getuid();
+}
 
 int cmd_rundir_choose(const char *command, const char *user)
 {
@@ -111,33 +168,33 @@ int cmd_rundir_choose(const char *command, const char *user)
 
 static void prepare(void *argument)
 {
-    *(int *)argument = host_run_prepare();
+    int run = host_run_make();
+    *(bool *)argument = run >= 0;
+    if (run >= 0)
+        close(run);
 }
 
 bool cmd_rundir_make(const char *command)
 {
-    char path[HOST_RUN_PATH_MAX];
-    struct stat status;
-    int error = 0;
-    if (!is_one() || host_run_path(path, "") != 0 || stat(path, &status) == 0)
+    char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
+    int run = is_one() ? open_one(path, why) : -EACCES;
+    bool made = run != -ENOENT;
+    if (run >= 0)
+        close(run);
+    if (made)
         return true;
-    if (chosen_user == (uid_t)-1)
-        prepare(&error);
+    if (chosen_user == HOST_RUN_ANYBODY)
+        prepare(&made);
     else
-        visit_as(command, chosen_user, chosen_group, prepare, &error);
-    return error == 0;
+        visit_as(command, chosen_user, chosen_group, prepare, &made);
+    return made;
 }
 
 const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM])
 {
-    char path[HOST_RUN_PATH_MAX] = "", remedy[64] = "";
-    struct stat status;
-    host_run_path(path, "");
-    if (error == -EACCES && stat(path, &status) == 0)
-        snprintf(remedy, sizeof(remedy), "; ask as user %u, whose it is, or as root",
-                 status.st_uid);
-    snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.100s cannot be read: %.80s%s", path,
-             strerror(-error), remedy);
+    char path[HOST_RUN_PATH_MAX];
+    snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.130s cannot be read: %.80s",
+             host_run_name(path), strerror(-error));
     return text;
 }
 
@@ -145,5 +202,5 @@ void cmd_rundir_name(char path[HOST_RUN_PATH_MAX])
 {
     strcpy(path, RUN_PARENT "/" RUN_PREFIX "*");
     if (is_one())
-        host_run_path(path, "");
+        host_run_name(path);
 }

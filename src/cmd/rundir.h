@@ -10,12 +10,20 @@
 
 #include "host/run.h"
 
+enum { CMD_RUNDIR_PROBLEM = 256 };
+
 /*
- * Calls `visit` for each of them that exists, with the paths of src/host/run.h leading there. What
- * is written there shall belong to the directory's owner, who shall not be able to lead root
- * astray: as root, `visit` runs as the owner. `command` is for complaints.
+ * Calls `visit` for each of them that exists and is proven to be its owner's alone, with the
+ * functions of src/host working there, on the directory that was proven. What is written there
+ * shall belong to the owner, who shall not be able to lead root astray: as root, `visit` runs as
+ * the owner. `command` is for complaints. 0; or -errno and a sentence in `problem`, which is left
+ * alone otherwise: something was passed over.
  */
-void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument);
+int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,
+                     char problem[CMD_RUNDIR_PROBLEM]);
+
+/* In `visit`: is the directory somebody else's? What is in it may be there to do harm. */
+bool cmd_rundir_is_foreign(void);
 
 /*
  * From now on the directory of this user, a name or a number, and no other. CMD_FINE, or
@@ -27,9 +35,7 @@ int cmd_rundir_choose(const char *command, const char *user);
  * after a complaint, or a line on the log. */
 bool cmd_rundir_make(const char *command);
 
-/* Why the directory that is visited could not be read, and what to do. Returns `text`.
- */
-enum { CMD_RUNDIR_PROBLEM = 256 };
+/* Why the directory that is visited could not be read. Returns `text`. */
 const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM]);
 
 /* Its path, or a pattern for those of all users. */

@@ -38,20 +38,36 @@ static void add_offline(struct cmd_snapshot *snapshot)
         more[snapshot->offline_count++] = (struct cmd_offline){geteuid(), paths[i]};
 }
 
+/* Whatever somebody else put into a directory, root shall wait for less than a second, and spend
+ * less than 64 MiB, all copies of a snapshot and what is made of it together. */
+static int read_bounded(struct host_stats_snapshot *stats, unsigned copies)
+{
+    const struct host_stats_bounds bounds = {
+        .cpu_ns = 150000000, .lock_ms = 100, .bytes = ((size_t)36 << 20) / copies};
+    return host_stats_snapshot_read(stats, cmd_rundir_is_foreign() ? &bounds : NULL);
+}
+
+struct snapshot_reading {
+    struct cmd_snapshot *snapshot;
+    unsigned copies;
+};
+
 static void read_directory(void *argument)
 {
-    struct cmd_snapshot *snapshot = argument;
-    int error = host_stats_snapshot_read(&snapshot->stats);
+    const struct snapshot_reading *reading = argument;
+    struct cmd_snapshot *snapshot = reading->snapshot;
+    int error = read_bounded(&snapshot->stats, reading->copies);
     snapshot->unread |= error != 0;
     if (error && snapshot->problem[0] == '\0')
         cmd_rundir_problem(error, snapshot->problem);
     add_offline(snapshot);
 }
 
-void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot)
+void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot, unsigned copies)
 {
+    struct snapshot_reading reading = {snapshot, copies};
     *snapshot = (struct cmd_snapshot){0};
-    cmd_rundir_visit(command, read_directory, snapshot);
+    snapshot->unread |= cmd_rundir_visit(command, read_directory, &reading, snapshot->problem) != 0;
     for (unsigned i = 0; i < snapshot->stats.problem_count; i++)
         note_problem(snapshot, snapshot->stats.problems[i].path,
                      snapshot->stats.problems[i].reason);
@@ -67,20 +83,23 @@ void cmd_snapshot_free(struct cmd_snapshot *snapshot)
 struct stats_reading {
     const char *command;
     struct host_stats_snapshot *stats;
+    unsigned copies;
 };
 
 static void read_stats(void *argument)
 {
     const struct stats_reading *reading = argument;
     char problem[CMD_RUNDIR_PROBLEM];
-    int error = host_stats_snapshot_read(reading->stats);
+    int error = read_bounded(reading->stats, reading->copies);
     if (error)
         cmd_complain(reading->command, "%s", cmd_rundir_problem(error, problem));
 }
 
-void cmd_stats_read(const char *command, struct host_stats_snapshot *stats)
+void cmd_stats_read(const char *command, struct host_stats_snapshot *stats, unsigned copies)
 {
-    struct stats_reading reading = {command, stats};
+    struct stats_reading reading = {command, stats, copies};
+    char problem[CMD_RUNDIR_PROBLEM];
     *stats = (struct host_stats_snapshot){0};
-    cmd_rundir_visit(command, read_stats, &reading);
+    if (cmd_rundir_visit(command, read_stats, &reading, problem) != 0)
+        cmd_complain(command, "%s", problem);
 }

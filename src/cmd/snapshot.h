@@ -28,11 +28,12 @@ struct cmd_snapshot {
     char problem[CMD_RUNDIR_PROBLEM]; /* a sentence about what could not be read; empty: nothing */
 };
 
-/* Reads it. Without memory it lacks something, and `problem` says so. */
-void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot);
+/* Reads it. Without memory it lacks something, and `problem` says so. `copies` is how many the
+ * caller will have at a time, with those that it makes of it. */
+void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot, unsigned copies);
 void cmd_snapshot_free(struct cmd_snapshot *snapshot);
 
 /* Only what processes count. Complains of directories that cannot be read. */
-void cmd_stats_read(const char *command, struct host_stats_snapshot *stats);
+void cmd_stats_read(const char *command, struct host_stats_snapshot *stats, unsigned copies);
 
 #endif

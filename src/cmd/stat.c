@@ -169,7 +169,7 @@ static int report_again(const struct request *request, struct host_stats_snapsho
         if (fflush(stdout) != 0 || reports == request->count)
             return CMD_FINE;
         sleep_until(&next, request->interval);
-        cmd_stats_read("stat", &now);
+        cmd_stats_read("stat", &now, 4);
         error = host_stats_snapshot_copy(&shown, &now);
         host_stats_snapshot_subtract(&shown, before);
         host_stats_snapshot_free(before);
@@ -185,7 +185,7 @@ static int show(const struct request *request)
     struct host_stats_snapshot snapshot;
     struct stat_plot plot = {0};
     log_set_level(LOG_LEVEL_ERROR);
-    cmd_stats_read("stat", &snapshot);
+    cmd_stats_read("stat", &snapshot, request->interval ? 4 : 2);
     complain_of_problems(&snapshot);
     int result = request->interval ? report_again(request, &snapshot, &plot)
                                    : report(request, &snapshot, &plot);

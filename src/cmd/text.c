@@ -82,7 +82,7 @@ char *cmd_printable(const char *text, size_t limit)
             end += sprintf(end, "\\x%02x", bytes[i]);
     }
     *end = '\0';
-    return result;
+    return need(realloc(result, (size_t)(end - result) + 1));
 }
 
 static void add_cell(struct cmd_table *table, char *cell)

@@ -37,7 +37,7 @@ static double clock_now(void)
 static void update(struct top_model *model)
 {
     struct cmd_snapshot snapshot;
-    cmd_snapshot_read("top", &snapshot);
+    cmd_snapshot_read("top", &snapshot, 5);
     if (!top_model_update(model, &snapshot) && model->now.problem[0] == '\0')
         snprintf(model->now.problem, sizeof(model->now.problem),
                  "there is not enough memory: something is missing here");

@@ -26,10 +26,8 @@ uint64_t top_path_key(const struct top_model *model, const struct cmd_path *path
 
 static struct top_history *find_history(const struct top_model *model, uint64_t key)
 {
-    for (size_t i = 0; i < model->history_count; i++)
-        if (model->histories[i].key == key)
-            return &model->histories[i];
-    return NULL;
+    size_t found = cmd_index_find(&model->history_index, key);
+    return found == CMD_INDEX_NONE ? NULL : &model->histories[found];
 }
 
 const struct top_history *top_history_of(const struct top_model *model, uint64_t key)
@@ -52,9 +50,10 @@ static bool note(struct top_model *model, uint64_t key, uint64_t calls)
     if (!history) {
         struct top_history *more =
             reallocarray(model->histories, model->history_count + 1, sizeof(*more));
-        if (!more)
+        if (more)
+            model->histories = more;
+        if (!more || !cmd_index_add(&model->history_index, key, model->history_count))
             return false;
-        model->histories = more;
         history = &more[model->history_count++];
         *history = (struct top_history){.key = key};
     }
@@ -87,9 +86,13 @@ static bool note_all(struct top_model *model)
 
     /* Things that are gone. */
     size_t kept = 0;
-    for (size_t i = 0; i < model->history_count; i++)
-        if (model->histories[i].update == model->updates)
-            model->histories[kept++] = model->histories[i];
+    cmd_index_free(&model->history_index);
+    for (size_t i = 0; i < model->history_count; i++) {
+        if (model->histories[i].update != model->updates ||
+            !cmd_index_add(&model->history_index, model->histories[i].key, kept))
+            continue;
+        model->histories[kept++] = model->histories[i];
+    }
     model->history_count = kept;
     return complete;
 }
@@ -165,6 +168,7 @@ void top_model_reset(struct top_model *model)
     host_stats_snapshot_free(&model->base);
     model->has_base = host_stats_snapshot_copy(&model->base, &model->now.stats) == 0;
     model->history_count = 0;
+    cmd_index_free(&model->history_index);
     fill_total(model);
 }
 
@@ -184,6 +188,7 @@ void top_model_free(struct top_model *model)
     free(model->sum);
     free(model->total_sum);
     free(model->histories);
+    cmd_index_free(&model->history_index);
     *model = (struct top_model){0};
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cmd/index.h"
 #include "cmd/path_list.h"
 #include "cmd/snapshot.h"
 #include "config/nfstab.h"
@@ -43,6 +44,7 @@ struct top_model {
     struct directnfs_stats *total_sum; /* likewise of the total */
     struct top_history *histories;
     size_t history_count;
+    struct cmd_index history_index; /* by key */
     uint64_t updates;
     uint32_t pid; /* only paths of this process; 0: all */
 };

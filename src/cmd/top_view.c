@@ -401,18 +401,37 @@ void top_view_draw(struct top_grid *grid, const struct top_model *model,
         put_box(grid, ui);
 }
 
+static void print_line(struct top_grid *grid, FILE *out)
+{
+    top_grid_print(grid, out);
+    top_grid_begin(grid, grid->height, grid->width);
+}
+
+/* A line at a time: there may be many. */
 bool top_view_print(const struct top_model *model, const struct top_table *table,
                     const struct top_choice *choice, bool wide, FILE *out)
 {
     struct top_ui ui = {.choice = *choice, .lines = true};
     struct top_grid grid = {.wide = wide};
-    int rows = (int)(table->count ? table->count : 1);
-    if (!top_grid_begin(&grid, rows + 3, PRINT_WIDTH_MAX))
+    struct column_place places[TOP_COLUMNS];
+    if (!top_grid_begin(&grid, 1, PRINT_WIDTH_MAX))
         return false;
     put_title(&grid, 0, model);
-    put_totals(&grid, 1, model);
-    put_rows(&grid, 2, rows + 3, table, &ui);
-    top_grid_print(&grid, out);
+    print_line(&grid, out);
+    put_totals(&grid, 0, model);
+    print_line(&grid, out);
+    place_columns(&grid, table, &ui, 0, table->count, places);
+    put_heading(&grid, 0, table, &ui, places);
+    print_line(&grid, out);
+    float max = common_max(table);
+    for (size_t i = 0; i < table->count; i++) {
+        put_row(&grid, 0, table, &table->rows[i], i == 0, places, max);
+        print_line(&grid, out);
+    }
+    if (table->count == 0) {
+        top_grid_put(&grid, 0, 0, grid.width, TOP_LOOK_PLAIN, false, table->none);
+        print_line(&grid, out);
+    }
     top_grid_free(&grid);
     return true;
 }

@@ -16,6 +16,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+#define NAME  "paths"
 #define MAGIC UINT64_C(0x6874617053464e44) /* "DNFSpath" in memory */
 
 enum { LAYOUT = 1, LOCK_ATTEMPTS = 100, LOCK_PAUSE_MS = 5, READ_ATTEMPTS = 100 };
@@ -66,26 +67,6 @@ static int write_at(int fd, const void *buffer, size_t size, size_t offset)
         put = sys_call4(SYS_pwrite64, fd, buffer, size, offset);
     while (put == -EINTR);
     return put == (ssize_t)size ? 0 : put < 0 ? (int)put : -ENOSPC;
-}
-
-static int open_file(int flags)
-{
-    char path[HOST_RUN_PATH_MAX];
-    struct stat status;
-    int error = host_run_path(path, "paths");
-    if (error)
-        return error;
-    int fd = sys_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
-    if (fd < 0)
-        return fd;
-    error = sys_fstat(fd, &status);
-    if (!error && !S_ISREG(status.st_mode))
-        error = -EINVAL;
-    if (!error && status.st_uid != (uid_t)sys_call0(SYS_geteuid))
-        error = -EPERM;
-    if (error)
-        sys_close(fd);
-    return error ? error : fd;
 }
 
 /* -EBADMSG: not a file of ours, or not all of it. */
@@ -227,9 +208,9 @@ static void close_locked(int fd)
 }
 
 /* Opens the file for writing, alone, in order. Its table in force is read. A descriptor. */
-static int open_locked(struct table *table, uint32_t *generation)
+static int open_locked(int run, struct table *table, uint32_t *generation)
 {
-    int fd = open_file(O_RDWR | O_CREAT);
+    int fd = host_run_open_file(run, NAME, O_RDWR | O_CREAT);
     if (fd < 0)
         return fd;
     int error = lock_file(fd);
@@ -247,19 +228,19 @@ static int open_locked(struct table *table, uint32_t *generation)
 
 /* ---- in processes that use paths ---- */
 
-static int map_file(void)
+static int map_file(int run)
 {
     uint32_t generation;
-    int fd = open_file(O_RDONLY);
+    int fd = host_run_open_file(run, NAME, O_RDONLY);
     int error = fd < 0 ? fd : examine(fd, &generation);
     if (error == -ENOENT || error == -EBADMSG) {
         static struct table table; /* a thread of the application may have a small stack */
         if (fd >= 0)
             sys_close(fd);
-        fd = open_locked(&table, &generation);
+        fd = open_locked(run, &table, &generation);
         if (fd >= 0)
             close_locked(fd);
-        fd = fd < 0 ? fd : open_file(O_RDONLY);
+        fd = fd < 0 ? fd : host_run_open_file(run, NAME, O_RDONLY);
         error = fd < 0 ? fd : 0;
     }
     if (error) {
@@ -279,9 +260,11 @@ static int map_file(void)
 
 void host_paths_open(void)
 {
-    if (atomic_exchange(&opened, true) || host_run_prepare() != 0)
+    int run = atomic_exchange(&opened, true) ? -1 : host_run_make();
+    if (run < 0)
         return;
-    int error = map_file();
+    int error = map_file(run);
+    sys_close(run);
     if (error == -EPROTO)
         log_warning("the file `paths` in the run directory is of another version of directnfs: "
                     "paths cannot be taken offline in this process; remove the file when no "
@@ -413,10 +396,10 @@ int host_path_set(const char *server, const char *peer, const char *local, bool 
         return -ENAMETOOLONG;
     if (!path.server[0] || !path.peer[0])
         return -EINVAL;
-    int error = host_run_prepare();
-    if (error)
-        return error;
-    int fd = open_locked(&table, &generation);
+    int run = host_run_make(), error = 0;
+    int fd = run < 0 ? run : open_locked(run, &table, &generation);
+    if (run >= 0)
+        sys_close(run);
     if (fd < 0)
         return fd;
     int changed = change(&table, &path, offline);
@@ -432,7 +415,7 @@ int host_paths_read(struct host_path paths[HOST_PATHS_MAX])
 {
     struct table table;
     uint32_t generation;
-    int fd = open_file(O_RDONLY);
+    int fd = host_run_open_named(NAME, O_RDONLY);
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
     int error = load(fd, &table, &generation);

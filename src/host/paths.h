@@ -64,9 +64,10 @@ void host_paths_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generation
  * Says that a path is offline or online again; `local` NULL or empty: with any local address. Holds
  * when it returns 0, also if it held already. -EBUSY: cannot be online with this local address as
  * the path is offline with every one. -ENOSPC: HOST_PATHS_MAX paths are offline, or no memory is
- * left in the run directory. -ENAMETOOLONG. -EPROTO: the file is of another version of directnfs.
- * -ETIMEDOUT: a process holds the lock for half a second, stopped perhaps. Other -errno of the file
- * system. A damaged file is begun anew, and the log says that nothing is offline any more.
+ * left in the run directory. -ENAMETOOLONG. -EBADMSG: it is no regular file. -EPROTO: the file is
+ * of another version of directnfs. -ETIMEDOUT: a process holds the lock for half a second, stopped
+ * perhaps. Other -errno of the file system. A damaged file is begun anew, and the log says that
+ * nothing is offline any more.
  */
 int host_path_set(const char *server, const char *peer, const char *local, bool offline);
 

@@ -10,6 +10,8 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
+#define NAME "registry"
+
 enum {
     PAGE = 4096,
     CHUNKS_MIN = 256,
@@ -126,9 +128,9 @@ static int make_header(struct host_shared *shared, uint32_t chunks, uint64_t siz
 }
 
 /* Builds a registry under another name and links it into place: whoever is first wins. */
-static int create(const char *path, uint64_t uncommitted_max)
+static int create(int run, uint64_t uncommitted_max)
 {
-    char temporary[HOST_RUN_PATH_MAX + 16];
+    char temporary[32];
     uint64_t at[7], wanted = uncommitted_max / HOST_CHUNK + 1;
     uint32_t chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
                       : wanted > CHUNKS_MAX ? CHUNKS_MAX
@@ -138,9 +140,9 @@ static int create(const char *path, uint64_t uncommitted_max)
         buckets *= 2;
     uint64_t size = lay_out(chunks, chunks + RECORDS_EXTRA, buckets, at);
 
-    snprintf(temporary, sizeof(temporary), "%s.new.%d", path, (int)sys_gettid());
-    sys_unlink(temporary);
-    int fd = sys_open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    snprintf(temporary, sizeof(temporary), NAME ".new.%d", (int)sys_gettid());
+    sys_unlinkat(run, temporary, 0);
+    int fd = host_run_open_file(run, temporary, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return fd;
     int error = (int)sys_call2(SYS_fchmod, fd, 0600);
@@ -158,8 +160,8 @@ static int create(const char *path, uint64_t uncommitted_max)
         }
     }
     if (!error)
-        error = (int)sys_call5(SYS_linkat, AT_FDCWD, temporary, AT_FDCWD, path, 0);
-    sys_unlink(temporary);
+        error = (int)sys_call5(SYS_linkat, run, temporary, run, NAME, 0);
+    sys_unlinkat(run, temporary, 0);
     sys_close(fd);
     return error == -EEXIST ? 0 : error;
 }
@@ -171,9 +173,8 @@ static const char *examine(int fd, struct host_shared *head)
     uint64_t at[7];
     size_t wanted = offsetof(struct host_shared, process_lock);
     memset(head, 0, wanted);
-    if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return "is not a regular file";
-    if (sys_pread(fd, head, wanted, 0) != (ssize_t)wanted || head->magic != HOST_REGISTRY_MAGIC)
+    if (sys_fstat(fd, &status) != 0 || sys_pread(fd, head, wanted, 0) != (ssize_t)wanted ||
+        head->magic != HOST_REGISTRY_MAGIC)
         return "is not a registry";
     if (head->layout != HOST_REGISTRY_LAYOUT || head->header_size != sizeof(struct host_shared))
         return "is of another version of directnfs";
@@ -198,39 +199,43 @@ static int lock_file(int fd, int operation)
     return error;
 }
 
-static bool same_file(int fd, const char *path)
+static bool same_file(int fd, int run)
 {
     struct stat open, named;
-    return sys_fstat(fd, &open) == 0 &&
-           sys_fstatat(AT_FDCWD, path, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return sys_fstat(fd, &open) == 0 && sys_fstatat(run, NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
            open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-static void set_aside(const char *path, const char *reason)
+static void set_aside(int run, const char *reason)
 {
-    char aside[HOST_RUN_PATH_MAX + 64];
-    snprintf(aside, sizeof(aside), "%s.unusable.%d.%llu", path, (int)sys_gettid(),
+    char aside[64], path[HOST_RUN_PATH_MAX];
+    snprintf(aside, sizeof(aside), NAME ".unusable.%d.%llu", (int)sys_gettid(),
              (unsigned long long)sys_now_ns());
-    int error = sys_renameat2(path, aside, 0);
+    int error = sys_renameat2(run, NAME, run, aside, 0);
     if (error)
-        log_error("the registry %s %s and cannot be set aside: %s", path, reason, strerror(-error));
+        log_error("the registry in %s %s and cannot be set aside: %s", host_run_name(path), reason,
+                  strerror(-error));
     else
         log_warning(
-            "the registry %s %s and no process uses it: set aside as %s (remove it at will)", path,
-            reason, aside);
+            "the registry in %s %s and no process uses it: set aside as %s (remove it at will)",
+            host_run_name(path), reason, aside);
 }
 
-/* Opens the file at `path`, with a shared flock() on it. A descriptor; -EAGAIN: try again. */
-static int open_file(const char *path, uint64_t uncommitted_max)
+/* Opens the file, with a shared flock() on it. A descriptor; -EAGAIN: try again. */
+static int open_file(int run, uint64_t uncommitted_max)
 {
-    int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    int fd = host_run_open_file(run, NAME, O_RDWR);
     if (fd == -ENOENT) {
-        int error = create(path, uncommitted_max);
+        int error = create(run, uncommitted_max);
         return error ? error : -EAGAIN;
+    }
+    if (fd == -EBADMSG) {
+        set_aside(run, "is not a regular file");
+        return -EAGAIN;
     }
     if (fd < 0)
         return fd;
-    if (lock_file(fd, LOCK_SH | LOCK_NB) != 0 || !same_file(fd, path)) {
+    if (lock_file(fd, LOCK_SH | LOCK_NB) != 0 || !same_file(fd, run)) {
         sys_close(fd);
         return -EAGAIN;
     }
@@ -246,31 +251,32 @@ static int map_file(int fd, uint64_t size)
     return 0;
 }
 
-static int try_open(const char *path, uint64_t uncommitted_max, struct host_shared *head)
+static int try_open(int run, uint64_t uncommitted_max, struct host_shared *head)
 {
-    int fd = open_file(path, uncommitted_max);
+    char path[HOST_RUN_PATH_MAX];
+    int fd = open_file(run, uncommitted_max);
     if (fd < 0)
         return fd;
     const char *wrong = examine(fd, head);
     bool foreign = !wrong && head->pid_namespace != host_pid_namespace();
     bool alone = (wrong || foreign) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
     if (wrong) {
-        if (alone && same_file(fd, path))
-            set_aside(path, wrong);
+        if (alone && same_file(fd, run))
+            set_aside(run, wrong);
         else if (!alone)
-            log_error("the registry %s %s, and processes use it: end them, or set DIRECTNFS_RUN to "
-                      "another directory",
-                      path, wrong);
+            log_error("the registry in %s %s, and processes use it: end them, or set DIRECTNFS_RUN "
+                      "to another directory",
+                      host_run_name(path), wrong);
         sys_close(fd);
         return alone ? -EAGAIN : -EBUSY;
     }
-    if (foreign && (!alone || !same_file(fd, path))) {
+    if (foreign && (!alone || !same_file(fd, run))) {
         sys_close(fd);
         if (alone)
             return -EAGAIN;
-        log_error("the registry %s is in use in another pid namespace (container): set "
+        log_error("the registry in %s is in use in another pid namespace (container): set "
                   "DIRECTNFS_RUN to another directory",
-                  path);
+                  host_run_name(path));
         return -EBUSY;
     }
     int error = map_file(fd, head->total_size);
@@ -286,7 +292,7 @@ static int try_open(const char *path, uint64_t uncommitted_max, struct host_shar
     return 0;
 }
 
-static int open_at(const char *path, uint64_t uncommitted_max)
+static int open_at(int run, uint64_t uncommitted_max)
 {
     /* Only its beginning is used; it is large, and a thread of the application may have a small
      * stack. */
@@ -298,7 +304,7 @@ static int open_at(const char *path, uint64_t uncommitted_max)
     for (int i = 0; i < ATTEMPTS && error == -EAGAIN; i++) {
         if (i > 2)
             sys_nanosleep_ms(5);
-        error = try_open(path, uncommitted_max, head);
+        error = try_open(run, uncommitted_max, head);
     }
     sys_munmap(head, sizeof(*head));
     return error;
@@ -306,23 +312,23 @@ static int open_at(const char *path, uint64_t uncommitted_max)
 
 int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
 {
-    char path[HOST_RUN_PATH_MAX];
     if (host_registry_ready())
         return 0;
+    char path[HOST_RUN_PATH_MAX];
     host_hold_set(hold_ns);
-    int error = host_run_prepare();
-    if (error)
-        return error;
-    error = host_run_path(path, "registry");
+    int run = host_run_make();
+    if (run < 0)
+        return run;
+    int error = host_world_open();
     if (!error)
-        error = host_world_open();
-    if (!error)
-        error = open_at(path, uncommitted_max);
+        error = open_at(run, uncommitted_max);
+    sys_close(run);
     if (!error && host_process_slot() == 0) {
-        log_error("the registry %s has no room for another process, or /proc cannot be read", path);
+        log_error("the registry in %s has no room for another process, or /proc cannot be read",
+                  host_run_name(path));
         error = -EAGAIN;
     } else if (error && error != -EBUSY) {
-        log_error("cannot open the registry %s: %s%s", path, strerror(-error),
+        log_error("cannot open the registry in %s: %s%s", host_run_name(path), strerror(-error),
                   error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN" : "");
     }
     if (error && host_registry_ready()) {
@@ -336,11 +342,13 @@ int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
 
 bool host_registry_exists(void)
 {
-    char path[HOST_RUN_PATH_MAX];
     struct stat status;
-    return host_registry_ready() ||
-           (host_run_path(path, "registry") == 0 &&
-            sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0);
+    int run = host_registry_ready() ? -1 : host_run_open();
+    bool exists = run < 0 ? host_registry_ready()
+                          : sys_fstatat(run, NAME, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (run >= 0)
+        sys_close(run);
+    return exists;
 }
 
 void host_registry_after_fork(void)

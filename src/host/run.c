@@ -7,30 +7,100 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-int host_run_path(char path[HOST_RUN_PATH_MAX], const char *name)
+/* The command's; it has one thread. */
+static int visited = -1;
+
+int host_run_path(char path[HOST_RUN_PATH_MAX])
 {
-    const char *chosen = getenv("DIRECTNFS_RUN");
+    const char *chosen = secure_getenv("DIRECTNFS_RUN");
     int length;
     if (chosen && *chosen)
-        length = snprintf(path, HOST_RUN_PATH_MAX, "%s%s%s", chosen, *name ? "/" : "", name);
+        length = snprintf(path, HOST_RUN_PATH_MAX, "%s", chosen);
     else
-        length = snprintf(path, HOST_RUN_PATH_MAX, "/dev/shm/directnfs.%u%s%s",
-                          (unsigned)sys_call0(SYS_geteuid), *name ? "/" : "", name);
-    return length > 0 && length < HOST_RUN_PATH_MAX ? 0 : -ENAMETOOLONG;
+        length = snprintf(path, HOST_RUN_PATH_MAX, "/dev/shm/directnfs.%u",
+                          (unsigned)sys_call0(SYS_geteuid));
+    if (length <= 0 || length >= HOST_RUN_PATH_MAX)
+        return -ENAMETOOLONG;
+    /* With a slash at the end a symbolic link would be followed. */
+    while (length > 1 && path[length - 1] == '/')
+        path[--length] = '\0';
+    return 0;
 }
 
-int host_run_prepare(void)
+const char *host_run_name(char path[HOST_RUN_PATH_MAX])
 {
-    char path[HOST_RUN_PATH_MAX];
+    if (host_run_path(path) != 0)
+        strcpy(path, "the run directory");
+    return path;
+}
+
+/* Of a directory that is open: is it this user's, and nobody else's? */
+static int prove(int fd, uid_t owner, char *why)
+{
     struct stat status;
-    int error = host_run_path(path, "");
+    int error = sys_fstat(fd, &status);
+    if (error) {
+        snprintf(why, HOST_RUN_WHY, "cannot be examined: %s", strerror(-error));
+        return error;
+    }
+    if (owner != HOST_RUN_ANYBODY && status.st_uid != owner) {
+        snprintf(why, HOST_RUN_WHY, "belongs to user %u, not to %u", (unsigned)status.st_uid,
+                 (unsigned)owner);
+        return -EPERM;
+    }
+    if (status.st_mode & 077) {
+        snprintf(why, HOST_RUN_WHY, "is open to other users (mode %04o)",
+                 (unsigned)(status.st_mode & 07777));
+        return -EPERM;
+    }
+    return 0;
+}
+
+int host_run_open_at(int parent, const char *path, uid_t owner, char why[HOST_RUN_WHY])
+{
+    struct stat status;
+    int fd = sys_openat(parent, path,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    int error = fd < 0 ? fd : prove(fd, owner, why);
+    if (fd >= 0 && !error)
+        return fd;
+    if (fd >= 0)
+        sys_close(fd);
+    else if (error == -ENOTDIR || error == -ELOOP)
+        snprintf(why, HOST_RUN_WHY, "is %s",
+                 sys_fstatat(parent, path, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         S_ISLNK(status.st_mode)
+                     ? "a symbolic link"
+                     : "no directory");
+    else
+        snprintf(why, HOST_RUN_WHY, "cannot be opened: %s", strerror(-error));
+    return error;
+}
+
+int host_run_open(void)
+{
+    char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
+    if (visited >= 0)
+        return sys_fcntl(visited, F_DUPFD_CLOEXEC, 0);
+    int error = host_run_path(path);
+    return error ? error : host_run_open_at(AT_FDCWD, path, (uid_t)sys_call0(SYS_geteuid), why);
+}
+
+void host_run_visit(int run)
+{
+    visited = run;
+}
+
+int host_run_make(void)
+{
+    char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
+    if (visited >= 0)
+        return host_run_open();
+    int error = host_run_path(path);
     if (error) {
         log_error("the run directory's name is too long: set DIRECTNFS_RUN to a shorter path");
         return error;
     }
-    /* A trailing slash would make the check below follow a symbolic link. */
-    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
-        path[end - 1] = '\0';
     error = sys_mkdir(path, 0700);
     if (error && error != -EEXIST) {
         log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
@@ -38,29 +108,38 @@ int host_run_prepare(void)
                   path, strerror(-error));
         return error;
     }
-    error = sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW);
-    if (error) {
-        log_error("cannot examine the run directory %s: %s", path, strerror(-error));
-        return error;
-    }
-    if (!S_ISDIR(status.st_mode)) {
-        log_error("the run directory %s is %s; remove it, or set DIRECTNFS_RUN", path,
-                  S_ISLNK(status.st_mode) ? "a symbolic link" : "not a directory");
-        return -ENOTDIR;
-    }
-    uid_t self = (uid_t)sys_call0(SYS_geteuid);
-    if (status.st_uid != self) {
-        log_error("the run directory %s belongs to user %u, not to %u; set DIRECTNFS_RUN to a "
-                  "directory of this user",
-                  path, (unsigned)status.st_uid, (unsigned)self);
-        return -EPERM;
-    }
-    if (status.st_mode & 077) {
-        log_error("the run directory %s is open to other users (mode %04o); chmod 0700 it", path,
-                  (unsigned)(status.st_mode & 07777));
-        return -EPERM;
-    }
-    return 0;
+    int run = host_run_open_at(AT_FDCWD, path, (uid_t)sys_call0(SYS_geteuid), why);
+    if (run < 0)
+        log_error("the run directory %s %s; give it to this user with mode 0700, remove it, or set "
+                  "DIRECTNFS_RUN to another one",
+                  path, why);
+    return run;
+}
+
+int host_run_open_file(int run, const char *name, int flags)
+{
+    struct stat status;
+    /* A pipe, or a lease that somebody has, shall not keep us waiting. */
+    int fd = sys_openat(run, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd < 0)
+        return fd == -ELOOP || fd == -ENXIO || fd == -EISDIR ? -EBADMSG : fd;
+    int error = sys_fstat(fd, &status);
+    if (!error && !S_ISREG(status.st_mode))
+        error = -EBADMSG;
+    else if (!error && status.st_uid != (uid_t)sys_call0(SYS_geteuid))
+        error = -EPERM;
+    if (error)
+        sys_close(fd);
+    return error ? error : fd;
+}
+
+int host_run_open_named(const char *name, int flags)
+{
+    int run = host_run_open();
+    int fd = run < 0 ? run : host_run_open_file(run, name, flags);
+    if (run >= 0)
+        sys_close(run);
+    return fd;
 }
 
 /* Reads a small file whole; returns its length without the terminator, or -errno. */

@@ -7,21 +7,49 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-enum { HOST_RUN_PATH_MAX = 512 };
+enum { HOST_RUN_PATH_MAX = 512, HOST_RUN_WHY = 128 };
 
-/*
- * Writes the path of `name` in the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid> of
- * the effective user) to `path`; an empty name gives the directory itself. -ENAMETOOLONG.
- */
-int host_run_path(char path[HOST_RUN_PATH_MAX], const char *name);
+#define HOST_RUN_ANYBODY ((uid_t)-1)
 
 /*
- * Makes the run directory with mode 0700 if it is missing, and checks that it is a directory of
- * this user that nobody else can enter, no symbolic link. 0, or -errno after a line on the log that
- * says what to do.
+ * Writes the path of the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid> of the
+ * effective user), for mkdir() and for messages: what it leads to may change at any moment, so all
+ * work is done relative to a descriptor of host_run_open(). -ENAMETOOLONG.
  */
-int host_run_prepare(void);
+int host_run_path(char path[HOST_RUN_PATH_MAX]);
+
+/* The same for messages: returns `path`, never NULL. */
+const char *host_run_name(char path[HOST_RUN_PATH_MAX]);
+
+/*
+ * Opens the run directory and proves on the descriptor that it belongs to this user and that nobody
+ * else can enter; a symbolic link is not followed. A descriptor, which the caller closes; -EPERM,
+ * -ENOTDIR, or another -errno. Nothing is logged.
+ */
+int host_run_open(void);
+
+/* Makes the run directory with mode 0700 if it is missing, and opens it. When it returns -errno a
+ * line on the log has said what to do. */
+int host_run_make(void);
+
+/* The same proof for the directory of `owner` at a path relative to the descriptor `parent`. `why`
+ * completes the sentence "it ..." when it returns -errno. */
+int host_run_open_at(int parent, const char *path, uid_t owner, char why[HOST_RUN_WHY]);
+
+/* For the command, which has one thread: the run directory is the one that is open as `run`, and
+ * proven, until host_run_visit(-1). The caller is its owner. */
+void host_run_visit(int run);
+
+/*
+ * Opens a file in the run directory `run`, with mode 0600 if `flags` make it. Only a regular file
+ * of this user: -EBADMSG, -EPERM. Never waits: -EAGAIN if somebody has a lease on it.
+ */
+int host_run_open_file(int run, const char *name, int flags);
+
+/* The same in the directory that host_run_open() gives. */
+int host_run_open_named(const char *name, int flags);
 
 /* A process for ever: pids are used again, a pid with its time of start (clock ticks since boot,
  * /proc/PID/stat) is not. */

@@ -105,15 +105,14 @@ static int back(int fd, size_t from, size_t to)
 /* Under the lock: may this slot of the segment be used? */
 static bool ensure_backed(const void *slot, size_t size)
 {
-    char path[HOST_RUN_PATH_MAX];
+    char name[HOST_STATS_NAME];
     size_t from = (size_t)((const uint8_t *)slot - memory.pages), to = from + size;
     int now = atomic_load(&state);
     if ((now != OPEN && now != FINISHED) ||
         (backed >> (from / BACK_STEP) & 1 && backed >> ((to - 1) / BACK_STEP) & 1))
         return true;
-    if (now == FINISHED || host_stats_segment_path(path, &identity) != 0)
-        return false;
-    int fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    host_stats_segment_name(name, &identity);
+    int fd = now == FINISHED ? -EBADF : host_run_open_named(name, O_RDWR);
     if (fd < 0)
         return false;
     int error = back(fd, from, to);
@@ -134,9 +133,11 @@ static int back_used(int fd)
 }
 
 /* Makes the file with what was counted so far, and maps it in place of the private memory. */
-static int make_segment(const char *path)
+static int make_segment(int run)
 {
-    int fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    char name[HOST_STATS_NAME];
+    host_stats_segment_name(name, &identity);
+    int fd = host_run_open_file(run, name, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return fd;
     int error = sys_fd_lengthen(fd, HOST_STATS_BYTES);
@@ -150,20 +151,16 @@ static int make_segment(const char *path)
         error = sys_mmap_failed(mapped) ? (int)(long)mapped : 0;
     }
     if (error)
-        sys_unlink(path);
+        sys_unlinkat(run, name, 0);
     sys_close(fd);
     return error;
 }
 
-static int open_segment(void)
+static int open_segment(int run)
 {
     char path[HOST_RUN_PATH_MAX];
     struct directnfs_stats *stats = &memory.stats;
-    int error = host_run_prepare();
-    if (!error)
-        error = host_identity_self(&identity);
-    if (!error)
-        error = host_stats_segment_path(path, &identity);
+    int error = host_identity_self(&identity);
     if (error)
         return error;
     stats->magic = DIRECTNFS_STATS_MAGIC;
@@ -176,15 +173,15 @@ static int open_segment(void)
     read_program(stats->program, sizeof(stats->program));
     stats->started_ns = wall_clock(CLOCK_REALTIME);
     touch();
-    error = make_segment(path);
+    error = make_segment(run);
     if (error == -EEXIST) {
         /* Of this process before exec(). */
-        host_stats_fold(&identity, NULL);
-        error = make_segment(path);
+        host_stats_fold(run, &identity, NULL, HOST_STATS_LOCK_MS);
+        error = make_segment(run);
     }
     if (error)
-        log_warning("no statistics of this process will be seen: cannot make %s: %s", path,
-                    strerror(-error));
+        log_warning("no statistics of this process will be seen: cannot make its file in %s: %s",
+                    host_run_name(path), strerror(-error));
     return error;
 }
 
@@ -193,14 +190,18 @@ int host_stats_open(void)
     pthread_mutex_lock(&lock);
     int now = atomic_load(&state);
     bool first = now == PRIVATE || now == FORKED;
+    int run = -1;
     if (first) {
-        failure = open_segment();
+        run = host_run_make();
+        failure = run < 0 ? run : open_segment(run);
         atomic_store(&state, failure ? FAILED : OPEN);
     }
     int error = failure;
     pthread_mutex_unlock(&lock);
     if (now == PRIVATE && !error)
-        host_stats_reap_at_start();
+        host_stats_reap_at_start(run);
+    if (run >= 0)
+        sys_close(run);
     return error;
 }
 
@@ -569,8 +570,12 @@ void host_stats_finish(void)
 {
     pthread_mutex_lock(&lock);
     if (atomic_load(&state) == OPEN) {
+        int run = host_run_open();
         host_stats_set(&memory.stats.ended_ns, wall_clock(CLOCK_REALTIME));
-        host_stats_fold(&identity, &memory.stats);
+        if (run >= 0) {
+            host_stats_fold(run, &identity, &memory.stats, HOST_STATS_LOCK_MS);
+            sys_close(run);
+        }
     }
     atomic_store(&state, FINISHED);
     pthread_mutex_unlock(&lock);

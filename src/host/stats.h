@@ -163,7 +163,4 @@ void host_stats_after_fork(void);
  * counting afterwards is harmless and lost. */
 void host_stats_finish(void);
 
-/* Adds and removes the segments of processes that died without host_stats_finish(). */
-void host_stats_reap(void);
-
 #endif

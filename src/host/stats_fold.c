@@ -27,8 +27,6 @@ const struct host_stats_table host_stats_tables[HOST_STATS_TABLES] = {
     TABLE(servers, server_count), TABLE(paths, path_count), TABLE(channels, channel_count),
     TABLE(files, file_count)};
 
-enum { LOCK_ATTEMPTS = 2000 }; /* of a millisecond each */
-
 /* Whole words, which other threads may be counting in. */
 static void copy_words(struct directnfs_stats *to, const struct directnfs_stats *from,
                        size_t offset, size_t size)
@@ -47,12 +45,10 @@ void host_stats_copy_used(struct directnfs_stats *to, const struct directnfs_sta
     }
 }
 
-int host_stats_segment_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process)
+void host_stats_segment_name(char name[HOST_STATS_NAME], const struct host_identity *process)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "stats.%u.%llu", process->pid,
+    snprintf(name, HOST_STATS_NAME, "stats.%u.%llu", process->pid,
              (unsigned long long)process->starttime);
-    return host_run_path(path, name);
 }
 
 bool host_stats_parse_name(const char *name, struct host_identity *process)
@@ -96,9 +92,22 @@ static int read_at(int fd, void *buffer, size_t size, size_t offset)
     return 0;
 }
 
-static int read_segment(int fd, struct directnfs_stats *stats)
+/* Whole pages: the tables lie apart. */
+static bool take_room(size_t *room, size_t size)
 {
-    int error = read_at(fd, stats, offsetof(struct directnfs_stats, servers), 0);
+    size_t pages = (size + 2 * HOST_STATS_PAGE - 2) / HOST_STATS_PAGE * HOST_STATS_PAGE;
+    if (!room || size == 0)
+        return true;
+    if (*room < pages)
+        return false;
+    *room -= pages;
+    return true;
+}
+
+static int read_segment(int fd, struct directnfs_stats *stats, size_t *room)
+{
+    const size_t head = offsetof(struct directnfs_stats, servers);
+    int error = take_room(room, head) ? read_at(fd, stats, head, 0) : -E2BIG;
     if (!error && stats->magic == 0)
         return -EAGAIN;
     if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
@@ -108,30 +117,28 @@ static int read_segment(int fd, struct directnfs_stats *stats)
         const struct host_stats_table *table = &host_stats_tables[i];
         if (*host_stats_count(stats, table) > table->slots)
             return -EBADMSG;
-        error = read_at(fd, (uint8_t *)stats + table->offset, host_stats_used(stats, table),
-                        table->offset);
+        size_t used = host_stats_used(stats, table);
+        error = take_room(room, used)
+                    ? read_at(fd, (uint8_t *)stats + table->offset, used, table->offset)
+                    : -E2BIG;
     }
     return error;
 }
 
-int host_stats_read_raw(const char *path, struct directnfs_stats *stats)
+int host_stats_read_raw(int run, const char *name, struct directnfs_stats *stats, size_t *room)
 {
     struct stat status;
     /* read(), not mmap(): a file that shrinks meanwhile must not be a SIGBUS. */
-    int fd = sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = host_run_open_file(run, name, O_RDONLY);
     if (fd < 0)
-        return fd == -ELOOP ? -EBADMSG : fd;
+        return fd;
     int error = sys_fstat(fd, &status);
-    if (!error && !S_ISREG(status.st_mode))
-        error = -EBADMSG;
-    else if (!error && status.st_uid != (uid_t)sys_call0(SYS_geteuid))
-        error = -EPERM;
-    else if (!error && status.st_size == 0)
+    if (!error && status.st_size == 0)
         error = -EAGAIN;
     else if (!error && status.st_size != HOST_STATS_BYTES)
         error = -EBADMSG;
     if (!error)
-        error = read_segment(fd, stats);
+        error = read_segment(fd, stats, room);
     sys_close(fd);
     return error;
 }
@@ -166,16 +173,12 @@ int host_stats_write_raw(int fd, const struct directnfs_stats *stats)
 
 /* ---- adding up ---- */
 
-int host_stats_lock(void)
+int host_stats_lock(int run, int limit_ms)
 {
-    char path[HOST_RUN_PATH_MAX];
-    int error = host_run_path(path, "stats.lock");
-    if (error)
-        return error;
-    int fd = sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = host_run_open_file(run, "stats.lock", O_RDWR | O_CREAT), error = -EWOULDBLOCK;
     if (fd < 0)
         return fd;
-    for (int i = 0; i < LOCK_ATTEMPTS; i++) {
+    for (int i = 0; i < limit_ms; i++) {
         error = (int)sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB);
         if (error != -EWOULDBLOCK && error != -EINTR)
             break;
@@ -213,24 +216,20 @@ static void take_tables(struct directnfs_stats *ended, const struct directnfs_st
     memcpy(ended->files, stats->files, stats->file_count * sizeof(stats->files[0]));
 }
 
-static int replace_ended(const char *path, const struct directnfs_stats *ended)
+static int replace_ended(int run, const struct directnfs_stats *ended)
 {
-    char temporary[HOST_RUN_PATH_MAX];
-    int error = host_run_path(temporary, "stats.new");
-    if (error)
-        return error;
-    sys_unlink(temporary);
-    int fd = sys_open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    sys_unlinkat(run, "stats.new", 0);
+    int fd = host_run_open_file(run, "stats.new", O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return fd;
-    error = sys_fd_lengthen(fd, HOST_STATS_BYTES);
+    int error = sys_fd_lengthen(fd, HOST_STATS_BYTES);
     if (!error)
         error = host_stats_write_raw(fd, ended);
     sys_close(fd);
     if (!error)
-        error = sys_renameat2(temporary, path, 0);
+        error = sys_renameat2(run, "stats.new", run, "stats.ended", 0);
     if (error)
-        sys_unlink(temporary);
+        sys_unlinkat(run, "stats.new", 0);
     return error;
 }
 
@@ -242,26 +241,26 @@ bool host_stats_added(const struct directnfs_stats *ended, const struct directnf
 
 /* Whoever added the last one may have died before it removed the file. It goes now: only of the
  * last one it is known that it was added. */
-static void remove_last(const struct directnfs_stats *ended)
+static void remove_last(int run, const struct directnfs_stats *ended)
 {
-    char path[HOST_RUN_PATH_MAX];
+    char name[HOST_STATS_NAME];
     struct host_identity last = {(uint32_t)ended->last_pid, ended->last_starttime};
     struct directnfs_stats *stats = host_stats_allocate();
-    if (stats && host_stats_segment_path(path, &last) == 0 &&
-        host_stats_read_raw(path, stats) == 0 && host_stats_added(ended, stats))
-        sys_unlink(path);
+    host_stats_segment_name(name, &last);
+    if (stats && host_stats_read_raw(run, name, stats, NULL) == 0 && host_stats_added(ended, stats))
+        sys_unlinkat(run, name, 0);
     host_stats_release(stats);
 }
 
 /* Under the lock. */
-static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats *ended)
+static int fold_into(int run, const struct directnfs_stats *stats, struct directnfs_stats *ended)
 {
     char path[HOST_RUN_PATH_MAX];
-    int error = host_run_path(path, "stats.ended");
-    if (!error)
-        error = host_stats_read_raw(path, ended);
+    int error = host_stats_read_raw(run, "stats.ended", ended, NULL);
     if (error == -EBADMSG || error == -EAGAIN || error == -EPERM)
-        log_warning("the statistics of ended processes in %s are unusable: starting again", path);
+        log_warning("the statistics of ended processes in %s (stats.ended) are unusable: starting "
+                    "again",
+                    host_run_name(path));
     else if (error && error != -ENOENT)
         return error;
     if (error) {
@@ -273,7 +272,7 @@ static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats
     if (host_stats_added(ended, stats))
         return 0;
     if (!error)
-        remove_last(ended);
+        remove_last(run, ended);
     host_stats_add_counters(&ended->counters, &stats->counters);
     host_stats_add_paths(ended, stats);
     if (stats->file_count || !ended->file_count)
@@ -282,31 +281,32 @@ static int fold_into(const struct directnfs_stats *stats, struct directnfs_stats
     ended->last_pid = stats->pid;
     ended->last_starttime = stats->starttime;
     ended->last_started_ns = stats->started_ns;
-    return replace_ended(path, ended);
+    return replace_ended(run, ended);
 }
 
-int host_stats_fold(const struct host_identity *process, const struct directnfs_stats *stats)
+int host_stats_fold(int run, const struct host_identity *process,
+                    const struct directnfs_stats *stats, int limit_ms)
 {
-    char path[HOST_RUN_PATH_MAX];
-    int error = host_stats_segment_path(path, process);
-    int fd = error ? error : host_stats_lock();
+    char name[HOST_STATS_NAME];
+    int fd = host_stats_lock(run, limit_ms);
     if (fd < 0)
         return fd;
+    host_stats_segment_name(name, process);
     struct directnfs_stats *ended = host_stats_allocate(), *copy = host_stats_allocate();
-    error = ended && copy ? 0 : -ENOMEM;
+    int error = ended && copy ? 0 : -ENOMEM;
     if (!error && stats) {
         host_stats_copy_used(copy, stats);
     } else if (!error) {
-        error = host_stats_read_raw(path, copy);
+        error = host_stats_read_raw(run, name, copy, NULL);
         if (!error && (copy->pid != process->pid || copy->starttime != process->starttime))
             error = -EBADMSG;
         if (error == -EAGAIN || error == -EBADMSG)
-            sys_unlink(path); /* died while making it; or nobody's */
+            sys_unlinkat(run, name, 0); /* died while making it; or nobody's */
     }
     if (!error)
-        error = fold_into(copy, ended);
+        error = fold_into(run, copy, ended);
     if (!error)
-        error = sys_unlink(path);
+        error = sys_unlinkat(run, name, 0);
     host_stats_release(copy);
     host_stats_release(ended);
     host_stats_unlock(fd);
@@ -314,16 +314,45 @@ int host_stats_fold(const struct host_identity *process, const struct directnfs_
 }
 
 /* Of another pid namespace the pid says nothing. */
-static bool may_reap(const struct host_identity *process, struct directnfs_stats *scratch)
+static bool may_reap(int run, const struct host_identity *process, struct directnfs_stats *scratch)
 {
-    char path[HOST_RUN_PATH_MAX];
-    if (host_identity_alive(process) || host_stats_segment_path(path, process) != 0)
+    char name[HOST_STATS_NAME];
+    if (host_identity_alive(process))
         return false;
-    return host_stats_read_raw(path, scratch) != 0 ||
+    host_stats_segment_name(name, process);
+    return host_stats_read_raw(run, name, scratch, NULL) != 0 ||
            scratch->pid_namespace == host_pid_namespace();
 }
 
-void host_stats_reap(void)
+static uint64_t cpu_time(void)
+{
+    struct timespec now;
+    sys_clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t host_stats_deadline(const struct host_stats_bounds *bounds)
+{
+    return bounds ? cpu_time() + bounds->cpu_ns : UINT64_MAX;
+}
+
+bool host_stats_late(uint64_t deadline)
+{
+    return deadline != UINT64_MAX && cpu_time() >= deadline;
+}
+
+/* False: no more for now. */
+static bool reap_one(int run, const char *name, struct directnfs_stats *scratch,
+                     const struct host_stats_bounds *bounds)
+{
+    struct host_identity process;
+    if (!host_stats_parse_name(name, &process) || !may_reap(run, &process, scratch))
+        return true;
+    int error = host_stats_fold(run, &process, NULL, bounds ? bounds->lock_ms : HOST_STATS_LOCK_MS);
+    return !(bounds && error == -ETIMEDOUT);
+}
+
+void host_stats_reap(int run, const struct host_stats_bounds *bounds)
 {
     struct entry {
         uint64_t inode;
@@ -332,16 +361,16 @@ void host_stats_reap(void)
         unsigned char type;
         char name[];
     } * entry;
-    char path[HOST_RUN_PATH_MAX], buffer[4096] __attribute__((aligned(8)));
-    struct host_identity process;
+    char buffer[4096] __attribute__((aligned(8)));
     struct directnfs_stats *scratch = host_stats_allocate();
-    int fd = host_run_path(path, "") ? -1 : sys_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int fd = sys_openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    const uint64_t deadline = host_stats_deadline(bounds);
+    bool more = scratch && fd >= 0;
     ssize_t length;
-    while (scratch && fd >= 0 && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
-        for (ssize_t at = 0; at < length; at += entry->length) {
+    while (more && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
+        for (ssize_t at = 0; more && at < length; at += entry->length) {
             entry = (struct entry *)(buffer + at);
-            if (host_stats_parse_name(entry->name, &process) && may_reap(&process, scratch))
-                host_stats_fold(&process, NULL);
+            more = reap_one(run, entry->name, scratch, bounds) && !host_stats_late(deadline);
         }
     }
     if (fd >= 0)
@@ -349,17 +378,15 @@ void host_stats_reap(void)
     host_stats_release(scratch);
 }
 
-void host_stats_reap_at_start(void)
+void host_stats_reap_at_start(int run)
 {
-    char path[HOST_RUN_PATH_MAX];
     struct stat status;
     struct timespec now;
     sys_clock_gettime(CLOCK_REALTIME, &now);
-    if (host_run_path(path, "stats.lock") == 0 &&
-        sys_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (sys_fstatat(run, "stats.lock", &status, AT_SYMLINK_NOFOLLOW) == 0) {
         if (status.st_mtim.tv_sec <= now.tv_sec && status.st_mtim.tv_sec >= now.tv_sec - 1)
             return;
-        sys_call4(SYS_utimensat, AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
+        sys_call4(SYS_utimensat, run, "stats.lock", NULL, AT_SYMLINK_NOFOLLOW);
     }
-    host_stats_reap();
+    host_stats_reap(run, NULL);
 }

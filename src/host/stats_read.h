@@ -6,6 +6,7 @@
 #define HOST_STATS_READ_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "directnfs/stats.h"
 
@@ -43,13 +44,22 @@ struct host_stats_snapshot {
     struct host_stats_problem *problems;
 };
 
+/* What a run directory of somebody else may cost who reads it, whatever is in it. */
+struct host_stats_bounds {
+    uint64_t cpu_ns; /* for adding up what ended, and again for reading */
+    int lock_ms;     /* to wait for the lock there */
+    size_t bytes;    /* of memory, for statistics */
+};
+
 /*
- * Adds what host_run_path() leads to: one run directory, or one after the other those of several
- * users. The snapshot is zero-initialised before the first. What dead processes left is added up
- * on the way, so this writes there. A process waits for a reader only when it ends, and not for
- * ever. No run directory adds nothing. 0 or -errno; host_stats_snapshot_free() in any case.
+ * Adds what is in the run directory; of several users, one after the other. The snapshot is
+ * zero-initialised before the first. What dead processes left is added up on the way, so this
+ * writes there. A process waits for a reader only when it ends, and not for ever. No run directory
+ * adds nothing. Who is left out for `bounds` (NULL: nobody) is a problem. 0 or -errno;
+ * host_stats_snapshot_free() in any case.
  */
-int host_stats_snapshot_read(struct host_stats_snapshot *snapshot);
+int host_stats_snapshot_read(struct host_stats_snapshot *snapshot,
+                             const struct host_stats_bounds *bounds);
 void host_stats_snapshot_free(struct host_stats_snapshot *snapshot);
 
 /* 0 or -ENOMEM; host_stats_snapshot_free() in any case. Problems are not copied. */
@@ -78,9 +88,9 @@ void host_stats_add_paths(struct directnfs_stats *sum, const struct directnfs_st
 /* Leaves in `now` what was counted since `before`. */
 void host_stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before);
 
-/* Adds what is uncommitted, out of the registry in the run directory, without a lock. 0, also when
- * there is none; -EBADMSG when it cannot be used. */
-int host_stats_read_uncommitted(struct host_stats_snapshot *snapshot);
+/* Adds what is uncommitted, out of the registry in the run directory `run`, without a lock. 0, also
+ * when there is none; -EBADMSG when it cannot be used. */
+int host_stats_read_uncommitted(int run, struct host_stats_snapshot *snapshot);
 
 /* Makes the used parts of a copy of somebody else's memory harmless, as promised above; its counts
  * are within their tables. */

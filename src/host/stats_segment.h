@@ -46,9 +46,10 @@ static inline size_t host_stats_used(const struct directnfs_stats *stats,
 /* Copies the header and the used parts of the tables, while other threads may be counting. */
 void host_stats_copy_used(struct directnfs_stats *to, const struct directnfs_stats *from);
 
-/* The path of a process's segment. */
-int host_stats_segment_path(char path[HOST_RUN_PATH_MAX], const struct host_identity *process);
-/* Reads pid and start time from a file name; false for another name. */
+/* The name of a process's segment in the run directory. */
+enum { HOST_STATS_NAME = 48 };
+void host_stats_segment_name(char name[HOST_STATS_NAME], const struct host_identity *process);
+/* Reads pid and start time from such a name; false for another one. */
 bool host_stats_parse_name(const char *name, struct host_identity *process);
 
 /* Memory for a whole segment, from the kernel: usable at exit and after fork. NULL: none. */
@@ -56,20 +57,23 @@ struct directnfs_stats *host_stats_allocate(void);
 void host_stats_release(struct directnfs_stats *stats);
 
 /*
- * Reads the used parts of a segment's file as they are, bounded, never hanging; the rest of `stats`
- * keeps what it holds. -EBADMSG if it is not a segment of this layout, -EPERM if it belongs to
- * another user; -EAGAIN if its process is still making it.
+ * Reads the used parts of a segment's file in the run directory `run` as they are, bounded, never
+ * hanging; the rest of `stats` keeps what it holds. -EBADMSG if it is not a segment of this layout,
+ * -EPERM if it belongs to another user; -EAGAIN if its process is still making it. `room` (may be
+ * NULL) is how many bytes of memory it may take, and is lowered by them: -E2BIG.
  */
-int host_stats_read_raw(const char *path, struct directnfs_stats *stats);
+int host_stats_read_raw(int run, const char *name, struct directnfs_stats *stats, size_t *room);
 /* Writes the used parts to an open, empty file; the header last. */
 int host_stats_write_raw(int fd, const struct directnfs_stats *stats);
 
 /*
  * One at a time in the run directory adds up, or reads what must add up exactly. A descriptor for
- * host_stats_unlock(), or -errno; a holder that was stopped is not waited for longer than a few
- * seconds (-ETIMEDOUT).
+ * host_stats_unlock(), or -errno; a holder that was stopped is not waited for longer than
+ * `limit_ms`
+ * (-ETIMEDOUT).
  */
-int host_stats_lock(void);
+enum { HOST_STATS_LOCK_MS = 2000 };
+int host_stats_lock(int run, int limit_ms);
 void host_stats_unlock(int fd);
 
 /* Under the lock: is this the process that was added to `ended` last? Then its file is left over.
@@ -78,13 +82,25 @@ bool host_stats_added(const struct directnfs_stats *ended, const struct directnf
 
 /*
  * Adds the segment of a process that ended to `stats.ended` and removes its file. `stats` NULL: it
- * is read from the file. -ETIMEDOUT when the lock could not be had; it is then done by a later
- * host_stats_reap().
+ * is read from the file. -ETIMEDOUT when the lock could not be had in `limit_ms`; it is then done
+ * by a later host_stats_reap().
  */
-int host_stats_fold(const struct host_identity *process, const struct directnfs_stats *stats);
+int host_stats_fold(int run, const struct host_identity *process,
+                    const struct directnfs_stats *stats, int limit_ms);
+
+/* When this process will have used the CPU time of `bounds` (NULL: never), and whether it has. */
+struct host_stats_bounds;
+uint64_t host_stats_deadline(const struct host_stats_bounds *bounds);
+bool host_stats_late(uint64_t deadline);
+
+/*
+ * Adds and removes the segments of processes that died without host_stats_finish(): all of them, or
+ * those that can be done in the time of `bounds`.
+ */
+void host_stats_reap(int run, const struct host_stats_bounds *bounds);
 
 /* host_stats_reap(), which looks at every process, unless another process did it a second ago: the
  * time of stats.lock says so. */
-void host_stats_reap_at_start(void);
+void host_stats_reap_at_start(int run);
 
 #endif

@@ -11,8 +11,10 @@
 #include "host/stats_segment.h"
 #include "sys/sys.h"
 
-static int add_problem(struct host_stats_snapshot *snapshot, const char *path, const char *reason)
+/* About `name` in the run directory, or about the directory itself. */
+static int add_problem(struct host_stats_snapshot *snapshot, const char *name, const char *reason)
 {
+    char path[HOST_RUN_PATH_MAX];
     if (snapshot->problem_count == HOST_STATS_PROBLEMS) {
         snapshot->problems_left_out++;
         return 0;
@@ -23,7 +25,8 @@ static int add_problem(struct host_stats_snapshot *snapshot, const char *path, c
         return -ENOMEM;
     snapshot->problems = more;
     struct host_stats_problem *problem = &snapshot->problems[snapshot->problem_count++];
-    snprintf(problem->path, sizeof(problem->path), "%s", path);
+    snprintf(problem->path, sizeof(problem->path), "%.*s%s%s", (int)sizeof(problem->path) / 2,
+             host_run_name(path), name ? "/" : "", name ? name : "");
     snprintf(problem->reason, sizeof(problem->reason), "%s", reason);
     return 0;
 }
@@ -53,81 +56,115 @@ static int add(struct directnfs_stats ***list, unsigned *count, struct directnfs
     return 0;
 }
 
-/* What ended processes left, if it can be used. */
-static int add_ended(struct host_stats_snapshot *snapshot)
+/* A reading of one directory. */
+struct reading {
+    struct host_stats_snapshot *snapshot;
+    const struct host_stats_bounds *bounds;
+    int run;
+    size_t room, *room_left; /* NULL: no limit */
+    const struct directnfs_stats *ended;
+    unsigned left_out;
+};
+
+/* What is shown is of the directory's owner, whatever is written there. */
+static int read_one(struct reading *reading, const char *name, struct directnfs_stats *stats)
 {
-    char path[HOST_RUN_PATH_MAX];
+    int error = host_stats_read_raw(reading->run, name, stats, reading->room_left);
+    if (!error)
+        host_stats_clean(stats);
+    stats->uid = (uint32_t)sys_call0(SYS_geteuid);
+    return error;
+}
+
+/* What ended processes left, if it can be used. */
+static int add_ended(struct reading *reading)
+{
+    struct host_stats_snapshot *snapshot = reading->snapshot;
     struct directnfs_stats *stats = host_stats_allocate();
-    int error = stats ? host_run_path(path, "stats.ended") : -ENOMEM;
+    int error = stats ? read_one(reading, "stats.ended", stats) : -ENOMEM;
     if (!error) {
-        error = host_stats_read_raw(path, stats);
-        if (!error) {
-            host_stats_clean(stats);
-            return add(&snapshot->ended, &snapshot->ended_count, stats);
-        }
-        error = error == -ENOENT ? 0 : add_problem(snapshot, path, reason_of(error));
+        reading->ended = stats;
+        return add(&snapshot->ended, &snapshot->ended_count, stats);
     }
+    if (stats)
+        error = error == -ENOENT ? 0 : add_problem(snapshot, "stats.ended", reason_of(error));
     host_stats_release(stats);
     return error;
 }
 
-static int add_process(struct host_stats_snapshot *snapshot, const struct host_identity *process,
-                       const struct directnfs_stats *ended)
+static int add_process(struct reading *reading, const char *name,
+                       const struct host_identity *process)
 {
-    char path[HOST_RUN_PATH_MAX];
+    struct host_stats_snapshot *snapshot = reading->snapshot;
     struct directnfs_stats *stats = host_stats_allocate();
-    int error = stats ? host_stats_segment_path(path, process) : -ENOMEM;
-    if (!error) {
-        error = host_stats_read_raw(path, stats);
-        if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
-            error = -EBADMSG;
-        if (!error && !(ended && host_stats_added(ended, stats))) {
-            host_stats_clean(stats);
-            return add(&snapshot->processes, &snapshot->count, stats);
-        }
-        /* Just ended, or just starting, or in the sum already. */
-        error = !error || error == -ENOENT || error == -EAGAIN
-                    ? 0
-                    : add_problem(snapshot, path, reason_of(error));
-    }
+    int error = stats ? read_one(reading, name, stats) : -ENOMEM;
+    if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
+        error = -EBADMSG;
+    if (!error && !(reading->ended && host_stats_added(reading->ended, stats)))
+        return add(&snapshot->processes, &snapshot->count, stats);
+    reading->left_out += error == -E2BIG;
+    /* Just ended, or just starting, or in the sum already. */
+    if (error == -ENOENT || error == -EAGAIN || error == -E2BIG)
+        error = 0;
+    else if (error && stats)
+        error = add_problem(snapshot, name, reason_of(error));
     host_stats_release(stats);
+    return error;
+}
+
+static int add_processes(struct reading *reading, DIR *directory)
+{
+    struct host_identity process;
+    const uint64_t deadline = host_stats_deadline(reading->bounds);
+    int error = 0;
+    bool late = false;
+    for (struct dirent *entry; !error && !late && (entry = readdir(directory));) {
+        if (host_stats_parse_name(entry->d_name, &process))
+            error = add_process(reading, entry->d_name, &process);
+        late = host_stats_late(deadline);
+    }
+    if (!error && (late || reading->left_out))
+        error = add_problem(reading->snapshot, NULL,
+                            late ? "there is more than can be read in reasonable time: ask as the "
+                                   "user whose it is"
+                                 : "its processes need more memory than another user gets for "
+                                   "them, and some are left out: ask as the user whose it is");
     return error;
 }
 
 /* Under the lock nothing moves from a process to the sum. */
-static int read_directory(struct host_stats_snapshot *snapshot)
+static int read_directory(struct reading *reading)
 {
-    char path[HOST_RUN_PATH_MAX];
-    struct host_identity process;
-    int error = host_run_path(path, "");
-    DIR *directory = error ? NULL : opendir(path);
-    if (!directory)
-        return error ? error : errno == ENOENT ? 0 : -errno;
-    host_stats_reap();
-    int lock = host_stats_lock();
+    int lock, error = 0;
+    int fd = sys_openat(reading->run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (!directory) {
+        error = fd < 0 ? fd : -errno;
+        if (fd >= 0)
+            sys_close(fd);
+        return error;
+    }
+    host_stats_reap(reading->run, reading->bounds);
+    lock = host_stats_lock(reading->run,
+                           reading->bounds ? reading->bounds->lock_ms : HOST_STATS_LOCK_MS);
     if (lock < 0) {
         char reason[128];
         snprintf(reason, sizeof(reason),
                  "cannot lock stats.lock there (%s): a process that ends now may count wrongly",
                  strerror(-lock));
-        error = add_problem(snapshot, path, reason);
+        error = add_problem(reading->snapshot, NULL, reason);
     }
-    unsigned ended_count = snapshot->ended_count;
     if (!error)
-        error = add_ended(snapshot);
-    const struct directnfs_stats *ended =
-        snapshot->ended_count > ended_count ? snapshot->ended[ended_count] : NULL;
-    for (struct dirent *entry; !error && (entry = readdir(directory));) {
-        if (host_stats_parse_name(entry->d_name, &process))
-            error = add_process(snapshot, &process, ended);
-    }
+        error = add_ended(reading);
+    if (!error)
+        error = add_processes(reading, directory);
     if (lock >= 0)
         host_stats_unlock(lock);
     closedir(directory);
     if (!error)
-        error = host_stats_read_uncommitted(snapshot);
-    if (error == -EBADMSG && !(error = host_run_path(path, "registry")))
-        error = add_problem(snapshot, path, reason_of(-EBADMSG));
+        error = host_stats_read_uncommitted(reading->run, reading->snapshot);
+    if (error == -EBADMSG)
+        error = add_problem(reading->snapshot, "registry", reason_of(-EBADMSG));
     return error;
 }
 
@@ -138,10 +175,20 @@ static int by_pid(const void *a, const void *b)
     return (left->pid > right->pid) - (left->pid < right->pid);
 }
 
-int host_stats_snapshot_read(struct host_stats_snapshot *snapshot)
+int host_stats_snapshot_read(struct host_stats_snapshot *snapshot,
+                             const struct host_stats_bounds *bounds)
 {
     struct timespec wall, now;
-    int error = read_directory(snapshot);
+    struct reading reading = {.snapshot = snapshot, .bounds = bounds, .run = host_run_open()};
+    int error = reading.run == -ENOENT ? 0 : reading.run;
+    if (bounds) {
+        reading.room = bounds->bytes;
+        reading.room_left = &reading.room;
+    }
+    if (reading.run >= 0) {
+        error = read_directory(&reading);
+        sys_close(reading.run);
+    }
     sys_clock_gettime(CLOCK_REALTIME, &wall);
     sys_clock_gettime(CLOCK_MONOTONIC, &now);
     snapshot->taken_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;

@@ -20,10 +20,7 @@ static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
 
 static bool usable(int fd, const struct host_shared *shared)
 {
-    struct stat status;
-    return sys_fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-           status.st_uid == (uid_t)sys_call0(SYS_geteuid) &&
-           read_at(fd, (void *)shared, offsetof(struct host_shared, processes), 0) &&
+    return read_at(fd, (void *)shared, offsetof(struct host_shared, processes), 0) &&
            shared->magic == HOST_REGISTRY_MAGIC && shared->layout == HOST_REGISTRY_LAYOUT &&
            shared->header_size == sizeof(*shared);
 }
@@ -62,16 +59,13 @@ static int read_entries(struct host_stats_snapshot *snapshot, int fd,
     return error;
 }
 
-int host_stats_read_uncommitted(struct host_stats_snapshot *snapshot)
+int host_stats_read_uncommitted(int run, struct host_stats_snapshot *snapshot)
 {
-    char path[HOST_RUN_PATH_MAX];
-    int error = host_run_path(path, "registry");
-    int fd = error ? error
-                   : sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = host_run_open_file(run, "registry", O_RDONLY);
     if (fd < 0)
-        return fd == -ENOENT ? 0 : fd == -ELOOP ? -EBADMSG : fd;
+        return fd == -ENOENT ? 0 : fd == -EPERM ? -EBADMSG : fd;
     struct host_shared *shared = malloc(sizeof(*shared));
-    error = !shared ? -ENOMEM : usable(fd, shared) ? 0 : -EBADMSG;
+    int error = !shared ? -ENOMEM : usable(fd, shared) ? 0 : -EBADMSG;
     for (int i = 0; !error && i < HOST_STRIPES; i++)
         snapshot->uncommitted += shared->stripes[i].uncommitted;
     if (!error)

@@ -29,11 +29,7 @@ static unsigned pin_count;
 
 static int open_worlds(void)
 {
-    char path[HOST_RUN_PATH_MAX];
-    int error = host_run_path(path, "worlds");
-    if (error)
-        return error;
-    int fd = sys_open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = host_run_open_named("worlds", O_RDWR | O_CREAT);
     return fd < 0 ? fd : sys_fd_protect(fd);
 }
 
@@ -131,15 +127,12 @@ bool host_world_is_pinned(uint64_t device, uint64_t inode)
 
 bool host_world_tell(void)
 {
-    char path[HOST_RUN_PATH_MAX];
     struct {
         uint64_t magic;
         uint32_t layout, header_size;
     } head = {0};
     uint64_t now = sys_now_ns();
-    int fd = host_run_path(path, "registry") == 0
-                 ? sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
-                 : -1;
+    int fd = host_run_open_named("registry", O_RDWR);
     if (fd < 0)
         return false;
     bool others = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0;

@@ -132,13 +132,14 @@ static inline int sys_mkdir(const char *path, mode_t mode)
 {
     return (int)sys_call3(SYS_mkdirat, AT_FDCWD, path, mode);
 }
-static inline int sys_unlink(const char *path)
+static inline int sys_unlinkat(int dirfd, const char *path, int flags)
 {
-    return (int)sys_call3(SYS_unlinkat, AT_FDCWD, path, 0);
+    return (int)sys_call3(SYS_unlinkat, dirfd, path, flags);
 }
-static inline int sys_renameat2(const char *from, const char *to, unsigned flags)
+static inline int sys_renameat2(int from_dirfd, const char *from, int to_dirfd, const char *to,
+                                unsigned flags)
 {
-    return (int)sys_call5(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+    return (int)sys_call5(SYS_renameat2, from_dirfd, from, to_dirfd, to, flags);
 }
 static inline ssize_t sys_getdents64(int fd, void *buffer, size_t size)
 {

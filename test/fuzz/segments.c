@@ -88,7 +88,7 @@ static void prepare(void)
         snprintf(paths[i], sizeof(paths[i]), "%s/%s", directory, names[i]);
     atexit(remove_directory);
     close(make_file(0));
-    must(host_stats_snapshot_read(&before) == 0 && before.count == 1);
+    must(host_stats_snapshot_read(&before, NULL) == 0 && before.count == 1);
 }
 
 /* ---- what a reader gets ---- */
@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     damage(fd, data + 1, size - 1);
     close(fd);
 
-    must(host_stats_snapshot_read(&now) == 0);
+    must(host_stats_snapshot_read(&now, NULL) == 0);
     must(now.problem_count <= HOST_STATS_PROBLEMS && now.count <= 1);
     must(now.uncommitted_count <= HOST_FILES);
     check_all(&now);

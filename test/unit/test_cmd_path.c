@@ -8,13 +8,16 @@
 
 #include <cmocka.h>
 
+#include "../../src/cmd/index.c"
 #include "../../src/cmd/path_list.c"
 
 /* Nothing is said in these tests. */
-void cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument)
+int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,
+                     char problem[CMD_RUNDIR_PROBLEM])
 {
-    (void)command, (void)visit, (void)argument;
+    (void)command, (void)visit, (void)argument, (void)problem;
     fail();
+    return 0;
 }
 
 enum { USER = 100, OTHER = 200 };

@@ -50,7 +50,7 @@ static int counts_before_and_after_open(void *unused)
     host_stats_file_read(file, 50);
     host_stats_file_written(file, 7);
 
-    must(host_stats_snapshot_read(&list) == 0);
+    must(host_stats_snapshot_read(&list, NULL) == 0);
     must(list.count == 1 && list.problem_count == 0);
     const struct directnfs_stats *stats = list.processes[0];
     must(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
@@ -102,7 +102,7 @@ static struct directnfs_stats ended;
 static int read_ended(struct directnfs_stats *sum)
 {
     struct host_stats_snapshot list = {0};
-    int error = host_stats_snapshot_read(&list);
+    int error = host_stats_snapshot_read(&list, NULL);
     if (!error && list.ended_count == 1)
         memcpy(sum, list.ended[0], sizeof(*sum));
     else if (!error)
@@ -152,7 +152,7 @@ static void a_killed_process_is_added_up_by_a_reader(void **state)
     remove_contents(test_directory);
     assert_int_equal(run_child(work_and_be_killed, NULL), 128 + SIGKILL);
     assert_int_equal(count_run_files(), 1);
-    assert_int_equal(host_stats_snapshot_read(&list), 0);
+    assert_int_equal(host_stats_snapshot_read(&list, NULL), 0);
     assert_int_equal(list.count, 0);
     host_stats_snapshot_free(&list);
     /* A later process without files leaves the tables for --last. */
@@ -197,14 +197,14 @@ static void processes_that_start_clean_up_now_and_then(void **state)
 /* Dying between adding up and removing the file must not count twice. */
 static int fold_twice(void *unused)
 {
-    char path[HOST_RUN_PATH_MAX];
     struct host_identity self;
+    int run = host_run_open();
     (void)unused;
     must(host_stats_open() == 0);
     host_stats_call(1, 1000, false);
-    must(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
-    must(host_stats_fold(&self, host_stats) == 0);
-    must(host_stats_fold(&self, host_stats) == -ENOENT);
+    must(host_identity_self(&self) == 0);
+    must(host_stats_fold(run, &self, host_stats, 1) == 0);
+    must(host_stats_fold(run, &self, host_stats, 1) == -ENOENT);
     must(read_ended(&ended) == 0);
     must(ended.processes == 1 && ended.counters.procedures[1].latency.calls == 1);
     return 0;
@@ -219,15 +219,17 @@ static void a_segment_is_never_added_twice(void **state)
 /* The same after somebody else was added in between. */
 static int die_before_removing(void *unused)
 {
-    char path[HOST_RUN_PATH_MAX], kept[HOST_RUN_PATH_MAX + 8];
+    char name[HOST_STATS_NAME];
     struct host_identity self;
+    int run = host_run_open();
     (void)unused;
     must(host_stats_open() == 0);
     host_stats_call(1, 1000, false);
-    must(host_identity_self(&self) == 0 && host_stats_segment_path(path, &self) == 0);
-    snprintf(kept, sizeof(kept), "%s.kept", path);
-    must(link(path, kept) == 0 && host_stats_fold(&self, host_stats) == 0);
-    must(rename(kept, path) == 0);
+    must(host_identity_self(&self) == 0);
+    host_stats_segment_name(name, &self);
+    must(linkat(run, name, run, "kept", 0) == 0);
+    must(host_stats_fold(run, &self, host_stats, 1) == 0);
+    must(renameat(run, "kept", run, name) == 0);
     _exit(0);
 }
 
@@ -260,7 +262,7 @@ static int work_and_wait(void *go)
 static uint64_t calls_of_all(uint64_t *on_path)
 {
     struct host_stats_snapshot snapshot = {0};
-    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(host_stats_snapshot_read(&snapshot, NULL), 0);
     assert_int_equal(snapshot.problem_count, 0);
     struct directnfs_stats *sum = host_stats_snapshot_sum(&snapshot);
     uint64_t calls = sum->counters.procedures[7].latency.calls;
@@ -302,7 +304,7 @@ static void a_snapshot_while_processes_end_is_exact(void **state)
 
 static void check_read(struct host_stats_snapshot *snapshot)
 {
-    must(host_stats_snapshot_read(snapshot) == 0);
+    must(host_stats_snapshot_read(snapshot, NULL) == 0);
 }
 
 static int differs(void *unused)
@@ -339,7 +341,7 @@ static int differs(void *unused)
         _exit(work_and_end(&three));
     }
     must(wait(&status) > 0 && status == 0);
-    must(host_stats_snapshot_read(&now) == 0 && now.count == 1 && now.ended_count == 1);
+    must(host_stats_snapshot_read(&now, NULL) == 0 && now.count == 1 && now.ended_count == 1);
     host_stats_snapshot_subtract(&now, &before);
     must(now.seconds > 0);
     const struct directnfs_stats *self = now.processes[0];
@@ -389,7 +391,7 @@ static int forks(void *unused)
         host_stats_add(&own->sends, 10);
         host_stats_call(6, 1000, false);
         host_stats_call(6, 1000, false);
-        must(host_stats_snapshot_read(&list) == 0 && list.count == 2);
+        must(host_stats_snapshot_read(&list, NULL) == 0 && list.count == 2);
         for (unsigned i = 0; i < 2; i++) {
             const struct directnfs_stats *stats = list.processes[i];
             bool mine = stats->pid == (uint32_t)getpid();
@@ -505,7 +507,7 @@ static int uses_paths(void *unused)
     int status;
     must(waitpid(child, &status, 0) == child && status == 0);
 
-    must(host_stats_snapshot_read(&list) == 0 && list.count == 1);
+    must(host_stats_snapshot_read(&list, NULL) == 0 && list.count == 1);
     const struct directnfs_stats *stats = list.processes[0];
     must(stats->path_count == 2 && strcmp(stats->paths[0].name, "nas") == 0);
     must(strcmp(stats->paths[1].local, "10.0.0.9") == 0);

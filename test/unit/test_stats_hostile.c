@@ -51,7 +51,7 @@ static int make_good(void **state)
 static void expect(unsigned processes, unsigned problems)
 {
     struct host_stats_snapshot snapshot = {0};
-    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(host_stats_snapshot_read(&snapshot, NULL), 0);
     assert_int_equal(snapshot.count, processes);
     assert_int_equal(snapshot.problem_count, problems);
     host_stats_snapshot_free(&snapshot);
@@ -129,7 +129,7 @@ static void of_many_problems_the_first_are_kept(void **state)
         snprintf(path, sizeof(path), "%s/stats.1.%d", test_directory, i);
         assert_int_equal(mkdir(path, 0700), 0);
     }
-    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(host_stats_snapshot_read(&snapshot, NULL), 0);
     assert_int_equal(snapshot.problem_count, HOST_STATS_PROBLEMS);
     assert_int_equal(snapshot.problems_left_out, 2 * HOST_STATS_PROBLEMS);
     host_stats_snapshot_free(&snapshot);
@@ -193,7 +193,7 @@ static void check_snapshot(struct host_stats_snapshot *before)
 {
     struct host_stats_snapshot now = {0}, copy;
     struct host_latency latency;
-    assert_int_equal(host_stats_snapshot_read(&now), 0);
+    assert_int_equal(host_stats_snapshot_read(&now, NULL), 0);
     for (unsigned i = 0; i < now.count; i++)
         check_copy(now.processes[i]);
     for (unsigned i = 0; i < now.ended_count; i++)
@@ -304,7 +304,7 @@ static void a_file_that_shrinks_while_it_is_read_does_no_harm(void **state)
 static int stop_with_the_lock(void *unused)
 {
     (void)unused;
-    int lock = host_stats_lock();
+    int lock = host_stats_lock(host_run_open(), HOST_STATS_LOCK_MS);
     if (lock < 0)
         return 1;
     raise(SIGSTOP);
@@ -336,7 +336,7 @@ static void a_stopped_reader_does_not_keep_a_process_from_ending(void **state)
     kill(reader, SIGCONT);
     assert_int_equal(end_child(reader), 0);
 
-    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(host_stats_snapshot_read(&snapshot, NULL), 0);
     assert_int_equal(snapshot.ended_count, 1);
     assert_int_equal(snapshot.ended[0]->counters.procedures[6].latency.calls, 1);
     host_stats_snapshot_free(&snapshot);
@@ -385,11 +385,13 @@ static void ten_thousand_forks_leave_two_files(void **state)
         assert_true(memory_used() <= (AT_ONCE + 2) * HOST_STATS_BYTES);
         for (unsigned i = 0; i < AT_ONCE; i++)
             assert_int_equal(end_child(children[i]), i % 2 ? 128 + SIGKILL : 0);
-        host_stats_reap();
+        int run = host_run_open();
+        host_stats_reap(run, NULL);
+        close(run);
         assert_int_equal(count_run_files(), 2);
         assert_true(memory_used() <= 100000);
     }
-    assert_int_equal(host_stats_snapshot_read(&snapshot), 0);
+    assert_int_equal(host_stats_snapshot_read(&snapshot, NULL), 0);
     assert_int_equal(snapshot.ended[0]->processes, rounds * AT_ONCE);
     assert_int_equal(snapshot.ended[0]->counters.procedures[6].latency.calls, rounds * AT_ONCE);
     host_stats_snapshot_free(&snapshot);
