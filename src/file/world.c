@@ -21,10 +21,29 @@ static const char other_process[] = "another process uses the kernel for it";
 
 /* ---- fresh pages ---- */
 
+/*
+ * POSIX_FADV_DONTNEED leaves pages that somebody has mapped. Linux's client unmaps them when direct
+ * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
+ * nothing: a read of no bytes, and one into no memory, which fails before anything is sent.
+ */
+static void unmap_pages(int fd)
+{
+    int flags = sys_fcntl(fd, F_GETFL, 0);
+    if (flags < 0 || (flags & (O_DIRECT | O_APPEND)) || (flags & O_ACCMODE) == O_WRONLY)
+        return; /* O_APPEND beside O_DIRECT is refused */
+    sys_pread(fd, &flags, 0, 0);
+    if (sys_fcntl(fd, F_SETFL, flags | O_DIRECT) != 0)
+        return;
+    sys_pread(fd, NULL, 1, 0);
+    sys_fcntl(fd, F_SETFL, flags);
+}
+
 void file_pages_drop(const struct file_mount *mount, int fd)
 {
-    if (mount->kernel_nfs)
-        sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (!mount->kernel_nfs)
+        return;
+    unmap_pages(fd);
+    sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 void file_pages_fresh(const struct file_mount *mount, int fd)
