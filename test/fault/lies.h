@@ -133,6 +133,28 @@ static inline void lie_read_cut(struct lie *lie, bool half, bool eof)
     lie_mark(lie->m);
 }
 
+/* It brings them, too. */
+static inline void lie_read_more(struct lie *lie)
+{
+    unsigned char more[4096];
+    uint32_t count = lie_old(lie, lie_result(lie, NFS_READ, 0)) + sizeof more;
+    if (lie_result(lie, NFS_READ, 0) == 0)
+        return;
+    memset(more, 0xa5, sizeof more);
+    lie_read(lie, count, count, false);
+    lie_insert(lie, lie->m->length, more, sizeof more);
+    lie_mark(lie->m);
+}
+
+/* Half of the data, but all of them counted. */
+static inline void lie_read_half(struct lie *lie)
+{
+    size_t at = lie_result(lie, NFS_READ, 0);
+    uint32_t count = lie_old(lie, at);
+    lie_read_cut(lie, true, false);
+    lie_word(lie, at, count);
+}
+
 static inline void lie_fragments(struct lie *lie, unsigned count, size_t each)
 {
     size_t size = count * (4 + each);
@@ -250,9 +272,9 @@ static inline void lie_silence(struct lie *lie)
     X(attributes_perhaps, lie_word(lie, lie_flag(lie), 2))                                     \
     X(size_huge, lie_word(lie, lie_attribute(lie, 5), UINT32_MAX))                             \
     X(size_zero, lie_word(lie, lie_attribute(lie, 6), 0))                                      \
-    X(read_more_than_asked, lie_read(lie, READ_COUNT + 4096, READ_COUNT + 4096, false))        \
+    X(read_more_than_asked, lie_read_more(lie))                                                \
     X(read_beyond_the_record, lie_read(lie, READ_COUNT, UINT32_MAX, false))                    \
-    X(read_two_counts, lie_read(lie, READ_COUNT, READ_COUNT / 2, false))                       \
+    X(read_two_counts, lie_read_half(lie))                                                     \
     X(read_nothing, lie_read_cut(lie, false, false))                                           \
     X(read_less, lie_read_cut(lie, true, false))                                               \
     X(read_less_and_eof, lie_read_cut(lie, true, true))                                        \
