@@ -154,9 +154,10 @@ static int syslog_in_the_child_of_a_process_that_says_much(void)
 {
     pthread_t thread;
     int status = 0;
+    uint64_t end = sys_now_ns() + 4000000000;
     if (log_open("syslog") != 0 || pthread_create(&thread, NULL, say_for_ever, NULL) != 0)
         return 1;
-    for (int i = 0; i < 1000 && status == 0; i++) {
+    for (int i = 0; i < 1000 && status == 0 && sys_now_ns() < end; i++) {
         pid_t child = fork();
         if (child == 0) {
             alarm(5);
@@ -170,9 +171,15 @@ static int syslog_in_the_child_of_a_process_that_says_much(void)
 
 /* ---- a syslog daemon of our own, in a /dev of our own ---- */
 
+static bool make_private(const char *place)
+{
+    return mount("none", place, "none", MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+/* In a chroot / may be no mount; /dev is one. */
 static bool own_dev(void)
 {
-    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+    return unshare(CLONE_NEWNS) == 0 && (make_private("/") || make_private("/dev")) &&
            mount("none", "/dev", "tmpfs", 0, NULL) == 0;
 }
 
