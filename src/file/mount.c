@@ -139,8 +139,8 @@ void file_mounts_load(void)
     if (result != 0 || broken != 0)
         return;
     enum log_level level;
-    if (!getenv("DIRECTNFS_LOG_LEVEL") ||
-        log_level_parse(getenv("DIRECTNFS_LOG_LEVEL"), &level) != 0)
+    const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
+    if (!wanted || log_level_parse(wanted, &level) != 0)
         log_set_level(file_tunables.log_level);
     struct utsname name;
     if (sys_call1(SYS_uname, &name) == 0)

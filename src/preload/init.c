@@ -7,6 +7,7 @@
  * are descriptors that came over exec.
  */
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "preload/aio_context.h"
 #include "preload/posix_aio.h"
@@ -318,6 +319,10 @@ __attribute__((constructor)) static void start(void)
     for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
         preload_find(symbol);
 
+    /* A program with more rights than who started it is not served: files, sockets and requests
+     * that the library would make with those rights might be what somebody was after. */
+    if (getauxval(AT_SECURE))
+        return;
     const char *disable = secure_getenv("DIRECTNFS_DISABLE");
     if (disable != NULL && strcmp(disable, "1") == 0)
         return;
