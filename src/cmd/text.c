@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "sys/text.h"
 
 static void *need(void *memory)
 {
@@ -18,51 +19,6 @@ static void *need(void *memory)
     return memory;
 }
 
-/*
- * Decodes one character of UTF-8 (RFC 3629) from at most `size` bytes. Returns its length, or 0 for
- * bytes that are none: overlong forms and surrogates included.
- */
-static size_t decode(const unsigned char *bytes, size_t size, uint32_t *character)
-{
-    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length;
-    if (bytes[0] < 0x80) {
-        *character = bytes[0];
-        return 1;
-    } else if (bytes[0] >= 0xc2 && bytes[0] < 0xe0) {
-        length = 2;
-        *character = bytes[0] & 0x1f;
-    } else if (bytes[0] >= 0xe0 && bytes[0] < 0xf0) {
-        length = 3;
-        *character = bytes[0] & 0x0f;
-    } else if (bytes[0] >= 0xf0 && bytes[0] < 0xf5) {
-        length = 4;
-        *character = bytes[0] & 0x07;
-    } else {
-        return 0;
-    }
-    if (length > size)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
-        *character = *character << 6 | (bytes[i] & 0x3f);
-    }
-    if (*character < lowest[length] || *character > 0x10ffff ||
-        (*character >= 0xd800 && *character < 0xe000))
-        return 0;
-    return length;
-}
-
-/* True for what makes a terminal do something other than show a character. */
-static bool is_control(uint32_t character)
-{
-    return character < 0x20 || (character >= 0x7f && character < 0xa0) ||
-           (character >= 0x200b && character <= 0x200f) ||
-           (character >= 0x2028 && character <= 0x202e) ||
-           (character >= 0x2066 && character <= 0x2069) || character == 0xfeff;
-}
-
 char *cmd_printable(const char *text, size_t limit)
 {
     size_t size = strnlen(text, limit);
@@ -71,8 +27,8 @@ char *cmd_printable(const char *text, size_t limit)
     const unsigned char *bytes = (const unsigned char *)text;
     for (size_t i = 0; i < size;) {
         uint32_t character;
-        size_t length = decode(bytes + i, size - i, &character);
-        if (length > 0 && !is_control(character)) {
+        size_t length = sys_text_decode(bytes + i, size - i, &character);
+        if (length > 0 && !sys_text_is_control(character)) {
             memcpy(end, bytes + i, length);
             end += length;
             i += length;
@@ -305,13 +261,13 @@ static void json_string(FILE *out, const char *text, size_t limit, bool lower)
     fputc('"', out);
     for (size_t i = 0; i < size;) {
         uint32_t character;
-        size_t length = decode(bytes + i, size - i, &character);
+        size_t length = sys_text_decode(bytes + i, size - i, &character);
         if (length == 0) {
             fputs("\\ufffd", out);
             i++;
             continue;
         }
-        if (is_control(character))
+        if (sys_text_is_control(character))
             fprintf(out, "\\u%04x", character);
         else if (character == '"' || character == '\\')
             fprintf(out, "\\%c", (int)character);

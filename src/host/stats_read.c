@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "sys/text.h"
+
 static const char *const procedure_names[DIRECTNFS_PROCEDURES] = {
     "NFS_NULL",   "NFS_GETATTR", "NFS_SETATTR",  "NFS_LOOKUP", "NFS_ACCESS",  "NFS_READLINK",
     "NFS_READ",   "NFS_WRITE",   "NFS_CREATE",   "NFS_MKDIR",  "NFS_SYMLINK", "NFS_MKNOD",
@@ -16,10 +18,7 @@ const char *host_stats_procedure_name(unsigned procedure)
 static void clean_text(char *text, size_t size)
 {
     text[size - 1] = '\0';
-    for (; *text; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-    }
+    sys_text_clean(text);
 }
 
 static void clean_server(struct directnfs_server_stats *server)

@@ -9,6 +9,7 @@
 
 #include "sys/fd.h"
 #include "sys/sys.h"
+#include "sys/text.h"
 
 enum { LINE_MAX_BYTES = 1024, SYSLOG_WAIT_MS = 50 };
 
@@ -155,10 +156,7 @@ void log_write(enum log_level level, const char *format, ...)
     if (length > (int)sizeof(line) - 2)
         length = (int)sizeof(line) - 2;
     /* A file's name may have a newline, or what a terminal obeys: one message is one line. */
-    for (char *c = line; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-    }
+    sys_text_clean(line);
     if (to_syslog) {
         write_syslog(level, line + prefix);
         return;

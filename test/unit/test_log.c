@@ -100,13 +100,18 @@ static int a_message_is_one_line(void)
     strcat(strcpy(path, directory), "/lines");
     if (log_file("lines") != 0)
         return 1;
-    log_write(LOG_LEVEL_ERROR, "a file \"%s\"", "a\ndirectnfs[1]: b\x1b[31m\x7f\xc3\xa4");
+    /* Also C1, as UTF-8 and as a byte of its own, and what turns the direction of the text. */
+    log_write(LOG_LEVEL_ERROR, "a file \"%s\"",
+              "a\ndirectnfs[1]: b\x1b[31m\x7f\xc3\xa4 \xc2\x9b"
+              "2J \x9b"
+              "2J \xe2\x80\xae"
+              "c");
     int fd = open(path, O_RDONLY);
     ssize_t length = read(fd, text, sizeof(text) - 1);
     close(fd);
     unlink(path);
     text[length < 0 ? 0 : length] = '\0';
-    return strstr(text, ": a file \"a?directnfs[1]: b?[31m?\xc3\xa4\"\n") == NULL ||
+    return strstr(text, ": a file \"a?directnfs[1]: b?[31m?\xc3\xa4 ??2J ?2J ???c\"\n") == NULL ||
            strchr(text, '\n') != text + length - 1;
 }
 

@@ -7,6 +7,7 @@
 #include "host/stats_segment.h"
 #include "host_test.h"
 #include "rounds.h"
+#include "sys/text.h"
 
 /* A run directory with one segment, as if of this process, and what it should hold. */
 static struct directnfs_stats good;
@@ -145,8 +146,11 @@ static void check_text(const char *text, size_t size)
 {
     size_t length = strnlen(text, size);
     assert_true(length < size);
-    for (size_t i = 0; i < length; i++)
-        assert_true((unsigned char)text[i] >= ' ' && text[i] != 0x7f);
+    for (size_t i = 0, bytes; i < length; i += bytes) {
+        uint32_t character;
+        bytes = sys_text_decode((const unsigned char *)text + i, length - i, &character);
+        assert_true(bytes && !sys_text_is_control(character));
+    }
 }
 
 static void check_copy(const struct directnfs_stats *stats)
