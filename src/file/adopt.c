@@ -274,8 +274,6 @@ void file_opened(int fd, int flags)
     const char *reason = NULL;
     if (fd >= FILE_TABLE_SIZE)
         reason = "descriptor number too high";
-    else if (flags & O_APPEND)
-        reason = "O_APPEND";
     opened(fd, flags, reason);
 }
 
@@ -326,10 +324,12 @@ void file_adopt_inherited(void)
             if (flags < 0 || (flags & O_PATH))
                 continue;
             flags &= ~(O_CREAT | O_TRUNC);
-            if (fd <= STDERR_FILENO)
+            if (fd <= STDERR_FILENO) {
                 inherited_stream(fd, flags, &status);
-            else
+            } else {
                 file_opened(fd, flags);
+                file_shared(fd);
+            }
         }
     }
     sys_critical_leave();

@@ -14,15 +14,18 @@ void file_attributes_convert(const struct nfs3_attr *attr, struct host_attribute
     attributes->ctime = (struct timespec){attr->ctime.sec, attr->ctime.nsec};
 }
 
-int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
-                          struct host_attributes *attributes)
+uint64_t file_fresh_since(struct file_inode *inode)
+{
+    uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9), now_ns = sys_now_ns();
+    uint64_t opened_ns = atomic_load_explicit(&inode->opened_ns, memory_order_relaxed);
+    uint64_t since_ns = now_ns > allowed_ns ? now_ns - allowed_ns : 0;
+    return since_ns > opened_ns ? since_ns : opened_ns;
+}
+
+int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
+                   struct host_attributes *attributes)
 {
     uint64_t verified;
-    uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9);
-    if (host_file_attributes(&inode->host, attributes, &verified) &&
-        verified >= atomic_load_explicit(&inode->opened_ns, memory_order_relaxed) &&
-        sys_now_ns() - verified < allowed_ns)
-        return 0;
     struct nfs3_client client = file_mount_client(inode->mount, auth);
     struct nfs3_attr attr;
     uint64_t asked_ns = sys_now_ns();
@@ -46,6 +49,16 @@ int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
     return 0;
 }
 
+int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
+                          struct host_attributes *attributes)
+{
+    uint64_t verified;
+    if (host_file_attributes(&inode->host, attributes, &verified) &&
+        verified >= file_fresh_since(inode))
+        return 0;
+    return file_inode_ask(inode, auth, attributes);
+}
+
 /* As between enter and leave; on ESTALE of a removed file the kernel takes over. */
 static int attributes_of(struct file_open *open, struct host_attributes *attributes)
 {
@@ -59,6 +72,7 @@ static int attributes_of(struct file_open *open, struct host_attributes *attribu
 
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
 {
+    file_offset_settle(open, fd);
     if (whence != SEEK_END && whence != SEEK_DATA && whence != SEEK_HOLE)
         return FILE_KERNEL; /* the offset is the kernel's */
     struct host_attributes attributes;

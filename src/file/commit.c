@@ -351,6 +351,7 @@ static void commit_closed(struct file_mount *mount, int *result)
 int file_commit_all(void)
 {
     int result = 0;
+    file_shared_all(); /* with the program that exec starts */
     if (!host_registry_ready())
         return 0;
     while (file_async_help(NULL)) /* exec and exit wait for requests in flight: io_setup(2) */

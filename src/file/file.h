@@ -22,6 +22,13 @@
 
 enum { FILE_KERNEL = -65536, FILE_TABLE_SIZE = 1 << 20 };
 
+/* Of Linux 6.9: O_APPEND does not count for this write. */
+#ifdef RWF_NOAPPEND
+enum { FILE_NOAPPEND = RWF_NOAPPEND };
+#else
+enum { FILE_NOAPPEND = 0 };
+#endif
+
 struct file_open;
 
 /* Managed descriptors. NULL: the kernel's. Never locked; file_get() makes use safe against close.
@@ -154,8 +161,18 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
                   bool emulate);
 /* After a lock was got: what others wrote under it is seen, as by the kernel's NFS client. */
 void file_locked(struct file_open *open);
-/* Before fcntl(F_SETFL, flags). */
-int file_set_flags(struct file_open *open, int fd, int flags);
+/* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */
+bool file_appends(struct file_open *open, int fd, int flags);
+/* Brackets fcntl(F_SETFL, flags) of any descriptor. True: it changes whether writes append, and
+ * file_flags_changed() must follow. */
+bool file_flags_change(int fd, int flags);
+void file_flags_changed(void);
+/* Before the kernel looks at the offset, e.g. for a lock; any descriptor. */
+void file_offset_show(int fd);
+/* The open file of this descriptor, or those of all, may be used by others than those who call this
+ * room: by another process, or through a descriptor that is not managed. */
+void file_shared(int fd);
+void file_shared_all(void);
 
 /* ---- attributes: after the kernel answered ---- */
 

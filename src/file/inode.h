@@ -62,6 +62,10 @@ struct file_open {
     int access; /* O_ACCMODE */
     enum nfs3_stable stable;
     struct directnfs_file_stats *stats;
+    /* Of append.c. */
+    _Atomic uint64_t appends;    /* has it O_APPEND, and since when that is known */
+    _Atomic int64_t offset_owed; /* what the kernel's offset should be; -1: what it is */
+    _Atomic uint64_t shares;     /* private to this process while no more than these */
 };
 
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
@@ -101,6 +105,21 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
 /* Does the number still stand for the file? Another thread may have closed the descriptor, and the
  * number may be another file's by now, whose offset is not ours to move. */
 bool file_open_is_at(const struct file_open *open, int fd);
+
+/* One more than the highest descriptor that ever was in the table. */
+int file_table_limit(void);
+
+/* ---- appending (append.c) ---- */
+
+/* A new open file, opened with these flags. */
+void file_append_open(struct file_open *open, int flags);
+/* The same in the child of fork(). */
+void file_append_child(struct file_open *open);
+/* A write at the end of the file; `move`: the offset goes to the end of it. As file_pwritev(). */
+ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors, int count,
+                    int flags, bool move);
+/* The kernel's offset becomes what it should be, before something looks at it or moves it. */
+void file_offset_settle(struct file_open *open, int fd);
 
 /* ---- stale handles (renew.c) ---- */
 
@@ -204,6 +223,20 @@ ssize_t file_read_check(const struct file_open *open, const struct iovec *vector
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
                          off_t offset, int flags, enum nfs3_stable *stable);
 
+/* A write, or a part of one. */
+struct file_piece {
+    const struct iovec *vectors;
+    int count;
+    size_t length;
+    bool only_extends; /* only if the file ends where the piece begins, or before */
+    bool appends;      /* the caller has the turn */
+    size_t taken;      /* result of one that appends and failed: the server has its beginning */
+};
+/* Writes all of it, between enter and leave. Returns its length, less if an error came after some
+ * bytes, or -errno. `taken` changes. */
+ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t offset,
+                      enum nfs3_stable stable);
+
 /* Has the process a limit of file sizes (RLIMIT_FSIZE)? */
 bool file_size_is_limited(void);
 /* Bytes that it may write from `offset` on; none: -EFBIG, and the signal that goes with it. */
@@ -232,12 +265,11 @@ extern const char file_no_room[];
 
 /*
  * Enters a write of at most HOST_WRITE_MAX bytes into the ledger, finding room by COMMITs; *stable
- * becomes FILE_SYNC when there is none, and beside the kernel's writes. -EAGAIN: a write in flight
- * is in the way, and the caller does not `wait`. FILE_NO_ROOM.
+ * becomes FILE_SYNC when there is none, and beside the kernel's writes. `keep` of the beginning is
+ * set here. -EAGAIN: a write in flight is in the way, and the caller does not `wait`. FILE_NO_ROOM.
  */
-int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
-                        int count, size_t length, enum nfs3_stable *stable, bool wait,
-                        struct host_write *write);
+int file_write_announce(struct file_open *open, struct host_beginning *beginning,
+                        enum nfs3_stable *stable, bool wait);
 /* WRITE of all of it, from `vectors`. 0 or -errno. */
 int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
                     int count, enum nfs3_stable stable, struct nfs3_transfer *transfer);
@@ -265,7 +297,12 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
 
 void file_attributes_convert(const struct nfs3_attr *attr, struct host_attributes *attributes);
 
-/* The attributes, not older than actimeo. 0 or -errno of GETATTR. */
+/* Attributes that the server told when it was asked at this time or later are fresh: actimeo. */
+uint64_t file_fresh_since(struct file_inode *inode);
+/* Asks for the attributes. 0 or -errno of GETATTR. */
+int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
+                   struct host_attributes *attributes);
+/* The same, if those that are known are not fresh. */
 int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
                           struct host_attributes *attributes);
 

@@ -120,22 +120,20 @@ ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors,
 
 /* ---- writing ---- */
 
-/* A piece of a write: at most HOST_WRITE_MAX bytes and RPC_VECTORS_MAX vectors. */
-struct piece {
-    const struct iovec *vectors;
-    int count;
-    size_t length;
-    bool only_extends; /* only if the file ends where the piece begins, or before */
-};
-
-static bool is_one_piece(int count, size_t length)
+/* A piece is at most so long, and has at most RPC_VECTORS_MAX vectors. One that appends is one
+ * WRITE: when it fails nothing behind it was written. */
+static size_t longest_piece(const struct file_open *open, bool appends)
 {
-    return length <= HOST_WRITE_MAX && count <= RPC_VECTORS_MAX;
+    uint32_t most = file_mount_client(open->inode->mount, open->auth).write_max;
+    return appends && most < HOST_WRITE_MAX ? most : HOST_WRITE_MAX;
 }
 
-static void piece_cut(struct piece *piece, struct iovec own[RPC_VECTORS_MAX],
-                      const struct iovec *vectors, int count, size_t from, size_t length)
+/* The piece of `all` that begins at `from`, `length` bytes at most. */
+static void piece_cut(struct file_piece *piece, struct iovec own[RPC_VECTORS_MAX],
+                      const struct file_piece *all, size_t from, size_t length)
 {
+    const struct iovec *vectors = all->vectors;
+    int count = all->count;
     while (from >= vectors->iov_len) {
         from -= vectors++->iov_len;
         count--;
@@ -146,22 +144,17 @@ static void piece_cut(struct piece *piece, struct iovec own[RPC_VECTORS_MAX],
     reach -= from;
     if (length > reach)
         length = reach;
-    if (length > HOST_WRITE_MAX)
-        length = HOST_WRITE_MAX;
     piece->count = rpc_vectors_slice(vectors, count, from, length, own);
     piece->vectors = own;
     piece->length = length;
 }
 
-int file_write_announce(struct file_open *open, uint64_t offset, const struct iovec *vectors,
-                        int count, size_t length, enum nfs3_stable *stable, bool wait,
-                        struct host_write *write)
+int file_write_announce(struct file_open *open, struct host_beginning *beginning,
+                        enum nfs3_stable *stable, bool wait)
 {
-    struct host_file *host = &open->inode->host;
     for (int attempt = 0;; attempt++) {
-        bool keep = *stable == NFS3_UNSTABLE;
-        int result = wait ? host_write_begin(host, offset, vectors, count, length, keep, write)
-                          : host_write_try(host, offset, vectors, count, length, keep, write);
+        beginning->keep = *stable == NFS3_UNSTABLE;
+        int result = host_write_start(&open->inode->host, beginning, wait);
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
@@ -236,18 +229,24 @@ static int is_behind_end(struct file_open *open, uint64_t offset)
 }
 
 /* Writes one piece. Returns its length, or -errno; 0: it would not only extend the file. */
-static ssize_t write_piece(struct file_open *open, const struct piece *piece, uint64_t offset,
+static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
                            enum nfs3_stable stable)
 {
     struct file_inode *inode = open->inode;
     struct iovec kept[HOST_WRITE_VECTORS];
     struct host_write write;
+    struct host_beginning beginning = {.offset = offset,
+                                       .data = piece->vectors,
+                                       .count = piece->count,
+                                       .length = piece->length,
+                                       .write = &write,
+                                       .appends = piece->appends};
     struct nfs3_transfer transfer;
     bool wait = false;
     int result;
+    piece->taken = 0;
     /* What is in the way may be in flight from this thread: nobody else would see its end. */
-    while ((result = file_write_announce(open, offset, piece->vectors, piece->count, piece->length,
-                                         &stable, wait, &write)) == -EAGAIN)
+    while ((result = file_write_announce(open, &beginning, &stable, wait)) == -EAGAIN)
         wait = !file_async_help(NULL);
     if (result != 0)
         return result;
@@ -264,6 +263,8 @@ static ssize_t write_piece(struct file_open *open, const struct piece *piece, ui
     uint64_t asked_ns = sys_now_ns();
     uint64_t epoch = host_file_asking(&inode->host);
     result = file_write_send(open, &write, vectors, count, stable, &transfer);
+    if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
+        piece->taken = transfer.length;
     result = file_write_conclude(open, &write, result, &transfer, asked_ns, epoch);
     return result != 0 ? result : (ssize_t)piece->length;
 }
@@ -324,32 +325,37 @@ static bool is_for_kernel(ssize_t result)
 
 /* Not inlined: a write of one piece needs less stack. */
 __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
-                                                         const struct iovec *vectors, int count,
-                                                         size_t length, uint64_t offset,
-                                                         enum nfs3_stable stable)
+                                                         const struct file_piece *all,
+                                                         uint64_t offset, enum nfs3_stable stable)
 {
     struct iovec own[RPC_VECTORS_MAX];
-    struct piece piece = {.only_extends = false};
-    size_t done = 0;
+    struct file_piece piece = {.appends = all->appends};
+    size_t done = 0, length = all->length, most = longest_piece(open, all->appends);
     while (done < length) {
-        piece_cut(&piece, own, vectors, count, done, length - done);
+        piece_cut(&piece, own, all, done, length - done < most ? length - done : most);
         ssize_t written = write_piece(open, &piece, offset + done, stable);
+        if (written < 0 && piece.taken > 0 && done + piece.taken < length) {
+            length = done + piece.taken; /* for which it has room: once more, to be sure of it */
+            continue;
+        }
         if (written < 0)
-            return done > 0 && !is_for_kernel(written) ? (ssize_t)done : written;
+            return done > 0 && (all->appends || !is_for_kernel(written)) ? (ssize_t)done : written;
         done += (size_t)written;
     }
     return (ssize_t)length;
 }
 
-static ssize_t write_at(struct file_open *open, const struct iovec *vectors, int count,
-                        size_t length, off_t offset, enum nfs3_stable stable)
+ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t offset,
+                      enum nfs3_stable stable)
 {
-    const struct piece whole = {vectors, count, length, .only_extends = false};
-    ssize_t written = is_one_piece(count, length) && !file_size_is_limited()
-                          ? write_piece(open, &whole, (uint64_t)offset, stable)
-                          : write_in_pieces(open, vectors, count, length, (uint64_t)offset, stable);
-    if (written > 0 && stable == NFS3_UNSTABLE)
-        file_commit_early(open->inode, open->auth);
+    bool one = all->count <= RPC_VECTORS_MAX && all->length <= longest_piece(open, all->appends) &&
+               !file_size_is_limited();
+    ssize_t written =
+        one ? write_piece(open, all, offset, stable) : write_in_pieces(open, all, offset, stable);
+    if (one && written < 0 && all->taken > 0) {
+        all->length = all->taken;
+        written = write_in_pieces(open, all, offset, stable);
+    }
     return written;
 }
 
@@ -360,8 +366,10 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
         return -EBADF;
     if (offset < 0)
         return -EINVAL;
-    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC))
+    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND))
         return -EOPNOTSUPP;
+    if (flags & RWF_APPEND && flags & FILE_NOAPPEND)
+        return -EINVAL;
     *stable = open->stable;
     if (flags & RWF_SYNC || atomic_load_explicit(&file_finishing, memory_order_relaxed))
         *stable = NFS3_FILE_SYNC;
@@ -379,18 +387,19 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
 ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
                      off_t offset, int flags)
 {
-    if (flags & RWF_APPEND && open->access != O_RDONLY) {
-        int result = file_demote(fd, "RWF_APPEND");
-        return result != 0 ? result : FILE_KERNEL;
-    }
+    if (file_appends(open, fd, flags))
+        return file_append(open, fd, vectors, count, flags, false);
     enum nfs3_stable stable;
     ssize_t length = file_write_check(open, vectors, count, offset, flags, &stable);
     if (length <= 0)
         return length;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    ssize_t written = write_at(open, vectors, count, (size_t)length, offset, stable);
-    if (written > 0 && stable != NFS3_UNSTABLE)
+    struct file_piece all = {vectors, count, (size_t)length, .appends = false};
+    ssize_t written = file_write_at(open, &all, (uint64_t)offset, stable);
+    if (written > 0 && stable == NFS3_UNSTABLE)
+        file_commit_early(open->inode, open->auth);
+    else if (written > 0)
         file_pages_drop(open->inode->mount, fd);
     return file_finish_call(open, written);
 }
@@ -404,7 +413,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
     if (result <= 0)
         return result;
     vector.iov_len = (size_t)result;
-    struct piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
+    struct file_piece piece = {&vector, 1, vector.iov_len, .only_extends = true};
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     result = write_piece(open, &piece, offset, stable);
@@ -426,6 +435,7 @@ at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count
     ssize_t length = total_length(vectors, count);
     if (length < 0)
         return length;
+    file_offset_settle(open, fd);
     off_t end = sys_lseek(fd, length, SEEK_CUR);
     if (end < 0)
         return end == -EOVERFLOW || end == -EINVAL ? -EFBIG : end;
@@ -449,5 +459,7 @@ ssize_t file_readv(struct file_open *open, int fd, const struct iovec *vectors, 
 ssize_t file_writev(struct file_open *open, int fd, const struct iovec *vectors, int count,
                     int flags)
 {
+    if (file_appends(open, fd, flags))
+        return file_append(open, fd, vectors, count, flags, true);
     return at_offset(open, fd, vectors, count, flags, file_pwritev);
 }

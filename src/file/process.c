@@ -62,12 +62,3 @@ void file_locked(struct file_open *open)
     atomic_store(&open->inode->opened_ns, sys_now_ns());
 }
 
-int file_set_flags(struct file_open *open, int fd, int flags)
-{
-    (void)fd;
-    if (!(flags & O_APPEND))
-        return 0;
-    int result = file_inode_demote(open->inode, open->auth, "O_APPEND");
-    return result != 0 ? result : FILE_KERNEL;
-}
-

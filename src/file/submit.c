@@ -147,15 +147,18 @@ static void submit_write(struct batch *batch, struct file_request *request,
 {
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
+    struct host_beginning beginning = {.offset = (uint64_t)request->offset,
+                                       .data = request->vectors,
+                                       .count = request->count,
+                                       .length = request->length,
+                                       .write = &request->write};
     int result;
     for (;;) {
         if (!file_inode_enter(inode)) {
             done(batch, request, FILE_KERNEL);
             return;
         }
-        result =
-            file_write_announce(open, (uint64_t)request->offset, request->vectors, request->count,
-                                request->length, &request->stable, false, &request->write);
+        result = file_write_announce(open, &beginning, &request->stable, false);
         if (result != -EAGAIN)
             break;
         file_inode_leave(inode); /* one that ends may hand the file over, which waits for this */
@@ -226,7 +229,8 @@ static void gather_write(struct batch *batch, struct file_request *request,
         submit_writes(batch);
 }
 
-/* A request that does not fit into one call, or needs several: now, in this thread. */
+/* A request that does not fit into one call, needs several, or has to find the end of the file:
+ * now, in this thread. */
 static void submit_synchronous(struct batch *batch, struct file_request *request)
 {
     struct file_open *open = request->open;
@@ -262,7 +266,8 @@ static void submit(struct batch *batch, struct file_request *request)
         done(batch, request, length);
         return;
     }
-    if (request->operation == FILE_WRITE && file_size_is_limited()) { /* it may have been cut */
+    if (request->operation == FILE_WRITE && (file_size_is_limited() /* it may have been cut */ ||
+                                             file_appends(open, request->fd, request->flags))) {
         submit_synchronous(batch, request);
         return;
     }

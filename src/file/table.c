@@ -162,6 +162,11 @@ void file_inode_each(void (*visit)(struct file_inode *inode, void *context), voi
 
 /* ---- open file descriptions ---- */
 
+int file_table_limit(void)
+{
+    return atomic_load(&table_top) + 1;
+}
+
 struct file_open *file_get(int fd)
 {
     if ((unsigned)fd >= FILE_TABLE_SIZE)
@@ -276,6 +281,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
         open->access = flags & O_ACCMODE;
         open->stable = stable_of(flags);
         open->stats = stats;
+        file_append_open(open, flags);
         atomic_store(&open->references, 1);
         old = table_set(fd, open);
     }
@@ -380,8 +386,10 @@ static void table_after_fork(void)
     }
     for (int fd = 0; fd <= top; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
-        if (open)
-            atomic_store(&open->references, 0);
+        if (!open)
+            continue;
+        atomic_store(&open->references, 0);
+        file_append_child(open);
     }
     for (int fd = 0; fd <= top; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
@@ -393,6 +401,7 @@ static void table_after_fork(void)
 void file_fork_prepare(void)
 {
     sys_critical_enter();
+    file_shared_all();
     file_mounts_fork_prepare();
     pthread_mutex_lock(&file_lock);
 }

@@ -157,6 +157,7 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
         if (!managed)
             file_pages_fresh(inode->mount, fd - 1);
         managed = true;
+        file_offset_settle(open, fd - 1);
         host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_put(open);
     }

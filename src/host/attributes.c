@@ -241,6 +241,7 @@ int host_file_truncate_begin(struct host_file *file, uint64_t size)
     /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
     atomic_fetch_add(&host_map.shared->processes[slot].truncations, 1);
     entry->truncate_size = size;
+    atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_APPENDING);
     atomic_store(&entry->truncator, slot);
     atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
     while ((other = host_record_beyond(entry, size)) != 0)

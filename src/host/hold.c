@@ -48,6 +48,15 @@ void host_record_hold(uint32_t index)
         atomic_store_explicit(&stripe->held_check, until, memory_order_relaxed);
 }
 
+/* Until now the write may have been executed, and the server's last word on the size be older. */
+static void hold_ended(const struct host_record *record)
+{
+    struct host_entry *entry =
+        &host_map.entries[atomic_load_explicit(&record->file, memory_order_relaxed)];
+    if (record->held_end > atomic_load(&entry->size))
+        host_entry_forget_size(entry);
+}
+
 void host_stripe_expire(uint32_t stripe)
 {
     struct host_stripe *s = &host_map.shared->stripes[stripe];
@@ -67,6 +76,8 @@ void host_stripe_expire(uint32_t stripe)
                     first = record->held_until;
                 continue;
             }
+            if (record->held_until != 0)
+                hold_ended(record);
             record->held_until = 0;
             if (host_record_state(record) == HOST_RECORD_GHOST)
                 host_record_drop(NULL, index, &garbage);

@@ -171,38 +171,39 @@ static void abandon(const struct host_beginning *b)
     b->write->record_count = 0;
 }
 
-/* The process that must be waited for before [start, end) may be written (0: only time), by a
- * replay of record `own` if that is not 0; UINT32_MAX: none. */
-static uint32_t in_the_way(struct host_entry *entry, uint64_t start, uint64_t end, uint32_t own)
+uint32_t host_range_user(const struct host_entry *entry, uint64_t start, uint64_t end, uint32_t own)
 {
-    uint32_t truncator = host_entry_truncator(entry);
-    if (truncator && end > entry->truncate_size)
-        return truncator;
     uint32_t record = host_record_conflict(host_entry_index(entry), start, end, own);
     return record ? atomic_load_explicit(&host_record(record)->owner, memory_order_relaxed)
                   : UINT32_MAX;
 }
 
-static inline bool is_kernel(const struct host_entry *entry)
+/* The same, and who changes the size or appends. */
+static uint32_t in_the_way(struct host_entry *entry, uint64_t start, uint64_t end, uint32_t own)
 {
-    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL;
+    uint32_t truncator = host_entry_truncator(entry);
+    if (truncator && end > entry->truncate_size)
+        return truncator;
+    return host_range_user(entry, start, end, own);
 }
 
-/* The entry, locked, with nothing in the way of a write to [start, end). -EAGAIN: something is, and
- * the caller does not `wait`. HOST_OF_KERNEL. */
-static struct host_entry *lock_range(struct host_file *file, uint64_t start, uint64_t end,
+/* The entry, locked, with nothing in the way of a write. -EAGAIN: something is, and the caller does
+ * not `wait`. HOST_OF_KERNEL. */
+static struct host_entry *lock_range(struct host_file *file, const struct host_beginning *b,
                                      bool wait, int *error)
 {
     for (;;) {
         struct host_entry *entry = host_entry_lock(file, true, error);
         if (!entry)
             return NULL;
-        if (is_kernel(entry)) {
+        if (host_entry_is_kernel(entry)) {
             host_entry_unlock(file);
             *error = HOST_OF_KERNEL;
             return NULL;
         }
-        uint32_t owner = in_the_way(entry, start, end, 0);
+        uint64_t end = b->offset + b->length;
+        uint32_t owner = b->appends ? host_range_user(entry, b->offset, end, 0)
+                                    : in_the_way(entry, b->offset, end, 0);
         if (owner == UINT32_MAX)
             return entry;
         if (!wait) {
@@ -233,14 +234,13 @@ static void announce(const struct host_entry *entry, struct host_write *write)
     }
 }
 
-static int write_begin(struct host_file *file, const struct host_beginning *b, bool wait)
+int host_write_start(struct host_file *file, const struct host_beginning *b, bool wait)
 {
     int error = prepare(b);
     if (error || b->length == 0)
         return error;
     error = keep_data(b);
-    struct host_entry *entry =
-        error ? NULL : lock_range(file, b->offset, b->offset + b->length, wait, &error);
+    struct host_entry *entry = error ? NULL : lock_range(file, b, wait, &error);
     if (!entry) {
         abandon(b);
         return error;
@@ -254,15 +254,15 @@ static int write_begin(struct host_file *file, const struct host_beginning *b, b
 int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                      size_t length, bool keep, struct host_write *write)
 {
-    return write_begin(file, &(struct host_beginning){offset, data, count, length, keep, write},
-                       true);
+    const struct host_beginning beginning = {offset, data, count, length, keep, write, false};
+    return host_write_start(file, &beginning, true);
 }
 
 int host_write_try(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                    size_t length, bool keep, struct host_write *write)
 {
-    return write_begin(file, &(struct host_beginning){offset, data, count, length, keep, write},
-                       false);
+    const struct host_beginning beginning = {offset, data, count, length, keep, write, false};
+    return host_write_start(file, &beginning, false);
 }
 
 unsigned host_writes_try(struct host_file *file, const struct host_beginning *list, unsigned count)
@@ -275,7 +275,7 @@ unsigned host_writes_try(struct host_file *file, const struct host_beginning *li
     while (copied < prepared && keep_data(&list[copied]) == 0)
         copied++;
     struct host_entry *entry = copied > 0 ? host_entry_lock(file, true, &error) : NULL;
-    while (entry && !is_kernel(entry) && begun < copied &&
+    while (entry && !host_entry_is_kernel(entry) && begun < copied &&
            in_the_way(entry, list[begun].offset, list[begun].offset + list[begun].length, 0) ==
                UINT32_MAX)
         announce(entry, list[begun++].write);
@@ -378,6 +378,8 @@ static void grow(struct host_entry *entry, uint64_t end)
     host_entry_change(entry);
     atomic_store_explicit(&entry->size, end, memory_order_release);
     host_entry_changed(entry);
+    if (host_entry_is_appending(entry)) /* nobody else wrote there */
+        entry->truncate_size = end;
 }
 
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,

@@ -37,6 +37,9 @@ static void give_back_linked(uint32_t index, uint32_t slot)
         if (state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_REPLAY)
             host_record_hold(index);
         if (state == HOST_RECORD_IN_FLIGHT) {
+            /* Has it made the file longer? Only the server knows. */
+            if (host_record_end(record) > atomic_load(&entry->size))
+                host_entry_forget_size(entry);
             host_record_drop(entry, index, &garbage);
             host_entry_count_change(entry);
         } else if (state == HOST_RECORD_REPLAY) {
@@ -81,7 +84,9 @@ static void give_back_truncations(uint32_t slot)
             if (atomic_load(&entry->truncator) != slot)
                 continue;
             host_stripe_lock(stripe);
-            if (atomic_load(&entry->truncator) == slot)
+            if (atomic_load(&entry->truncator) == slot && host_entry_is_appending(entry))
+                host_entry_append_end(entry);
+            else if (atomic_load(&entry->truncator) == slot)
                 host_entry_hold_size(entry, &garbage);
             host_stripe_unlock(stripe);
             host_stripe_wake(stripe);

@@ -195,7 +195,7 @@ int host_write_begin(struct host_file *file, uint64_t offset, const struct iovec
 int host_write_try(struct host_file *file, uint64_t offset, const struct iovec *data, int count,
                    size_t length, bool keep, struct host_write *write);
 
-/* The arguments of host_write_try(). */
+/* The arguments of host_write_try(). `appends`: the caller has the turn to append. */
 struct host_beginning {
     uint64_t offset;
     const struct iovec *data;
@@ -203,7 +203,9 @@ struct host_beginning {
     size_t length;
     bool keep;
     struct host_write *write;
+    bool appends;
 };
+int host_write_start(struct host_file *file, const struct host_beginning *beginning, bool wait);
 /* Begins several writes of one file, in order and in one step, up to the first that cannot be begun
  * now: host_write_try() tells why. Returns how many. */
 unsigned host_writes_try(struct host_file *file, const struct host_beginning *list, unsigned count);
@@ -230,6 +232,32 @@ struct host_ending {
 };
 /* Ends several writes, in order, in one step for neighbours that are of one file. */
 void host_writes_end(struct host_ending *endings, unsigned count);
+
+/*
+ * A write of `length` bytes to the end of the file, with an answer of the server to a question of
+ * `fresh_ns` or later. Begin takes the turn, of all processes of the host, and finds out where the
+ * end is when nothing is in flight or held behind it: 0, and `offset`. Pieces are written there by
+ * host_write_start() with `appends`, one after the other; writes of others beyond the end, and
+ * changes of size, wait until host_append_end(), which must follow whatever begin returned.
+ * -ENODATA: the server must be asked for the size (host_file_learned()); -EAGAIN instead of
+ * waiting: then the same once more. -ENOSPC; -ESTALE; HOST_OF_KERNEL.
+ */
+struct host_append {
+    uint64_t length, fresh_ns;
+    uint64_t offset; /* result */
+    bool turn;       /* false at first */
+};
+int host_append_begin(struct host_file *file, struct host_append *append, bool wait);
+/* `failed`: the server may have some bytes that were not acknowledged. */
+void host_append_end(struct host_file *file, struct host_append *append, bool failed);
+
+/*
+ * Whether a descriptor appends is known by the kernel only, and may be changed by another process
+ * that has a duplicate. That process says so before and after it does, so that who sees the same
+ * number as when it asked the kernel need not ask again.
+ */
+uint32_t host_append_changes(void);
+void host_append_changed(void);
 
 /*
  * Waits until the writes that are in flight now, of any process, have ended, and none is held, and

@@ -92,7 +92,8 @@ enum host_entry_flag {
         16, /* the handle is being replaced: what is there is none, or half of one */
     HOST_ENTRY_TRUNCATED = 64, /* the server did what `truncator` asked for, and it said so */
     HOST_ENTRY_ARRIVED = 128,  /* in the kernel's world: nothing of it is left in the ledger */
-    HOST_ENTRY_STUCK = 256     /* somebody could not pin it: it does not come back */
+    HOST_ENTRY_STUCK = 256,    /* somebody could not pin it: it does not come back */
+    HOST_ENTRY_APPENDING = 512 /* `truncator` has a turn to append: see append.c */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -108,7 +109,8 @@ struct host_entry {
     uint32_t first, last; /* records ACKED or REPLAY */
     uint32_t records;     /* linked in any state: the entry may not be recycled */
     uint32_t pins;        /* times that a process pinned the file */
-    /* Process slot that changes the size now; 0: none; HOST_TRUNCATOR_HELD: one that died in it. */
+    /* Process slot that changes the size or appends now; 0: none; HOST_TRUNCATOR_HELD: one that
+     * died while it changed the size. */
     _Atomic uint32_t truncator;
     uint64_t truncate_size; /* writes beyond it wait for `truncator` */
     uint64_t truncate_held; /* HOST_TRUNCATOR_HELD until then (CLOCK_MONOTONIC) */
@@ -163,7 +165,7 @@ struct host_process {
     uint32_t pid;
     uint64_t starttime;
     _Atomic uint32_t wrote;       /* had records */
-    _Atomic uint32_t truncations; /* in progress */
+    _Atomic uint32_t truncations; /* in progress, and turns to append */
 };
 
 struct host_shared {
@@ -173,8 +175,8 @@ struct host_shared {
     _Atomic uint64_t told; /* changes when who has no registry pinned a file: see world.h */
     uint64_t total_size;
     uint32_t chunk_count, record_count;
-    uint32_t bucket_count; /* of one stripe; a power of two */
-    uint32_t padding;
+    uint32_t bucket_count;           /* of one stripe; a power of two */
+    _Atomic uint32_t append_changes; /* see host_append_changed() */
     uint64_t boot_id;
     _Atomic uint64_t pid_namespace;
 
@@ -457,6 +459,13 @@ void host_entry_verifiers(struct host_entry *entry);
  * however often others wake who waits. */
 void host_stripe_wait(uint32_t stripe, uint32_t owner);
 
+/* ---- ledger.c ---- */
+
+/* Under the stripe's lock: the process that must be waited for before [start, end) may be written
+ * (0: only time), by a replay of record `own` if that is not 0; UINT32_MAX: none. */
+uint32_t host_range_user(const struct host_entry *entry, uint64_t start, uint64_t end,
+                         uint32_t own);
+
 /* ---- committing.c ---- */
 
 /* Without a lock: a COMMIT succeeded. Waits for others of the file that were sent before now, but
@@ -490,7 +499,30 @@ static inline uint32_t host_entry_truncator(struct host_entry *entry)
 }
 /* Under the stripe's lock: the process that changed the size is dead. */
 void host_entry_hold_size(struct host_entry *entry, struct host_garbage *garbage);
-/* Under the stripe's lock: frees ghosts whose time is over. */
+/* Under the stripe's lock: frees ghosts whose time is over. The size of a file that such a write
+ * may have made longer must be asked for. */
 void host_stripe_expire(uint32_t stripe);
+/* The same; the first looks for them no more often than once a second. */
+static inline void host_stripe_expire_now(uint32_t stripe)
+{
+    _Atomic uint64_t *check = &host_map.shared->stripes[stripe].held_check;
+    if (atomic_load_explicit(check, memory_order_relaxed) == 0)
+        return;
+    atomic_store_explicit(check, 1, memory_order_relaxed);
+    host_stripe_expire(stripe);
+}
+
+/* ---- append.c: under the stripe's lock ---- */
+
+static inline bool host_entry_is_kernel(const struct host_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL;
+}
+static inline bool host_entry_is_appending(const struct host_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_APPENDING;
+}
+/* The turn is over. */
+void host_entry_append_end(struct host_entry *entry);
 
 #endif

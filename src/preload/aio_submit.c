@@ -74,7 +74,7 @@ static int prepare_transfer(struct aio_request *request, const struct iocb *iocb
                             bool vector, int access)
 {
     /* Without effect on a read, but allowed. */
-    int served = RWF_HIPRI | RWF_DSYNC | RWF_SYNC;
+    int served = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND;
     int flags = (int)iocb->aio_rw_flags;
     if (flags & ~served)
         return -EOPNOTSUPP;

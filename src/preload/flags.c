@@ -4,21 +4,32 @@
 
 #include "preload/preload.h"
 
-PRELOAD_SLOW static int managed_set_flags(int fd, int flags)
+/* False: it stays as it is whether writes append. */
+PRELOAD_SLOW static bool flags_change(int fd, int flags)
 {
-    struct file_open *open = preload_enter(fd);
-    if (open == NULL)
-        return FILE_KERNEL;
-    int result = file_set_flags(open, fd, flags);
-    preload_leave(open);
-    return (int)preload_result(result);
+    struct preload_stay stay = preload_stay_begin();
+    bool change = file_flags_change(fd, flags);
+    preload_stay_end(stay);
+    return change;
+}
+
+/* A lock may begin at the offset. */
+PRELOAD_SLOW static void show_offset(int fd)
+{
+    sys_critical_enter();
+    file_offset_show(fd);
+    sys_critical_leave();
+}
+
+static bool takes_lock(int command)
+{
+    return command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
+           command == F_OFD_SETLKW;
 }
 
 static bool is_lock(int command, const struct flock *lock)
 {
-    return (command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
-            command == F_OFD_SETLKW) &&
-           lock->l_type != F_UNLCK;
+    return takes_lock(command) && lock->l_type != F_UNLCK;
 }
 
 PRELOAD_SLOW static void managed_locked(int fd)
@@ -40,10 +51,14 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
     /* Our own descriptors do not exist for the application: not even their FD_CLOEXEC. */
     if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
         return preload_fail(EBADF);
-    if (command == F_SETFL && preload_managed(fd) &&
-        managed_set_flags(fd, (int)(long)argument) == -1)
-        return -1;
+    bool changes =
+        command == F_SETFL && preload_managed(fd) && flags_change(fd, (int)(long)argument);
+    if (preload_managed(fd) &&
+        (command == F_GETLK || command == F_OFD_GETLK || takes_lock(command)))
+        show_offset(fd);
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
+    if (changes)
+        file_flags_changed();
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
@@ -61,6 +76,8 @@ PRELOAD_EXPORT int flock(int fd, int operation)
 
 PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
 {
+    if (preload_managed(fd))
+        show_offset(fd);
     int result = PRELOAD_REAL(lockf)(fd, command, size);
     if (result == 0 && preload_managed(fd) && (command == F_LOCK || command == F_TLOCK))
         managed_locked(fd);

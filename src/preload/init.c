@@ -58,6 +58,7 @@ RAW(openat, SYS_openat)
 RAW(openat2, SYS_openat2) /* of glibc 2.43 */
 RAW(pidfd_getfd, SYS_pidfd_getfd)
 RAW(recvmsg, SYS_recvmsg)
+RAW(sendmsg, SYS_sendmsg)
 RAW(close, SYS_close)
 RAW(read, SYS_read)
 RAW(write, SYS_write)
@@ -88,6 +89,8 @@ static void *raw_function(enum preload_symbol symbol)
         return (void *)raw_pidfd_getfd;
     case PRELOAD_recvmsg:
         return (void *)raw_recvmsg;
+    case PRELOAD_sendmsg:
+        return (void *)raw_sendmsg;
     case PRELOAD_close:
         return (void *)raw_close;
     case PRELOAD_read:

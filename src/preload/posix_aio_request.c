@@ -10,7 +10,8 @@
 /* The pool is address space; memory is taken a step at a time, and kept. */
 enum { CELLS = 16384, STEP = 32 };
 
-/* Above this src/file takes several calls, for which it would keep the submitter. */
+/* Above this src/file takes several calls, for which it would keep the submitter, as for a write
+ * that appends. */
 enum { LARGE = 1024 * 1024, TRANSFER_MAX = 0x7ffff000 };
 
 pthread_mutex_t posix_aio_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -378,7 +379,10 @@ bool posix_aio_start(struct posix_aio_cell *cell, struct aiocb *control,
                   : control->aio_nbytes > SSIZE_MAX ? -EFAULT
                   : control->aio_offset < 0         ? -EINVAL
                                                     : 0;
-    bool large = !sync && control->aio_nbytes > LARGE && !invalid && posix_aio_work_ready();
+    bool large = !sync && !invalid &&
+                 (control->aio_nbytes > LARGE ||
+                  (operation == FILE_WRITE && file_appends(open, control->aio_fildes, 0))) &&
+                 posix_aio_work_ready();
     bool told = is_told(&request->event) || (group && is_told(&group->group.event));
     request->group = group;
     if (group)

@@ -181,6 +181,9 @@ void preload_fork_prepare(void);
 void preload_fork_parent(void);
 void preload_fork_child(void);
 
+/* Another process is about to get descriptors of this one. */
+void preload_share(void);
+
 /* What exec and exit owe the server. */
 void preload_commit(void);
 void preload_finish(void);

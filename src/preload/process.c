@@ -165,13 +165,24 @@ PRELOAD_EXPORT int execveat(int dirfd, const char *path, char *const argv[], cha
 
 /*
  * The child's file actions are system calls inside libc on the child's own copy of the descriptors,
- * where ours are FD_CLOEXEC; the parent goes on and commits in its own time. Nothing is to be done.
+ * where ours are FD_CLOEXEC; the parent goes on and commits in its own time. But what they share
+ * must be as the kernel would have it.
  */
+void preload_share(void)
+{
+    if (!preload_active())
+        return;
+    struct preload_stay stay = preload_stay_begin();
+    file_shared_all();
+    preload_stay_end(stay);
+}
+
 PRELOAD_EXPORT int posix_spawn(pid_t *pid, const char *path,
                                const posix_spawn_file_actions_t *actions,
                                const posix_spawnattr_t *attributes, char *const argv[],
                                char *const envp[])
 {
+    preload_share();
     return PRELOAD_REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
 
@@ -180,7 +191,21 @@ PRELOAD_EXPORT int posix_spawnp(pid_t *pid, const char *file,
                                 const posix_spawnattr_t *attributes, char *const argv[],
                                 char *const envp[])
 {
+    preload_share();
     return PRELOAD_REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
+}
+
+/* These spawn inside libc. */
+PRELOAD_EXPORT int system(const char *command)
+{
+    preload_share();
+    return PRELOAD_REAL(system)(command);
+}
+
+PRELOAD_EXPORT FILE *popen(const char *command, const char *mode)
+{
+    preload_share();
+    return PRELOAD_REAL(popen)(command, mode);
 }
 
 /* ---- exit --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /*
  * Descriptors that come from another process, over a socket or by pidfd_getfd(2). Like those that
  * come over exec they are adopted: nobody shall use through the kernel what others use through the
- * engine.
+ * engine. And those that are sent to one.
  */
 #include <string.h>
 
@@ -10,8 +10,12 @@
 PRELOAD_SLOW static void adopt(int fd)
 {
     int flags = sys_fcntl(fd, F_GETFL, 0);
-    if (flags >= 0)
-        preload_adopt(fd, flags & ~(O_CREAT | O_TRUNC));
+    if (flags < 0)
+        return;
+    preload_adopt(fd, flags & ~(O_CREAT | O_TRUNC));
+    sys_critical_enter();
+    file_shared(fd);
+    sys_critical_leave();
 }
 
 PRELOAD_SLOW static void adopt_passed(struct msghdr *message)
@@ -56,6 +60,26 @@ PRELOAD_EXPORT int pidfd_getfd(int pidfd, int target, unsigned flags)
     if (fd >= 0 && preload_active())
         adopt(fd);
     return fd;
+}
+
+static inline void sends(const struct msghdr *message)
+{
+    if (PRELOAD_UNLIKELY(message->msg_controllen > 0))
+        preload_share();
+}
+
+PRELOAD_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (!sys_bad_pointer(message))
+        sends(message);
+    return PRELOAD_REAL(sendmsg)(fd, message, flags);
+}
+
+PRELOAD_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    for (unsigned i = 0; i < count && !sys_bad_pointer(messages + i); i++)
+        sends(&messages[i].msg_hdr);
+    return PRELOAD_REAL(sendmmsg)(fd, messages, count, flags);
 }
 
 PRELOAD_RECEIVE(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -242,7 +242,9 @@ struct __kernel_timespec;
     SYMBOL(                                                                                      \
         int, recvmmsg,                                                                           \
         (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)) \
-    SYMBOL(int, pidfd_getfd, (int pidfd, int target, unsigned flags))
+    SYMBOL(int, pidfd_getfd, (int pidfd, int target, unsigned flags))                            \
+    SYMBOL(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))                  \
+    SYMBOL(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned count, int flags))
 
 #define PRELOAD_PROCESS(SYMBOL, TWIN)                                                          \
     SYMBOL(pid_t, fork, (void))                                                                \
@@ -269,6 +271,8 @@ struct __kernel_timespec;
     SYMBOL(int, posix_spawnp,                                                                  \
            (pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions,          \
             const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]))      \
+    SYMBOL(int, system, (const char *command))                                                 \
+    SYMBOL(FILE *, popen, (const char *command, const char *mode))                             \
     SYMBOL(void, _exit, (int status))                                                          \
     TWIN(void, _Exit, (int status), _exit)                                                     \
     SYMBOL(void, quick_exit, (int status))                                                     \

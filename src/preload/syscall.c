@@ -190,6 +190,10 @@ PRELOAD_EXPORT long syscall(long number, ...)
         return recvmsg((int)a, (struct msghdr *)b, (int)c);
     case SYS_recvmmsg:
         return recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e);
+    case SYS_sendmsg:
+        return sendmsg((int)a, (const struct msghdr *)b, (int)c);
+    case SYS_sendmmsg:
+        return sendmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d);
     case SYS_pidfd_getfd:
         return pidfd_getfd((int)a, (int)b, (unsigned)c);
 

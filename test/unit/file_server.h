@@ -58,6 +58,7 @@ struct file_control {
     /* Likewise: executed, then power fails. */
     _Atomic unsigned power_after[NFS3_PROC_COUNT];
     _Atomic uint32_t short_read, short_write; /* bytes of a reply at most; 0: no limit */
+    _Atomic uint64_t full_at; /* there is no room for bytes of a file from here on; 0: no limit */
     _Atomic uint32_t rtmax, wtmax;
     _Atomic uint32_t committed; /* at least */
     _Atomic uint32_t access;    /* bits that ACCESS may grant */
@@ -408,6 +409,13 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
     if (res.status == NFS3_OK) {
         uint32_t most = atomic_load(&control->short_write);
         res.count = most && args.count > most ? most : args.count;
+        uint64_t full_at = atomic_load(&control->full_at);
+        if (full_at && args.offset + res.count > full_at)
+            res.count = args.offset < full_at ? (uint32_t)(full_at - args.offset) : 0;
+        if (res.count == 0 && args.count > 0)
+            res.status = NFS3ERR_NOSPC;
+    }
+    if (res.status == NFS3_OK) {
         res.committed = args.stable;
         if (res.committed < atomic_load(&control->committed))
             res.committed = atomic_load(&control->committed);

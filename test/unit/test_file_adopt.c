@@ -133,22 +133,6 @@ ENGINE_TEST(access_refused)
     CHECK(!file_is_managed(engine_open("g", O_WRONLY))); /* it may not extend it */
 }
 
-ENGINE_TEST(append_stays_with_the_kernel_and_takes_the_file_there)
-{
-    disk_make("f", SIZE, 1);
-    int fd = engine_adopt("f", O_RDWR);
-    engine_put(fd, 100, 0, 2);
-    int appending = engine_open("f", O_WRONLY | O_APPEND);
-    CHECK(!file_is_managed(appending));
-    CHECK(!file_is_managed(fd));
-    CHECK(strcmp(engine_reason("f"), "O_APPEND") == 0);
-    CHECK_EQUAL(host_uncommitted(), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", 100, 0, 2);
-    CHECK_EQUAL(write(appending, "x", 1), 1);
-    CHECK_EQUAL(engine_size(fd), SIZE + 1);
-}
-
 ENGINE_TEST(a_demoted_file_stays_with_the_kernel)
 {
     disk_make("f", SIZE, 1);
@@ -457,7 +441,7 @@ ENGINE_TEST(inherited_descriptors_are_adopted)
     int appending = open(path, O_WRONLY | O_APPEND);
     file_adopt_inherited();
     CHECK(file_is_managed(fd));
-    CHECK(!file_is_managed(appending));
+    CHECK(file_is_managed(appending));
     engine_expect(fd, SIZE, 0, 1);
 }
 
@@ -471,7 +455,6 @@ int main(void)
         cmocka_unit_test(another_size),
         cmocka_unit_test(no_attributes_in_the_reply_to_lookup),
         cmocka_unit_test(access_refused),
-        cmocka_unit_test(append_stays_with_the_kernel_and_takes_the_file_there),
         cmocka_unit_test(a_demoted_file_stays_with_the_kernel),
         cmocka_unit_test(a_server_that_is_down_leaves_files_to_the_kernel),
         cmocka_unit_test(a_server_that_restarts_at_the_first_contact),

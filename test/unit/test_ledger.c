@@ -328,8 +328,12 @@ static void several_writes_begin_up_to_one_that_cannot(void **state)
     for (int i = 0; i < COUNT; i++) {
         memset(buffer + i * LENGTH, i + 1, LENGTH);
         data[i] = (struct iovec){buffer + i * LENGTH, LENGTH};
-        list[i] =
-            (struct host_beginning){(uint64_t)i * LENGTH, &data[i], 1, LENGTH, i != 1, &writes[i]};
+        list[i] = (struct host_beginning){.offset = (uint64_t)i * LENGTH,
+                                          .data = &data[i],
+                                          .count = 1,
+                                          .length = LENGTH,
+                                          .keep = i != 1,
+                                          .write = &writes[i]};
     }
     list[3].offset = LENGTH / 2; /* over the first two */
     assert_int_equal(host_writes_try(&file, list, COUNT), 3);
