@@ -61,4 +61,3 @@ void file_locked(struct file_open *open)
 {
     atomic_store(&open->inode->opened_ns, sys_now_ns());
 }
-

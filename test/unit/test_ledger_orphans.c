@@ -19,7 +19,7 @@ static int step(pid_t child, bool kill_it)
 /* The server did it, and said so. */
 static int child_ends_truncation(void *argument)
 {
-    if (!host_file_truncate_begin(argument, 1000))
+    if (host_file_truncate_begin(argument, 1000) != 0)
         return 1;
     ptrace(PTRACE_TRACEME, 0, 0, 0);
     raise(SIGSTOP);
@@ -61,7 +61,7 @@ static void a_truncation_that_ended_at_the_server_is_not_half_done_here(void **s
             assert_int_equal(host_file_uncommitted(&file), 1000);
         }
         host_file_forget(&file, false);
-        assert_true(host_file_truncate_begin(&file, 0));
+        assert_int_equal(host_file_truncate_begin(&file, 0), 0);
         host_file_truncate_end(&file, 0, true);
     }
     check_invariants();
