@@ -335,7 +335,9 @@ static void acknowledge(struct host_entry *entry, uint32_t index, uint64_t verif
     record->verifier = verifier;
     host_record_set_state(record, HOST_RECORD_ACKED);
     host_record_append(entry, index);
-    host_record_supersede(entry, index, verifier, garbage);
+    if (!host_record_supersede(entry, index, verifier, garbage) &&
+        host_record_end(record) - host_record_start(record) <= HOST_JOIN_MOST)
+        host_record_join(entry, index, garbage);
 }
 
 static void end_piece(struct host_entry *entry, uint32_t index, bool kept,

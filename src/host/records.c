@@ -90,8 +90,8 @@ void host_entry_verifiers(struct host_entry *entry)
 
 /* ---- the list of a file ---- */
 
-/* Enters a record behind `previous` (0: at the head) and counts it. */
-static void insert_after(struct host_entry *entry, uint32_t previous, uint32_t index)
+/* Behind `previous`; 0: at the head. */
+static void chain(struct host_entry *entry, uint32_t previous, uint32_t index)
 {
     struct host_record *record = host_record(index);
     uint32_t next = previous ? host_record(previous)->file_next : entry->first;
@@ -99,6 +99,20 @@ static void insert_after(struct host_entry *entry, uint32_t previous, uint32_t i
     record->file_next = next;
     *(previous ? &host_record(previous)->file_next : &entry->first) = index;
     *(next ? &host_record(next)->file_previous : &entry->last) = index;
+}
+
+static void unchain(struct host_entry *entry, uint32_t index)
+{
+    uint32_t next = host_record(index)->file_next, previous = host_record(index)->file_previous;
+    *(previous ? &host_record(previous)->file_next : &entry->first) = next;
+    *(next ? &host_record(next)->file_previous : &entry->last) = previous;
+}
+
+/* Enters a record behind `previous` and counts it. */
+static void insert_after(struct host_entry *entry, uint32_t previous, uint32_t index)
+{
+    struct host_record *record = host_record(index);
+    chain(entry, previous, index);
     if (host_record_end(record) > entry->uncommitted_end)
         entry->uncommitted_end = host_record_end(record);
     count_verifier(entry, record->verifier);
@@ -114,11 +128,18 @@ void host_record_append(struct host_entry *entry, uint32_t index)
 
 static void unlink_file(struct host_entry *entry, uint32_t index)
 {
-    struct host_record *record = host_record(index);
-    uint32_t next = record->file_next, previous = record->file_previous;
-    *(previous ? &host_record(previous)->file_next : &entry->first) = next;
-    *(next ? &host_record(next)->file_previous : &entry->last) = previous;
+    const struct host_record *record = host_record(index);
+    unchain(entry, index);
     count_bytes(entry, (int64_t)host_record_from(record) - host_record_to(record));
+}
+
+/* Gives the record a sequence that is later than all others. Who reads without the lock always
+ * finds its bytes counted. */
+static void move_last(struct host_entry *entry, uint32_t index, uint64_t sequence)
+{
+    unchain(entry, index);
+    __atomic_store_n(&host_record(index)->sequence, sequence, __ATOMIC_RELEASE);
+    chain(entry, entry->last, index);
 }
 
 /* In this order: who dies in it leaves an older verifier, or a sequence that no COMMIT which was
@@ -127,13 +148,12 @@ void host_record_renew(struct host_entry *entry, uint32_t index, uint64_t verifi
 {
     struct host_record *record = host_record(index);
     struct host_stripe *stripe = &host_map.shared->stripes[host_stripe_of(host_entry_index(entry))];
-    unlink_file(entry, index);
-    __atomic_store_n(&record->sequence, host_stripe_next(stripe), __ATOMIC_RELEASE);
+    move_last(entry, index, host_stripe_next(stripe));
+    count_verifier(entry, verifier);
     __atomic_store_n(&record->verifier, verifier, __ATOMIC_RELEASE);
     if (record->distrusted == HOST_DISTRUSTED_BEFORE)
         __atomic_store_n(&record->distrusted, 0, __ATOMIC_RELEASE);
     host_record_set_state(record, HOST_RECORD_ACKED);
-    host_record_append(entry, index);
 }
 
 void host_garbage_add(struct host_garbage *garbage, uint32_t index)
@@ -270,9 +290,9 @@ static bool split(struct host_entry *entry, uint32_t index, uint32_t own,
          * that was sent before those bytes does for neither. */
         overlay(own, index, start, end);
         older->distrusted |= record->distrusted;
-        unlink_file(entry, index);
-        __atomic_store_n(&older->sequence, record->sequence, __ATOMIC_RELEASE);
-        host_record_append(entry, index);
+        move_last(entry, index, record->sequence);
+        if (older->distrusted)
+            atomic_fetch_or(&entry->flags, HOST_ENTRY_DISTRUSTED);
         host_record_drop(entry, own, garbage);
         return true;
     }
@@ -333,6 +353,64 @@ bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t veri
                            struct host_garbage *garbage)
 {
     return supersede(entry, own, false, verifier, garbage);
+}
+
+void host_record_supersede_halves(struct host_entry *entry, uint32_t own,
+                                  struct host_garbage *garbage)
+{
+    supersede(entry, own, true, host_record(own)->verifier, garbage);
+}
+
+/* Do the bytes of `next` follow those of `record`, in the same hands and with the same fate, and is
+ * there room for them in its last chunk? Both are ACKED. */
+static bool may_absorb(const struct host_record *record, const struct host_record *next)
+{
+    uint32_t to = host_record_to(record), length = host_record_to(next) - host_record_from(next);
+    return host_record_end(record) == host_record_start(next) && to % HOST_CHUNK != 0 &&
+           to % HOST_CHUNK + length <= HOST_CHUNK && record->verifier == next->verifier &&
+           record->distrusted == next->distrusted && !record->held_until && !next->held_until &&
+           atomic_load_explicit(&record->owner, memory_order_relaxed) ==
+               atomic_load_explicit(&next->owner, memory_order_relaxed);
+}
+
+/* In this order: both hold the same bytes for a moment, under the later sequence. A COMMIT that was
+ * sent before vouches for none of them then; the next one does. */
+static void absorb(struct host_entry *entry, uint32_t index, uint32_t next, uint64_t sequence,
+                   struct host_garbage *garbage)
+{
+    struct host_record *record = host_record(index);
+    uint64_t end = host_record_end(host_record(next));
+    overlay(next, index, host_record_start(host_record(next)), end);
+    if (entry->last != index)
+        move_last(entry, index, sequence);
+    count_bytes(entry, (int64_t)(end - host_record_end(record)));
+    if (end > entry->uncommitted_end)
+        entry->uncommitted_end = end;
+    atomic_store_explicit(&record->range,
+                          host_range(host_record_from(record), (uint32_t)(end - record->base)),
+                          memory_order_release);
+    host_record_drop(entry, next, garbage);
+}
+
+void host_record_join(struct host_entry *entry, uint32_t own, struct host_garbage *garbage)
+{
+    const struct host_record *record = host_record(own);
+    uint32_t file = file_of(record), before = 0, behind = 0;
+    uint64_t sequence = record->sequence;
+    for (uint32_t i = *host_bucket(file, record->base); i; i = host_record(i)->bucket_next) {
+        const struct host_record *other = host_record(i);
+        if (i == own || file_of(other) != file || host_record_state(other) != HOST_RECORD_ACKED)
+            continue;
+        if (may_absorb(other, record))
+            before = i;
+        else if (host_record_start(other) == host_record_end(record))
+            behind = i;
+    }
+    if (before)
+        absorb(entry, before, own, sequence, garbage);
+    uint32_t joined = before ? before : own;
+    if (behind && may_absorb(host_record(joined), host_record(behind)))
+        absorb(entry, joined, behind, sequence, garbage);
 }
 
 void host_record_cut(struct host_entry *entry, uint64_t size, bool replays,
@@ -427,114 +505,4 @@ static bool detach_one(uint32_t index, uint64_t garbage)
 void host_records_detach(uint32_t file, struct host_garbage *garbage)
 {
     find_in_stripe(file, detach_one, (uintptr_t)garbage);
-}
-
-/* ---- after the death of a process that held the lock ---- */
-
-static bool before(uint32_t a, uint32_t b)
-{
-    const struct host_record *left = host_record(a), *right = host_record(b);
-    return left->sequence != right->sequence ? left->sequence < right->sequence
-                                             : host_record_start(left) <= host_record_start(right);
-}
-
-static uint32_t merge(uint32_t a, uint32_t b)
-{
-    uint32_t first = 0, *end = &first;
-    while (a && b) {
-        uint32_t *smaller = before(a, b) ? &a : &b;
-        *end = *smaller;
-        *smaller = host_record(*end)->file_next;
-        end = &host_record(*end)->file_next;
-    }
-    *end = a ? a : b;
-    return first;
-}
-
-/* Sorts a list chained by file_next: parts[i] is empty or a sorted list of 2^i records. */
-static uint32_t sort(uint32_t list)
-{
-    uint32_t parts[32] = {0}, sorted = 0;
-    while (list) {
-        uint32_t one = list, i = 0;
-        list = host_record(one)->file_next;
-        host_record(one)->file_next = 0;
-        for (; parts[i]; i++) {
-            one = merge(parts[i], one);
-            parts[i] = 0;
-        }
-        parts[i] = one;
-    }
-    for (int i = 0; i < 32; i++)
-        sorted = merge(parts[i], sorted);
-    return sorted;
-}
-
-static void clear_entries(uint32_t stripe)
-{
-    for (uint32_t set = stripe; set < HOST_SETS; set += HOST_STRIPES) {
-        if (!atomic_load(&host_map.shared->set_state[set]))
-            continue;
-        for (uint32_t i = 0; i < HOST_SET_SIZE; i++) {
-            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
-            entry->first = entry->last = entry->records = 0;
-            atomic_store(&entry->uncommitted, 0);
-            atomic_fetch_and(&entry->flags, ~(uint32_t)(HOST_ENTRY_MIXED | HOST_ENTRY_DISTRUSTED));
-            /* Its change of attributes may be half done: ask the server. */
-            if (atomic_load(&entry->sequence) & 1) {
-                atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
-                atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
-                atomic_fetch_add(&entry->sequence, 1);
-            }
-        }
-    }
-}
-
-void host_stripe_rebuild(uint32_t stripe)
-{
-    struct host_shared *shared = host_map.shared;
-    struct host_garbage garbage = {0};
-    uint32_t count = shared->bucket_count, end = atomic_load(&shared->next_record);
-    memset(&host_map.buckets[stripe * count], 0, count * sizeof(uint32_t));
-    atomic_store(&shared->stripes[stripe].uncommitted, 0);
-    atomic_store(&shared->stripes[stripe].held_check, 0);
-    clear_entries(stripe);
-
-    for (uint32_t i = 1; i < end; i++) {
-        struct host_record *record = host_record(i);
-        uint32_t state = host_record_state(record), file = file_of(record);
-        if (state < HOST_RECORD_IN_FLIGHT || file >= HOST_FILES || host_stripe_of(file) != stripe)
-            continue;
-        host_record_link(i);
-        if (record->held_until || state == HOST_RECORD_GHOST)
-            atomic_store(&shared->stripes[stripe].held_check, 1);
-        if (state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_GHOST)
-            continue;
-        record->file_next = host_map.entries[file].first;
-        host_map.entries[file].first = i;
-    }
-    for (uint32_t set = stripe; set < HOST_SETS; set += HOST_STRIPES) {
-        for (uint32_t i = 0; atomic_load(&shared->set_state[set]) && i < HOST_SET_SIZE; i++) {
-            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
-            uint32_t list = sort(entry->first);
-            entry->first = 0;
-            while (list) {
-                uint32_t next = host_record(list)->file_next;
-                host_record_append(entry, list);
-                list = next;
-            }
-        }
-    }
-    /* First the halves: splitting a record of which a half already exists would make a third. */
-    for (int halves = 1; halves >= 0; halves--) {
-        for (uint32_t i = 1; i < end; i++) {
-            struct host_record *record = host_record(i);
-            uint32_t file = file_of(record);
-            if (host_record_state(record) == HOST_RECORD_ACKED && file < HOST_FILES &&
-                host_stripe_of(file) == stripe)
-                supersede(&host_map.entries[file], i, halves, host_record(i)->verifier, &garbage);
-        }
-    }
-    atomic_fetch_add(&shared->stripes[stripe].wake, 1);
-    host_arena_give(garbage.first);
 }

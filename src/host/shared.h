@@ -436,6 +436,14 @@ uint32_t host_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint3
  */
 bool host_record_supersede(struct host_entry *entry, uint32_t own, uint64_t verifier,
                            struct host_garbage *garbage);
+/* Makes one record of `own` and its neighbours where they touch, in the last chunk of the first: so
+ * small writes that follow one another leave few records. */
+void host_record_join(struct host_entry *entry, uint32_t own, struct host_garbage *garbage);
+enum { HOST_JOIN_MOST = 2048 }; /* bytes for which that is worth its cost */
+/* The same for records of the same sequence, which are halves of a split that a process did not
+ * live to finish. */
+void host_record_supersede_halves(struct host_entry *entry, uint32_t own,
+                                  struct host_garbage *garbage);
 /* Shortens acknowledged records of the file to end at `size`. Those that are being written again
  * stay until that has ended, or are forgotten now if `replays`. */
 void host_record_cut(struct host_entry *entry, uint64_t size, bool replays,
@@ -450,8 +458,6 @@ uint32_t host_record_unsettled(const struct host_entry *entry, uint64_t sequence
 void host_records_distrust(uint32_t file);
 /* Unlinks what remains of a file that is gone; owners free such records when their write ends. */
 void host_records_detach(uint32_t file, struct host_garbage *garbage);
-/* Makes buckets, lists and counters of a stripe again from the records. */
-void host_stripe_rebuild(uint32_t stripe);
 /* Recomputes whether the records of a file have one verifier. */
 void host_entry_verifiers(struct host_entry *entry);
 /* Waits until something of the stripe became free or a tenth of a second passed. Unlocks and locks.
@@ -465,6 +471,11 @@ void host_stripe_wait(uint32_t stripe, uint32_t owner);
  * (0: only time), by a replay of record `own` if that is not 0; UINT32_MAX: none. */
 uint32_t host_range_user(const struct host_entry *entry, uint64_t start, uint64_t end,
                          uint32_t own);
+
+/* ---- rebuild.c ---- */
+
+/* Under the stripe's lock: makes its buckets, lists and counters again from the records. */
+void host_stripe_rebuild(uint32_t stripe);
 
 /* ---- committing.c ---- */
 

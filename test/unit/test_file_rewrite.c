@@ -24,7 +24,7 @@ ENGINE_TEST(neighbours_are_written_together_and_committed_once)
     put_small(fd);
     server_do(FILE_SERVER_LOSE_POWER);
     unsigned commits = server_calls(NFS3_PROC_COMMIT);
-    CHECK(writes_of_fsync(fd) < SMALLS / 40);
+    CHECK(writes_of_fsync(fd) < 10);
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT) - commits, 2);
     CHECK_EQUAL(host_uncommitted(), 0);
@@ -38,7 +38,7 @@ ENGINE_TEST(a_restart_while_it_is_written_again)
     int fd = engine_adopt("f", O_RDWR);
     put_small(fd);
     server_do(FILE_SERVER_LOSE_POWER);
-    atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 5);
+    atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS3_PROC_WRITE]), 0);
     server_do(FILE_SERVER_LOSE_POWER);

@@ -315,6 +315,79 @@ static void disjoint_writes_do_not_wait(void **state)
     host_write_end(&file, &right, HOST_WRITE_FAILED, NULL);
 }
 
+static unsigned records_of(const struct host_file *own)
+{
+    return host_map.entries[own->index].records;
+}
+
+static void small_writes_that_follow_one_another_are_few_records(void **state)
+{
+    enum { SMALL_WRITES = 100000 };
+    struct host_file file;
+    (void)state;
+    attach(&file, 140);
+    for (uint64_t i = 0; i < SMALL_WRITES; i++)
+        write_kept(&file, 1000 + i, 1, (uint8_t)(i / 3), first_verifier);
+    assert_int_equal(host_file_uncommitted(&file), SMALL_WRITES);
+    assert_true(records_of(&file) <= SMALL_WRITES / HOST_CHUNK + 3);
+    read_ledger(&file, found, NULL, MODEL_BYTES);
+    for (int i = 0; i < SMALL_WRITES; i++)
+        assert_int_equal(found[1000 + i], (uint8_t)(i / 3));
+    check_invariants();
+    host_file_forget(&file, false);
+}
+
+static void small_writes_from_behind_are_few_records(void **state)
+{
+    struct host_file file;
+    (void)state;
+    attach(&file, 141);
+    for (uint64_t i = 5000; i > 0; i--)
+        write_kept(&file, i * 10, 10, (uint8_t)i, first_verifier);
+    assert_true(records_of(&file) < 20);
+    read_ledger(&file, found, NULL, MODEL_BYTES);
+    for (int i = 1; i <= 5000; i++)
+        assert_int_equal(found[i * 10], (uint8_t)i);
+    check_invariants();
+    host_file_forget(&file, false);
+}
+
+/* What joined after a COMMIT was sent is not safe when that is answered. */
+static void a_commit_vouches_for_nothing_that_joined_later(void **state)
+{
+    struct host_file file;
+    struct host_commit commit;
+    (void)state;
+    attach(&file, 142);
+    write_kept(&file, 0, 100, 'a', first_verifier);
+    host_commit_begin(&file, &commit);
+    write_kept(&file, 100, 100, 'b', first_verifier);
+    assert_int_equal(records_of(&file), 1);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), 0);
+    assert_int_equal(host_file_uncommitted(&file), 200);
+    host_commit_begin(&file, &commit);
+    assert_int_equal(host_commit_end(&file, &commit, first_verifier), 0);
+    assert_int_equal(host_file_uncommitted(&file), 0);
+    check_invariants();
+}
+
+static void what_has_another_fate_is_not_joined(void **state)
+{
+    struct host_file file;
+    struct host_commit commit;
+    (void)state;
+    attach(&file, 143);
+    write_kept(&file, 0, 100, 'a', first_verifier);
+    write_kept(&file, 100, 100, 'b', second_verifier);
+    assert_int_equal(records_of(&file), 2);
+    host_commit_begin(&file, &commit);
+    host_commit_failed(&file, &commit);
+    write_kept(&file, 200, 100, 'c', second_verifier); /* after the failure */
+    assert_int_equal(records_of(&file), 3);
+    check_invariants();
+    host_file_forget(&file, false);
+}
+
 static void several_writes_begin_up_to_one_that_cannot(void **state)
 {
     (void)state;
@@ -372,6 +445,10 @@ int main(void)
         cmocka_unit_test(overlapping_writes_of_threads_exclude_each_other),
         cmocka_unit_test(disjoint_writes_do_not_wait),
         cmocka_unit_test(several_writes_begin_up_to_one_that_cannot),
+        cmocka_unit_test(small_writes_that_follow_one_another_are_few_records),
+        cmocka_unit_test(small_writes_from_behind_are_few_records),
+        cmocka_unit_test(a_commit_vouches_for_nothing_that_joined_later),
+        cmocka_unit_test(what_has_another_fate_is_not_joined),
     };
     return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
 }

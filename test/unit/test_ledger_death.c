@@ -295,8 +295,13 @@ static int child_works_until_killed(void *argument)
                 host_write_end(file, &write, (enum host_outcome)random_below(3), second_verifier);
             continue;
         }
-        size_t length = 1 + random_below(40000);
-        uint64_t offset = random_below(MODEL_BYTES - 40000);
+        /* Small ones that follow one another are joined. */
+        static uint64_t follows;
+        bool small = random_below(2);
+        size_t length = 1 + random_below(small ? 1000 : 40000);
+        uint64_t offset =
+            small && follows < MODEL_BYTES - 40000 ? follows : random_below(MODEL_BYTES - 40000);
+        follows = offset + length;
         bool keep = random_below(4) != 0;
         for (size_t i = 0; i < length && keep; i++)
             buffer[i] = byte_at(200 + which, offset + i);

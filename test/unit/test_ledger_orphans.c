@@ -41,6 +41,12 @@ static bool killed_after(struct host_file *file, unsigned instructions)
     return false;
 }
 
+static int open_there(void **state)
+{
+    (void)state;
+    return host_registry_open(UNCOMMITTED_MAX, 0);
+}
+
 static void a_truncation_that_ended_at_the_server_is_not_half_done_here(void **state)
 {
     bool over = false;
@@ -128,11 +134,59 @@ static void who_waits_for_a_dead_process_goes_on_while_others_write(void **state
     check_invariants();
 }
 
+/* Records that cannot be joined, in few buckets. */
+enum { MANY = 20000, APART = 3 };
+
+static int child_dies_with_many(void *argument)
+{
+    struct host_file file;
+    int error;
+    attach(&file, *(uint64_t *)argument);
+    for (uint64_t i = 0; i < MANY; i++)
+        write_kept(&file, i * APART, 1, (uint8_t)i, first_verifier);
+    must(host_entry_lock(&file, false, &error) != NULL);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static int many_are_put_in_order(void *unused)
+{
+    struct host_file file;
+    uint64_t inode = 402;
+    (void)unused;
+    if (host_registry_open((uint64_t)2 * MANY * HOST_CHUNK, 0) != 0)
+        return 1;
+    pid_t child = start_child(child_dies_with_many, &inode);
+    int status;
+    must(waitpid(child, &status, 0) == child);
+    must(WIFSIGNALED(status));
+    uint64_t began_ns = sys_now_ns();
+    attach(&file, inode);
+    uint64_t took_ns = sys_now_ns() - began_ns;
+    must(host_file_uncommitted(&file) == MANY);
+    must(host_map.entries[file.index].records == MANY);
+    must(took_ns < 2000000000); /* it was a minute */
+    if (getenv("MEASURE"))
+        fprintf(stderr, "    %.1f ms\n", (double)took_ns / 1e6);
+    return 0;
+}
+
+static void many_records_of_a_dead_process_are_soon_in_order(void **state)
+{
+    (void)state;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip();
+    run_afresh(many_are_put_in_order, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_truncation_that_ended_at_the_server_is_not_half_done_here),
+        cmocka_unit_test(
+            many_records_of_a_dead_process_are_soon_in_order), /* a registry of its own */
+        cmocka_unit_test_setup(a_truncation_that_ended_at_the_server_is_not_half_done_here,
+                               open_there),
         cmocka_unit_test(who_waits_for_a_dead_process_goes_on_while_others_write),
     };
-    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
 }
