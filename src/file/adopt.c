@@ -8,18 +8,21 @@
 #include "host/stats.h"
 #include "sys/critical.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 
 enum { SAY_AT_MOST = 5 };
 
 bool file_path_of(int fd, char path[PATH_MAX])
 {
     char link[32];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t length = sys_readlink(link, path, PATH_MAX - 1);
-    if (length <= 0 || path[0] != '/')
+    snprintf(link, sizeof(link), "self/fd/%d", fd);
+    ssize_t length = sys_proc_readlink(link, path, PATH_MAX - 1);
+    if (length <= 0)
         return false;
     path[length] = '\0';
-    return true;
+    /* Of what lies outside of the root directory, below which chroot() put the process. */
+    static const char outside[] = "(unreachable)/";
+    return path[0] == '/' || strncmp(path, outside, sizeof(outside) - 1) == 0;
 }
 
 /* 0 with the handle, or -errno and the reason why the file is not known to be the same. */
@@ -305,7 +308,7 @@ void file_adopt_inherited(void)
 {
     if (!file_enabled())
         return;
-    int directory = sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int directory = sys_proc_open("self/fd", O_RDONLY | O_DIRECTORY);
     if (directory < 0)
         return;
     sys_critical_enter();

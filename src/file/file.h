@@ -81,6 +81,21 @@ int file_commit_all(void);
 /* At exit: as above, then folds the statistics. Writes after it are FILE_SYNC. */
 void file_finish(void);
 
+/*
+ * After setuid() and its like. If the process cannot become the owner of its run directory any more
+ * (real, effective and saved user are others), what it wrote is committed, and it goes on in the
+ * run directory of its new user.
+ */
+void file_user_changed(void);
+
+/*
+ * Around chroot(): mounts are found by the names that they have below the new root directory.
+ * `held` has room for FILE_MOUNTS_MAX descriptors.
+ */
+enum { FILE_MOUNTS_MAX = 256 };
+void file_root_prepare(int *held);
+void file_root_changed(int *held);
+
 /* ---- descriptors ---- */
 
 /*

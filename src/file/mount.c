@@ -13,9 +13,10 @@
 #include "nfs/nfs3_status.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
-enum { MOUNTS_MAX = 256, RETRY_S = 30, SAY_EVERY_S = 60, NFS_MAGIC = 0x6969 };
+enum { MOUNTS_MAX = FILE_MOUNTS_MAX, RETRY_S = 30, SAY_EVERY_S = 60, NFS_MAGIC = 0x6969 };
 
 struct conf_tunables file_tunables;
 
@@ -63,28 +64,53 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 }
 
 /* The mount's place in the file system, as /proc/self/fd will name files below it. */
+static int learn_path(struct file_mount *mount, int fd)
+{
+    char link[32];
+    snprintf(link, sizeof(link), "self/fd/%d", fd);
+    ssize_t length = sys_proc_readlink(link, mount->path, sizeof(mount->path) - 1);
+    if (length < 0)
+        return (int)length;
+    mount->path[length] = '\0';
+    mount->path_length = (size_t)length;
+    return 0;
+}
+
 static int find_place(struct file_mount *mount)
 {
     int fd = sys_open(mount->conf->mount, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
-    char link[32];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    ssize_t length = sys_readlink(link, mount->path, sizeof(mount->path) - 1);
     struct stat status;
     struct statfs fs;
-    int result = length < 0 ? (int)length : sys_fstat(fd, &status);
+    int result = learn_path(mount, fd);
+    if (result == 0)
+        result = sys_fstat(fd, &status);
     if (result == 0)
         result = (int)sys_call2(SYS_fstatfs, fd, &fs);
     sys_close(fd);
     if (result != 0)
         return result;
-    mount->path[length] = '\0';
-    mount->path_length = (size_t)length;
     mount->device = status.st_dev;
     mount->inode = status.st_ino;
     mount->kernel_nfs = fs.f_type == NFS_MAGIC;
     return 0;
+}
+
+void file_root_prepare(int *held)
+{
+    for (unsigned i = 0; i < mount_count; i++)
+        held[i] = sys_open(mounts[i]->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+void file_root_changed(int *held)
+{
+    for (unsigned i = 0; i < mount_count; i++) {
+        if (held[i] < 0)
+            continue;
+        learn_path(mounts[i], held[i]);
+        sys_close(held[i]);
+    }
 }
 
 static void mount_add(struct file_server *server, const struct conf_export *conf)
@@ -259,9 +285,26 @@ static void enter_statistics(struct file_mount *mount)
     mount->stats_id = host_stats_server(&entry);
 }
 
+/* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */
 int file_registry_open(void)
 {
-    return host_registry_open((uint64_t)file_tunables.uncommitted_max,
+    static _Atomic uint64_t failed_ns;
+    static _Atomic int failure;
+    uint64_t failed = atomic_load_explicit(&failed_ns, memory_order_acquire);
+    if (host_registry_ready())
+        return 0;
+    if (failed != 0 && sys_now_ns() - failed < (uint64_t)RETRY_S * 1000000000)
+        return failure;
+    int result = host_registry_open((uint64_t)file_tunables.uncommitted_max,
+                                    (uint64_t)(file_tunables.failover_hold * 1e9));
+    atomic_store(&failure, result);
+    atomic_store_explicit(&failed_ns, result == 0 ? 0 : sys_now_ns(), memory_order_release);
+    return result;
+}
+
+int file_registry_move(void)
+{
+    return host_registry_move((uint64_t)file_tunables.uncommitted_max,
                               (uint64_t)(file_tunables.failover_hold * 1e9));
 }
 
@@ -326,6 +369,9 @@ static int contact(struct file_mount *mount)
 
 int file_mount_contact(struct file_mount *mount, const char **reason)
 {
+    *reason = atomic_load_explicit(&file_left_to_kernel, memory_order_relaxed);
+    if (*reason)
+        return -EPERM;
     *reason = "server not reachable";
     int state = atomic_load_explicit(&mount->state, memory_order_acquire);
     if (state == FILE_MOUNT_READY)

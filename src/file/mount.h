@@ -17,6 +17,10 @@ extern struct conf_tunables file_tunables;
 
 /* host_registry_open() with what the tunables say. */
 int file_registry_open(void);
+/* host_registry_move() likewise. */
+int file_registry_move(void);
+/* Why all files are the kernel's from some moment on; NULL: they are not. */
+extern _Atomic(const char *) file_left_to_kernel;
 
 /*
  * A server of the nfstab as this process talks to it; all its exports share it. `lock` guards the

@@ -264,7 +264,7 @@ void host_paths_open(void)
     if (run < 0)
         return;
     int error = map_file(run);
-    sys_close(run);
+    host_run_close(run);
     if (error == -EPROTO)
         log_warning("the file `paths` in the run directory is of another version of directnfs: "
                     "paths cannot be taken offline in this process; remove the file when no "
@@ -273,6 +273,13 @@ void host_paths_open(void)
         log_warning("paths cannot be taken offline in this process: the file `paths` in the run "
                     "directory cannot be used: %s",
                     strerror(-error));
+}
+
+void host_paths_move(void)
+{
+    /* What is mapped stays so: a thread of ours may sleep on it. */
+    if (atomic_exchange(&opened, false))
+        host_paths_open();
 }
 
 /* The field is in shared memory and may hold anything; `text` fits or is unlike every field. */
@@ -398,8 +405,7 @@ int host_path_set(const char *server, const char *peer, const char *local, bool 
         return -EINVAL;
     int run = host_run_make(), error = 0;
     int fd = run < 0 ? run : open_locked(run, &table, &generation);
-    if (run >= 0)
-        sys_close(run);
+    host_run_close(run);
     if (fd < 0)
         return fd;
     int changed = change(&table, &path, offline);

@@ -37,6 +37,9 @@ void host_paths_open(void);
 /* Where the mapped file counts changes. */
 extern _Atomic(const _Atomic uint32_t *) host_paths_word;
 
+/* The run directory is another one: the next host_paths_open() opens the file there. */
+void host_paths_move(void);
+
 /*
  * Changes whenever anything is said; 0 while nothing ever was. Two loads. Take it before asking
  * host_path_offline(): an answer holds until it changes.

@@ -239,6 +239,21 @@ uint32_t host_process_slot_taken(void)
     return atomic_load_explicit(&own_slot, memory_order_relaxed);
 }
 
+uint32_t host_process_exchange(uint32_t slot)
+{
+    return atomic_exchange(&own_slot, slot);
+}
+
+void host_process_leave(void)
+{
+    uint32_t slot = host_process_exchange(0);
+    if (!slot)
+        return;
+    lock_processes();
+    give_back(slot);
+    unlock_processes();
+}
+
 uint32_t host_process_owner(void)
 {
     uint32_t slot = host_process_slot_taken();

@@ -310,10 +310,17 @@ static int open_at(int run, uint64_t uncommitted_max)
     return error;
 }
 
+static void unmap(struct host_map *map)
+{
+    sys_munmap(map->shared, map->shared->total_size);
+    sys_fd_close(map->fd);
+}
+
 int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
 {
     if (host_registry_ready())
         return 0;
+    static _Atomic int said; /* the reason of the last failure, which is not said again */
     char path[HOST_RUN_PATH_MAX];
     host_hold_set(hold_ns);
     int run = host_run_make();
@@ -322,32 +329,53 @@ int host_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     int error = host_world_open();
     if (!error)
         error = open_at(run, uncommitted_max);
-    sys_close(run);
-    if (!error && host_process_slot() == 0) {
-        log_error("the registry in %s has no room for another process, or /proc cannot be read",
-                  host_run_name(path));
-        error = -EAGAIN;
-    } else if (error && error != -EBUSY) {
-        log_error("cannot open the registry in %s: %s%s", host_run_name(path), strerror(-error),
-                  error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN" : "");
-    }
+    host_run_close(run);
+    if (!error && host_process_slot() == 0)
+        error = -EUSERS;
+    if (error && error != -EBUSY && error != said)
+        log_error("cannot open the registry in %s: %s%s", host_run_name(path),
+                  error == -EUSERS ? "no room for another process" : strerror(-error),
+                  error == -EUSERS   ? ", or /proc cannot be read; end some, or set DIRECTNFS_RUN"
+                  : error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
+                  : error == -ENOMEM ? "; raise the limit of address space (ulimit -v), or lower "
+                                       "uncommitted_max for all processes"
+                                     : "");
+    said = error;
     if (error && host_registry_ready()) {
-        struct host_shared *shared = host_map.shared;
+        struct host_map map = host_map;
         host_map.shared = NULL;
-        sys_munmap(shared, shared->total_size);
-        sys_fd_close(host_map.fd);
+        unmap(&map);
     }
     return error;
+}
+
+int host_registry_move(uint64_t uncommitted_max, uint64_t hold_ns)
+{
+    struct host_map old = host_map;
+    host_pocket_empty();
+    uint32_t slot = host_process_exchange(0);
+    host_map = (struct host_map){.fd = -1};
+    int error = host_registry_open(uncommitted_max, hold_ns);
+    struct host_map moved = host_map;
+    uint32_t moved_slot = host_process_exchange(slot);
+    host_map = old;
+    if (error)
+        return error;
+    host_process_leave();
+    unmap(&old);
+    host_map = moved;
+    host_process_exchange(moved_slot);
+    return 0;
 }
 
 bool host_registry_exists(void)
 {
     struct stat status;
-    int run = host_registry_ready() ? -1 : host_run_open();
-    bool exists = run < 0 ? host_registry_ready()
-                          : sys_fstatat(run, NAME, &status, AT_SYMLINK_NOFOLLOW) == 0;
-    if (run >= 0)
-        sys_close(run);
+    if (host_registry_ready())
+        return true;
+    int run = host_run_open();
+    bool exists = run >= 0 && sys_fstatat(run, NAME, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    host_run_close(run);
     return exists;
 }
 

@@ -63,6 +63,20 @@ bool host_registry_ready(void);
 /* Is there a registry in the run directory, whoever made it? */
 bool host_registry_exists(void);
 
+/*
+ * The run directory is another user's now (host_run_become()): maps the registry there in place of
+ * the one before, in which this process's place is given back. No other thread uses either, and
+ * nothing is in flight. -errno as host_registry_open(): then the old one stays.
+ */
+int host_registry_move(uint64_t uncommitted_max, uint64_t hold_ns);
+
+/* What is known of the file is of the registry before. */
+static inline void host_file_moved(struct host_file *file)
+{
+    file->generation = 0;
+    file->losses = 0;
+}
+
 /* In the child of fork(): the child is a process of its own in the registry. */
 void host_registry_after_fork(void);
 

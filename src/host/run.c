@@ -4,27 +4,102 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/fd.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
 /* The command's; it has one thread. */
 static int visited = -1;
 
+/* What host_run_start() saw. Constant afterwards, but for the owner, which changes while no other
+ * thread is in the library. */
+static struct {
+    bool started;
+    uid_t owner;
+    int parent;                     /* the directory in which the run directory is, or -1 */
+    char chosen[HOST_RUN_PATH_MAX]; /* $DIRECTNFS_RUN */
+} at_start = {.parent = -1};
+
+/* The user as which this thread opens files, while it does so as the owner. */
+static __thread struct {
+    unsigned depth;
+    uid_t self;
+} acting;
+
+static void act_as_owner(void)
+{
+    if (!at_start.started || acting.depth++ > 0)
+        return;
+    /* A user that does not exist changes nothing, and the old one is returned. */
+    acting.self = (uid_t)sys_call1(SYS_setfsuid, -1);
+    if (acting.self != at_start.owner)
+        sys_call1(SYS_setfsuid, at_start.owner);
+}
+
+static void act_as_self(void)
+{
+    if (at_start.started && --acting.depth == 0 && acting.self != at_start.owner)
+        sys_call1(SYS_setfsuid, acting.self);
+}
+
+uid_t host_run_owner(void)
+{
+    return at_start.started ? at_start.owner : (uid_t)sys_call0(SYS_geteuid);
+}
+
 int host_run_path(char path[HOST_RUN_PATH_MAX])
 {
-    const char *chosen = secure_getenv("DIRECTNFS_RUN");
+    const char *chosen =
+        at_start.started ? at_start.chosen : secure_getenv("DIRECTNFS_RUN");
     int length;
     if (chosen && *chosen)
         length = snprintf(path, HOST_RUN_PATH_MAX, "%s", chosen);
     else
         length = snprintf(path, HOST_RUN_PATH_MAX, "/dev/shm/directnfs.%u",
-                          (unsigned)sys_call0(SYS_geteuid));
+                          (unsigned)host_run_owner());
     if (length <= 0 || length >= HOST_RUN_PATH_MAX)
         return -ENAMETOOLONG;
     /* With a slash at the end a symbolic link would be followed. */
     while (length > 1 && path[length - 1] == '/')
         path[--length] = '\0';
     return 0;
+}
+
+/* The last part of the path, and *parent, which it is relative to. */
+static const char *find(char path[HOST_RUN_PATH_MAX], int *parent)
+{
+    char *slash = strrchr(path, '/');
+    *parent = AT_FDCWD;
+    if (at_start.parent < 0)
+        return path;
+    *parent = at_start.parent;
+    return slash ? slash + 1 : path;
+}
+
+void host_run_start(void)
+{
+    char path[HOST_RUN_PATH_MAX];
+    const char *chosen = secure_getenv("DIRECTNFS_RUN");
+    if (chosen && strlen(chosen) < sizeof(at_start.chosen))
+        strcpy(at_start.chosen, chosen);
+    else if (chosen)
+        memset(at_start.chosen, '/', sizeof(at_start.chosen) - 1); /* said when it is needed */
+    at_start.owner = (uid_t)sys_call0(SYS_geteuid);
+    at_start.started = true;
+    if (host_run_path(path) != 0)
+        return;
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = '\0';
+    int fd = sys_open(slash ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd >= 0)
+        at_start.parent = sys_fd_protect(fd);
+}
+
+void host_run_become(uid_t user)
+{
+    at_start.owner = user;
 }
 
 const char *host_run_name(char path[HOST_RUN_PATH_MAX])
@@ -77,13 +152,35 @@ int host_run_open_at(int parent, const char *path, uid_t owner, char why[HOST_RU
     return error;
 }
 
+/* The descriptor, with the thread as the owner; or -errno, with the thread as itself. */
+static int opened(int run)
+{
+    if (run < 0)
+        act_as_self();
+    return run;
+}
+
 int host_run_open(void)
 {
     char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
+    int parent;
     if (visited >= 0)
         return sys_fcntl(visited, F_DUPFD_CLOEXEC, 0);
     int error = host_run_path(path);
-    return error ? error : host_run_open_at(AT_FDCWD, path, (uid_t)sys_call0(SYS_geteuid), why);
+    if (error)
+        return error;
+    const char *name = find(path, &parent);
+    act_as_owner();
+    return opened(host_run_open_at(parent, name, host_run_owner(), why));
+}
+
+void host_run_close(int run)
+{
+    if (run < 0)
+        return;
+    sys_close(run);
+    if (visited < 0)
+        act_as_self();
 }
 
 void host_run_visit(int run)
@@ -94,6 +191,7 @@ void host_run_visit(int run)
 int host_run_make(void)
 {
     char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
+    int parent;
     if (visited >= 0)
         return host_run_open();
     int error = host_run_path(path);
@@ -101,19 +199,21 @@ int host_run_make(void)
         log_error("the run directory's name is too long: set DIRECTNFS_RUN to a shorter path");
         return error;
     }
-    error = sys_mkdir(path, 0700);
+    const char *name = find(path, &parent);
+    act_as_owner();
+    error = (int)sys_call3(SYS_mkdirat, parent, name, 0700);
     if (error && error != -EEXIST) {
         log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
                   "DIRECTNFS_RUN to a directory that can be made",
                   path, strerror(-error));
-        return error;
+        return opened(error);
     }
-    int run = host_run_open_at(AT_FDCWD, path, (uid_t)sys_call0(SYS_geteuid), why);
+    int run = host_run_open_at(parent, name, host_run_owner(), why);
     if (run < 0)
-        log_error("the run directory %s %s; give it to this user with mode 0700, remove it, or set "
+        log_error("the run directory %s %s; give it to user %u with mode 0700, remove it, or set "
                   "DIRECTNFS_RUN to another one",
-                  path, why);
-    return run;
+                  path, why, (unsigned)host_run_owner());
+    return opened(run);
 }
 
 int host_run_open_file(int run, const char *name, int flags)
@@ -126,7 +226,7 @@ int host_run_open_file(int run, const char *name, int flags)
     int error = sys_fstat(fd, &status);
     if (!error && !S_ISREG(status.st_mode))
         error = -EBADMSG;
-    else if (!error && status.st_uid != (uid_t)sys_call0(SYS_geteuid))
+    else if (!error && status.st_uid != host_run_owner())
         error = -EPERM;
     if (error)
         sys_close(fd);
@@ -137,15 +237,14 @@ int host_run_open_named(const char *name, int flags)
 {
     int run = host_run_open();
     int fd = run < 0 ? run : host_run_open_file(run, name, flags);
-    if (run >= 0)
-        sys_close(run);
+    host_run_close(run);
     return fd;
 }
 
-/* Reads a small file whole; returns its length without the terminator, or -errno. */
-static ssize_t read_small(const char *path, char *text, size_t size)
+/* Reads a small file of /proc whole; returns its length without the terminator, or -errno. */
+static ssize_t read_small(const char *name, char *text, size_t size)
 {
-    int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+    int fd = sys_proc_open(name, O_RDONLY);
     if (fd < 0)
         return fd;
     ssize_t length;
@@ -159,10 +258,10 @@ static ssize_t read_small(const char *path, char *text, size_t size)
 }
 
 /* State, count of threads and start time of a process: fields 3, 20 and 22 of proc(5)'s stat. */
-static int read_stat(const char *path, char *state, long *threads, uint64_t *starttime)
+static int read_stat(const char *name, char *state, long *threads, uint64_t *starttime)
 {
     char text[1024];
-    ssize_t length = read_small(path, text, sizeof(text));
+    ssize_t length = read_small(name, text, sizeof(text));
     if (length < 0)
         return (int)length;
     /* The program's name, in parentheses, may hold anything. */
@@ -188,7 +287,7 @@ int host_identity_self(struct host_identity *identity)
     char state;
     long threads;
     identity->pid = (uint32_t)sys_getpid();
-    return read_stat("/proc/self/stat", &state, &threads, &identity->starttime);
+    return read_stat("self/stat", &state, &threads, &identity->starttime);
 }
 
 bool host_identity_alive(const struct host_identity *identity)
@@ -198,7 +297,7 @@ bool host_identity_alive(const struct host_identity *identity)
     uint64_t starttime = 0;
     if (sys_kill((pid_t)identity->pid, 0) == -ESRCH)
         return false;
-    snprintf(path, sizeof(path), "/proc/%u/stat", identity->pid);
+    snprintf(path, sizeof(path), "%u/stat", identity->pid);
     if (read_stat(path, &state, &threads, &starttime) < 0)
         return true; /* dying just now, or hidden: not surely dead */
     if (starttime != identity->starttime)
@@ -210,7 +309,7 @@ bool host_identity_alive(const struct host_identity *identity)
 uint64_t host_boot_id(void)
 {
     char text[64];
-    ssize_t length = read_small("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+    ssize_t length = read_small("sys/kernel/random/boot_id", text, sizeof(text));
     uint64_t hash = 14695981039346656037u;
     for (ssize_t i = 0; i < length; i++)
         hash = (hash ^ (uint8_t)text[i]) * 1099511628211u;
@@ -220,5 +319,5 @@ uint64_t host_boot_id(void)
 uint64_t host_pid_namespace(void)
 {
     struct stat status;
-    return sys_fstatat(AT_FDCWD, "/proc/self/ns/pid", &status, 0) == 0 ? status.st_ino : 0;
+    return sys_proc_stat("self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }

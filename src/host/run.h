@@ -14,9 +14,22 @@ enum { HOST_RUN_PATH_MAX = 512, HOST_RUN_WHY = 128 };
 #define HOST_RUN_ANYBODY ((uid_t)-1)
 
 /*
- * Writes the path of the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid> of the
- * effective user), for mkdir() and for messages: what it leads to may change at any moment, so all
- * work is done relative to a descriptor of host_run_open(). -ENAMETOOLONG.
+ * Once, when the process begins: from now on the run directory is the one of this moment's
+ * environment, root directory and effective user, whatever becomes of them. Without it (in the
+ * command) it is found anew each time.
+ */
+void host_run_start(void);
+
+/* Whose it is: the effective user, or the one of host_run_start(). */
+uid_t host_run_owner(void);
+
+/* The process is another user for good: the run directory is that user's from now on. */
+void host_run_become(uid_t user);
+
+/*
+ * Writes the path of the run directory ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>), for
+ * messages: what it leads to may change at any moment, so all work is done relative to a descriptor
+ * of host_run_open(). -ENAMETOOLONG.
  */
 int host_run_path(char path[HOST_RUN_PATH_MAX]);
 
@@ -24,11 +37,15 @@ int host_run_path(char path[HOST_RUN_PATH_MAX]);
 const char *host_run_name(char path[HOST_RUN_PATH_MAX]);
 
 /*
- * Opens the run directory and proves on the descriptor that it belongs to this user and that nobody
- * else can enter; a symbolic link is not followed. A descriptor, which the caller closes; -EPERM,
- * -ENOTDIR, or another -errno. Nothing is logged.
+ * Opens the run directory and proves on the descriptor that it belongs to its owner and that nobody
+ * else can enter; a symbolic link is not followed. A descriptor for host_run_close(); -EPERM,
+ * -ENOTDIR, or another -errno. Nothing is logged. Until it is closed the thread opens files as the
+ * owner, though the process may be another user for a while.
  */
 int host_run_open(void);
+
+/* Nothing for -errno. */
+void host_run_close(int run);
 
 /* Makes the run directory with mode 0700 if it is missing, and opens it. When it returns -errno a
  * line on the log has said what to do. */

@@ -40,8 +40,7 @@ static struct subject *map_file(void)
     struct stat status;
     int run = host_run_make();
     int fd = run < 0 ? run : host_run_open_file(run, "said", O_RDWR | O_CREAT);
-    if (run >= 0)
-        sys_close(run);
+    host_run_close(run);
     if (fd < 0)
         return own;
     void *memory = NULL;
@@ -115,4 +114,9 @@ void host_said_forget(const char *subject)
     struct subject *at = find(table(), key, sys_now_ns(), UINT64_MAX);
     if (at && atomic_load(&at->key) == key)
         atomic_store(&at->said_ns, 0);
+}
+
+void host_said_move(void)
+{
+    atomic_store(&mapped, NULL); /* a thread may be looking at it: it stays mapped */
 }

@@ -18,4 +18,7 @@ bool host_may_say(const char *subject, unsigned interval_s);
 /* It is no longer so: the next time is news. */
 void host_said_forget(const char *subject);
 
+/* The run directory is another one. */
+void host_said_move(void);
+
 #endif

@@ -229,6 +229,9 @@ uint64_t host_registry_entries_at(const struct host_shared *shared);
 uint32_t host_process_slot(void);
 /* The same without a lock: 0 also while it was not taken yet. */
 uint32_t host_process_slot_taken(void);
+/* Makes another slot this process's own; returns the one before. Gives the own slot back. */
+uint32_t host_process_exchange(uint32_t slot);
+void host_process_leave(void);
 /* The same, before a record becomes this process's: when it is dead its records are looked for. */
 uint32_t host_process_owner(void);
 void host_process_after_fork(void);

@@ -10,6 +10,7 @@
 #include "host/stats_segment.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
 enum state { PRIVATE, OPEN, FAILED, FORKED, FINISHED };
@@ -75,7 +76,7 @@ static void copy_text(char *field, size_t size, const char *text, bool tail)
 
 static void read_program(char *name, size_t size)
 {
-    int fd = sys_open("/proc/self/comm", O_RDONLY | O_CLOEXEC, 0);
+    int fd = sys_proc_open("self/comm", O_RDONLY);
     ssize_t length = fd < 0 ? 0 : sys_read(fd, name, size - 1);
     if (fd >= 0)
         sys_close(fd);
@@ -168,7 +169,7 @@ static int open_segment(int run)
     stats->size = sizeof(*stats);
     stats->pid = identity.pid;
     stats->starttime = identity.starttime;
-    stats->uid = (uint32_t)sys_call0(SYS_geteuid);
+    stats->uid = (uint32_t)host_run_owner();
     stats->pid_namespace = host_pid_namespace();
     read_program(stats->program, sizeof(stats->program));
     stats->started_ns = wall_clock(CLOCK_REALTIME);
@@ -200,8 +201,7 @@ int host_stats_open(void)
     pthread_mutex_unlock(&lock);
     if (now == PRIVATE && !error)
         host_stats_reap_at_start(run);
-    if (run >= 0)
-        sys_close(run);
+    host_run_close(run);
     return error;
 }
 
@@ -566,6 +566,14 @@ void host_stats_after_fork(void)
     atomic_store(&state, now == PRIVATE ? PRIVATE : FORKED);
 }
 
+void host_stats_move(void)
+{
+    bool seen = atomic_load(&state) == OPEN;
+    host_stats_after_fork();
+    if (seen)
+        host_stats_open();
+}
+
 void host_stats_finish(void)
 {
     pthread_mutex_lock(&lock);
@@ -574,7 +582,7 @@ void host_stats_finish(void)
         host_stats_set(&memory.stats.ended_ns, wall_clock(CLOCK_REALTIME));
         if (run >= 0) {
             host_stats_fold(run, &identity, &memory.stats, HOST_STATS_LOCK_MS);
-            sys_close(run);
+            host_run_close(run);
         }
     }
     atomic_store(&state, FINISHED);

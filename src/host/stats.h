@@ -158,6 +158,9 @@ void host_stats_file_close(struct directnfs_file_stats *file);
  * and forgets channels. No system call that could fail matters; the parent's segment is untouched.
  */
 void host_stats_after_fork(void);
+/* The run directory is another one: what is counted from now on is shown there. What was counted
+ * before stays where it is, until the process ends. */
+void host_stats_move(void);
 
 /* At exit: adds the counters to those of ended processes and removes the segment. Idempotent;
  * counting afterwards is harmless and lost. */

@@ -187,7 +187,7 @@ int host_stats_snapshot_read(struct host_stats_snapshot *snapshot,
     }
     if (reading.run >= 0) {
         error = read_directory(&reading);
-        sys_close(reading.run);
+        host_run_close(reading.run);
     }
     sys_clock_gettime(CLOCK_REALTIME, &wall);
     sys_clock_gettime(CLOCK_MONOTONIC, &now);

@@ -98,6 +98,22 @@ static bool take(struct flock *pin, const char *reason)
     return true;
 }
 
+void host_world_move(void)
+{
+    pthread_mutex_lock(&lock);
+    sys_fd_close(asking);
+    asking = -1;
+    /* The one before stays open, for those who go on there. */
+    holding = pin_count ? open_worlds() : -1;
+    holder = holding < 0 ? 0 : (uint32_t)sys_getpid();
+    for (unsigned i = 0; i < pin_count && holding >= 0; i++) {
+        struct flock pin = {
+            .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = pins[i].at, .l_len = 1};
+        ask_kernel(holding, F_OFD_SETLK, &pin);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 bool host_world_pin(uint64_t device, uint64_t inode, const char *reason)
 {
     struct flock pin = pin_of(F_RDLCK, device, inode);

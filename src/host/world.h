@@ -27,6 +27,8 @@ int host_world_open(void);
 
 /* In the child of fork(). */
 void host_world_after_fork(void);
+/* The run directory is another one: what is pinned is pinned there as well. */
+void host_world_move(void);
 
 /*
  * This process uses the file through the kernel from now on, until it ends; `reason` is a string

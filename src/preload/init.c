@@ -9,11 +9,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "host/run.h"
 #include "preload/aio_context.h"
 #include "preload/posix_aio.h"
 #include "preload/preload.h"
 #include "preload/uring.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/thread.h"
 
 _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
@@ -188,7 +190,7 @@ int preload_managed_limit(void)
 static int descriptor_slots(void)
 {
     char text[2048];
-    int fd = sys_open("/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+    int fd = sys_proc_open("self/status", O_RDONLY);
     ssize_t length = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
         sys_close(fd);
@@ -335,6 +337,8 @@ __attribute__((constructor)) static void start(void)
     set_log_level(secure_getenv("DIRECTNFS_LOG_LEVEL"));
     file_start();
     if (file_enabled()) {
+        sys_proc_keep();
+        host_run_start();
         enum log_level level;
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (wanted != NULL && log_level_parse(wanted, &level) == 0)

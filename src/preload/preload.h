@@ -195,5 +195,7 @@ void preload_signal_child(void);
 
 /* clone() without a stack of its own, as fork() by a raw system call. Result or -errno. */
 long preload_raw_fork(long number, long a, long b, long c, long d, long e);
+/* setuid() and its like by system call. Result or -errno. */
+long preload_raw_user(long number, long a, long b, long c);
 
 #endif

@@ -280,6 +280,13 @@ struct __kernel_timespec;
     SYMBOL(void *, dlopen, (const char *file, int mode))                                       \
     SYMBOL(void *, dlmopen, (Lmid_t space, const char *file, int mode))
 
+#define PRELOAD_USER(SYMBOL, TWIN)                                     \
+    SYMBOL(int, setuid, (uid_t user))                                  \
+    SYMBOL(int, seteuid, (uid_t user))                                 \
+    SYMBOL(int, setreuid, (uid_t real, uid_t effective))               \
+    SYMBOL(int, setresuid, (uid_t real, uid_t effective, uid_t saved)) \
+    SYMBOL(int, chroot, (const char *path))
+
 #define PRELOAD_LOOKUP(SYMBOL, TWIN) SYMBOL(void *, dlsym, (void *handle, const char *name))
 
 #define PRELOAD_LIBAIO(SYMBOL, TWIN)                                                \
@@ -389,6 +396,7 @@ struct __kernel_timespec;
     PRELOAD_COPY(SYMBOL, TWIN)           \
     PRELOAD_RECEIVE(SYMBOL, TWIN)        \
     PRELOAD_PROCESS(SYMBOL, TWIN)        \
+    PRELOAD_USER(SYMBOL, TWIN)           \
     PRELOAD_LOOKUP(SYMBOL, TWIN)         \
     PRELOAD_LIBAIO(SYMBOL, TWIN)         \
     PRELOAD_SYSCALL(SYMBOL, TWIN)        \

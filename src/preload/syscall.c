@@ -225,6 +225,12 @@ PRELOAD_EXPORT long syscall(long number, ...)
         return call_clone(a, b, c, d, e);
     case SYS_clone3:
         return call_clone3((const struct clone_args *)a, (size_t)b);
+    case SYS_setuid:
+    case SYS_setreuid:
+    case SYS_setresuid:
+        return returned(preload_raw_user(number, a, b, c));
+    case SYS_chroot:
+        return chroot((const char *)a);
     case SYS_execve:
     case SYS_execveat:
         preload_commit();

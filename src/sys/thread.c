@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 
 enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20 };
@@ -55,17 +56,16 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
     return error == 0;
 }
 
-/* Is no thread left but ours? (The first one counts as long as the process lives.) */
-static bool alone(void)
+bool sys_thread_alone(void)
 {
     struct stat status; /* a directory has two links, and this one has one more for each thread */
-    return sys_fstatat(AT_FDCWD, "/proc/self/task", &status, 0) == 0 &&
+    return sys_proc_stat("self/task", &status) == 0 &&
            status.st_nlink <= 2 + 1 + atomic_load(&ours);
 }
 
 static void *watch(void *unused)
 {
-    while (!alone())
+    while (!sys_thread_alone())
         sys_nanosleep_ms(WATCH_MS);
     exit(0);
     return unused;

@@ -17,6 +17,10 @@ bool sys_thread_start(void *(*function)(void *argument), void *argument, const c
  */
 void sys_thread_first_ends(void);
 
+/* Has the process no thread but one and ours? (Its first one counts as long as it lives.) Where
+ * /proc cannot be had it is not known to be so. */
+bool sys_thread_alone(void);
+
 /* In the child of fork(), which has no thread of ours. */
 void sys_thread_fork_child(void);
 

@@ -1,0 +1,79 @@
+/* A process that becomes another user, or gets another root directory. */
+#include "file/inode.h"
+#include "host/paths.h"
+#include "host/run.h"
+#include "host/said.h"
+#include "host/stats.h"
+#include "host/world.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+#include "sys/thread.h"
+
+_Atomic(const char *) file_left_to_kernel;
+
+static void hand_over(struct file_inode *inode, void *reason)
+{
+    pthread_mutex_lock(&file_lock);
+    const struct rpc_auth *auth = inode->auth;
+    pthread_mutex_unlock(&file_lock);
+    if (auth && !atomic_load(&inode->demoted))
+        file_inode_demote(inode, auth, reason);
+}
+
+static void move(struct file_inode *inode, void *unused)
+{
+    (void)unused;
+    host_file_moved(&inode->host);
+}
+
+/* All files, also those that are opened later, are the kernel's from now on. */
+static void leave_to_kernel(const char *reason)
+{
+    atomic_store(&file_left_to_kernel, reason);
+    file_inode_each(hand_over, (void *)reason);
+}
+
+/* Under the run directory of `user`, which the files that are open go on in. The old one can only
+ * be left while no other thread is in it. */
+static void become(uid_t user)
+{
+    uid_t before = host_run_owner();
+    bool used = host_registry_ready(), alone = sys_thread_alone();
+    if (used)
+        file_commit_all();
+    if (used && !alone) {
+        log_error("the process became user %u, and was %u, while it has threads and files that the "
+                  "engine serves: the kernel serves all files from now on. Become that user before "
+                  "threads are started, or files opened",
+                  (unsigned)user, (unsigned)before);
+        leave_to_kernel("user changed while threads run");
+    }
+    host_run_become(user);
+    host_paths_move();
+    host_said_move();
+    host_world_move();
+    host_stats_move();
+    if (!used || !alone)
+        return;
+    if (file_registry_move() == 0) {
+        file_inode_each(move, NULL);
+        log_info("the process became user %u, and was %u: it goes on in that user's run directory",
+                 (unsigned)user, (unsigned)before);
+        return;
+    }
+    log_error("the process became user %u, who has no usable run directory: the kernel serves all "
+              "files from now on",
+              (unsigned)user);
+    leave_to_kernel("run directory not usable");
+}
+
+void file_user_changed(void)
+{
+    uid_t real, effective, saved, owner = host_run_owner();
+    sys_call3(SYS_getresuid, &real, &effective, &saved);
+    if (real == owner || effective == owner || saved == owner)
+        return; /* or only for a while */
+    sys_critical_enter();
+    become(effective);
+    sys_critical_leave();
+}

@@ -1,0 +1,59 @@
+/* A process that becomes another user, or gets another root directory. */
+#include "preload/preload.h"
+#include "sys/thread.h"
+
+static int changed(int result)
+{
+    if (result == 0 && preload_active()) {
+        struct preload_stay stay = preload_stay_begin();
+        file_user_changed();
+        preload_stay_end(stay);
+    }
+    return result;
+}
+
+PRELOAD_EXPORT int setuid(uid_t user)
+{
+    return changed(PRELOAD_REAL(setuid)(user));
+}
+
+PRELOAD_EXPORT int seteuid(uid_t user)
+{
+    return changed(PRELOAD_REAL(seteuid)(user));
+}
+
+PRELOAD_EXPORT int setreuid(uid_t real, uid_t effective)
+{
+    return changed(PRELOAD_REAL(setreuid)(real, effective));
+}
+
+PRELOAD_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved)
+{
+    return changed(PRELOAD_REAL(setresuid)(real, effective, saved));
+}
+
+long preload_raw_user(long number, long a, long b, long c)
+{
+    long result = sys_call3(number, a, b, c);
+    /* It is the user of one thread: of several, one may act as another user. */
+    if (result == 0 && preload_active() && sys_thread_alone())
+        changed(0);
+    return result;
+}
+
+PRELOAD_EXPORT int chroot(const char *path)
+{
+    int held[FILE_MOUNTS_MAX];
+    if (!preload_active())
+        return PRELOAD_REAL(chroot)(path);
+    struct preload_stay stay = preload_stay_begin();
+    file_root_prepare(held);
+    int result = PRELOAD_REAL(chroot)(path);
+    if (result != 0)
+        stay.saved_errno = errno;
+    file_root_changed(held);
+    preload_stay_end(stay);
+    return result;
+}
+
+PRELOAD_USER(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,0 +1,18 @@
+/*
+ * /proc, also for a program that went by chroot(2) where there is none. Names are relative to it:
+ * "self/stat".
+ */
+#ifndef SYS_PROC_H
+#define SYS_PROC_H
+
+#include "sys/sys.h"
+
+/* Keeps it open: once, at start. Until then, and where it cannot be had, it is found by its name. */
+void sys_proc_keep(void);
+
+/* As open(2), readlink(2) and stat(2): -errno. */
+int sys_proc_open(const char *name, int flags);
+ssize_t sys_proc_readlink(const char *name, char *buffer, size_t size);
+int sys_proc_stat(const char *name, struct stat *status);
+
+#endif
