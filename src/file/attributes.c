@@ -112,14 +112,19 @@ int file_stat(struct file_open *open, int fd, struct stat *status)
     return 0;
 }
 
-/* The kernel may have cached what was true before this host wrote; the later change time wins. */
-static bool known_better(uint64_t device, uint64_t inode, int64_t seconds, uint32_t nanoseconds,
+/* The kernel may have cached what was true before this host wrote; the later change time wins. A
+ * server's clock stands still for some milliseconds: of two states with one time that of a kernel
+ * which caches is the older one. */
+static bool known_better(dev_t device, uint64_t inode, int64_t seconds, uint32_t nanoseconds,
                          struct host_attributes *attributes)
 {
     if (!host_file_peek(device, inode, attributes))
         return false;
-    return attributes->ctime.tv_sec > seconds ||
-           (attributes->ctime.tv_sec == seconds && attributes->ctime.tv_nsec > nanoseconds);
+    if (attributes->ctime.tv_sec != seconds)
+        return attributes->ctime.tv_sec > seconds;
+    if (attributes->ctime.tv_nsec != nanoseconds)
+        return attributes->ctime.tv_nsec > nanoseconds;
+    return file_mount_is_nfs(device);
 }
 
 void file_stat_path(struct stat *status)

@@ -36,7 +36,8 @@ enum actor_verb {
     ACTOR_STORE, /* data at offset of the mapping */
     ACTOR_MSYNC,
     ACTOR_UNMAP,
-    ACTOR_CAT, /* path in data: opened, read up to size bytes, closed */
+    ACTOR_STAT, /* path in data: its size */
+    ACTOR_CAT,  /* path in data: opened, read up to size bytes, closed */
 };
 
 struct actor_message {
@@ -141,6 +142,7 @@ static int64_t actor_do(struct actor_message *m)
 {
     struct actor_place *place = &actor_places[m->slot];
     size_t sent = m->data_size;
+    struct stat status;
     m->data_size = 0;
     switch (m->verb) {
     case ACTOR_FOPEN:
@@ -171,6 +173,8 @@ static int64_t actor_do(struct actor_message *m)
         return actor_result(msync(place->map, place->map_size, MS_SYNC));
     case ACTOR_UNMAP:
         return actor_result(munmap(place->map, place->map_size));
+    case ACTOR_STAT:
+        return stat((char *)m->data, &status) < 0 ? -errno : status.st_size;
     case ACTOR_CAT:
         return actor_cat(m);
     default:

@@ -251,6 +251,13 @@ static void read_size(struct performer *p)
         not_right(p, "size", "%lld for %lld", (long long)m.number, (long long)model_size);
 }
 
+static void read_stat(struct performer *p)
+{
+    name_file();
+    if (ask(p, ACTOR_STAT, WORK, "stat") != model_size && !wrong)
+        not_right(p, "stat", "%lld for %lld", (long long)m.number, (long long)model_size);
+}
+
 static void read_cat(struct performer *p)
 {
     name_file();
@@ -284,7 +291,7 @@ static void read_map(struct performer *p, int64_t how, const char *what)
 static void read_somehow(struct performer *p)
 {
     enter(p);
-    switch (below_number(10)) {
+    switch (below_number(11)) {
     case 0:
         read_map(p, MAP_SHARED, "shared mapping");
         break;
@@ -301,6 +308,9 @@ static void read_somehow(struct performer *p)
         break;
     case 6:
         read_size(p);
+        break;
+    case 7:
+        read_stat(p);
         break;
     default:
         read_cat(p);
@@ -361,6 +371,7 @@ static void scene_append(void)
     for (int i = 0; i < performers; i++) {
         enter(&cast[i]);
         read_size(&cast[i]);
+        read_stat(&cast[i]);
         read_pread(&cast[i]);
     }
 }
