@@ -87,6 +87,8 @@ struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
 void file_inode_release(struct file_inode *inode);
+/* How many descriptors of it the table has. */
+unsigned file_inode_descriptors(const struct file_inode *inode);
 /* A descriptor of it, which may be closed at any time; -1: none. */
 int file_inode_descriptor(const struct file_inode *inode);
 /* Its number belongs to another file now: nobody finds it any more. */

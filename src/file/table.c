@@ -351,6 +351,14 @@ struct file_open *file_table_take(const struct file_inode *inode, int *fd)
     return open;
 }
 
+unsigned file_inode_descriptors(const struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    unsigned count = inode->descriptors;
+    pthread_mutex_unlock(&file_lock);
+    return count;
+}
+
 int file_inode_descriptor(const struct file_inode *inode)
 {
     pthread_mutex_lock(&file_lock);

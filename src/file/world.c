@@ -196,7 +196,8 @@ int file_demote_stream(int fd, const char *reason)
         result = file_inode_demote(open->inode, open->auth, reason);
     } else {
         file_pages_fresh(open->inode->mount, fd);
-        host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        if (file_inode_descriptors(open->inode) == 1)
+            host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_closing(fd);
     }
     file_put(open);
