@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/handle.h"
 #include "file/inode.h"
 #include "file/proof.h"
 #include "host/stats.h"
@@ -26,14 +27,17 @@ bool file_path_of(int fd, char path[PATH_MAX])
 }
 
 /* 0 with the handle, or -errno and the reason why the file is not known to be the same. */
-static int prove(const struct file_claim *claim, struct nfs3_fh *fh, struct nfs3_attr *attr,
-                 const char **reason)
+static int prove_by_name(const struct file_claim *claim, struct file_proof *proof,
+                         const char **reason)
 {
-    int result = file_prove(claim, false, fh, attr);
+    struct nfs3_attr attr;
+    int result = file_prove(claim, false, &proof->fh, &attr);
     if (result == -ESTALE && file_mount_renew(claim->mount, claim->auth) == 0)
-        result = file_prove(claim, true, fh, attr);
+        result = file_prove(claim, true, &proof->fh, &attr);
     switch (result) {
     case 0:
+        proof->current = true;
+        file_attributes_convert(&attr, &proof->attributes);
         break;
     case -EXDEV:
         *reason = "not the same file on the server";
@@ -54,14 +58,52 @@ static int prove(const struct file_claim *claim, struct nfs3_fh *fh, struct nfs3
     return result;
 }
 
-/* Asks the server whether this credential may do what the descriptor was opened for. */
-static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int flags,
-                      const char **reason)
+/*
+ * The file is what the kernel has, whatever its name, if the kernel tells the server's handle.
+ * Nobody need be asked: in this very open (`opened`) the kernel has asked for access and for
+ * attributes.
+ */
+static bool prove_by_kernel(const struct file_claim *claim, const struct stat *status, bool opened,
+                            struct file_proof *proof)
+{
+    const struct file_kernel_mount *kernel = file_mount_kernel(claim->mount);
+    const struct conf_server *conf = claim->mount->server->conf;
+    if (!atomic_load(&claim->mount->told) || file_handle_of(claim->fd, status, &proof->fh) != 0)
+        return false;
+    proof->attributes = (struct host_attributes){.size = (uint64_t)status->st_size,
+                                                 .used = (uint64_t)status->st_blocks * 512,
+                                                 .mtime = status->st_mtim,
+                                                 .ctime = status->st_ctim};
+    proof->current = opened && kernel->close_to_open;
+    proof->granted = opened && kernel->auth_sys && conf->uid == CONF_ID_PROCESS &&
+                     conf->gid == (gid_t)CONF_ID_PROCESS;
+    return true;
+}
+
+/* What a descriptor with these flags needs. */
+static uint32_t access_for(int flags)
 {
     int mode = flags & O_ACCMODE;
     uint32_t wanted = mode == O_WRONLY ? 0 : NFS3_ACCESS_READ;
     if (mode != O_RDONLY)
         wanted |= NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND;
+    return wanted;
+}
+
+/* The server has granted this to the kernel. */
+static void note_access(struct file_inode *inode, const struct rpc_auth *auth, int flags)
+{
+    pthread_mutex_lock(&file_lock);
+    inode->access = access_for(flags) | (inode->auth == auth ? inode->access : 0);
+    inode->auth = auth;
+    pthread_mutex_unlock(&file_lock);
+}
+
+/* Asks the server whether this credential may do what the descriptor was opened for. */
+static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int flags,
+                      const char **reason)
+{
+    uint32_t wanted = access_for(flags);
     pthread_mutex_lock(&file_lock);
     bool granted = inode->auth == auth && (inode->access & wanted) == wanted;
     pthread_mutex_unlock(&file_lock);
@@ -101,23 +143,33 @@ struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_m
     return key;
 }
 
+struct host_file_key file_key_of(int fd, const struct stat *status)
+{
+    struct host_file_key key = {.device = status->st_dev, .inode = status->st_ino};
+    struct file_mount *mount = file_mount_of_device(status->st_dev);
+    struct nfs3_fh fh;
+    if (mount && file_mount_kernel(mount)->version3 && file_handle_of(fd, status, &fh) == 0)
+        key = file_registry_key(status->st_dev, status->st_ino, mount, &fh);
+    return key;
+}
+
 /* The inode of the file that was just proven to have this handle, with a use counted; NULL: this
  * process has none. */
-static struct file_inode *known_inode(const struct file_inode *fresh, const struct rpc_auth *auth,
-                                      const struct host_file_key *key)
+static struct file_inode *known_inode(const struct file_claim *claim, const struct stat *status,
+                                      const struct nfs3_fh *fh, const struct host_file_key *key)
 {
     struct file_inode *other = NULL, *found;
-    while (!(found = file_inode_find(fresh->device, fresh->inode, &fresh->first_fh)) &&
-           (other = file_inode_next(fresh->device, fresh->inode, other))) {
+    while (!(found = file_inode_find(status->st_dev, status->st_ino, fh)) &&
+           (other = file_inode_next(status->st_dev, status->st_ino, other))) {
         struct file_handle_use use = file_inode_use(other);
-        if (other->mount != fresh->mount)
+        if (other->mount != claim->mount)
             continue;
         if (host_file_root(&other->host) != key->root) {
             /* The export was given new handles since: it may be the same file. Of one that was
              * demoted this cannot be known, and the kernel goes on serving it. */
             if (atomic_load(&other->demoted))
                 return other;
-            file_inode_renew(other, auth, &use);
+            file_inode_renew(other, claim->auth, &use);
         } else if (atomic_load(&other->demoted)) {
             file_inode_forget(other); /* remembered after its last close: mostly it is gone */
         }
@@ -127,61 +179,53 @@ static struct file_inode *known_inode(const struct file_inode *fresh, const stru
     return found;
 }
 
-/* The only inode of this number; NULL: there are several, or none. */
-static struct file_inode *only_inode(dev_t device, ino_t number)
+/* What was proven is known to be so at `asked_ns`, when the file was opened. */
+static void learn(struct host_file *host, const struct file_proof *proof, uint64_t asked_ns)
 {
-    struct file_inode *inode = file_inode_next(device, number, NULL);
-    if (!inode)
-        return NULL;
-    pthread_mutex_lock(&file_lock);
-    inode->opens++;
-    pthread_mutex_unlock(&file_lock);
-    struct file_inode *other = file_inode_next(device, number, inode);
-    if (!other)
-        return inode;
-    file_inode_release(other);
-    file_inode_release(inode);
-    return NULL;
+    struct host_attributes known;
+    uint64_t epoch = host_file_asking(host), verified_ns;
+    if (!proof->current)
+        return;
+    /* No process of this host knows the file, so none has changed it since the server told. */
+    if (!host_file_attributes(host, &known, &verified_ns))
+        host_file_learned(host, epoch, &proof->attributes, asked_ns);
+    else
+        host_file_confirmed(host, &proof->attributes, asked_ns);
 }
 
 /*
  * The inode of a regular file on a mount, proven, with a use counted; it may be demoted already.
  * NULL with a reason.
  */
-static struct file_inode *prove_inode(struct file_mount *mount, const struct rpc_auth *auth, int fd,
-                                      const struct stat *status, const char *path,
-                                      const char **reason)
+static struct file_inode *prove_inode(const struct file_claim *claim, const struct stat *status,
+                                      bool opened, struct file_proof *proof, const char **reason)
 {
-    struct file_inode fresh = {.device = status->st_dev, .inode = status->st_ino, .mount = mount};
-    struct file_claim claim = {mount, auth, fd, path};
-    struct nfs3_attr attr;
-    struct host_attributes attributes, now;
-    uint64_t asked_ns = sys_now_ns();
+    struct file_inode fresh = {
+        .device = status->st_dev, .inode = status->st_ino, .mount = claim->mount};
+    uint64_t lost, asked_ns = sys_now_ns();
+    *proof = (struct file_proof){.current = false};
     if (status->st_nlink == 0) { /* O_TMPFILE, or removed meanwhile */
         *reason = "has no name";
-        return only_inode(status->st_dev, status->st_ino);
+        return file_inode_only(status->st_dev, status->st_ino);
     }
-    if (prove(&claim, &fresh.first_fh, &attr, reason) != 0)
+    if (!prove_by_kernel(claim, status, opened, proof) && prove_by_name(claim, proof, reason) != 0)
         return NULL;
     struct host_file_key key =
-        file_registry_key(status->st_dev, status->st_ino, mount, &fresh.first_fh);
-    struct file_inode *inode = known_inode(&fresh, auth, &key);
+        file_registry_key(status->st_dev, status->st_ino, claim->mount, &proof->fh);
+    struct file_inode *inode = known_inode(claim, status, &proof->fh, &key);
     if (inode) {
         atomic_store(&inode->opened_ns, asked_ns);
+        learn(&inode->host, proof, asked_ns);
         return inode;
     }
-    file_attributes_convert(&attr, &now);
-    uint64_t lost;
-    if (!host_file_attach(&fresh.host, &key, &now.ctime, &lost)) {
+    if (!host_file_attach(&fresh.host, &key, &proof->attributes.ctime, &lost)) {
         *reason = file_no_room;
         return NULL;
     }
+    fresh.first_fh = proof->fh;
     atomic_store(&fresh.opened_ns, asked_ns);
-    uint64_t epoch = host_file_asking(&fresh.host), verified_ns;
-    /* No process of this host knows the file, so none has changed it since the server told. */
-    if (!host_file_attributes(&fresh.host, &attributes, &verified_ns))
-        host_file_learned(&fresh.host, epoch, &now, asked_ns);
-    inode = file_inode_make(&fresh, path);
+    learn(&fresh.host, proof, asked_ns);
+    inode = file_inode_make(&fresh, claim->path);
     if (!inode)
         *reason = "no memory";
     else if (lost > 0)
@@ -219,20 +263,23 @@ static void leave_to_kernel(struct file_mount *mount, const struct stat *status,
 }
 
 /* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */
-static const char *why_kernel(struct file_inode *inode, const struct rpc_auth *auth, int fd,
-                              int flags, bool *surprising)
+static const char *why_kernel(struct file_inode *inode, const struct file_claim *claim,
+                              const struct file_proof *proof, int flags, bool *surprising)
 {
     const char *reason = NULL;
     *surprising = false;
-    if (file_world_is_ours(inode, auth, fd)) {
-        *surprising = ask_access(inode, auth, flags, &reason) != 0;
+    if (file_world_is_ours(inode, claim->auth, claim->fd)) {
+        if (proof->granted)
+            note_access(inode, claim->auth, flags);
+        else
+            *surprising = ask_access(inode, claim->auth, flags, &reason) != 0;
         return reason;
     }
     return file_world_stay(inode);
 }
 
-/* `reason` not NULL: the file must stay with the kernel. */
-static void opened(int fd, int flags, const char *reason)
+/* `reason` not NULL: the file must stay with the kernel. `fresh`: the kernel has just opened it. */
+static void opened(int fd, int flags, bool fresh, const char *reason)
 {
     struct stat status;
     char path[PATH_MAX];
@@ -248,20 +295,21 @@ static void opened(int fd, int flags, const char *reason)
     if (flags & O_TRUNC && file_registry_open() == 0)
         file_truncated_by_kernel(fd, writes ? 0 : status.st_size);
     const char *why = reason;
-    const struct rpc_auth *auth = NULL;
+    struct file_claim claim = {mount, NULL, fd, path};
+    struct file_proof proof;
     struct file_inode *inode = NULL;
     /* A use that can only read needs no server to tell. */
     if ((!reason || writes) && file_mount_contact(mount, &why) == 0 &&
-        (auth = file_auth_now(mount))) {
+        (claim.auth = file_auth_now(mount))) {
         why = reason;
-        inode = prove_inode(mount, auth, fd, &status, path, &why);
+        inode = prove_inode(&claim, &status, fresh, &proof, &why);
         surprising = !inode && !reason && status.st_nlink > 0;
     }
     if (inode && reason)
-        file_inode_demote(inode, auth, reason);
+        file_inode_demote(inode, claim.auth, reason);
     else if (inode)
-        why = why_kernel(inode, auth, fd, flags, &surprising);
-    if (inode && !why && file_table_enter(fd, inode, auth, flags) == 0) {
+        why = why_kernel(inode, &claim, &proof, flags, &surprising);
+    if (inode && !why && file_table_enter(fd, inode, claim.auth, flags) == 0) {
         log_debug("%s: adopted as descriptor %d", path, fd);
         return;
     }
@@ -272,17 +320,24 @@ static void opened(int fd, int flags, const char *reason)
     stays_with_kernel(mount, &status, path, why, surprising);
 }
 
+static const char *reason_for_kernel(int fd)
+{
+    return fd >= FILE_TABLE_SIZE ? "descriptor number too high" : NULL;
+}
+
 void file_opened(int fd, int flags)
 {
-    const char *reason = NULL;
-    if (fd >= FILE_TABLE_SIZE)
-        reason = "descriptor number too high";
-    opened(fd, flags, reason);
+    opened(fd, flags, true, reason_for_kernel(fd));
+}
+
+void file_received(int fd, int flags)
+{
+    opened(fd, flags & ~(O_CREAT | O_TRUNC), false, reason_for_kernel(fd));
 }
 
 void file_opened_for_kernel(int fd, int flags, const char *reason)
 {
-    opened(fd, flags, reason);
+    opened(fd, flags, false, reason);
 }
 
 /* ---- descriptors that came over exec ---- */
@@ -299,7 +354,8 @@ struct directory_entry { /* linux_dirent64, getdents(2) */
 static void inherited_stream(int fd, int flags, const struct stat *status)
 {
     char path[PATH_MAX];
-    struct file_mount *mount = file_path_of(fd, path) ? file_mount_find(status->st_dev, path) : NULL;
+    struct file_mount *mount =
+        file_path_of(fd, path) ? file_mount_find(status->st_dev, path) : NULL;
     if (mount)
         leave_to_kernel(mount, status, fd, flags, path, "standard descriptor");
 }
@@ -330,7 +386,7 @@ void file_adopt_inherited(void)
             if (fd <= STDERR_FILENO) {
                 inherited_stream(fd, flags, &status);
             } else {
-                file_opened(fd, flags);
+                file_received(fd, flags);
                 file_shared(fd);
             }
         }

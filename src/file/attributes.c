@@ -252,7 +252,7 @@ static void one_was_truncated(int fd, const struct host_file_key *key, off_t siz
     if (is_longer(fd, size))
         sys_ftruncate(fd, size);
     while (host_file_find(key, &cursor, &file)) {
-        if (host_file_truncate_begin(&file, UINT64_MAX))
+        if (host_file_truncate_begin(&file, UINT64_MAX) == 0)
             host_file_truncate_end(&file, UINT64_MAX, false); /* the size must be asked for */
     }
 }
@@ -265,11 +265,14 @@ void file_truncated_by_kernel(int fd, off_t size)
     if (!host_registry_ready() || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         !file_mount_has_device(status.st_dev))
         return;
-    struct host_file_key key = {.device = status.st_dev, .inode = status.st_ino};
-    if (host_file_find(&key, &cursor, &file) && host_file_find(&key, &cursor, &file)) {
+    struct host_file_key key = file_key_of(fd, &status);
+    if (!host_file_find(&key, &cursor, &file))
+        return;
+    if (host_file_find(&key, &cursor, &(struct host_file){.index = 0})) {
         one_was_truncated(fd, &key, size);
         return;
     }
+    key = file.key;
     bool beyond = host_file_truncated_by_kernel(&key, (uint64_t)size, &file);
     /* Older data may have been written again after the kernel did it, and before we said it. */
     if (beyond || (file.generation != 0 && is_longer(fd, size)))

@@ -119,11 +119,10 @@ void file_inode_lost(struct file_inode *inode, uint64_t bytes)
         inode->path, (unsigned long long)bytes);
 }
 
-static struct nfs3_fh handle_of(const struct host_file *file)
+static struct nfs3_fh handle_of(const struct host_file_key *key)
 {
-    struct nfs3_fh fh = {.len = file->key.handle_length};
-    for (uint32_t i = 0; i < fh.len; i++)
-        fh.data[i] = file->key.handle[i];
+    struct nfs3_fh fh = {.len = key->handle_length};
+    memcpy(fh.data, key->handle, fh.len);
     return fh;
 }
 
@@ -132,7 +131,7 @@ static struct nfs3_fh handle_of(const struct host_file *file)
 static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
                         struct host_file *file)
 {
-    struct nfs3_fh fh = handle_of(file);
+    struct nfs3_fh fh = handle_of(&file->key);
     struct file_inode *inode = file_inode_find(file->key.device, file->key.inode, &fh);
     if (inode) {
         int result = file_inode_commit(inode, auth, NULL);
@@ -169,7 +168,7 @@ int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth
 int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
                            struct host_file *file)
 {
-    struct nfs3_fh fh = handle_of(file);
+    struct nfs3_fh fh = handle_of(&file->key);
     struct committing c = {
         .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
     return commit_for_kernel(&c);
@@ -269,20 +268,31 @@ int file_commit_named(const struct host_file_key *key)
     return result;
 }
 
+/* Of a file that the key names. If that may be several, each is told by its own fsync as well. */
+static bool was_lost(const struct host_file_key *key)
+{
+    struct nfs3_fh fh = handle_of(key);
+    struct file_inode *inode = fh.len ? file_inode_find(key->device, key->inode, &fh)
+                                      : file_inode_only(key->device, key->inode);
+    bool lost = inode && is_lost(inode);
+    if (inode) {
+        file_inode_release(inode);
+        return lost;
+    }
+    while (!fh.len && (inode = file_inode_next(key->device, key->inode, inode)))
+        lost = lost || atomic_load(&inode->lost);
+    return lost;
+}
+
 int file_fsynced_by_kernel(int fd)
 {
     struct stat status;
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         !file_mount_has_device(status.st_dev) || file_registry_open() != 0)
         return 0;
-    struct host_file_key key = {.device = status.st_dev, .inode = status.st_ino};
-    struct file_inode *inode = NULL;
-    bool lost = false;
-    while ((inode = file_inode_next(status.st_dev, status.st_ino, inode)))
-        lost = is_lost(inode) || lost;
-    if (lost && status.st_nlink > 0)
-        return -EIO;
-    return file_commit_named(&key);
+    struct host_file_key key = file_key_of(fd, &status);
+    bool lost = was_lost(&key);
+    return lost && status.st_nlink > 0 ? -EIO : file_commit_named(&key);
 }
 
 /* Others may have written to a mount that this process never used. */

@@ -105,6 +105,9 @@ void file_root_changed(int *held);
  */
 void file_opened(int fd, int flags);
 
+/* The same for a descriptor that came from another process, or over exec: it was opened before. */
+void file_received(int fd, int flags);
+
 /* Like file_opened(), for a descriptor that must stay with the kernel, e.g. fopen(): `reason` is
  * recorded. If it can write the file that moves to the kernel's world, as by file_demote(). */
 void file_opened_for_kernel(int fd, int flags, const char *reason);

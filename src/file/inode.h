@@ -81,6 +81,8 @@ void file_inode_leave_many(struct file_inode *inode, unsigned calls);
 /* Finds the inode with this handle and counts a user of it; NULL if this process does not know it.
  */
 struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs3_fh *fh);
+/* The only one with this number, with a user counted; NULL: there are several, or none. */
+struct file_inode *file_inode_only(dev_t device, ino_t number);
 /* The next inode with this number after `last`, or the first if that is NULL. Counts a user of it,
  * and gives back that of `last`. NULL: no more. */
 struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode *last);
@@ -150,6 +152,9 @@ bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
 /* How the registry knows a file of the mount with this handle. */
 struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
                                        const struct nfs3_fh *fh);
+/* How it may know the file of a descriptor: by its handle if the kernel tells that, else by its
+ * number. */
+struct host_file_key file_key_of(int fd, const struct stat *status);
 /*
  * The handle of `host` is stale for good: is the file gone, so that nobody misses what was written
  * to it? Else others may yet find it again. inode: NULL if this process has none.

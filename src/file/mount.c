@@ -1,3 +1,4 @@
+#include "file/handle.h"
 #include "file/inode.h"
 #include "file/proof.h"
 
@@ -190,22 +191,37 @@ struct file_mount *file_mount_at(unsigned index)
     return mounts[index];
 }
 
-bool file_mount_has_device(dev_t device)
+struct file_mount *file_mount_of_device(dev_t device)
 {
     for (unsigned i = 0; i < mount_count; i++) {
         if (mounts[i]->device == device)
-            return true;
+            return mounts[i];
     }
-    return false;
+    return NULL;
+}
+
+bool file_mount_has_device(dev_t device)
+{
+    return file_mount_of_device(device) != NULL;
 }
 
 bool file_mount_is_nfs(dev_t device)
 {
-    for (unsigned i = 0; i < mount_count; i++) {
-        if (mounts[i]->device == device)
-            return mounts[i]->kernel_nfs;
-    }
-    return false;
+    const struct file_mount *mount = file_mount_of_device(device);
+    return mount && mount->kernel_nfs;
+}
+
+const struct file_kernel_mount *file_mount_kernel(struct file_mount *mount)
+{
+    if (!mount->kernel_nfs || atomic_load(&mount->kernel_known))
+        return &mount->kernel;
+    struct file_kernel_mount kernel = file_kernel_mount_of(mount->device);
+    pthread_mutex_lock(&mount->lock);
+    if (!atomic_load(&mount->kernel_known))
+        mount->kernel = kernel;
+    atomic_store(&mount->kernel_known, true);
+    pthread_mutex_unlock(&mount->lock);
+    return &mount->kernel;
 }
 
 struct file_mount *file_mount_find(dev_t device, const char *path)
@@ -325,9 +341,11 @@ static int contact(struct file_mount *mount)
     enter_statistics(mount);
     struct nfs3_fh root;
     struct nfs3_attr attr;
-    result = file_paths_mount(mount, &root);
+    bool told;
+    result = file_paths_mount(mount, &root, &told);
     if (result != 0)
         return result;
+    atomic_store(&mount->told, told);
     const struct rpc_auth *auth = file_auth_now(mount);
     if (!auth)
         return -ENOMEM;

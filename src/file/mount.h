@@ -49,6 +49,14 @@ struct file_directory {
     struct nfs3_fh fh;
 };
 
+/* What the kernel's table of mounts says of a kernel NFS mount. */
+struct file_kernel_mount {
+    bool version3;      /* of NFS: its handles are those that we use */
+    bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
+    bool auth_sys;      /* it asks with the same credentials as we do */
+    uint16_t port;      /* of the server */
+};
+
 /*
  * An export. All but what `lock` guards is constant once `state` is READY. Lives for ever.
  * FAILED is tried again after a while; REFUSED (not the same directory, not supported) is not.
@@ -60,7 +68,10 @@ struct file_mount {
     size_t path_length;
     dev_t device;
     ino_t inode;
-    bool kernel_nfs;       /* the mount is a kernel NFS mount, not the exported directory itself */
+    bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself */
+    struct file_kernel_mount kernel; /* see file_mount_kernel() */
+    _Atomic bool kernel_known;
+    _Atomic bool told;     /* the kernel told the root's handle, and it is the server's: READY */
     uint64_t registry_key; /* names server and export in the host registry */
 
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
@@ -86,12 +97,18 @@ struct file_mount *file_mount_at(unsigned index);
 
 /* The mount that has this absolute path below it on this device; NULL if none. */
 struct file_mount *file_mount_find(dev_t device, const char *path);
+/* What the kernel's table says of the mount, read at the first call. All false but for a kernel NFS
+ * mount. */
+const struct file_kernel_mount *file_mount_kernel(struct file_mount *mount);
 /* Is the device a kernel NFS mount of ours? */
 bool file_mount_is_nfs(dev_t device);
 bool file_mount_has_device(dev_t device);
 
+/* A mount of this device; NULL: none. */
+struct file_mount *file_mount_of_device(dev_t device);
+
 /*
- * Makes the mount ready: finds ports, mounts, proves that the root is the same directory. 0, or
+ * Makes the mount ready: gets the root's handle, proves that it is the same directory. 0, or
  * -errno with a reason (a string constant) for which its files stay with the kernel.
  */
 int file_mount_contact(struct file_mount *mount, const char **reason);
@@ -116,11 +133,12 @@ int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth);
 bool file_mount_may_say(const struct file_mount *mount, const char *what, int result);
 
 /*
- * MOUNT over the first path of the server that answers: *root, and server->net if this is its
- * first mount. Waits 10 s for all paths together, or mnt_timeout if that is less. What is wrong
- * with paths is said on the log. 0 or -errno.
+ * The root's handle over the first path of the server that answers: *root, and server->net if this
+ * is its first mount. The handle is the kernel's, if that tells one (then *told) which the server
+ * knows as this directory; else it is asked for by MOUNT. Waits 10 s for all paths together, or
+ * mnt_timeout if that is less. What is wrong with paths is said on the log. 0 or -errno.
  */
-int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root);
+int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told);
 
 /* The client for calls on files of the mount with this credential. */
 struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);

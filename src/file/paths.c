@@ -2,6 +2,7 @@
  * The paths of a server: what is wrong with them on this host, mounting over the first that
  * answers, and whether another leads to the same server.
  */
+#include "file/handle.h"
 #include "file/inode.h"
 
 #include <stdarg.h>
@@ -148,10 +149,75 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-/* Asks one path of the server for the root handle; on success *address has the NFS port. */
-static int mount_over(const struct file_mount *mount, struct net_address *address, int timeout_ms,
+static enum net_port port_policy(void)
+{
+    return file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES  ? NET_PORT_PRIVILEGED
+           : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
+                                                                      : NET_PORT_AUTO;
+}
+
+/* GETATTR of a root over this path alone, on a connection of its own, from such a port. */
+static int getattr_over(const struct net_address *address, enum net_port ports,
+                        const struct nfs3_fh *root, const struct rpc_auth *auth, int timeout_ms,
+                        struct nfs3_attr *attr)
+{
+    struct net_server_options options = {.name = address->peer_text,
+                                         .connections_max = 1,
+                                         .port_policy = ports,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s =
+                                             (unsigned)file_tunables.retransmit_timeout,
+                                         .hidden = true};
+    struct net_server *alone;
+    int result = net_server_create(&options, address, 1, &alone);
+    if (result != 0)
+        return result;
+    struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
+    result = nfs3_getattr(&client, root, attr);
+    rpc_server_destroy(alone);
+    return result;
+}
+
+/* The root's handle as the kernel's NFS client tells it; its length is 0 where it does not. */
+static void root_of_kernel(struct file_mount *mount, struct nfs3_fh *root)
+{
+    struct stat status;
+    root->len = 0;
+    if (!file_mount_kernel(mount)->version3)
+        return;
+    int fd = sys_open(mount->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (sys_fstat(fd, &status) != 0 || status.st_dev != mount->device ||
+        status.st_ino != mount->inode || file_handle_of(fd, &status, root) != 0)
+        root->len = 0;
+    sys_close(fd);
+}
+
+/* Does one path of the server lead to the directory with this root handle? On success *address has
+ * the NFS port. -ESTALE: the server does not know it, or as another. */
+static int ask_over(struct file_mount *mount, struct net_address *address, int timeout_ms,
+                    const struct nfs3_fh *root)
+{
+    struct file_server *server = mount->server;
+    const struct rpc_auth *auth = file_auth_now(mount);
+    struct nfs3_attr attr;
+    if (!auth)
+        return -ENOMEM;
+    server->nfsport =
+        server->conf->nfsport ? (uint16_t)server->conf->nfsport : file_mount_kernel(mount)->port;
+    set_port(&address->peer, server->nfsport);
+    int result = getattr_over(address, port_policy(), root, auth, timeout_ms, &attr);
+    return result != 0 || (attr.type == NFS3_DIR && attr.fileid == mount->inode) ? result : -ESTALE;
+}
+
+/* Asks one path of the server for the root handle, or about it if it has a length; on success
+ * *address has the NFS port. */
+static int mount_over(struct file_mount *mount, struct net_address *address, int timeout_ms,
                       struct nfs3_fh *root)
 {
+    if (root->len > 0)
+        return ask_over(mount, address, timeout_ms, root);
     struct file_server *server = mount->server;
     uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
     uint32_t gid = 0;
@@ -179,13 +245,6 @@ static int mount_over(const struct file_mount *mount, struct net_address *addres
     return result;
 }
 
-static enum net_port port_policy(void)
-{
-    return file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES  ? NET_PORT_PRIVILEGED
-           : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
-                                                                      : NET_PORT_AUTO;
-}
-
 /* A mount of this server whose root is known; NULL: none yet. */
 static struct file_mount *ready_mount(const struct net_server *server)
 {
@@ -208,31 +267,18 @@ static bool is_same_file(const struct nfs3_attr *a, const struct nfs3_attr *b)
     return a->fileid == b->fileid && a->fsid == b->fsid;
 }
 
-/* GETATTR of the root over this path alone, on a connection of its own from such a port. */
-static int getattr_from(const struct net_path *path, enum net_port policy, struct file_mount *mount,
-                        const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
+/* GETATTR of the mount's root over this path alone, from such a port. */
+static int look_from(const struct net_path *path, enum net_port ports, struct file_mount *mount,
+                     const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
 {
-    struct net_server_options options = {.name = path->server->name,
-                                         .connections_max = 1,
-                                         .port_policy = policy,
-                                         .reconnect_max_s = 1,
-                                         .retransmit_timeout_s = path->server->retransmit_timeout_s,
-                                         .hidden = true};
     struct nfs3_fh root = file_mount_root(mount);
-    struct net_server *alone;
-    int result = net_server_create(&options, &path->address, 1, &alone);
-    if (result != 0)
-        return result;
-    struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
-    result = nfs3_getattr(&client, &root, attr);
-    rpc_server_destroy(alone);
-    return result;
+    return getattr_over(&path->address, ports, &root, auth, timeout_ms, attr);
 }
 
-static int getattr_over(const struct net_path *path, struct file_mount *mount,
-                        const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
+static int look_over(const struct net_path *path, struct file_mount *mount,
+                     const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
 {
-    return getattr_from(path, net_port_policy(path->server), mount, auth, timeout_ms, attr);
+    return look_from(path, net_port_policy(path->server), mount, auth, timeout_ms, attr);
 }
 
 /* Does the server answer calls for all that is mounted from it whatever port they come from? (It is
@@ -247,7 +293,7 @@ static bool takes_any_port(struct net_path *path, int timeout_ms)
             mount->server->net != path->server)
             continue;
         const struct rpc_auth *auth = file_auth_now(mount);
-        if (!auth || getattr_from(path, NET_PORT_ANY, mount, auth, timeout_ms, &attr) != 0)
+        if (!auth || look_from(path, NET_PORT_ANY, mount, auth, timeout_ms, &attr) != 0)
             return false;
         answered++;
     }
@@ -278,8 +324,7 @@ static int look_at_root(const struct net_path *path, struct file_mount *mount,
         const struct net_path *other = usable_other(path);
         struct nfs3_attr seen;
         mount->looked_ns = sys_now_ns();
-        mount->look_result =
-            other ? getattr_over(other, mount, auth, timeout_ms, &seen) : -ENETDOWN;
+        mount->look_result = other ? look_over(other, mount, auth, timeout_ms, &seen) : -ENETDOWN;
         if (mount->look_result == 0 && !is_same_file(&seen, &mount->root_attr))
             mount->look_result = -ESTALE;
         if (mount->look_result == 0)
@@ -309,7 +354,7 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     int looked = proven ? 0
                         : look_at_root(path, mount, auth, now > FRESH_NS ? now - FRESH_NS : 1,
                                        timeout_ms, &seen);
-    int result = getattr_over(path, mount, auth, timeout_ms, &attr);
+    int result = look_over(path, mount, auth, timeout_ms, &attr);
     bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
     if (!answered || proven)
         return answered ? 0 : result;
@@ -399,7 +444,7 @@ static size_t order_paths(const struct file_server *server, const struct paths *
  * works answers at once, and shall not wait for those that are dead. *mounted becomes the place of
  * the path that gave the root handle in the nfstab, results[] what came of each.
  */
-static int try_paths(const struct file_mount *mount, struct paths *paths, const size_t *order,
+static int try_paths(struct file_mount *mount, struct paths *paths, const size_t *order,
                      size_t count, int *results, size_t *mounted, struct nfs3_fh *root)
 {
     uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
@@ -428,7 +473,7 @@ static int try_paths(const struct file_mount *mount, struct paths *paths, const 
     return results[order[count - 1]];
 }
 
-int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root)
+int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
 {
     struct file_server *server = mount->server;
     const struct conf_server *conf = server->conf;
@@ -439,8 +484,16 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root)
         return -ENOMEM;
     find_paths(server, paths);
     size_t count = order_paths(server, paths, order);
-    int result = count == 0 ? paths->faults[0]
-                            : try_paths(mount, paths, order, count, results, &mounted, root);
+    int result = count == 0 ? paths->faults[0] : -ESTALE;
+    root_of_kernel(mount, root);
+    if (count > 0 && root->len > 0)
+        result = try_paths(mount, paths, order, count, results, &mounted, root);
+    *told = result == 0;
+    if (result == -ESTALE && count > 0) {
+        root->len = 0;
+        memset(results, 0, sizeof(results));
+        result = try_paths(mount, paths, order, count, results, &mounted, root);
+    }
     bool say = false;
     for (size_t i = 0; i < conf->path_count && !say; i++)
         say = results[i] != 0 && file_mount_may_say(mount, "path", result);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "file/mount.h"
+#include "host/registry.h"
 
 /* What is claimed: the open file `fd` is on the server what `path` (absolute, below the mount) is.
  */
@@ -14,6 +15,14 @@ struct file_claim {
     const struct rpc_auth *auth;
     int fd;
     const char *path;
+};
+
+/* What is known of a file on the server. */
+struct file_proof {
+    struct nfs3_fh fh;
+    struct host_attributes attributes;
+    bool current; /* the attributes are what the server said, not before the file was opened */
+    bool granted; /* who opened the file was granted access by the server */
 };
 
 /*

@@ -29,7 +29,8 @@ static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, st
                        struct nfs3_attr *attr)
 {
     struct nfs3_client client = file_mount_client(mount, auth);
-    int result = file_paths_mount(mount, root);
+    bool told;
+    int result = file_paths_mount(mount, root, &told);
     if (result == 0)
         result = file_prove_root(mount, &client, root, attr);
     if (result != -ESTALE)

@@ -71,6 +71,18 @@ struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode
     return inode;
 }
 
+struct file_inode *file_inode_only(dev_t device, ino_t number)
+{
+    pthread_mutex_lock(&file_lock);
+    struct file_inode *inode = of_number(*bucket_of(device, number), device, number);
+    if (inode && of_number(inode->next, device, number))
+        inode = NULL;
+    if (inode)
+        inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    return inode;
+}
+
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path)
 {
     size_t path_size = strlen(path) + 1;

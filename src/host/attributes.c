@@ -186,7 +186,8 @@ void host_entry_learn(struct host_entry *entry, uint64_t epoch,
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
     if (truncated && !known)
         return; /* neither the old size nor this one can be trusted */
-    bool newest = !known || now_ns >= verified_ns;
+    bool newest = !known || now_ns >= verified_ns ||
+                  host_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
     if (!truncated && newest && (difference == 0 || attributes->size > size))
         size = attributes->size;
     if (size < entry->uncommitted_end) {
@@ -216,6 +217,24 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
     if (!entry)
         return;
     host_entry_learn(entry, epoch, attributes, now_ns);
+    host_entry_unlock(file);
+}
+
+void host_file_confirmed(struct host_file *file, const struct host_attributes *attributes,
+                         uint64_t now_ns)
+{
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return;
+    if ((atomic_load(&entry->flags) & HOST_ENTRY_KNOWN) &&
+        atomic_load(&entry->size) == attributes->size &&
+        atomic_load(&entry->ctime) == host_nanoseconds(&attributes->ctime) &&
+        host_entry_truncator(entry) == 0 && atomic_load(&entry->verified_ns) < now_ns) {
+        host_entry_change(entry);
+        put(&entry->verified_ns, now_ns);
+        host_entry_changed(entry);
+    }
     host_entry_unlock(file);
 }
 

@@ -458,7 +458,7 @@ bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct ho
     const struct host_entry *entry = *cursor ? &host_map.entries[*cursor - 1] : NULL;
     do
         entry = host_entry_next(key->device, key->inode, entry);
-    while (entry && key->handle_length && !same_key(entry, key));
+    while (entry && key->handle_length && !same_key(entry, key) && !of_other_root(entry, key));
     if (entry) {
         host_entry_name(entry, file);
         *cursor = host_entry_index(entry) + 1;

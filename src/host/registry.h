@@ -135,6 +135,11 @@ uint64_t host_file_asking(struct host_file *file);
 void host_file_learned(struct host_file *file, uint64_t epoch,
                        const struct host_attributes *attributes, uint64_t now_ns);
 
+/* The kernel's NFS client was told this of the file before `now_ns`: if that is what is known, it
+ * is as good as asked for then. */
+void host_file_confirmed(struct host_file *file, const struct host_attributes *attributes,
+                         uint64_t now_ns);
+
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
  * data of the ledger beyond it is dropped. `done` false: the change failed, or its fate is not
  * known; the server is asked for the size. Waits for writes beyond `size` and changes of size that
@@ -154,8 +159,8 @@ bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t siz
 
 /*
  * The files that `key` may name, one after the other, of those that any process of the host knows:
- * with its device and inode and, unless that has no length, its handle. *cursor starts at 0. False
- * at the end.
+ * with its device and inode and, unless that has no length, its handle, or one of another root of
+ * the same export, which may be what it had before. *cursor starts at 0. False at the end.
  */
 bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct host_file *file);
 

@@ -208,7 +208,7 @@ PRELOAD_SLOW static void forget(int fd)
     preload_stay_end(stay);
 }
 
-PRELOAD_SLOW void preload_adopt(int fd, int flags)
+static void adopt(int fd, int flags, void (*into)(int fd, int flags))
 {
     if (preload_managed(fd))
         forget(fd);
@@ -220,8 +220,18 @@ PRELOAD_SLOW void preload_adopt(int fd, int flags)
     if (fd <= STDERR_FILENO)
         file_opened_for_kernel(fd, flags, "standard descriptor");
     else
-        file_opened(fd, flags);
+        into(fd, flags);
     preload_stay_end(stay);
+}
+
+PRELOAD_SLOW void preload_adopt(int fd, int flags)
+{
+    adopt(fd, flags, file_opened);
+}
+
+PRELOAD_SLOW void preload_receive(int fd, int flags)
+{
+    adopt(fd, flags, file_received);
 }
 
 void preload_duplicated(int from, int to)

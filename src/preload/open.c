@@ -53,7 +53,10 @@ PRELOAD_EXPORT int openat2(int dirfd, const char *path, const struct open_how *h
 
 PRELOAD_EXPORT int open_by_handle_at(int mount, struct file_handle *handle, int flags)
 {
-    return preload_opened(PRELOAD_REAL(open_by_handle_at)(mount, handle, flags), flags);
+    int fd = PRELOAD_REAL(open_by_handle_at)(mount, handle, flags);
+    if (fd >= 0 && preload_active())
+        preload_receive(fd, flags); /* the server was not asked for attributes */
+    return fd;
 }
 
 enum { TEMPORARY = O_RDWR | O_CREAT | O_EXCL };

@@ -153,6 +153,8 @@ static inline int preload_fail(int error)
  * 2 are left to the kernel: stdio is on them already, and writes to them inside libc, unseen.
  */
 void preload_adopt(int fd, int flags);
+/* The same for one that was opened before, or not by a name. */
+void preload_receive(int fd, int flags);
 
 static inline int preload_opened(int fd, int flags)
 {

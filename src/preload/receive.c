@@ -12,7 +12,7 @@ PRELOAD_SLOW static void adopt(int fd)
     int flags = sys_fcntl(fd, F_GETFL, 0);
     if (flags < 0)
         return;
-    preload_adopt(fd, flags & ~(O_CREAT | O_TRUNC));
+    preload_receive(fd, flags & ~(O_CREAT | O_TRUNC));
     sys_critical_enter();
     file_shared(fd);
     sys_critical_leave();

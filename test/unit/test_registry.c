@@ -227,6 +227,38 @@ static void a_dead_process_truncates_no_more(void **state)
     assert_int_equal(size_of(&file), UINT64_MAX); /* and the size must be asked for */
 }
 
+static uint64_t verified_at(struct host_file *file)
+{
+    struct host_attributes attributes;
+    uint64_t verified = 0;
+    assert_true(host_file_attributes(file, &attributes, &verified));
+    return verified;
+}
+
+static void what_the_kernel_was_told_is_as_good_as_asked_for(void **state)
+{
+    (void)state;
+    struct host_file file;
+    struct host_attributes same = {.size = 100, .ctime = {1, 5}}, other = same;
+    attach(&file, 21);
+    host_file_confirmed(&file, &same, 1);
+    assert_int_equal(size_of(&file), UINT64_MAX); /* nothing was known */
+    host_file_learned(&file, host_file_asking(&file), &same, 1);
+    host_file_confirmed(&file, &same, 10);
+    assert_int_equal(verified_at(&file), 10);
+    other.ctime.tv_nsec = 6;
+    host_file_confirmed(&file, &other, 20);
+    other = same;
+    other.size = 101;
+    host_file_confirmed(&file, &other, 20);
+    host_file_confirmed(&file, &same, 5);
+    assert_int_equal(verified_at(&file), 10);
+    /* An answer that is on its way since before that still tells what is newer. */
+    other.ctime.tv_nsec = 7;
+    host_file_learned(&file, host_file_asking(&file), &other, 9);
+    assert_int_equal(size_of(&file), 101);
+}
+
 /* ---- entries ---- */
 
 /* Another file of that number. */
@@ -616,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_truncation_drops_data_beyond),
         cmocka_unit_test(writes_beyond_wait_for_a_truncation),
         cmocka_unit_test(a_dead_process_truncates_no_more),
+        cmocka_unit_test(what_the_kernel_was_told_is_as_good_as_asked_for),
         cmocka_unit_test(two_files_of_one_number_keep_what_is_theirs),
         cmocka_unit_test(attributes_by_a_number_are_those_of_its_only_file),
         cmocka_unit_test(a_file_that_has_nothing_gives_its_place_to_the_next_of_its_number),

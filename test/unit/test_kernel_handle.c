@@ -1,0 +1,120 @@
+/* The server's handle in a handle of the kernel's NFS client: every field is looked at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "file/handle.h"
+
+enum {
+    LENGTH = 21,
+    PADDED = 12 + 2 + 21 + 1,
+    NUMBER_OFFSET = 0,
+    TYPE_OFFSET = 8,
+    LENGTH_OFFSET = 12
+};
+
+static const uint64_t number = UINT64_C(0x1122334455667788);
+
+union told {
+    struct file_handle handle;
+    uint8_t room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+};
+
+/* As fs/nfs/export.c of Linux makes it for a regular file: words, and a padded server's handle. */
+static void tell(union told *told, uint16_t length)
+{
+    uint32_t words[3] = {(uint32_t)(number >> 32), (uint32_t)number, S_IFREG};
+    uint8_t *to = told->handle.f_handle;
+    memset(told, 0, sizeof(*told));
+    memcpy(to, words, sizeof(words));
+    memcpy(to + LENGTH_OFFSET, &length, sizeof(length));
+    for (int i = 0; i < length; i++)
+        to[LENGTH_OFFSET + 2 + i] = (uint8_t)(i + 1);
+    told->handle.handle_bytes = (LENGTH_OFFSET + 2 + length + 3u) / 4 * 4;
+    told->handle.handle_type = (int)told->handle.handle_bytes / 4;
+}
+
+static bool decodes(const union told *told, struct nfs3_fh *fh)
+{
+    return file_handle_decode(&told->handle, S_IFREG | 0644, number, fh);
+}
+
+static void the_servers_handle_is_found(void **state)
+{
+    (void)state;
+    union told told;
+    struct nfs3_fh fh;
+    for (uint16_t length = 1; length <= NFS3_FH_MAX; length++) {
+        tell(&told, length);
+        assert_true(decodes(&told, &fh));
+        assert_int_equal(fh.len, length);
+        for (int i = 0; i < length; i++)
+            assert_int_equal(fh.data[i], i + 1);
+    }
+}
+
+static void one_wrong_field_makes_it_no_handle(void **state)
+{
+    (void)state;
+    union told told;
+    struct nfs3_fh fh;
+    static const int wrong[] = {
+        NUMBER_OFFSET,   NUMBER_OFFSET + 3, NUMBER_OFFSET + 4, NUMBER_OFFSET + 7, TYPE_OFFSET,
+        TYPE_OFFSET + 1, TYPE_OFFSET + 3,   LENGTH_OFFSET,     LENGTH_OFFSET + 1, PADDED - 1};
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        tell(&told, LENGTH);
+        told.handle.f_handle[wrong[i]] ^= 0x40;
+        assert_false(decodes(&told, &fh));
+    }
+    for (int difference = -4; difference <= 4; difference += 8) {
+        tell(&told, LENGTH);
+        told.handle.handle_bytes = (unsigned)((int)told.handle.handle_bytes + difference);
+        assert_false(decodes(&told, &fh));
+        told.handle.handle_type += difference / 4; /* consistent, but too short or too long */
+        assert_false(decodes(&told, &fh));
+        tell(&told, LENGTH);
+        told.handle.handle_type += difference / 4;
+        assert_false(decodes(&told, &fh));
+    }
+}
+
+static void lengths_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    union told told;
+    struct nfs3_fh fh;
+    tell(&told, 0);
+    assert_false(decodes(&told, &fh));
+    tell(&told, NFS3_FH_MAX + 1); /* as of NFS version 4 */
+    assert_false(decodes(&told, &fh));
+    tell(&told, LENGTH);
+    for (unsigned size = 0; size < LENGTH_OFFSET + 2; size++) {
+        told.handle.handle_bytes = size;
+        told.handle.handle_type = (int)size / 4;
+        assert_false(decodes(&told, &fh));
+    }
+}
+
+static void it_is_of_the_file_that_is_open(void **state)
+{
+    (void)state;
+    union told told;
+    struct nfs3_fh fh;
+    tell(&told, LENGTH);
+    assert_false(file_handle_decode(&told.handle, S_IFREG | 0644, number + 1, &fh));
+    assert_false(file_handle_decode(&told.handle, S_IFDIR | 0755, number, &fh));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_servers_handle_is_found),
+        cmocka_unit_test(one_wrong_field_makes_it_no_handle),
+        cmocka_unit_test(lengths_that_cannot_be_are_refused),
+        cmocka_unit_test(it_is_of_the_file_that_is_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
