@@ -21,8 +21,30 @@ enum { APPENDS = 1, CHANGES_SHIFT = 1 };
 static _Atomic uint64_t shares; /* times that descriptors of this process became another's, too */
 static _Atomic bool owing;      /* some open file may owe its offset to the kernel */
 
+static bool is_shared(const struct file_open *open)
+{
+    return atomic_load(&open->shares) != atomic_load(&shares);
+}
+
+enum file_offset_lock file_offset_lock(struct file_open *open)
+{
+    if (is_shared(open))
+        return host_offset_lock(&open->inode->host) ? FILE_OFFSET_SHARED : FILE_OFFSET_FREE;
+    pthread_mutex_lock(&open->offset_lock);
+    return FILE_OFFSET_PRIVATE;
+}
+
+void file_offset_unlock(struct file_open *open, enum file_offset_lock lock)
+{
+    if (lock == FILE_OFFSET_SHARED)
+        host_offset_unlock(&open->inode->host);
+    else if (lock == FILE_OFFSET_PRIVATE)
+        pthread_mutex_unlock(&open->offset_lock);
+}
+
 void file_append_open(struct file_open *open, int flags)
 {
+    pthread_mutex_init(&open->offset_lock, NULL);
     atomic_store(&open->appends, NOT_ASKED | (flags & O_APPEND ? APPENDS : 0));
     atomic_store(&open->offset_owed, NOTHING_OWED);
     atomic_store(&open->shares, atomic_load(&shares));
@@ -93,7 +115,7 @@ static void move_offset(struct file_open *open, int fd, int64_t end)
         ;
     atomic_store(&owing, true);
     /* Looked at after that: who shares the descriptor now finds what is owed, or is seen here. */
-    if (atomic_load(&open->shares) != atomic_load(&shares))
+    if (is_shared(open))
         file_offset_settle(open, fd);
 }
 
@@ -120,6 +142,7 @@ void file_shared_all(void)
 
 void file_append_child(struct file_open *open)
 {
+    pthread_mutex_init(&open->offset_lock, NULL);   /* it may be another thread's of the parent */
     atomic_store(&open->offset_owed, NOTHING_OWED); /* by the parent, if so */
 }
 

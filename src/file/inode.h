@@ -66,6 +66,7 @@ struct file_open {
     _Atomic uint64_t appends;    /* has it O_APPEND, and since when that is known */
     _Atomic int64_t offset_owed; /* what the kernel's offset should be; -1: what it is */
     _Atomic uint64_t shares;     /* private to this process while no more than these */
+    pthread_mutex_t offset_lock; /* see file_offset_lock() */
 };
 
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
@@ -124,6 +125,13 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
                     int flags, bool move);
 /* The kernel's offset becomes what it should be, before something looks at it or moves it. */
 void file_offset_settle(struct file_open *open, int fd);
+/*
+ * Between these nobody else that uses the library moves the offset of this open file description:
+ * no thread, and no process if others may have it. May wait for a READ.
+ */
+enum file_offset_lock { FILE_OFFSET_FREE, FILE_OFFSET_PRIVATE, FILE_OFFSET_SHARED };
+enum file_offset_lock file_offset_lock(struct file_open *open);
+void file_offset_unlock(struct file_open *open, enum file_offset_lock lock);
 
 /* ---- stale handles (renew.c) ---- */
 

@@ -426,27 +426,51 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
 
 /*
  * The kernel's offset is moved first, in one atomic step, so that others who share it (threads, and
- * processes after fork) get the next range; what was not used is given back.
+ * processes after fork) get the next range; what was not used is given back. But where a read may
+ * meet the end of the file, the next range begins where it met it: until then others wait, as they
+ * do in the kernel for each read.
  */
+struct moved {
+    off_t offset; /* before */
+    enum file_offset_lock lock;
+    bool after; /* the offset is moved after the transfer, and the lock is held until then */
+};
+
+static int move_offset(struct file_open *open, int fd, ssize_t length, bool reads,
+                       struct moved *moved)
+{
+    moved->lock = file_offset_lock(open);
+    off_t end = sys_lseek(fd, length, SEEK_CUR);
+    int result = end >= 0 ? 0 : end == -EOVERFLOW || end == -EINVAL ? -EFBIG : (int)end;
+    if (result == 0 && !file_open_is_at(open, fd))
+        result = FILE_KERNEL;
+    moved->offset = end - length;
+    moved->after = result == 0 && reads && (uint64_t)end > host_file_least_size(&open->inode->host);
+    if (result == FILE_KERNEL || moved->after)
+        sys_lseek(fd, -length, SEEK_CUR);
+    if (!moved->after)
+        file_offset_unlock(open, moved->lock);
+    return result;
+}
+
 static ssize_t
 at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags,
           ssize_t (*transfer)(struct file_open *, int, const struct iovec *, int, off_t, int))
 {
+    struct moved moved;
     ssize_t length = total_length(vectors, count);
     if (length < 0)
         return length;
     file_offset_settle(open, fd);
-    off_t end = sys_lseek(fd, length, SEEK_CUR);
-    if (end < 0)
-        return end == -EOVERFLOW || end == -EINVAL ? -EFBIG : end;
-    if (!file_open_is_at(open, fd)) {
-        sys_lseek(fd, -length, SEEK_CUR);
-        return FILE_KERNEL;
-    }
-    ssize_t done = transfer(open, fd, vectors, count, end - length, flags);
-    ssize_t used = done > 0 ? done : 0;
-    if (used < length && file_open_is_at(open, fd))
-        sys_lseek(fd, used - length, SEEK_CUR);
+    int result = move_offset(open, fd, length, transfer == file_preadv, &moved);
+    if (result != 0)
+        return result;
+    ssize_t done = transfer(open, fd, vectors, count, moved.offset, flags);
+    ssize_t used = done > 0 ? done : 0, wrong = moved.after ? used : used - length;
+    if (wrong != 0 && file_open_is_at(open, fd))
+        sys_lseek(fd, wrong, SEEK_CUR);
+    if (moved.after)
+        file_offset_unlock(open, moved.lock);
     return done;
 }
 

@@ -100,6 +100,7 @@ static void give_back(uint32_t slot)
 {
     struct host_process *process = &host_map.shared->processes[slot];
     host_commits_of_dead(slot);
+    host_offsets_of_dead(slot);
     if (atomic_load(&process->wrote))
         give_back_records(slot);
     if (atomic_load(&process->truncations))

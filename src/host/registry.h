@@ -164,6 +164,12 @@ bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t siz
  */
 bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct host_file *file);
 
+/* Between these no other process, and no other thread, uses an offset of an open file description
+ * of the file that it shares. The end of the process ends it, too. False: it cannot be had, as this
+ * process has no place in the registry. */
+bool host_offset_lock(struct host_file *file);
+void host_offset_unlock(struct host_file *file);
+
 /* ---- the ledger ---- */
 /*
  * Invariants: acknowledged records of a file do not overlap (a newer write takes the bytes away

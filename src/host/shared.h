@@ -33,7 +33,8 @@
 enum {
     HOST_REGISTRY_LAYOUT = 6,
     HOST_STRIPES = 64,
-    HOST_COMMITS = 64,  /* on their way that a stripe has places for */
+    HOST_COMMITS = 64, /* on their way that a stripe has places for */
+    HOST_OFFSET_USERS = 16,
     HOST_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
     HOST_SET_SIZE = 16, /* entries in a set: one page */
     HOST_FILES = HOST_SETS * HOST_SET_SIZE,
@@ -145,6 +146,12 @@ struct host_committing {
     _Atomic uint32_t slot;
 };
 
+/* Who uses the offset of an open file description: see offset.c. Under the stripe's lock. */
+struct host_offset_user {
+    uint32_t file;         /* entry */
+    _Atomic uint32_t slot; /* 0: the place is free */
+};
+
 struct host_stripe {
     pthread_mutex_t lock;
     _Atomic uint32_t wake;    /* futex; changes when a range becomes free */
@@ -158,6 +165,7 @@ struct host_stripe {
     uint64_t commits;            /* tickets given out */
     uint64_t commit_took_ns;     /* the last that was answered */
     struct host_committing committing[HOST_COMMITS];
+    struct host_offset_user offset_users[HOST_OFFSET_USERS];
 } __attribute__((aligned(128)));
 
 struct host_process {
@@ -489,6 +497,11 @@ void host_commit_answered(struct host_file *file, const struct host_commit *comm
 void host_commit_over(struct host_file *file, const struct host_commit *commit, bool vouches);
 /* Those of a process that is dead failed. */
 void host_commits_of_dead(uint32_t slot);
+
+/* ---- offset.c ---- */
+
+/* A dead process uses none. */
+void host_offsets_of_dead(uint32_t slot);
 
 /* ---- hold.c ---- */
 
