@@ -72,9 +72,12 @@ bool file_appends(struct file_open *open, int fd, int flags)
     return ask_appends(open, fd, known, changes);
 }
 
-bool file_flags_change(int fd, int flags)
+pthread_mutex_t file_flags_lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool file_flags_begin(int fd, int flags)
 {
     file_offset_show(fd);
+    pthread_mutex_lock(&file_flags_lock);
     int now = sys_fcntl(fd, F_GETFL, 0);
     if (now < 0 || !((now ^ flags) & O_APPEND))
         return false;
@@ -82,9 +85,11 @@ bool file_flags_change(int fd, int flags)
     return true;
 }
 
-void file_flags_changed(void)
+void file_flags_end(bool changes)
 {
-    host_append_changed();
+    if (changes)
+        host_append_changed();
+    pthread_mutex_unlock(&file_flags_lock);
 }
 
 /* ---- the offset ---- */

@@ -181,10 +181,10 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
 void file_locked(struct file_open *open);
 /* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */
 bool file_appends(struct file_open *open, int fd, int flags);
-/* Brackets fcntl(F_SETFL, flags) of any descriptor. True: it changes whether writes append, and
- * file_flags_changed() must follow. */
-bool file_flags_change(int fd, int flags);
-void file_flags_changed(void);
+/* Brackets fcntl(F_SETFL, flags) of any descriptor; the second is given what the first returned:
+ * does it change whether writes append? */
+bool file_flags_begin(int fd, int flags);
+void file_flags_end(bool changes);
 /* Before the kernel looks at the offset, e.g. for a lock; any descriptor. */
 void file_offset_show(int fd);
 /* The open file of this descriptor, or those of all, may be used by others than those who call this

@@ -321,6 +321,9 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
 int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
                           struct host_attributes *attributes);
 
+/* Held while this process changes the flags of a descriptor (append.c), whoever wants it: briefly. */
+extern pthread_mutex_t file_flags_lock;
+
 /* ---- the two worlds (world.c) ---- */
 
 /* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and

@@ -437,6 +437,7 @@ void file_fork_child(void)
 {
     table_after_fork();
     pthread_mutex_unlock(&file_lock);
+    pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */
     file_mounts_fork_child();
     file_async_fork_child();
     host_registry_after_fork();

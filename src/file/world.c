@@ -28,14 +28,15 @@ static const char other_process[] = "another process uses the kernel for it";
  */
 static void unmap_pages(int fd)
 {
+    pthread_mutex_lock(&file_flags_lock);
     int flags = sys_fcntl(fd, F_GETFL, 0);
-    if (flags < 0 || (flags & (O_DIRECT | O_APPEND)) || (flags & O_ACCMODE) == O_WRONLY)
-        return; /* O_APPEND beside O_DIRECT is refused */
-    sys_pread(fd, &flags, 0, 0);
-    if (sys_fcntl(fd, F_SETFL, flags | O_DIRECT) != 0)
-        return;
-    sys_pread(fd, NULL, 1, 0);
-    sys_fcntl(fd, F_SETFL, flags);
+    /* O_APPEND beside O_DIRECT is refused. */
+    if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
+        sys_pread(fd, &flags, 0, 0) == 0 && sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
+        sys_pread(fd, NULL, 1, 0);
+        sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
+    }
+    pthread_mutex_unlock(&file_flags_lock);
 }
 
 void file_pages_drop(const struct file_mount *mount, int fd)

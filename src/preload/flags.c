@@ -4,13 +4,14 @@
 
 #include "preload/preload.h"
 
-/* False: it stays as it is whether writes append. */
-PRELOAD_SLOW static bool flags_change(int fd, int flags)
+PRELOAD_SLOW static int set_flags(int fd, int flags)
 {
     struct preload_stay stay = preload_stay_begin();
-    bool change = file_flags_change(fd, flags);
+    bool changes = file_flags_begin(fd, flags);
+    int result = sys_fcntl(fd, F_SETFL, flags);
+    file_flags_end(changes);
     preload_stay_end(stay);
-    return change;
+    return (int)preload_result(result);
 }
 
 /* A lock may begin at the offset. */
@@ -51,14 +52,12 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
     /* Our own descriptors do not exist for the application: not even their FD_CLOEXEC. */
     if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
         return preload_fail(EBADF);
-    bool changes =
-        command == F_SETFL && preload_managed(fd) && flags_change(fd, (int)(long)argument);
+    if (command == F_SETFL && preload_managed(fd))
+        return set_flags(fd, (int)(long)argument);
     if (preload_managed(fd) &&
         (command == F_GETLK || command == F_OFD_GETLK || takes_lock(command)))
         show_offset(fd);
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
-    if (changes)
-        file_flags_changed();
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)

@@ -28,10 +28,9 @@ static ssize_t engine_append(int fd, const void *data, size_t length)
 static void engine_set_flags(int fd, int flags)
 {
     sys_critical_enter();
-    bool changes = file_flags_change(fd, flags);
+    bool changes = file_flags_begin(fd, flags);
     CHECK_EQUAL(fcntl(fd, F_SETFL, flags), 0);
-    if (changes)
-        file_flags_changed();
+    file_flags_end(changes);
     sys_critical_leave();
 }
 
