@@ -12,6 +12,7 @@
 #include "host/said.h"
 #include "host/stats.h"
 #include "nfs/nfs3_status.h"
+#include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/proc.h"
@@ -120,7 +121,7 @@ static void mount_add(struct file_server *server, const struct conf_export *conf
         log_error("mount %s: more than %d mounts; the kernel serves it", conf->mount, MOUNTS_MAX);
         return;
     }
-    struct file_mount *mount = calloc(1, sizeof(*mount));
+    struct file_mount *mount = sys_alloc_zeroed(sizeof(*mount));
     if (!mount)
         return;
     mount->conf = conf;
@@ -129,13 +130,13 @@ static void mount_add(struct file_server *server, const struct conf_export *conf
         log_notice("mount %s: `kernel: no` (a mount that is served without the kernel) is not "
                    "supported; its files stay with the kernel",
                    conf->mount);
-        free(mount);
+        sys_free(mount);
         return;
     }
     int result = find_place(mount);
     if (result != 0) {
         log_notice("mount %s: %s; nothing is served there", conf->mount, strerrordesc_np(-result));
-        free(mount);
+        sys_free(mount);
         return;
     }
     pthread_mutex_init(&mount->contact, NULL);
@@ -172,7 +173,7 @@ void file_mounts_load(void)
     struct utsname name;
     if (sys_call1(SYS_uname, &name) == 0)
         snprintf(machine, sizeof(machine), "%s", name.nodename);
-    servers = calloc(nfstab.server_count, sizeof(*servers));
+    servers = sys_alloc_zeroed(nfstab.server_count * sizeof(*servers));
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         servers[i].conf = &nfstab.servers[i];
         pthread_mutex_init(&servers[i].lock, NULL);
@@ -262,7 +263,7 @@ const struct rpc_auth *file_auth_now(const struct file_mount *mount)
             memcmp(e->groups, now.groups, now.group_count * sizeof(now.groups[0])) == 0)
             return &e->auth;
     }
-    struct auth_entry *made = malloc(sizeof(*made));
+    struct auth_entry *made = sys_alloc(sizeof(*made));
     if (!made)
         return NULL;
     *made = now;
@@ -445,7 +446,7 @@ void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
     pthread_mutex_lock(&mount->lock);
     mount->root = *root;
     for (unsigned i = 0; i < FILE_DIRECTORIES; i++) {
-        free(mount->directories[i].path);
+        sys_free(mount->directories[i].path);
         mount->directories[i].path = NULL;
     }
     pthread_mutex_unlock(&mount->lock);
@@ -478,10 +479,14 @@ static bool directory_known(struct file_mount *mount, const char *path, size_t l
 static void directory_learn(struct file_mount *mount, const char *path, size_t length,
                             const struct nfs3_fh *fh)
 {
-    char *copy = strndup(path, length);
+    char *copy = sys_alloc(length + 1);
+    if (copy) {
+        memcpy(copy, path, length);
+        copy[length] = '\0';
+    }
     pthread_mutex_lock(&mount->lock);
     struct file_directory *slot = directory_slot(mount, path, length);
-    free(slot->path);
+    sys_free(slot->path);
     slot->path = copy;
     slot->fh = *fh;
     pthread_mutex_unlock(&mount->lock);

@@ -13,6 +13,7 @@
 #include "host/paths.h"
 #include "host/stats.h"
 #include "nfs/mount3.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -479,7 +480,7 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
     const struct conf_server *conf = server->conf;
     size_t order[CONF_PATHS_MAX], mounted = 0;
     int results[CONF_PATHS_MAX] = {0};
-    struct paths *paths = malloc(sizeof(*paths));
+    struct paths *paths = sys_alloc(sizeof(*paths));
     if (!paths)
         return -ENOMEM;
     find_paths(server, paths);
@@ -515,6 +516,6 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
     pthread_mutex_unlock(&server->lock);
     if (result == 0 && !known)
         result = make_server(server, mount->stats_id, mounted, paths);
-    free(paths);
+    sys_free(paths);
     return result;
 }

@@ -11,6 +11,7 @@
 #include "file/inode.h"
 #include "file/proof.h"
 #include "nfs/nfs3_status.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -148,7 +149,7 @@ static int find_again(struct file_inode *inode, const struct rpc_auth *auth, str
 static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
                        const struct nfs3_attr *attr)
 {
-    struct file_former *former = malloc(sizeof(*former));
+    struct file_former *former = sys_alloc(sizeof(*former));
     struct host_attributes now;
     uint64_t lost;
     if (!former)
@@ -156,7 +157,7 @@ static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
     struct host_file_key key = file_registry_key(inode->device, inode->inode, inode->mount, fh);
     file_attributes_convert(attr, &now);
     if (!host_file_rename(&inode->host, &key, &now.ctime, &lost)) {
-        free(former);
+        sys_free(former);
         return -ENOSPC;
     }
     if (lost > 0)

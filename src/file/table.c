@@ -5,6 +5,7 @@
 #include "file/async.h"
 #include "file/inode.h"
 #include "host/stats.h"
+#include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 
@@ -86,7 +87,7 @@ struct file_inode *file_inode_only(dev_t device, ino_t number)
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path)
 {
     size_t path_size = strlen(path) + 1;
-    struct file_inode *made = malloc(sizeof(*made) + path_size);
+    struct file_inode *made = sys_alloc(sizeof(*made) + path_size);
     if (!made)
         return NULL;
     memcpy(made, like, sizeof(*made));
@@ -104,7 +105,7 @@ struct file_inode *file_inode_make(const struct file_inode *like, const char *pa
     }
     pthread_mutex_unlock(&file_lock);
     if (known)
-        free(made);
+        sys_free(made);
     return known ? known : made;
 }
 
@@ -147,10 +148,10 @@ void file_inode_release(struct file_inode *inode)
     while (last && inode->formers) {
         struct file_former *former = inode->formers;
         inode->formers = former->next;
-        free(former);
+        sys_free(former);
     }
     if (last)
-        free(inode);
+        sys_free(inode);
 }
 
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context)
@@ -244,7 +245,7 @@ int file_describe(const struct file_open *open, dev_t *device, ino_t *inode)
 static struct file_open *take_free_open(void)
 {
     if (!free_opens) {
-        struct file_open *more = calloc(OPENS_AT_ONCE, sizeof(*more));
+        struct file_open *more = sys_alloc_zeroed(OPENS_AT_ONCE * sizeof(*more));
         for (unsigned i = 0; more && i < OPENS_AT_ONCE; i++) {
             more[i].next_free = free_opens;
             free_opens = &more[i];
@@ -424,10 +425,12 @@ void file_fork_prepare(void)
     file_shared_all();
     file_mounts_fork_prepare();
     pthread_mutex_lock(&file_lock);
+    sys_alloc_fork_prepare();
 }
 
 void file_fork_parent(void)
 {
+    sys_alloc_fork_done();
     pthread_mutex_unlock(&file_lock);
     file_mounts_fork_parent();
     sys_critical_leave();
@@ -435,6 +438,7 @@ void file_fork_parent(void)
 
 void file_fork_child(void)
 {
+    sys_alloc_fork_done();
     table_after_fork();
     pthread_mutex_unlock(&file_lock);
     pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */

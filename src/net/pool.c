@@ -6,6 +6,7 @@
 #include "host/stats.h"
 #include "net/connect.h"
 #include "net/ports.h"
+#include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -36,10 +37,10 @@ void net_server_destroy(struct net_server *server)
         net_channel_disconnect(channel);
         if (channel->stats && channel->stats != &hidden_stats)
             host_stats_channel_free(channel->stats);
-        free(channel);
+        sys_free(channel);
     }
     pthread_mutex_destroy(&server->lock);
-    free(server);
+    sys_free(server);
 }
 
 /* Under server->lock. NULL: the path has all it may have, or there is no memory. */
@@ -49,7 +50,7 @@ static struct net_channel *channel_add(struct net_path *path)
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_relaxed);
     if (path->channel_count >= server->connections_max)
         return NULL;
-    struct net_channel *channel = calloc(1, sizeof(*channel));
+    struct net_channel *channel = sys_alloc_zeroed(sizeof(*channel));
     if (!channel)
         return NULL;
     channel->server = server;
@@ -68,7 +69,7 @@ int net_server_create(const struct net_server_options *options, const struct net
 {
     if (count == 0 || count > NET_PATHS_MAX)
         return -EINVAL;
-    struct net_server *server = calloc(1, sizeof(*server));
+    struct net_server *server = sys_alloc_zeroed(sizeof(*server));
     if (!server)
         return -ENOMEM;
     snprintf(server->name, sizeof(server->name), "%s", options->name);
@@ -102,7 +103,7 @@ int net_server_create(const struct net_server_options *options, const struct net
         net_path_show(path);
     }
     if (!channel_add(&server->paths[0])) {
-        free(server);
+        sys_free(server);
         return -ENOMEM;
     }
     if (count > 1)

@@ -8,6 +8,7 @@
 #include <rpc/auth_unix.h>
 #include <rpc/clnt.h>
 #include <rpc/rpc_msg.h>
+#include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/sys.h"
 
@@ -225,7 +226,7 @@ static int receive_record(int fd, uint64_t deadline, char **record, size_t *size
         length = mark & ~FRAGMENT_LAST;
         if (length > RECORD_MAX - *size)
             return -EBADMSG;
-        larger = realloc(*record, *size + length + 1);
+        larger = sys_realloc(*record, *size + length + 1);
         if (!larger)
             return -ENOMEM;
         *record = larger;
@@ -369,7 +370,7 @@ int mount3_call(const struct mount3_target *target, uint16_t port, bool privileg
             break;
         }
     }
-    free(record);
+    sys_free(record);
     sys_fd_close(fd);
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "host/stats.h"
 #include "rpc/transport.h"
+#include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 
@@ -592,7 +593,7 @@ void rpc_server_destroy(struct net_server *server)
         rpc_keep_forget(transport);
         rpc_receiver_free(&transport->receiver);
         pthread_mutex_destroy(&transport->lock);
-        free(transport);
+        sys_free(transport);
         server->channels[i]->transport = NULL;
     }
     net_server_destroy(server);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rpc/message.h"
+#include "sys/alloc.h"
 
 enum {
     GUESS_FIRST = 132, /* a READ reply with attributes: RFC 1813 section 3.3.6 */
@@ -22,9 +23,9 @@ void rpc_receiver_init(struct rpc_receiver *receiver)
 
 void rpc_receiver_free(struct rpc_receiver *receiver)
 {
-    free(receiver->stage);
-    free(receiver->record);
-    free(receiver->spare);
+    sys_free(receiver->stage);
+    sys_free(receiver->record);
+    sys_free(receiver->spare);
     memset(receiver, 0, sizeof(*receiver));
 }
 
@@ -53,7 +54,7 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
 {
     if (capacity <= receiver->capacity)
         return 0;
-    uint8_t *stage = realloc(receiver->stage, capacity);
+    uint8_t *stage = sys_realloc(receiver->stage, capacity);
     if (!stage)
         return -ENOMEM;
     receiver->stage = stage;
@@ -206,7 +207,7 @@ static int gather(struct rpc_receiver *receiver, const struct rpc_receiver_owner
             return -EBADMSG;
         size_t capacity = receiver->record_length + receiver->fragment_left;
         if (capacity > receiver->record_capacity) {
-            uint8_t *record = realloc(receiver->record, capacity);
+            uint8_t *record = sys_realloc(receiver->record, capacity);
             if (!record)
                 return -ENOMEM;
             receiver->record = record;
@@ -274,7 +275,7 @@ static int take_back(struct rpc_receiver *receiver)
         total += receiver->aims[i].landed + (i > receiver->aim ? receiver->aims[i].head : 0);
     size_t capacity = total + RPC_RECEIVER_STAGE;
     if (capacity > receiver->spare_capacity) {
-        uint8_t *spare = realloc(receiver->spare, capacity);
+        uint8_t *spare = sys_realloc(receiver->spare, capacity);
         if (!spare)
             return -ENOMEM;
         receiver->spare = spare;

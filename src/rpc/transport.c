@@ -6,6 +6,7 @@
 
 #include "host/stats.h"
 #include "rpc/message.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
@@ -29,7 +30,7 @@ struct rpc_transport *rpc_transport_of(struct net_channel *channel)
     if (transport)
         return transport;
     struct rpc_transport *made;
-    while (!(made = malloc(sizeof(*made)))) {
+    while (!(made = sys_alloc(sizeof(*made)))) {
         log_error("server %s: no memory for a connection; waiting for some", channel->server->name);
         sys_nanosleep_ms(1000);
     }
@@ -42,7 +43,7 @@ struct rpc_transport *rpc_transport_of(struct net_channel *channel)
     if (!transport)
         return made;
     rpc_receiver_free(&made->receiver);
-    free(made);
+    sys_free(made);
     return transport;
 }
 

@@ -1,0 +1,139 @@
+/* Memory apart from malloc(): src/sys/alloc.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/alloc.h"
+
+enum { PIECES = 500, TURNS = 200000 };
+
+struct piece {
+    uint8_t *data;
+    size_t size;
+};
+
+static uint64_t next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+/* Each byte says whose it is. */
+static void check_and_free(struct piece *piece, uint8_t mark)
+{
+    for (size_t i = 0; i < piece->size; i++)
+        assert_int_equal(piece->data[i], mark);
+    sys_free(piece->data);
+    piece->data = NULL;
+}
+
+static void *churn(void *argument)
+{
+    uint64_t seed = (uintptr_t)argument + 1;
+    static const size_t limits[] = {100, 2000, 20000, 100000};
+    struct piece *pieces = calloc(PIECES, sizeof(*pieces));
+    for (int turn = 0; turn < TURNS; turn++) {
+        unsigned i = (unsigned)(next(&seed) % PIECES);
+        struct piece *piece = &pieces[i];
+        if (piece->data && next(&seed) % 4) {
+            check_and_free(piece, (uint8_t)i);
+            continue;
+        }
+        size_t size = next(&seed) % limits[turn % 1000 ? turn % 2 : 2 + turn / 1000 % 2];
+        uint8_t *data = sys_realloc(piece->data, size);
+        assert_non_null(data);
+        assert_int_equal((uintptr_t)data % 16, 0);
+        size_t kept = size < piece->size ? size : piece->size;
+        for (size_t b = 0; piece->data && b < kept; b++)
+            assert_int_equal(data[b], (uint8_t)i);
+        memset(data, (int)(uint8_t)i, size);
+        *piece = (struct piece){data, size};
+    }
+    for (unsigned i = 0; i < PIECES; i++) {
+        if (pieces[i].data)
+            check_and_free(&pieces[i], (uint8_t)i);
+    }
+    free(pieces);
+    return argument;
+}
+
+static void pieces_do_not_overlap(void **state)
+{
+    pthread_t threads[2];
+    (void)state;
+    for (uintptr_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void zeros_are_zeros(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size < 200000; size = size * 2 + 1) {
+        uint8_t *data = sys_alloc(size);
+        memset(data, 0xff, size);
+        sys_free(data);
+        data = sys_alloc_zeroed(size);
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(data[i], 0);
+        sys_free(data);
+    }
+}
+
+static void what_cannot_be_had_is_null(void **state)
+{
+    (void)state;
+    assert_null(sys_alloc(SIZE_MAX));
+    assert_null(sys_alloc(SIZE_MAX / 2));
+    sys_free(NULL);
+}
+
+static volatile int ended;
+static void *allocate(void *unused)
+{
+    while (!ended)
+        sys_free(sys_alloc(100));
+    return unused;
+}
+
+static void a_child_can_allocate(void **state)
+{
+    pthread_t thread;
+    int status = 0;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, allocate, NULL), 0);
+    for (int i = 0; i < 300 && status == 0; i++) {
+        sys_alloc_fork_prepare();
+        pid_t child = fork();
+        sys_alloc_fork_done();
+        if (child == 0) {
+            alarm(10);
+            sys_free(sys_alloc(100));
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    ended = 1;
+    pthread_join(thread, NULL);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_do_not_overlap),
+        cmocka_unit_test(zeros_are_zeros),
+        cmocka_unit_test(what_cannot_be_had_is_null),
+        cmocka_unit_test(a_child_can_allocate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
