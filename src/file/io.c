@@ -377,7 +377,12 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
         *stable = NFS3_DATA_SYNC;
     ssize_t length = total_length(vectors, count);
     if (length > 0 && offset > INT64_MAX - length)
+        return -EINVAL;
+    uint64_t most = open->inode->mount->size_max;
+    if (length > 0 && (uint64_t)offset >= most)
         return -EFBIG;
+    if (length > 0 && (uint64_t)length > most - (uint64_t)offset)
+        length = (ssize_t)(most - (uint64_t)offset);
     if (length <= 0 || !file_size_is_limited())
         return length;
     int64_t room = file_size_room((uint64_t)offset);

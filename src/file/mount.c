@@ -376,6 +376,9 @@ static int contact(struct file_mount *mount)
     file_mount_set_root(mount, &root, &attr, asked_ns);
     mount->read_max = nfs3_transfer_size(info.rtmax, file_tunables.rsize);
     mount->write_max = nfs3_transfer_size(info.wtmax, file_tunables.wsize);
+    /* A server that tells none, or one that no file can have, is taken as the kernel takes it. */
+    mount->size_max =
+        info.maxfilesize && info.maxfilesize <= INT64_MAX ? info.maxfilesize : INT64_MAX;
     enter_statistics(mount);
     file_commit_orphans(mount, auth);
     log_notice(

@@ -79,6 +79,7 @@ struct file_mount {
     uint64_t retry_ns;       /* FAILED, or the root is stale: not before; under `contact` */
     unsigned stats_id;
     uint32_t read_max, write_max;
+    uint64_t size_max; /* of a file */
 
     pthread_mutex_t look;       /* held while the root is looked at: seconds; guards */
     struct nfs3_attr root_attr; /* what it was last seen to be, first when it was proven; */

@@ -50,16 +50,46 @@ static size_t bounded(size_t length)
     return length < 0x7ffff000 ? length : 0x7ffff000;
 }
 
+/* Is it open for reading, or for writing? */
+static bool is_open_for(int fd, int other_access)
+{
+    int flags = sys_fcntl(fd, F_GETFL, 0);
+    return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) != other_access;
+}
+
+static bool appends(int fd)
+{
+    return sys_fcntl(fd, F_GETFL, 0) & O_APPEND;
+}
+
+/* What sendfile(2) demands, in the kernel's order: also where nothing would be copied. 0 or -errno;
+ * where it begins in *from. */
+static int check_sending(int out, int in, const off_t *offset, size_t count, off_t *from)
+{
+    struct stat source;
+    if (!is_open_for(in, O_WRONLY))
+        return -EBADF;
+    off_t now = lseek(in, 0, SEEK_CUR);
+    if (now < 0 && offset)
+        return -errno;
+    *from = offset ? *offset : now;
+    if (*from < 0 || count > (size_t)(INT64_MAX - *from))
+        return -EINVAL;
+    if (!is_open_for(out, O_RDONLY))
+        return -EBADF;
+    if (appends(out) || fstat(in, &source) < 0)
+        return -EINVAL;
+    return count == 0 || S_ISREG(source.st_mode) || S_ISBLK(source.st_mode) ? 0 : -EINVAL;
+}
+
 PRELOAD_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
 {
     if (!preload_managed(in) && !preload_managed(out))
         return PRELOAD_REAL(sendfile)(out, in, offset, count);
-    int flags = sys_fcntl(out, F_GETFL, 0);
-    if (flags >= 0 && (flags & O_APPEND))
-        return preload_fail(EINVAL);
-    off_t from = offset ? *offset : lseek(in, 0, SEEK_CUR);
-    if (from < 0)
-        return offset || errno == ESPIPE ? preload_fail(EINVAL) : -1;
+    off_t from = 0;
+    int error = check_sending(out, in, offset, count, &from);
+    if (error < 0)
+        return preload_fail(-error);
     ssize_t copied = copy(in, from, out, NULL, bounded(count));
     if (copied > 0 && offset)
         *offset = from + copied;
@@ -68,29 +98,32 @@ PRELOAD_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
     return copied;
 }
 
-/* What copy_file_range(2) demands of its descriptors. Shortens *length to the end of the file. 0 or
- * -errno. */
+/* What copy_file_range(2) demands, in the kernel's order: also where nothing would be copied.
+ * Shortens *length to the end of the file. 0 or -errno. */
 static int check_range(int in, off_t from, int out, off_t to, size_t *length)
 {
     struct stat source, target;
-    int reading = sys_fcntl(in, F_GETFL, 0), writing = sys_fcntl(out, F_GETFL, 0);
-    if (reading < 0 || writing < 0 || (reading & O_ACCMODE) == O_WRONLY ||
-        (writing & O_ACCMODE) == O_RDONLY || (writing & O_APPEND))
-        return -EBADF;
     if (fstat(in, &source) < 0 || fstat(out, &target) < 0)
         return -errno;
     if (S_ISDIR(source.st_mode) || S_ISDIR(target.st_mode))
         return -EISDIR;
-    if (!S_ISREG(source.st_mode) || !S_ISREG(target.st_mode) || from < 0 || to < 0)
+    if (!S_ISREG(source.st_mode) || !S_ISREG(target.st_mode))
         return -EINVAL;
+    if (!is_open_for(in, O_WRONLY) || !is_open_for(out, O_RDONLY) || appends(out))
+        return -EBADF;
+    if (*length > UINT64_MAX - (uint64_t)from || *length > UINT64_MAX - (uint64_t)to)
+        return -EOVERFLOW;
     if (from >= source.st_size)
         *length = 0;
-    else if (*length > (size_t)(source.st_size - from))
-        *length = (size_t)(source.st_size - from);
-    bool same = source.st_dev == target.st_dev && source.st_ino == target.st_ino;
-    if (same && from < to + (off_t)*length && to < from + (off_t)*length)
+    else if (*length > (uint64_t)source.st_size - (uint64_t)from)
+        *length = (uint64_t)source.st_size - (uint64_t)from;
+    if (to == INT64_MAX) /* no file is longer; of smaller limits pwrite() knows */
+        return -EFBIG;
+    if (from < 0 || to < 0 || *length > (size_t)(INT64_MAX - from) ||
+        *length > (size_t)(INT64_MAX - to))
         return -EINVAL;
-    return 0;
+    bool same = source.st_dev == target.st_dev && source.st_ino == target.st_ino;
+    return same && from < to + (off_t)*length && to < from + (off_t)*length ? -EINVAL : 0;
 }
 
 PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset,
@@ -98,15 +131,16 @@ PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off6
 {
     if (!preload_managed(in) && !preload_managed(out))
         return PRELOAD_REAL(copy_file_range)(in, in_offset, out, out_offset, length, flags);
+    if (sys_fcntl(in, F_GETFD, 0) < 0 || sys_fcntl(out, F_GETFD, 0) < 0)
+        return preload_fail(EBADF);
     if (flags != 0)
         return preload_fail(EINVAL);
     off_t from = in_offset ? *in_offset : lseek(in, 0, SEEK_CUR);
     off_t to = out_offset ? *out_offset : lseek(out, 0, SEEK_CUR);
-    length = bounded(length);
     int error = check_range(in, from, out, to, &length);
     if (error < 0)
         return preload_fail(-error);
-    ssize_t copied = copy(in, from, out, &to, length);
+    ssize_t copied = copy(in, from, out, &to, bounded(length));
     if (copied <= 0)
         return copied;
     if (in_offset)

@@ -48,8 +48,11 @@ PRELOAD_EXPORT int posix_fadvise(int fd, off_t offset, off_t length, int advice)
 
 PRELOAD_EXPORT ssize_t readahead(int fd, off64_t offset, size_t count)
 {
-    if (preload_managed(fd))
-        return 0;
+    if (preload_managed(fd)) {
+        if ((sys_fcntl(fd, F_GETFL, 0) & O_ACCMODE) == O_WRONLY)
+            return preload_fail(EBADF);
+        return count <= INT64_MAX ? 0 : preload_fail(EINVAL);
+    }
     return PRELOAD_REAL(readahead)(fd, offset, count);
 }
 

@@ -12,7 +12,8 @@ static int begin(struct aiocb *control, enum file_operation operation, struct fi
                  struct posix_aio_cell *group, struct file_request **submit)
 {
     struct posix_aio_cell *cell = NULL;
-    bool priority_right = control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX;
+    bool priority_right = operation == FILE_SYNC || /* it has none */
+                          (control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX);
     *submit = NULL;
     if (priority_right && (operation != FILE_SYNC || posix_aio_work_ready()))
         cell = posix_aio_cell_get();

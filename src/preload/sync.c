@@ -43,12 +43,17 @@ PRELOAD_EXPORT int fdatasync(int fd)
     return after_kernel(fd, PRELOAD_REAL(fdatasync)(fd));
 }
 
-/* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error but success makes
- * PostgreSQL panic and RocksDB abort. */
+/* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error where the kernel
+ * has none makes PostgreSQL panic and RocksDB abort. */
 PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags)
 {
-    if (preload_managed(fd))
-        return 0;
+    const unsigned known =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    if (preload_managed(fd)) {
+        bool valid =
+            !(flags & ~known) && offset >= 0 && length >= 0 && length <= INT64_MAX - offset;
+        return valid ? 0 : preload_fail(EINVAL);
+    }
     return PRELOAD_REAL(sync_file_range)(fd, offset, length, flags);
 }
 

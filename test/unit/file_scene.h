@@ -505,6 +505,7 @@ static inline void scene_test(void (*body)(void))
     assert_true(scene.shared != MAP_FAILED);
     scene.control = &scene.shared->control;
     scene.control->rtmax = scene.control->wtmax = 1 << 20;
+    scene.control->maxfilesize = INT64_MAX;
     scene.control->access = UINT32_MAX;
     scene.control->verifier = 0x1122334455667788;
     int listener = file_server_listener(&scene.control->port);

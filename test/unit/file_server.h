@@ -60,6 +60,7 @@ struct file_control {
     _Atomic uint32_t short_read, short_write; /* bytes of a reply at most; 0: no limit */
     _Atomic uint64_t full_at; /* there is no room for bytes of a file from here on; 0: no limit */
     _Atomic uint32_t rtmax, wtmax;
+    _Atomic uint64_t maxfilesize;
     _Atomic uint32_t committed; /* at least */
     _Atomic uint32_t access;    /* bits that ACCESS may grant */
     _Atomic uint32_t hold;      /* procedures (bits) that are not executed for now */
@@ -488,7 +489,7 @@ static inline void file_server_ask(unsigned procedure, struct xdr_reader *r, str
         struct nfs3_fsinfo_res res = {.status = status,
                                       .rtmax = atomic_load(&control->rtmax),
                                       .wtmax = atomic_load(&control->wtmax),
-                                      .maxfilesize = INT64_MAX};
+                                      .maxfilesize = atomic_load(&control->maxfilesize)};
         file_server_post(node, &res.attr);
         nfs3_fsinfo_res_put(w, &res);
     }

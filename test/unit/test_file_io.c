@@ -130,6 +130,21 @@ ENGINE_TEST(a_write_with_impossible_arguments)
     CHECK_EQUAL(engine_size(fd), SIZE);
 }
 
+/* As the kernel's client does with what FSINFO says. */
+ENGINE_TEST(a_write_ends_where_the_largest_file_does)
+{
+    char data[10] = "0123456789";
+    disk_make("f", SIZE - 5, 1);
+    atomic_store(&scene.control->maxfilesize, SIZE);
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_write(fd, data, 10, SIZE - 5), 5);
+    CHECK_EQUAL(engine_size(fd), SIZE);
+    CHECK_EQUAL(engine_write(fd, data, 10, SIZE), -EFBIG);
+    CHECK_EQUAL(engine_write(fd, data, 10, INT64_MAX - 10), -EFBIG);
+    CHECK_EQUAL(engine_write(fd, data, 10, INT64_MAX - 9), -EINVAL);
+    CHECK_EQUAL(engine_size(fd), SIZE);
+}
+
 static void writes_from_vectors(int count, unsigned version)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -667,6 +682,7 @@ int main(void)
         cmocka_unit_test(short_replies_to_a_read_are_continued),
         cmocka_unit_test(a_read_that_fails_in_the_middle_returns_what_came_before),
         cmocka_unit_test(a_write_with_impossible_arguments),
+        cmocka_unit_test(a_write_ends_where_the_largest_file_does),
         cmocka_unit_test(writes_from_many_vectors),
         cmocka_unit_test(writes_from_many_vectors_in_small_short_parts),
         cmocka_unit_test(a_hundred_mebibytes_in_one_call),
