@@ -320,8 +320,13 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
 {
     if (atomic_load(&inode->demoted))
         return false;
-    if (!host_world_is_kernel(&inode->host))
+    if (!host_world_is_kernel(&inode->host)) {
+        /* Who was killed, and who has not the library, may have left pages that the kernel would
+         * write later, over what is written now. */
+        if (inode->mount->kernel_nfs && file_inode_descriptors(inode) == 0)
+            sys_fsync(fd);
         return true;
+    }
     uint32_t pins = host_world_pins(&inode->host);
     if (host_world_is_pinned(inode->device, inode->inode))
         return false;
