@@ -19,6 +19,10 @@ void nfs3_call_end(struct rpc_call *call, const struct xdr_writer *arguments);
 int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
                       struct xdr_reader *results);
 
+/* The answer says that it went well, and something that cannot be: `what`. Said on the log once a
+ * minute for a server. */
+void nfs3_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
+
 /* Was the call sent more than once? Then the server may have carried it out more than once, and
  * only the last answer is known. */
 bool nfs3_call_repeated(const struct rpc_call *call);

@@ -70,13 +70,17 @@ int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer)
     if (error != 0)
         return error;
     error = nfs3_read_res_get(&r, (uint32_t)call->destination_length, &res);
-    if (error != 0)
+    if (error == 0 && res.count != call->received)
+        error = -EBADMSG;
+    if (error != 0) {
+        nfs3_call_senseless(call, NFS3_PROC_READ, "more bytes than were asked for, or garbage");
         return error;
-    if (res.count != call->received)
-        return -EBADMSG;
-    /* Nothing, and not the end: a server that says this again and again would hang the caller. */
-    if (res.count == 0 && !res.eof)
+    }
+    /* A server that says this again and again would hang the caller. */
+    if (res.count == 0 && !res.eof) {
+        nfs3_call_senseless(call, NFS3_PROC_READ, "no bytes, and not the end of the file");
         return -EIO;
+    }
     transfer->length = res.count;
     transfer->unsettled = call->unsettled;
     transfer->eof = res.eof;
@@ -97,10 +101,16 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     if (error != 0)
         return error;
     error = nfs3_write_res_get(&r, (uint32_t)call->payload_length, &res);
-    if (error != 0)
+    if (error != 0) {
+        nfs3_call_senseless(call, NFS3_PROC_WRITE, "more bytes than were asked for, or garbage");
         return error;
-    if (res.count == 0 || res.committed < (uint32_t)stable)
-        return -EIO; /* RFC 1813 section 3.3.7 allows neither */
+    }
+    if (res.count == 0 || res.committed < (uint32_t)stable) { /* RFC 1813 section 3.3.7 */
+        nfs3_call_senseless(call, NFS3_PROC_WRITE,
+                            res.count ? "the data is less stable than was asked for"
+                                      : "no bytes were written, and no error");
+        return -EIO;
+    }
     transfer->length = res.count;
     transfer->eof = false;
     transfer->connected_ns = call->connected_ns;

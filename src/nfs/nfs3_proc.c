@@ -1,7 +1,9 @@
 #include "nfs/nfs3_proc.h"
 
+#include <stdio.h>
 #include <errno.h>
 
+#include "host/said.h"
 #include "host/stats.h"
 #include "nfs/nfs3_call.h"
 #include "nfs/nfs3_status.h"
@@ -59,6 +61,16 @@ int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
         log_error("server %s: the answer to %s is garbage", call->channel->server->name,
                   nfs3_proc_name(procedure));
     return error;
+}
+
+void nfs3_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what)
+{
+    char subject[512];
+    const char *server = call->channel->server->name;
+    snprintf(subject, sizeof(subject), "answer %s %.400s", what, server);
+    if (host_may_say(subject, SAY_EVERY_S))
+        log_error("server %s: the answer to %s makes no sense: %s", server,
+                  nfs3_proc_name(procedure), what);
 }
 
 bool nfs3_call_repeated(const struct rpc_call *call)

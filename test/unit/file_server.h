@@ -44,6 +44,14 @@ enum file_server_command {
     FILE_SERVER_START           /* ... until now */
 };
 
+/* What answers to READ and WRITE say that cannot be. */
+enum file_server_lie {
+    FILE_SERVER_TRUTH,
+    FILE_SERVER_NOTHING, /* no bytes, and neither an error nor the end */
+    FILE_SERVER_MORE,    /* a byte more than was asked for; of WRITE */
+    FILE_SERVER_WEAK     /* less stable than was asked for */
+};
+
 /* What tests set and read; shared memory of all processes of a test. */
 struct file_control {
     in_port_t port;
@@ -58,6 +66,7 @@ struct file_control {
     /* Likewise: executed, then power fails. */
     _Atomic unsigned power_after[NFS3_PROC_COUNT];
     _Atomic uint32_t short_read, short_write; /* bytes of a reply at most; 0: no limit */
+    _Atomic unsigned lie;                     /* enum file_server_lie */
     _Atomic uint64_t full_at; /* there is no room for bytes of a file from here on; 0: no limit */
     _Atomic uint32_t rtmax, wtmax;
     _Atomic uint64_t maxfilesize;
@@ -389,6 +398,10 @@ static inline void file_server_read(struct xdr_reader *r, struct xdr_writer *w, 
         fstat(node->fd, &status);
         res.count = got > 0 ? (uint32_t)got : 0;
         res.eof = args.offset + res.count >= (uint64_t)status.st_size;
+        if (atomic_load(&control->lie) == FILE_SERVER_NOTHING) {
+            res.count = 0;
+            res.eof = false;
+        }
         *length = res.count;
     }
     file_server_post(node, &res.attr);
@@ -430,6 +443,13 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
         if (atomic_load(&control->restless))
             atomic_fetch_add(&control->verifier, 1);
         res.verifier = atomic_load(&control->verifier);
+        unsigned lie = atomic_load(&control->lie);
+        if (lie == FILE_SERVER_NOTHING)
+            res.count = 0;
+        else if (lie == FILE_SERVER_MORE)
+            res.count++;
+        else if (lie == FILE_SERVER_WEAK)
+            res.committed = NFS3_UNSTABLE;
     }
     file_server_post(node, &res.wcc.after);
     nfs3_write_res_put(w, &res);

@@ -132,6 +132,38 @@ ENGINE_TEST(no_space_at_commit)
     disk_expect("f", SIZE, 0, 1);
 }
 
+/* How often the log has a line about answers that make no sense. */
+static unsigned senseless_lines(void)
+{
+    unsigned count = 0;
+    char line[1024];
+    FILE *log = fopen(getenv("DIRECTNFS_LOG"), "r");
+    CHECK(log != NULL);
+    while (fgets(line, sizeof(line), log))
+        count += strstr(line, "makes no sense: ") != NULL;
+    fclose(log);
+    return count;
+}
+
+/* Each kind once a minute. */
+ENGINE_TEST(an_answer_that_makes_no_sense_is_an_error_and_said)
+{
+    char byte;
+    int fd = written_anew();
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&scene.control->lie, FILE_SERVER_NOTHING);
+        CHECK_EQUAL(engine_read(fd, &byte, 1, 0), -EIO);
+        CHECK_EQUAL(write_synchronously(fd), -EIO);
+        atomic_store(&scene.control->lie, FILE_SERVER_MORE);
+        CHECK_EQUAL(write_synchronously(fd), -EIO);
+        atomic_store(&scene.control->lie, FILE_SERVER_WEAK);
+        CHECK_EQUAL(write_synchronously(fd), -EIO);
+        CHECK_EQUAL(senseless_lines(), 4);
+        atomic_store(&scene.control->lie, FILE_SERVER_TRUTH);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +176,7 @@ int main(void)
         cmocka_unit_test(data_beside_a_failed_synchronous_write_is_written_again),
         cmocka_unit_test(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again),
         cmocka_unit_test(fsync_fails_when_the_handle_became_stale_with_data_not_committed),
+        cmocka_unit_test(an_answer_that_makes_no_sense_is_an_error_and_said),
         cmocka_unit_test(no_space_at_write),
         cmocka_unit_test(no_space_at_commit),
     };
