@@ -9,7 +9,7 @@
 # test/lib/harness.sh, with these differences: the kernel's server runs, $mnt is a mount of it by the kernel's client
 # (version 3), and the nfstab names it. `memory=MB` before makes the guest larger.
 #
-# In scripts/check it is run by a script of test/integration, or is one; `SCRIPT` and `test/vm/run -- SCRIPT` by hand do
+# In scripts/check test/integration/knfs-* run it, or are such scripts; `SCRIPT` and `test/vm/run -- SCRIPT` by hand do
 # the same.
 
 : "${time_limit:=180}"
