@@ -117,7 +117,7 @@ static bool is_foreign(void)
 
 static bool alive(const struct host_process *process)
 {
-    struct host_identity identity = {process->pid, process->starttime};
+    struct host_identity identity = {process->pid, process->starttime, process->image};
     return host_identity_alive(&identity) || is_foreign();
 }
 
@@ -212,6 +212,7 @@ static uint32_t take_slot(const struct host_identity *self)
         struct host_process *process = &shared->processes[slot];
         process->pid = self->pid;
         process->starttime = self->starttime;
+        process->image = self->image;
         atomic_store(&process->wrote, 0);
         atomic_store(&process->truncations, 0);
         atomic_store(&process->state, 1);

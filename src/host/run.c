@@ -257,8 +257,15 @@ static ssize_t read_small(const char *name, char *text, size_t size)
     return length;
 }
 
-/* State, count of threads and start time of a process: fields 3, 20 and 22 of proc(5)'s stat. */
-static int read_stat(const char *name, char *state, long *threads, uint64_t *starttime)
+/* What proc(5) says of a process in stat: fields 3, 20, 22 and 28. */
+struct process_stat {
+    char state;
+    long threads;
+    uint64_t starttime;
+    uint64_t image; /* where its stack begins: the kernel draws another place at each exec */
+};
+
+static int read_stat(const char *name, struct process_stat *stat)
 {
     char text[1024];
     ssize_t length = read_small(name, text, sizeof(text));
@@ -269,41 +276,44 @@ static int read_stat(const char *name, char *state, long *threads, uint64_t *sta
     if (!field || field[1] != ' ')
         return -EBADMSG;
     field += 2;
-    *state = *field;
-    for (int number = 3; number < 22; number++) {
+    stat->state = *field;
+    for (int number = 3; number < 28; number++) {
         if (number == 20)
-            *threads = strtol(field, NULL, 10);
+            stat->threads = strtol(field, NULL, 10);
+        else if (number == 22)
+            stat->starttime = strtoull(field, NULL, 10);
         field = strchr(field, ' ');
         if (!field)
             return -EBADMSG;
         field++;
     }
-    *starttime = strtoull(field, NULL, 10);
+    stat->image = strtoull(field, NULL, 10); /* 0 to who may not know */
     return 0;
 }
 
 int host_identity_self(struct host_identity *identity)
 {
-    char state;
-    long threads;
-    identity->pid = (uint32_t)sys_getpid();
-    return read_stat("self/stat", &state, &threads, &identity->starttime);
+    struct process_stat stat;
+    int error = read_stat("self/stat", &stat);
+    if (error == 0)
+        *identity = (struct host_identity){(uint32_t)sys_getpid(), stat.starttime, stat.image};
+    return error;
 }
 
 bool host_identity_alive(const struct host_identity *identity)
 {
-    char path[40], state = 'R';
-    long threads = 1;
-    uint64_t starttime = 0;
+    char path[40];
+    struct process_stat stat;
     if (sys_kill((pid_t)identity->pid, 0) == -ESRCH)
         return false;
     snprintf(path, sizeof(path), "%u/stat", identity->pid);
-    if (read_stat(path, &state, &threads, &starttime) < 0)
+    if (read_stat(path, &stat) < 0)
         return true; /* dying just now, or hidden: not surely dead */
-    if (starttime != identity->starttime)
+    if (stat.starttime != identity->starttime ||
+        (stat.image && identity->image && stat.image != identity->image))
         return false;
     /* The first thread may have ended before the others: only without them it is a zombie. */
-    return !((state == 'Z' || state == 'X') && threads <= 1);
+    return !((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1);
 }
 
 uint64_t host_boot_id(void)

@@ -73,14 +73,15 @@ int host_run_open_named(const char *name, int flags);
 struct host_identity {
     uint32_t pid;
     uint64_t starttime;
+    uint64_t image; /* of the program that it runs, another after each exec; 0: not known */
 };
 
 /* 0, or -errno when /proc cannot be read. */
 int host_identity_self(struct host_identity *identity);
 
 /*
- * False only if the process surely is no more (a zombie is no more: its memory is gone). The
- * process must be of the same pid namespace.
+ * False only if the process surely is no more (a zombie is no more: its memory is gone), or runs
+ * another program since exec. The process must be of the same pid namespace.
  */
 bool host_identity_alive(const struct host_identity *identity);
 

@@ -171,7 +171,7 @@ struct host_stripe {
 struct host_process {
     _Atomic uint32_t state; /* 0 free, 1 used */
     uint32_t pid;
-    uint64_t starttime;
+    uint64_t starttime, image;    /* see struct host_identity */
     _Atomic uint32_t wrote;       /* had records */
     _Atomic uint32_t truncations; /* in progress, and turns to append */
 };

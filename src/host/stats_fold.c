@@ -60,6 +60,7 @@ bool host_stats_parse_name(const char *name, struct host_identity *process)
     if (*end != '.' || end[1] < '0' || end[1] > '9' || pid > INT32_MAX)
         return false;
     process->pid = (uint32_t)pid;
+    process->image = 0;
     process->starttime = strtoull(end + 1, &end, 10);
     return *end == '\0';
 }
@@ -244,7 +245,7 @@ bool host_stats_added(const struct directnfs_stats *ended, const struct directnf
 static void remove_last(int run, const struct directnfs_stats *ended)
 {
     char name[HOST_STATS_NAME];
-    struct host_identity last = {(uint32_t)ended->last_pid, ended->last_starttime};
+    struct host_identity last = {(uint32_t)ended->last_pid, ended->last_starttime, 0};
     struct directnfs_stats *stats = host_stats_allocate();
     host_stats_segment_name(name, &last);
     if (stats && host_stats_read_raw(run, name, stats, NULL) == 0 && host_stats_added(ended, stats))
