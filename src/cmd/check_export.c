@@ -3,11 +3,14 @@
  */
 #include "cmd/check_export.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,8 +56,10 @@ static bool check_fsinfo(struct check *check, const struct mount3_target *target
                          ? ", and take rsize and wsize out of directnfs.conf"
                          : "");
     }
+    struct nfs3_attr attr;
     int64_t step = nanoseconds(res.time_delta.sec, res.time_delta.nsec);
-    if (step > COARSE_NS) {
+    if (step > COARSE_NS &&
+        (nfs3_getattr(client, fh, &attr) != 0 || !check_times_are_finer(&attr, step))) {
         check_say(&check->report, CHECK_WARNING, "times",
                   "the server's times go in steps of %.3f s: two changes within one are not told "
                   "apart",
@@ -179,6 +184,39 @@ static int compare_roots(struct check *check, const char *mount, const struct nf
     return -ESTALE;
 }
 
+static bool ganesha_runs(void)
+{
+    char path[300], name[32] = "";
+    bool found = false;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; !found && processes && (entry = readdir(processes));) {
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%.255s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        found = file && fgets(name, sizeof(name), file) && strcmp(name, "ganesha.nfsd\n") == 0;
+        if (file)
+            fclose(file);
+    }
+    if (processes)
+        closedir(processes);
+    return found;
+}
+
+/* This host exports the directory itself, by a server that is a process as others. */
+static void warn_of_own_server(struct check *check, const char *mount)
+{
+    struct statfs system;
+    if (statfs(mount, &system) != 0 || system.f_type == NFS_SUPER_MAGIC || !ganesha_runs())
+        return;
+    check_say(
+        &check->report, CHECK_WARNING, "kind",
+        "this host exports the directory itself by nfs-ganesha, which keeps files open: those "
+        "that are removed keep their space, and a program that was written there is \"Text "
+        "file busy\", as long as it does");
+    check_remedy(&check->report, "if that matters, export the directory by the kernel's server");
+}
+
 static bool check_kind(struct check *check, const struct conf_server *conf,
                        const struct conf_export *export, const struct nfs3_client *client,
                        const struct nfs3_fh *fh)
@@ -193,6 +231,7 @@ static bool check_kind(struct check *check, const struct conf_server *conf,
                   "kernel-backed: the mount point shows the server's directory (file id %" PRIu64
                   ")",
                   fileid);
+        warn_of_own_server(check, export->mount);
         return true;
     case -EREMOTEIO:
         return false;

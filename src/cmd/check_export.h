@@ -15,6 +15,18 @@ struct check_root {
     uint64_t verifier; /* of writes, as --read saw it over that path; 0: not known */
 };
 
+/* Do the times of a file lie between steps of so many nanoseconds? Then FSINFO (RFC 1813 section
+ * 3.3.19) tells longer steps than there are: the Linux kernel's server always says a second. */
+static inline bool check_times_are_finer(const struct nfs3_attr *attr, int64_t step)
+{
+    const struct nfs3_time times[] = {attr->atime, attr->mtime, attr->ctime};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        if (((int64_t)times[i].sec * 1000000000 + times[i].nsec) % step != 0)
+            return true;
+    }
+    return false;
+}
+
 /* Mounts the export, asks what it grants, and tells how its files would be served. */
 void check_export(struct check *check, const struct conf_server *conf,
                   const struct conf_export *export, struct check_path *path,

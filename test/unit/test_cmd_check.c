@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/cmd/check_export.h"
 #include "../../src/cmd/check_kernel.c"
 #include "../../src/cmd/check_report.c"
 #include "../../src/cmd/check_route.c"
@@ -301,6 +302,19 @@ static void mount_options(void **state)
     assert_int_equal(mounted("nfs", "rw,vers=2,hard"), 1);
 }
 
+/* The kernel's server tells steps of a second, whatever the file system. */
+static void times_tell_of_finer_steps(void **state)
+{
+    (void)state;
+    struct nfs3_attr attr = {
+        .atime = {1700000000, 0}, .mtime = {1700000000, 0}, .ctime = {1700000000, 0}};
+    assert_false(check_times_are_finer(&attr, 1000000000));
+    attr.mtime.nsec = 123456789;
+    assert_true(check_times_are_finer(&attr, 1000000000));
+    attr.mtime.nsec = 120000000;
+    assert_false(check_times_are_finer(&attr, 20000000)); /* of steps that are told rightly */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +326,7 @@ int main(void)
         cmocka_unit_test_teardown(two_locals_in_one_subnet, forget),
         cmocka_unit_test_teardown(frames_of_different_size, forget),
         cmocka_unit_test_teardown(one_route, forget),
+        cmocka_unit_test(times_tell_of_finer_steps),
         cmocka_unit_test(route_to_this_host),
         cmocka_unit_test_teardown(mount_options, forget),
     };
