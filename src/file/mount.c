@@ -303,10 +303,11 @@ static void enter_statistics(struct file_mount *mount)
 }
 
 /* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */
+static _Atomic uint64_t failed_ns;
+static _Atomic int failure;
+
 int file_registry_open(void)
 {
-    static _Atomic uint64_t failed_ns;
-    static _Atomic int failure;
     uint64_t failed = atomic_load_explicit(&failed_ns, memory_order_acquire);
     if (host_registry_ready())
         return 0;
@@ -317,6 +318,17 @@ int file_registry_open(void)
     atomic_store(&failure, result);
     atomic_store_explicit(&failed_ns, result == 0 ? 0 : sys_now_ns(), memory_order_release);
     return result;
+}
+
+void file_mounts_retry(void)
+{
+    atomic_store(&failed_ns, 0);
+    for (unsigned i = 0; i < mount_count; i++) {
+        if (pthread_mutex_trylock(&mounts[i]->contact) != 0)
+            continue; /* it is being tried */
+        mounts[i]->retry_ns = 0;
+        pthread_mutex_unlock(&mounts[i]->contact);
+    }
 }
 
 int file_registry_move(void)

@@ -17,6 +17,8 @@ extern struct conf_tunables file_tunables;
 
 /* host_registry_open() with what the tunables say. */
 int file_registry_open(void);
+/* What failed may be tried again at once: the process has another user. */
+void file_mounts_retry(void);
 /* host_registry_move() likewise. */
 int file_registry_move(void);
 /* Why all files are the kernel's from some moment on; NULL: they are not. */

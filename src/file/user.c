@@ -20,6 +20,14 @@ static void hand_over(struct file_inode *inode, void *reason)
         file_inode_demote(inode, auth, reason);
 }
 
+/* What could not be committed stays in the ledger that is left: fsync cannot vouch for it. */
+static void note_uncommitted(struct file_inode *inode, void *unused)
+{
+    (void)unused;
+    if (host_file_uncommitted_here(&inode->host))
+        atomic_store(&inode->lost, true);
+}
+
 static void move(struct file_inode *inode, void *unused)
 {
     (void)unused;
@@ -39,8 +47,8 @@ static void become(uid_t user)
 {
     uid_t before = host_run_owner();
     bool used = host_registry_ready(), alone = sys_thread_alone();
-    if (used)
-        file_commit_all();
+    if (used && file_commit_all() != 0)
+        file_inode_each(note_uncommitted, NULL);
     if (used && !alone) {
         log_error("the process became user %u, and was %u, while it has threads and files that the "
                   "engine serves: the kernel serves all files from now on. Become that user before "
@@ -53,6 +61,7 @@ static void become(uid_t user)
     host_said_move();
     host_world_move();
     host_stats_move();
+    file_mounts_retry();
     if (!used || !alone)
         return;
     if (file_registry_move() == 0) {

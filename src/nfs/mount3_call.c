@@ -26,6 +26,9 @@
 /* Source ports tried, as other NFS clients do: low ones belong to well-known services. */
 #define SOURCE_PORT_MIN 665u
 #define SOURCE_PORT_MAX 1023u
+#define SOURCE_PORTS    (SOURCE_PORT_MAX - SOURCE_PORT_MIN + 1)
+#define SOURCE_TRIES    16u    /* of ports that somebody has */
+#define SOURCE_FREE     65535u /* one of them that nobody has */
 
 /* Waiting, with a deadline in nanoseconds of CLOCK_MONOTONIC. */
 
@@ -88,7 +91,26 @@ static int bind_source(int fd, const struct mount3_target *target, uint16_t sour
     return sys_bind(fd, (const struct sockaddr *)&source, (socklen_t)length);
 }
 
-/* A connected socket from this source port (0: any), or a negative errno value. */
+static uint16_t source_port_at(uint32_t number)
+{
+    static const uint32_t each = 163; /* spreads processes that begin together */
+    uint32_t start = (uint32_t)sys_now_ns() / 1000u + (uint32_t)sys_gettid() * each;
+
+    return (uint16_t)(SOURCE_PORT_MIN + (start + number) % SOURCE_PORTS);
+}
+
+static int bind_free(int fd, const struct mount3_target *target)
+{
+    uint32_t first = source_port_at(0);
+    int rc = -EADDRINUSE;
+
+    for (uint32_t i = 0; i < SOURCE_PORTS && rc == -EADDRINUSE; i++)
+        rc = bind_source(fd, target,
+                         (uint16_t)(SOURCE_PORT_MIN + (first - SOURCE_PORT_MIN + i) % SOURCE_PORTS));
+    return rc;
+}
+
+/* A connected socket from this source port (0: any, or SOURCE_FREE), or a negative errno value. */
 static int connect_from(const struct mount3_target *target, uint16_t port, uint16_t source_port,
                         uint64_t deadline, bool *bound)
 {
@@ -106,9 +128,11 @@ static int connect_from(const struct mount3_target *target, uint16_t port, uint1
         return fd;
     fd = sys_fd_protect(fd);
     rc = sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    if (rc == 0 && source_port == SOURCE_FREE)
+        rc = bind_free(fd, target);
     if (rc == 0)
         rc = sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shared, sizeof(shared));
-    if (rc == 0 && (target->local || source_port))
+    if (rc == 0 && source_port != SOURCE_FREE && (target->local || source_port))
         rc = bind_source(fd, target, source_port);
     if (rc < 0)
         goto fail;
@@ -135,17 +159,16 @@ fail:
 static int open_connection(const struct mount3_target *target, uint16_t port, bool privileged,
                            uint64_t deadline)
 {
-    const uint32_t ports = SOURCE_PORT_MAX - SOURCE_PORT_MIN + 1;
     bool bound;
     int fd;
 
     if (target->local && target->local->sa_family != target->peer->sa_family)
         return -EAFNOSUPPORT;
     if (privileged) {
-        uint32_t start = (uint32_t)((sys_now_ns() / 1000u + (uint32_t)sys_gettid()) % ports);
-
-        for (uint32_t i = 0; i < ports; i++) {
-            uint16_t source = (uint16_t)(SOURCE_PORT_MIN + (start + ports - i) % ports);
+        /* One that nobody has costs an attempt to bind for each; of the others, which may be those
+         * of connections to other servers, only connecting tells. */
+        for (uint32_t i = 0; i <= SOURCE_TRIES; i++) {
+            uint16_t source = i == 0 ? SOURCE_FREE : source_port_at(i * (SOURCE_PORTS / SOURCE_TRIES));
 
             fd = connect_from(target, port, source, deadline, &bound);
             if (!bound && (fd == -EACCES || fd == -EPERM))
