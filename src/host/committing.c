@@ -43,7 +43,7 @@ static void give_up(struct host_committing *place)
     place->state = HOST_COMMIT_OVER;
 }
 
-/* Is there one of the file? The newest that is under way, how many there are that were sent, and
+/* What there is of a file: the newest that is under way, how many there are that were sent, and
  * whether one that began at `since` or later is over and vouches for all before it. */
 struct others {
     struct host_committing *newest;
@@ -54,9 +54,9 @@ struct others {
 static struct others look_around(struct host_stripe *stripe, uint32_t file, uint64_t since)
 {
     struct others others = {0};
-    for (int i = 0; i < HOST_COMMITS; i++) {
+    for (uint32_t i = 0; i < stripe->commit_places; i++) {
         struct host_committing *place = &stripe->committing[i];
-        if (!place->ticket || place->file != file || place->state == HOST_COMMIT_OVER)
+        if (place->file != file || place->state == HOST_COMMIT_OVER)
             continue;
         if (place->state == HOST_COMMIT_VOUCHES) {
             others.vouched = others.vouched || place->ticket >= since;
@@ -69,28 +69,37 @@ static struct others look_around(struct host_stripe *stripe, uint32_t file, uint
     return others;
 }
 
-/* A place that is not needed any more, the oldest first; else the oldest that is. */
+static bool is_needed(const struct host_committing *place)
+{
+    return place->ticket && place->state <= HOST_COMMIT_ANSWERED;
+}
+
+/* One that is over, the next that was never used, the oldest of those that are not needed, or the
+ * oldest: so there are no more in use than there were COMMITs together. */
 static struct host_committing *find_place(struct host_stripe *stripe)
 {
-    struct host_committing *best = stripe->committing;
-    for (int i = 1; i < HOST_COMMITS; i++) {
+    struct host_committing *best = NULL;
+    for (uint32_t i = 0; i < stripe->commit_places; i++) {
         struct host_committing *place = &stripe->committing[i];
-        bool over = place->state > HOST_COMMIT_ANSWERED || !place->ticket;
-        bool best_over = best->state > HOST_COMMIT_ANSWERED || !best->ticket;
-        if (over != best_over ? over : place->ticket < best->ticket)
+        if (place->state == HOST_COMMIT_OVER)
+            return place;
+        if (!best ||
+            (is_needed(place) != is_needed(best) ? is_needed(best) : place->ticket < best->ticket))
             best = place;
     }
-    return best;
+    return stripe->commit_places < HOST_COMMITS ? &stripe->committing[stripe->commit_places] : best;
 }
 
 /* Who dies in it has sent nothing: its state comes last. */
 static void take_place(struct host_stripe *stripe, struct host_committing *place, uint32_t file,
                        struct host_commit *commit)
 {
+    commit->place = (uint32_t)(place - stripe->committing);
     __atomic_store_n(&place->state, HOST_COMMIT_OVER, __ATOMIC_RELEASE);
+    if (commit->place >= stripe->commit_places)
+        __atomic_store_n(&stripe->commit_places, commit->place + 1, __ATOMIC_RELEASE);
     place->file = file;
     atomic_store_explicit(&place->slot, host_process_slot_taken(), memory_order_release);
-    commit->place = (uint32_t)(place - stripe->committing);
     commit->ticket = ++stripe->commits;
     __atomic_store_n(&place->ticket, commit->ticket, __ATOMIC_RELEASE);
     __atomic_store_n(&place->state, HOST_COMMIT_SENT, __ATOMIC_RELEASE);
@@ -101,18 +110,21 @@ bool host_commit_begin(struct host_file *file, struct host_commit *commit)
     uint32_t number = host_stripe_of_file(file);
     *commit = (struct host_commit){.began_ns = sys_now_ns()};
     uint64_t since = 0, deadline = 0, joined = 0;
+    bool waited = false;
     int error;
     struct host_entry *entry;
     host_process_slot();
     while ((entry = host_entry_lock(file, false, &error))) {
         struct host_stripe *stripe = &host_map.shared->stripes[number];
+        stripe->commit_waiters -= waited; /* one that is killed while it waits is counted on */
+        waited = false;
         if (since == 0) {
             since = stripe->commits + 1;
             deadline = commit->began_ns + longest_ns(stripe->commit_took_ns);
         }
         struct others others = look_around(stripe, host_entry_index(entry), since);
         struct host_committing *place = find_place(stripe), *wait_for = NULL;
-        bool taken = place->ticket && place->state <= HOST_COMMIT_ANSWERED;
+        bool taken = is_needed(place);
         commit->began_ns = sys_now_ns();
         commit->vouches = entry->first != 0;
         if (others.vouched) {
@@ -128,6 +140,8 @@ bool host_commit_begin(struct host_file *file, struct host_commit *commit)
             deadline = commit->began_ns + longest_ns(stripe->commit_took_ns);
         }
         if (commit->vouches && wait_for && commit->began_ns < deadline) {
+            stripe->commit_waiters++;
+            waited = true;
             host_stripe_wait(number, atomic_load(&wait_for->slot));
             host_entry_unlock(file);
             continue;
@@ -164,10 +178,9 @@ void host_commit_failed(struct host_file *file, const struct host_commit *commit
 static struct host_committing *sent_before(struct host_stripe *stripe, uint32_t file,
                                            uint64_t ticket)
 {
-    for (int i = 0; i < HOST_COMMITS; i++) {
+    for (uint32_t i = 0; i < stripe->commit_places; i++) {
         struct host_committing *place = &stripe->committing[i];
-        if (place->ticket && place->ticket <= ticket && place->file == file &&
-            place->state == HOST_COMMIT_SENT)
+        if (place->ticket <= ticket && place->file == file && place->state == HOST_COMMIT_SENT)
             return place;
     }
     return NULL;
@@ -203,8 +216,10 @@ void host_commit_over(struct host_file *file, const struct host_commit *commit, 
     if (!commit->ticket)
         return;
     uint32_t number = host_stripe_of_file(file);
+    struct host_stripe *stripe = &host_map.shared->stripes[number];
     host_stripe_lock(number);
-    struct host_committing *place = place_of(&host_map.shared->stripes[number], commit);
+    struct host_committing *place = place_of(stripe, commit);
+    vouches = vouches && stripe->commit_waiters > 0; /* else nobody needs to know */
     if (place)
         place->state = vouches ? HOST_COMMIT_VOUCHES : HOST_COMMIT_OVER;
     host_stripe_unlock(number);
@@ -228,12 +243,12 @@ void host_commits_of_dead(uint32_t slot)
 {
     for (uint32_t number = 0; number < HOST_STRIPES; number++) {
         struct host_stripe *stripe = &host_map.shared->stripes[number];
-        for (int i = 0; i < HOST_COMMITS; i++) {
+        for (uint32_t i = 0; i < stripe->commit_places; i++) {
             struct host_committing *place = &stripe->committing[i];
             if (atomic_load_explicit(&place->slot, memory_order_relaxed) != slot)
                 continue;
             host_stripe_lock(number);
-            if (place->ticket && atomic_load(&place->slot) == slot) {
+            if (atomic_load(&place->slot) == slot) {
                 if (place->state == HOST_COMMIT_SENT)
                     give_up(place);
                 else if (place->state == HOST_COMMIT_ANSWERED)

@@ -164,6 +164,8 @@ struct host_stripe {
     _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
     uint64_t commits;            /* tickets given out */
     uint64_t commit_took_ns;     /* the last that was answered */
+    uint32_t commit_places;      /* that were ever used */
+    uint32_t commit_waiters;     /* who may need to know which COMMITs vouch for all */
     struct host_committing committing[HOST_COMMITS];
     struct host_offset_user offset_users[HOST_OFFSET_USERS];
 } __attribute__((aligned(128)));

@@ -121,7 +121,7 @@ static double with_writers(unsigned count)
 SCENE_TEST(many_processes_that_sync_one_file_write_nothing_twice)
 {
     atomic_store(&scene.control->commit_delay_ms, 50);
-    double seconds = with_writers(40);
+    double seconds = with_writers(24);
     if (getenv("MEASURE"))
         fprintf(stderr, "    %.2f s, %u COMMITs\n", seconds, server_calls(NFS3_PROC_COMMIT));
 }
