@@ -1,15 +1,17 @@
 /* Durability: COMMIT, verifiers, writing again. */
+#include <stdio.h>
 #include <string.h>
 
 #include "file/async.h"
 #include "file/commit.h"
 #include "file/inode.h"
+#include "host/said.h"
 #include "host/stats.h"
 #include "host/world.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, SETTLES_MAX = 3 };
+enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, SETTLES_MAX = 3, SAY_EVERY_S = 60 };
 
 _Atomic bool file_finishing;
 
@@ -30,6 +32,15 @@ static void gone(struct committing *c)
     if (lost > 0)
         log_notice("%s: removed on the server with %llu bytes not committed", c->path,
                    (unsigned long long)lost);
+}
+
+/* A server whose verifier changes all the time would fill the log: once a minute for a file. */
+static bool may_say(const struct committing *c)
+{
+    char subject[1024];
+    snprintf(subject, sizeof(subject), "rewrite %.300s %.600s", c->mount->server->conf->name,
+             c->path);
+    return host_may_say(subject, SAY_EVERY_S);
 }
 
 /*
@@ -62,10 +73,11 @@ static int commit_once(struct committing *c)
     bool restarted = host_file_verifier_differs(c->host, (const uint8_t *)&verifier);
     if (restarted)
         host_stats_add(&host_stats->counters.verifier_changes, 1);
-    if (restarted)
+    bool say = may_say(c);
+    if (say && restarted)
         log_warning("%s: server %s restarted before it committed %llu bytes; writing them again",
                     c->path, c->mount->server->conf->name, (unsigned long long)lost);
-    else
+    else if (say)
         log_notice("%s: what came of a COMMIT of %llu bytes is not known; writing them again",
                    c->path, (unsigned long long)lost);
     result = file_commit_rewrite(c, &commit);

@@ -58,6 +58,32 @@ ENGINE_TEST(a_write_in_parts_to_many_instances_ends)
     CHECK_EQUAL(engine_close(fd), 0);
 }
 
+static unsigned lines_of_restarts(void)
+{
+    unsigned count = 0;
+    char line[1024];
+    FILE *log = fopen(getenv("DIRECTNFS_LOG"), "r");
+    CHECK(log != NULL);
+    while (fgets(line, sizeof(line), log))
+        count += strstr(line, " restarted before it committed ") != NULL;
+    fclose(log);
+    return count;
+}
+
+ENGINE_TEST(a_verifier_that_changes_all_the_time_does_not_fill_the_log)
+{
+    int fd = written_anew();
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(lines_of_restarts(), 0);
+    atomic_store(&scene.control->restless, true);
+    for (unsigned version = 2; version < 10; version++) {
+        engine_put(fd, 1000, 0, version);
+        engine_put(fd, 1000, 50000, version);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        CHECK_EQUAL(lines_of_restarts(), 1);
+    }
+}
+
 /* The COMMIT was executed, but its answer is lost with the power. */
 ENGINE_TEST(power_loss_during_the_commit)
 {
@@ -282,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_new_verifier_alone_makes_data_be_written_again),
         cmocka_unit_test(power_loss_in_the_middle_of_a_write),
         cmocka_unit_test(a_write_in_parts_to_many_instances_ends),
+        cmocka_unit_test(a_verifier_that_changes_all_the_time_does_not_fill_the_log),
         cmocka_unit_test(power_loss_during_the_commit),
         cmocka_unit_test(power_loss_while_data_is_written_again),
         cmocka_unit_test(fsync_vouches_for_what_took_the_place_of_lost_data),
