@@ -375,13 +375,13 @@ static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
 
 static void grow(struct host_entry *entry, uint64_t end)
 {
+    if (host_entry_is_appending(entry) && end > entry->truncate_size) /* who has the turn wrote it */
+        entry->truncate_size = end;
     if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
         return;
     host_entry_change(entry);
     atomic_store_explicit(&entry->size, end, memory_order_release);
     host_entry_changed(entry);
-    if (host_entry_is_appending(entry)) /* nobody else wrote there */
-        entry->truncate_size = end;
 }
 
 void host_write_end(struct host_file *file, struct host_write *write, enum host_outcome outcome,

@@ -304,6 +304,20 @@ ENGINE_TEST(what_failed_leaves_no_hole)
     CHECK_EQUAL(engine_size(fd), 150);
 }
 
+/* No part of it that is behind the one that failed. */
+ENGINE_TEST(what_failed_leaves_nothing_behind_it)
+{
+    static uint8_t data[300000];
+    disk_make("f", 100, 1);
+    atomic_store(&scene.control->wtmax, 65536);
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
+    CHECK_EQUAL(engine_append(fd, data, sizeof(data)), -EIO);
+    append_there(fd, 50, 100, 2);
+    CHECK_EQUAL(engine_size(fd), 150);
+    CHECK_EQUAL(disk_size("f"), 150);
+}
+
 /* ---- the size ---- */
 
 static void disk_append(const char *name, size_t length, off_t offset, unsigned version)
@@ -331,6 +345,9 @@ SCENE_TEST(the_server_is_asked_for_the_size_if_that_is_wanted_at_every_call)
     scene_environment();
     disk_make("f", 100, 1);
     scene_run(appends_after_another_host);
+    disk_expect("f", 50, 100, 2);
+    disk_expect("f", 50, 150, 3);
+    disk_expect("f", 50, 200, 2);
 }
 
 ENGINE_TEST(the_size_is_known_as_long_as_actimeo_says)
@@ -396,6 +413,55 @@ SCENE_TEST(who_appends_waits_for_who_writes_at_the_end)
     is_behind_in_flight(writes_at_the_end);
 }
 
+static void appends_much(void)
+{
+    int fd = engine_adopt("f", O_WRONLY | O_APPEND);
+    step_done(0);
+    append_there(fd, 3 << 20, 100, 2); /* the first piece is held by the server */
+}
+
+static void writes_far_behind(void)
+{
+    int fd = engine_adopt("f", O_WRONLY);
+    step_done(1);
+    engine_put(fd, 50, 2 << 20, 3);
+}
+
+SCENE_TEST(nobody_writes_where_the_rest_of_a_long_write_is_to_be)
+{
+    disk_make("f", 100, 1);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t one = scene_start(appends_much);
+    step_wait(0);
+    server_wait_held(1);
+    pid_t two = scene_start(writes_far_behind);
+    step_wait(1);
+    usleep(100000);
+    CHECK_EQUAL(atomic_load(&scene.control->held), 1);
+    server_release();
+    scene_wait(one);
+    scene_wait(two);
+    disk_expect("f", 50, 2 << 20, 3);
+    CHECK_EQUAL(disk_size("f"), 100 + (3 << 20));
+}
+
+static void appends_more_than_the_ledger_holds(void)
+{
+    int fd = engine_adopt("f", O_WRONLY | O_APPEND);
+    append_there(fd, 40 << 20, 100, 2);
+}
+
+/* What has to be written again for that is behind the end that there was at first. */
+SCENE_TEST(room_is_made_in_the_middle_of_a_long_write)
+{
+    strcpy(scene.conf, "uncommitted_max = 16777216;");
+    scene_environment();
+    disk_make("f", 100, 1);
+    atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 5);
+    scene_run(appends_more_than_the_ledger_holds);
+    disk_expect("f", 40 << 20, 100, 2);
+}
+
 static void truncates(void)
 {
     int fd = engine_adopt("f", O_WRONLY);
@@ -457,6 +523,35 @@ SCENE_TEST(who_was_killed_blocks_nobody)
 SCENE_TEST(what_a_killed_process_sent_may_arrive_late)
 {
     one_is_killed(true);
+}
+
+static void opens_and_appends_behind(void)
+{
+    int fd = engine_adopt("f", O_WRONLY | O_APPEND);
+    CHECK_EQUAL(engine_size(fd), 100);
+    step_done(1);
+    step_wait(2);
+    append_there(fd, 50, 150, 2);
+}
+
+/* Nothing is held; but the file is longer than the registry knows. */
+SCENE_TEST(what_a_killed_process_sent_has_arrived)
+{
+    strcpy(scene.conf, "failover_hold = 0; actimeo = 100;");
+    scene_environment();
+    disk_make("f", 100, 1);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t one = scene_start(appends_once);
+    step_wait(0);
+    server_wait_held(1);
+    pid_t two = scene_start(opens_and_appends_behind);
+    step_wait(1);
+    scene_kill(one);
+    server_release();
+    step_done(2);
+    scene_wait(two);
+    disk_expect("f", 100, 100, 2);
+    CHECK_EQUAL(disk_size("f"), 200);
 }
 
 /* ---- many ---- */
@@ -661,13 +756,17 @@ int main(void)
         cmocka_unit_test(a_full_disk_in_the_middle_of_a_write_of_several_calls),
         cmocka_unit_test(a_full_disk_in_the_middle_of_a_write_of_several_pieces),
         cmocka_unit_test(what_failed_leaves_no_hole),
+        cmocka_unit_test(what_failed_leaves_nothing_behind_it),
         cmocka_unit_test(the_server_is_asked_for_the_size_if_that_is_wanted_at_every_call),
         cmocka_unit_test(the_size_is_known_as_long_as_actimeo_says),
         cmocka_unit_test(who_appends_waits_for_who_appends),
         cmocka_unit_test(who_appends_waits_for_who_writes_at_the_end),
+        cmocka_unit_test(nobody_writes_where_the_rest_of_a_long_write_is_to_be),
+        cmocka_unit_test(room_is_made_in_the_middle_of_a_long_write),
         cmocka_unit_test(who_changes_the_size_waits_for_who_appends),
         cmocka_unit_test(who_was_killed_blocks_nobody),
         cmocka_unit_test(what_a_killed_process_sent_may_arrive_late),
+        cmocka_unit_test(what_a_killed_process_sent_has_arrived),
         cmocka_unit_test(threads_and_processes_append_whole_records),
         cmocka_unit_test(records_are_whole_beside_a_process_that_is_killed),
         cmocka_unit_test(long_records_are_whole),
