@@ -362,13 +362,14 @@ void host_record_supersede_halves(struct host_entry *entry, uint32_t own,
 }
 
 /* Do the bytes of `next` follow those of `record`, in the same hands and with the same fate, and is
- * there room for them in its last chunk? Both are ACKED. */
+ * there room for them in its last chunk? Both are ACKED. One that is distrusted stays where it is:
+ * under a later sequence a COMMIT that is under way would not find it. */
 static bool may_absorb(const struct host_record *record, const struct host_record *next)
 {
     uint32_t to = host_record_to(record), length = host_record_to(next) - host_record_from(next);
     return host_record_end(record) == host_record_start(next) && to % HOST_CHUNK != 0 &&
            to % HOST_CHUNK + length <= HOST_CHUNK && record->verifier == next->verifier &&
-           record->distrusted == next->distrusted && !record->held_until && !next->held_until &&
+           !record->distrusted && !next->distrusted && !record->held_until && !next->held_until &&
            atomic_load_explicit(&record->owner, memory_order_relaxed) ==
                atomic_load_explicit(&next->owner, memory_order_relaxed);
 }

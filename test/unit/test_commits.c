@@ -352,6 +352,21 @@ static void one_is_waited_for_as_long_as_this_one_took(void **state)
     pthread_join(thread, NULL);
 }
 
+/* Another failed meanwhile, and then a write ended that goes on where the data of this one ends. */
+static void one_does_not_miss_what_is_distrusted_and_was_joined(void **state)
+{
+    struct host_commit failed, commit;
+    struct host_write write;
+    (void)state;
+    host_commit_begin(&file, &commit);
+    host_commit_begin(&file, &failed);
+    must(begin(&file, BYTES, 10, true, &write) == 0);
+    host_commit_failed(&file, &failed);
+    host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
+    uint64_t differing = host_commit_end(&file, &commit, first_verifier);
+    assert_true(differing >= BYTES || commit.again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +391,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_commit_for_two_that_wait, scene, end_scene),
         cmocka_unit_test_setup_teardown(one_commit_that_fails_for_two_that_wait, scene, end_scene),
         cmocka_unit_test_setup_teardown(data_is_distrusted_until_it_is_written_again, scene,
+                                        end_scene),
+        cmocka_unit_test_setup_teardown(one_does_not_miss_what_is_distrusted_and_was_joined, scene,
                                         end_scene),
         cmocka_unit_test_setup_teardown(one_is_waited_for_as_long_as_this_one_took, scene,
                                         end_scene),
