@@ -388,6 +388,16 @@ int file_inode_descriptor(const struct file_inode *inode)
 
 /* ---- fork ---- */
 
+static void inode_after_fork(struct file_inode *inode)
+{
+    atomic_store(&inode->busy, 0);
+    /* Who hands it to the kernel does not go on here: this process keeps it. */
+    if (atomic_exchange(&inode->settling, false))
+        atomic_store(&inode->demoted, false);
+    inode->closing = 0;
+    atomic_store(&inode->committing, false);
+}
+
 /*
  * Threads of the parent do not exist in the child: references and calls that were theirs are
  * forgotten; what the table holds is what counts. Under file_lock, which the prepare handler took.
@@ -396,19 +406,14 @@ static void table_after_fork(void)
 {
     int top = atomic_load(&table_top);
     for (unsigned i = 0; i < INODE_BUCKETS; i++) {
-        for (struct file_inode *inode = inodes[i]; inode; inode = inode->next) {
-            atomic_store(&inode->busy, 0);
-            /* Who hands it to the kernel does not go on here: this process keeps it. */
-            if (atomic_exchange(&inode->settling, false))
-                atomic_store(&inode->demoted, false);
-            inode->closing = 0;
-            atomic_store(&inode->committing, false);
-        }
+        for (struct file_inode *inode = inodes[i]; inode; inode = inode->next)
+            inode_after_fork(inode);
     }
     for (int fd = 0; fd <= top; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
         if (!open)
             continue;
+        inode_after_fork(open->inode); /* it may be forgotten, and is in no bucket then */
         atomic_store(&open->references, 0);
         file_append_child(open);
     }

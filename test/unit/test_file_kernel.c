@@ -179,6 +179,30 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_goes_the_same_way)
     expect_kernels_data(fd);
 }
 
+/* Such a file is forgotten on its way. */
+ENGINE_TEST(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file)
+{
+    pthread_t threads[2];
+    char path[SCENE_PATH], byte;
+    int fd = written_anew();
+    scene_file_path(path, "f");
+    CHECK_EQUAL(unlink(path), 0);
+    hand_over_begin(threads, &fd);
+    pid_t child = engine_fork();
+    if (child == 0) {
+        alarm(20);
+        step_done(0);
+        engine_read(fd, &byte, 1, 0);
+        _exit(0);
+    }
+    step_wait(0);
+    usleep(20000); /* it would be wrong at once */
+    server_release();
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    scene_wait(child);
+}
+
 /* ---- descriptors that are not adopted ---- */
 
 static void writes_before_another_opens(void)
@@ -229,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
         cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
         cmocka_unit_test(a_child_that_is_forked_meanwhile_goes_the_same_way),
+        cmocka_unit_test(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file),
         cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),
         cmocka_unit_test(the_kernel_writes_a_file_that_is_not_proven),
     };
