@@ -112,12 +112,10 @@ void file_offset_show(int fd)
     file_put(open);
 }
 
-/* Appends of several threads end in any order: the offset is the end of the last in the file. */
+/* In the turn: who appends next moves it next, and the file may have been cut since the last. */
 static void move_offset(struct file_open *open, int fd, int64_t end)
 {
-    int64_t owed = atomic_load(&open->offset_owed);
-    while (owed < end && !atomic_compare_exchange_weak(&open->offset_owed, &owed, end))
-        ;
+    atomic_store(&open->offset_owed, end);
     atomic_store(&owing, true);
     /* Looked at after that: who shares the descriptor now finds what is owed, or is seen here. */
     if (is_shared(open))
@@ -205,9 +203,9 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
     ssize_t result = take_turn(open, &turn);
     if (result == 0)
         result = write_there(open, &turn, &data, stable);
-    host_append_end(&inode->host, &turn, result < (ssize_t)data.length);
     if (result > 0 && move)
         move_offset(open, fd, (int64_t)turn.offset + result);
+    host_append_end(&inode->host, &turn, result < (ssize_t)data.length);
     if (result > 0 && stable == NFS3_UNSTABLE)
         file_commit_early(inode, open->auth);
     else if (result > 0)

@@ -93,6 +93,21 @@ ENGINE_TEST(the_offset_is_the_end_of_what_was_appended)
     CHECK_EQUAL(engine_offset(fd), 251);
 }
 
+/* The end was before what had been appended until then. */
+ENGINE_TEST(the_offset_follows_a_file_that_was_cut)
+{
+    disk_make("f", 100, 1);
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    append_there(fd, 50, 100, 2);
+    CHECK_EQUAL(engine_truncate(fd, 0), 0);
+    append_there(fd, 10, 0, 3);
+    CHECK_EQUAL(engine_offset(fd), 10);
+    append_there(fd, 10, 10, 3);
+    engine_set_flags(fd, 0);
+    CHECK_EQUAL(engine_append(fd, "x", 1), 1);
+    CHECK_EQUAL(engine_size(fd), 21);
+}
+
 /* pwrite(2), BUGS. */
 ENGINE_TEST(pwrite_appends_too_and_leaves_the_offset)
 {
@@ -742,6 +757,7 @@ int main(void)
         cmocka_unit_test(appending_is_served),
         cmocka_unit_test(a_new_file_is_appended_to),
         cmocka_unit_test(the_offset_is_the_end_of_what_was_appended),
+        cmocka_unit_test(the_offset_follows_a_file_that_was_cut),
         cmocka_unit_test(pwrite_appends_too_and_leaves_the_offset),
         cmocka_unit_test(one_write_may_append),
         cmocka_unit_test(one_write_may_not_append),
