@@ -199,8 +199,8 @@ static void identities_tell_the_living_from_the_dead(void **state)
     char *field = strrchr(text, ')') + 2;
     for (int i = 3; i < 22; i++)
         field = strchr(field, ' ') + 1;
-    other = (struct host_identity){.pid = (uint32_t)child,
-                                   .starttime = strtoull(field, NULL, 10)};
+    other = (struct host_identity){
+        .pid = (uint32_t)child, .image = 0, .starttime = strtoull(field, NULL, 10)};
     assert_false(host_identity_alive(&other)); /* a zombie */
     assert_int_equal(end_child(child), 0);
     assert_false(host_identity_alive(&other));
