@@ -375,8 +375,8 @@ static void end_piece(struct host_entry *entry, uint32_t index, bool kept,
 
 static void grow(struct host_entry *entry, uint64_t end)
 {
-    if (host_entry_is_appending(entry) && end > entry->truncate_size) /* who has the turn wrote it */
-        entry->truncate_size = end;
+    if (host_entry_is_appending(entry) && end > entry->truncate_size)
+        entry->truncate_size = end; /* nobody but who has the turn writes there */
     if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
         return;
     host_entry_change(entry);

@@ -111,6 +111,31 @@ static void case_position(void)
     ring_end();
 }
 
+/* Wherever the request says, and at the offset, which is the end then. */
+static void case_append(void)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s", below(dir, "appended"));
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0666);
+    CHECK(fd >= 0);
+    ring_begin(8);
+    for (unsigned i = 0; i < 4; i++) {
+        memset(buffer(i), 'a' + (int)i, 100);
+        PREPARE(i, write, fd, buffer(i), 100, 0);
+        submit(1);
+        expect(i, 100);
+    }
+    PREPARE(4, write, fd, buffer(0), 50, (uint64_t)-1);
+    submit(1);
+    expect(4, 50);
+    CHECK(lseek(fd, 0, SEEK_CUR) == 450);
+    CHECK(pread(fd, buffer(5), 500, 0) == 450);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(memcmp(buffer(5) + i * 100, buffer(i), 100) == 0);
+    ring_end();
+    CHECK(close(fd) == 0 && unlink(path) == 0);
+}
+
 static void case_open_close(void)
 {
     ring_begin(8);
@@ -442,9 +467,9 @@ static void case_mixed(void)
 }
 
 static const struct ring_case cases[] = {
-    CASE(read_write), CASE(vectors), CASE(sync),    CASE(end_of_file), CASE(position),
-    CASE(open_close), CASE(errors),  CASE(full),    CASE(links),       CASE(drain),
-    CASE(registered), CASE(mixed),   CASE(openat2), CASE(personality),
+    CASE(read_write), CASE(vectors),    CASE(sync),   CASE(end_of_file), CASE(position),
+    CASE(append),     CASE(open_close), CASE(errors), CASE(full),        CASE(links),
+    CASE(drain),      CASE(registered), CASE(mixed),  CASE(openat2),     CASE(personality),
 };
 
 int main(int argc, char **argv)
