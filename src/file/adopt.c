@@ -8,6 +8,7 @@
 #include "file/proof.h"
 #include "host/stats.h"
 #include "sys/critical.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 
@@ -376,7 +377,7 @@ void file_adopt_inherited(void)
             at += entry->length;
             int fd = entry->name[0] == '.' ? -1 : atoi(entry->name);
             struct stat status;
-            if (fd < 0 || fd == directory || sys_fstat(fd, &status) != 0 ||
+            if (fd < 0 || fd == directory || sys_fd_is_ours(fd) || sys_fstat(fd, &status) != 0 ||
                 !S_ISREG(status.st_mode) || !file_mount_has_device(status.st_dev))
                 continue;
             int flags = sys_fcntl(fd, F_GETFL, 0);
