@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "config/text.h"
+#include "sys/alloc.h"
+#include "sys/proc.h"
 
 #define MOUNTINFO_SIZE_MAX (64 * 1024 * 1024)
 
@@ -84,10 +86,23 @@ static bool parse_line(char *line, struct conf_mount *mount)
     return true;
 }
 
+static bool add_mount(struct conf_mountinfo *info, const struct conf_mount *mount)
+{
+    if ((info->count & (info->count - 1)) == 0) {
+        size_t room = info->count ? info->count * 2 : 1;
+        struct conf_mount *larger = sys_realloc(info->mounts, room * sizeof(*larger));
+        if (!larger)
+            return false;
+        info->mounts = larger;
+    }
+    info->mounts[info->count++] = *mount;
+    return true;
+}
+
 int conf_mountinfo_parse(struct conf_mountinfo *info, const char *text, size_t length)
 {
     *info = (struct conf_mountinfo){0};
-    info->text = malloc(length + 1);
+    info->text = sys_alloc(length + 1);
     if (info->text == NULL)
         return -ENOMEM;
     memcpy(info->text, text, length);
@@ -106,30 +121,55 @@ int conf_mountinfo_parse(struct conf_mountinfo *info, const char *text, size_t l
             !parse_line(line, &mount)) {
             info->malformed++;
         } else {
-            struct conf_mount *slot = conf_grow(&info->mounts, info->count, sizeof(mount));
-            if (slot == NULL) {
+            if (!add_mount(info, &mount)) {
                 conf_mountinfo_free(info);
                 return -ENOMEM;
             }
-            *slot = mount;
-            info->count++;
         }
         line = next;
     }
     return 0;
 }
 
+/* Not by malloc(): a file may be opened by a handler that interrupted that. */
+static int read_table(int fd, char **text, size_t *length)
+{
+    size_t room = 0;
+    *text = NULL;
+    *length = 0;
+    for (;;) {
+        if (*length == room) {
+            room = room ? room * 2 : 16384;
+            char *larger = room > MOUNTINFO_SIZE_MAX ? NULL : sys_realloc(*text, room);
+            if (!larger)
+                return room > MOUNTINFO_SIZE_MAX ? -EFBIG : -ENOMEM;
+            *text = larger;
+        }
+        ssize_t got = sys_read(fd, *text + *length, room - *length);
+        if (got <= 0 && got != -EINTR)
+            return (int)got;
+        *length += got > 0 ? (size_t)got : 0;
+    }
+}
+
 int conf_mountinfo_load(struct conf_mountinfo *info, const char *file)
 {
+    static const char proc[] = "/proc/";
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     char *text;
     size_t length;
 
     *info = (struct conf_mountinfo){0};
-    int result = conf_file_read(file, MOUNTINFO_SIZE_MAX, &text, &length);
-    if (result != 0)
-        return result;
-    result = conf_mountinfo_parse(info, text, length);
-    free(text);
+    int fd = strncmp(file, proc, sizeof(proc) - 1) == 0
+                 ? sys_proc_open(file + sizeof(proc) - 1, flags)
+                 : sys_open(file, flags, 0);
+    if (fd < 0)
+        return fd;
+    int result = read_table(fd, &text, &length);
+    sys_close(fd);
+    if (result == 0)
+        result = conf_mountinfo_parse(info, text, length);
+    sys_free(text);
     return result;
 }
 
@@ -170,7 +210,7 @@ bool conf_mount_option(const char *options, const char *name, char *value, size_
 
 void conf_mountinfo_free(struct conf_mountinfo *info)
 {
-    free(info->mounts);
-    free(info->text);
+    sys_free(info->mounts);
+    sys_free(info->text);
     *info = (struct conf_mountinfo){0};
 }

@@ -286,7 +286,8 @@ static void opened(int fd, int flags, bool fresh, const char *reason)
     char path[PATH_MAX];
     bool writes = (flags & O_ACCMODE) != O_RDONLY, surprising = false;
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        !file_mount_has_device(status.st_dev) || !file_path_of(fd, path))
+        !(file_mount_has_device(status.st_dev) || file_mount_arrived(status.st_dev)) ||
+        !file_path_of(fd, path))
         return;
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)

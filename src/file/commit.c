@@ -256,7 +256,7 @@ static int commit_known(struct host_file *file)
     const char *reason;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        if (mount->registry_key != file->key.server)
+        if (mount->registry_key != file->key.server || file_mount_is_past(mount))
             continue;
         const struct rpc_auth *auth = file_auth_now(mount);
         if (!auth || file_mount_contact(mount, &reason) != 0)
@@ -319,7 +319,7 @@ static int sync_mount(struct file_mount *mount)
 {
     const char *reason;
     const struct rpc_auth *auth = file_auth_now(mount);
-    if (!has_uncommitted(mount))
+    if (file_mount_is_past(mount) || !has_uncommitted(mount))
         return 0;
     if (!auth || file_mount_contact(mount, &reason) != 0)
         return -EIO;

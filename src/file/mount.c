@@ -1,32 +1,21 @@
-#include "file/handle.h"
+/* A mount that is used: credentials, the first contact, handles of directories, verifiers. */
 #include "file/inode.h"
 #include "file/proof.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <sys/vfs.h>
 
 #include "host/registry.h"
 #include "host/said.h"
 #include "host/stats.h"
 #include "nfs/nfs3_status.h"
 #include "sys/alloc.h"
-#include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
 
-enum { MOUNTS_MAX = FILE_MOUNTS_MAX, RETRY_S = 30, SAY_EVERY_S = 60, NFS_MAGIC = 0x6969 };
-
-struct conf_tunables file_tunables;
-
-/* All constant after file_mounts_load(). */
-static struct conf_nfstab nfstab;
-static struct file_mount *mounts[MOUNTS_MAX];
-static unsigned mount_count;
-static struct file_server *servers;
+enum { RETRY_S = 30, SAY_EVERY_S = 60 };
 
 /* Credentials that were in use, newest first; only added to. */
 struct auth_entry {
@@ -38,209 +27,14 @@ struct auth_entry {
 static _Atomic(struct auth_entry *) auths;
 static char machine[65];
 
-/* ---- configuration ---- */
+/* ---- credentials ---- */
 
-/* The first mistakes only: every process of a database says them. */
-enum { LOGGED_ERRORS = 3 };
-
-static void log_diagnostics(const struct conf_diagnostics *d)
+void file_auth_start(void)
 {
-    char line[900];
-    size_t errors = 0;
-    for (size_t i = 0; i < d->count; i++) {
-        if (d->list[i].severity == CONF_ERROR && errors++ >= LOGGED_ERRORS)
-            continue;
-        if (d->list[i].severity == CONF_ERROR)
-            log_error("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
-        else
-            log_info("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
-    }
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    do
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    while (*text++);
-    return hash;
-}
-
-/* The mount's place in the file system, as /proc/self/fd will name files below it. */
-static int learn_path(struct file_mount *mount, int fd)
-{
-    char link[32];
-    snprintf(link, sizeof(link), "self/fd/%d", fd);
-    ssize_t length = sys_proc_readlink(link, mount->path, sizeof(mount->path) - 1);
-    if (length < 0)
-        return (int)length;
-    mount->path[length] = '\0';
-    mount->path_length = (size_t)length;
-    return 0;
-}
-
-static int find_place(struct file_mount *mount)
-{
-    int fd = sys_open(mount->conf->mount, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    struct stat status;
-    struct statfs fs;
-    int result = learn_path(mount, fd);
-    if (result == 0)
-        result = sys_fstat(fd, &status);
-    if (result == 0)
-        result = (int)sys_call2(SYS_fstatfs, fd, &fs);
-    sys_close(fd);
-    if (result != 0)
-        return result;
-    mount->device = status.st_dev;
-    mount->inode = status.st_ino;
-    mount->kernel_nfs = fs.f_type == NFS_MAGIC;
-    return 0;
-}
-
-void file_root_prepare(int *held)
-{
-    for (unsigned i = 0; i < mount_count; i++)
-        held[i] = sys_open(mounts[i]->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-}
-
-void file_root_changed(int *held)
-{
-    for (unsigned i = 0; i < mount_count; i++) {
-        if (held[i] < 0)
-            continue;
-        learn_path(mounts[i], held[i]);
-        sys_close(held[i]);
-    }
-}
-
-static void mount_add(struct file_server *server, const struct conf_export *conf)
-{
-    if (mount_count == MOUNTS_MAX) {
-        log_error("mount %s: more than %d mounts; the kernel serves it", conf->mount, MOUNTS_MAX);
-        return;
-    }
-    struct file_mount *mount = sys_alloc_zeroed(sizeof(*mount));
-    if (!mount)
-        return;
-    mount->conf = conf;
-    mount->server = server;
-    if (conf->kernel == CONF_KERNEL_NO) {
-        log_notice("mount %s: `kernel: no` (a mount that is served without the kernel) is not "
-                   "supported; its files stay with the kernel",
-                   conf->mount);
-        sys_free(mount);
-        return;
-    }
-    int result = find_place(mount);
-    if (result != 0) {
-        log_notice("mount %s: %s; nothing is served there", conf->mount, strerrordesc_np(-result));
-        sys_free(mount);
-        return;
-    }
-    pthread_mutex_init(&mount->contact, NULL);
-    pthread_mutex_init(&mount->look, NULL);
-    pthread_mutex_init(&mount->lock, NULL);
-    mount->registry_key = hash_text(
-        hash_text(UINT64_C(0xcbf29ce484222325), server->conf->paths[0].peer), conf->directory);
-    mounts[mount_count++] = mount;
-}
-
-void file_mounts_load(void)
-{
-    struct conf_diagnostics d = {0};
-    struct conf_sources sources;
-    char tunables_file[PATH_MAX];
-    int required = conf_tunables_file(tunables_file);
-    int broken = conf_tunables_load(&file_tunables, tunables_file, required, &d);
-    conf_sources_default(&sources);
-    int result = conf_nfstab_load(&nfstab, &sources, &d);
-    if (d.errors > 0) {
-        log_diagnostics(&d);
-        log_error("%s; the kernel serves all files (`directnfs check` shows all mistakes)",
-                  result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable");
-    } else if (d.notices > 0) {
-        log_diagnostics(&d);
-    }
-    conf_diagnostics_free(&d);
-    if (result != 0 || broken != 0)
-        return;
-    enum log_level level;
-    const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
-    if (!wanted || log_level_parse(wanted, &level) != 0)
-        log_set_level(file_tunables.log_level);
     struct utsname name;
     if (sys_call1(SYS_uname, &name) == 0)
         snprintf(machine, sizeof(machine), "%s", name.nodename);
-    servers = sys_alloc_zeroed(nfstab.server_count * sizeof(*servers));
-    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
-        servers[i].conf = &nfstab.servers[i];
-        pthread_mutex_init(&servers[i].lock, NULL);
-        for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
-            mount_add(&servers[i], &nfstab.servers[i].exports[j]);
-    }
 }
-
-unsigned file_mount_count(void)
-{
-    return mount_count;
-}
-
-struct file_mount *file_mount_at(unsigned index)
-{
-    return mounts[index];
-}
-
-struct file_mount *file_mount_of_device(dev_t device)
-{
-    for (unsigned i = 0; i < mount_count; i++) {
-        if (mounts[i]->device == device)
-            return mounts[i];
-    }
-    return NULL;
-}
-
-bool file_mount_has_device(dev_t device)
-{
-    return file_mount_of_device(device) != NULL;
-}
-
-bool file_mount_is_nfs(dev_t device)
-{
-    const struct file_mount *mount = file_mount_of_device(device);
-    return mount && mount->kernel_nfs;
-}
-
-const struct file_kernel_mount *file_mount_kernel(struct file_mount *mount)
-{
-    if (!mount->kernel_nfs || atomic_load(&mount->kernel_known))
-        return &mount->kernel;
-    struct file_kernel_mount kernel = file_kernel_mount_of(mount->device);
-    pthread_mutex_lock(&mount->lock);
-    if (!atomic_load(&mount->kernel_known))
-        mount->kernel = kernel;
-    atomic_store(&mount->kernel_known, true);
-    pthread_mutex_unlock(&mount->lock);
-    return &mount->kernel;
-}
-
-struct file_mount *file_mount_find(dev_t device, const char *path)
-{
-    struct file_mount *best = NULL;
-    for (unsigned i = 0; i < mount_count; i++) {
-        struct file_mount *mount = mounts[i];
-        if (mount->device != device || strncmp(path, mount->path, mount->path_length) != 0)
-            continue;
-        if (path[mount->path_length] != '/' && mount->path_length > 1)
-            continue;
-        if (!best || mount->path_length > best->path_length)
-            best = mount;
-    }
-    return best;
-}
-
-/* ---- credentials ---- */
 
 const struct rpc_auth *file_auth_now(const struct file_mount *mount)
 {
@@ -565,41 +359,4 @@ bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uin
     *verifier = server->verifier;
     pthread_mutex_unlock(&server->lock);
     return known;
-}
-
-/* ---- fork ---- */
-
-void file_mounts_fork_prepare(void)
-{
-    net_fork_prepare();
-    for (unsigned i = 0; i < mount_count; i++)
-        pthread_mutex_lock(&mounts[i]->lock);
-    for (size_t i = 0; servers && i < nfstab.server_count; i++)
-        pthread_mutex_lock(&servers[i].lock);
-}
-
-void file_mounts_fork_parent(void)
-{
-    for (size_t i = 0; servers && i < nfstab.server_count; i++)
-        pthread_mutex_unlock(&servers[i].lock);
-    for (unsigned i = 0; i < mount_count; i++)
-        pthread_mutex_unlock(&mounts[i]->lock);
-    net_fork_parent();
-}
-
-void file_mounts_fork_child(void)
-{
-    file_mounts_fork_parent();
-    net_fork_child();
-    for (unsigned i = 0; i < mount_count; i++) { /* their holders do not exist here */
-        pthread_mutex_init(&mounts[i]->contact, NULL);
-        pthread_mutex_init(&mounts[i]->look, NULL);
-    }
-    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
-        if (!servers[i].net)
-            continue;
-        rpc_after_fork(servers[i].net);
-        net_server_after_fork(servers[i].net);
-    }
-    sys_fd_fork_child(); /* of probes */
 }

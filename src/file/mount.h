@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -83,6 +84,8 @@ struct file_mount {
     uint32_t read_max, write_max;
     uint64_t size_max; /* of a file */
 
+    _Atomic bool replaced; /* there is another mount of the same export, made later */
+
     pthread_mutex_t look;       /* held while the root is looked at: seconds; guards */
     struct nfs3_attr root_attr; /* what it was last seen to be, first when it was proven; */
     uint64_t looked_ns;         /* when it was last asked for, */
@@ -97,6 +100,25 @@ struct file_mount {
 void file_mounts_load(void);
 unsigned file_mount_count(void);
 struct file_mount *file_mount_at(unsigned index);
+
+/* Is any mount to be served, if it is there? */
+bool file_mounts_configured(void);
+/* Is nothing to be had by this mount any more? It was never used, and another took its place. */
+static inline bool file_mount_is_past(const struct file_mount *mount)
+{
+    return atomic_load(&mount->replaced) && atomic_load(&mount->state) != FILE_MOUNT_READY;
+}
+
+/*
+ * A regular file of a device that no mount has was opened: was one of ours mounted there after the
+ * process began (late.c)? Then it is a mount from now on. Costs a load and the time of day for a
+ * device that was asked for less than a second ago.
+ */
+bool file_mount_arrived(dev_t device);
+/* Adds the mounts of this device, of exports for whose mount point is_at(path, context) is true. */
+typedef bool file_is_at(const char *path, const void *context);
+bool file_mounts_arrived(dev_t device, file_is_at *is_at, const void *context);
+void file_late_fork_child(void);
 
 /* The mount that has this absolute path below it on this device; NULL if none. */
 struct file_mount *file_mount_find(dev_t device, const char *path);
@@ -146,6 +168,8 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
 /* The client for calls on files of the mount with this credential. */
 struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);
 
+/* Learns the name of this host, for all credentials; once. */
+void file_auth_start(void);
 /* The credential of the calling thread at this moment: immutable, kept for ever. NULL: no memory.
  */
 const struct rpc_auth *file_auth_now(const struct file_mount *mount);

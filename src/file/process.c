@@ -35,7 +35,7 @@ void file_start(void)
 {
     file_size_limit_learn();
     file_mounts_load();
-    enabled = file_mount_count() > 0;
+    enabled = file_mounts_configured();
 }
 
 bool file_enabled(void)

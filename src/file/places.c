@@ -1,0 +1,346 @@
+/* Which mounts there are, and where: those of the nfstab, as the kernel's mounts are found. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#include "file/handle.h"
+#include "file/inode.h"
+#include "sys/alloc.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/proc.h"
+#include "sys/sys.h"
+
+enum { NFS_MAGIC = 0x6969 };
+
+struct conf_tunables file_tunables;
+
+/* Constant after file_mounts_load(), but for mounts that are added. */
+static struct conf_nfstab nfstab;
+static struct file_mount *mounts[FILE_MOUNTS_MAX];
+static _Atomic unsigned mount_count;                        /* the last come later: see late.c */
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* held while one is added; briefly */
+static struct file_server *servers;
+
+/* ---- configuration ---- */
+
+/* The first mistakes only: every process of a database says them. */
+enum { LOGGED_ERRORS = 3 };
+
+static void log_diagnostics(const struct conf_diagnostics *d)
+{
+    char line[900];
+    size_t errors = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        if (d->list[i].severity == CONF_ERROR && errors++ >= LOGGED_ERRORS)
+            continue;
+        if (d->list[i].severity == CONF_ERROR)
+            log_error("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
+        else
+            log_info("%s", conf_diagnostic_format(&d->list[i], line, sizeof(line)));
+    }
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    do
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
+    return hash;
+}
+
+/* The mount's place in the file system, as /proc/self/fd will name files below it. */
+static int learn_path(struct file_mount *mount, int fd)
+{
+    char link[32];
+    snprintf(link, sizeof(link), "self/fd/%d", fd);
+    ssize_t length = sys_proc_readlink(link, mount->path, sizeof(mount->path) - 1);
+    if (length < 0)
+        return (int)length;
+    mount->path[length] = '\0';
+    mount->path_length = (size_t)length;
+    return 0;
+}
+
+static int find_place(struct file_mount *mount)
+{
+    int fd = sys_open(mount->conf->mount, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    struct stat status;
+    struct statfs fs;
+    int result = learn_path(mount, fd);
+    if (result == 0)
+        result = sys_fstat(fd, &status);
+    if (result == 0)
+        result = (int)sys_call2(SYS_fstatfs, fd, &fs);
+    sys_close(fd);
+    if (result != 0)
+        return result;
+    mount->device = status.st_dev;
+    mount->inode = status.st_ino;
+    mount->kernel_nfs = fs.f_type == NFS_MAGIC;
+    return 0;
+}
+
+void file_root_prepare(int *held)
+{
+    unsigned count = file_mount_count(); /* what comes now is found in the new root */
+    for (unsigned i = 0; i < FILE_MOUNTS_MAX; i++)
+        held[i] = i < count ? sys_open(mounts[i]->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : -1;
+}
+
+void file_root_changed(int *held)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        if (held[i] < 0)
+            continue;
+        learn_path(mounts[i], held[i]);
+        sys_close(held[i]);
+    }
+}
+
+/* *result: 0, or -errno when there is no such directory. */
+static struct file_mount *mount_new(struct file_server *server, const struct conf_export *conf,
+                                    int *result)
+{
+    struct file_mount *mount = sys_alloc_zeroed(sizeof(*mount));
+    *result = -ENOMEM;
+    if (!mount)
+        return NULL;
+    mount->conf = conf;
+    mount->server = server;
+    *result = find_place(mount);
+    if (*result != 0) {
+        sys_free(mount);
+        return NULL;
+    }
+    pthread_mutex_init(&mount->contact, NULL);
+    pthread_mutex_init(&mount->look, NULL);
+    pthread_mutex_init(&mount->lock, NULL);
+    mount->registry_key = hash_text(
+        hash_text(UINT64_C(0xcbf29ce484222325), server->conf->paths[0].peer), conf->directory);
+    return mount;
+}
+
+static bool mount_append(struct file_mount *mount)
+{
+    pthread_mutex_lock(&growing);
+    unsigned count = atomic_load(&mount_count);
+    bool room = count < FILE_MOUNTS_MAX;
+    if (room) {
+        mounts[count] = mount;
+        atomic_store_explicit(&mount_count, count + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&growing);
+    if (room)
+        return true;
+    log_error("mount %s: more than %d mounts; the kernel serves it", mount->conf->mount,
+              FILE_MOUNTS_MAX);
+    sys_free(mount);
+    return false;
+}
+
+static void mount_add(struct file_server *server, const struct conf_export *conf)
+{
+    int result;
+    if (conf->kernel == CONF_KERNEL_NO) {
+        log_notice("mount %s: `kernel: no` (a mount that is served without the kernel) is not "
+                   "supported; its files stay with the kernel",
+                   conf->mount);
+        return;
+    }
+    struct file_mount *mount = mount_new(server, conf, &result);
+    if (mount)
+        mount_append(mount);
+    else
+        log_notice("mount %s: %s; nothing is served there until it is mounted", conf->mount,
+                   strerrordesc_np(-result));
+}
+
+/* The mount that was found last for an export; NULL: none was. */
+static struct file_mount *last_of(const struct conf_export *conf)
+{
+    for (unsigned i = file_mount_count(); i > 0; i--) {
+        if (mounts[i - 1]->conf == conf)
+            return mounts[i - 1];
+    }
+    return NULL;
+}
+
+static bool export_arrived(struct file_server *server, const struct conf_export *conf, dev_t device,
+                           file_is_at *is_at, const void *context)
+{
+    int result;
+    struct file_mount *last = last_of(conf);
+    if (conf->kernel == CONF_KERNEL_NO || (last && last->device == device) ||
+        !is_at(last ? last->path : conf->mount, context))
+        return false;
+    struct file_mount *mount = mount_new(server, conf, &result);
+    if (mount && mount->device != device) {
+        sys_free(mount);
+        return false;
+    }
+    if (!mount || !mount_append(mount))
+        return false;
+    if (last)
+        atomic_store(&last->replaced, true);
+    log_notice("mount %s: mounted while this process runs; files that are opened there from now on "
+               "are served",
+               conf->mount);
+    return true;
+}
+
+bool file_mounts_arrived(dev_t device, file_is_at *is_at, const void *context)
+{
+    bool arrived = false;
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
+            arrived = export_arrived(&servers[i], &nfstab.servers[i].exports[j], device, is_at,
+                                     context) ||
+                      arrived;
+    }
+    return arrived;
+}
+
+bool file_mounts_configured(void)
+{
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        for (size_t j = 0; j < nfstab.servers[i].export_count; j++) {
+            if (nfstab.servers[i].exports[j].kernel != CONF_KERNEL_NO)
+                return true;
+        }
+    }
+    return false;
+}
+
+void file_mounts_load(void)
+{
+    struct conf_diagnostics d = {0};
+    struct conf_sources sources;
+    char tunables_file[PATH_MAX];
+    int required = conf_tunables_file(tunables_file);
+    int broken = conf_tunables_load(&file_tunables, tunables_file, required, &d);
+    conf_sources_default(&sources);
+    int result = conf_nfstab_load(&nfstab, &sources, &d);
+    if (d.errors > 0) {
+        log_diagnostics(&d);
+        log_error("%s; the kernel serves all files (`directnfs check` shows all mistakes)",
+                  result != 0 ? "the nfstab is not usable" : "directnfs.conf is not usable");
+    } else if (d.notices > 0) {
+        log_diagnostics(&d);
+    }
+    conf_diagnostics_free(&d);
+    if (result != 0 || broken != 0)
+        return;
+    enum log_level level;
+    const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
+    if (!wanted || log_level_parse(wanted, &level) != 0)
+        log_set_level(file_tunables.log_level);
+    file_auth_start();
+    servers = sys_alloc_zeroed(nfstab.server_count * sizeof(*servers));
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        servers[i].conf = &nfstab.servers[i];
+        pthread_mutex_init(&servers[i].lock, NULL);
+        for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
+            mount_add(&servers[i], &nfstab.servers[i].exports[j]);
+    }
+}
+
+unsigned file_mount_count(void)
+{
+    return atomic_load_explicit(&mount_count, memory_order_acquire);
+}
+
+struct file_mount *file_mount_at(unsigned index)
+{
+    return mounts[index];
+}
+
+struct file_mount *file_mount_of_device(dev_t device)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        if (mounts[i]->device == device)
+            return mounts[i];
+    }
+    return NULL;
+}
+
+bool file_mount_has_device(dev_t device)
+{
+    return file_mount_of_device(device) != NULL;
+}
+
+bool file_mount_is_nfs(dev_t device)
+{
+    const struct file_mount *mount = file_mount_of_device(device);
+    return mount && mount->kernel_nfs;
+}
+
+const struct file_kernel_mount *file_mount_kernel(struct file_mount *mount)
+{
+    if (!mount->kernel_nfs || atomic_load(&mount->kernel_known))
+        return &mount->kernel;
+    struct file_kernel_mount kernel = file_kernel_mount_of(mount->device);
+    pthread_mutex_lock(&mount->lock);
+    if (!atomic_load(&mount->kernel_known))
+        mount->kernel = kernel;
+    atomic_store(&mount->kernel_known, true);
+    pthread_mutex_unlock(&mount->lock);
+    return &mount->kernel;
+}
+
+struct file_mount *file_mount_find(dev_t device, const char *path)
+{
+    struct file_mount *best = NULL;
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_mount *mount = mounts[i];
+        if (mount->device != device || strncmp(path, mount->path, mount->path_length) != 0)
+            continue;
+        if (path[mount->path_length] != '/' && mount->path_length > 1)
+            continue;
+        if (!best || mount->path_length > best->path_length)
+            best = mount;
+    }
+    return best;
+}
+/* ---- fork ---- */
+
+void file_mounts_fork_prepare(void)
+{
+    net_fork_prepare();
+    pthread_mutex_lock(&growing);
+    for (unsigned i = 0; i < file_mount_count(); i++)
+        pthread_mutex_lock(&mounts[i]->lock);
+    for (size_t i = 0; servers && i < nfstab.server_count; i++)
+        pthread_mutex_lock(&servers[i].lock);
+}
+
+void file_mounts_fork_parent(void)
+{
+    for (size_t i = 0; servers && i < nfstab.server_count; i++)
+        pthread_mutex_unlock(&servers[i].lock);
+    for (unsigned i = 0; i < file_mount_count(); i++)
+        pthread_mutex_unlock(&mounts[i]->lock);
+    pthread_mutex_unlock(&growing);
+    net_fork_parent();
+}
+
+void file_mounts_fork_child(void)
+{
+    file_mounts_fork_parent();
+    net_fork_child();
+    file_late_fork_child();
+    for (unsigned i = 0; i < file_mount_count(); i++) { /* their holders do not exist here */
+        pthread_mutex_init(&mounts[i]->contact, NULL);
+        pthread_mutex_init(&mounts[i]->look, NULL);
+    }
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        if (!servers[i].net)
+            continue;
+        rpc_after_fork(servers[i].net);
+        net_server_after_fork(servers[i].net);
+    }
+    sys_fd_fork_child(); /* of probes */
+}
