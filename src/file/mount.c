@@ -117,11 +117,11 @@ int file_registry_open(void)
 void file_mounts_retry(void)
 {
     atomic_store(&failed_ns, 0);
-    for (unsigned i = 0; i < mount_count; i++) {
-        if (pthread_mutex_trylock(&mounts[i]->contact) != 0)
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        if (pthread_mutex_trylock(&file_mount_at(i)->contact) != 0)
             continue; /* it is being tried */
-        mounts[i]->retry_ns = 0;
-        pthread_mutex_unlock(&mounts[i]->contact);
+        file_mount_at(i)->retry_ns = 0;
+        pthread_mutex_unlock(&file_mount_at(i)->contact);
     }
 }
 
