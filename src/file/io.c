@@ -458,24 +458,53 @@ static int move_offset(struct file_open *open, int fd, ssize_t length, bool read
     return result;
 }
 
+/* What the call did not use, unless others have what is behind it: they wrote there. */
+static void give_back(struct file_open *open, int fd, off_t end, ssize_t unused)
+{
+    enum file_offset_lock lock = file_offset_lock(open);
+    if (file_open_is_at(open, fd) && sys_lseek(fd, 0, SEEK_CUR) == end)
+        sys_lseek(fd, end - unused, SEEK_SET);
+    file_offset_unlock(open, lock);
+}
+
+/* The file was handed over meanwhile. The place stays this call's, as others have the next. */
+static ssize_t by_kernel(const struct file_open *open, int fd, const struct iovec *vectors,
+                         int count, off_t offset, int flags, bool reads)
+{
+    ssize_t done;
+    if (!file_open_is_at(open, fd))
+        return FILE_KERNEL;
+    do
+        done = sys_call6(reads ? SYS_preadv2 : SYS_pwritev2, fd, (long)vectors, count, offset, 0,
+                         flags);
+    while (done == -EINTR);
+    return done;
+}
+
 static ssize_t
 at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count, int flags,
           ssize_t (*transfer)(struct file_open *, int, const struct iovec *, int, off_t, int))
 {
     struct moved moved;
+    bool reads = transfer == file_preadv;
     ssize_t length = total_length(vectors, count);
     if (length < 0)
         return length;
     file_offset_settle(open, fd);
-    int result = move_offset(open, fd, length, transfer == file_preadv, &moved);
+    int result = move_offset(open, fd, length, reads, &moved);
     if (result != 0)
         return result;
     ssize_t done = transfer(open, fd, vectors, count, moved.offset, flags);
-    ssize_t used = done > 0 ? done : 0, wrong = moved.after ? used : used - length;
-    if (wrong != 0 && file_open_is_at(open, fd))
-        sys_lseek(fd, wrong, SEEK_CUR);
-    if (moved.after)
+    if (done == FILE_KERNEL)
+        done = by_kernel(open, fd, vectors, count, moved.offset, flags, reads);
+    ssize_t used = done > 0 ? done : 0;
+    if (moved.after) {
+        if (used > 0 && file_open_is_at(open, fd))
+            sys_lseek(fd, used, SEEK_CUR);
         file_offset_unlock(open, moved.lock);
+    } else if (used < length) {
+        give_back(open, fd, moved.offset + length, length - used);
+    }
     return done;
 }
 

@@ -203,6 +203,87 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file)
     scene_wait(child);
 }
 
+enum { WRITERS = 8, STREAMED = 512 };
+
+/* write(2), as the face does it. */
+static ssize_t stream_put(int fd, unsigned version)
+{
+    uint8_t data[STREAMED];
+    struct iovec vector = {data, sizeof(data)};
+    memset(data, (int)version, sizeof(data));
+    sys_critical_enter();
+    struct file_open *open = file_get(fd);
+    ssize_t result = open ? file_writev(open, fd, &vector, 1, 0) : FILE_KERNEL;
+    if (open)
+        file_put(open);
+    sys_critical_leave();
+    return result == FILE_KERNEL ? write(fd, data, sizeof(data)) : result;
+}
+
+static void *streams_meanwhile(void *argument)
+{
+    static _Atomic unsigned version;
+    CHECK_EQUAL(stream_put(*(int *)argument, atomic_fetch_add(&version, 1) + 1), STREAMED);
+    return NULL;
+}
+
+ENGINE_TEST(calls_that_share_an_offset_keep_their_places)
+{
+    pthread_t threads[2], writers[WRITERS];
+    uint8_t data[STREAMED];
+    bool seen[WRITERS + 1] = {true};
+    int fd = written_anew();
+    CHECK_EQUAL(lseek(fd, KEPT, SEEK_SET), KEPT);
+    hand_over_begin(threads, &fd);
+    for (int i = 0; i < WRITERS; i++)
+        CHECK_EQUAL(pthread_create(&writers[i], NULL, streams_meanwhile, &fd), 0);
+    while (lseek(fd, 0, SEEK_CUR) < KEPT + WRITERS * STREAMED)
+        usleep(1000);
+    server_release();
+    for (int i = 0; i < WRITERS; i++)
+        CHECK_EQUAL(pthread_join(writers[i], NULL), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < WRITERS; i++) {
+        CHECK_EQUAL(pread(fd, data, sizeof(data), KEPT + i * STREAMED), sizeof(data));
+        CHECK(data[0] <= WRITERS && !seen[data[0]]);
+        seen[data[0]] = true;
+    }
+    CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), KEPT + WRITERS * STREAMED);
+}
+
+static void *streams_and_fails(void *fd)
+{
+    CHECK_EQUAL(stream_put(*(int *)fd, 1), -ENOSPC);
+    return NULL;
+}
+
+static void *streams_behind(void *fd)
+{
+    CHECK_EQUAL(stream_put(*(int *)fd, 2), STREAMED);
+    return NULL;
+}
+
+ENGINE_TEST(what_was_written_behind_a_call_that_failed_is_not_written_over)
+{
+    pthread_t threads[2];
+    uint8_t data[STREAMED];
+    int fd = written_anew();
+    CHECK_EQUAL(lseek(fd, KEPT, SEEK_SET), KEPT);
+    server_hold(NFS3_PROC_WRITE);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    CHECK_EQUAL(pthread_create(&threads[0], NULL, streams_and_fails, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&threads[1], NULL, streams_behind, &fd), 0);
+    server_wait_held(2);
+    server_release();
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    CHECK_EQUAL(stream_put(fd, 3), STREAMED);
+    CHECK_EQUAL(engine_read(fd, data, sizeof(data), KEPT + STREAMED), sizeof(data));
+    CHECK_EQUAL(data[0], 2);
+}
+
 /* ---- descriptors that are not adopted ---- */
 
 static void writes_before_another_opens(void)
@@ -253,6 +334,8 @@ int main(void)
         cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
         cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
         cmocka_unit_test(a_child_that_is_forked_meanwhile_goes_the_same_way),
+        cmocka_unit_test(calls_that_share_an_offset_keep_their_places),
+        cmocka_unit_test(what_was_written_behind_a_call_that_failed_is_not_written_over),
         cmocka_unit_test(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file),
         cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),
         cmocka_unit_test(the_kernel_writes_a_file_that_is_not_proven),
