@@ -199,11 +199,12 @@ static void learn(struct host_file *host, const struct file_proof *proof, uint64
  * NULL with a reason.
  */
 static struct file_inode *prove_inode(const struct file_claim *claim, const struct stat *status,
-                                      bool opened, struct file_proof *proof, const char **reason)
+                                      uint64_t asked_ns, bool opened, struct file_proof *proof,
+                                      const char **reason)
 {
     struct file_inode fresh = {
         .device = status->st_dev, .inode = status->st_ino, .mount = claim->mount};
-    uint64_t lost, asked_ns = sys_now_ns();
+    uint64_t lost;
     *proof = (struct file_proof){.current = false};
     if (status->st_nlink == 0) { /* O_TMPFILE, or removed meanwhile */
         *reason = "has no name";
@@ -285,6 +286,7 @@ static void opened(int fd, int flags, bool fresh, const char *reason)
     struct stat status;
     char path[PATH_MAX];
     bool writes = (flags & O_ACCMODE) != O_RDONLY, surprising = false;
+    uint64_t asked_ns = sys_now_ns(); /* the contact may take long */
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         !(file_mount_has_device(status.st_dev) || file_mount_arrived(status.st_dev)) ||
         !file_path_of(fd, path))
@@ -304,7 +306,7 @@ static void opened(int fd, int flags, bool fresh, const char *reason)
     if ((!reason || writes) && file_mount_contact(mount, &why) == 0 &&
         (claim.auth = file_auth_now(mount))) {
         why = reason;
-        inode = prove_inode(&claim, &status, fresh, &proof, &why);
+        inode = prove_inode(&claim, &status, asked_ns, fresh, &proof, &why);
         surprising = !inode && !reason && status.st_nlink > 0;
     }
     if (inode && reason)

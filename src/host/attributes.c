@@ -184,7 +184,7 @@ void host_entry_learn(struct host_entry *entry, uint64_t epoch,
     bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
     bool known = flags & HOST_ENTRY_KNOWN;
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
-    if (truncated && !known)
+    if (!known && (truncated || now_ns < verified_ns))
         return; /* neither the old size nor this one can be trusted */
     bool newest = !known || now_ns >= verified_ns ||
                   host_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
@@ -275,6 +275,7 @@ void host_entry_forget_size(struct host_entry *entry)
     host_entry_change(entry);
     atomic_fetch_and(&entry->flags, ~(uint32_t)HOST_ENTRY_KNOWN);
     atomic_store(&entry->size, uncommitted_end(entry));
+    atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
     atomic_store(&entry->truncations, ++stripe->births);
     host_entry_changed(entry);
 }

@@ -118,7 +118,7 @@ struct host_entry {
     _Atomic uint64_t size;  /* while not KNOWN: a lower bound from writes */
     _Atomic uint64_t used;
     _Atomic int64_t mtime, ctime; /* nanoseconds */
-    _Atomic uint64_t verified_ns;
+    _Atomic uint64_t verified_ns; /* while not KNOWN: since when they are not */
     _Atomic uint64_t changes;     /* begins and ends of writes */
     _Atomic uint64_t truncations; /* likewise; drawn from the stripe's, so never repeated */
     _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */

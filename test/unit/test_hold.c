@@ -405,7 +405,7 @@ static void a_change_of_size_of_a_killed_process_is_held(void **state)
     assert_false(blocked(&file, 0, 2000));
     assert_false(host_file_attributes(&file, &attributes, &verified));
     assert_int_equal(host_file_least_size(&file), 100);
-    host_file_learned(&file, host_file_asking(&file), &attributes, 1);
+    host_file_learned(&file, host_file_asking(&file), &attributes, sys_now_ns());
     assert_true(host_file_attributes(&file, &attributes, &verified));
     assert_int_equal(attributes.size, 5000);
     host_file_forget(&file, false);

@@ -114,7 +114,8 @@ static void after_a_truncation_that_failed_the_size_is_asked_for(void **state)
     host_file_truncate_begin(&file, 5);
     host_file_truncate_end(&file, 5, false);
     assert_int_equal(size_of(&file), UINT64_MAX);
-    learn_now(&file, 5, 2);
+    struct host_attributes attributes = {.size = 5, .ctime = {2, 0}};
+    host_file_learned(&file, host_file_asking(&file), &attributes, sys_now_ns());
     assert_int_equal(size_of(&file), 5);
 }
 
@@ -634,6 +635,24 @@ static void readers_without_a_lock_see_whole_attributes(void **state)
     }
 }
 
+/* As by who opened the file before the kernel wrote it, and had to wait for the server since. */
+static void a_size_of_before_the_file_came_back_is_not_learned(void **state)
+{
+    (void)state;
+    struct host_file file;
+    attach(&file, 990001);
+    struct host_attributes old = {.size = 100, .ctime = {5, 0}};
+    uint64_t before = sys_now_ns();
+    host_world_leave(&file, true);
+    assert_true(host_world_arrived(&file));
+    usleep(1000);
+    assert_true(host_world_come_back(&file, host_world_pins(&file)));
+    host_file_learned(&file, host_file_asking(&file), &old, before);
+    assert_int_equal(size_of(&file), UINT64_MAX);
+    host_file_learned(&file, host_file_asking(&file), &old, sys_now_ns());
+    assert_int_equal(size_of(&file), 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -648,6 +667,7 @@ int main(void)
         cmocka_unit_test(a_truncation_drops_data_beyond),
         cmocka_unit_test(writes_beyond_wait_for_a_truncation),
         cmocka_unit_test(a_dead_process_truncates_no_more),
+        cmocka_unit_test(a_size_of_before_the_file_came_back_is_not_learned),
         cmocka_unit_test(what_the_kernel_was_told_is_as_good_as_asked_for),
         cmocka_unit_test(two_files_of_one_number_keep_what_is_theirs),
         cmocka_unit_test(attributes_by_a_number_are_those_of_its_only_file),
