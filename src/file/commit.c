@@ -238,7 +238,8 @@ int file_fsync(struct file_open *open, int fd)
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->lost, true);
-    if (result == 0 && is_lost(inode))
+    /* One that fails tells of it, too. */
+    if (result != -ESTALE && is_lost(inode))
         result = -EIO;
     if (result == 0)
         file_pages_drop(inode->mount, fd);

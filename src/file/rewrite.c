@@ -9,6 +9,7 @@
 #include "file/commit.h"
 #include "host/stats.h"
 #include "sys/log.h"
+#include "sys/test_switch.h"
 #include "sys/sys.h"
 
 enum { RUNS = 16 }; /* on their way together */
@@ -138,10 +139,37 @@ static int rewrite(struct committing *c, struct host_commit *commit, struct run 
     return next;
 }
 
+/*
+ * Did somebody who does not use the ledger change the file since? (Another host or user, a program
+ * without the library.) What was lost may be what he wrote over.
+ */
+static bool is_in_conflict(struct committing *c)
+{
+    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    uint64_t epoch = host_file_asking(c->host);
+    struct host_attributes now;
+    struct nfs3_attr attr;
+    if (sys_test_unsafe(SYS_TEST_CONFLICT) || nfs3_getattr(&client, c->use.fh, &attr) != 0)
+        return false;
+    file_attributes_convert(&attr, &now);
+    if (!host_file_changed_by_other(c->host, epoch, &now))
+        return false;
+    uint64_t lost = host_file_forget(c->host, true);
+    if (c->inode)
+        atomic_store(&c->inode->lost, true);
+    log_error("%s: %llu bytes that the server lost are not written again, as somebody who does not "
+              "use this run directory changed the file since; fsync fails. Do not write a file by "
+              "several hosts or users, or without the library, at a time",
+              c->path, (unsigned long long)lost);
+    return true;
+}
+
 int file_commit_rewrite(struct committing *c, struct host_commit *commit)
 {
     struct failure failure = {0};
     struct run alone;
+    if (is_in_conflict(c))
+        return -EIO;
     /* Not from the heap: this may run in a handler of a signal. */
     struct run *runs = sys_mmap(NULL, RUNS * sizeof(*runs), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

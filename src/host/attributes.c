@@ -205,7 +205,10 @@ void host_entry_learn(struct host_entry *entry, uint64_t epoch,
     }
     if (!truncated && now_ns > verified_ns)
         put(&entry->verified_ns, now_ns);
-    atomic_store_explicit(&entry->flags, flags | HOST_ENTRY_KNOWN, memory_order_release);
+    flags |= HOST_ENTRY_KNOWN;
+    if (difference >> TRUNCATION_BITS == 0)
+        flags &= ~(uint32_t)HOST_ENTRY_UNTOLD;
+    atomic_store_explicit(&entry->flags, flags, memory_order_release);
     host_entry_changed(entry);
 }
 
@@ -236,6 +239,22 @@ void host_file_confirmed(struct host_file *file, const struct host_attributes *a
         host_entry_changed(entry);
     }
     host_entry_unlock(file);
+}
+
+bool host_file_changed_by_other(struct host_file *file, uint64_t epoch,
+                                const struct host_attributes *now)
+{
+    const uint32_t told = HOST_ENTRY_KNOWN;
+    int error;
+    struct host_entry *entry = host_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    bool changed = (atomic_load(&entry->flags) & (told | HOST_ENTRY_UNTOLD)) == told &&
+                   epoch_of(entry) == epoch && !host_entry_truncator(entry) &&
+                   !host_record_unsettled(entry, UINT64_MAX) &&
+                   host_nanoseconds(&now->mtime) > atomic_load(&entry->mtime);
+    host_entry_unlock(file);
+    return changed;
 }
 
 /* ---- changes of size ---- */
@@ -299,6 +318,7 @@ void host_file_truncate_end(struct host_file *file, uint64_t size, bool done)
     if (!entry)
         return;
     bool ours = slot && atomic_load(&entry->truncator) == slot;
+    atomic_fetch_or(&entry->flags, HOST_ENTRY_UNTOLD);
     if (done) {
         if (ours) /* who finds this process dead from here on cuts in its place */
             atomic_fetch_or(&entry->flags, HOST_ENTRY_TRUNCATED);
@@ -330,6 +350,7 @@ bool host_file_truncated_by_kernel(const struct host_file_key *key, uint64_t siz
     struct host_entry *entry =
         key->handle_length ? host_entry_find(key) : host_entry_next(key->device, key->inode, NULL);
     if (entry) {
+        atomic_fetch_or(&entry->flags, HOST_ENTRY_UNTOLD);
         host_entry_set_size(entry, size, &garbage);
         atomic_store(&entry->truncations, ++host_map.shared->stripes[stripe].births);
         beyond = host_entry_truncator(entry) || host_record_beyond(entry, size);

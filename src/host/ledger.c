@@ -415,6 +415,8 @@ static void end_one(struct host_ending *ending, struct host_garbage *garbage)
         host_records_distrust(host_entry_index(entry));
     if (entry && ending->told)
         host_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns);
+    else if (entry)
+        atomic_fetch_or(&entry->flags, HOST_ENTRY_UNTOLD);
     for (uint32_t i = 0; i < write->record_count; i++) {
         uint32_t next = host_record(index)->write_next;
         if (write->unsettled && host_record_state(host_record(index)) != HOST_RECORD_PRIVATE)

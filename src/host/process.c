@@ -37,6 +37,7 @@ static void give_back_linked(uint32_t index, uint32_t slot)
         if (state == HOST_RECORD_IN_FLIGHT || state == HOST_RECORD_REPLAY)
             host_record_hold(index);
         if (state == HOST_RECORD_IN_FLIGHT) {
+            atomic_fetch_or(&entry->flags, HOST_ENTRY_UNTOLD);
             /* Has it made the file longer? Only the server knows. */
             if (host_record_end(record) > atomic_load(&entry->size))
                 host_entry_forget_size(entry);

@@ -140,6 +140,14 @@ void host_file_learned(struct host_file *file, uint64_t epoch,
 void host_file_confirmed(struct host_file *file, const struct host_attributes *attributes,
                          uint64_t now_ns);
 
+/*
+ * The server has just told `now`, in answer to a question asked at `epoch`: has somebody who does
+ * not use the ledger changed the file since this host was told of it last? False where this cannot
+ * be known: what this host wrote since, or has on its way, changes the times as well.
+ */
+bool host_file_changed_by_other(struct host_file *file, uint64_t epoch,
+                                const struct host_attributes *now);
+
 /* Brackets a change of size by SETATTR or by the kernel's open(O_TRUNC). `size` is the new size;
  * data of the ledger beyond it is dropped. `done` false: the change failed, or its fate is not
  * known; the server is asked for the size. Waits for writes beyond `size` and changes of size that

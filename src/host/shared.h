@@ -94,7 +94,8 @@ enum host_entry_flag {
     HOST_ENTRY_TRUNCATED = 64, /* the server did what `truncator` asked for, and it said so */
     HOST_ENTRY_ARRIVED = 128,  /* in the kernel's world: nothing of it is left in the ledger */
     HOST_ENTRY_STUCK = 256,    /* somebody could not pin it: it does not come back */
-    HOST_ENTRY_APPENDING = 512 /* `truncator` has a turn to append: see append.c */
+    HOST_ENTRY_APPENDING = 512, /* `truncator` has a turn to append: see append.c */
+    HOST_ENTRY_UNTOLD = 1024    /* this host may have changed it since the times were told */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */

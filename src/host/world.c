@@ -138,7 +138,7 @@ bool host_world_is_pinned(uint64_t device, uint64_t inode)
     pthread_mutex_lock(&lock);
     bool known = open_asking() == 0 && ask_kernel(asking, F_OFD_GETLK, &pin) == 0;
     pthread_mutex_unlock(&lock);
-    return known && pin.l_type != F_UNLCK;
+    return !known || pin.l_type != F_UNLCK; /* in doubt it is */
 }
 
 bool host_world_tell(void)

@@ -14,6 +14,7 @@ enum sys_test_switch {
     SYS_TEST_HOLD = 2,     /* "hold": no write waits for one whose fate is unknown */
     SYS_TEST_XID = 4,      /* "xid": a call that is sent again gets a new xid */
     SYS_TEST_DISTRUST = 8, /* "distrust": after a COMMIT that failed the next vouches for all */
+    SYS_TEST_CONFLICT = 16, /* "conflict": lost data is written over what others wrote since */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -22,7 +23,7 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold", "xid", "distrust"};
+    static const char *const names[] = {"verifier", "hold", "xid", "distrust", "conflict"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

@@ -319,10 +319,14 @@ static inline void file_server_lose_power(void)
 {
     for (unsigned i = 0; i < file_server.node_count; i++) {
         struct file_server_node *node = &file_server.nodes[i];
+        struct stat status;
         if (!node->dirty)
             continue;
-        if (ftruncate(node->fd, 0) != 0 ||
-            pwrite(node->fd, node->durable, node->durable_size, 0) != (ssize_t)node->durable_size)
+        /* No server's clock goes on for what it lost. */
+        if (fstat(node->fd, &status) != 0 || ftruncate(node->fd, 0) != 0 ||
+            pwrite(node->fd, node->durable, node->durable_size, 0) !=
+                (ssize_t)node->durable_size ||
+            futimens(node->fd, (struct timespec[]){status.st_atim, status.st_mtim}) != 0)
             abort();
         atomic_fetch_add(&file_server.control->lost_bytes, node->durable_size + 1);
         file_server_commit(node);

@@ -224,6 +224,70 @@ SCENE_TEST(a_process_without_room_for_the_registry_moves_what_it_writes)
     scene_wait(without);
 }
 
+/* ---- those who are not seen ---- */
+
+/* As another host, another user, or a program without the library. */
+static void somebody_writes(unsigned version)
+{
+    char path[SCENE_PATH];
+    uint8_t data[BLOCK];
+    usleep(30000); /* the clock of file systems goes in steps */
+    scene_file_path(path, "f");
+    data_fill(data, sizeof(data), 0, version);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_EQUAL(pwrite(fd, data, sizeof(data), 0), sizeof(data));
+    close(fd);
+}
+
+static void writes_and_waits_for_a_conflict(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(2);
+}
+
+static void is_written_over_by_somebody(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_wait(0);
+    put_by_engine(fd, 1);
+    somebody_writes(2);
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(1);
+    step_wait(2);
+    disk_expect("f", BLOCK, 0, 2);
+    put_by_engine(fd, 3);
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 3);
+}
+
+SCENE_TEST(what_was_lost_is_not_written_over_what_somebody_else_wrote_since)
+{
+    disk_make("f", BLOCK, 0);
+    pid_t other = scene_start(writes_and_waits_for_a_conflict);
+    scene_run(is_written_over_by_somebody);
+    scene_wait(other);
+}
+
+ENGINE_TEST(another_mode_is_no_conflict)
+{
+    disk_make("f", BLOCK, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    put_by_engine(fd, 1);
+    usleep(30000);
+    CHECK_EQUAL(fchmod(fd, 0600), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
 /* ---- what moves nothing ---- */
 
 static void reads_it_as_a_stream(void)
@@ -278,6 +342,8 @@ int main(void)
         cmocka_unit_test(all_are_killed_on_the_way),
         cmocka_unit_test(a_file_that_was_opened_before_the_server_answered),
         cmocka_unit_test(a_process_without_room_for_the_registry_moves_what_it_writes),
+        cmocka_unit_test(what_was_lost_is_not_written_over_what_somebody_else_wrote_since),
+        cmocka_unit_test(another_mode_is_no_conflict),
         cmocka_unit_test(a_stream_that_only_reads_moves_nothing),
         cmocka_unit_test(a_file_without_a_name_moves_alone),
     };
