@@ -112,27 +112,53 @@ int file_stat(struct file_open *open, int fd, struct stat *status)
     return 0;
 }
 
-/* The kernel may have cached what was true before this host wrote; the later change time wins. A
- * server's clock stands still for some milliseconds: of two states with one time that of a kernel
- * which caches is the older one. */
-static bool known_better(dev_t device, uint64_t inode, int64_t seconds, uint32_t nanoseconds,
-                         struct host_attributes *attributes)
+/* Of two states with one change time: a server's clock stands still for some milliseconds. Who has
+ * the file open asks the server; else that of a kernel that caches is the older one. */
+static void settle_tie(dev_t device, uint64_t number, struct host_attributes *attributes)
 {
-    if (!host_file_peek(device, inode, attributes))
+    struct host_attributes asked;
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    const struct rpc_auth *auth = inode ? file_auth_now(inode->mount) : NULL;
+    if (auth && file_inode_enter(inode)) {
+        if (file_inode_ask(inode, auth, &asked) == 0)
+            *attributes = asked;
+        file_inode_leave(inode);
+    }
+    if (inode)
+        file_inode_release(inode);
+}
+
+/* What the kernel shows of a file by its name. It may have cached what was true before this host
+ * wrote; the later change time wins. */
+struct shown {
+    dev_t device;
+    uint64_t inode, size;
+    int64_t seconds;
+    uint32_t nanoseconds;
+};
+
+static bool known_better(const struct shown *shown, struct host_attributes *attributes)
+{
+    if (!host_file_peek(shown->device, shown->inode, attributes))
         return false;
-    if (attributes->ctime.tv_sec != seconds)
-        return attributes->ctime.tv_sec > seconds;
-    if (attributes->ctime.tv_nsec != nanoseconds)
-        return attributes->ctime.tv_nsec > nanoseconds;
-    return file_mount_is_nfs(device);
+    if (attributes->ctime.tv_sec != shown->seconds)
+        return attributes->ctime.tv_sec > shown->seconds;
+    if (attributes->ctime.tv_nsec != shown->nanoseconds)
+        return attributes->ctime.tv_nsec > shown->nanoseconds;
+    if (!file_mount_is_nfs(shown->device))
+        return false;
+    if (attributes->size != shown->size)
+        settle_tie(shown->device, shown->inode, attributes);
+    return true;
 }
 
 void file_stat_path(struct stat *status)
 {
     struct host_attributes attributes;
+    const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
+                                status->st_ctim.tv_sec, (uint32_t)status->st_ctim.tv_nsec};
     if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev) ||
-        !known_better(status->st_dev, status->st_ino, status->st_ctim.tv_sec,
-                      (uint32_t)status->st_ctim.tv_nsec, &attributes))
+        !known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
     status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
@@ -144,9 +170,10 @@ void file_statx_path(struct statx *status)
 {
     struct host_attributes attributes;
     dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
+    const struct shown shown = {device, status->stx_ino, status->stx_size,
+                                status->stx_ctime.tv_sec, status->stx_ctime.tv_nsec};
     if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device) ||
-        !known_better(device, status->stx_ino, status->stx_ctime.tv_sec, status->stx_ctime.tv_nsec,
-                      &attributes))
+        !known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
     status->stx_blocks = (attributes.used + 511) / 512;
