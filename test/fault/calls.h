@@ -33,15 +33,15 @@ struct operation {
     struct iocb linux_aio;
 };
 
-/* Of this process: the library gave them to the kernel, for good. */
-static _Atomic bool handed_over[FILES];
-
 struct worker {
     pthread_t thread;
     unsigned slot, round;
     uint64_t random;
     int plain[FILES + SIZED], dsync[FILES + SIZED];
-    int memory; /* a file in memory */
+    int memory;                /* a file in memory */
+    bool lacks[FILES + SIZED]; /* files that it does not use */
+    bool can_exec;             /* its descriptors of files stay open over exec */
+    bool alone;                /* it cannot make stable what others wrote to other files */
     aio_context_t context;
     struct io_uring ring;
     struct operation operations[DEPTH];
@@ -118,10 +118,11 @@ static void operation_end(struct worker *w, struct operation *op, enum api api, 
         failed("round %u, slot %u: an operation of %s ended twice", w->round, w->slot,
                api_names[api]);
     op->under_way = false;
+    bool kernel = api == API_map || api == API_stream;
     if (result >= 0)
-        atomic_fetch_add(op->file < FILES && handed_over[op->file] ? &journal->beside
-                         : op->writes                              ? &journal->writes[api]
-                                                                   : &journal->reads[api],
+        atomic_fetch_add(!kernel && atomic_load(&journal->moved[op->file]) ? &journal->beside
+                         : op->writes                                      ? &journal->writes[api]
+                                                                           : &journal->reads[api],
                          1);
     op->end(w, op, api, result);
     buffer_poison(op);
@@ -322,6 +323,8 @@ enum { SYNCS = 5 };
 static int sync_call(struct worker *w, int fd, unsigned how)
 {
     int result;
+    if (how == 4 && w->alone)
+        how = 0;
     if (how == 1) { /* the first is a hint only */
         result = sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE) || fdatasync(fd) ? errno : 0;
     } else if (how == 4) {

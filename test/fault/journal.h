@@ -31,16 +31,18 @@ enum {
     RUN_MOST = 8,
     BLOCK_MOST = 1300000,
     SLOTS_MOST = 64,
+    VISITORS = 2, /* at a time, see visitor.h */
     SIZED = 4,
     WORDS = 16384, /* of a sized file, at most */
     FAILURE_MOST = 600
 };
 
-/* What a write or read goes through. */
+/* What a write or read goes through; maps and streams are those of visitors. */
 #define APIS  \
     X(pwrite) \
     X(write)  \
-    X(writev) X(pwritev) X(pwritev2) X(dsync) X(sendfile) X(libaio) X(posix_aio) X(io_uring)
+    X(writev) \
+    X(pwritev) X(pwritev2) X(dsync) X(sendfile) X(map) X(stream) X(libaio) X(posix_aio) X(io_uring)
 
 enum api {
 #define X(name) API_##name,
@@ -120,6 +122,8 @@ enum effect {
     DATA_FORGET = 2, /* until they are synced, data may become older than what was acknowledged */
     ALWAYS_FAIL = 4, /* calls time out, and not only before everything is healed (--soft) */
     NO_OTHERS = 8,   /* no other fault is planned for the round */
+    /* Files move between the worlds. A COMMIT that fails on the way loses data, so none does. */
+    MOVES_FILES = 16,
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
@@ -136,7 +140,11 @@ struct journal {
     _Atomic unsigned effects; /* of enum effect */
     _Atomic uint64_t errors, forks;
     _Atomic uint32_t hand_over; /* 1 + process * FILES + file: see plan_hand_over(); 0: nothing */
-    _Atomic uint64_t beside;    /* writes and reads by the kernel, after that */
+    _Atomic bool moved[FILES + SIZED]; /* since the last processes began: may be the kernel's */
+    _Atomic uint64_t beside;           /* writes and reads of those */
+    _Atomic bool visit_ends[VISITORS];
+    _Atomic uint32_t visited[VISITORS]; /* what they did in this round */
+    _Atomic uint64_t visits;
     _Atomic uint64_t writes[API_COUNT], reads[API_COUNT], syncs;
     _Atomic uint64_t changes[CHANGE_COUNT];
 
@@ -201,9 +209,15 @@ static inline unsigned round_of_step(uint32_t step)
     return step / 4;
 }
 
-static inline unsigned slots(void)
+static inline unsigned worker_slots(void)
 {
     return journal->processes * journal->threads;
+}
+
+/* The last ones are the visitors'. */
+static inline unsigned slots(void)
+{
+    return worker_slots() + VISITORS;
 }
 
 /* Who may write a block in a round. */

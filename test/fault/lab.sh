@@ -83,6 +83,7 @@ lab_start() {
     nfstab_write "server: lab
 ${addresses}nfsport: $nfs  mntport: $mount
 export: $mnt  mount: $mnt"
+    sed "s/nfsport: $nfs  mntport: $mount/nfsport: $(free_port)  mntport: $(free_port)/" "$nfstab" >"$T/apart"
 }
 # lab_address N: of path N
 lab_address() {
@@ -122,7 +123,7 @@ lab_torture() {
     [ -z "$unsafe" ] || words=(env "DIRECTNFS_TEST_UNSAFE=$unsafe" "$T/switches/directnfs" run -t "$nfstab" --)
     local options=(--dir "$mnt" --journal "$T/journal" --paths "$lab_paths")
     if ! is_plain && [ "$lab_server" != none ]; then
-        options+=(--run "${words[*]}" --proxy "$proxy_socket")
+        options+=(--run "${words[*]}" --apart "${words[*]/"$nfstab"/"$T/apart"}" --proxy "$proxy_socket")
         [ "$lab_server" != power ] || options+=(--power "$power_socket")
         [ "$lab_server" != ganesha ] || options+=(--restart)
         [ "$lab_paths" = 1 ] || options+=(--offline)

@@ -6,12 +6,12 @@
 #define FAULT_PLAN_H
 
 #include "control.h"
-#include "journal.h"
+#include "visitor.h"
 
 /* HOLD_MS is less than failover_hold of lab.sh. STUCK_MS: a process is looked for that hangs. */
-enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300, STUCK_MS = 60 };
+enum { EVENTS_MOST = 48, PLAN_MS = 220, HOLD_MS = 300, STUCK_MS = 60, VISIT_MS = 350 };
 
-enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER, TO_COMMAND, TO_FILE };
+enum target { TO_PROXY, TO_POWER, TO_RESTART, TO_WORKER, TO_COMMAND, TO_FILE, TO_VISITOR };
 
 struct event {
     unsigned at_ms;
@@ -394,8 +394,9 @@ static void plan_stop(struct plan *p)
 }
 
 /*
- * A process gets a file by the kernel from then on, others still by the library. Not where the
- * power is lost: the kernel's writes go to the directory behind the server's back.
+ * A process gets a file by the kernel from then on, and so do all others. The kernel's writes go to
+ * the directory behind the server's back, so that no loss of power takes them; but one that brings
+ * back a page that was not committed takes all that was written on it.
  */
 static void plan_hand_over(struct plan *p)
 {
@@ -420,6 +421,92 @@ static void plan_kill_late(struct plan *p)
 static void plan_kill_size(struct plan *p)
 {
     plan_killed(p, 6, "setattr ");
+}
+
+/* ---- visitors ---- */
+
+/* `index`: of the visitor. Returns when it comes. */
+static unsigned plan_visit(struct plan *p, unsigned index, unsigned least, const char *name)
+{
+    unsigned at = plan_pick(p, least, least + 60);
+    plan_add(p, at, TO_VISITOR, "%u %s", index, name);
+    if (p->length_ms < at + VISIT_MS)
+        p->length_ms = at + VISIT_MS + plan_pick(p, 0, 1);
+    return at;
+}
+
+static const char *any_visit(struct plan *p)
+{
+    const struct visit *visit;
+    do
+        visit = &visits[plan_pick(p, 0, VISITS - 1)];
+    while (visit->narrow);
+    return visit->name;
+}
+
+/* One or two at a time; some end before the round does. */
+static void plan_worlds(struct plan *p)
+{
+    for (unsigned i = 0, count = plan_pick(p, 1, VISITORS); i < count; i++) {
+        unsigned at = plan_visit(p, i, 0, any_visit(p));
+        if (plan_pick(p, 0, 1))
+            plan_add(p, at + plan_pick(p, 50, VISIT_MS - 50), TO_VISITOR, "%u end", i);
+    }
+}
+
+static void plan_worlds_loss(struct plan *p)
+{
+    static const char *const writers[] = {"map", "stream", "output", "apart"};
+    plan_visit(p, 0, 0, writers[plan_pick(p, 0, 3)]);
+    if (plan_pick(p, 0, 1))
+        plan_visit(p, 1, 0, writers[plan_pick(p, 0, 3)]);
+    for (unsigned i = plan_pick(p, 1, 3); i > 0; i--) {
+        unsigned at = plan_pick(p, 20, p->length_ms - 50);
+        plan_add(p, at, TO_POWER, "power-loss %u", plan_pick(p, 0, 1) ? plan_pick(p, 0, 90) : 0)
+            ->loses = true;
+        plan_add(p, at + plan_pick(p, 1, 20), TO_POWER, "up");
+    }
+}
+
+/* Somebody opens files that others must have by the kernel. */
+static void plan_worlds_back(struct plan *p)
+{
+    unsigned at = plan_visit(p, 0, 0, plan_pick(p, 0, 1) ? "map" : "output");
+    at = plan_visit(p, 1, at + 80, plan_pick(p, 0, 1) ? "plain" : "exec") + VISIT_MS;
+    plan_add(p, at, TO_POWER, "power-loss")->loses = true;
+    plan_add(p, at + plan_pick(p, 1, 20), TO_POWER, "up");
+}
+
+/* COMMITs take their time, and so files are long on their way when somebody is killed. */
+static void plan_worlds_kill(struct plan *p)
+{
+    plan_add(p, 0, TO_POWER, "slow %u commits", plan_pick(p, 10, 120));
+    if (plan_pick(p, 0, 2) == 0) {
+        unsigned at = plan_pick(p, 20, 80);
+        plan_add(p, at, TO_FILE, "%u", plan_pick(p, 1, 64 * FILES));
+        plan_add(p, at + plan_pick(p, 1, 60), TO_WORKER, "kill");
+    } else {
+        unsigned at = plan_visit(p, 0, 0, any_visit(p));
+        plan_add(p, at + plan_pick(p, 30, VISIT_MS), TO_VISITOR, "0 kill");
+    }
+    plan_visit(p, 1, 0, any_visit(p));
+    plan_add(p, p->length_ms - 20, TO_POWER, "slow 0 commits");
+}
+
+/* They come while the server takes no connection: the kernel serves them, and who comes later. */
+static void plan_worlds_refuse(struct plan *p)
+{
+    plan_add(p, 5, TO_PROXY, "all refuse");
+    plan_add(p, 5, TO_PROXY, "all reset");
+    plan_visit(p, 0, 6, plan_pick(p, 0, 1) ? "plain" : any_visit(p));
+    plan_add(p, plan_pick(p, 80, 300), TO_PROXY, "all pass");
+    plan_visit(p, 1, 300, "plain");
+}
+
+/* Without the registry it cannot wait for what others have not committed: nothing may be lost. */
+static void plan_narrow(struct plan *p)
+{
+    plan_visit(p, 0, 0, "narrow");
 }
 
 static const struct kind {
@@ -465,7 +552,7 @@ static const struct kind {
     {"park", plan_park, TO_POWER, 3, 1, 0},
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
-    {"hand-over", plan_hand_over, TO_FILE, 4, 1, 0},
+    {"hand-over", plan_hand_over, TO_WORKER, 4, 1, MOVES_FILES},
     {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
     {"kill", plan_kill, TO_WORKER, 4, 1, 0},
@@ -473,6 +560,12 @@ static const struct kind {
     {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
     {"late-size", plan_late_size, TO_PROXY, 4, 2, 0},
     {"kill-size", plan_kill_size, TO_PROXY, 3, 1, 0},
+    {"worlds", plan_worlds, TO_WORKER, 5, 1, MOVES_FILES},
+    {"worlds-loss", plan_worlds_loss, TO_POWER, 4, 1, MOVES_FILES},
+    {"worlds-back", plan_worlds_back, TO_POWER, 3, 1, MOVES_FILES},
+    {"worlds-kill", plan_worlds_kill, TO_POWER, 3, 1, MOVES_FILES | NO_OTHERS},
+    {"worlds-refuse", plan_worlds_refuse, TO_PROXY, 2, 1, MOVES_FILES},
+    {"narrow", plan_narrow, TO_WORKER, 1, 1, MOVES_FILES | NO_OTHERS},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -493,6 +586,9 @@ static void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned pa
                 break;
             at -= weight;
         }
+        unsigned both = (p->effects | kinds[i].effects) & (MOVES_FILES | CALLS_FAIL);
+        if (both == (MOVES_FILES | CALLS_FAIL))
+            continue;
         if (kinds[i].effects & NO_OTHERS) {
             *p = (struct plan){.random = p->random, .paths = paths, .length_ms = PLAN_MS};
             n = 1;

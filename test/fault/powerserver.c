@@ -235,8 +235,9 @@ static struct message *execute(const struct message *record, const struct call *
     wire_record_end(&w, head, payload.length + padding);
     counters.stale += length >= 32 && wire_load32(head + 28) == NFS_STALE;
     if (change.file && succeeded(head, length)) {
-        if (call->procedure == NFS_WRITE && change.stable != NFS_UNSTABLE)
-            stable_write(change.file, change.offset, change.offset + change.length, change.data);
+        if (call->procedure == NFS_WRITE)
+            stable_write(change.file, change.offset, change.offset + change.length, change.data,
+                         change.stable != NFS_UNSTABLE);
         if (call->procedure == NFS_COMMIT && commit_is_bad(change.file)) {
             wire_store32(head + 28, NFS_IO);
             length -= sizeof server.verifier;

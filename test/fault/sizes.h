@@ -328,6 +328,8 @@ static void sized_act(struct worker *w)
     unsigned file = pick(w, SIZED), what = pick(w, 100);
     struct sized *sized = &journal->sized[file];
     uint32_t nobody = 0;
+    if (w->lacks[FILES + file])
+        return;
     if (what < 8) {
         sized_sync(w, file);
     } else if (what < 20) {

@@ -3,6 +3,9 @@
  * that UNSTABLE writes changed, and the size of each file that has such pages. The files themselves
  * are newer. A size that is set is stable at once (RFC 1813, section 3.3.2), and what it cuts off
  * does not come back.
+ *
+ * What the kernel wrote to the directory meanwhile, not by a call, is never lost: on a real mount
+ * the kernel's client would write it again.
  */
 #ifndef FAULT_STABLE_H
 #define FAULT_STABLE_H
@@ -10,14 +13,15 @@
 #include "../bench/request.h"
 #include "loop.h"
 
-enum { PAGE = 4096, PAGE_BUCKETS = 8192 };
+enum { PAGE = 4096, WORD = 8, PAGE_BUCKETS = 8192 };
 
 struct page {
     struct page *next;
     dev_t device;
     ino_t inode;
     uint64_t number;
-    unsigned char bytes[PAGE];
+    unsigned char bytes[PAGE];  /* on stable storage */
+    unsigned char served[PAGE]; /* after the last call; what differs now the kernel wrote */
 };
 
 struct extent {
@@ -57,6 +61,7 @@ static void page_keep(const struct file *f, uint64_t number)
     page->number = number;
     if (pread(f->fd, page->bytes, PAGE, (off_t)(number * PAGE)) < 0)
         die("read: %s", strerror(errno));
+    memcpy(page->served, page->bytes, PAGE);
     page->next = *bucket;
     *bucket = page;
 }
@@ -106,8 +111,10 @@ static void cut(const struct file *f, struct extent *extent, uint64_t size)
 {
     struct page *last = page_find(f, size / PAGE);
     pages_take(f, (size + PAGE - 1) / PAGE * PAGE, NULL);
-    if (last && size % PAGE)
+    if (last && size % PAGE) {
         memset(last->bytes + size % PAGE, 0, PAGE - size % PAGE);
+        memset(last->served + size % PAGE, 0, PAGE - size % PAGE);
+    }
     extent->size = size;
 }
 
@@ -145,12 +152,12 @@ static void stable_keep(const struct file *f, uint64_t offset, uint64_t end)
         page_keep(f, number);
 }
 
-/* After a stable write. */
+/* After a write. */
 static void stable_write(const struct file *f, uint64_t offset, uint64_t end,
-                         const unsigned char *data)
+                         const unsigned char *data, bool stable)
 {
     struct extent *extent = extent_find(f->st.st_dev, f->st.st_ino);
-    if (extent && extent->size < end)
+    if (stable && extent && extent->size < end)
         extent->size = end;
     for (uint64_t number = offset / PAGE; number * PAGE < end; number++) {
         struct page *page = page_find(f, number);
@@ -158,7 +165,9 @@ static void stable_write(const struct file *f, uint64_t offset, uint64_t end,
             continue;
         uint64_t from = number * PAGE > offset ? number * PAGE : offset;
         uint64_t to = (number + 1) * PAGE < end ? (number + 1) * PAGE : end;
-        memcpy(page->bytes + from % PAGE, data + (from - offset), to - from);
+        memcpy(page->served + from % PAGE, data + (from - offset), to - from);
+        if (stable)
+            memcpy(page->bytes + from % PAGE, data + (from - offset), to - from);
     }
 }
 
@@ -206,8 +215,16 @@ static void page_lose(struct page *page)
         return;
     }
     /* Not by pwrite(): should the kernel cut the file just now, this must not make it longer. */
-    if (length && file_map(f, at + length) == 0)
-        mapping_store(f->map + at, page->bytes, length);
+    for (size_t i = 0; i < length && file_map(f, at + length) == 0; i += WORD) {
+        size_t word = length - i < WORD ? length - i : WORD;
+        unsigned char now[WORD];
+        if (!mapping_store(now, f->map + at + i, word))
+            break;
+        if (memcmp(now, page->served + i, word) == 0)
+            mapping_store(f->map + at + i, page->bytes + i, word);
+        else if (extent->size < at + i + word)
+            extent->size = at + i + word;
+    }
     lost_pages++;
 }
 
@@ -236,7 +253,7 @@ static void stable_lose(uint64_t percent, uint64_t *random_state)
     for (struct extent *extent = extents; extent; extent = extent->next) {
         struct file *f = file_find(extent->device, extent->inode);
         if (f && file_refresh(f) == 0 && extent->size < (uint64_t)f->st.st_size &&
-            ftruncate(f->fd, (off_t)extent->size) < 0)
+            extent->seen == (uint64_t)f->st.st_size && ftruncate(f->fd, (off_t)extent->size) < 0)
             die("ftruncate: %s", strerror(errno));
     }
     stable_forget();

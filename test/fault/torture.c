@@ -6,50 +6,42 @@
  * writers ended.
  *
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
- *             [--processes N] [--threads N] [--run "WORD..."]
+ *             [--processes N] [--threads N] [--run "WORD..."] [--apart "WORD..."]
  *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--offline] [--soft]
  *             [--faults KIND,...] [--sabotage HOW] [--verbose]
  *
- * --run are the words that start a program under the library. --restart, --offline: a line
+ * --run are the words that start a program under the library, --apart those for one that gets no
+ * answer from the server. --restart, --offline: a line
  * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
  * standard input says that it is done. --soft: calls may time out, whatever the faults are.
  * --sabotage damages something behind everybody's back, to show that it is found: see check.h.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
 #include <getopt.h>
-#include <sys/wait.h>
 
 #include "check.h"
 #include "plan.h"
-#include "worker.h"
+#include "processes.h"
 
-enum { GENERATION = 8, PATIENCE_S = 60 };
+enum { GENERATION = 8 };
 
 static struct {
     uint64_t seed;
     unsigned rounds, first, paths, processes, threads;
     const char *journal, *proxy, *power, *sabotage, *self;
-    char *run[16];
+    struct words run, apart;
     bool restart, offline, soft, verbose, allowed[KINDS];
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3};
 
-static pid_t workers[SLOTS_MOST];
-static unsigned killed; /* processes, in this generation */
 static struct plan plan;
 static unsigned losses;
 static bool sabotaged;
 
 /* ---- the workers ---- */
 
-static void workers_kill(void)
+static struct starting how_to_start(bool apart)
 {
-    for (unsigned i = 0; i < options.processes; i++) {
-        if (workers[i] > 0) {
-            kill(workers[i], SIGKILL);
-            waitpid(workers[i], NULL, 0);
-        }
-        workers[i] = 0;
-    }
+    return (struct starting){apart ? &options.apart : &options.run, options.self, options.journal};
 }
 
 static void step_set(unsigned round, enum phase phase)
@@ -78,13 +70,14 @@ static bool workers_wait(unsigned round, const char *what)
     uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
     for (;;) {
         uint32_t arrived = atomic_load(&journal->arrived);
-        if (arrived >= slots() - killed * options.threads)
+        if (arrived >= worker_slots() - killed * options.threads)
             return workers_live();
         if (!workers_live())
             return false;
         if (clock_ns() > limit) {
             failed("round %u: %s: %u of %u threads hang, %d s after the last fault ended", round,
-                   what, slots() - killed * options.threads - arrived, slots(), PATIENCE_S);
+                   what, worker_slots() - killed * options.threads - arrived, worker_slots(),
+                   PATIENCE_S);
             return false;
         }
         struct timespec pause = {.tv_nsec = 20000000};
@@ -94,30 +87,13 @@ static bool workers_wait(unsigned round, const char *what)
 
 static bool workers_start(unsigned round)
 {
-    killed = 0;
+    struct starting how = how_to_start(false);
+    killed = orphans = 0;
+    for (unsigned file = 0; file < FILES + SIZED; file++)
+        atomic_store(&journal->moved[file], false);
     step_set(round, PHASE_WAIT);
-    for (unsigned i = 0; i < options.processes; i++) {
-        char index[16], *arguments[24];
-        unsigned count = 0;
-        snprintf(index, sizeof index, "%u", i);
-        while (options.run[count]) {
-            arguments[count] = options.run[count];
-            count++;
-        }
-        arguments[count++] = (char *)(uintptr_t)options.self;
-        arguments[count++] = (char *)(uintptr_t) "--worker";
-        arguments[count++] = (char *)(uintptr_t)options.journal;
-        arguments[count++] = index;
-        arguments[count] = NULL;
-        workers[i] = fork();
-        if (workers[i] < 0)
-            die("fork: %s", strerror(errno));
-        if (workers[i] == 0) {
-            dup2(STDERR_FILENO, STDOUT_FILENO);
-            execvp(arguments[0], arguments);
-            _exit(127);
-        }
-    }
+    for (unsigned i = 0; i < options.processes; i++)
+        workers[i] = worker_start(&how, i);
     return workers_wait(round, "start");
 }
 
@@ -125,15 +101,8 @@ static bool workers_end(unsigned round)
 {
     step_set(round, PHASE_END);
     for (unsigned i = 0; i < options.processes; i++) {
-        int status = 0;
-        uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
-        pid_t ended = workers[i] == 0 ? 1 : 0; /* killed before */
-        while (ended == 0 && clock_ns() < limit) {
-            ended = waitpid(workers[i], &status, WNOHANG);
-            if (ended == 0)
-                usleep(2000);
-        }
-        if (ended == 0) {
+        int status = workers[i] > 0 ? process_wait(workers[i]) : 0;
+        if (status < 0) {
             failed("round %u: process %u does not end", round, i);
             return false;
         }
@@ -179,26 +148,6 @@ static unsigned find_stuck(unsigned any)
     return any;
 }
 
-/* Whatever it was at is done or not; the others go on. */
-static void kill_one(unsigned index)
-{
-    if (workers[index] <= 0)
-        return;
-    kill(workers[index], SIGKILL);
-    waitpid(workers[index], NULL, 0);
-    workers[index] = 0;
-    killed++;
-    for (unsigned file = 0; file < SIZED; file++) {
-        struct sized *sized = &journal->sized[file];
-        uint32_t holder = atomic_load(&sized->holder);
-        if (!holder || (holder - 1) / options.threads != index)
-            continue;
-        journal->changes[CHANGE_killed] += atomic_load(&sized->under_way) != 0;
-        atomic_store(&sized->under_way, 0);
-        atomic_store(&sized->holder, 0);
-    }
-}
-
 static void workers_signal(int number)
 {
     for (unsigned i = 0; i < options.processes; i++) {
@@ -212,13 +161,29 @@ static void worker_event(const char *command, unsigned round)
     unsigned any = (unsigned)(mix(options.seed + round) % options.processes);
     if (strcmp(command, "kill all") == 0) {
         for (unsigned i = 0; i < options.processes; i++)
-            kill_one(i);
+            worker_kill(i);
     } else if (strncmp(command, "kill", 4) == 0 && killed + 1 < options.processes) {
-        kill_one(strcmp(command, "kill stuck") == 0 ? find_stuck(any) : any);
+        worker_kill(strcmp(command, "kill stuck") == 0 ? find_stuck(any) : any);
     } else if (strcmp(command, "stop") == 0 && workers[any] > 0) {
         kill(workers[any], SIGSTOP);
     } else if (strcmp(command, "continue") == 0) {
         workers_signal(SIGCONT);
+    }
+}
+
+static void visitor_event(const char *command, unsigned round)
+{
+    unsigned index = (unsigned)(command[0] - '0');
+    const char *what = command + 2;
+    if (strcmp(what, "kill") == 0) {
+        visitor_kill(index);
+        return;
+    }
+    if (strcmp(what, "end") == 0) {
+        atomic_store(&journal->visit_ends[index], true);
+    } else if (visitors[index] == 0) { /* else the last one is not done yet */
+        struct starting how = how_to_start(visit_find(what)->apart);
+        visitor_start(&how, index, round, what);
     }
 }
 
@@ -239,6 +204,9 @@ static bool event_do(const struct event *event, unsigned round)
     case TO_FILE:
         atomic_store(&journal->hand_over,
                      1 + (uint32_t)atoi(event->command) % (options.processes * FILES));
+        return true;
+    case TO_VISITOR:
+        visitor_event(event->command, round);
         return true;
     case TO_POWER:
         break;
@@ -295,9 +263,10 @@ static bool round_run(unsigned round)
             return false;
     }
     pause_until(start + milliseconds(plan.length_ms));
+    visitors_wait_busy();
     heal();
     atomic_store(&journal->stop, 1);
-    if (!workers_wait(round, "the last operations"))
+    if (!workers_wait(round, "the last operations") || !visitors_end(round))
         return false;
     if (!options.soft)
         atomic_fetch_and(&journal->effects, ~(unsigned)CALLS_FAIL);
@@ -308,7 +277,7 @@ static bool round_run(unsigned round)
         sabotage(options.sabotage);
         sabotaged = true;
     }
-    sync = sync && killed == 0 && !options.soft; /* who should have synced may be dead */
+    sync = sync && killed + orphans == 0 && !options.soft; /* who should have synced may be dead */
     return check_now(sync ? BOUND_ACKED : BOUND_SYNCED, round, sync ? "all synced" : "in between");
 }
 
@@ -318,7 +287,7 @@ static bool round_run(unsigned round)
  */
 static bool generation_end(unsigned round)
 {
-    enum bound bound = killed || options.soft ? BOUND_SYNCED : BOUND_ACKED;
+    enum bound bound = killed || orphans || options.soft ? BOUND_SYNCED : BOUND_ACKED;
     if (!workers_end(round) || !check_now(bound, round, "the writers ended"))
         return false;
     if (!options.power)
@@ -360,6 +329,7 @@ static void report_failure(unsigned round)
                plan.events[i].target == TO_PROXY     ? "path"
                : plan.events[i].target == TO_WORKER  ? "a process:"
                : plan.events[i].target == TO_FILE    ? "to the kernel:"
+               : plan.events[i].target == TO_VISITOR ? "visitor"
                : plan.events[i].target == TO_COMMAND ? "command:"
                                                      : "server",
                plan.events[i].command);
@@ -377,21 +347,28 @@ static bool torture(void)
         bool right = (!begins || workers_start(round)) && round_run(round);
         if (options.sabotage && !sabotaged && round + 1 == last)
             last++; /* nothing is there yet that can be damaged */
-        begins = round + 1 == last || (round + 1) % GENERATION == 0 || killed > 0;
+        begins = round + 1 == last || (round + 1) % GENERATION == 0 || killed > 0 ||
+                 (plan.effects & MOVES_FILES && plan.length_ms % 2);
         if (!right || (begins && !generation_end(round))) {
             report_failure(round);
-            workers_kill();
+            processes_kill();
             return false;
         }
     }
     printf("%u rounds, %u checks through the kernel, %u losses of power, %llu syncs;",
            options.rounds, checks, losses, (unsigned long long)journal->syncs);
-    for (unsigned i = 0; i < API_COUNT; i++)
+    for (unsigned i = 0; i < API_COUNT; i++) {
+        if (i == API_map || i == API_stream)
+            continue;
         printf(" %s %llu/%llu", api_names[i], (unsigned long long)journal->writes[i],
                (unsigned long long)journal->reads[i]);
-    printf(" writes/reads, %llu by the kernel, %llu errors, %llu forks; sizes:",
-           (unsigned long long)journal->beside, (unsigned long long)journal->errors,
-           (unsigned long long)journal->forks);
+    }
+    printf(" writes/reads, %llu by the kernel, %llu by maps, %llu by streams, %llu visits, %llu "
+           "errors, %llu forks; sizes:",
+           (unsigned long long)journal->beside,
+           (unsigned long long)(journal->writes[API_map] + journal->reads[API_map]),
+           (unsigned long long)journal->writes[API_stream], (unsigned long long)journal->visits,
+           (unsigned long long)journal->errors, (unsigned long long)journal->forks);
     for (unsigned i = 0; i < CHANGE_COUNT; i++)
         printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
     putchar('\n');
@@ -407,9 +384,8 @@ static void faults_option(const char *text)
                         : kinds[i].target == TO_POWER   ? options.power != NULL
                         : kinds[i].target == TO_RESTART ? options.restart
                         : kinds[i].target == TO_COMMAND ? options.offline
-                        : kinds[i].target == TO_FILE    ? options.restart
                                                         : true;
-        if (options.paths < kinds[i].paths)
+        if (options.paths < kinds[i].paths || (options.soft && kinds[i].effects & MOVES_FILES))
             possible = false;
         options.allowed[i] = possible && !text;
         for (const char *at = text; at && *at; at += strcspn(at, ","), at += *at == ',') {
@@ -427,33 +403,44 @@ static void journal_start(const char *directory)
     journal->seed = options.seed;
     journal->processes = options.processes;
     journal->threads = options.threads;
-    if (slots() > SLOTS_MOST || slots() == 0)
+    if (slots() > SLOTS_MOST || worker_slots() == 0)
         die("--processes, --threads: %d threads at most", SLOTS_MOST);
     snprintf(journal->directory, sizeof journal->directory, "%s", directory);
     for (unsigned i = 0; i < API_COUNT; i++)
-        journal->apis[i] = true;
+        journal->apis[i] = i != API_map && i != API_stream;
     if (io_uring_queue_init(2, &ring, 0) == 0)
         io_uring_queue_exit(&ring);
     else
-        journal->apis[API_io_uring] = options.run[0] != NULL; /* the library has its own */
+        journal->apis[API_io_uring] = options.run.words[0] != NULL; /* the library has its own */
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"dir", required_argument, NULL, 'd'},     {"journal", required_argument, NULL, 'j'},
-        {"seed", required_argument, NULL, 's'},    {"rounds", required_argument, NULL, 'r'},
-        {"first", required_argument, NULL, 'f'},   {"processes", required_argument, NULL, 'p'},
-        {"threads", required_argument, NULL, 't'}, {"run", required_argument, NULL, 'u'},
-        {"proxy", required_argument, NULL, 'x'},   {"paths", required_argument, NULL, 'n'},
-        {"power", required_argument, NULL, 'w'},   {"restart", no_argument, NULL, 'R'},
-        {"offline", no_argument, NULL, 'O'},       {"soft", no_argument, NULL, 'E'},
-        {"faults", required_argument, NULL, 'F'},  {"sabotage", required_argument, NULL, 'S'},
-        {"verbose", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"dir", required_argument, NULL, 'd'},
+                                          {"journal", required_argument, NULL, 'j'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"rounds", required_argument, NULL, 'r'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"processes", required_argument, NULL, 'p'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"run", required_argument, NULL, 'u'},
+                                          {"proxy", required_argument, NULL, 'x'},
+                                          {"paths", required_argument, NULL, 'n'},
+                                          {"power", required_argument, NULL, 'w'},
+                                          {"restart", no_argument, NULL, 'R'},
+                                          {"offline", no_argument, NULL, 'O'},
+                                          {"soft", no_argument, NULL, 'E'},
+                                          {"faults", required_argument, NULL, 'F'},
+                                          {"sabotage", required_argument, NULL, 'S'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"apart", required_argument, NULL, 'a'},
+                                          {NULL, 0, NULL, 0}};
     const char *directory = NULL, *faults = NULL;
     int option;
     if (argc > 1 && strcmp(argv[1], "--worker") == 0)
         return worker_process(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--visitor") == 0)
+        return visitor_process(argc, argv);
     options.self = argv[0];
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
         switch (option) {
@@ -479,7 +466,10 @@ int main(int argc, char **argv)
             options.threads = (unsigned)number_option("threads", optarg, 1, SLOTS_MOST);
             break;
         case 'u':
-            control_words(optarg, options.run);
+            control_words(optarg, options.run.words);
+            break;
+        case 'a':
+            control_words(optarg, options.apart.words);
             break;
         case 'x':
             options.proxy = optarg;

@@ -83,9 +83,11 @@ static void sync_file(struct worker *w, unsigned file, unsigned how)
 /* Neighbouring blocks: our own to write, anybody's to read. */
 static void choose(struct worker *w, struct operation *op)
 {
-    unsigned share = pick(w, 16);
-    for (op->file = 0; share >= files_of_test[op->file].share; op->file++)
-        share -= files_of_test[op->file].share;
+    do {
+        unsigned share = pick(w, 16);
+        for (op->file = 0; share >= files_of_test[op->file].share; op->file++)
+            share -= files_of_test[op->file].share;
+    } while (w->lacks[op->file]);
     unsigned stripe = files_of_test[op->file].stripe, count = files_of_test[op->file].count;
     unsigned stripes = count / stripe, chosen = pick(w, stripes);
     if (op->writes) {
@@ -113,7 +115,7 @@ static bool overlaps(const struct worker *w, unsigned index)
 
 /* How a child ends after its write. */
 enum ending { END_EXIT, END_SYNC, END_EXEC, END_KILLED, ENDINGS };
-enum { FORK_SHARE = 4 /* of 1000 */, CHILD_FAILED = 100 };
+enum { FORK_SHARE = 4 /* of 1000 */, CHILD_FAILED = 100, TRIES_MOST = 64 };
 
 /* In the child: the status to exit with. */
 static int child_writes(struct worker *w, const struct operation *op, enum ending ending)
@@ -171,7 +173,7 @@ static void hand_over(struct worker *w)
         !atomic_compare_exchange_strong(&journal->hand_over, &wanted, 0))
         return;
     unsigned file = (wanted - 1) % FILES;
-    handed_over[file] = true;
+    atomic_store(&journal->moved[file], true);
     void *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, w->plain[file], 0);
     if (map == MAP_FAILED)
         failed("mmap of file %s: %s", files_of_test[file].name, strerror(errno));
@@ -193,15 +195,19 @@ static void act(struct worker *w)
         return;
     }
     if (what < 8) {
-        sync_file(w, pick(w, FILES), pick(w, SYNCS));
+        unsigned file = pick(w, FILES);
+        if (!w->lacks[file])
+            sync_file(w, file, pick(w, SYNCS));
         return;
     }
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0, tries = 0; i < count; i++) {
         struct operation *op = &w->operations[i];
         do {
             op->writes = what >= 35;
             choose(w, op);
-        } while (overlaps(w, i));
+        } while (overlaps(w, i) && tries++ < TRIES_MOST);
+        if (tries >= TRIES_MOST) /* of few files not all that is there may be ours */
+            count = i;
     }
     /* The same blocks again at once: an older write must never come after a newer one. */
     unsigned times = what >= 35 ? 1 + pick(w, 4) : 1;
@@ -217,11 +223,12 @@ static void settle(struct worker *w)
 {
     struct operation *op = &w->operations[0];
     for (unsigned file = 0; file < FILES; file++) {
-        if ((atomic_load(&journal->settle_sync) && w->slot == w->round % slots()) ||
+        if ((atomic_load(&journal->settle_sync) && w->slot == w->round % worker_slots()) ||
             bound_of_reads() != BOUND_ACKED)
             sync_file(w, file, 0);
         for (unsigned block = 0; block < files_of_test[file].count; block++) {
-            if (owner_of(file, block, w->round) != w->slot || atomic_load(&journal->failed))
+            if (owner_of(file, block, w->round) % worker_slots() != w->slot ||
+                atomic_load(&journal->failed))
                 continue;
             op->writes = false;
             op->file = file;
@@ -232,7 +239,7 @@ static void settle(struct worker *w)
         }
     }
     for (unsigned file = 0; file < SIZED; file++) {
-        if ((w->round + file) % slots() == w->slot && !atomic_load(&journal->failed))
+        if ((w->round + file) % worker_slots() == w->slot && !atomic_load(&journal->failed))
             sized_settle(w, file);
     }
     buffers_check(w);
@@ -275,8 +282,11 @@ static void worker_open(struct worker *w)
 {
     for (unsigned file = 0; file < FILES + SIZED; file++) {
         char path[512];
+        if (w->lacks[file])
+            continue;
         file_path(file, path);
-        w->plain[file] = open(path, O_RDWR | O_CLOEXEC);
+        if (w->plain[file] == 0) /* else it came over exec */
+            w->plain[file] = open(path, O_RDWR | (w->can_exec ? 0 : O_CLOEXEC));
         w->dsync[file] = open(path, O_RDWR | (w->slot % 2 ? O_SYNC : O_DSYNC) | O_CLOEXEC);
         if (w->plain[file] < 0 || w->dsync[file] < 0)
             die("%s: %s", path, strerror(errno));
