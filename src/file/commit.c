@@ -10,6 +10,7 @@
 #include "host/world.h"
 #include "sys/log.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, SETTLES_MAX = 3, SAY_EVERY_S = 60 };
 
@@ -161,7 +162,7 @@ static int commit_for_kernel(struct committing *c)
     for (int i = 0; i < SETTLES_MAX && unsettled != 0 && result == 0; i++) {
         file_async_attend_all(); /* what is in flight may be of this process */
         unsettled = host_file_settle(c->host);
-        if (host_file_uncommitted(c->host) > 0)
+        if (host_file_uncommitted(c->host) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
             result = commit(c);
     }
     if (unsettled != 0)

@@ -27,6 +27,7 @@
 
 #include "host/registry.h"
 #include "host/run.h"
+#include "sys/test_switch.h"
 
 #define HOST_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
@@ -546,7 +547,8 @@ static inline void host_stripe_expire_now(uint32_t stripe)
 
 static inline bool host_entry_is_kernel(const struct host_entry *entry)
 {
-    return atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL;
+    return (atomic_load_explicit(&entry->flags, memory_order_relaxed) & HOST_ENTRY_KERNEL) &&
+           !sys_test_unsafe(SYS_TEST_WORLDS);
 }
 static inline bool host_entry_is_appending(const struct host_entry *entry)
 {

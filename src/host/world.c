@@ -9,6 +9,7 @@
 #include "host/shared.h"
 #include "sys/fd.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 /* The kernel looks through all locks of a file for each question: a process does not take more. */
 enum { PINS_MAX = 1024 };
@@ -138,6 +139,8 @@ bool host_world_is_pinned(uint64_t device, uint64_t inode)
     pthread_mutex_lock(&lock);
     bool known = open_asking() == 0 && ask_kernel(asking, F_OFD_GETLK, &pin) == 0;
     pthread_mutex_unlock(&lock);
+    if (sys_test_unsafe(SYS_TEST_PINS))
+        return false;
     return !known || pin.l_type != F_UNLCK; /* in doubt it is */
 }
 
@@ -190,7 +193,7 @@ static void look_again(struct host_file *file, uint64_t told)
 bool host_world_is_kernel(struct host_file *file)
 {
     int error;
-    if (!host_map.shared)
+    if (!host_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
         return false;
     uint64_t told = atomic_load_explicit(&host_map.shared->told, memory_order_relaxed);
     if (told != __atomic_load_n(&file->told, __ATOMIC_RELAXED))
@@ -209,6 +212,14 @@ bool host_world_is_kernel(struct host_file *file)
     return kernel;
 }
 
+/* Under the stripe's lock. */
+static bool has_nothing_left(struct host_entry *entry)
+{
+    return (atomic_load(&entry->uncommitted) == 0 && !host_entry_truncator(entry) &&
+            !host_record_unsettled(entry, UINT64_MAX)) ||
+           sys_test_unsafe(SYS_TEST_ARRIVED);
+}
+
 bool host_world_arrived(struct host_file *file)
 {
     int error;
@@ -217,8 +228,7 @@ bool host_world_arrived(struct host_file *file)
         return true;
     uint32_t flags = atomic_load(&entry->flags);
     bool arrived = flags & HOST_ENTRY_ARRIVED;
-    if (!arrived && (flags & HOST_ENTRY_KERNEL) && atomic_load(&entry->uncommitted) == 0 &&
-        !host_entry_truncator(entry) && !host_record_unsettled(entry, UINT64_MAX)) {
+    if (!arrived && (flags & HOST_ENTRY_KERNEL) && has_nothing_left(entry)) {
         atomic_fetch_or(&entry->flags, HOST_ENTRY_ARRIVED);
         arrived = true;
     }

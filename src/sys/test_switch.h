@@ -10,11 +10,14 @@
 #include <stdbool.h>
 
 enum sys_test_switch {
-    SYS_TEST_VERIFIER = 1, /* "verifier": a COMMIT vouches for writes of any verifier */
-    SYS_TEST_HOLD = 2,     /* "hold": no write waits for one whose fate is unknown */
-    SYS_TEST_XID = 4,      /* "xid": a call that is sent again gets a new xid */
-    SYS_TEST_DISTRUST = 8, /* "distrust": after a COMMIT that failed the next vouches for all */
+    SYS_TEST_VERIFIER = 1,  /* "verifier": a COMMIT vouches for writes of any verifier */
+    SYS_TEST_HOLD = 2,      /* "hold": no write waits for one whose fate is unknown */
+    SYS_TEST_XID = 4,       /* "xid": a call that is sent again gets a new xid */
+    SYS_TEST_DISTRUST = 8,  /* "distrust": after a COMMIT that failed the next vouches for all */
     SYS_TEST_CONFLICT = 16, /* "conflict": lost data is written over what others wrote since */
+    SYS_TEST_WORLDS = 32,   /* "worlds": who serves a file by the engine goes on with that */
+    SYS_TEST_ARRIVED = 64,  /* "arrived": a file goes to the kernel's world with what it has */
+    SYS_TEST_PINS = 128,    /* "pins": a file comes back while somebody needs the kernel for it */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -23,7 +26,8 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold", "xid", "distrust", "conflict"};
+    static const char *const names[] = {"verifier", "hold",   "xid",     "distrust",
+                                        "conflict", "worlds", "arrived", "pins"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {
