@@ -471,7 +471,7 @@ static void plan_worlds_loss(struct plan *p)
 /* Somebody opens files that others must have by the kernel. */
 static void plan_worlds_back(struct plan *p)
 {
-    unsigned at = plan_visit(p, 0, 0, plan_pick(p, 0, 1) ? "map" : "output");
+    unsigned at = plan_visit(p, 0, 0, plan_pick(p, 0, 2) ? "apart" : "map");
     at = plan_visit(p, 1, at + 80, plan_pick(p, 0, 1) ? "plain" : "exec") + VISIT_MS;
     plan_add(p, at, TO_POWER, "power-loss")->loses = true;
     plan_add(p, at + plan_pick(p, 1, 20), TO_POWER, "up");

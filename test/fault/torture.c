@@ -363,7 +363,7 @@ static bool torture(void)
         printf(" %s %llu/%llu", api_names[i], (unsigned long long)journal->writes[i],
                (unsigned long long)journal->reads[i]);
     }
-    printf(" writes/reads, %llu by the kernel, %llu by maps, %llu by streams, %llu visits, %llu "
+    printf(" writes/reads, %llu by the kernel, %llu maps, %llu streams, %llu visits, %llu "
            "errors, %llu forks; sizes:",
            (unsigned long long)journal->beside,
            (unsigned long long)(journal->writes[API_map] + journal->reads[API_map]),

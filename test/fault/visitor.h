@@ -148,9 +148,10 @@ static void stream_act(struct worker *w)
 /* Standard output is a file of the test from now on. */
 static void become_output(struct worker *w)
 {
-    unsigned file = 0;
-    while (w->lacks[file])
-        file++;
+    unsigned file;
+    do
+        file = pick(w, FILES + SIZED);
+    while (w->lacks[file]);
     if (dup2(w->plain[file], STDOUT_FILENO) < 0)
         failed("dup2: %s", strerror(errno));
     w->plain[file] = STDOUT_FILENO;
