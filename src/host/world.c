@@ -42,10 +42,25 @@ static int open_asking(void)
     return asking < 0 ? asking : 0;
 }
 
+/* Under `lock`. What a parent opened stays open, with its pins. A process that may not enter the
+ * run directory any more, as it is another user's now, pins beside those of its parent. */
+static void open_holding(void)
+{
+    uint32_t self = (uint32_t)sys_getpid();
+    int fd = holder == self ? -1 : open_worlds();
+    if (fd >= 0) {
+        holding = fd;
+        holder = self;
+    }
+}
+
+/* The one for pins as well: it may be needed when the process has another user. */
 int host_world_open(void)
 {
     pthread_mutex_lock(&lock);
     int error = open_asking();
+    if (error == 0)
+        open_holding();
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -85,14 +100,10 @@ static const char *reason_of(off_t at)
 /* Under `lock`. */
 static bool take(struct flock *pin, const char *reason)
 {
-    uint32_t self = (uint32_t)sys_getpid();
     if (pin_count == PINS_MAX)
         return false;
-    if (holder != self) { /* what a parent opened stays open, with its pins */
-        holding = open_worlds();
-        holder = holding < 0 ? 0 : self;
-    }
-    if (holder != self || ask_kernel(holding, F_OFD_SETLK, pin) != 0)
+    open_holding();
+    if (holding < 0 || ask_kernel(holding, F_OFD_SETLK, pin) != 0)
         return false;
     pins[pin_count].at = pin->l_start;
     pins[pin_count++].reason = reason;
@@ -104,10 +115,11 @@ void host_world_move(void)
     pthread_mutex_lock(&lock);
     sys_fd_close(asking);
     asking = -1;
-    /* The one before stays open, for those who go on there. */
-    holding = pin_count ? open_worlds() : -1;
-    holder = holding < 0 ? 0 : (uint32_t)sys_getpid();
-    for (unsigned i = 0; i < pin_count && holding >= 0; i++) {
+    /* The one before stays open, for those who go on there: they see what is pinned later, too, if
+     * the new user has none. */
+    holder = 0;
+    open_holding();
+    for (unsigned i = 0; i < pin_count && holder; i++) {
         struct flock pin = {
             .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = pins[i].at, .l_len = 1};
         ask_kernel(holding, F_OFD_SETLK, &pin);
