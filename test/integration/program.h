@@ -56,7 +56,7 @@ __attribute__((unused)) static const char *directory(int argc, char **argv)
 
 __attribute__((unused)) static const char *below(const char *path, const char *name)
 {
-    static __thread char text[PATH_MAX];
+    static __thread char text[PATH_MAX + 256];
     snprintf(text, sizeof(text), "%s/%s", path, name);
     return text;
 }
