@@ -371,6 +371,7 @@ bool host_file_attach(struct host_file *file, const struct host_file_key *key,
         file->key.handle_length = HOST_HANDLE_MAX;
     file->index = UINT32_MAX;
     file->generation = 0;
+    file->told = 0;
     if (!host_map.shared)
         return false;
     uint32_t stripe = host_stripe_of_file(file);
@@ -447,6 +448,7 @@ void host_entry_name(const struct host_entry *entry, struct host_file *file)
     memcpy(file->key.handle, entry->handle, HOST_HANDLE_MAX);
     file->index = host_entry_index(entry);
     file->generation = atomic_load(&entry->generation);
+    file->told = 0;
 }
 
 bool host_file_find(const struct host_file_key *key, uint32_t *cursor, struct host_file *file)

@@ -56,8 +56,9 @@ __attribute__((unused)) static const char *directory(int argc, char **argv)
 
 __attribute__((unused)) static const char *below(const char *path, const char *name)
 {
-    static __thread char text[PATH_MAX + 256];
-    snprintf(text, sizeof(text), "%s/%s", path, name);
+    static __thread char text[PATH_MAX];
+    if (snprintf(text, sizeof(text), "%s/%s", path, name) >= (int)sizeof(text))
+        fail("%s/%s: too long", path, name);
     return text;
 }
 

@@ -229,8 +229,8 @@ static int syslog_gets_lines_of_a_program_that_changed_its_root(void)
 static int syslog_gets_lines_of_a_child(void)
 {
     int status;
-    if (!own_dev())
-        return 0;
+    if (getenv("DIRECTNFS_TEST_SHORT") || !own_dev())
+        return 0; /* a child under memcheck has a log of its own, which is not in this /dev */
     int fd = daemon_start();
     if (fd < 0 || log_open("syslog") != 0)
         return 1;
