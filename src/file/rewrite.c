@@ -8,11 +8,16 @@
 #include "file/async.h"
 #include "file/commit.h"
 #include "host/stats.h"
+#include "host/world.h"
 #include "sys/log.h"
 #include "sys/test_switch.h"
 #include "sys/sys.h"
 
-enum { RUNS = 16 }; /* on their way together */
+enum {
+    RUNS = 16, /* on their way together */
+    LOOKS = 4, /* at what somebody else may have done */
+    LOOK_PAUSE_MS = 50
+};
 
 /* One WRITE. */
 struct run {
@@ -140,26 +145,37 @@ static int rewrite(struct committing *c, struct host_commit *commit, struct run 
 }
 
 /*
- * Did somebody who does not use the ledger change the file since? (Another host or user, a program
- * without the library.) What was lost may be what he wrote over.
+ * Did somebody change the file since through the kernel? What was lost may be what he wrote over.
+ * It is asked of files that are on their way to the kernel's world, which is where those can be who
+ * do not wait until all is committed; as this host writes nothing there meanwhile, the time of
+ * change tells.
  */
-static bool is_in_conflict(struct committing *c)
+static bool looks_changed(struct committing *c)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
     uint64_t epoch = host_file_asking(c->host);
     struct host_attributes now;
     struct nfs3_attr attr;
-    if (sys_test_unsafe(SYS_TEST_CONFLICT) || nfs3_getattr(&client, c->use.fh, &attr) != 0)
+    if (nfs3_getattr(&client, c->use.fh, &attr) != 0)
         return false;
     file_attributes_convert(&attr, &now);
-    if (!host_file_changed_by_other(c->host, epoch, &now))
-        return false;
+    return host_file_changed_by_other(c->host, epoch, &now);
+}
+
+static bool is_in_conflict(struct committing *c)
+{
+    /* Who has just cut the file by the kernel is about to say so. */
+    for (int i = 0; i < LOOKS; i++) {
+        if (sys_test_unsafe(SYS_TEST_CONFLICT) || !host_world_is_kernel(c->host) ||
+            !looks_changed(c))
+            return false;
+        sys_nanosleep_ms(LOOK_PAUSE_MS);
+    }
     uint64_t lost = host_file_forget(c->host, true);
     if (c->inode)
         atomic_store(&c->inode->lost, true);
-    log_error("%s: %llu bytes that the server lost are not written again, as somebody who does not "
-              "use this run directory changed the file since; fsync fails. Do not write a file by "
-              "several hosts or users, or without the library, at a time",
+    log_error("%s: %llu bytes that the server lost are not written again, as a process that cannot "
+              "use the library changed the file through the kernel since; fsync fails",
               c->path, (unsigned long long)lost);
     return true;
 }

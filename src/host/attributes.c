@@ -206,7 +206,7 @@ void host_entry_learn(struct host_entry *entry, uint64_t epoch,
     if (!truncated && now_ns > verified_ns)
         put(&entry->verified_ns, now_ns);
     flags |= HOST_ENTRY_KNOWN;
-    if (difference >> TRUNCATION_BITS == 0)
+    if (difference == 0)
         flags &= ~(uint32_t)HOST_ENTRY_UNTOLD;
     atomic_store_explicit(&entry->flags, flags, memory_order_release);
     host_entry_changed(entry);

@@ -257,6 +257,8 @@ void net_path_show(struct net_path *path);
  * effect). */
 void net_health_enter(struct net_server *server);
 void net_health_leave(struct net_server *server);
+/* Before its channels are destroyed: no thread of ours looks after the server any more. */
+void net_server_leave(struct net_server *server);
 
 /*
  * Connects the channel's socket (closing an old one abortively: linger 0), once. Non-blocking

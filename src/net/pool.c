@@ -26,11 +26,16 @@ const char net_no_port[] = "no local port is left";
 /* Where channels of probes count: nobody looks at it. */
 static struct directnfs_channel_stats hidden_stats;
 
-void net_server_destroy(struct net_server *server)
+void net_server_leave(struct net_server *server)
 {
     if (server->path_count > 1)
         net_health_leave(server);
     net_ports_leave(server);
+}
+
+void net_server_destroy(struct net_server *server)
+{
+    net_server_leave(server);
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];

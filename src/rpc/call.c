@@ -584,7 +584,7 @@ void rpc_after_fork(struct net_server *server)
 
 void rpc_server_destroy(struct net_server *server)
 {
-    net_health_leave(server); /* first: whoever looks after its paths may be closing a connection */
+    net_server_leave(server); /* first: these threads may be closing a connection */
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;

@@ -30,6 +30,7 @@ struct extent {
     ino_t inode;
     uint64_t size; /* on stable storage */
     uint64_t seen; /* after the last call: if it is less now, the kernel cut the file */
+    struct timespec mtime; /* when a loss of power begins */
 };
 
 static struct page *pages[PAGE_BUCKETS];
@@ -228,13 +229,25 @@ static void page_lose(struct page *page)
     lost_pages++;
 }
 
+/* Nobody changed a file that loses data: it does not become newer by that. */
+static void keep_time(const struct file *f, const struct timespec *mtime)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, *mtime};
+    if (futimens(f->fd, times) < 0)
+        die("futimens: %s", strerror(errno));
+}
+
 /* The disk could not write what a COMMIT was for, and the pages are gone; the size stays. */
 static void stable_lose_pages(const struct file *f, uint64_t *random_state)
 {
+    struct stat before;
+    bool known = fstat(f->fd, &before) == 0;
     survive_percent = 0;
     survive_random = random_state;
     pages_take(f, 0, page_lose);
     extent_drop(f);
+    if (known)
+        keep_time(f, &before.st_mtim);
 }
 
 /* Every file becomes what stable storage holds; each changed page survives with `percent`. */
@@ -246,19 +259,21 @@ static void stable_lose(uint64_t percent, uint64_t *random_state)
     files_sweep(); /* what is left is fresh */
     for (struct extent *extent = extents; extent; extent = extent->next) {
         struct file *f = file_find(extent->device, extent->inode);
-        if (f)
-            stable_notice(f);
+        if (!f)
+            continue;
+        stable_notice(f);
+        if (file_refresh(f) == 0)
+            extent->mtime = f->st.st_mtim;
     }
     pages_take(NULL, 0, page_lose);
     for (struct extent *extent = extents; extent; extent = extent->next) {
         struct file *f = file_find(extent->device, extent->inode);
         if (!f || file_refresh(f) != 0)
             continue;
-        /* Nobody changed the file: it does not become newer by this. */
-        const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, f->st.st_mtim};
         if (extent->size < (uint64_t)f->st.st_size && extent->seen == (uint64_t)f->st.st_size &&
-            (ftruncate(f->fd, (off_t)extent->size) < 0 || futimens(f->fd, times) < 0))
+            ftruncate(f->fd, (off_t)extent->size) < 0)
             die("ftruncate: %s", strerror(errno));
+        keep_time(f, &extent->mtime);
     }
     stable_forget();
     files_sweep();

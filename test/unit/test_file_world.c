@@ -3,6 +3,12 @@
 
 #include <sys/resource.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = true };
+#else
+enum { SANITIZED = false };
+#endif
+
 enum { BLOCK = 8192 };
 
 static unsigned writes_by_engine(void)
@@ -216,8 +222,8 @@ static void writes_without_the_registry(void)
 
 SCENE_TEST(a_process_without_room_for_the_registry_moves_what_it_writes)
 {
-    if (getenv("DIRECTNFS_TEST_SHORT"))
-        return; /* memcheck needs room itself */
+    if (getenv("DIRECTNFS_TEST_SHORT") || SANITIZED)
+        return; /* they need room themselves */
     disk_make("f", BLOCK, 0);
     pid_t writer = scene_start(writes_until_another_cannot);
     step_wait(2);
@@ -226,13 +232,16 @@ SCENE_TEST(a_process_without_room_for_the_registry_moves_what_it_writes)
     scene_wait(without);
 }
 
-/* ---- those who are not seen ---- */
+/* ---- those who do not wait ---- */
 
-/* As another host, another user, or a program without the library. */
-static void somebody_writes(unsigned version)
+/* As a process that cannot use the engine, and says so. */
+static void somebody_writes(int engine, unsigned version)
 {
     char path[SCENE_PATH];
     uint8_t data[BLOCK];
+    struct file_open *known = file_get(engine);
+    host_world_leave(&known->inode->host, true);
+    file_put(known);
     usleep(30000); /* the clock of file systems goes in steps */
     scene_file_path(path, "f");
     data_fill(data, sizeof(data), 0, version);
@@ -257,17 +266,14 @@ static void is_written_over_by_somebody(void)
     int fd = engine_adopt("f", O_RDWR);
     step_wait(0);
     put_by_engine(fd, 1);
-    somebody_writes(2);
+    somebody_writes(fd, 2);
     server_do(FILE_SERVER_NEW_VERIFIER);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     CHECK_EQUAL(engine_fsync(fd), 0);
     step_done(1);
     step_wait(2);
     disk_expect("f", BLOCK, 0, 2);
-    put_by_engine(fd, 3);
-    server_do(FILE_SERVER_NEW_VERIFIER);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    disk_expect("f", BLOCK, 0, 3);
+    put_by_kernel(fd, 3);
 }
 
 SCENE_TEST(what_was_lost_is_not_written_over_what_somebody_else_wrote_since)
@@ -286,7 +292,7 @@ ENGINE_TEST(another_mode_is_no_conflict)
     usleep(30000);
     CHECK_EQUAL(fchmod(fd, 0600), 0);
     server_do(FILE_SERVER_LOSE_POWER);
-    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(engine_demote(fd), 0);
     disk_expect("f", BLOCK, 0, 1);
 }
 
