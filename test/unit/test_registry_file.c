@@ -76,7 +76,7 @@ static int count_files(const char *path)
     struct dirent *entry;
     DIR *directory = opendir(path);
     while (directory && (entry = readdir(directory)))
-        count += entry->d_name[0] != '.';
+        count += strncmp(entry->d_name, "registry", 8) == 0; /* used, or set aside */
     closedir(directory);
     return count;
 }
