@@ -280,8 +280,8 @@ extern const char file_no_room[];
 
 /*
  * Enters a write of at most HOST_WRITE_MAX bytes into the ledger, finding room by COMMITs; *stable
- * becomes FILE_SYNC when there is none, and beside the kernel's writes. `keep` of the beginning is
- * set here. -EAGAIN: a write in flight is in the way, and the caller does not `wait`. FILE_NO_ROOM.
+ * becomes FILE_SYNC when there is none. `keep` of the beginning is set here. -EAGAIN: a write in
+ * flight is in the way, and the caller does not `wait`. FILE_NO_ROOM. HOST_OF_KERNEL.
  */
 int file_write_announce(struct file_open *open, struct host_beginning *beginning,
                         enum nfs3_stable *stable, bool wait);
