@@ -10,7 +10,7 @@ BUILD   ?= build
 CC      ?= gcc
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # Of the library: the layout of the memory that processes share. Those of one run directory need the same number.
-SOVERSION := $(shell sed -n 's/.*HOST_REGISTRY_LAYOUT = \([0-9]*\).*/\1/p' src/host/shared.h)
+SOVERSION := $(shell sed -n 's/.*LEDGER_REGISTRY_LAYOUT = \([0-9]*\).*/\1/p' src/ledger/layout.h)
 
 CFLAGS   ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
@@ -42,10 +42,10 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)';)
 
 # Every room below the face is one static library, which tests, benchmarks and the command link too.
-ROOMS    := sys config host net rpc nfs file
+ROOMS    := sys config run ledger stats net rpc nfs reach file
 CORE     := $(wildcard $(ROOMS:%=src/%/*.c))
-FACE     := $(wildcard src/preload/*.c)
-CMD      := $(wildcard src/cmd/*.c)
+FACE     := $(wildcard src/preload/*.c src/preload/*/*.c)
+CMD      := $(wildcard src/cmd/*.c src/cmd/*/*.c)
 UNIT     := $(wildcard test/unit/test_*.c)
 PROGRAMS := $(wildcard test/integration/*.c)
 BENCH    := $(wildcard test/bench/*.c)
@@ -65,7 +65,7 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 # What cmocka 2 calls deprecated is all that cmocka 1 has.
 $(BUILD)/obj/test/unit/%.o: private CPPFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
-VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check_process.o preload/version.o)
+VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o preload/version.o)
 $(VERSIONED): private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
 $(BUILD)/version: always
@@ -76,7 +76,7 @@ $(BUILD)/libdirectnfs.a: $(call obj,$(CORE))
 
 $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a src/preload/preload.map
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
-	    -Wl,--version-script=src/preload/preload.map -o $@ $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(LIBS)
+	    -Wl,--version-script=src/preload/preload.map -Wl,--exclude-libs,ALL -o $@ $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(LIBS)
 
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES) -lm

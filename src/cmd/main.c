@@ -8,7 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
-#include "cmd/text.h"
+#include "cmd/print.h"
 #include "sys/log.h"
 
 static const struct cmd_command *const commands[] = {&cmd_run, &cmd_check, &cmd_stat, &cmd_top,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "config/text.h"
+#include "config/source.h"
 
 #define LONG 256 /* getopt's number of the first long option; letters are below */
 

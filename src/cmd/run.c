@@ -13,7 +13,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
-#include "cmd/program.h"
+#include "cmd/check/binary.h"
 
 #define LIBRARY "libdirectnfs.so"
 

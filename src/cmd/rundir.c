@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "host/run.h"
+#include "run/directory.h"
 
 #define RUN_PARENT "/dev/shm"
 #define RUN_PREFIX "directnfs."
 
 /* Nobody, or whose directory alone is meant. */
-static uid_t chosen_user = HOST_RUN_ANYBODY;
+static uid_t chosen_user = RUN_ANYBODY;
 static gid_t chosen_group;
 
 static void cannot_become(const char *command, const char *who)
@@ -50,10 +50,10 @@ static void visit_as(const char *command, uid_t user, gid_t group, void (*visit)
 static void visit_open(const char *command, int run, void (*visit)(void *argument), void *argument)
 {
     struct stat status;
-    host_run_visit(run);
+    run_visit(run);
     if (fstat(run, &status) == 0)
         visit_as(command, status.st_uid, status.st_gid, visit, argument);
-    host_run_visit(-1);
+    run_visit(-1);
     close(run);
 }
 
@@ -67,17 +67,15 @@ static bool is_one(void)
 /* Whose it shall be. Root may name one of anybody. */
 static uid_t owner_of_one(void)
 {
-    return chosen_user != HOST_RUN_ANYBODY ? chosen_user
-           : geteuid() != 0                ? geteuid()
-                                           : HOST_RUN_ANYBODY;
+    return chosen_user != RUN_ANYBODY ? chosen_user : geteuid() != 0 ? geteuid() : RUN_ANYBODY;
 }
 
 /* -ENOENT: nobody has made it yet. */
-static int open_one(char path[HOST_RUN_PATH_MAX], char why[HOST_RUN_WHY])
+static int open_one(char path[RUN_PATH_MAX], char why[RUN_WHY])
 {
-    int error = host_run_path(path);
+    int error = run_path(path);
     if (error == 0)
-        return host_run_open_at(AT_FDCWD, path, owner_of_one(), why);
+        return run_open_at(AT_FDCWD, path, owner_of_one(), why);
     strcpy(path, "DIRECTNFS_RUN");
     strcpy(why, "is too long a name");
     return error;
@@ -86,7 +84,7 @@ static int open_one(char path[HOST_RUN_PATH_MAX], char why[HOST_RUN_WHY])
 static int visit_one(const char *command, void (*visit)(void *argument), void *argument,
                      char problem[CMD_RUNDIR_PROBLEM])
 {
-    char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY], remedy[64] = "";
+    char path[RUN_PATH_MAX], why[RUN_WHY], remedy[64] = "";
     struct stat status;
     int run = open_one(path, why);
     if (run >= 0)
@@ -114,15 +112,15 @@ static int visit_all(const char *command, void (*visit)(void *argument), void *a
     }
     for (struct dirent *entry; (entry = readdir(parent)) != NULL;) {
         const char *number = entry->d_name + strlen(RUN_PREFIX);
-        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], why[HOST_RUN_WHY], *end;
+        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], why[RUN_WHY], *end;
         if (strncmp(entry->d_name, RUN_PREFIX, strlen(RUN_PREFIX)) != 0 ||
             !isdigit((unsigned char)*number))
             continue;
         errno = 0;
         unsigned long uid = strtoul(number, &end, 10);
-        if (*end != '\0' || errno != 0 || uid >= HOST_RUN_ANYBODY)
+        if (*end != '\0' || errno != 0 || uid >= RUN_ANYBODY)
             continue;
-        int run = host_run_open_at(dirfd(parent), entry->d_name, (uid_t)uid, why);
+        int run = run_open_at(dirfd(parent), entry->d_name, (uid_t)uid, why);
         snprintf(path, sizeof(path), "%s/%s", RUN_PARENT, entry->d_name);
         if (run >= 0 && setenv("DIRECTNFS_RUN", path, 1) == 0) /* for messages */
             visit_open(command, run, visit, argument);
@@ -148,7 +146,7 @@ bool cmd_rundir_is_foreign(void)
 
 int cmd_rundir_choose(const char *command, const char *user)
 {
-    char path[HOST_RUN_PATH_MAX];
+    char path[RUN_PATH_MAX];
     double number;
     bool numeric = cmd_parse_number(user, false, 0, UINT32_MAX - 1, &number);
     const struct passwd *entry = numeric ? getpwuid((uid_t)number) : getpwnam(user);
@@ -168,7 +166,7 @@ int cmd_rundir_choose(const char *command, const char *user)
 
 static void prepare(void *argument)
 {
-    int run = host_run_make();
+    int run = run_make();
     *(bool *)argument = run >= 0;
     if (run >= 0)
         close(run);
@@ -176,14 +174,14 @@ static void prepare(void *argument)
 
 bool cmd_rundir_make(const char *command)
 {
-    char path[HOST_RUN_PATH_MAX], why[HOST_RUN_WHY];
+    char path[RUN_PATH_MAX], why[RUN_WHY];
     int run = is_one() ? open_one(path, why) : -EACCES;
     bool made = run != -ENOENT;
     if (run >= 0)
         close(run);
     if (made)
         return true;
-    if (chosen_user == HOST_RUN_ANYBODY)
+    if (chosen_user == RUN_ANYBODY)
         prepare(&made);
     else
         visit_as(command, chosen_user, chosen_group, prepare, &made);
@@ -192,15 +190,15 @@ bool cmd_rundir_make(const char *command)
 
 const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM])
 {
-    char path[HOST_RUN_PATH_MAX];
+    char path[RUN_PATH_MAX];
     snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.130s cannot be read: %.80s",
-             host_run_name(path), strerror(-error));
+             run_name(path), strerror(-error));
     return text;
 }
 
-void cmd_rundir_name(char path[HOST_RUN_PATH_MAX])
+void cmd_rundir_name(char path[RUN_PATH_MAX])
 {
     strcpy(path, RUN_PARENT "/" RUN_PREFIX "*");
     if (is_one())
-        host_run_name(path);
+        run_name(path);
 }

@@ -8,16 +8,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "host/run.h"
+#include "run/directory.h"
 
 enum { CMD_RUNDIR_PROBLEM = 256 };
 
 /*
  * Calls `visit` for each of them that exists and is proven to be its owner's alone, with the
- * functions of src/host working there, on the directory that was proven. What is written there
- * shall belong to the owner, who shall not be able to lead root astray: as root, `visit` runs as
- * the owner. `command` is for complaints. 0; or -errno and a sentence in `problem`, which is left
- * alone otherwise: something was passed over.
+ * functions of src/run and src/ledger working there, on the directory that was proven. What is
+ * written there shall belong to the owner, who shall not be able to lead root astray: as root,
+ * `visit` runs as the owner. `command` is for complaints. 0; or -errno and a sentence in `problem`,
+ * which is left alone otherwise: something was passed over.
  */
 int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,
                      char problem[CMD_RUNDIR_PROBLEM]);
@@ -39,6 +39,6 @@ bool cmd_rundir_make(const char *command);
 const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM]);
 
 /* Its path, or a pattern for those of all users. */
-void cmd_rundir_name(char path[HOST_RUN_PATH_MAX]);
+void cmd_rundir_name(char path[RUN_PATH_MAX]);
 
 #endif

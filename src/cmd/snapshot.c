@@ -18,8 +18,8 @@ static void note_problem(struct cmd_snapshot *snapshot, const char *what, const 
 
 static void add_offline(struct cmd_snapshot *snapshot)
 {
-    struct host_path paths[HOST_PATHS_MAX];
-    int count = host_paths_read(paths);
+    struct run_offline paths[RUN_OFFLINE_MAX];
+    int count = run_offline_read(paths);
     if (count < 0) {
         note_problem(snapshot, "which paths are offline is not known",
                      count == -EBADMSG  ? "the file `paths` in the run directory is damaged"
@@ -40,11 +40,11 @@ static void add_offline(struct cmd_snapshot *snapshot)
 
 /* Whatever somebody else put into a directory, root shall wait for less than a second, and spend
  * less than 64 MiB, all copies of a snapshot and what is made of it together. */
-static int read_bounded(struct host_stats_snapshot *stats, unsigned copies)
+static int read_bounded(struct stats_snapshot *stats, unsigned copies)
 {
-    const struct host_stats_bounds bounds = {
-        .cpu_ns = 150000000, .lock_ms = 100, .bytes = ((size_t)36 << 20) / copies};
-    return host_stats_snapshot_read(stats, cmd_rundir_is_foreign() ? &bounds : NULL);
+    const struct stats_bounds bounds = {
+        .cpu_ns = 150000000, .lock_ms = 100, .bytes = ((size_t)26 << 20) / copies};
+    return stats_snapshot_read(stats, cmd_rundir_is_foreign() ? &bounds : NULL);
 }
 
 struct snapshot_reading {
@@ -75,14 +75,14 @@ void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot, unsig
 
 void cmd_snapshot_free(struct cmd_snapshot *snapshot)
 {
-    host_stats_snapshot_free(&snapshot->stats);
+    stats_snapshot_free(&snapshot->stats);
     free(snapshot->offline);
     *snapshot = (struct cmd_snapshot){0};
 }
 
 struct stats_reading {
     const char *command;
-    struct host_stats_snapshot *stats;
+    struct stats_snapshot *stats;
     unsigned copies;
 };
 
@@ -95,11 +95,11 @@ static void read_stats(void *argument)
         cmd_complain(reading->command, "%s", cmd_rundir_problem(error, problem));
 }
 
-void cmd_stats_read(const char *command, struct host_stats_snapshot *stats, unsigned copies)
+void cmd_stats_read(const char *command, struct stats_snapshot *stats, unsigned copies)
 {
     struct stats_reading reading = {command, stats, copies};
     char problem[CMD_RUNDIR_PROBLEM];
-    *stats = (struct host_stats_snapshot){0};
+    *stats = (struct stats_snapshot){0};
     if (cmd_rundir_visit(command, read_stats, &reading, problem) != 0)
         cmd_complain(command, "%s", problem);
 }

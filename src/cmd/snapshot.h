@@ -10,18 +10,18 @@
 #include <sys/types.h>
 
 #include "cmd/rundir.h"
-#include "host/paths.h"
-#include "host/stats_read.h"
+#include "run/offline.h"
+#include "stats/read.h"
 
 /* A path that is offline for the processes of a user. */
 struct cmd_offline {
     uid_t user;
-    struct host_path path;
+    struct run_offline path;
 };
 
 /* Owned by the caller; freed by cmd_snapshot_free(). */
 struct cmd_snapshot {
-    struct host_stats_snapshot stats;
+    struct stats_snapshot stats;
     struct cmd_offline *offline;
     size_t offline_count;
     bool unread;                      /* a directory could not be read: processes are missing */
@@ -34,6 +34,6 @@ void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot, unsig
 void cmd_snapshot_free(struct cmd_snapshot *snapshot);
 
 /* Only what processes count. Complains of directories that cannot be read. */
-void cmd_stats_read(const char *command, struct host_stats_snapshot *stats, unsigned copies);
+void cmd_stats_read(const char *command, struct stats_snapshot *stats, unsigned copies);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/text.h"
+#include "config/source.h"
 #include "sys/alloc.h"
 #include "sys/proc.h"
 

@@ -9,7 +9,7 @@
 
 #include "config/mountinfo.h"
 #include "config/nfstab_tree.h"
-#include "config/text.h"
+#include "config/source.h"
 
 /* --- where to look ----------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/text.h"
+#include "config/source.h"
 
 const char *conf_nfstab_file(struct conf_nfstab *tab, const char *file)
 {

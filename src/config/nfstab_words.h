@@ -6,7 +6,7 @@
 #define CONF_NFSTAB_WORDS_H
 
 #include "config/nfstab.h"
-#include "config/text.h"
+#include "config/source.h"
 
 enum key {
     KEY_SERVER,

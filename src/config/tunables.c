@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/text.h"
+#include "config/source.h"
 #include "sys/sys.h"
 
 #define KIB               ((int64_t)1024)

@@ -3,10 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/handle.h"
+#include "file/getattr.h"
+#include "reach/kernel.h"
 #include "file/inode.h"
+#include "file/io.h"
 #include "file/proof.h"
-#include "host/stats.h"
+#include "file/renew.h"
+#include "file/world.h"
+#include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -22,7 +26,8 @@ bool file_path_of(int fd, char path[PATH_MAX])
     if (length <= 0)
         return false;
     path[length] = '\0';
-    /* Of what lies outside of the root directory, below which chroot() put the process. */
+    /* The kernel says so of what lies outside of the root directory, below which chroot() put
+     * the process. */
     static const char outside[] = "(unreachable)/";
     return path[0] == '/' || strncmp(path, outside, sizeof(outside) - 1) == 0;
 }
@@ -67,21 +72,22 @@ static int prove_by_name(const struct file_claim *claim, struct file_proof *proo
 static bool prove_by_kernel(const struct file_claim *claim, const struct stat *status, bool opened,
                             struct file_proof *proof)
 {
-    const struct file_kernel_mount *kernel = file_mount_kernel(claim->mount);
+    const struct reach_kernel_mount *kernel = file_mount_kernel(claim->mount);
     const struct conf_server *conf = claim->mount->server->conf;
-    if (!atomic_load(&claim->mount->told) || file_handle_of(claim->fd, status, &proof->fh) != 0)
+    if (!atomic_load(&claim->mount->kernel_tells) ||
+        reach_kernel_handle(claim->fd, "", status, &proof->fh) != 0)
         return false;
-    proof->attributes = (struct host_attributes){.size = (uint64_t)status->st_size,
-                                                 .used = (uint64_t)status->st_blocks * 512,
-                                                 .mtime = status->st_mtim,
-                                                 .ctime = status->st_ctim};
+    proof->attributes = (struct ledger_attributes){.size = (uint64_t)status->st_size,
+                                                   .used = (uint64_t)status->st_blocks * 512,
+                                                   .mtime = status->st_mtim,
+                                                   .ctime = status->st_ctim};
     proof->current = opened && kernel->close_to_open;
     proof->granted = opened && kernel->auth_sys && conf->uid == CONF_ID_PROCESS &&
                      conf->gid == (gid_t)CONF_ID_PROCESS;
     return true;
 }
 
-/* What a descriptor with these flags needs. */
+/* The access that a descriptor with these flags needs. */
 static uint32_t access_for(int flags)
 {
     int mode = flags & O_ACCMODE;
@@ -131,11 +137,11 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     return 0;
 }
 
-struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
-                                       const struct nfs3_fh *fh)
+struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
+                                         const struct nfs3_fh *fh)
 {
     struct nfs3_fh root = file_mount_root(mount);
-    struct host_file_key key = {
+    struct ledger_file_key key = {
         .device = device, .inode = number, .server = mount->registry_key, .handle_length = fh->len};
     memcpy(key.handle, fh->data, fh->len);
     key.root = UINT64_C(0xcbf29ce484222325);
@@ -144,12 +150,13 @@ struct host_file_key file_registry_key(dev_t device, ino_t number, struct file_m
     return key;
 }
 
-struct host_file_key file_key_of(int fd, const struct stat *status)
+struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *status)
 {
-    struct host_file_key key = {.device = status->st_dev, .inode = status->st_ino};
+    struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     struct file_mount *mount = file_mount_of_device(status->st_dev);
     struct nfs3_fh fh;
-    if (mount && file_mount_kernel(mount)->version3 && file_handle_of(fd, status, &fh) == 0)
+    if (mount && file_mount_kernel(mount)->version3 &&
+        reach_kernel_handle(fd, path, status, &fh) == 0)
         key = file_registry_key(status->st_dev, status->st_ino, mount, &fh);
     return key;
 }
@@ -157,7 +164,7 @@ struct host_file_key file_key_of(int fd, const struct stat *status)
 /* The inode of the file that was just proven to have this handle, with a use counted; NULL: this
  * process has none. */
 static struct file_inode *known_inode(const struct file_claim *claim, const struct stat *status,
-                                      const struct nfs3_fh *fh, const struct host_file_key *key)
+                                      const struct nfs3_fh *fh, const struct ledger_file_key *key)
 {
     struct file_inode *other = NULL, *found;
     while (!(found = file_inode_find(status->st_dev, status->st_ino, fh)) &&
@@ -165,9 +172,9 @@ static struct file_inode *known_inode(const struct file_claim *claim, const stru
         struct file_handle_use use = file_inode_use(other);
         if (other->mount != claim->mount)
             continue;
-        if (host_file_root(&other->host) != key->root) {
-            /* The export was given new handles since: it may be the same file. Of one that was
-             * demoted this cannot be known, and the kernel goes on serving it. */
+        if (ledger_file_root(&other->host) != key->root) {
+            /* The export was given new handles since: it may be the same file. If that was
+             * demoted, this cannot be found out, and the kernel goes on serving it. */
             if (atomic_load(&other->demoted))
                 return other;
             file_inode_renew(other, claim->auth, &use);
@@ -180,18 +187,18 @@ static struct file_inode *known_inode(const struct file_claim *claim, const stru
     return found;
 }
 
-/* What was proven is known to be so at `asked_ns`, when the file was opened. */
-static void learn(struct host_file *host, const struct file_proof *proof, uint64_t asked_ns)
+/* What was proven was true at `asked_ns`, when the file was opened. */
+static void learn(struct ledger_file *host, const struct file_proof *proof, uint64_t asked_ns)
 {
-    struct host_attributes known;
-    uint64_t epoch = host_file_asking(host), verified_ns;
+    struct ledger_attributes known;
+    uint64_t epoch = ledger_file_asking(host), verified_ns;
     if (!proof->current)
         return;
-    /* No process of this host knows the file, so none has changed it since the server told. */
-    if (!host_file_attributes(host, &known, &verified_ns))
-        host_file_learned(host, epoch, &proof->attributes, asked_ns);
+    /* No process of this host knows the file, so none has changed it since the server answered. */
+    if (!ledger_file_attributes(host, &known, &verified_ns))
+        ledger_file_learned(host, epoch, &proof->attributes, asked_ns);
     else
-        host_file_confirmed(host, &proof->attributes, asked_ns);
+        ledger_file_confirmed(host, &proof->attributes, asked_ns);
 }
 
 /*
@@ -212,7 +219,7 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
     }
     if (!prove_by_kernel(claim, status, opened, proof) && prove_by_name(claim, proof, reason) != 0)
         return NULL;
-    struct host_file_key key =
+    struct ledger_file_key key =
         file_registry_key(status->st_dev, status->st_ino, claim->mount, &proof->fh);
     struct file_inode *inode = known_inode(claim, status, &proof->fh, &key);
     if (inode) {
@@ -220,7 +227,7 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
         learn(&inode->host, proof, asked_ns);
         return inode;
     }
-    if (!host_file_attach(&fresh.host, &key, &proof->attributes.ctime, &lost)) {
+    if (!ledger_file_attach(&fresh.host, &key, &proof->attributes.ctime, &lost)) {
         *reason = file_no_room;
         return NULL;
     }
@@ -236,8 +243,9 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
 }
 
 /*
- * Records that the kernel serves the file. What a file is used for explains itself; that the server
- * does not agree is said, a few times a process: `directnfs stat files` shows all.
+ * Records that the kernel serves the file, and why. If the reason is a surprise, as the server
+ * does not agree with the kernel, it is said, a few times in a process. If it is how the file is
+ * used, it is not. `directnfs stat files` shows all.
  */
 static void stays_with_kernel(struct file_mount *mount, const struct stat *status, const char *path,
                               const char *reason, bool surprising)
@@ -250,12 +258,12 @@ static void stays_with_kernel(struct file_mount *mount, const struct stat *statu
                                             : "");
     else
         log_info("%s: stays with the kernel: %s", path, reason);
-    struct directnfs_file_stats *stats = host_stats_file(
-        path, mount->stats_id, (uint64_t)status->st_size, DIRECTNFS_FILE_KERNEL, reason);
-    host_stats_file_close(stats);
+    struct directnfs_file_stats *stats =
+        stats_file(path, mount->stats_id, (uint64_t)status->st_size, DIRECTNFS_FILE_KERNEL, reason);
+    stats_file_close(stats);
 }
 
-/* What a descriptor that the kernel keeps must do to the file. */
+/* What must be done for the file when the kernel keeps a descriptor of it. */
 static void leave_to_kernel(struct file_mount *mount, const struct stat *status, int fd, int flags,
                             const char *path, const char *reason)
 {
@@ -354,7 +362,8 @@ struct directory_entry { /* linux_dirent64, getdents(2) */
     char name[];
 };
 
-/* Who gave us the descriptor has told the server what to know; the file just must not come back. */
+/* The process that gave us the descriptor has done what is to be done for it. But the file must
+ * not come back to the engine now. */
 static void inherited_stream(int fd, int flags, const struct stat *status)
 {
     char path[PATH_MAX];

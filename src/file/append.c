@@ -2,14 +2,20 @@
  * Writes to the end of the file: O_APPEND and RWF_APPEND; and the offset after them.
  *
  * Whether a descriptor appends is known by the kernel, and asked for when it may have changed: see
- * host_append_changed(). Where the end is, and that nobody else writes there, is the registry's
- * business: see host_append_begin().
+ * ledger_append_changed(). Where the end is, and that nobody else writes there, is the registry's
+ * business: see ledger_append_begin().
  *
  * write() moves the offset to the end of what it wrote. As long as nobody but this process has the
  * open file description that is owed to the kernel, until something looks at the offset.
  */
+#include "file/append.h"
 #include "file/async.h"
+#include "file/getattr.h"
 #include "file/inode.h"
+#include "file/io.h"
+#include "file/world.h"
+#include "ledger/append.h"
+#include "ledger/offset.h"
 #include "sys/sys.h"
 
 /* `appends` of an open file: what the kernel said, below the number of changes that went before. */
@@ -18,8 +24,9 @@ enum { APPENDS = 1, CHANGES_SHIFT = 1 };
 
 #define NOTHING_OWED (-1)
 
-static _Atomic uint64_t shares; /* times that descriptors of this process became another's, too */
-static _Atomic bool owing;      /* some open file may owe its offset to the kernel */
+static _Atomic uint64_t
+    shares; /* counts the times that descriptors of this process became those of others, too */
+static _Atomic bool owing; /* some open file may owe its offset to the kernel */
 
 static bool is_shared(const struct file_open *open)
 {
@@ -29,7 +36,7 @@ static bool is_shared(const struct file_open *open)
 enum file_offset_lock file_offset_lock(struct file_open *open)
 {
     if (is_shared(open))
-        return host_offset_lock(&open->inode->host) ? FILE_OFFSET_SHARED : FILE_OFFSET_FREE;
+        return ledger_offset_lock(&open->inode->host) ? FILE_OFFSET_SHARED : FILE_OFFSET_FREE;
     pthread_mutex_lock(&open->offset_lock);
     return FILE_OFFSET_PRIVATE;
 }
@@ -37,7 +44,7 @@ enum file_offset_lock file_offset_lock(struct file_open *open)
 void file_offset_unlock(struct file_open *open, enum file_offset_lock lock)
 {
     if (lock == FILE_OFFSET_SHARED)
-        host_offset_unlock(&open->inode->host);
+        ledger_offset_unlock(&open->inode->host);
     else if (lock == FILE_OFFSET_PRIVATE)
         pthread_mutex_unlock(&open->offset_lock);
 }
@@ -66,7 +73,7 @@ bool file_appends(struct file_open *open, int fd, int flags)
     if (flags & (RWF_APPEND | FILE_NOAPPEND))
         return flags & RWF_APPEND;
     uint64_t known = atomic_load_explicit(&open->appends, memory_order_relaxed);
-    uint32_t changes = host_append_changes();
+    uint32_t changes = ledger_append_changes();
     if (known >> CHANGES_SHIFT == changes)
         return known & APPENDS;
     return ask_appends(open, fd, known, changes);
@@ -81,14 +88,14 @@ bool file_flags_begin(int fd, int flags)
     int now = sys_fcntl(fd, F_GETFL, 0);
     if (now < 0 || !((now ^ flags) & O_APPEND))
         return false;
-    host_append_changed();
+    ledger_append_changed();
     return true;
 }
 
 void file_flags_end(bool changes)
 {
     if (changes)
-        host_append_changed();
+        ledger_append_changed();
     pthread_mutex_unlock(&file_flags_lock);
 }
 
@@ -151,14 +158,15 @@ void file_append_child(struct file_open *open)
 
 /* ---- writing ---- */
 
-/* The turn, at the end of the file. What is in the way may be in flight from this thread. */
-static int take_turn(struct file_open *open, struct host_append *turn)
+/* Takes the turn, at the end of the file. The write that is in the way may be in flight from
+ * this thread. */
+static int take_turn(struct file_open *open, struct ledger_append *turn)
 {
     struct file_inode *inode = open->inode;
-    struct host_attributes attributes;
+    struct ledger_attributes attributes;
     bool wait = false;
     for (;;) {
-        int result = host_append_begin(&inode->host, turn, wait);
+        int result = ledger_append_begin(&inode->host, turn, wait);
         if (result == -ENODATA)
             result = file_inode_ask(inode, open->auth, &attributes);
         else if (result == -EAGAIN)
@@ -171,7 +179,7 @@ static int take_turn(struct file_open *open, struct host_append *turn)
 }
 
 /* In the turn. */
-static ssize_t write_there(struct file_open *open, const struct host_append *turn,
+static ssize_t write_there(struct file_open *open, const struct ledger_append *turn,
                            struct file_piece *data, enum nfs3_stable stable)
 {
     if (turn->offset > INT64_MAX - data->length)
@@ -199,13 +207,13 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
         return FILE_KERNEL;
     }
     struct file_piece data = {vectors, count, (size_t)length, .appends = true};
-    struct host_append turn = {.length = (uint64_t)length, .fresh_ns = file_fresh_since(inode)};
+    struct ledger_append turn = {.length = (uint64_t)length, .fresh_ns = file_fresh_since(inode)};
     ssize_t result = take_turn(open, &turn);
     if (result == 0)
         result = write_there(open, &turn, &data, stable);
     if (result > 0 && move)
         move_offset(open, fd, (int64_t)turn.offset + result);
-    host_append_end(&inode->host, &turn, result < (ssize_t)data.length);
+    ledger_append_end(&inode->host, &turn, result < (ssize_t)data.length);
     if (result > 0 && stable == NFS3_UNSTABLE)
         file_commit_early(inode, open->auth);
     else if (result > 0)

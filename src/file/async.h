@@ -12,38 +12,18 @@
 #define FILE_ASYNC_H
 
 #include "file/file.h"
-#include "host/registry.h"
+#include "file/inode.h"
+#include "ledger/writes.h"
 #include "nfs/nfs3_proc.h"
 #include "rpc/rpc.h"
 
 enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
 
-enum { FILE_LANE_CHANNELS = RPC_DRIVE_MAX };
-
 struct file_request;
 struct file_inode;
 
-/*
- * Requests that are waited for together. Owned by the caller, from file_lane_init() to
- * file_lane_end(). `lock` guards the list of troubled requests and the channels.
- */
-struct file_lane {
-    pthread_mutex_t lock;
-    /* Those that were used, few on each path; only added to, so that they are read without it. */
-    struct net_channel *channels[FILE_LANE_CHANNELS];
-    _Atomic unsigned channel_count;
-    struct file_request *troubled; /* need more than one reply */
-    _Atomic unsigned troubled_count;
-    _Atomic unsigned in_flight;   /* submitted and not done */
-    _Atomic uint32_t events;      /* futex: changes when a request is done or troubled */
-    _Atomic unsigned sleepers;    /* on `events` */
-    _Atomic unsigned waiters;     /* in file_lane_wait() */
-    _Atomic unsigned users;       /* threads that still look at the lane */
-    _Atomic bool shared;          /* one thread submits while another waits */
-    _Atomic bool attended;        /* attendants look after it now */
-    _Atomic bool attended_always; /* and it was asked for */
-    struct file_lane *next_lane;  /* under the lock of all lanes */
-};
+/* Requests that are waited for together. */
+struct file_lane;
 
 /*
  * One operation. The first part is the caller's; all of it, and the memory it points to, belongs to
@@ -73,15 +53,18 @@ struct file_request {
     size_t length;
     enum nfs3_stable stable;
     uint64_t epoch, replays;
-    struct host_write write;
+    struct ledger_write write;
     int kept_count;
-    struct iovec kept[HOST_WRITE_VECTORS]; /* the data in the ledger */
+    struct iovec kept[LEDGER_WRITE_VECTORS]; /* the data in the ledger */
     struct rpc_call call;
 };
 
-void file_lane_init(struct file_lane *lane);
+/* NULL: no memory. */
+struct file_lane *file_lane_new(void);
 /* When no request is in flight. */
-void file_lane_end(struct file_lane *lane);
+void file_lane_free(struct file_lane *lane);
+/* Requests that were submitted and are not done. Who sees none sees the ends of all. */
+unsigned file_lane_in_flight(const struct file_lane *lane);
 
 /*
  * Submits requests: those that fit in one READ or WRITE leave together, in one system call for each
@@ -99,17 +82,21 @@ void file_submit_later(struct file_lane *lane, struct file_request *const *reque
                        unsigned count);
 
 /*
- * Drives the lane until satisfied(context) is true or the deadline (CLOCK_MONOTONIC ns; 0: never,
- * 1 or any time in the past: only what has arrived already) has passed. `done` functions are called
- * meanwhile. Also returns, false, when nothing is in flight, and when a signal was deferred for
- * this thread, so that the caller can leave the critical section, let it run, and return EINTR if
- * its interface says so. `satisfied` must be quick and not block.
+ * Drives the lane until satisfied(context) is true or the deadline (sys/sys.h) has passed, but
+ * looks once for what has arrived. `done` functions are called meanwhile. Also returns, false, when
+ * nothing is in flight, and when a signal was deferred for this thread, so that the caller can
+ * leave the critical section, let it run, and return EINTR if its interface says so. `satisfied`
+ * must be quick and not block; NULL: until nothing is in flight.
  */
 bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
                     uint64_t deadline_ns);
 
 /* From now on attendants drive this lane whenever something is in flight. */
 void file_lane_attend(struct file_lane *lane);
+/* The same, if something is in flight that they do not look after for good. */
+void file_lane_attend_busy(struct file_lane *lane);
+/* True after file_lane_attend(). */
+bool file_lane_is_attended(const struct file_lane *lane);
 
 /* Attendants for every lane of this process: before waiting for something that may hang on a
  * request in flight. */
@@ -123,24 +110,7 @@ void file_async_attend_all(void);
  */
 bool file_async_help(const struct file_inode *inode);
 
-/* In the child of fork(): lanes of the parent are forgotten; requests in flight never end here. */
+/* In the child of fork(): lanes are empty; requests of the parent never end here. */
 void file_async_fork_child(void);
-
-/* ---- between async.c and submit.c ---- */
-
-/* Ends a request; after this it is the caller's again, and its lane may be gone. */
-void file_request_done(struct file_request *request, ssize_t result);
-/* `answered` of the calls of requests. */
-void file_requests_answered(struct rpc_call *first);
-/*
- * The channel for a request of `bytes`. A lane keeps to one channel on each path, so that many
- * calls leave together, while that has room. held: see net_path_choose(). NULL: too many channels.
- */
-struct net_channel *file_lane_channel(struct file_lane *lane, struct net_server *server,
-                                      size_t bytes, const uint64_t *held);
-/* Attendants drive the lane, until somebody waits for it. */
-void file_lane_attend_now(struct file_lane *lane);
-/* Sends what this thread is about to. */
-void file_submit_announced(void);
 
 #endif

@@ -5,9 +5,15 @@
 #include "file/async.h"
 #include "file/commit.h"
 #include "file/inode.h"
-#include "host/said.h"
-#include "host/stats.h"
-#include "host/world.h"
+#include "file/io.h"
+#include "file/rewrite.h"
+#include "file/world.h"
+#include "ledger/hold.h"
+#include "ledger/registry.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
+#include "run/said.h"
+#include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
@@ -26,22 +32,21 @@ static void gone(struct committing *c)
                 "%s: server %s gave its files new handles, and %llu bytes of one that are not "
                 "committed wait for a process that opens it by name",
                 c->path, c->mount->server->conf->name,
-                (unsigned long long)host_file_uncommitted(c->host));
+                (unsigned long long)ledger_file_uncommitted(c->host));
         return;
     }
-    uint64_t lost = host_file_forget(c->host, false);
+    uint64_t lost = ledger_file_forget(c->host, false);
     if (lost > 0)
         log_notice("%s: removed on the server with %llu bytes not committed", c->path,
                    (unsigned long long)lost);
 }
 
-/* A server whose verifier changes all the time would fill the log: once a minute for a file. */
-static bool may_say(const struct committing *c)
+bool file_commit_may_say(const struct committing *c, const char *what)
 {
     char subject[1024];
-    snprintf(subject, sizeof(subject), "rewrite %.300s %.600s", c->mount->server->conf->name,
+    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->mount->server->conf->name,
              c->path);
-    return host_may_say(subject, SAY_EVERY_S);
+    return run_may_say(subject, SAY_EVERY_S);
 }
 
 /*
@@ -51,11 +56,11 @@ static bool may_say(const struct committing *c)
 static int commit_once(struct committing *c)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
-    struct host_commit commit;
+    struct ledger_commit commit;
     uint64_t verifier, sent_ns;
     bool repeated;
     int result;
-    if (!host_commit_begin(c->host, &commit))
+    if (!ledger_commit_begin(c->host, &commit))
         return 0;
     do {
         sent_ns = sys_now_ns();
@@ -64,17 +69,17 @@ static int commit_once(struct committing *c)
     if (result == -ESTALE)
         gone(c);
     if (result != 0 || repeated)
-        host_commit_failed(c->host, &commit);
+        ledger_commit_failed(c->host, &commit);
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;
-    file_server_saw(c->mount->server, verifier, sent_ns);
-    uint64_t lost = host_commit_end(c->host, &commit, (const uint8_t *)&verifier);
+    file_server_saw(c->mount->server, verifier, sent_ns, 0);
+    uint64_t lost = ledger_commit_end(c->host, &commit, (const uint8_t *)&verifier);
     if (lost == 0)
         return commit.again ? -EAGAIN : 0;
-    bool restarted = host_file_verifier_differs(c->host, (const uint8_t *)&verifier);
+    bool restarted = ledger_file_verifier_differs(c->host, (const uint8_t *)&verifier);
     if (restarted)
-        host_stats_add(&host_stats->counters.verifier_changes, 1);
-    bool say = may_say(c);
+        stats_add(&stats_own->counters.verifier_changes, 1);
+    bool say = file_commit_may_say(c, "rewrite");
     if (say && restarted)
         log_warning("%s: server %s restarted before it committed %llu bytes; writing them again",
                     c->path, c->mount->server->conf->name, (unsigned long long)lost);
@@ -132,7 +137,7 @@ void file_inode_lost(struct file_inode *inode, uint64_t bytes)
         inode->path, (unsigned long long)bytes);
 }
 
-static struct nfs3_fh handle_of(const struct host_file_key *key)
+static struct nfs3_fh handle_of(const struct ledger_file_key *key)
 {
     struct nfs3_fh fh = {.len = key->handle_length};
     memcpy(fh.data, key->handle, fh.len);
@@ -142,7 +147,7 @@ static struct nfs3_fh handle_of(const struct host_file_key *key)
 /* COMMITs a file of which an entry in the registry is known, and perhaps no more: only one that
  * this process has open can get a new handle. */
 static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
-                        struct host_file *file)
+                        struct ledger_file *file)
 {
     struct nfs3_fh fh = handle_of(&file->key);
     struct file_inode *inode = file_inode_find(file->key.device, file->key.inode, &fh);
@@ -161,14 +166,14 @@ static int commit_for_kernel(struct committing *c)
     int result = 0, unsettled = -ETIMEDOUT;
     for (int i = 0; i < SETTLES_MAX && unsettled != 0 && result == 0; i++) {
         file_async_attend_all(); /* what is in flight may be of this process */
-        unsettled = host_file_settle(c->host);
-        if (host_file_uncommitted(c->host) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
+        unsettled = ledger_file_settle(c->host);
+        if (ledger_file_uncommitted(c->host) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
             result = commit(c);
     }
     if (unsettled != 0)
         log_warning("%s: handed to the kernel while another process writes it", c->path);
     if (result == 0)
-        host_world_arrived(c->host);
+        ledger_world_arrived(c->host);
     return result;
 }
 
@@ -179,7 +184,7 @@ int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth
 }
 
 int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
-                           struct host_file *file)
+                           struct ledger_file *file)
 {
     struct nfs3_fh fh = handle_of(&file->key);
     struct committing c = {
@@ -191,12 +196,12 @@ int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth
 static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
 {
     uint32_t cursor = 0;
-    struct host_file file;
+    struct ledger_file file;
     int result = 0;
-    while (host_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
+    while (ledger_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
         int error = commit_entry(mount, auth, &file);
         if (error == -ESTALE)
-            error = host_file_uncommitted(&file) > 0 ? -EIO : 0;
+            error = ledger_file_uncommitted(&file) > 0 ? -EIO : 0;
         if (result == 0)
             result = error;
     }
@@ -205,7 +210,7 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
 
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    if (host_file_uncommitted(&inode->host) > 0)
+    if (ledger_file_uncommitted(&inode->host) > 0)
         file_inode_commit(inode, auth, NULL);
     else
         (void)commit_all_of(inode->mount, auth, false);
@@ -219,7 +224,7 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 /* Once for each loss. */
 static bool is_lost(struct file_inode *inode)
 {
-    bool others = host_file_lost(&inode->host);
+    bool others = ledger_file_lost(&inode->host);
     return atomic_exchange(&inode->lost, false) || others;
 }
 
@@ -235,7 +240,7 @@ int file_fsync(struct file_open *open, int fd)
     struct file_inode *inode = open->inode;
     if (!file_inode_enter(inode))
         return fsync_by_kernel(fd);
-    uint64_t waiting = host_file_uncommitted(&inode->host);
+    uint64_t waiting = ledger_file_uncommitted(&inode->host);
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->lost, true);
@@ -253,7 +258,7 @@ int file_fsync(struct file_open *open, int fd)
 }
 
 /* COMMITs a file of the registry, on the mount that it is of. */
-static int commit_known(struct host_file *file)
+static int commit_known(struct ledger_file *file)
 {
     const char *reason;
     for (unsigned i = 0; i < file_mount_count(); i++) {
@@ -269,13 +274,13 @@ static int commit_known(struct host_file *file)
     return 0;
 }
 
-int file_commit_named(const struct host_file_key *key)
+int file_commit_named(const struct ledger_file_key *key)
 {
-    struct host_file file;
+    struct ledger_file file;
     uint32_t cursor = 0;
     int result = 0;
-    while (host_file_find(key, &cursor, &file)) {
-        int error = host_file_uncommitted(&file) > 0 ? commit_known(&file) : 0;
+    while (ledger_file_find(key, &cursor, &file)) {
+        int error = ledger_file_uncommitted(&file) > 0 ? commit_known(&file) : 0;
         if (result == 0)
             result = error;
     }
@@ -283,7 +288,7 @@ int file_commit_named(const struct host_file_key *key)
 }
 
 /* Of a file that the key names. If that may be several, each is told by its own fsync as well. */
-static bool was_lost(const struct host_file_key *key)
+static bool was_lost(const struct ledger_file_key *key)
 {
     struct nfs3_fh fh = handle_of(key);
     struct file_inode *inode = fh.len ? file_inode_find(key->device, key->inode, &fh)
@@ -304,7 +309,7 @@ int file_fsynced_by_kernel(int fd)
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         !file_mount_has_device(status.st_dev) || file_registry_open() != 0)
         return 0;
-    struct host_file_key key = file_key_of(fd, &status);
+    struct ledger_file_key key = file_key_of(fd, "", &status);
     bool lost = was_lost(&key);
     return lost && status.st_nlink > 0 ? -EIO : file_commit_named(&key);
 }
@@ -313,8 +318,8 @@ int file_fsynced_by_kernel(int fd)
 static bool has_uncommitted(const struct file_mount *mount)
 {
     uint32_t cursor = 0;
-    struct host_file file;
-    return host_uncommitted_next(&cursor, mount->registry_key, false, &file);
+    struct ledger_file file;
+    return ledger_uncommitted_next(&cursor, mount->registry_key, false, &file);
 }
 
 static int sync_mount(struct file_mount *mount)
@@ -331,7 +336,7 @@ static int sync_mount(struct file_mount *mount)
 int file_sync_all(void)
 {
     int result = 0;
-    if (!host_registry_exists())
+    if (!ledger_registry_exists())
         return 0;
     if (file_mount_count() > 0 && file_registry_open() != 0)
         return -EIO;
@@ -349,7 +354,7 @@ static void commit_own(struct file_inode *inode, void *context)
     pthread_mutex_lock(&file_lock);
     const struct rpc_auth *auth = inode->auth;
     pthread_mutex_unlock(&file_lock);
-    if (atomic_load(&inode->demoted) || !auth || !host_file_uncommitted_here(&inode->host))
+    if (atomic_load(&inode->demoted) || !auth || !ledger_file_uncommitted_here(&inode->host))
         return;
     int error = file_inode_commit(inode, auth, NULL);
     if (error != 0 && error != -ESTALE)
@@ -362,9 +367,9 @@ static void commit_closed(struct file_mount *mount, int *result)
 {
     const struct rpc_auth *auth = file_auth_now(mount);
     uint32_t cursor = 0;
-    struct host_file file;
-    while (auth && host_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
-        if (!host_file_uncommitted_here(&file))
+    struct ledger_file file;
+    while (auth && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
+        if (!ledger_file_uncommitted_here(&file))
             continue;
         int error = commit_entry(mount, auth, &file);
         if (error != 0 && error != -ESTALE)
@@ -376,12 +381,12 @@ int file_commit_all(void)
 {
     int result = 0;
     file_shared_all(); /* with the program that exec starts */
-    if (!host_registry_ready())
+    if (!ledger_registry_ready())
         return 0;
     while (file_async_help(NULL)) /* exec and exit wait for requests in flight: io_setup(2) */
         ;
     file_inode_each(commit_own, &result);
-    for (unsigned i = 0; i < file_mount_count() && host_uncommitted() > 0; i++) {
+    for (unsigned i = 0; i < file_mount_count() && ledger_uncommitted() > 0; i++) {
         if (atomic_load(&file_mount_at(i)->state) == FILE_MOUNT_READY)
             commit_closed(file_mount_at(i), &result);
     }

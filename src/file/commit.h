@@ -1,26 +1,37 @@
-/* Between commit.c and rewrite.c. */
+/* Durability: COMMIT, and room in the ledger. */
 #ifndef FILE_COMMIT_H
 #define FILE_COMMIT_H
 
 #include "file/inode.h"
 
-/* What a COMMIT is made for, and what is learned from it. In the caller's memory. */
-struct committing {
-    struct file_mount *mount;
-    const struct rpc_auth *auth;
-    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
-    struct file_handle_use use;
-    struct host_file *host;
-    const char *path;
-    enum nfs3_stable stable; /* how what was lost is written again */
-    uint64_t rewritten;      /* bytes */
-};
+/*
+ * COMMITs the file, and writes again what the server lost. Returns 0 when all data that any process
+ * of this host had written before the call is on stable storage; -EIO when data is lost; -ESTALE
+ * when the file is gone; or what the server said. *rewritten (may be NULL): bytes written again.
+ */
+int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten);
 
-/* After a call with c->use.fh: shall it be made again, with another handle? */
-bool file_commit_again(struct committing *c, int result);
+/* Makes room in the ledger by committing files, this one first. */
+void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth);
 
-/* Writes again what the server lost of what the COMMIT was to vouch for; UNSTABLE it waits for a
- * further COMMIT, and stays in the ledger. 0, or -EIO after a line on the log. */
-int file_commit_rewrite(struct committing *c, struct host_commit *commit);
+/*
+ * The kernel is about to write the file. Nothing that the ledger has, or gets from writes in flight
+ * in any process, may be written again over that: it is committed, and later writes are stable.
+ * 0, or -errno of the COMMIT: then there is data left.
+ */
+int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth *auth);
+/* The same for a file of the registry. */
+int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
+                           struct ledger_file *file);
+
+/* COMMITs all files that the key may name (ledger_file_find()). 0, or -errno of the first that
+ * failed, as an application may hear it. */
+int file_commit_named(const struct ledger_file_key *key);
+
+/* Commits what processes that died left behind on a mount that was just contacted. */
+void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
+
+/* Set at exit: no one will COMMIT any more. */
+extern _Atomic bool file_finishing;
 
 #endif

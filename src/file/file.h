@@ -22,6 +22,9 @@
 
 enum { FILE_KERNEL = -65536, FILE_TABLE_SIZE = 1 << 20 };
 
+/* One call moves at most so much: read(2), NOTES. */
+#define FILE_TRANSFER_MAX ((size_t)0x7ffff000)
+
 /* Of Linux 6.9: O_APPEND does not count for this write. */
 #ifdef RWF_NOAPPEND
 enum { FILE_NOAPPEND = RWF_NOAPPEND };
@@ -173,6 +176,11 @@ int file_ftruncate(struct file_open *open, int fd, off_t size);
 /* After the kernel changed the size of an unmanaged descriptor's file: what the ledger has beyond
  * it, by other processes, must not come back. */
 void file_truncated_by_kernel(int fd, off_t size);
+/*
+ * truncate(2) where no descriptor can be had: the kernel does it, and the ledger hears of it. 0 or
+ * -errno; -EMFILE where the ledger is not at hand; FILE_KERNEL: nobody need hear of it.
+ */
+int file_truncate_path(const char *path, off_t size);
 /* fallocate(2): -EOPNOTSUPP for what NFSv3 cannot do. `emulate`: as posix_fallocate(3), by writing.
  */
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,

@@ -2,16 +2,23 @@
 #include <limits.h>
 #include <string.h>
 
+#include "file/append.h"
 #include "file/async.h"
+#include "file/commit.h"
+#include "file/ends.h"
+#include "file/getattr.h"
 #include "file/inode.h"
-#include "host/stats.h"
+#include "file/io.h"
+#include "file/renew.h"
+#include "file/world.h"
+#include "ledger/commits.h"
+#include "ledger/uncommitted.h"
 #include "rpc/message.h"
+#include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
 const char file_no_room[] = "no room in shared memory";
-
-#define TRANSFER_MAX ((size_t)0x7ffff000) /* as read(2) */
 
 /* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
 static ssize_t total_length(const struct iovec *vectors, int count)
@@ -24,7 +31,7 @@ static ssize_t total_length(const struct iovec *vectors, int count)
             return -EINVAL;
         total += vectors[i].iov_len;
     }
-    return (ssize_t)(total < TRANSFER_MAX ? total : TRANSFER_MAX);
+    return (ssize_t)(total < FILE_TRANSFER_MAX ? total : FILE_TRANSFER_MAX);
 }
 
 /* ---- reading ---- */
@@ -33,12 +40,12 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
                           uint64_t replays)
 {
     uint64_t verifier;
-    if (host_file_uncommitted(&inode->host) > 0 &&
-        (host_file_distrusted(&inode->host) ||
+    if (ledger_file_uncommitted(&inode->host) > 0 &&
+        (ledger_file_distrusted(&inode->host) ||
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
-         host_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
+         ledger_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
         return true;
-    return host_file_read_epoch(&inode->host) != replays;
+    return ledger_file_read_epoch(&inode->host) != replays;
 }
 
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
@@ -46,27 +53,32 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
 {
     struct file_inode *inode = open->inode;
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    const struct nfs3_data data = {vectors, count, length};
     struct nfs3_transfer transfer;
+    struct file_ends ends = {0};
     for (;;) {
-        uint64_t replays = host_file_read_epoch(&inode->host);
+        uint64_t replays = ledger_file_read_epoch(&inode->host);
         struct file_handle_use use = file_inode_use(inode);
         int result;
         do
-            result =
-                nfs3_read(&client, use.fh, (uint64_t)offset, vectors, count, length, &transfer);
+            result = nfs3_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
         while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
-        if (!file_read_is_suspect(inode, &transfer, replays))
-            return (ssize_t)transfer.length;
         uint64_t rewritten;
-        if (host_file_uncommitted(&inode->host) > 0) {
+        if (file_read_is_suspect(inode, &transfer, replays) &&
+            ledger_file_uncommitted(&inode->host) > 0) {
             result = file_inode_commit(inode, open->auth, &rewritten);
             if (result != 0)
                 return result == -ESTALE ? result : -EIO;
         }
-        if (host_file_read_epoch(&inode->host) == replays)
-            return (ssize_t)transfer.length; /* the server had it all */
+        if (ledger_file_read_epoch(&inode->host) != replays)
+            continue; /* else the server had it all */
+        ssize_t done = transfer.two_ends
+                           ? file_ends_settle(open, (uint64_t)offset, &transfer, &ends)
+                           : (ssize_t)transfer.length;
+        if (done != -EAGAIN)
+            return done;
     }
 }
 
@@ -75,14 +87,14 @@ ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int co
 {
     ssize_t result = read_at(open, vectors, count, length, offset);
     if (result >= 0)
-        host_stats_file_read(open->stats, (uint64_t)result);
+        stats_file_read(open->stats, (uint64_t)result);
     return result;
 }
 
 ssize_t file_finish_call(struct file_open *open, ssize_t result)
 {
     file_inode_leave(open->inode);
-    if (result == HOST_OF_KERNEL)
+    if (result == LEDGER_OF_KERNEL)
         file_inode_follow(open->inode);
     else if (result == FILE_NO_ROOM)
         file_inode_demote(open->inode, open->auth, file_no_room);
@@ -125,7 +137,7 @@ ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors,
 static size_t longest_piece(const struct file_open *open, bool appends)
 {
     uint32_t most = file_mount_client(open->inode->mount, open->auth).write_max;
-    return appends && most < HOST_WRITE_MAX ? most : HOST_WRITE_MAX;
+    return appends && most < LEDGER_WRITE_MAX ? most : LEDGER_WRITE_MAX;
 }
 
 /* The piece of `all` that begins at `from`, `length` bytes at most. */
@@ -149,12 +161,12 @@ static void piece_cut(struct file_piece *piece, struct iovec own[RPC_VECTORS_MAX
     piece->length = length;
 }
 
-int file_write_announce(struct file_open *open, struct host_beginning *beginning,
+int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
                         enum nfs3_stable *stable, bool wait)
 {
     for (int attempt = 0;; attempt++) {
         beginning->keep = *stable == NFS3_UNSTABLE;
-        int result = host_write_start(&open->inode->host, beginning, wait);
+        int result = ledger_write_start(&open->inode->host, beginning, wait);
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
@@ -164,16 +176,16 @@ int file_write_announce(struct file_open *open, struct host_beginning *beginning
     }
 }
 
-int file_write_send(struct file_open *open, struct host_write *write, const struct iovec *vectors,
+int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
                     int count, enum nfs3_stable stable, struct nfs3_transfer *transfer)
 {
     struct file_inode *inode = open->inode;
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
     struct file_handle_use use = file_inode_use(inode);
+    const struct nfs3_data data = {vectors, count, write->length};
     int result;
     do {
-        result = nfs3_write(&client, use.fh, write->offset, vectors, count, write->length, stable,
-                            transfer);
+        result = nfs3_write(&client, use.fh, write->offset, &data, stable, transfer);
         write->unsettled = write->unsettled || transfer->unsettled;
         write->doubtful =
             write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
@@ -181,41 +193,43 @@ int file_write_send(struct file_open *open, struct host_write *write, const stru
     return result;
 }
 
-void file_write_judge(struct file_open *open, struct host_write *write,
+void file_write_judge(struct file_open *open, struct ledger_write *write,
                       const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
-                      struct host_ending *ending)
+                      struct ledger_ending *ending)
 {
     struct file_inode *inode = open->inode;
     bool unstable = transfer->committed == NFS3_UNSTABLE;
     ending->file = &inode->host;
     ending->write = write;
-    ending->outcome = unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE;
+    ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
     ending->verifier = transfer->verifier;
-    ending->told = transfer->attr.present;
+    ending->attributes_known = transfer->attr.present;
     ending->epoch = epoch;
     ending->asked_ns = asked_ns;
-    if (transfer->attr.present)
+    if (ending->attributes_known)
         file_attributes_convert(&transfer->attr.attr, &ending->attributes);
     if (unstable)
-        file_server_saw(inode->mount->server, transfer->verifier, asked_ns);
+        file_server_saw(inode->mount->server, transfer->verifier, asked_ns,
+                        ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
+                                                 : 0);
     if (!atomic_load_explicit(&inode->written, memory_order_relaxed))
         atomic_store_explicit(&inode->written, true, memory_order_relaxed);
     uint64_t end = write->offset + write->length;
-    host_stats_file_written(open->stats, write->length);
-    if (end > host_stats_get(&open->stats->size))
-        host_stats_set(&open->stats->size, end);
+    stats_file_written(open->stats, write->length);
+    if (end > stats_get(&open->stats->size))
+        stats_set(&open->stats->size, end);
 }
 
-int file_write_conclude(struct file_open *open, struct host_write *write, int result,
+int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
                         const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
 {
-    struct host_ending ending;
+    struct ledger_ending ending;
     if (result != 0) {
-        host_write_end(&open->inode->host, write, HOST_WRITE_FAILED, NULL);
+        ledger_write_end(&open->inode->host, write, LEDGER_WRITE_FAILED, NULL);
         return result;
     }
     file_write_judge(open, write, transfer, asked_ns, epoch, &ending);
-    host_writes_end(&ending, 1);
+    ledger_writes_end(&ending, 1);
     return 0;
 }
 
@@ -223,7 +237,7 @@ int file_write_conclude(struct file_open *open, struct host_write *write, int re
  * -errno. */
 static int is_behind_end(struct file_open *open, uint64_t offset)
 {
-    struct host_attributes attributes;
+    struct ledger_attributes attributes;
     int result = file_inode_attributes(open->inode, open->auth, &attributes);
     return result == 0 ? attributes.size <= offset : result;
 }
@@ -233,14 +247,14 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
                            enum nfs3_stable stable)
 {
     struct file_inode *inode = open->inode;
-    struct iovec kept[HOST_WRITE_VECTORS];
-    struct host_write write;
-    struct host_beginning beginning = {.offset = offset,
-                                       .data = piece->vectors,
-                                       .count = piece->count,
-                                       .length = piece->length,
-                                       .write = &write,
-                                       .appends = piece->appends};
+    struct iovec kept[LEDGER_WRITE_VECTORS];
+    struct ledger_write write;
+    struct ledger_beginning beginning = {.offset = offset,
+                                         .data = piece->vectors,
+                                         .count = piece->count,
+                                         .length = piece->length,
+                                         .write = &write,
+                                         .appends = piece->appends};
     struct nfs3_transfer transfer;
     bool wait = false;
     int result;
@@ -251,17 +265,17 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
-        host_write_end(&inode->host, &write, HOST_WRITE_FAILED, NULL);
+        ledger_write_end(&inode->host, &write, LEDGER_WRITE_FAILED, NULL);
         return result;
     }
     const struct iovec *vectors = piece->vectors;
     int count = piece->count;
     if (write.kept) { /* what may have to be sent again is what is sent */
-        count = host_write_data(&write, 0, piece->length, kept);
+        count = ledger_write_data(&write, 0, piece->length, kept);
         vectors = kept;
     }
     uint64_t asked_ns = sys_now_ns();
-    uint64_t epoch = host_file_asking(&inode->host);
+    uint64_t epoch = ledger_file_asking(&inode->host);
     result = file_write_send(open, &write, vectors, count, stable, &transfer);
     if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
         piece->taken = transfer.length;
@@ -302,12 +316,12 @@ static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint
 /* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    uint64_t waiting = host_file_uncommitted(&inode->host);
+    uint64_t waiting = ledger_file_uncommitted(&inode->host);
     if (waiting <= commit_bound(inode))
         return;
     /* While one thread of the host waits for a COMMIT the others go on, within the tunable. */
     bool hurry = waiting > (uint64_t)file_tunables.uncommitted_file_max;
-    if (!hurry && (atomic_load(&inode->committing) || host_file_committing(&inode->host)))
+    if (!hurry && (atomic_load(&inode->committing) || ledger_file_committing(&inode->host)))
         return;
     if (atomic_exchange(&inode->committing, true) && !hurry)
         return;
@@ -320,7 +334,7 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 /* Results for which the kernel makes the whole call again. */
 static bool is_for_kernel(ssize_t result)
 {
-    return result == -ESTALE || result == FILE_NO_ROOM || result == HOST_OF_KERNEL;
+    return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
 }
 
 /* Not inlined: a write of one piece needs less stack. */
@@ -450,7 +464,8 @@ static int move_offset(struct file_open *open, int fd, ssize_t length, bool read
     if (result == 0 && !file_open_is_at(open, fd))
         result = FILE_KERNEL;
     moved->offset = end - length;
-    moved->after = result == 0 && reads && (uint64_t)end > host_file_least_size(&open->inode->host);
+    moved->after =
+        result == 0 && reads && (uint64_t)end > ledger_file_least_size(&open->inode->host);
     if (result == FILE_KERNEL || moved->after)
         sys_lseek(fd, -length, SEEK_CUR);
     if (!moved->after)

@@ -28,7 +28,7 @@ void file_late_fork_child(void)
     pthread_mutex_init(&looking, NULL); /* its holder does not exist here */
 }
 
-/* Of which device are files at a path, by the table? */
+/* For asking the table of which device the files at a path are. */
 struct table {
     const struct conf_mountinfo *info;
     dev_t device;

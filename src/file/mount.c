@@ -1,27 +1,29 @@
 /* A mount that is used: credentials, the first contact, handles of directories, verifiers. */
 #include "file/inode.h"
-#include "file/proof.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "host/registry.h"
-#include "host/said.h"
-#include "host/stats.h"
+#include "ledger/registry.h"
+#include "ledger/uncommitted.h"
+#include "run/said.h"
+#include "stats/count.h"
 #include "nfs/nfs3_status.h"
+#include "reach/root.h"
+#include "reach/server.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
+#include "file/commit.h"
 
 enum { RETRY_S = 30, SAY_EVERY_S = 60 };
 
 /* Credentials that were in use, newest first; only added to. */
 struct auth_entry {
     struct auth_entry *next;
-    unsigned group_count;
-    uint32_t groups[16];
+    struct reach_identity identity;
     struct rpc_auth auth;
 };
 static _Atomic(struct auth_entry *) auths;
@@ -38,30 +40,20 @@ void file_auth_start(void)
 
 const struct rpc_auth *file_auth_now(const struct file_mount *mount)
 {
-    const struct conf_server *conf = mount->server->conf;
-    struct auth_entry now;
-    /* An identifier that does not exist changes nothing, and the old one is returned. */
-    uint32_t uid = (uint32_t)sys_call1(SYS_setfsuid, -1);
-    uint32_t gid = (uint32_t)sys_call1(SYS_setfsgid, -1);
-    uint32_t groups[1024];
-    long count = sys_call2(SYS_getgroups, 1024, groups);
-    now.group_count = count < 0 ? 0 : count > 16 ? 16 : (unsigned)count;
-    memcpy(now.groups, groups, now.group_count * sizeof(groups[0]));
-    if (conf->uid != CONF_ID_PROCESS)
-        uid = conf->uid;
-    if (conf->gid != (gid_t)CONF_ID_PROCESS)
-        gid = conf->gid;
+    struct reach_identity now;
+    reach_identity_now(mount->server->conf, &now);
     struct auth_entry *first = atomic_load(&auths);
     for (struct auth_entry *e = first; e; e = e->next) {
-        if (e->auth.uid == uid && e->auth.gid == gid && e->group_count == now.group_count &&
-            memcmp(e->groups, now.groups, now.group_count * sizeof(now.groups[0])) == 0)
+        if (e->identity.uid == now.uid && e->identity.gid == now.gid &&
+            e->identity.group_count == now.group_count &&
+            memcmp(e->identity.groups, now.groups, now.group_count * sizeof(now.groups[0])) == 0)
             return &e->auth;
     }
     struct auth_entry *made = sys_alloc(sizeof(*made));
     if (!made)
         return NULL;
-    *made = now;
-    rpc_auth_sys(&made->auth, machine, uid, gid, now.groups, now.group_count);
+    made->identity = now;
+    rpc_auth_sys(&made->auth, machine, now.uid, now.gid, now.groups, now.group_count);
     made->next = first;
     while (!atomic_compare_exchange_weak(&auths, &made->next, made))
         ;
@@ -81,8 +73,8 @@ struct nfs3_client file_mount_client(const struct file_mount *mount, const struc
 
 static void enter_statistics(struct file_mount *mount)
 {
-    host_stats_open();
-    struct host_stats_server entry = {
+    stats_open();
+    struct stats_server entry = {
         .name = mount->server->conf->name,
         .directory = mount->conf->directory,
         .mount = mount->conf->mount,
@@ -93,7 +85,7 @@ static void enter_statistics(struct file_mount *mount)
         .wtmax = mount->write_max,
         .rtmax = mount->read_max,
     };
-    mount->stats_id = host_stats_server(&entry);
+    mount->stats_id = stats_server(&entry);
 }
 
 /* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */
@@ -103,12 +95,12 @@ static _Atomic int failure;
 int file_registry_open(void)
 {
     uint64_t failed = atomic_load_explicit(&failed_ns, memory_order_acquire);
-    if (host_registry_ready())
+    if (ledger_registry_ready())
         return 0;
     if (failed != 0 && sys_now_ns() - failed < (uint64_t)RETRY_S * 1000000000)
         return failure;
-    int result = host_registry_open((uint64_t)file_tunables.uncommitted_max,
-                                    (uint64_t)(file_tunables.failover_hold * 1e9));
+    int result = ledger_registry_open((uint64_t)file_tunables.uncommitted_max,
+                                      (uint64_t)(file_tunables.failover_hold * 1e9));
     atomic_store(&failure, result);
     atomic_store_explicit(&failed_ns, result == 0 ? 0 : sys_now_ns(), memory_order_release);
     return result;
@@ -127,8 +119,8 @@ void file_mounts_retry(void)
 
 int file_registry_move(void)
 {
-    return host_registry_move((uint64_t)file_tunables.uncommitted_max,
-                              (uint64_t)(file_tunables.failover_hold * 1e9));
+    return ledger_registry_move((uint64_t)file_tunables.uncommitted_max,
+                                (uint64_t)(file_tunables.failover_hold * 1e9));
 }
 
 bool file_mount_may_say(const struct file_mount *mount, const char *what, int result)
@@ -137,7 +129,7 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
     bool of_mount = result == -EACCES || result == -EPERM || result == -ENOENT;
     snprintf(subject, sizeof(subject), "%s %d %.300s %.600s", what, result == 0,
              mount->server->conf->name, of_mount ? mount->path : "");
-    return host_may_say(subject, SAY_EVERY_S);
+    return run_may_say(subject, SAY_EVERY_S);
 }
 
 static int contact(struct file_mount *mount)
@@ -147,12 +139,12 @@ static int contact(struct file_mount *mount)
         return result;
     enter_statistics(mount);
     struct nfs3_fh root;
-    struct nfs3_attr attr;
+    struct reach_finding finding = {.what = REACH_SAME};
     bool told;
     result = file_paths_mount(mount, &root, &told);
     if (result != 0)
         return result;
-    atomic_store(&mount->told, told);
+    atomic_store(&mount->kernel_tells, told);
     const struct rpc_auth *auth = file_auth_now(mount);
     if (!auth)
         return -ENOMEM;
@@ -162,14 +154,13 @@ static int contact(struct file_mount *mount)
     result = nfs3_fsinfo(&client, &root, &info);
     uint64_t asked_ns = sys_now_ns();
     if (result == 0)
-        result = file_prove_root(mount, &client, &root, &attr);
+        result = reach_prove_root(mount->path, reach_statx_now, NULL, &client, &root, &finding);
     if (result == -EXDEV) {
-        log_error(
-            "mount %s: it is not the directory %s of server %s at path %s (another file number or "
-            "change time); the kernel serves its files. Mount the export there, or correct the "
-            "nfstab",
-            mount->conf->mount, mount->conf->directory, mount->server->conf->name,
-            mount->server->net->paths[0].address.peer_text);
+        log_error("mount %s: it is not the directory %s of server %s at path %s (%s); the kernel "
+                  "serves its files. Mount the export there, or correct the nfstab",
+                  mount->conf->mount, mount->conf->directory, mount->server->conf->name,
+                  mount->server->net->paths[0].address.peer_text,
+                  finding.what == REACH_OTHER_TIME ? "another change time" : "another file number");
         return result;
     }
     if (result != 0) {
@@ -179,7 +170,7 @@ static int contact(struct file_mount *mount)
                         strerrordesc_np(-result));
         return result;
     }
-    file_mount_set_root(mount, &root, &attr, asked_ns);
+    file_mount_set_root(mount, &root, &finding.attr, asked_ns);
     mount->read_max = nfs3_transfer_size(info.rtmax, file_tunables.rsize);
     mount->write_max = nfs3_transfer_size(info.wtmax, file_tunables.wsize);
     /* A server that tells none, or one that no file can have, is taken as the kernel takes it. */
@@ -229,7 +220,7 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
     pthread_mutex_unlock(&mount->contact);
     if (result == -EXDEV)
         *reason = "mount is not the export";
-    else if (result != 0 && !host_registry_ready())
+    else if (result != 0 && !ledger_registry_ready())
         *reason = "run directory not usable";
     return result;
 }
@@ -340,14 +331,29 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
 
 /* ---- verifiers ---- */
 
-void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns)
+/* Under the server's lock. */
+static void note_instance(struct file_server *server, uint64_t verifier)
+{
+    if (server->verifier == verifier)
+        return;
+    server->before = server->verifier;
+    server->before_until = server->up_until;
+    server->up_since = server->up_until = 0;
+    server->verifier = verifier;
+}
+
+void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns, int64_t told)
 {
     if (sent_ns <= atomic_load_explicit(&server->seen_ns, memory_order_relaxed))
         return; /* as most, which were sent together with another */
     pthread_mutex_lock(&server->lock);
     if (sent_ns > server->seen_ns) {
-        server->verifier = verifier;
+        note_instance(server, verifier);
         server->seen_ns = sent_ns;
+        if (told != 0 && server->up_since == 0)
+            server->up_since = told;
+        if (told > server->up_until)
+            server->up_until = told;
     }
     pthread_mutex_unlock(&server->lock);
 }
@@ -359,4 +365,17 @@ bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uin
     *verifier = server->verifier;
     pthread_mutex_unlock(&server->lock);
     return known;
+}
+
+bool file_server_was_up(struct file_server *server, uint64_t verifier, int64_t time,
+                        struct ledger_file *file)
+{
+    pthread_mutex_lock(&server->lock);
+    bool noted = server->verifier == verifier; /* else it told so in answer to an older call */
+    int64_t since = noted ? server->up_since : 0;
+    int64_t before_until = noted ? server->before_until : server->up_until;
+    uint64_t before = noted ? server->before : server->verifier;
+    pthread_mutex_unlock(&server->lock);
+    return (since != 0 && time > since) ||
+           (time <= before_until && !ledger_file_verifier_differs(file, (const uint8_t *)&before));
 }

@@ -12,15 +12,16 @@
 #include "config/nfstab.h"
 #include "config/tunables.h"
 #include "nfs/nfs3_proc.h"
+#include "reach/kernel.h"
 
 /* The tunables; read once by file_start(), constant afterwards. */
 extern struct conf_tunables file_tunables;
 
-/* host_registry_open() with what the tunables say. */
+/* ledger_registry_open() with what the tunables say. */
 int file_registry_open(void);
 /* What failed may be tried again at once: the process has another user. */
 void file_mounts_retry(void);
-/* host_registry_move() likewise. */
+/* ledger_registry_move() likewise. */
 int file_registry_move(void);
 /* Why all files are the kernel's from some moment on; NULL: they are not. */
 extern _Atomic(const char *) file_left_to_kernel;
@@ -37,6 +38,10 @@ struct file_server {
     pthread_mutex_t lock;
     uint64_t verifier;        /* the last that a WRITE or COMMIT returned ... */
     _Atomic uint64_t seen_ns; /* ... to a call that was sent at this time; 0: none */
+    /* By the server's clock, from answers to WRITEs; 0: none. */
+    int64_t up_since, up_until; /* the first and the last with this verifier */
+    uint64_t before;            /* the verifier before, */
+    int64_t before_until;       /* and the last with that */
 };
 
 enum file_mount_state { FILE_MOUNT_NEW, FILE_MOUNT_READY, FILE_MOUNT_FAILED, FILE_MOUNT_REFUSED };
@@ -52,14 +57,6 @@ struct file_directory {
     struct nfs3_fh fh;
 };
 
-/* What the kernel's table of mounts says of a kernel NFS mount. */
-struct file_kernel_mount {
-    bool version3;      /* of NFS: its handles are those that we use */
-    bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
-    bool auth_sys;      /* it asks with the same credentials as we do */
-    uint16_t port;      /* of the server */
-};
-
 /*
  * An export. All but what `lock` guards is constant once `state` is READY. Lives for ever.
  * FAILED is tried again after a while; REFUSED (not the same directory, not supported) is not.
@@ -72,10 +69,10 @@ struct file_mount {
     dev_t device;
     ino_t inode;
     bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself */
-    struct file_kernel_mount kernel; /* see file_mount_kernel() */
+    struct reach_kernel_mount kernel; /* see file_mount_kernel() */
     _Atomic bool kernel_known;
-    _Atomic bool told;     /* the kernel told the root's handle, and it is the server's: READY */
-    uint64_t registry_key; /* names server and export in the host registry */
+    _Atomic bool kernel_tells; /* READY, and the root's handle is what the kernel told */
+    uint64_t registry_key;     /* names server and export in the host registry */
 
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */
@@ -124,7 +121,7 @@ void file_late_fork_child(void);
 struct file_mount *file_mount_find(dev_t device, const char *path);
 /* What the kernel's table says of the mount, read at the first call. All false but for a kernel NFS
  * mount. */
-const struct file_kernel_mount *file_mount_kernel(struct file_mount *mount);
+const struct reach_kernel_mount *file_mount_kernel(struct file_mount *mount);
 /* Is the device a kernel NFS mount of ours? */
 bool file_mount_is_nfs(dev_t device);
 bool file_mount_has_device(dev_t device);
@@ -181,8 +178,19 @@ const struct rpc_auth *file_auth_now(const struct file_mount *mount);
 int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
                       bool fresh, struct nfs3_fh *fh, struct nfs3_post_attr *attr);
 
-/* Notes the verifier that a reply to a call sent at `sent_ns` had. */
-void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns);
+/* Notes the verifier that a reply to a call sent at `sent_ns` had, and by whose clock the call was
+ * carried out at `told`; 0: that is not known. */
+void file_server_saw(struct file_server *server, uint64_t verifier, uint64_t sent_ns, int64_t told);
+
+/*
+ * Was the server up at `time` of its clock, as far as this process was told? Then who changed a
+ * file at that time was not a server that recovers: OpenZFS, for one, dates what it finds in its
+ * log with the time at which it comes up. The file's uncommitted data tells of which instance it
+ * was; `verifier` is that of the instance that is up now, as the COMMIT returned it.
+ */
+struct ledger_file;
+bool file_server_was_up(struct file_server *server, uint64_t verifier, int64_t time,
+                        struct ledger_file *file);
 
 /*
  * The verifier of the instance of the server that is at the other end of a connection made at

@@ -2,7 +2,6 @@
  * The paths of a server: what is wrong with them on this host, mounting over the first that
  * answers, and whether another leads to the same server.
  */
-#include "file/handle.h"
 #include "file/inode.h"
 
 #include <stdarg.h>
@@ -10,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/paths.h"
-#include "host/stats.h"
+#include "run/offline.h"
+#include "stats/count.h"
 #include "nfs/mount3.h"
+#include "reach/root.h"
+#include "reach/server.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -23,8 +24,6 @@ enum {
     RESETS_MAX = 5,      /* attempts more when the connection is reset, after */
     PAUSE_MS = 20
 };
-
-#define FRESH_NS UINT64_C(3000000000) /* what a root was seen to be is good for so long */
 
 /* The paths of a server, in the order of the nfstab. */
 struct paths {
@@ -51,7 +50,7 @@ blame(struct file_server *server, size_t index, struct conf_position at, const c
               server->conf->paths[index].peer, text);
 }
 
-/* What it is called in statistics and by administrators. */
+/* The names of a path, for statistics and for administrators. */
 static void name_path(const struct conf_path *path, struct net_address *address)
 {
     snprintf(address->peer_text, sizeof(address->peer_text), "%.63s", path->peer);
@@ -142,57 +141,13 @@ static int find_ports(struct file_server *server, struct mount3_target *target,
     return result;
 }
 
-static void set_port(struct sockaddr_storage *address, uint16_t port)
+/* For calls over this path alone, on a connection of their own, from such a port: client->server is
+ * to be destroyed. 0 or -errno. */
+static int client_over(const struct net_address *address, enum net_port ports,
+                       const struct rpc_auth *auth, int timeout_ms, struct nfs3_client *client)
 {
-    if (address->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)address)->sin_port = htons(port);
-}
-
-static enum net_port port_policy(void)
-{
-    return file_tunables.privileged_port == CONF_PRIVILEGED_PORT_YES  ? NET_PORT_PRIVILEGED
-           : file_tunables.privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
-                                                                      : NET_PORT_AUTO;
-}
-
-/* GETATTR of a root over this path alone, on a connection of its own, from such a port. */
-static int getattr_over(const struct net_address *address, enum net_port ports,
-                        const struct nfs3_fh *root, const struct rpc_auth *auth, int timeout_ms,
-                        struct nfs3_attr *attr)
-{
-    struct net_server_options options = {.name = address->peer_text,
-                                         .connections_max = 1,
-                                         .port_policy = ports,
-                                         .reconnect_max_s = 1,
-                                         .retransmit_timeout_s =
-                                             (unsigned)file_tunables.retransmit_timeout,
-                                         .hidden = true};
-    struct net_server *alone;
-    int result = net_server_create(&options, address, 1, &alone);
-    if (result != 0)
-        return result;
-    struct nfs3_client client = {.server = alone, .auth = auth, .timeout_ms = timeout_ms};
-    result = nfs3_getattr(&client, root, attr);
-    rpc_server_destroy(alone);
-    return result;
-}
-
-/* The root's handle as the kernel's NFS client tells it; its length is 0 where it does not. */
-static void root_of_kernel(struct file_mount *mount, struct nfs3_fh *root)
-{
-    struct stat status;
-    root->len = 0;
-    if (!file_mount_kernel(mount)->version3)
-        return;
-    int fd = sys_open(mount->path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    if (sys_fstat(fd, &status) != 0 || status.st_dev != mount->device ||
-        status.st_ino != mount->inode || file_handle_of(fd, &status, root) != 0)
-        root->len = 0;
-    sys_close(fd);
+    *client = (struct nfs3_client){.auth = auth, .timeout_ms = timeout_ms};
+    return reach_over(address, ports, 1, &file_tunables, &client->server);
 }
 
 /* Does one path of the server lead to the directory with this root handle? On success *address has
@@ -202,14 +157,18 @@ static int ask_over(struct file_mount *mount, struct net_address *address, int t
 {
     struct file_server *server = mount->server;
     const struct rpc_auth *auth = file_auth_now(mount);
-    struct nfs3_attr attr;
+    struct nfs3_client client;
     if (!auth)
         return -ENOMEM;
     server->nfsport =
         server->conf->nfsport ? (uint16_t)server->conf->nfsport : file_mount_kernel(mount)->port;
-    set_port(&address->peer, server->nfsport);
-    int result = getattr_over(address, port_policy(), root, auth, timeout_ms, &attr);
-    return result != 0 || (attr.type == NFS3_DIR && attr.fileid == mount->inode) ? result : -ESTALE;
+    net_address_set_port(&address->peer, server->nfsport);
+    int result = client_over(address, reach_port_policy(&file_tunables), auth, timeout_ms, &client);
+    if (result != 0)
+        return result;
+    result = reach_root_known(&client, root, mount->inode);
+    rpc_server_destroy(client.server);
+    return result;
 }
 
 /* Asks one path of the server for the root handle, or about it if it has a length; on success
@@ -221,28 +180,18 @@ static int mount_over(struct file_mount *mount, struct net_address *address, int
         return ask_over(mount, address, timeout_ms, root);
     struct file_server *server = mount->server;
     uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
-    uint32_t gid = 0;
-    struct mount3_identity identity = {0, gid, 0, NULL};
-    const struct rpc_auth *auth = file_auth_now(mount);
-    if (auth) {
-        identity.uid = auth->uid;
-        identity.gid = auth->gid;
-    }
-    struct mount3_target target = {
-        .peer = (const struct sockaddr *)&address->peer,
-        .local = address->local_text[0] ? (const struct sockaddr *)&address->local : NULL,
-        .privileged = file_tunables.privileged_port != CONF_PRIVILEGED_PORT_NO,
-        .timeout_ms = timeout_ms,
-        .identity = &identity,
-    };
-    int result = find_ports(server, &target, deadline_ns);
+    struct mount3_target target = {.address = address,
+                                   .ports = reach_port_policy(&file_tunables),
+                                   .timeout_ms = timeout_ms,
+                                   .auth = file_auth_now(mount)};
+    int result = target.auth ? find_ports(server, &target, deadline_ns) : -ENOMEM;
     if (result != 0)
         return result;
-    set_port(&address->peer, server->nfsport);
+    net_address_set_port(&address->peer, server->nfsport);
     target.port = server->mntport;
     uint64_t asked_ns = sys_now_ns();
     result = mount3_mount(&target, mount->conf->directory, root, NULL, NULL);
-    host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
+    stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
     return result;
 }
 
@@ -258,11 +207,6 @@ static struct file_mount *ready_mount(const struct net_server *server)
     return NULL;
 }
 
-static bool time_before(const struct nfs3_time *a, const struct nfs3_time *b)
-{
-    return a->sec != b->sec ? a->sec < b->sec : a->nsec < b->nsec;
-}
-
 static bool is_same_file(const struct nfs3_attr *a, const struct nfs3_attr *b)
 {
     return a->fileid == b->fileid && a->fsid == b->fsid;
@@ -273,13 +217,13 @@ static int look_from(const struct net_path *path, enum net_port ports, struct fi
                      const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
 {
     struct nfs3_fh root = file_mount_root(mount);
-    return getattr_over(&path->address, ports, &root, auth, timeout_ms, attr);
-}
-
-static int look_over(const struct net_path *path, struct file_mount *mount,
-                     const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
-{
-    return look_from(path, net_port_policy(path->server), mount, auth, timeout_ms, attr);
+    struct nfs3_client client;
+    int result = client_over(&path->address, ports, auth, timeout_ms, &client);
+    if (result != 0)
+        return result;
+    result = nfs3_getattr(&client, &root, attr);
+    rpc_server_destroy(client.server);
+    return result;
 }
 
 /* Does the server answer calls for all that is mounted from it whatever port they come from? (It is
@@ -311,21 +255,29 @@ static const struct net_path *usable_other(const struct net_path *path)
     return NULL;
 }
 
-/*
- * What is known of the mount's root by asking a path that is proven, not `path`, at `since_ns` or
- * later. Asks it now if nobody did; who comes meanwhile waits for that answer. *attr is the last
- * that was heard, though it be older when this fails.
- */
-static int look_at_root(const struct net_path *path, struct file_mount *mount,
-                        const struct rpc_auth *auth, uint64_t since_ns, int timeout_ms,
-                        struct nfs3_attr *attr)
+/* Who asks whether a path leads to the mount's root. */
+struct asker {
+    const struct net_path *path;
+    struct file_mount *mount;
+    const struct rpc_auth *auth;
+    int timeout_ms;
+};
+
+/* As reach_root_look says. Asks a path that is proven, if nobody did; who comes meanwhile waits for
+ * that answer: one look does for all paths that are asked, since what the others carry may keep it
+ * waiting. */
+static int look_at_root(void *context, uint64_t since_ns, struct nfs3_attr *attr)
 {
+    const struct asker *asker = context;
+    struct file_mount *mount = asker->mount;
     pthread_mutex_lock(&mount->look);
     if (mount->looked_ns < since_ns) {
-        const struct net_path *other = usable_other(path);
+        const struct net_path *other = usable_other(asker->path);
         struct nfs3_attr seen;
         mount->looked_ns = sys_now_ns();
-        mount->look_result = other ? look_over(other, mount, auth, timeout_ms, &seen) : -ENETDOWN;
+        mount->look_result = other ? look_from(other, net_port_policy(other->server), mount,
+                                               asker->auth, asker->timeout_ms, &seen)
+                                   : -ENETDOWN;
         if (mount->look_result == 0 && !is_same_file(&seen, &mount->root_attr))
             mount->look_result = -ESTALE;
         if (mount->look_result == 0)
@@ -337,41 +289,27 @@ static int look_at_root(const struct net_path *path, struct file_mount *mount,
     return result;
 }
 
-/*
- * Whether a path answers (struct net_server_options). One that is not yet proven must say of a root
- * what those say that are: the same file of the same file system, with the change time that was
- * seen in the last seconds, or a later one that they know too; if none answers, not an earlier one.
- * One look at them does for all paths that are asked, since what they carry may keep it waiting.
- * All over connections of their own: giving up waiting on one that is in use would break it.
- */
+/* Whether a path answers (struct net_server_options). All over connections of their own: giving up
+ * waiting on one that is in use would break it. */
 static int probe_path(struct net_path *path, bool proven, int timeout_ms)
 {
     struct file_mount *mount = ready_mount(path->server);
-    const struct rpc_auth *auth = mount ? file_auth_now(mount) : NULL;
-    if (!auth)
+    struct asker asker = {path, mount, mount ? file_auth_now(mount) : NULL, timeout_ms};
+    struct nfs3_client client;
+    struct reach_finding finding;
+    if (!asker.auth)
         return -EAGAIN;
-    struct nfs3_attr seen, attr;
-    uint64_t now = sys_now_ns();
-    int looked = proven ? 0
-                        : look_at_root(path, mount, auth, now > FRESH_NS ? now - FRESH_NS : 1,
-                                       timeout_ms, &seen);
-    int result = look_over(path, mount, auth, timeout_ms, &attr);
-    bool answered = result == 0 || result == -ESTALE || result == -EACCES || result == -ENOENT;
-    if (!answered || proven)
-        return answered ? 0 : result;
-    if (result == -ESTALE &&
-        look_at_root(path, mount, auth, sys_now_ns(), timeout_ms, &seen) == -ESTALE)
-        return -EAGAIN; /* over all paths: the root is about to get another handle */
-    if (result != 0 || attr.type != NFS3_DIR || !is_same_file(&attr, &seen))
-        return -EXDEV;
-    if (looked == 0 && time_before(&seen.ctime, &attr.ctime)) {
-        looked = look_at_root(path, mount, auth, sys_now_ns(), timeout_ms, &seen);
-        if (looked == 0)
-            return time_before(&seen.ctime, &attr.ctime) ? -EXDEV : 0;
-    }
-    if (!time_before(&attr.ctime, &seen.ctime))
-        return 0;
-    return looked == 0 ? -EXDEV : -EAGAIN;
+    struct nfs3_fh root = file_mount_root(mount);
+    int result =
+        client_over(&path->address, net_port_policy(path->server), asker.auth, timeout_ms, &client);
+    if (result != 0)
+        return result;
+    if (proven)
+        result = nfs3_getattr(&client, &root, &finding.attr);
+    else
+        result = reach_prove_path(&client, &root, look_at_root, &asker, &finding);
+    rpc_server_destroy(client.server);
+    return proven && reach_is_answer(result) ? 0 : result;
 }
 
 /* The server as src/net sees it: the path that was mounted over first, then all others. */
@@ -388,14 +326,14 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         if (paths->faults[i] == -EADDRNOTAVAIL)
             absent |= UINT32_C(1) << count;
         addresses[count] = paths->addresses[i];
-        set_port(&addresses[count++].peer, server->nfsport);
+        net_address_set_port(&addresses[count++].peer, server->nfsport);
     }
     struct net_server_options options = {
         .name = server->conf->name,
         .id = stats_id,
         .connections_max = server->conf->connections ? server->conf->connections
                                                      : (unsigned)file_tunables.connections,
-        .port_policy = port_policy(),
+        .port_policy = reach_port_policy(&file_tunables),
         .reconnect_max_s = (unsigned)file_tunables.reconnect_max,
         .retransmit_timeout_s = (unsigned)file_tunables.retransmit_timeout,
         .path_timeout_ms = (unsigned)(file_tunables.path_timeout * 1000),
@@ -428,12 +366,12 @@ static size_t order_paths(const struct file_server *server, const struct paths *
                           size_t order[CONF_PATHS_MAX])
 {
     size_t count = 0;
-    host_paths_open();
+    run_offline_open();
     for (int offline = 0; offline < 2; offline++) {
         for (size_t i = 0; i < server->conf->path_count; i++) {
             const struct net_address *address = &paths->addresses[i];
-            if (paths->faults[i] == 0 && host_path_offline(server->conf->name, address->peer_text,
-                                                           address->local_text) == offline)
+            if (paths->faults[i] == 0 && run_is_offline(server->conf->name, address->peer_text,
+                                                        address->local_text) == offline)
                 order[count++] = i;
         }
     }
@@ -441,9 +379,10 @@ static size_t order_paths(const struct file_server *server, const struct paths *
 }
 
 /*
- * Tries the `count` paths of `order` one after the other, and first all of them briefly: one that
- * works answers at once, and shall not wait for those that are dead. *mounted becomes the place of
- * the path that gave the root handle in the nfstab, results[] what came of each.
+ * Tries the `count` paths of `order` one after the other; first all of them for a short time only.
+ * A path that works answers at once then, and need not wait until dead ones are given up. *mounted
+ * becomes the place in the nfstab of the path that gave the root handle, results[] what became of
+ * each.
  */
 static int try_paths(struct file_mount *mount, struct paths *paths, const size_t *order,
                      size_t count, int *results, size_t *mounted, struct nfs3_fh *root)
@@ -486,7 +425,9 @@ int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
     find_paths(server, paths);
     size_t count = order_paths(server, paths, order);
     int result = count == 0 ? paths->faults[0] : -ESTALE;
-    root_of_kernel(mount, root);
+    if (!file_mount_kernel(mount)->version3 ||
+        reach_root_told(mount->path, mount->device, mount->inode, root) != 0)
+        root->len = 0;
     if (count > 0 && root->len > 0)
         result = try_paths(mount, paths, order, count, results, &mounted, root);
     *told = result == 0;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#include "file/handle.h"
+#include "reach/kernel.h"
 #include "file/inode.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
@@ -278,11 +278,11 @@ bool file_mount_is_nfs(dev_t device)
     return mount && mount->kernel_nfs;
 }
 
-const struct file_kernel_mount *file_mount_kernel(struct file_mount *mount)
+const struct reach_kernel_mount *file_mount_kernel(struct file_mount *mount)
 {
     if (!mount->kernel_nfs || atomic_load(&mount->kernel_known))
         return &mount->kernel;
-    struct file_kernel_mount kernel = file_kernel_mount_of(mount->device);
+    struct reach_kernel_mount kernel = reach_kernel_mount_of(mount->device);
     pthread_mutex_lock(&mount->lock);
     if (!atomic_load(&mount->kernel_known))
         mount->kernel = kernel;

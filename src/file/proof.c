@@ -1,26 +1,14 @@
 /* The proof that what the kernel shows and what the server has are one file, or one directory. */
 #include "file/proof.h"
 
+#include "reach/root.h"
 #include "sys/sys.h"
 
-enum { ATTEMPTS = 8, ROOT_ATTEMPTS = 6, MASK = STATX_BASIC_STATS };
-
-static int64_t server_time(const struct nfs3_time *time)
-{
-    return (int64_t)time->sec * 1000000000 + time->nsec;
-}
+enum { ATTEMPTS = 8 };
 
 static int64_t kernel_time(const struct statx_timestamp *time)
 {
     return time->tv_sec * 1000000000 + time->tv_nsec;
-}
-
-/* Does the server's change time lie between two looks at the kernel's? */
-static bool time_agrees(const struct nfs3_attr *attr, const struct statx *before,
-                        const struct statx *after)
-{
-    int64_t at = server_time(&attr->ctime);
-    return at >= kernel_time(&before->stx_ctime) && at <= kernel_time(&after->stx_ctime);
 }
 
 static int look_up(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
@@ -40,7 +28,7 @@ static int look_up(const struct file_claim *claim, bool fresh, struct nfs3_fh *f
 
 static int kernel_look(int fd, struct statx *status)
 {
-    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, MASK, status);
+    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, status);
 }
 
 /*
@@ -60,7 +48,7 @@ static int compare(const struct file_claim *claim, bool fresh, struct nfs3_fh *f
         return result;
     if (attr->type != NFS3_REG || attr->fileid != before.stx_ino)
         return -EXDEV;
-    if (!time_agrees(attr, &before, &after))
+    if (!reach_time_agrees(attr, &before, &after))
         return -EAGAIN;
     bool quiet = kernel_time(&before.stx_ctime) == kernel_time(&after.stx_ctime) &&
                  before.stx_size == after.stx_size;
@@ -92,28 +80,4 @@ int file_prove_unchanged(const struct file_claim *claim, ino_t number, const str
     bool same = attr->type == NFS3_REG && attr->fileid == number &&
                 attr->ctime.sec == ctime->tv_sec && attr->ctime.nsec == ctime->tv_nsec;
     return same ? 0 : -EXDEV;
-}
-
-int file_prove_root(const struct file_mount *mount, const struct nfs3_client *client,
-                    const struct nfs3_fh *root, struct nfs3_attr *attr)
-{
-    for (int attempt = 0; attempt < ROOT_ATTEMPTS; attempt++) {
-        struct statx before, after;
-        /* Mostly what the kernel knows already is true, and it need not ask. */
-        int sync = attempt == 0 ? AT_STATX_SYNC_AS_STAT : AT_STATX_FORCE_SYNC;
-        int result = sys_statx(AT_FDCWD, mount->path, sync, MASK, &before);
-        if (result == 0)
-            result = nfs3_getattr(client, root, attr);
-        if (result == 0)
-            result = sys_statx(AT_FDCWD, mount->path, sync, MASK, &after);
-        if (result != 0)
-            return result;
-        if (attr->type != NFS3_DIR || attr->fileid != before.stx_ino)
-            return -EXDEV;
-        if (time_agrees(attr, &before, &after))
-            return 0;
-        if (attempt > 0)
-            sys_nanosleep_ms(10);
-    }
-    return -EXDEV;
 }

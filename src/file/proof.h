@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "file/mount.h"
-#include "host/registry.h"
+#include "ledger/attributes.h"
 
 /* What is claimed: the open file `fd` is on the server what `path` (absolute, below the mount) is.
  */
@@ -20,7 +20,7 @@ struct file_claim {
 /* What is known of a file on the server. */
 struct file_proof {
     struct nfs3_fh fh;
-    struct host_attributes attributes;
+    struct ledger_attributes attributes;
     bool current; /* the attributes are what the server said, not before the file was opened */
     bool granted; /* who opened the file was granted access by the server */
 };
@@ -35,17 +35,10 @@ int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
                struct nfs3_attr *attr);
 
 /*
- * The same where the kernel cannot be asked: the file of this path must have this number, and just
- * the change time that it had last. 0, -EXDEV, or -errno of the lookup.
+ * The same where the kernel cannot be asked: the file of this path must have this number, and
+ * exactly the change time that it had last. 0, -EXDEV, or -errno of the lookup.
  */
 int file_prove_unchanged(const struct file_claim *claim, ino_t number, const struct timespec *ctime,
                          struct nfs3_fh *fh, struct nfs3_attr *attr);
-
-/*
- * The directory at the mount point and the server's must be one: the same file number, and a change
- * time between two looks at the kernel's. 0 with the attributes, -EXDEV, or -errno of either.
- */
-int file_prove_root(const struct file_mount *mount, const struct nfs3_client *client,
-                    const struct nfs3_fh *root, struct nfs3_attr *attr);
 
 #endif

@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/getattr.h"
 #include "file/inode.h"
 #include "file/proof.h"
+#include "file/renew.h"
 #include "nfs/nfs3_status.h"
+#include "reach/root.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -30,10 +33,12 @@ static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, st
                        struct nfs3_attr *attr)
 {
     struct nfs3_client client = file_mount_client(mount, auth);
+    struct reach_finding finding = {0};
     bool told;
     int result = file_paths_mount(mount, root, &told);
     if (result == 0)
-        result = file_prove_root(mount, &client, root, attr);
+        result = reach_prove_root(mount->path, reach_statx_now, NULL, &client, root, &finding);
+    *attr = finding.attr;
     if (result != -ESTALE)
         return result;
     result = nfs3_getattr(&client, root, attr);
@@ -115,11 +120,11 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
                            struct nfs3_fh *fh, struct nfs3_attr *attr)
 {
     char path[PATH_MAX];
-    struct host_attributes known;
+    struct ledger_attributes known;
     uint64_t verified_ns;
     bool named = path_now(inode, fd, path);
     struct file_claim claim = {inode->mount, auth, fd, named ? path : inode->path};
-    if (!host_file_attributes(&inode->host, &known, &verified_ns))
+    if (!ledger_file_attributes(&inode->host, &known, &verified_ns))
         return -ESTALE;
     return file_prove_unchanged(&claim, inode->inode, &known.ctime, fh, attr);
 }
@@ -150,13 +155,13 @@ static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
                        const struct nfs3_attr *attr)
 {
     struct file_former *former = sys_alloc(sizeof(*former));
-    struct host_attributes now;
+    struct ledger_attributes now;
     uint64_t lost;
     if (!former)
         return -ENOMEM;
-    struct host_file_key key = file_registry_key(inode->device, inode->inode, inode->mount, fh);
+    struct ledger_file_key key = file_registry_key(inode->device, inode->inode, inode->mount, fh);
     file_attributes_convert(attr, &now);
-    if (!host_file_rename(&inode->host, &key, &now.ctime, &lost)) {
+    if (!ledger_file_rename(&inode->host, &key, &now.ctime, &lost)) {
         sys_free(former);
         return -ENOSPC;
     }
@@ -199,7 +204,7 @@ int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth)
 }
 
 bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
-                     const struct host_file *host, const struct file_inode *inode)
+                     const struct ledger_file *host, const struct file_inode *inode)
 {
     nlink_t links;
     struct nfs3_client client = file_mount_client(mount, auth);
@@ -208,7 +213,7 @@ bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
     if (inode && links_of(inode, file_inode_descriptor(inode), &links) && links == 0)
         return true;
     return nfs3_getattr(&client, &root, &attr) == 0 &&
-           file_registry_key(0, 0, mount, &none).root == host_file_root(host);
+           file_registry_key(0, 0, mount, &none).root == ledger_file_root(host);
 }
 
 struct file_handle_use file_inode_use(struct file_inode *inode)

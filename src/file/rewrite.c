@@ -6,26 +6,27 @@
 #include <string.h>
 
 #include "file/async.h"
-#include "file/commit.h"
-#include "host/stats.h"
-#include "host/world.h"
+#include "file/rewrite.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
+#include "stats/count.h"
 #include "sys/log.h"
-#include "sys/test_switch.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
+#include "file/io.h"
+#include "file/getattr.h"
 
 enum {
-    RUNS = 16, /* on their way together */
-    LOOKS = 4, /* at what somebody else may have done */
-    LOOK_PAUSE_MS = 50
+    RUNS = 16 /* on their way together */
 };
 
 /* One WRITE. */
 struct run {
-    struct host_write write;
+    struct ledger_write write;
     struct nfs3_transfer transfer;
     int result;
     int vector_count;
-    struct iovec vectors[HOST_WRITE_VECTORS];
+    struct iovec vectors[LEDGER_WRITE_VECTORS];
     struct rpc_call call;
 };
 
@@ -40,31 +41,31 @@ bool file_commit_again(struct committing *c, int result)
     return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);
 }
 
-/* As host_replay_next(). A newer write in flight may be in the way, and may be this thread's own to
- * bring to its end. */
-static int next_run(struct committing *c, struct host_commit *commit, struct host_write *write)
+/* As ledger_replay_next(). A newer write in flight may be in the way, and may be this thread's own
+ * to bring to its end. */
+static int next_run(struct committing *c, struct ledger_commit *commit, struct ledger_write *write)
 {
     int result;
-    while ((result = host_replay_try(c->host, commit, write)) == -EAGAIN) {
+    while ((result = ledger_replay_try(c->host, commit, write)) == -EAGAIN) {
         if (!file_async_help(NULL))
-            return host_replay_next(c->host, commit, write);
+            return ledger_replay_next(c->host, commit, write);
     }
     return result;
 }
 
 /* Begins as many as there are and fit. Where none is under way it waits for what is in the way; the
- * ends of those that are cannot be waited for here. *next: as host_replay_next() for the last. */
-static unsigned gather(struct committing *c, struct host_commit *commit, struct run *runs,
+ * ends of those that are cannot be waited for here. *next: as ledger_replay_next() for the last. */
+static unsigned gather(struct committing *c, struct ledger_commit *commit, struct run *runs,
                        unsigned room, int *next)
 {
     unsigned count = 0;
     *next = next_run(c, commit, &runs[0].write);
     while (*next == 1) {
         struct run *run = &runs[count++];
-        run->vector_count = host_write_data(&run->write, 0, run->write.length, run->vectors);
+        run->vector_count = ledger_write_data(&run->write, 0, run->write.length, run->vectors);
         if (count == room)
             break;
-        *next = host_replay_try(c->host, commit, &runs[count].write);
+        *next = ledger_replay_try(c->host, commit, &runs[count].write);
     }
     return count;
 }
@@ -75,8 +76,8 @@ static void send_together(struct committing *c, struct run *runs, unsigned count
     struct rpc_call *calls[RUNS];
     for (unsigned i = 0; i < count; i++) {
         struct run *run = &runs[i];
-        nfs3_write_begin(&run->call, &client, c->use.fh, run->write.offset, run->vectors,
-                         run->vector_count, run->write.length, c->stable);
+        const struct nfs3_data data = {run->vectors, run->vector_count, run->write.length};
+        nfs3_write_begin(&run->call, &client, c->use.fh, run->write.offset, &data, c->stable);
         calls[i] = &run->call;
     }
     nfs3_call_run(&client, calls, count);
@@ -95,9 +96,10 @@ static void send_together(struct committing *c, struct run *runs, unsigned count
 static void send_alone(struct committing *c, struct run *run)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    const struct nfs3_data data = {run->vectors, run->vector_count, run->write.length};
     do {
-        run->result = nfs3_write(&client, c->use.fh, run->write.offset, run->vectors,
-                                 run->vector_count, run->write.length, c->stable, &run->transfer);
+        run->result =
+            nfs3_write(&client, c->use.fh, run->write.offset, &data, c->stable, &run->transfer);
         run->write.unsettled = run->write.unsettled || run->transfer.unsettled;
         run->write.doubtful = run->write.doubtful || file_write_is_doubtful(c->stable, run->result,
                                                                             run->transfer.repeated);
@@ -109,21 +111,21 @@ static void end(struct committing *c, struct run *run, struct failure *failure)
     const uint8_t *verifier = (const uint8_t *)&run->transfer.verifier;
     uint64_t offset = run->write.offset, length = run->write.length;
     if (run->result != 0) {
-        host_write_end(c->host, &run->write, HOST_WRITE_FAILED, NULL);
+        ledger_write_end(c->host, &run->write, LEDGER_WRITE_FAILED, NULL);
         if (failure->bytes == 0)
             *failure = (struct failure){.result = run->result, .offset = offset};
         failure->bytes += length;
         return;
     }
     bool unstable = run->transfer.committed == NFS3_UNSTABLE;
-    host_write_end(c->host, &run->write, unstable ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
-                   verifier);
-    host_stats_add(&host_stats->counters.rewritten_bytes, length);
+    ledger_write_end(c->host, &run->write, unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
+                     verifier);
+    stats_add(&stats_own->counters.rewritten_bytes, length);
     c->rewritten += length;
 }
 
 /* 0: all that could be written was; -ENOSPC: this process cannot do it. */
-static int rewrite(struct committing *c, struct host_commit *commit, struct run *runs,
+static int rewrite(struct committing *c, struct ledger_commit *commit, struct run *runs,
                    unsigned room, struct failure *failure)
 {
     int next = 1;
@@ -144,53 +146,62 @@ static int rewrite(struct committing *c, struct host_commit *commit, struct run 
     return next;
 }
 
-/*
- * Did somebody change the file since through the kernel? What was lost may be what he wrote over.
- * It is asked of files that are on their way to the kernel's world, which is where those can be who
- * do not wait until all is committed; as this host writes nothing there meanwhile, the time of
- * change tells.
- */
-static bool looks_changed(struct committing *c)
+/* Did somebody else change the file since this host wrote it? What was lost may be what he wrote
+ * over. */
+static enum ledger_change look(struct committing *c, int64_t *changed)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
-    uint64_t epoch = host_file_asking(c->host);
-    struct host_attributes now;
+    uint64_t epoch = ledger_file_asking(c->host);
+    struct ledger_attributes now;
     struct nfs3_attr attr;
     if (nfs3_getattr(&client, c->use.fh, &attr) != 0)
-        return false;
+        return LEDGER_CHANGE_NONE;
     file_attributes_convert(&attr, &now);
-    return host_file_changed_by_other(c->host, epoch, &now);
+    *changed = ledger_nanoseconds(&now.mtime);
+    return ledger_file_changed_by_other(c->host, epoch, &now);
 }
 
-static bool is_in_conflict(struct committing *c)
+/*
+ * A time alone is no proof: the server may have set it as it recovered. It is one if the server was
+ * up then, and for files on their way to the kernel's world, where somebody is who said that he
+ * writes them.
+ */
+static bool is_in_conflict(struct committing *c, const struct ledger_commit *commit)
 {
-    /* Who has just cut the file by the kernel is about to say so. */
-    for (int i = 0; i < LOOKS; i++) {
-        if (sys_test_unsafe(SYS_TEST_CONFLICT) || !host_world_is_kernel(c->host) ||
-            !looks_changed(c))
-            return false;
-        sys_nanosleep_ms(LOOK_PAUSE_MS);
+    int64_t changed = 0;
+    uint64_t verifier;
+    memcpy(&verifier, commit->verifier, sizeof(verifier));
+    enum ledger_change change = look(c, &changed);
+    if (change == LEDGER_CHANGE_NONE || sys_test_unsafe(SYS_TEST_CONFLICT))
+        return false;
+    if (change == LEDGER_CHANGE_TIME && !ledger_world_is_kernel(c->host) &&
+        !file_server_was_up(c->mount->server, verifier, changed, c->host)) {
+        if (file_commit_may_say(c, "changed"))
+            log_warning("%s: its time of change is later than this host wrote it: if that was not "
+                        "server %s as it recovered, what somebody else wrote is written over now",
+                        c->path, c->mount->server->conf->name);
+        return false;
     }
-    uint64_t lost = host_file_forget(c->host, true);
+    uint64_t lost = ledger_file_forget(c->host, true);
     if (c->inode)
         atomic_store(&c->inode->lost, true);
-    log_error("%s: %llu bytes that the server lost are not written again, as a process that cannot "
-              "use the library changed the file through the kernel since; fsync fails",
+    log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "
+              "the file since: another host, or a process that cannot use the library; fsync fails",
               c->path, (unsigned long long)lost);
     return true;
 }
 
-int file_commit_rewrite(struct committing *c, struct host_commit *commit)
+int file_commit_rewrite(struct committing *c, struct ledger_commit *commit)
 {
     struct failure failure = {0};
     struct run alone;
-    if (is_in_conflict(c))
+    if (is_in_conflict(c, commit))
         return -EIO;
     /* Not from the heap: this may run in a handler of a signal. */
     struct run *runs = sys_mmap(NULL, RUNS * sizeof(*runs), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bool many = !sys_mmap_failed(runs);
-    commit->most = c->mount->write_max < HOST_WRITE_MAX ? c->mount->write_max : HOST_WRITE_MAX;
+    commit->most = c->mount->write_max < LEDGER_WRITE_MAX ? c->mount->write_max : LEDGER_WRITE_MAX;
     int next = rewrite(c, commit, many ? runs : &alone, many ? RUNS : 1, &failure);
     if (many)
         sys_munmap(runs, RUNS * sizeof(*runs));

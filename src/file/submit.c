@@ -2,8 +2,11 @@
  * Asynchronous I/O: submitting. Requests that fit in one call are announced, and leave together,
  * over the channels of their lane; all others are carried out at once.
  */
-#include "file/async.h"
 #include "file/inode.h"
+#include "file/io.h"
+#include "file/lane.h"
+#include "file/world.h"
+#include "ledger/uncommitted.h"
 #include "sys/sys.h"
 
 enum {
@@ -130,13 +133,14 @@ static void add_write(struct batch *batch, struct file_request *request,
     const struct iovec *vectors = request->vectors;
     int count = request->count;
     if (request->write.kept) {
-        count = host_write_data(&request->write, 0, request->length, request->kept);
+        count = ledger_write_data(&request->write, 0, request->length, request->kept);
         vectors = request->kept;
         request->kept_count = count;
     }
     request->epoch = epoch;
+    const struct nfs3_data data = {vectors, count, request->length};
     nfs3_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                     vectors, count, request->length, request->stable);
+                     &data, request->stable);
     request->call.answered = file_requests_answered;
     batch_add(batch, channel, &request->call);
 }
@@ -147,11 +151,11 @@ static void submit_write(struct batch *batch, struct file_request *request,
 {
     struct file_open *open = request->open;
     struct file_inode *inode = open->inode;
-    struct host_beginning beginning = {.offset = (uint64_t)request->offset,
-                                       .data = request->vectors,
-                                       .count = request->count,
-                                       .length = request->length,
-                                       .write = &request->write};
+    struct ledger_beginning beginning = {.offset = (uint64_t)request->offset,
+                                         .data = request->vectors,
+                                         .count = request->count,
+                                         .length = request->length,
+                                         .write = &request->write};
     int result;
     for (;;) {
         if (!file_inode_enter(inode)) {
@@ -165,15 +169,15 @@ static void submit_write(struct batch *batch, struct file_request *request,
         let_others_end(batch);
     }
     if (result == 0) {
-        add_write(batch, request, channel, host_file_asking(&inode->host));
+        add_write(batch, request, channel, ledger_file_asking(&inode->host));
         return;
     }
     file_inode_leave(inode);
     if (result == FILE_NO_ROOM)
         file_inode_demote(inode, open->auth, file_no_room);
-    if (result == HOST_OF_KERNEL)
+    if (result == LEDGER_OF_KERNEL)
         file_inode_follow(inode);
-    if (result == FILE_NO_ROOM || result == HOST_OF_KERNEL)
+    if (result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL)
         result = FILE_KERNEL;
     done(batch, request, result);
 }
@@ -181,7 +185,7 @@ static void submit_write(struct batch *batch, struct file_request *request,
 /* The writes that were gathered: as many together as can be. */
 static void submit_writes(struct batch *batch)
 {
-    struct host_beginning list[WRITES];
+    struct ledger_beginning list[WRITES];
     unsigned count = batch->write_count;
     if (count == 0)
         return;
@@ -190,12 +194,12 @@ static void submit_writes(struct batch *batch)
     for (unsigned i = 0; i < count; i++) {
         struct file_request *request = batch->writes[i];
         bool keep = request->stable == NFS3_UNSTABLE;
-        list[i] = (struct host_beginning){.offset = (uint64_t)request->offset,
-                                          .data = request->vectors,
-                                          .count = request->count,
-                                          .length = request->length,
-                                          .keep = keep,
-                                          .write = &request->write};
+        list[i] = (struct ledger_beginning){.offset = (uint64_t)request->offset,
+                                            .data = request->vectors,
+                                            .count = request->count,
+                                            .length = request->length,
+                                            .keep = keep,
+                                            .write = &request->write};
         unstable = unstable || keep;
     }
     batch->write_count = 0;
@@ -205,11 +209,11 @@ static void submit_writes(struct batch *batch)
         if (file_inode_enter_many(inode, all)) {
             if (unstable)
                 file_commit_early(inode, batch->writes[i]->open->auth);
-            begun = host_writes_try(&inode->host, list + i, all);
+            begun = ledger_writes_try(&inode->host, list + i, all);
             if (begun < all)
                 file_inode_leave_many(inode, all - begun);
         }
-        uint64_t epoch = host_file_asking(&inode->host);
+        uint64_t epoch = ledger_file_asking(&inode->host);
         for (; begun > 0; begun--, i++)
             add_write(batch, batch->writes[i], batch->write_channels[i], epoch);
         if (i < count)
@@ -291,9 +295,10 @@ static void submit(struct batch *batch, struct file_request *request)
         done(batch, request, FILE_KERNEL);
         return;
     }
-    request->replays = host_file_read_epoch(&inode->host);
+    request->replays = ledger_file_read_epoch(&inode->host);
+    const struct nfs3_data data = {request->vectors, request->count, request->length};
     nfs3_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                    request->vectors, request->count, request->length);
+                    &data);
     request->call.answered = file_requests_answered;
     batch_add(batch, channel, &request->call);
 }

@@ -2,9 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/append.h"
 #include "file/async.h"
+#include "file/commit.h"
 #include "file/inode.h"
-#include "host/stats.h"
+#include "file/io.h"
+#include "file/world.h"
+#include "ledger/registry.h"
+#include "ledger/uncommitted.h"
+#include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/log.h"
@@ -128,12 +134,12 @@ void file_inode_forget(struct file_inode *inode)
     pthread_mutex_unlock(&file_lock);
 }
 
-/* Is it remembered after its last close, because descriptors that are the kernel's now must hear of
- * a loss at their next fsync? */
+/* Must it be remembered after its last close? Yes, if descriptors that the kernel serves now
+ * must still report a loss at their next fsync. */
 static bool owes_loss(struct file_inode *inode)
 {
     return atomic_load(&inode->demoted) && !inode->forgotten &&
-           (atomic_load(&inode->lost) || host_file_has_loss(&inode->host));
+           (atomic_load(&inode->lost) || ledger_file_has_loss(&inode->host));
 }
 
 void file_inode_release(struct file_inode *inode)
@@ -217,7 +223,7 @@ void file_put_many(struct file_open *open, unsigned references)
         references)
         return;
     struct file_inode *inode = open->inode;
-    host_stats_file_close(open->stats);
+    stats_file_close(open->stats);
     pthread_mutex_lock(&file_lock);
     open->next_free = free_opens;
     free_opens = open;
@@ -279,12 +285,12 @@ static enum nfs3_stable stable_of(int flags)
 
 int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags)
 {
-    struct host_attributes attributes = {0};
+    struct ledger_attributes attributes = {0};
     uint64_t verified;
-    host_file_attributes(&inode->host, &attributes, &verified);
-    struct directnfs_file_stats *stats = host_stats_file(
-        inode->path, inode->mount->stats_id, attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
-    host_stats_file_is(stats, inode->device, inode->inode);
+    ledger_file_attributes(&inode->host, &attributes, &verified);
+    struct directnfs_file_stats *stats = stats_file(inode->path, inode->mount->stats_id,
+                                                    attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
+    stats_file_is(stats, inode->device, inode->inode);
     pthread_mutex_lock(&file_lock);
     struct file_open *open = take_free_open();
     struct file_open *old = NULL;
@@ -319,7 +325,7 @@ int file_closing(int fd)
     if (!open)
         return 0;
     int result = 0;
-    if (last && host_file_uncommitted_here(&open->inode->host))
+    if (last && ledger_file_uncommitted_here(&open->inode->host))
         result = file_inode_commit(open->inode, open->auth, NULL);
     if (last && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
         file_pages_drop(open->inode->mount, fd);
@@ -329,7 +335,7 @@ int file_closing(int fd)
         pthread_mutex_unlock(&file_lock);
     }
     file_put(open);
-    /* A removed file's data is nobody's. */
+    /* Nobody can read the data of a removed file. */
     return result == -ESTALE ? 0 : (int)file_posix_error(result);
 }
 
@@ -391,7 +397,7 @@ int file_inode_descriptor(const struct file_inode *inode)
 static void inode_after_fork(struct file_inode *inode)
 {
     atomic_store(&inode->busy, 0);
-    /* Who hands it to the kernel does not go on here: this process keeps it. */
+    /* The thread that hands it to the kernel does not exist here: this process keeps it. */
     if (atomic_exchange(&inode->settling, false))
         atomic_store(&inode->demoted, false);
     inode->closing = 0;
@@ -449,7 +455,7 @@ void file_fork_child(void)
     pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */
     file_mounts_fork_child();
     file_async_fork_child();
-    host_registry_after_fork();
-    host_stats_after_fork();
+    ledger_registry_after_fork();
+    stats_after_fork();
     sys_critical_leave();
 }

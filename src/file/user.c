@@ -1,10 +1,13 @@
 /* A process that becomes another user, or gets another root directory. */
 #include "file/inode.h"
-#include "host/paths.h"
-#include "host/run.h"
-#include "host/said.h"
-#include "host/stats.h"
-#include "host/world.h"
+#include "file/world.h"
+#include "ledger/registry.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
+#include "run/directory.h"
+#include "run/offline.h"
+#include "run/said.h"
+#include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/thread.h"
@@ -20,18 +23,19 @@ static void hand_over(struct file_inode *inode, void *reason)
         file_inode_demote(inode, auth, reason);
 }
 
-/* What could not be committed stays in the ledger that is left: fsync cannot vouch for it. */
+/* What could not be committed stays in the ledger that this process leaves: fsync cannot vouch
+ * for it. */
 static void note_uncommitted(struct file_inode *inode, void *unused)
 {
     (void)unused;
-    if (host_file_uncommitted_here(&inode->host))
+    if (ledger_file_uncommitted_here(&inode->host))
         atomic_store(&inode->lost, true);
 }
 
 static void move(struct file_inode *inode, void *unused)
 {
     (void)unused;
-    host_file_moved(&inode->host);
+    ledger_file_moved(&inode->host);
 }
 
 /* All files, also those that are opened later, are the kernel's from now on. */
@@ -45,8 +49,8 @@ static void leave_to_kernel(const char *reason)
  * be left while no other thread is in it. */
 static void become(uid_t user)
 {
-    uid_t before = host_run_owner();
-    bool used = host_registry_ready(), alone = sys_thread_alone();
+    uid_t before = run_owner();
+    bool used = ledger_registry_ready(), alone = sys_thread_alone();
     if (used && file_commit_all() != 0)
         file_inode_each(note_uncommitted, NULL);
     if (used && !alone) {
@@ -56,11 +60,11 @@ static void become(uid_t user)
                   (unsigned)user, (unsigned)before);
         leave_to_kernel("user changed while threads run");
     }
-    host_run_become(user);
-    host_paths_move();
-    host_said_move();
-    host_world_move();
-    host_stats_move();
+    run_become(user);
+    run_offline_move();
+    run_said_move();
+    ledger_world_move();
+    stats_move();
     file_mounts_retry();
     if (!used || !alone)
         return;
@@ -78,7 +82,7 @@ static void become(uid_t user)
 
 void file_user_changed(void)
 {
-    uid_t real, effective, saved, owner = host_run_owner();
+    uid_t real, effective, saved, owner = run_owner();
     sys_call3(SYS_getresuid, &real, &effective, &saved);
     if (real == owner || effective == owner || saved == owner)
         return; /* or only for a while */

@@ -1,19 +1,26 @@
 /*
- * Between the engine's world and the kernel's: host/world.h says what that is. A process that needs
- * the kernel for a file moves it; the others notice at their next call, and go over as well. Its
- * descriptors are the kernel's alone then, and it pins the file until it ends.
+ * Between the engine's world and the kernel's: ledger/world.h says what that is. A process that
+ * needs the kernel for a file moves it; the others notice at their next call, and go over as well.
+ * Its descriptors are the kernel's alone then, and it pins the file until it ends.
  */
 #include <string.h>
 
+#include "file/append.h"
 #include "file/async.h"
+#include "file/commit.h"
 #include "file/inode.h"
-#include "host/stats.h"
-#include "host/world.h"
+#include "file/io.h"
+#include "file/renew.h"
+#include "file/world.h"
+#include "ledger/hold.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
+#include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
 enum {
-    OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
+    OTHERS_MS = 100,    /* for calls of processes that cannot be asked */
     COMMITTED_MS = 5000 /* for who can commit where this process cannot */
 };
 
@@ -53,7 +60,7 @@ void file_pages_fresh(const struct file_mount *mount, int fd)
     if (!mount->kernel_nfs)
         return;
     file_pages_drop(mount, fd);
-    /* The kernel hears of the size: a map would end where the file ended before. */
+    /* The kernel learns the size: else a map would end where the file ended before. */
     sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
 }
 
@@ -75,7 +82,7 @@ static void wait_until_demoted(const struct file_inode *inode)
 {
     crossing = true;
     while (atomic_load(&inode->settling)) {
-        /* That may wait for requests of this thread. */
+        /* The thread that does it may wait for requests of this thread. */
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
     }
@@ -106,8 +113,8 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
     if (has_no_name(inode))
         file_inode_forget(inode);
     else
-        host_world_leave(&inode->host,
-                         host_world_pin(inode->device, inode->inode, inode->reason));
+        ledger_world_leave(&inode->host,
+                           ledger_world_pin(inode->device, inode->inode, inode->reason));
     while (atomic_load(&inode->busy) != 0) {
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
@@ -116,8 +123,8 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
     if (result == 0)
         return 0;
     atomic_store(&inode->lost, true);
-    uint64_t lost = host_file_forget(&inode->host, true);
-    host_world_arrived(&inode->host);
+    uint64_t lost = ledger_file_forget(&inode->host, true);
+    ledger_world_arrived(&inode->host);
     if (result == -ESTALE)
         return 0;
     log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
@@ -159,7 +166,7 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
             file_pages_fresh(inode->mount, fd - 1);
         managed = true;
         file_offset_settle(open, fd - 1);
-        host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+        stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_put(open);
     }
     if (first)
@@ -198,7 +205,7 @@ int file_demote_stream(int fd, const char *reason)
     } else {
         file_pages_fresh(open->inode->mount, fd);
         if (file_inode_descriptors(open->inode) == 1)
-            host_stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
+            stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_closing(fd);
     }
     file_put(open);
@@ -207,44 +214,45 @@ int file_demote_stream(int fd, const char *reason)
 
 /* The rest of the way of a file of the registry. 0, or -errno: data is left that cannot be
  * committed. `auth` NULL: the server cannot be asked. */
-static int finish_way(struct file_mount *mount, const struct rpc_auth *auth, struct host_file *file)
+static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
+                      struct ledger_file *file)
 {
     int result = 0;
     if (auth) {
         result = file_commit_for_kernel(mount, auth, file);
     } else {
-        file_async_attend_all(); /* what is in flight may be of this process */
-        host_file_settle(file);
+        file_async_attend_all(); /* the writes in flight may be those of this process */
+        ledger_file_settle(file);
     }
-    for (int i = 0; i < COMMITTED_MS && !auth && host_file_uncommitted(file) > 0; i += 10)
+    for (int i = 0; i < COMMITTED_MS && !auth && ledger_file_uncommitted(file) > 0; i += 10)
         sys_nanosleep_ms(10);
-    return host_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
+    return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
 void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
                       const char *reason)
 {
-    struct host_file_key key = {.device = status->st_dev, .inode = status->st_ino};
-    bool pinned = host_world_pin(status->st_dev, status->st_ino, reason);
+    struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
+    bool pinned = ledger_world_pin(status->st_dev, status->st_ino, reason);
     const struct rpc_auth *auth = NULL;
-    struct host_file file;
+    struct ledger_file file;
     uint32_t cursor = 0;
     const char *why;
     if (file_registry_open() != 0) {
-        if (host_world_tell())
+        if (ledger_world_tell())
             sys_nanosleep_ms(OTHERS_MS);
         return;
     }
-    while (host_file_find(&key, &cursor, &file)) {
-        host_world_leave(&file, pinned);
-        if (!auth && host_file_uncommitted(&file) > 0 && file_mount_contact(mount, &why) == 0)
+    while (ledger_file_find(&key, &cursor, &file)) {
+        ledger_world_leave(&file, pinned);
+        if (!auth && ledger_file_uncommitted(&file) > 0 && file_mount_contact(mount, &why) == 0)
             auth = file_auth_now(mount);
         int result = finish_way(mount, auth, &file);
         if (result != 0)
             log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
                       "not committed: %s; if the server restarts before they are, they are lost, "
                       "and fsync says so",
-                      path, (unsigned long long)host_file_uncommitted(&file),
+                      path, (unsigned long long)ledger_file_uncommitted(&file),
                       strerrordesc_np(-result));
     }
 }
@@ -265,8 +273,8 @@ void file_shared_map(int fd)
 
 const char *file_world_stay(struct file_inode *inode)
 {
-    host_world_leave(&inode->host, host_world_pin(inode->device, inode->inode, other_process));
-    const char *reason = host_world_reason(inode->device, inode->inode);
+    ledger_world_leave(&inode->host, ledger_world_pin(inode->device, inode->inode, other_process));
+    const char *reason = ledger_world_reason(inode->device, inode->inode);
     return reason ? reason : other_process;
 }
 
@@ -277,8 +285,8 @@ bool file_inode_enter(struct file_inode *inode)
     return file_inode_enter_many(inode, 1);
 }
 
-/* Ports are short, and this process has none: it waits for one here, where it keeps no range and no
- * size from processes that have one. */
+/* Ports are short, and this process has none. It waits for one here, where it keeps no range and
+ * no size from processes that have one. */
 static void wait_for_port(const struct file_inode *inode)
 {
     static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
@@ -292,7 +300,7 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
         wait_for_port(inode);
     atomic_fetch_add(&inode->busy, calls);
     bool known = atomic_load(&inode->demoted);
-    if (!known && !host_world_is_kernel(&inode->host))
+    if (!known && !ledger_world_is_kernel(&inode->host))
         return true;
     atomic_fetch_sub(&inode->busy, calls);
     if (crossing)
@@ -320,21 +328,21 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
 {
     if (atomic_load(&inode->demoted))
         return false;
-    if (!host_world_is_kernel(&inode->host)) {
-        /* Who was killed, and who has not the library, may have left pages that the kernel would
-         * write later, over what is written now. */
+    if (!ledger_world_is_kernel(&inode->host)) {
+        /* A process that was killed, or that has not the library, may have left pages that the
+         * kernel would write later, over what is written now. */
         if (inode->mount->kernel_nfs && file_inode_descriptors(inode) == 0)
             sys_fsync(fd);
         return true;
     }
-    uint32_t pins = host_world_pins(&inode->host);
-    if (host_world_is_pinned(inode->device, inode->inode))
+    uint32_t pins = ledger_world_pins(&inode->host);
+    if (ledger_world_is_pinned(inode->device, inode->inode))
         return false;
-    if (!host_world_arrived(&inode->host)) /* who moved it died on the way */
+    if (!ledger_world_arrived(&inode->host)) /* who moved it died on the way */
         (void)finish_way(inode->mount, auth, &inode->host);
     if (inode->mount->kernel_nfs) {
         sys_fsync(fd);
         file_pages_drop(inode->mount, fd);
     }
-    return host_world_come_back(&inode->host, pins);
+    return ledger_world_come_back(&inode->host, pins);
 }

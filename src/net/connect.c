@@ -16,7 +16,7 @@ static socklen_t address_length(const struct sockaddr_storage *address)
 }
 
 /* Copies, as one may not write a sockaddr_storage through a pointer to another type. */
-static void address_set_port(struct sockaddr_storage *address, unsigned port)
+void net_address_set_port(struct sockaddr_storage *address, unsigned port)
 {
     in_port_t value = htons((uint16_t)port);
     size_t at = address->ss_family == AF_INET6 ? offsetof(struct sockaddr_in6, sin6_port)
@@ -31,7 +31,7 @@ static int set_flag(int fd, int level, int name, int value)
 
 static int bind_port(int fd, struct sockaddr_storage *local, unsigned port)
 {
-    address_set_port(local, port);
+    net_address_set_port(local, port);
     return sys_bind(fd, (const struct sockaddr *)local, address_length(local));
 }
 

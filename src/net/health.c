@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/paths.h"
-#include "host/said.h"
-#include "host/stats.h"
+#include "run/offline.h"
+#include "run/said.h"
+#include "stats/count.h"
 #include "net/net.h"
 #include "sys/critical.h"
 #include "sys/log.h"
@@ -22,7 +22,6 @@
 #include "sys/thread.h"
 
 enum {
-    PROBE_TIMEOUT_MS = 1000,
     PROBE_FIRST_MS = 100,
     PROBE_PAUSE_MS = 3000, /* at most: a path that works again is missed */
     SUSPECT_EVERY_MS = 500,
@@ -98,7 +97,7 @@ static bool may_say_of(const struct net_path *path, const char *what, uint32_t n
 {
     char subject[SUBJECT_MAX];
     name_subject(path, what, number, subject, sizeof(subject));
-    return !path->server->hidden && host_may_say(subject, interval_s);
+    return !path->server->hidden && run_may_say(subject, interval_s);
 }
 
 /* May it be said that the path is down, or up? Once a minute, or when the opposite was said. */
@@ -108,19 +107,19 @@ static bool may_say_change(const struct net_path *path, bool down)
     if (!may_say_of(path, down ? "down" : "up", 0, SAY_EVERY_S))
         return false;
     name_subject(path, down ? "up" : "down", 0, opposite, sizeof(opposite));
-    host_said_forget(opposite);
+    run_said_forget(opposite);
     return true;
 }
 
 void net_server_look_offline(struct net_server *server)
 {
-    uint32_t seen = host_paths_generation();
+    uint32_t seen = run_offline_generation();
     if (atomic_load_explicit(&server->paths_seen, memory_order_acquire) == seen)
         return;
     for (unsigned i = 0; i < server->path_count; i++) {
         struct net_path *path = &server->paths[i];
         bool offline =
-            host_path_offline(server->name, path->address.peer_text, path->address.local_text);
+            run_is_offline(server->name, path->address.peer_text, path->address.local_text);
         if (atomic_exchange(&path->offline, offline) == offline)
             continue;
         if (may_say_of(path, offline ? "offline" : "online", seen, DAY_S))
@@ -180,7 +179,7 @@ void net_path_show(struct net_path *path)
         reason = was_down;
     }
     if (path->stats)
-        host_stats_path_state(path->stats, state, reason);
+        stats_path_state(path->stats, state, reason);
 }
 
 bool net_server_may_say(struct net_server *server, unsigned interval_s)
@@ -190,7 +189,7 @@ bool net_server_may_say(struct net_server *server, unsigned interval_s)
         return false;
     if (!atomic_compare_exchange_strong(&server->said_ns, &said, now))
         return false;
-    return host_may_say(server->name, interval_s);
+    return run_may_say(server->name, interval_s);
 }
 
 /*
@@ -328,7 +327,7 @@ static int probe(struct net_path *path)
 {
     struct net_server *server = path->server;
     bool proven = atomic_load(&path->proven);
-    int result = server->probe(path, proven, PROBE_TIMEOUT_MS);
+    int result = server->probe(path, proven, NET_PROBE_TIMEOUT_MS);
     if (result == -EADDRINUSE)
         result = -EAGAIN;
     if (result == 0) {
@@ -485,15 +484,15 @@ static void *run(void *unused)
 {
     sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
-        uint32_t kicks = atomic_load(&health.kicks), generation = host_paths_generation();
+        uint32_t kicks = atomic_load(&health.kicks), generation = run_offline_generation();
         uint64_t due = UINT64_MAX, now;
         for (struct net_server *server = next_server(NULL); server; server = next_server(server))
             visit(server, &server->asked_ns, &due);
         now = sys_now_ns();
         if (due <= now)
             continue;
-        host_paths_wait(&health.kicks, kicks, generation,
-                        due == UINT64_MAX ? UINT64_C(3600000000000) : due - now);
+        run_offline_wait(&health.kicks, kicks, generation,
+                         due == UINT64_MAX ? UINT64_C(3600000000000) : due - now);
     }
     return unused;
 }
@@ -502,7 +501,7 @@ static void *run(void *unused)
 
 void net_health_enter(struct net_server *server)
 {
-    host_paths_open();
+    run_offline_open();
     pthread_mutex_lock(&health.lock);
     server->next = health.servers;
     health.servers = server;

@@ -21,8 +21,9 @@
 enum {
     NET_PATHS_MAX = 32,
     NET_CONNECTIONS_MAX = 64,
-    NET_IN_FLIGHT_MAX = 128, /* on a channel: servers queue about as many on a connection */
-    NET_TICK_MS = 100,       /* the longest that receiving from a channel's socket sleeps */
+    NET_IN_FLIGHT_MAX = 128,     /* on a channel: servers queue about as many on a connection */
+    NET_PROBE_TIMEOUT_MS = 1000, /* a path that is asked whether it works must answer within it */
+    NET_TICK_MS = 100,           /* the longest that receiving from a channel's socket sleeps */
     NET_BULK =
         65536 /* bytes from which on a call is bulk data: short calls shall not wait behind it */
 };
@@ -61,7 +62,7 @@ struct net_channel {
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
     _Atomic bool turn_over; /* others wait for its port: to be closed when nothing is in flight */
     unsigned index;         /* in server->channels */
-    bool reserve; /* the last of a full pool: what is in flight there stays short */
+    bool reserve;           /* the last of a full pool: what is in flight there stays short */
 };
 
 /*
@@ -115,6 +116,7 @@ struct net_server {
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
     _Atomic bool privileged;       /* the last connection came from a port below 1024 */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
+    bool once;                     /* a connection that fails, or ends, is an error of its calls */
     int (*probe)(struct net_path *path, bool proven, int timeout_ms);
     bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
     bool (*takes_any_port)(struct net_path *path, int timeout_ms);
@@ -134,7 +136,7 @@ struct net_server {
 
     /* health.c */
     struct net_server *next;       /* of those with several paths */
-    _Atomic uint32_t paths_seen;   /* host_paths_generation() that `offline` is of */
+    _Atomic uint32_t paths_seen;   /* run_offline_generation() that `offline` is of */
     _Atomic bool draining;         /* connections of paths that are offline may be open */
     _Atomic bool more_wanted;      /* one path is not enough: the others shall be proven */
     _Atomic uint64_t suspected_ns; /* when a path fell silent: do the others answer? */
@@ -153,6 +155,7 @@ struct net_server_options {
     unsigned path_timeout_ms;
     unsigned soft_timeout_s;
     bool hidden;
+    bool once;
     /*
      * Asks over a connection of its own whether the path answers, and unless it is `proven`,
      * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
@@ -305,6 +308,8 @@ void net_server_after_fork(struct net_server *server);
  * (checks of a path). Returns the descriptor or -errno.
  */
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms);
+
+void net_address_set_port(struct sockaddr_storage *address, unsigned port);
 
 /* A socket can be bound to it, as far as the address is concerned. True of AF_UNSPEC. */
 bool net_address_is_ours(const struct sockaddr_storage *local);

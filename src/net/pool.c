@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/stats.h"
+#include "stats/count.h"
 #include "net/connect.h"
 #include "net/ports.h"
 #include "sys/alloc.h"
@@ -41,7 +41,7 @@ void net_server_destroy(struct net_server *server)
         struct net_channel *channel = server->channels[i];
         net_channel_disconnect(channel);
         if (channel->stats && channel->stats != &hidden_stats)
-            host_stats_channel_free(channel->stats);
+            stats_channel_free(channel->stats);
         sys_free(channel);
     }
     pthread_mutex_destroy(&server->lock);
@@ -90,6 +90,7 @@ int net_server_create(const struct net_server_options *options, const struct net
     server->path_timeout_ms = options->path_timeout_ms;
     server->soft_timeout_s = options->soft_timeout_s;
     server->hidden = options->hidden;
+    server->once = options->once;
     server->probe = options->probe;
     server->close_idle = options->close_idle;
     server->takes_any_port = options->takes_any_port;
@@ -103,8 +104,7 @@ int net_server_create(const struct net_server_options *options, const struct net
         path->proven = i == 0 || !options->probe;
         pthread_mutex_init(&path->load.lock, NULL);
         if (!server->hidden)
-            path->stats =
-                host_stats_path(server->id, path->address.peer_text, path->address.local_text);
+            path->stats = stats_path(server->id, path->address.peer_text, path->address.local_text);
         net_path_show(path);
     }
     if (!channel_add(&server->paths[0])) {
@@ -318,18 +318,17 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     enum net_port policy = net_port_policy(server);
     unsigned tried;
     net_channel_disconnect(channel);
-    int fd =
-        net_connect_from(&path->address, policy, channel->local_port, timeout_ms, &tried);
+    int fd = net_connect_from(&path->address, policy, channel->local_port, timeout_ms, &tried);
     if (fd == -EADDRINUSE && policy == NET_PORT_LOW && net_ports_take_any(path)) {
         policy = NET_PORT_ANY;
         fd = net_connect(&path->address, policy, timeout_ms);
     }
     if (!channel->stats)
         channel->stats = server->hidden ? &hidden_stats
-                                        : host_stats_channel(server->id, path->address.peer_text,
-                                                             path->address.local_text);
+                                        : stats_channel(server->id, path->address.peer_text,
+                                                        path->address.local_text);
     if (fd < 0) {
-        host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
+        stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
         if (fd == -EADDRINUSE)
             no_port(channel, tried);
         else
@@ -349,8 +348,8 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     channel->fd = fd;
     net_ports_tried(server, tried);
     if (!first)
-        host_stats_add(&channel->stats->reconnects, 1);
-    host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
+        stats_add(&channel->stats->reconnects, 1);
+    stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
     net_path_show(path);
     if (!server->hidden)
         log_info("server %s: connected over %s (local port %u)", server->name,
@@ -363,7 +362,7 @@ static void channel_close(struct net_channel *channel)
     sys_fd_close(channel->fd);
     channel->fd = -1;
     if (channel->stats)
-        host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
+        stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
 }
 
 void net_channel_reset(struct net_channel *channel)
@@ -387,7 +386,7 @@ void net_channel_retire(struct net_channel *channel)
     channel->local_port = 0; /* when it is needed again that is no reconnect */
     atomic_store(&channel->turn_over, false);
     if (channel->stats && atomic_load(&channel->path->offline))
-        host_stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_OFFLINE);
+        stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_OFFLINE);
 }
 
 int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "host/said.h"
+#include "run/said.h"
 #include "net/net.h"
 #include "net/ports.h"
 #include "sys/critical.h"
@@ -119,7 +119,7 @@ bool net_ports_take_any(struct net_path *path)
         return false;
     atomic_store(&server->any_port, true);
     snprintf(subject, sizeof(subject), "any port %s", server->name);
-    if (host_may_say(subject, SAY_EVERY_S))
+    if (run_may_say(subject, SAY_EVERY_S))
         log_warning("server %s: no local port from 512 to 1023 is left for a connection over %s; "
                     "the server answers other ports, which are used now",
                     server->name, path->address.peer_text);

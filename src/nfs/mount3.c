@@ -1,11 +1,15 @@
 #include "nfs/mount3.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include "nfs/mount3_call.h"
-#include <rpc/pmap_prot.h> /* leans on libtirpc headers that mount3_call.h includes */
+/* libtirpc's parts one by one: its rpc/rpc.h bears the name of a header of ours. */
+#include <rpc/types.h>
+#include <rpc/xdr.h>
+#include <rpc/pmap_prot.h>
+
+#include "sys/alloc.h"
+#include "sys/sys.h"
 
 enum mount3_proc {
     MOUNT3_PROC_NULL = 0,
@@ -28,52 +32,43 @@ enum mount3_status {
     MNT3ERR_SERVERFAULT = 10006,
 };
 
-/* The port mapper (RFC 1833). */
+/* ---- a call ---- */
+
+/* One call; lives on the caller's stack. `xdrs` writes the arguments, then reads the results. */
+struct exchange {
+    struct rpc_call call;
+    uint8_t *arguments;
+    XDR xdrs;
+    struct iovec path;
+};
+
+static void begin(struct exchange *exchange, const struct rpc_auth *auth, uint32_t program,
+                  uint32_t version, uint32_t procedure)
+{
+    exchange->arguments = rpc_call_begin(&exchange->call, auth, program, version, procedure);
+    xdrmem_create(&exchange->xdrs, (char *)exchange->arguments, RPC_ARGS_MAX, XDR_ENCODE);
+}
+
+/* Calls target->port. */
+static int finish(struct exchange *exchange, const struct mount3_target *target)
+{
+    struct net_address address = *target->address;
+    struct rpc_call *call = &exchange->call;
+    rpc_call_end(call, exchange->arguments + XDR_GETPOS(&exchange->xdrs));
+    net_address_set_port(&address.peer, target->port);
+    int rc = rpc_call_once(&address, target->ports, call, target->timeout_ms);
+    xdrmem_create(&exchange->xdrs, (char *)call->results, (u_int)call->results_length, XDR_DECODE);
+    if (rc == -EACCES && call->sent_ns != 0) /* not that the source port is denied */
+        return -EKEYREJECTED;
+    return rc == -EOPNOTSUPP ? -EPROTONOSUPPORT : rc;
+}
+
+/* ---- the port mapper (RFC 1833) ---- */
 
 #define RPCBIND_VERSION_3    3u
 #define RPCBIND_VERSION_4    4u
 #define RPCBIND_PROC_GETADDR 3u
-#define NETID_MAX            15u
 #define UADDR_MAX            64u /* an IPv6 address, a scope, two numbers for the port */
-
-struct getaddr_args {
-    u_int program;
-    u_int version;
-    char netid[NETID_MAX + 1];
-};
-
-struct getaddr_result {
-    char address[UADDR_MAX + 1];
-};
-
-static bool put_pmap(XDR *xdrs, void *args)
-{
-    return xdr_pmap(xdrs, args);
-}
-
-static bool get_port(XDR *xdrs, void *results)
-{
-    return xdr_u_int(xdrs, results);
-}
-
-/* struct rpcb: program, version, network, address, owner; the last two play no part in GETADDR. */
-static bool put_rpcb(XDR *xdrs, void *args)
-{
-    struct getaddr_args *asked = args;
-    char *netid = asked->netid, *nothing = asked->netid + strlen(asked->netid);
-
-    return xdr_u_int(xdrs, &asked->program) && xdr_u_int(xdrs, &asked->version) &&
-           xdr_string(xdrs, &netid, NETID_MAX) && xdr_string(xdrs, &nothing, NETID_MAX) &&
-           xdr_string(xdrs, &nothing, NETID_MAX);
-}
-
-static bool get_address(XDR *xdrs, void *results)
-{
-    struct getaddr_result *result = results;
-    char *text = result->address;
-
-    return xdr_string(xdrs, &text, UADDR_MAX);
-}
 
 /* A number 0..255 that ends at *end, a dot before it; moves *end to the dot. -1 if it is not so. */
 static int uaddr_number(const char *start, const char **end)
@@ -101,72 +96,61 @@ static int uaddr_port(const char *uaddr)
     return high < 0 ? -EBADMSG : high * 256 + low;
 }
 
-static int portmap_getport(const struct mount3_target *target, uint16_t port, uint64_t deadline,
-                           uint32_t program, uint32_t version)
+static int portmap_getport(const struct mount3_target *mapper, uint32_t program, uint32_t version)
 {
     struct pmap asked = {.pm_prog = program, .pm_vers = version, .pm_prot = IPPROTO_TCP};
-    u_int answer = 0;
-    struct mount3_exchange exchange = {
-        .program = PMAPPROG,
-        .version = PMAPVERS,
-        .procedure = PMAPPROC_GETPORT,
-        .put_args = put_pmap,
-        .args = &asked,
-        .get_results = get_port,
-        .results = &answer,
-    };
-    int rc = mount3_call(target, port, false, deadline, &exchange);
-
+    struct exchange exchange;
+    u_int port;
+    begin(&exchange, &rpc_auth_none, PMAPPROG, PMAPVERS, PMAPPROC_GETPORT);
+    xdr_pmap(&exchange.xdrs, &asked);
+    int rc = finish(&exchange, mapper);
     if (rc < 0)
         return rc;
-    return answer > UINT16_MAX ? -EBADMSG : (int)answer;
+    return xdr_u_int(&exchange.xdrs, &port) && port <= UINT16_MAX ? (int)port : -EBADMSG;
 }
 
-static int portmap_getaddr(const struct mount3_target *target, uint16_t port, uint64_t deadline,
+static int portmap_getaddr(const struct mount3_target *mapper, uint32_t mapper_version,
                            uint32_t program, uint32_t version)
 {
-    struct getaddr_args asked = {program, version, "tcp6"};
-    struct getaddr_result answer = {""};
-    struct mount3_exchange exchange = {
-        .program = PMAPPROG,
-        .version = RPCBIND_VERSION_4,
-        .procedure = RPCBIND_PROC_GETADDR,
-        .put_args = put_rpcb,
-        .args = &asked,
-        .get_results = get_address,
-        .results = &answer,
-    };
-    int rc = mount3_call(target, port, false, deadline, &exchange);
-
-    if (rc == -EPROTONOSUPPORT) {
-        exchange.version = RPCBIND_VERSION_3;
-        rc = mount3_call(target, port, false, deadline, &exchange);
-    }
+    struct exchange exchange;
+    char uaddr[UADDR_MAX + 1], *text = uaddr, *netid = "tcp6", *nothing = "";
+    begin(&exchange, &rpc_auth_none, PMAPPROG, mapper_version, RPCBIND_PROC_GETADDR);
+    xdr_u_int(&exchange.xdrs, &program);
+    xdr_u_int(&exchange.xdrs, &version);
+    xdr_wrapstring(&exchange.xdrs, &netid);
+    xdr_wrapstring(&exchange.xdrs, &nothing); /* address and owner play no part */
+    xdr_wrapstring(&exchange.xdrs, &nothing);
+    int rc = finish(&exchange, mapper);
     if (rc < 0)
         return rc;
-    return answer.address[0] == '\0' ? 0 : uaddr_port(answer.address);
+    if (!xdr_string(&exchange.xdrs, &text, UADDR_MAX))
+        return -EBADMSG;
+    return uaddr[0] == '\0' ? 0 : uaddr_port(uaddr);
 }
 
 int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_t version,
                    uint16_t *port)
 {
-    uint64_t deadline = mount3_deadline(target->timeout_ms);
-    uint16_t mapper = target->port ? target->port : PORTMAP_PORT;
+    uint64_t begun = sys_now_ns();
+    struct mount3_target mapper = *target;
     int rc;
-
-    if (target->peer->sa_family == AF_INET6)
-        rc = portmap_getaddr(target, mapper, deadline, program, version);
-    else
-        rc = portmap_getport(target, mapper, deadline, program, version);
-    if (rc < 0)
-        return rc;
-    if (rc == 0)
-        return -ENOENT;
+    mapper.ports = NET_PORT_ANY;
+    mapper.port = target->port ? target->port : PORTMAP_PORT;
+    if (target->address->peer.ss_family == AF_INET6) {
+        rc = portmap_getaddr(&mapper, RPCBIND_VERSION_4, program, version);
+        mapper.timeout_ms -= (int)((sys_now_ns() - begun) / 1000000);
+        if (rc == -EPROTONOSUPPORT && mapper.timeout_ms > 0)
+            rc = portmap_getaddr(&mapper, RPCBIND_VERSION_3, program, version);
+    } else {
+        rc = portmap_getport(&mapper, program, version);
+    }
+    if (rc <= 0)
+        return rc < 0 ? rc : -ENOENT;
     *port = (uint16_t)rc;
     return 0;
 }
 
-/* MOUNT (RFC 1813 appendix I). */
+/* ---- MOUNT (RFC 1813 appendix I) ---- */
 
 static int mount_status_errno(uint32_t status)
 {
@@ -195,101 +179,81 @@ static int mount_status_errno(uint32_t status)
     return -EIO;
 }
 
-static bool put_path(XDR *xdrs, void *args)
+static void begin_mount(struct exchange *exchange, const struct rpc_auth *auth,
+                        enum mount3_proc procedure)
 {
-    char *path = args;
-
-    return xdr_string(xdrs, &path, MOUNT3_PATH_MAX);
+    begin(exchange, auth ? auth : &rpc_auth_none, MOUNT3_PROGRAM, MOUNT3_VERSION,
+          (uint32_t)procedure);
 }
 
-struct mnt_result {
-    uint32_t status;
-    struct nfs3_fh *root;
-    uint32_t *flavors;
-    uint32_t capacity;
-    uint32_t stored;
-};
-
-static bool get_mnt(XDR *xdrs, void *results)
+/* A path is longer than other arguments, and leaves behind them. */
+static int put_path(struct exchange *exchange, const char *path)
 {
-    struct mnt_result *result = results;
-    u_int length, count, flavor;
-
-    if (!xdr_u_int(xdrs, &result->status))
-        return false;
-    if (result->status != MNT3_OK)
-        return true;
-    if (!xdr_u_int(xdrs, &length) || length == 0 || length > NFS3_FH_MAX ||
-        !xdr_opaque(xdrs, (char *)result->root->data, length))
-        return false;
-    result->root->len = length;
-    if (!xdr_u_int(xdrs, &count))
-        return false;
-    for (u_int i = 0; i < count; i++) {
-        if (!xdr_u_int(xdrs, &flavor))
-            return false;
-        if (result->stored < result->capacity)
-            result->flavors[result->stored++] = flavor;
-    }
-    return true;
-}
-
-static struct mount3_exchange mount_exchange(enum mount3_proc procedure,
-                                             const struct mount3_identity *identity)
-{
-    return (struct mount3_exchange){
-        .program = MOUNT3_PROGRAM,
-        .version = MOUNT3_VERSION,
-        .procedure = procedure,
-        .identity = identity,
-    };
-}
-
-static int call_mount(const struct mount3_target *target, const struct mount3_exchange *exchange)
-{
-    return mount3_call(target, target->port, target->privileged,
-                       mount3_deadline(target->timeout_ms), exchange);
+    u_int length = (u_int)strnlen(path, MOUNT3_PATH_MAX + 1);
+    if (length > MOUNT3_PATH_MAX)
+        return -ENAMETOOLONG;
+    xdr_u_int(&exchange->xdrs, &length);
+    exchange->path = (struct iovec){(void *)path, length};
+    exchange->call.payload = &exchange->path;
+    exchange->call.payload_count = 1;
+    exchange->call.payload_length = length;
+    return 0;
 }
 
 int mount3_null(const struct mount3_target *target)
 {
-    struct mount3_exchange exchange = mount_exchange(MOUNT3_PROC_NULL, NULL);
+    struct exchange exchange;
+    begin_mount(&exchange, NULL, MOUNT3_PROC_NULL);
+    return finish(&exchange, target);
+}
 
-    return call_mount(target, &exchange);
+/* The handle, and at most `capacity` flavours. 0 or -errno. */
+static int get_mnt(XDR *xdrs, struct nfs3_fh *root, uint32_t *flavors, uint32_t capacity,
+                   uint32_t *stored)
+{
+    u_int status, length, count, flavor;
+    struct nfs3_fh fh;
+    if (!xdr_u_int(xdrs, &status))
+        return -EBADMSG;
+    if (status != MNT3_OK)
+        return mount_status_errno(status);
+    if (!xdr_u_int(xdrs, &length) || length == 0 || length > NFS3_FH_MAX ||
+        !xdr_opaque(xdrs, (char *)fh.data, length) || !xdr_u_int(xdrs, &count))
+        return -EBADMSG;
+    for (u_int i = 0; i < count; i++) {
+        if (!xdr_u_int(xdrs, &flavor))
+            return -EBADMSG;
+        if (*stored < capacity)
+            flavors[(*stored)++] = flavor;
+    }
+    fh.len = length;
+    *root = fh;
+    return 0;
 }
 
 int mount3_mount(const struct mount3_target *target, const char *path, struct nfs3_fh *root,
                  uint32_t *flavors, uint32_t *flavor_count)
 {
-    struct mount3_exchange exchange = mount_exchange(MOUNT3_PROC_MNT, target->identity);
-    struct mnt_result result = {.root = root, .flavors = flavors};
-    int rc;
-
-    if (strlen(path) > MOUNT3_PATH_MAX)
-        return -ENAMETOOLONG;
-    if (flavors && flavor_count)
-        result.capacity = *flavor_count;
-    exchange.put_args = put_path;
-    exchange.args = (void *)path;
-    exchange.get_results = get_mnt;
-    exchange.results = &result;
-    rc = call_mount(target, &exchange);
+    struct exchange exchange;
+    uint32_t stored = 0;
+    begin_mount(&exchange, target->auth, MOUNT3_PROC_MNT);
+    int rc = put_path(&exchange, path);
     if (rc == 0)
-        rc = mount_status_errno(result.status);
+        rc = finish(&exchange, target);
+    if (rc == 0)
+        rc = get_mnt(&exchange.xdrs, root, flavors, flavors && flavor_count ? *flavor_count : 0,
+                     &stored);
     if (flavor_count)
-        *flavor_count = rc == 0 ? result.stored : 0;
+        *flavor_count = rc == 0 ? stored : 0;
     return rc;
 }
 
 int mount3_umount(const struct mount3_target *target, const char *path)
 {
-    struct mount3_exchange exchange = mount_exchange(MOUNT3_PROC_UMNT, target->identity);
-
-    if (strlen(path) > MOUNT3_PATH_MAX)
-        return -ENAMETOOLONG;
-    exchange.put_args = put_path;
-    exchange.args = (void *)path;
-    return call_mount(target, &exchange);
+    struct exchange exchange;
+    begin_mount(&exchange, target->auth, MOUNT3_PROC_UMNT);
+    int rc = put_path(&exchange, path);
+    return rc == 0 ? finish(&exchange, target) : rc;
 }
 
 /* xdr_bool() takes any number for true. */
@@ -302,11 +266,6 @@ static bool get_bool(XDR *xdrs, bool *value)
     *value = number != 0;
     return true;
 }
-
-struct export_results {
-    void (*found)(void *arg, const char *directory, const char *groups);
-    void *arg;
-};
 
 /* Collects the groups of one export; what does not fit becomes " ...". */
 static bool get_groups(XDR *xdrs, char *groups, size_t size)
@@ -335,9 +294,8 @@ static bool get_groups(XDR *xdrs, char *groups, size_t size)
     }
 }
 
-static bool get_exports(XDR *xdrs, void *results)
+static bool get_exports(XDR *xdrs, mount3_export_found *found, void *arg)
 {
-    struct export_results *list = results;
     char directory[MOUNT3_PATH_MAX + 1], *text = directory;
     char groups[4096];
     bool follows;
@@ -349,17 +307,37 @@ static bool get_exports(XDR *xdrs, void *results)
             return true;
         if (!xdr_string(xdrs, &text, MOUNT3_PATH_MAX) || !get_groups(xdrs, groups, sizeof(groups)))
             return false;
-        list->found(list->arg, directory, groups);
+        if (found)
+            found(arg, directory, groups);
     }
 }
 
-int mount3_exports(const struct mount3_target *target,
-                   void (*found)(void *arg, const char *directory, const char *groups), void *arg)
+/* A list of exports is longer than other results: it is received as payload (rpc_payload_find). */
+static int find_exports(const uint8_t *results, size_t have, size_t *head, uint32_t *length)
 {
-    struct mount3_exchange exchange = mount_exchange(MOUNT3_PROC_EXPORT, target->identity);
-    struct export_results list = {.found = found, .arg = arg};
+    XDR xdrs;
+    xdrmem_create(&xdrs, (char *)results, (u_int)have, XDR_DECODE);
+    bool whole = get_exports(&xdrs, NULL, NULL);
+    *head = 0;
+    *length = XDR_GETPOS(&xdrs);
+    return whole;
+}
 
-    exchange.get_results = get_exports;
-    exchange.results = &list;
-    return call_mount(target, &exchange);
+int mount3_exports(const struct mount3_target *target, mount3_export_found *found, void *arg)
+{
+    struct exchange exchange;
+    struct iovec list = {sys_alloc(RPC_PAYLOAD_MAX), RPC_PAYLOAD_MAX};
+    if (!list.iov_base)
+        return -ENOMEM;
+    begin_mount(&exchange, target->auth, MOUNT3_PROC_EXPORT);
+    exchange.call.find_payload = find_exports;
+    exchange.call.destination = &list;
+    exchange.call.destination_count = 1;
+    exchange.call.destination_length = list.iov_len;
+    int rc = finish(&exchange, target);
+    xdrmem_create(&exchange.xdrs, list.iov_base, (u_int)exchange.call.received, XDR_DECODE);
+    if (rc == 0 && !get_exports(&exchange.xdrs, found, arg))
+        rc = -EBADMSG;
+    sys_free(list.iov_base);
+    return rc;
 }

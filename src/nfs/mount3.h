@@ -10,7 +10,7 @@
  *   -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH, ...  as connect() says
  *   -ETIMEDOUT     nobody answered in time
  *   -ECONNRESET    the connection broke before the answer came
- *   -EBADMSG       the answer cannot be understood
+ *   -EBADMSG       the answer cannot be understood, or the server did not understand the call
  *   -EPROTONOSUPPORT  the program or this version of it is not served there
  *   -EKEYREJECTED  the RPC layer of the server refused the credentials; some servers say so when
  *                  they want a source port below 1024
@@ -21,12 +21,8 @@
 #ifndef NFS_MOUNT3_H
 #define NFS_MOUNT3_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/socket.h>
-#include <sys/types.h>
 #include "nfs/nfs3_types.h"
+#include "rpc/rpc.h"
 
 #define MOUNT3_PROGRAM     100005u
 #define MOUNT3_VERSION     3u
@@ -39,30 +35,19 @@
 #define MOUNT3_AUTH_NONE 0u
 #define MOUNT3_AUTH_SYS  1u
 
-/* Who asks (AUTH_SYS). Owned by the caller. */
-struct mount3_identity {
-    uint32_t uid;
-    uint32_t gid;
-    uint32_t group_count; /* those beyond 16 are not sent: AUTH_SYS has no room for them */
-    const gid_t *groups;  /* group_count of them; NULL if none */
-};
-
 /* Whom to ask, and from where. Owned by the caller, only read. */
 struct mount3_target {
-    const struct sockaddr *peer; /* IPv4 or IPv6; its port is ignored */
-    const struct sockaddr
-        *local;      /* source address, or NULL for the kernel's choice; port ignored */
-    uint16_t port;   /* TCP port of the service; for mount3_portmap() 0 means 111 */
-    bool privileged; /* try a source port below 1024; without the right to bind one,
-                        any port is used and the server decides */
-    int timeout_ms;  /* for the whole call, connecting included; above 0 */
-    const struct mount3_identity *identity; /* NULL: no credentials (AUTH_NONE) */
+    const struct net_address *address; /* its port is ignored */
+    uint16_t port;                     /* of the service; for mount3_portmap() 0 means 111 */
+    enum net_port ports;               /* the source port */
+    int timeout_ms;                    /* for the whole call, connecting included; above 0 */
+    const struct rpc_auth *auth;       /* who asks; NULL: no credentials (AUTH_NONE) */
 };
 
 /*
  * Asks the port mapper of the peer for the TCP port of an RPC program: PMAPPROC_GETPORT (version 2)
  * over IPv4, RPCBPROC_GETADDR (version 4, then 3) over IPv6. -ENOENT: not registered there.
- * target->privileged and target->identity play no part: nobody asks for them here.
+ * target->ports and target->auth play no part: nobody asks for them here.
  */
 int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_t version,
                    uint16_t *port);
@@ -89,7 +74,7 @@ int mount3_umount(const struct mount3_target *target, const char *path);
  * if it is very long. The strings die with the call. Entries may have been reported before an
  * error.
  */
-int mount3_exports(const struct mount3_target *target,
-                   void (*found)(void *arg, const char *directory, const char *groups), void *arg);
+typedef void mount3_export_found(void *arg, const char *directory, const char *groups);
+int mount3_exports(const struct mount3_target *target, mount3_export_found *found, void *arg);
 
 #endif

@@ -1,7 +1,7 @@
 /* READ and WRITE: transfers of any length in parts that are on their way together. */
 #include <errno.h>
 
-#include "host/stats.h"
+#include "stats/count.h"
 #include "nfs/nfs3_call.h"
 #include "nfs/nfs3_status.h"
 #include "nfs/nfs3_xdr.h"
@@ -15,9 +15,8 @@ enum {
 /* One READ or WRITE of a transfer. */
 struct part {
     struct rpc_call call;
-    const struct iovec *vectors;
-    int vector_count;
-    size_t from, length; /* in the transfer */
+    size_t from; /* in the transfer */
+    struct nfs3_data data;
     struct iovec own_vectors[RPC_VECTORS_MAX];
 };
 
@@ -26,43 +25,48 @@ struct job {
     const struct nfs3_client *client;
     const struct nfs3_fh *fh;
     uint64_t offset;
-    const struct iovec *vectors;
-    int vector_count;
-    size_t length;
+    struct nfs3_data data;
     bool write;
     enum nfs3_stable stable;
     bool verifier_known, verifier_differs;
+    bool attr_missing; /* of a part that was answered */
     struct nfs3_transfer *transfer;
 };
 
 void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
-                     const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
-                     int count, size_t length)
+                     const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data)
 {
     struct xdr_writer w;
     nfs3_call_begin(call, client, NFS3_PROC_READ, &w);
-    nfs3_read_args_put(&w, fh, offset, (uint32_t)length);
+    nfs3_read_args_put(&w, fh, offset, (uint32_t)data->length);
     call->find_payload = nfs3_read_head;
-    call->destination = vectors;
-    call->destination_count = count;
-    call->destination_length = length;
+    call->destination = data->vectors;
+    call->destination_count = data->count;
+    call->destination_length = data->length;
     nfs3_call_end(call, &w);
 }
 
 void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
-                      const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
-                      int count, size_t length, enum nfs3_stable stable)
+                      const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data,
+                      enum nfs3_stable stable)
 {
     struct xdr_writer w;
     nfs3_call_begin(call, client, NFS3_PROC_WRITE, &w);
-    nfs3_write_args_put(&w, fh, offset, (uint32_t)length, stable);
-    call->payload = vectors;
-    call->payload_count = count;
-    call->payload_length = length;
+    nfs3_write_args_put(&w, fh, offset, (uint32_t)data->length, stable);
+    call->payload = data->vectors;
+    call->payload_count = data->count;
+    call->payload_length = data->length;
     nfs3_call_end(call, &w);
 }
 
-int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer)
+/* Do the data go on behind the size of the file, or end before it? */
+static bool has_two_ends(const struct nfs3_read_res *res, uint64_t offset)
+{
+    uint64_t end = offset + res->count, size = res->attr.attr.size;
+    return res->attr.present && ((res->eof && end < size) || (res->count > 0 && end > size));
+}
+
+int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs3_transfer *transfer)
 {
     struct xdr_reader r;
     struct nfs3_read_res res;
@@ -84,9 +88,10 @@ int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer)
     transfer->length = res.count;
     transfer->unsettled = call->unsettled;
     transfer->eof = res.eof;
+    transfer->two_ends = has_two_ends(&res, offset);
     transfer->connected_ns = call->connected_ns;
     transfer->attr = res.attr;
-    host_stats_transferred(false, res.count);
+    stats_transferred(false, res.count);
     return 0;
 }
 
@@ -117,7 +122,7 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     transfer->verifier = res.verifier;
     transfer->committed = res.committed;
     transfer->attr = res.wcc.after;
-    host_stats_transferred(true, res.count);
+    stats_transferred(true, res.count);
     return 0;
 }
 
@@ -125,11 +130,9 @@ static void part_begin(struct part *part, const struct job *job)
 {
     uint64_t offset = job->offset + part->from;
     if (job->write)
-        nfs3_write_begin(&part->call, job->client, job->fh, offset, part->vectors,
-                         part->vector_count, part->length, job->stable);
+        nfs3_write_begin(&part->call, job->client, job->fh, offset, &part->data, job->stable);
     else
-        nfs3_read_begin(&part->call, job->client, job->fh, offset, part->vectors,
-                        part->vector_count, part->length);
+        nfs3_read_begin(&part->call, job->client, job->fh, offset, &part->data);
 }
 
 /* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach, but
@@ -139,24 +142,22 @@ static void part_cut(struct part *part, const struct job *job, size_t from, size
     size_t limit = job->write ? job->client->write_max : job->client->read_max;
     size_t length = most < limit ? most : limit;
     part->from = from;
-    if (from == 0 && length == job->length && job->vector_count <= RPC_VECTORS_MAX) {
-        part->vectors = job->vectors;
-        part->vector_count = job->vector_count;
-        part->length = length;
+    if (from == 0 && length == job->data.length && job->data.count <= RPC_VECTORS_MAX) {
+        part->data = job->data;
         return;
     }
     size_t skip = from;
     int first = 0;
-    while (skip >= job->vectors[first].iov_len)
-        skip -= job->vectors[first++].iov_len;
+    while (skip >= job->data.vectors[first].iov_len)
+        skip -= job->data.vectors[first++].iov_len;
     size_t reach = 0;
-    for (int i = first; i < job->vector_count && i < first + RPC_VECTORS_MAX; i++)
-        reach += job->vectors[i].iov_len;
+    for (int i = first; i < job->data.count && i < first + RPC_VECTORS_MAX; i++)
+        reach += job->data.vectors[i].iov_len;
     reach -= skip;
-    part->length = length < reach ? length : reach;
-    part->vector_count = rpc_vectors_slice(job->vectors + first, job->vector_count - first, skip,
-                                           part->length, part->own_vectors);
-    part->vectors = part->own_vectors;
+    part->data.length = length < reach ? length : reach;
+    part->data.count = rpc_vectors_slice(job->data.vectors + first, job->data.count - first, skip,
+                                         part->data.length, part->own_vectors);
+    part->data.vectors = part->own_vectors;
 }
 
 static void note_copies(struct nfs3_transfer *transfer, const struct rpc_call *call)
@@ -165,17 +166,27 @@ static void note_copies(struct nfs3_transfer *transfer, const struct rpc_call *c
     transfer->repeated = transfer->repeated || nfs3_call_repeated(call);
 }
 
+static bool is_later(const struct nfs3_post_attr *one, const struct nfs3_post_attr *other)
+{
+    const struct nfs3_time *left = &one->attr.ctime, *right = &other->attr.ctime;
+    return left->sec != right->sec ? left->sec > right->sec : left->nsec > right->nsec;
+}
+
 /* Judges the answer to a part and adds it to the transfer. */
 static int part_end(struct part *part, struct job *job, size_t *done)
 {
     struct nfs3_transfer *transfer = job->transfer, own;
     note_copies(transfer, &part->call);
     int error = job->write ? nfs3_write_end(&part->call, job->stable, &own)
-                           : nfs3_read_end(&part->call, &own);
+                           : nfs3_read_end(&part->call, job->offset + part->from, &own);
     if (error != 0)
         return error;
-    if (own.attr.present)
+    /* Parts are carried out in any order. */
+    if (own.attr.present && (!transfer->attr.present || is_later(&own.attr, &transfer->attr)))
         transfer->attr = own.attr;
+    job->attr_missing = job->attr_missing || !own.attr.present;
+    if (!job->write && own.two_ends)
+        transfer->two_ends = true;
     if (own.connected_ns < transfer->connected_ns)
         transfer->connected_ns = own.connected_ns;
     if (job->write) {
@@ -201,9 +212,9 @@ static int part_finish(struct part *part, struct job *job, unsigned *waits)
         size_t done = 0;
         int error = part_end(part, job, &done);
         if (error == 0) {
-            if (done == part->length || job->transfer->eof)
+            if (done == part->data.length || job->transfer->eof)
                 return 0;
-            part_cut(part, job, part->from + done, part->length - done);
+            part_cut(part, job, part->from + done, part->data.length - done);
         } else if (error == -EAGAIN) {
             nfs3_jukebox_pause(job->client, waits);
         } else {
@@ -219,15 +230,15 @@ static int job_run(struct job *job, struct part *parts, unsigned count)
 {
     struct nfs3_transfer *transfer = job->transfer;
     unsigned waits = 0;
-    while (transfer->length < job->length && !transfer->eof) {
+    while (transfer->length < job->data.length && !transfer->eof) {
         struct rpc_call *calls[PARTS];
         unsigned used = 0;
         size_t from = transfer->length;
-        while (used < count && from < job->length) {
-            part_cut(&parts[used], job, from, job->length - from);
+        while (used < count && from < job->data.length) {
+            part_cut(&parts[used], job, from, job->data.length - from);
             part_begin(&parts[used], job);
             calls[used] = &parts[used].call;
-            from += parts[used++].length;
+            from += parts[used++].data.length;
         }
         nfs3_call_run(job->client, calls, used);
         int error = 0;
@@ -262,14 +273,14 @@ static int job_start(struct job *job)
     transfer->unsettled = transfer->repeated = false;
     for (int tries = 1;; tries++) {
         transfer->length = 0;
-        transfer->eof = false;
+        transfer->eof = transfer->two_ends = false;
         transfer->connected_ns = UINT64_MAX;
         transfer->verifier = 0;
         transfer->committed = NFS3_FILE_SYNC;
         transfer->attr.present = false;
-        job->verifier_known = job->verifier_differs = false;
+        job->verifier_known = job->verifier_differs = job->attr_missing = false;
         int error;
-        if (job->length <= limit && job->vector_count <= RPC_VECTORS_MAX)
+        if (job->data.length <= limit && job->data.count <= RPC_VECTORS_MAX)
             error = job_run_one(job);
         else
             error = job_run_many(job);
@@ -283,32 +294,27 @@ static int job_start(struct job *job)
     }
     if (job->verifier_differs)
         transfer->verifier = 0; /* of no one instance */
+    if (job->attr_missing) /* what is known may be older than what that part made of the file */
+        transfer->attr.present = false;
     return 0;
 }
 
 int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-              const struct iovec *vectors, int count, size_t length, struct nfs3_transfer *transfer)
+              const struct nfs3_data *data, struct nfs3_transfer *transfer)
 {
-    struct job job = {.client = client,
-                      .fh = fh,
-                      .offset = offset,
-                      .vectors = vectors,
-                      .vector_count = count,
-                      .length = length,
-                      .transfer = transfer};
+    struct job job = {
+        .client = client, .fh = fh, .offset = offset, .data = *data, .transfer = transfer};
     return job_start(&job);
 }
 
 int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-               const struct iovec *vectors, int count, size_t length, enum nfs3_stable stable,
+               const struct nfs3_data *data, enum nfs3_stable stable,
                struct nfs3_transfer *transfer)
 {
     struct job job = {.client = client,
                       .fh = fh,
                       .offset = offset,
-                      .vectors = vectors,
-                      .vector_count = count,
-                      .length = length,
+                      .data = *data,
                       .write = true,
                       .stable = stable,
                       .transfer = transfer};

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <errno.h>
 
-#include "host/said.h"
-#include "host/stats.h"
+#include "run/said.h"
+#include "stats/count.h"
 #include "nfs/nfs3_call.h"
 #include "nfs/nfs3_status.h"
 #include "nfs/nfs3_xdr.h"
@@ -55,7 +55,7 @@ int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
         if (status.bad)
             error = -EBADMSG;
     }
-    host_stats_call(procedure, call->answered_ns - call->sent_ns, error != 0);
+    stats_call(procedure, call->answered_ns - call->sent_ns, error != 0);
     if ((call->error == -EBADMSG || error == -EBADMSG) &&
         net_server_may_say(call->channel->server, SAY_EVERY_S))
         log_error("server %s: the answer to %s is garbage", call->channel->server->name,
@@ -68,7 +68,7 @@ void nfs3_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, 
     char subject[512];
     const char *server = call->channel->server->name;
     snprintf(subject, sizeof(subject), "answer %s %.400s", what, server);
-    if (host_may_say(subject, SAY_EVERY_S))
+    if (run_may_say(subject, SAY_EVERY_S))
         log_error("server %s: the answer to %s makes no sense: %s", server,
                   nfs3_proc_name(procedure), what);
 }
@@ -87,7 +87,7 @@ void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
     if (++*waits % SAY_AFTER == 0 && net_server_may_say(client->server, SAY_EVERY_S))
         log_warning("server %s: asks to come back later (JUKEBOX), %u times now; going on",
                     client->server->name, *waits);
-    host_stats_add(&host_stats->counters.jukebox_waits, 1);
+    stats_add(&stats_own->counters.jukebox_waits, 1);
     rpc_pause(pause);
 }
 

@@ -49,13 +49,21 @@ int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint
 struct nfs3_transfer {
     size_t length;         /* bytes from `offset` on, without a gap */
     bool eof;              /* read: the end of the file was met */
+    bool two_ends;         /* read: data go on behind the size told with them, or end before it */
     bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
     bool repeated;         /* also after an error: a call may have been carried out before, with
                               another outcome */
     uint64_t connected_ns; /* when the oldest connection that answered was made */
     uint64_t verifier;     /* write: the same for all parts */
     uint32_t committed;    /* write: the weakest of all parts (enum nfs3_stable) */
-    struct nfs3_post_attr attr; /* of the last part that had it */
+    struct nfs3_post_attr attr; /* the latest of all parts, if each had it */
+};
+
+/* Where the bytes come from, or go to. */
+struct nfs3_data {
+    const struct iovec *vectors;
+    int count;
+    size_t length; /* their sum, or less */
 };
 
 /*
@@ -65,25 +73,23 @@ struct nfs3_transfer {
  * (length may be short), -EAGAIN for JUKEBOX, or -errno.
  */
 void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
-                     const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
-                     int count, size_t length);
-int nfs3_read_end(const struct rpc_call *call, struct nfs3_transfer *transfer);
+                     const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data);
+int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs3_transfer *transfer);
 void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
-                      const struct nfs3_fh *fh, uint64_t offset, const struct iovec *vectors,
-                      int count, size_t length, enum nfs3_stable stable);
+                      const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data,
+                      enum nfs3_stable stable);
 int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
                    struct nfs3_transfer *transfer);
 /* Sends calls that were begun and waits for all, within the client's time limit. */
 void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count);
 
 /*
- * Reads `length` bytes into `vectors`, in parts of client->read_max that are on their way together.
- * Short replies are continued. Returns 0 when `length` bytes or those up to the end of the file are
- * there, or the error that stopped it with transfer->length bytes before it.
+ * Reads data->length bytes into data->vectors, in parts of client->read_max that are on their way
+ * together. Short replies are continued. Returns 0 when all bytes or those up to the end of the
+ * file are there, or the error that stopped it with transfer->length bytes before it.
  */
 int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-              const struct iovec *vectors, int count, size_t length,
-              struct nfs3_transfer *transfer);
+              const struct nfs3_data *data, struct nfs3_transfer *transfer);
 
 /*
  * Writes likewise, with the stability asked for. When the server restarts in the middle, so that
@@ -92,7 +98,7 @@ int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64
  * during the call. On an error transfer->length bytes before it are written.
  */
 int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-               const struct iovec *vectors, int count, size_t length, enum nfs3_stable stable,
+               const struct nfs3_data *data, enum nfs3_stable stable,
                struct nfs3_transfer *transfer);
 
 #endif

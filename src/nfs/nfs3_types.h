@@ -182,50 +182,6 @@ struct nfs3_sattr {
 };
 
 /*
- * Arguments, as the decoders (the server's side) return them. The encoders take the same values
- * one by one, so that a client never copies a file handle into a structure.
- */
-struct nfs3_fh_args { /* GETATTR, FSINFO */
-    struct nfs3_fh fh;
-};
-
-struct nfs3_setattr_args {
-    struct nfs3_fh fh;
-    struct nfs3_sattr attr;
-    bool guard; /* change only if the object's ctime is guard_ctime */
-    struct nfs3_time guard_ctime;
-};
-
-struct nfs3_lookup_args {
-    struct nfs3_fh dir;
-    char name[NFS3_NAME_MAX + 1]; /* terminated */
-};
-
-struct nfs3_access_args {
-    struct nfs3_fh fh;
-    uint32_t access; /* enum nfs3_access bits asked for */
-};
-
-struct nfs3_read_args {
-    struct nfs3_fh fh;
-    uint64_t offset;
-    uint32_t count;
-};
-
-struct nfs3_write_args {
-    struct nfs3_fh fh;
-    uint64_t offset;
-    uint32_t count;  /* bytes of data, which follow the arguments, padded to 4 */
-    uint32_t stable; /* enum nfs3_stable */
-};
-
-struct nfs3_commit_args {
-    struct nfs3_fh fh;
-    uint64_t offset;
-    uint32_t count; /* 0: to the end of the file */
-};
-
-/*
  * Results. `status` is always valid; a status outside enum nfs3_status is passed on as it came.
  * Verifiers are eight opaque bytes kept in the order of the wire: compare them for equality only.
  */

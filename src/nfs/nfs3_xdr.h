@@ -1,6 +1,6 @@
 /*
- * NFS version 3 procedures to and from the wire (RFC 1813 section 3.3), both directions: a client
- * puts arguments and gets results, a server gets arguments and puts results. NULL has neither.
+ * NFS version 3 procedures to and from the wire (RFC 1813 section 3.3): puts arguments, gets
+ * results. NULL has neither.
  *
  * What is coded is the part after the RPC call or reply header. Encoders return 0 or -EMSGSIZE if
  * the writer is too small (it is then bad); a buffer of NFS3_ARGS_MAX or NFS3_RES_MAX bytes holds
@@ -23,32 +23,23 @@
 
 /* GETATTR and FSINFO: the arguments are one file handle. */
 int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs3_fh *fh);
-int nfs3_fh_args_get(struct xdr_reader *r, struct nfs3_fh_args *args);
 
-int nfs3_getattr_res_put(struct xdr_writer *w, const struct nfs3_getattr_res *res);
 int nfs3_getattr_res_get(struct xdr_reader *r, struct nfs3_getattr_res *res);
 
 /* guard_ctime: NULL, or the ctime the object must have (else NFS3ERR_NOT_SYNC). */
 int nfs3_setattr_args_put(struct xdr_writer *w, const struct nfs3_fh *fh,
                           const struct nfs3_sattr *attr, const struct nfs3_time *guard_ctime);
-int nfs3_setattr_args_get(struct xdr_reader *r, struct nfs3_setattr_args *args);
-int nfs3_setattr_res_put(struct xdr_writer *w, const struct nfs3_setattr_res *res);
 int nfs3_setattr_res_get(struct xdr_reader *r, struct nfs3_setattr_res *res);
 
 /* name: terminated, at most NFS3_NAME_MAX bytes, else -ENAMETOOLONG. */
 int nfs3_lookup_args_put(struct xdr_writer *w, const struct nfs3_fh *dir, const char *name);
-int nfs3_lookup_args_get(struct xdr_reader *r, struct nfs3_lookup_args *args);
-int nfs3_lookup_res_put(struct xdr_writer *w, const struct nfs3_lookup_res *res);
 int nfs3_lookup_res_get(struct xdr_reader *r, struct nfs3_lookup_res *res);
 
 int nfs3_access_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint32_t access);
-int nfs3_access_args_get(struct xdr_reader *r, struct nfs3_access_args *args);
-int nfs3_access_res_put(struct xdr_writer *w, const struct nfs3_access_res *res);
 int nfs3_access_res_get(struct xdr_reader *r, struct nfs3_access_res *res);
 
 int nfs3_read_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
                        uint32_t count);
-int nfs3_read_args_get(struct xdr_reader *r, struct nfs3_read_args *args);
 
 /*
  * Finds the payload in the results of a READ of which only the first `have` bytes have arrived
@@ -69,7 +60,6 @@ int nfs3_read_head(const uint8_t *results, size_t have, size_t *head_len, uint32
  * are moved by the caller. The decoder demands count <= asked and data length == count, and leaves
  * the reader where the payload starts, whether or not the payload is in the reader's buffer.
  */
-int nfs3_read_res_put(struct xdr_writer *w, const struct nfs3_read_res *res);
 int nfs3_read_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_read_res *res);
 
 /*
@@ -78,22 +68,17 @@ int nfs3_read_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_read_res
  */
 int nfs3_write_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
                         uint32_t count, enum nfs3_stable stable);
-int nfs3_write_args_get(struct xdr_reader *r, struct nfs3_write_args *args);
 
 /*
  * The decoder demands count <= asked and a known stable_how. A `committed` weaker than what was
  * asked (RFC 1813 section 3.3.7 forbids it) or a count of 0 is for the caller to judge.
  */
-int nfs3_write_res_put(struct xdr_writer *w, const struct nfs3_write_res *res);
 int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_res *res);
 
-int nfs3_fsinfo_res_put(struct xdr_writer *w, const struct nfs3_fsinfo_res *res);
 int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res);
 
 int nfs3_commit_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
                          uint32_t count);
-int nfs3_commit_args_get(struct xdr_reader *r, struct nfs3_commit_args *args);
-int nfs3_commit_res_put(struct xdr_writer *w, const struct nfs3_commit_res *res);
 int nfs3_commit_res_get(struct xdr_reader *r, struct nfs3_commit_res *res);
 
 #endif

@@ -44,10 +44,9 @@ static ssize_t copy(int in, off_t from, int out, const off_t *to, size_t length)
     return copied > 0 ? (ssize_t)copied : failed;
 }
 
-/* The most that one call moves: sendfile(2), NOTES. */
 static size_t bounded(size_t length)
 {
-    return length < 0x7ffff000 ? length : 0x7ffff000;
+    return length < FILE_TRANSFER_MAX ? length : FILE_TRANSFER_MAX;
 }
 
 /* Is it open for reading, or for writing? */

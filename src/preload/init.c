@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "host/run.h"
-#include "preload/aio_context.h"
-#include "preload/posix_aio.h"
+#include "run/directory.h"
+#include "preload/aio/context.h"
+#include "preload/posix_aio/posix_aio.h"
 #include "preload/preload.h"
-#include "preload/uring.h"
+#include "preload/uring/uring.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/thread.h"
@@ -24,9 +24,8 @@ atomic_bool preload_started;
 /* One more than the highest descriptor that was ever offered to src/file. */
 static atomic_int managed_limit;
 
-#define NAME(type, name, parameters) #name,
-#define NAME_TWIN(type, name, parameters, target)
-static const char *const names[] = {PRELOAD_ALL(NAME, NAME_TWIN)};
+#define NAME(type, name, parameters, ...) #name,
+static const char *const names[] = {PRELOAD_ALL(NAME, PRELOAD_NOTHING)};
 
 /*
  * The worst case: the symbol is missing, or it is asked for while dlsym() fails on another one and
@@ -51,83 +50,18 @@ static long raw_missing(void)
     return raw_result(-ENOSYS);
 }
 
-#define RAW(name, number)                                                  \
-    static long raw_##name(long a, long b, long c, long d, long e, long f) \
-    {                                                                      \
-        return raw_result(sys_call6(number, a, b, c, d, e, f));            \
-    }
-RAW(openat, SYS_openat)
-RAW(openat2, SYS_openat2) /* of glibc 2.43 */
-RAW(pidfd_getfd, SYS_pidfd_getfd)
-RAW(recvmsg, SYS_recvmsg)
-RAW(sendmsg, SYS_sendmsg)
-RAW(close, SYS_close)
-RAW(read, SYS_read)
-RAW(write, SYS_write)
-RAW(pread, SYS_pread64)
-RAW(pwrite, SYS_pwrite64)
-RAW(readv, SYS_readv)
-RAW(writev, SYS_writev)
-RAW(lseek, SYS_lseek)
-RAW(fcntl, SYS_fcntl)
-RAW(ioctl, SYS_ioctl)
-RAW(fstat, SYS_fstat)
-RAW(fstatat, SYS_newfstatat)
-RAW(mmap, SYS_mmap)
-RAW(dup, SYS_dup)
-RAW(dup3, SYS_dup3)
-RAW(close_range, SYS_close_range)
+#define RAW(type, name, parameters, ...)                                                \
+    __VA_OPT__(static long raw_##name(long a, long b, long c, long d, long e, long f) { \
+        return raw_result(sys_call6(__VA_ARGS__, a, b, c, d, e, f));                    \
+    })
+#define RAW_ENTRY(type, name, parameters, ...) __VA_OPT__([PRELOAD_##name] = (void *)raw_##name, )
+PRELOAD_ALL(RAW, PRELOAD_NOTHING)
+static void *const raw_functions[PRELOAD_SYMBOLS] = {[PRELOAD_open] = (void *)raw_open,
+                                                     PRELOAD_ALL(RAW_ENTRY, PRELOAD_NOTHING)};
 
 static void *raw_function(enum preload_symbol symbol)
 {
-    switch (symbol) {
-    case PRELOAD_open:
-        return (void *)raw_open;
-    case PRELOAD_openat:
-        return (void *)raw_openat;
-    case PRELOAD_openat2:
-        return (void *)raw_openat2;
-    case PRELOAD_pidfd_getfd:
-        return (void *)raw_pidfd_getfd;
-    case PRELOAD_recvmsg:
-        return (void *)raw_recvmsg;
-    case PRELOAD_sendmsg:
-        return (void *)raw_sendmsg;
-    case PRELOAD_close:
-        return (void *)raw_close;
-    case PRELOAD_read:
-        return (void *)raw_read;
-    case PRELOAD_write:
-        return (void *)raw_write;
-    case PRELOAD_pread:
-        return (void *)raw_pread;
-    case PRELOAD_pwrite:
-        return (void *)raw_pwrite;
-    case PRELOAD_readv:
-        return (void *)raw_readv;
-    case PRELOAD_writev:
-        return (void *)raw_writev;
-    case PRELOAD_lseek:
-        return (void *)raw_lseek;
-    case PRELOAD_fcntl:
-        return (void *)raw_fcntl;
-    case PRELOAD_ioctl:
-        return (void *)raw_ioctl;
-    case PRELOAD_fstat:
-        return (void *)raw_fstat;
-    case PRELOAD_fstatat:
-        return (void *)raw_fstatat;
-    case PRELOAD_mmap:
-        return (void *)raw_mmap;
-    case PRELOAD_dup:
-        return (void *)raw_dup;
-    case PRELOAD_dup3:
-        return (void *)raw_dup3;
-    case PRELOAD_close_range:
-        return (void *)raw_close_range;
-    default:
-        return (void *)raw_missing;
-    }
+    return raw_functions[symbol] ? raw_functions[symbol] : (void *)raw_missing;
 }
 
 static bool is_uring(const char *name)
@@ -348,7 +282,7 @@ __attribute__((constructor)) static void start(void)
     file_start();
     if (file_enabled()) {
         sys_proc_keep();
-        host_run_start();
+        run_start();
         enum log_level level;
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (wanted != NULL && log_level_parse(wanted, &level) == 0)

@@ -29,9 +29,8 @@ LEAVE_BY_JUMP preload_lookup_function *preload_lookup(void)
     return function;
 }
 
-#define NAME(type, name, parameters)              #name "\0"
-#define NAME_TWIN(type, name, parameters, target) #name "\0"
-static const char names[] = PRELOAD_ALL(NAME, NAME_TWIN);
+#define NAME(type, name, parameters, ...) #name "\0"
+static const char names[] = PRELOAD_ALL(NAME, NAME);
 
 static bool is_wrapped(const char *name)
 {

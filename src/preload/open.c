@@ -6,27 +6,25 @@ static inline bool needs_mode(int flags)
     return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
+/* The mode, which follows the flags of some calls only. */
+#define COLLECT_MODE(mode, flags)         \
+    mode_t mode = 0;                      \
+    if (needs_mode(flags)) {              \
+        va_list arguments;                \
+        va_start(arguments, flags);       \
+        mode = va_arg(arguments, mode_t); \
+        va_end(arguments);                \
+    }
+
 PRELOAD_EXPORT int open(const char *path, int flags, ...)
 {
-    mode_t mode = 0;
-    if (needs_mode(flags)) {
-        va_list arguments;
-        va_start(arguments, flags);
-        mode = va_arg(arguments, mode_t);
-        va_end(arguments);
-    }
+    COLLECT_MODE(mode, flags)
     return preload_opened(PRELOAD_REAL(open)(path, flags, mode), flags);
 }
 
 PRELOAD_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 {
-    mode_t mode = 0;
-    if (needs_mode(flags)) {
-        va_list arguments;
-        va_start(arguments, flags);
-        mode = va_arg(arguments, mode_t);
-        va_end(arguments);
-    }
+    COLLECT_MODE(mode, flags)
     return preload_opened(PRELOAD_REAL(openat)(dirfd, path, flags, mode), flags);
 }
 

@@ -42,18 +42,16 @@
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #endif
 
-#define PRELOAD_DECLARE(type, name, parameters)              extern PRELOAD_EXPORT type name parameters;
-#define PRELOAD_DECLARE_TWIN(type, name, parameters, target) PRELOAD_DECLARE(type, name, parameters)
-PRELOAD_ALL(PRELOAD_DECLARE, PRELOAD_DECLARE_TWIN)
+#define PRELOAD_DECLARE(type, name, parameters, ...) extern PRELOAD_EXPORT type name parameters;
+PRELOAD_ALL(PRELOAD_DECLARE, PRELOAD_DECLARE)
 
 /* For the end of each file: PRELOAD_family(PRELOAD_NOTHING, PRELOAD_ALIAS) */
-#define PRELOAD_NOTHING(type, name, parameters)
+#define PRELOAD_NOTHING(type, name, parameters, ...)
 #define PRELOAD_ALIAS(type, name, parameters, target) \
     extern PRELOAD_EXPORT __attribute__((alias(#target))) type name parameters;
 
-#define PRELOAD_NUMBER(type, name, parameters) PRELOAD_##name,
-#define PRELOAD_NUMBER_TWIN(type, name, parameters, target)
-enum preload_symbol { PRELOAD_ALL(PRELOAD_NUMBER, PRELOAD_NUMBER_TWIN) PRELOAD_SYMBOLS };
+#define PRELOAD_NUMBER(type, name, parameters, ...) PRELOAD_##name,
+enum preload_symbol { PRELOAD_ALL(PRELOAD_NUMBER, PRELOAD_NOTHING) PRELOAD_SYMBOLS };
 
 /* Real functions; NULL until first needed. Each is written once with one value, so no lock. */
 extern _Atomic(void *) preload_real[PRELOAD_SYMBOLS];

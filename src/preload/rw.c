@@ -3,12 +3,9 @@
 
 #include "preload/preload.h"
 
-/* The kernel moves at most this much in one call: read(2), NOTES. */
-enum { TRANSFER_MAX = 0x7ffff000 };
-
 static inline struct iovec one_vector(const void *buffer, size_t size)
 {
-    return (struct iovec){(void *)buffer, size < TRANSFER_MAX ? size : TRANSFER_MAX};
+    return (struct iovec){(void *)buffer, size < FILE_TRANSFER_MAX ? size : FILE_TRANSFER_MAX};
 }
 
 /* 0 or -errno */

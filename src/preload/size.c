@@ -27,10 +27,19 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
     return result;
 }
 
+/* By path, where no descriptor is free. */
+PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size)
+{
+    sys_critical_enter();
+    int result = file_truncate_path(path, size);
+    sys_critical_leave();
+    return (int)preload_result(result);
+}
+
 /*
  * By path: the size is changed through the engine too, so that the ledger hears of it. The file is
- * opened, which asks for the same permission and fails with the same errors as truncate(2) itself,
- * and with EMFILE where no descriptor is free. FILE_KERNEL: not on a mount of ours.
+ * opened, which asks for the same permission and fails with the same errors as truncate(2) itself.
+ * FILE_KERNEL: not on a mount of ours.
  */
 PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
 {
@@ -40,7 +49,7 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
         return FILE_KERNEL;
     int fd = sys_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd == -EMFILE || fd == -ENFILE)
-        return preload_fail(-fd);
+        return truncate_without_descriptor(path, size);
     if (fd < 0)
         return FILE_KERNEL;
     preload_adopt(fd, O_WRONLY);

@@ -1,13 +1,20 @@
 /*
  * Every symbol the library puts in front of libc, in one list. From it come the prototypes, the
- * table of real functions and the aliases; test/integration/twins compares it with preload.map and
- * with what the built library exports.
+ * table of real functions, the raw calls in their place, the aliases, what syscall() and dlsym()
+ * pass to wrappers, and what `directnfs check --program` knows.
  *
- *   SYMBOL(type, name, parameters)         a wrapper of its own
- *   TWIN(type, name, parameters, target)   another name for the wrapper `target`, which must have
- *                                          the same calling convention: 64-bit off_t is assumed
+ *   SYMBOL(type, name, parameters)          a wrapper of its own
+ *   SYMBOL(type, name, parameters, number)  the wrapper of a system call with the same arguments
+ *                                           and the same result, which is on all processors
+ *   TWIN(type, name, parameters, target)    another name for the wrapper `target`, which must have
+ *                                           the same calling convention: 64-bit off_t is assumed
  *
  * One list per file of this room, because an alias must stand beside its target.
+ *
+ * A new wrapper: a line here, with its twins; the function, in the file of the list, with
+ * PRELOAD_EXPORT; a test in test/integration; libdirectnfs(8). If data of files passes by it, its
+ * number stands in cmd/check/code.c, too, and if its system call has other arguments, in syscall.c.
+ * test/integration/twins finds a name that is forgotten here and one that is not exported.
  */
 #ifndef PRELOAD_SYMBOLS_H
 #define PRELOAD_SYMBOLS_H
@@ -40,7 +47,7 @@
 
 typedef void (*preload_handler)(int);
 
-/* liburing's, defined in preload/uring.h and <linux/io_uring.h> */
+/* liburing's, defined in preload/uring/uring.h and <linux/io_uring.h> */
 struct io_uring;
 struct io_uring_cqe;
 struct io_uring_params;
@@ -53,14 +60,16 @@ struct __kernel_timespec;
     TWIN(int, __open64, (const char *path, int flags, ...), open)                                \
     SYMBOL(int, __open_2, (const char *path, int flags))                                         \
     TWIN(int, __open64_2, (const char *path, int flags), __open_2)                               \
-    SYMBOL(int, openat, (int dirfd, const char *path, int flags, ...))                           \
+    SYMBOL(int, openat, (int dirfd, const char *path, int flags, ...), SYS_openat)               \
     TWIN(int, openat64, (int dirfd, const char *path, int flags, ...), openat)                   \
     SYMBOL(int, __openat_2, (int dirfd, const char *path, int flags))                            \
     TWIN(int, __openat64_2, (int dirfd, const char *path, int flags), __openat_2)                \
     SYMBOL(int, creat, (const char *path, mode_t mode))                                          \
     TWIN(int, creat64, (const char *path, mode_t mode), creat)                                   \
-    SYMBOL(int, openat2, (int dirfd, const char *path, const struct open_how *how, size_t size)) \
-    SYMBOL(int, open_by_handle_at, (int mount, struct file_handle *handle, int flags))           \
+    SYMBOL(int, openat2, (int dirfd, const char *path, const struct open_how *how, size_t size), \
+           SYS_openat2)                                                                          \
+    SYMBOL(int, open_by_handle_at, (int mount, struct file_handle *handle, int flags),           \
+           SYS_open_by_handle_at)                                                                \
     SYMBOL(int, mkstemp, (char *pattern))                                                        \
     TWIN(int, mkstemp64, (char *pattern), mkstemp)                                               \
     SYMBOL(int, mkostemp, (char *pattern, int flags))                                            \
@@ -71,26 +80,28 @@ struct __kernel_timespec;
     TWIN(int, mkostemps64, (char *pattern, int length, int flags), mkostemps)
 
 #define PRELOAD_RW(SYMBOL, TWIN)                                                                   \
-    SYMBOL(ssize_t, read, (int fd, void *buffer, size_t size))                                     \
+    SYMBOL(ssize_t, read, (int fd, void *buffer, size_t size), SYS_read)                           \
     TWIN(ssize_t, __read, (int fd, void *buffer, size_t size), read)                               \
     SYMBOL(ssize_t, __read_chk, (int fd, void *buffer, size_t size, size_t room))                  \
-    SYMBOL(ssize_t, write, (int fd, const void *buffer, size_t size))                              \
+    SYMBOL(ssize_t, write, (int fd, const void *buffer, size_t size), SYS_write)                   \
     TWIN(ssize_t, __write, (int fd, const void *buffer, size_t size), write)                       \
-    SYMBOL(ssize_t, pread, (int fd, void *buffer, size_t size, off_t offset))                      \
+    SYMBOL(ssize_t, pread, (int fd, void *buffer, size_t size, off_t offset), SYS_pread64)         \
     TWIN(ssize_t, pread64, (int fd, void *buffer, size_t size, off64_t offset), pread)             \
     TWIN(ssize_t, __pread64, (int fd, void *buffer, size_t size, off64_t offset), pread)           \
     SYMBOL(ssize_t, __pread_chk, (int fd, void *buffer, size_t size, off_t offset, size_t room))   \
     TWIN(ssize_t, __pread64_chk, (int fd, void *buffer, size_t size, off64_t offset, size_t room), \
          __pread_chk)                                                                              \
-    SYMBOL(ssize_t, pwrite, (int fd, const void *buffer, size_t size, off_t offset))               \
+    SYMBOL(ssize_t, pwrite, (int fd, const void *buffer, size_t size, off_t offset), SYS_pwrite64) \
     TWIN(ssize_t, pwrite64, (int fd, const void *buffer, size_t size, off64_t offset), pwrite)     \
     TWIN(ssize_t, __pwrite64, (int fd, const void *buffer, size_t size, off64_t offset), pwrite)   \
-    SYMBOL(ssize_t, readv, (int fd, const struct iovec *vectors, int count))                       \
-    SYMBOL(ssize_t, writev, (int fd, const struct iovec *vectors, int count))                      \
-    SYMBOL(ssize_t, preadv, (int fd, const struct iovec *vectors, int count, off_t offset))        \
+    SYMBOL(ssize_t, readv, (int fd, const struct iovec *vectors, int count), SYS_readv)            \
+    SYMBOL(ssize_t, writev, (int fd, const struct iovec *vectors, int count), SYS_writev)          \
+    SYMBOL(ssize_t, preadv, (int fd, const struct iovec *vectors, int count, off_t offset),        \
+           SYS_preadv)                                                                             \
     TWIN(ssize_t, preadv64, (int fd, const struct iovec *vectors, int count, off64_t offset),      \
          preadv)                                                                                   \
-    SYMBOL(ssize_t, pwritev, (int fd, const struct iovec *vectors, int count, off_t offset))       \
+    SYMBOL(ssize_t, pwritev, (int fd, const struct iovec *vectors, int count, off_t offset),       \
+           SYS_pwritev)                                                                            \
     TWIN(ssize_t, pwritev64, (int fd, const struct iovec *vectors, int count, off64_t offset),     \
          pwritev)                                                                                  \
     SYMBOL(ssize_t, preadv2,                                                                       \
@@ -103,68 +114,73 @@ struct __kernel_timespec;
          (int fd, const struct iovec *vectors, int count, off64_t offset, int flags), pwritev2)
 
 #define PRELOAD_SEEK(SYMBOL, TWIN)                                      \
-    SYMBOL(off_t, lseek, (int fd, off_t offset, int whence))            \
+    SYMBOL(off_t, lseek, (int fd, off_t offset, int whence), SYS_lseek) \
     TWIN(off64_t, lseek64, (int fd, off64_t offset, int whence), lseek) \
     TWIN(off_t, __lseek, (int fd, off_t offset, int whence), lseek)     \
     TWIN(off64_t, llseek, (int fd, off64_t offset, int whence), lseek)
 
 #define PRELOAD_SYNC(SYMBOL, TWIN)                                                         \
-    SYMBOL(int, fsync, (int fd))                                                           \
-    SYMBOL(int, fdatasync, (int fd))                                                       \
-    SYMBOL(int, sync_file_range, (int fd, off64_t offset, off64_t length, unsigned flags)) \
+    SYMBOL(int, fsync, (int fd), SYS_fsync)                                                \
+    SYMBOL(int, fdatasync, (int fd), SYS_fdatasync)                                        \
+    SYMBOL(int, sync_file_range, (int fd, off64_t offset, off64_t length, unsigned flags), \
+           SYS_sync_file_range)                                                            \
     SYMBOL(void, sync, (void))                                                             \
-    SYMBOL(int, syncfs, (int fd))
+    SYMBOL(int, syncfs, (int fd), SYS_syncfs)
 
 #define PRELOAD_SIZE(SYMBOL, TWIN)                                                                 \
-    SYMBOL(int, ftruncate, (int fd, off_t size))                                                   \
+    SYMBOL(int, ftruncate, (int fd, off_t size), SYS_ftruncate)                                    \
     TWIN(int, ftruncate64, (int fd, off64_t size), ftruncate)                                      \
-    SYMBOL(int, truncate, (const char *path, off_t size))                                          \
+    SYMBOL(int, truncate, (const char *path, off_t size), SYS_truncate)                            \
     TWIN(int, truncate64, (const char *path, off64_t size), truncate)                              \
-    SYMBOL(int, fallocate, (int fd, int mode, off_t offset, off_t length))                         \
+    SYMBOL(int, fallocate, (int fd, int mode, off_t offset, off_t length), SYS_fallocate)          \
     TWIN(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), fallocate)          \
     SYMBOL(int, posix_fallocate, (int fd, off_t offset, off_t length))                             \
     TWIN(int, posix_fallocate64, (int fd, off64_t offset, off64_t length), posix_fallocate)        \
-    SYMBOL(int, setrlimit, (__rlimit_resource_t resource, const struct rlimit *limit))             \
+    SYMBOL(int, setrlimit, (__rlimit_resource_t resource, const struct rlimit *limit),             \
+           SYS_setrlimit)                                                                          \
     TWIN(int, setrlimit64, (__rlimit_resource_t resource, const struct rlimit64 *limit),           \
          setrlimit)                                                                                \
     SYMBOL(                                                                                        \
         int, prlimit,                                                                              \
-        (pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)) \
+        (pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old), \
+        SYS_prlimit64)                                                                             \
     TWIN(int, prlimit64,                                                                           \
          (pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit,                   \
           struct rlimit64 *old),                                                                   \
          prlimit)
 
 #define PRELOAD_FLAGS(SYMBOL, TWIN)                              \
-    SYMBOL(int, fcntl, (int fd, int command, ...))               \
+    SYMBOL(int, fcntl, (int fd, int command, ...), SYS_fcntl)    \
     TWIN(int, fcntl64, (int fd, int command, ...), fcntl)        \
     TWIN(int, __fcntl, (int fd, int command, ...), fcntl)        \
-    SYMBOL(int, flock, (int fd, int operation))                  \
+    SYMBOL(int, flock, (int fd, int operation), SYS_flock)       \
     SYMBOL(int, lockf, (int fd, int command, off_t size))        \
     TWIN(int, lockf64, (int fd, int command, off_t size), lockf) \
-    SYMBOL(int, ioctl, (int fd, unsigned long request, ...))
+    SYMBOL(int, ioctl, (int fd, unsigned long request, ...), SYS_ioctl)
 
-#define PRELOAD_CLOSE(SYMBOL, TWIN)                                      \
-    SYMBOL(int, close, (int fd))                                         \
-    TWIN(int, __close, (int fd), close)                                  \
-    SYMBOL(int, close_range, (unsigned first, unsigned last, int flags)) \
-    SYMBOL(void, closefrom, (int lowest))                                \
-    SYMBOL(int, dup, (int fd))                                           \
-    SYMBOL(int, dup2, (int from, int to))                                \
-    TWIN(int, __dup2, (int from, int to), dup2)                          \
-    SYMBOL(int, dup3, (int from, int to, int flags))
+#define PRELOAD_CLOSE(SYMBOL, TWIN)                                                       \
+    SYMBOL(int, close, (int fd), SYS_close)                                               \
+    TWIN(int, __close, (int fd), close)                                                   \
+    SYMBOL(int, close_range, (unsigned first, unsigned last, int flags), SYS_close_range) \
+    SYMBOL(void, closefrom, (int lowest))                                                 \
+    SYMBOL(int, dup, (int fd), SYS_dup)                                                   \
+    SYMBOL(int, dup2, (int from, int to))                                                 \
+    TWIN(int, __dup2, (int from, int to), dup2)                                           \
+    SYMBOL(int, dup3, (int from, int to, int flags), SYS_dup3)
 
 #define PRELOAD_STAT(SYMBOL, TWIN)                                                                 \
     SYMBOL(int, stat, (const char *path, struct stat *status))                                     \
     TWIN(int, stat64, (const char *path, struct stat64 *status), stat)                             \
     SYMBOL(int, lstat, (const char *path, struct stat *status))                                    \
     TWIN(int, lstat64, (const char *path, struct stat64 *status), lstat)                           \
-    SYMBOL(int, fstat, (int fd, struct stat *status))                                              \
+    SYMBOL(int, fstat, (int fd, struct stat *status), SYS_fstat)                                   \
     TWIN(int, fstat64, (int fd, struct stat64 *status), fstat)                                     \
-    SYMBOL(int, fstatat, (int dirfd, const char *path, struct stat *status, int flags))            \
+    SYMBOL(int, fstatat, (int dirfd, const char *path, struct stat *status, int flags),            \
+           SYS_newfstatat)                                                                         \
     TWIN(int, fstatat64, (int dirfd, const char *path, struct stat64 *status, int flags), fstatat) \
     SYMBOL(int, statx,                                                                             \
-           (int dirfd, const char *path, int flags, unsigned mask, struct statx *status))          \
+           (int dirfd, const char *path, int flags, unsigned mask, struct statx *status),          \
+           SYS_statx)                                                                              \
     SYMBOL(int, __xstat, (int version, const char *path, struct stat *status))                     \
     TWIN(int, __xstat64, (int version, const char *path, struct stat64 *status), __xstat)          \
     SYMBOL(int, __lxstat, (int version, const char *path, struct stat *status))                    \
@@ -196,13 +212,14 @@ struct __kernel_timespec;
 
 #define PRELOAD_MAP(SYMBOL, TWIN)                                                               \
     SYMBOL(void *, mmap,                                                                        \
-           (void *address, size_t size, int protection, int flags, int fd, off_t offset))       \
+           (void *address, size_t size, int protection, int flags, int fd, off_t offset),       \
+           SYS_mmap)                                                                            \
     TWIN(void *, mmap64,                                                                        \
          (void *address, size_t size, int protection, int flags, int fd, off64_t offset), mmap) \
     SYMBOL(int, posix_fadvise, (int fd, off_t offset, off_t length, int advice))                \
     TWIN(int, posix_fadvise64, (int fd, off64_t offset, off64_t length, int advice),            \
          posix_fadvise)                                                                         \
-    SYMBOL(ssize_t, readahead, (int fd, off64_t offset, size_t count))
+    SYMBOL(ssize_t, readahead, (int fd, off64_t offset, size_t count), SYS_readahead)
 
 #define PRELOAD_ASYNC(SYMBOL, TWIN)                                                       \
     SYMBOL(int, aio_read, (struct aiocb * control))                                       \
@@ -226,25 +243,30 @@ struct __kernel_timespec;
          (int mode, struct aiocb64 *const *list, int count, struct sigevent *event), lio_listio)
 
 #define PRELOAD_COPY(SYMBOL, TWIN)                                                                 \
-    SYMBOL(ssize_t, sendfile, (int out, int in, off_t *offset, size_t count))                      \
+    SYMBOL(ssize_t, sendfile, (int out, int in, off_t *offset, size_t count), SYS_sendfile)        \
     TWIN(ssize_t, sendfile64, (int out, int in, off64_t *offset, size_t count), sendfile)          \
     SYMBOL(                                                                                        \
         ssize_t, copy_file_range,                                                                  \
-        (int in, off64_t *in_offset, int out, off64_t *out_offset, size_t length, unsigned flags)) \
+        (int in, off64_t *in_offset, int out, off64_t *out_offset, size_t length, unsigned flags), \
+        SYS_copy_file_range)                                                                       \
     SYMBOL(                                                                                        \
         ssize_t, splice,                                                                           \
-        (int in, off64_t *in_offset, int out, off64_t *out_offset, size_t length, unsigned flags)) \
-    SYMBOL(ssize_t, tee, (int in, int out, size_t length, unsigned flags))                         \
-    SYMBOL(ssize_t, vmsplice, (int fd, const struct iovec *vectors, size_t count, unsigned flags))
+        (int in, off64_t *in_offset, int out, off64_t *out_offset, size_t length, unsigned flags), \
+        SYS_splice)                                                                                \
+    SYMBOL(ssize_t, tee, (int in, int out, size_t length, unsigned flags), SYS_tee)                \
+    SYMBOL(ssize_t, vmsplice, (int fd, const struct iovec *vectors, size_t count, unsigned flags), \
+           SYS_vmsplice)
 
 #define PRELOAD_RECEIVE(SYMBOL, TWIN)                                                            \
-    SYMBOL(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))                        \
+    SYMBOL(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), SYS_recvmsg)           \
     SYMBOL(                                                                                      \
         int, recvmmsg,                                                                           \
-        (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)) \
-    SYMBOL(int, pidfd_getfd, (int pidfd, int target, unsigned flags))                            \
-    SYMBOL(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))                  \
-    SYMBOL(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned count, int flags))
+        (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout), \
+        SYS_recvmmsg)                                                                            \
+    SYMBOL(int, pidfd_getfd, (int pidfd, int target, unsigned flags), SYS_pidfd_getfd)           \
+    SYMBOL(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), SYS_sendmsg)     \
+    SYMBOL(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned count, int flags),         \
+           SYS_sendmmsg)
 
 #define PRELOAD_PROCESS(SYMBOL, TWIN)                                                          \
     SYMBOL(pid_t, fork, (void))                                                                \
@@ -273,6 +295,7 @@ struct __kernel_timespec;
             const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]))      \
     SYMBOL(int, system, (const char *command))                                                 \
     SYMBOL(FILE *, popen, (const char *command, const char *mode))                             \
+    TWIN(FILE *, _IO_popen, (const char *command, const char *mode), popen)                    \
     SYMBOL(void, _exit, (int status))                                                          \
     TWIN(void, _Exit, (int status), _exit)                                                     \
     SYMBOL(void, quick_exit, (int status))                                                     \
@@ -285,7 +308,7 @@ struct __kernel_timespec;
     SYMBOL(int, seteuid, (uid_t user))                                 \
     SYMBOL(int, setreuid, (uid_t real, uid_t effective))               \
     SYMBOL(int, setresuid, (uid_t real, uid_t effective, uid_t saved)) \
-    SYMBOL(int, chroot, (const char *path))
+    SYMBOL(int, chroot, (const char *path), SYS_chroot)
 
 #define PRELOAD_LOOKUP(SYMBOL, TWIN) SYMBOL(void *, dlsym, (void *handle, const char *name))
 

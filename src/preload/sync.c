@@ -23,24 +23,24 @@ static int after_kernel(int fd, int result)
     return (int)preload_result(result);
 }
 
-PRELOAD_EXPORT int fsync(int fd)
+static int flush(int fd, int (*by_kernel)(int fd))
 {
     if (preload_managed(fd)) {
         int result = managed_fsync(fd);
         if (result != FILE_KERNEL)
             return result;
     }
-    return after_kernel(fd, PRELOAD_REAL(fsync)(fd));
+    return after_kernel(fd, by_kernel(fd));
+}
+
+PRELOAD_EXPORT int fsync(int fd)
+{
+    return flush(fd, PRELOAD_REAL(fsync));
 }
 
 PRELOAD_EXPORT int fdatasync(int fd)
 {
-    if (preload_managed(fd)) {
-        int result = managed_fsync(fd);
-        if (result != FILE_KERNEL)
-            return result;
-    }
-    return after_kernel(fd, PRELOAD_REAL(fdatasync)(fd));
+    return flush(fd, PRELOAD_REAL(fdatasync));
 }
 
 /* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error where the kernel

@@ -5,9 +5,9 @@
 #include <linux/sched.h>
 #include <string.h>
 
-#include "preload/aio_context.h"
+#include "preload/aio/context.h"
 #include "preload/preload.h"
-#include "preload/uring.h"
+#include "preload/uring/uring.h"
 
 static long returned(long result)
 {
@@ -81,6 +81,15 @@ static long call_rt_sigaction(int number, const struct kernel_sigaction *action,
     return 0;
 }
 
+/* Arguments and results of a wrapper are in the registers where those of syscall() are. */
+static inline long pass(void *wrapper, long a, long b, long c, long d, long e, long f)
+{
+    return ((long (*)(long, long, long, long, long, long))wrapper)(a, b, c, d, e, f);
+}
+
+#define CALL(type, name, parameters, ...) \
+    __VA_OPT__(case __VA_ARGS__: return (long)(type)pass((void *)name, a, b, c, d, e, f);)
+
 PRELOAD_EXPORT long syscall(long number, ...)
 {
     /* A system call has six arguments at most, all of the size of a register. */
@@ -95,107 +104,18 @@ PRELOAD_EXPORT long syscall(long number, ...)
     va_end(arguments);
 
     switch (number) {
-    case SYS_read:
-        return read((int)a, (void *)b, (size_t)c);
-    case SYS_write:
-        return write((int)a, (const void *)b, (size_t)c);
-    case SYS_pread64:
-        return pread((int)a, (void *)b, (size_t)c, d);
-    case SYS_pwrite64:
-        return pwrite((int)a, (const void *)b, (size_t)c, d);
-    case SYS_readv:
-        return readv((int)a, (const struct iovec *)b, (int)c);
-    case SYS_writev:
-        return writev((int)a, (const struct iovec *)b, (int)c);
-    /* Here and below the low half of the offset is all of it: the high half is for 32 bits. */
-    case SYS_preadv:
-        return preadv((int)a, (const struct iovec *)b, (int)c, d);
-    case SYS_pwritev:
-        return pwritev((int)a, (const struct iovec *)b, (int)c, d);
+        PRELOAD_ALL(CALL, PRELOAD_NOTHING)
+
+    /* e is the high half of the offset, for 32 bits. */
     case SYS_preadv2:
         return preadv2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
     case SYS_pwritev2:
         return pwritev2((int)a, (const struct iovec *)b, (int)c, d, (int)f);
-    case SYS_lseek:
-        return lseek((int)a, b, (int)c);
-
-    case SYS_openat:
-        return openat((int)a, (const char *)b, (int)c, (mode_t)d);
-    case SYS_openat2:
-        return openat2((int)a, (const char *)b, (const struct open_how *)c, (size_t)d);
-    case SYS_open_by_handle_at:
-        return open_by_handle_at((int)a, (struct file_handle *)b, (int)c);
-    case SYS_close:
-        return close((int)a);
-    case SYS_close_range:
-        return close_range((unsigned)a, (unsigned)b, (int)c);
-    case SYS_dup:
-        return dup((int)a);
-    case SYS_dup3:
-        return dup3((int)a, (int)b, (int)c);
-    case SYS_fcntl:
-        return fcntl((int)a, (int)b, c);
-    case SYS_ioctl:
-        return ioctl((int)a, (unsigned long)b, c);
-
-    case SYS_fsync:
-        return fsync((int)a);
-    case SYS_fdatasync:
-        return fdatasync((int)a);
-    case SYS_sync_file_range:
-        return sync_file_range((int)a, b, c, (unsigned)d);
     case SYS_sync:
         sync();
         return 0;
-    case SYS_syncfs:
-        return syncfs((int)a);
-    case SYS_ftruncate:
-        return ftruncate((int)a, b);
-    case SYS_truncate:
-        return truncate((const char *)a, b);
-    case SYS_fallocate:
-        return fallocate((int)a, (int)b, c, d);
-
-    case SYS_setrlimit:
-        return setrlimit((__rlimit_resource_t)a, (const struct rlimit *)b);
-    case SYS_prlimit64:
-        return prlimit((pid_t)a, (__rlimit_resource_t)b, (const struct rlimit *)c,
-                       (struct rlimit *)d);
-
-    case SYS_fstat:
-        return fstat((int)a, (struct stat *)b);
-    case SYS_newfstatat:
-        return fstatat((int)a, (const char *)b, (struct stat *)c, (int)d);
-    case SYS_statx:
-        return statx((int)a, (const char *)b, (int)c, (unsigned)d, (struct statx *)e);
-
-    case SYS_mmap:
-        return (long)mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, f);
     case SYS_fadvise64:
         return returned(-posix_fadvise((int)a, b, c, (int)d));
-    case SYS_readahead:
-        return readahead((int)a, b, (size_t)c);
-    case SYS_sendfile:
-        return sendfile((int)a, (int)b, (off_t *)c, (size_t)d);
-    case SYS_copy_file_range:
-        return copy_file_range((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f);
-    case SYS_splice:
-        return splice((int)a, (off64_t *)b, (int)c, (off64_t *)d, (size_t)e, (unsigned)f);
-    case SYS_tee:
-        return tee((int)a, (int)b, (size_t)c, (unsigned)d);
-    case SYS_vmsplice:
-        return vmsplice((int)a, (const struct iovec *)b, (size_t)c, (unsigned)d);
-
-    case SYS_recvmsg:
-        return recvmsg((int)a, (struct msghdr *)b, (int)c);
-    case SYS_recvmmsg:
-        return recvmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d, (struct timespec *)e);
-    case SYS_sendmsg:
-        return sendmsg((int)a, (const struct msghdr *)b, (int)c);
-    case SYS_sendmmsg:
-        return sendmmsg((int)a, (struct mmsghdr *)b, (unsigned)c, (int)d);
-    case SYS_pidfd_getfd:
-        return pidfd_getfd((int)a, (int)b, (unsigned)c);
 
     case SYS_io_setup:
         return returned(aio_io_setup((unsigned)a, (aio_context_t *)b));
@@ -229,8 +149,6 @@ PRELOAD_EXPORT long syscall(long number, ...)
     case SYS_setreuid:
     case SYS_setresuid:
         return returned(preload_raw_user(number, a, b, c));
-    case SYS_chroot:
-        return chroot((const char *)a);
     case SYS_execve:
     case SYS_execveat:
         preload_commit();

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/stats.h"
+#include "stats/count.h"
 #include "rpc/transport.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
@@ -58,7 +58,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
-    else if (timeout_ms < CONNECT_LEAST_MS)
+    else if (timeout_ms < CONNECT_LEAST_MS && !channel->server->once)
         result = net_channel_connect(channel, CONNECT_LEAST_MS);
     else
         result = net_channel_connect(channel, timeout_ms < longest_ms ? timeout_ms : longest_ms);
@@ -71,7 +71,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     if (result == -EADDRINUSE && pause > PORT_PAUSE_MS)
         pause = PORT_PAUSE_MS;
     transport->connect_after_ns = transport->attempted_ns + (uint64_t)pause * 1000000;
-    transport->connect_error = result;
+    transport->failure = result;
     if (result != 0) {
         rpc_say_waiting(transport, strerrordesc_np(-result));
         return result;
@@ -158,21 +158,21 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         log_info("server %s: connection over %s lost: %s", transport->channel->server->name,
                  transport->channel->path->address.peer_text,
                  got == 0 ? "closed by the server" : strerrordesc_np((int)-got));
-        rpc_connection_ended(transport);
+        rpc_connection_ended(transport, got == 0 ? -ECONNRESET : (int)got);
         return;
     }
     transport->received_ns = now;
     net_path_heard(transport->channel->path, now);
-    host_stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
+    stats_add_locked(&transport->channel->stats->received_bytes, (uint64_t)got);
     struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
-    host_stats_tally_end(&transport->tally);
+    stats_tally_end(&transport->tally);
     if (result != 0) {
         if (net_server_may_say(transport->channel->server, RPC_SAY_EVERY_S))
             log_error("server %s: garbage in the stream of replies over %s; connecting again",
                       transport->channel->server->name,
                       transport->channel->path->address.peer_text);
-        rpc_connection_ended(transport);
+        rpc_connection_ended(transport, result);
         return;
     }
     transport->silent_since_ns = 0;
@@ -292,7 +292,7 @@ static void submit_adrift(struct rpc_call *const *calls, unsigned count)
             continue;
         struct net_channel *from = call->channel;
         if (from->path->stats && call->sent_ns != 0)
-            host_stats_add(&from->path->stats->reissued, 1);
+            stats_add(&from->path->stats->reissued, 1);
         submit(net_channel_get(from->server, rpc_call_bytes(call)), &calls[i], 1, false);
     }
 }
@@ -380,8 +380,7 @@ static unsigned wait_for_some(struct rpc_call *const *calls, unsigned count, uin
             i++;
         } else if (timeout_ms == 0) {
             withdraw(transport, calls[i],
-                     !transport->connected && transport->connect_error ? transport->connect_error
-                                                                       : -ETIMEDOUT);
+                     !transport->connected && transport->failure ? transport->failure : -ETIMEDOUT);
         } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
@@ -584,9 +583,10 @@ void rpc_after_fork(struct net_server *server)
 
 void rpc_server_destroy(struct net_server *server)
 {
+    if (!server)
+        return;
     net_server_leave(server); /* first: these threads may be closing a connection */
-    unsigned count = atomic_load(&server->channel_count);
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < server->channel_count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;
         if (!transport)
             continue;

@@ -1,7 +1,7 @@
 /* When replies stop: pings, giving up connections and paths, and calls that must go elsewhere. */
 #include <string.h>
 
-#include "host/stats.h"
+#include "stats/count.h"
 #include "rpc/transport.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -47,18 +47,17 @@ static void ping_answered(struct rpc_call *call)
 /* Procedure NULL, without a credential: the server answers it whatever else it is busy with. */
 static void ping(struct rpc_transport *transport, uint64_t now)
 {
-    static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
     struct rpc_call *call = &transport->ping;
     if (atomic_exchange(&transport->pinging, true))
         return;
-    rpc_call_end(call, rpc_call_begin(call, &none, NFS_PROGRAM, NFS_VERSION, 0));
+    rpc_call_end(call, rpc_call_begin(call, &rpc_auth_none, NFS_PROGRAM, NFS_VERSION, 0));
     call->answered = ping_answered;
     call->channel = transport->channel;
     call->xid = 0;
     call->sent = false;
     call->sent_ns = 0;
     atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
-    host_stats_add_locked(&transport->channel->stats->pings, 1);
+    stats_add_locked(&transport->channel->stats->pings, 1);
     transport->pinged_ns = now;
     rpc_unsent_next(transport, call);
 }
@@ -87,7 +86,7 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
     if (now - silent_since < limit_ns || now - transport->pinged_ns < limit_ns / 4)
         return;
     if (atomic_load(&path->heard_ns) > silent_since + limit_ns / 4) {
-        rpc_connection_ended(transport);
+        rpc_connection_ended(transport, -ETIMEDOUT);
     } else if (net_path_other_heard(path, silent_since + limit_ns / 4)) {
         net_path_failed(path, "replies stopped");
         rpc_connection_lost(transport);
@@ -139,8 +138,10 @@ bool rpc_abandon(struct rpc_transport *transport)
     struct net_channel *channel = transport->channel;
     net_server_look_offline(channel->server);
     bool elsewhere = net_channel_has_other(channel);
+    bool failed = channel->server->once && transport->attempts > 0;
+    int error = !failed ? -ENETDOWN : transport->failure ? transport->failure : -ECONNRESET;
     if (transport->sending || transport->withdrawing ||
-        (!elsewhere && !is_expired(transport, sys_now_ns())) ||
+        (!elsewhere && !failed && !is_expired(transport, sys_now_ns())) ||
         (transport->in_flight == 0 && !transport->unsent))
         return false;
     net_channel_disconnect(channel);
@@ -149,9 +150,9 @@ bool rpc_abandon(struct rpc_transport *transport)
     unsigned count = 0;
     for (struct rpc_call *call = transport->unsent, *next; call; call = next) {
         next = call->next_unsent;
-        if (!elsewhere && !call->answered) /* who waits for it knows how long */
+        if (!elsewhere && !failed && !call->answered) /* who waits for it knows how long */
             continue;
-        rpc_call_fail(transport, call, -ENETDOWN);
+        rpc_call_fail(transport, call, error);
         count++;
     }
     transport->silent_since_ns = 0;

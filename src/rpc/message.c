@@ -54,6 +54,8 @@ void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint
     auth->length = (uint32_t)(p - auth->bytes);
 }
 
+const struct rpc_auth rpc_auth_none = {.length = 16}; /* twice: flavour 0, no body */
+
 uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint32_t program,
                         uint32_t version, uint32_t procedure)
 {

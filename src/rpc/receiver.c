@@ -324,7 +324,7 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
 {
     const uint8_t *at = receiver->stage + receiver->start;
     size_t have = receiver->end - receiver->start;
-    *needs_more = have < 8;
+    *needs_more = have < 4;
     if (*needs_more)
         return 0;
     uint32_t mark = rpc_word(at);
@@ -339,6 +339,9 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     }
     if (length < REPLY_MIN)
         return -EBADMSG;
+    *needs_more = have < 8;
+    if (*needs_more)
+        return 0;
     struct rpc_call *call = owner->find(owner->context, rpc_word(at + 4));
     if (!call) { /* the late reply to a call that was answered on another connection */
         if (aimed_left(receiver))

@@ -37,6 +37,8 @@ struct rpc_auth {
 void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint32_t gid,
                   const uint32_t *groups, unsigned count);
 
+extern const struct rpc_auth rpc_auth_none; /* AUTH_NONE */
+
 enum rpc_state {
     RPC_WAITING,
     RPC_LEAD,
@@ -171,6 +173,14 @@ void rpc_pause(int milliseconds);
  */
 void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms);
 
+/*
+ * One call over a connection of its own, which is made for it, and reset after it. Nothing is tried
+ * again. Returns the call's error, which may be that of connecting, -ECONNRESET: the connection
+ * ended before the answer came, or -ETIMEDOUT.
+ */
+int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
+                  int timeout_ms);
+
 /* In the child of fork(): forgets the parent's calls and state of every channel of the server. */
 void rpc_after_fork(struct net_server *server);
 
@@ -179,7 +189,7 @@ void rpc_after_fork(struct net_server *server);
 bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns);
 
 /* net_server_destroy() of a server that was called: what rpc keeps for its channels goes with it.
- */
+ * NULL is nothing. */
 void rpc_server_destroy(struct net_server *server);
 
 #endif

@@ -1,5 +1,5 @@
 /* Sending: what is queued leaves in as few system calls as possible. */
-#include "host/stats.h"
+#include "stats/count.h"
 #include "rpc/message.h"
 #include "rpc/transport.h"
 #include "sys/sys.h"
@@ -44,13 +44,13 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
         if (!call->sent) { /* not so when it was sent in part, or again */
             call->sent = true;
             rpc_in_flight_add(transport, call);
-            host_stats_add_locked(&stats->sends, 1);
-            host_stats_add_locked(&stats->outstanding, 1);
+            stats_add_locked(&stats->sends, 1);
+            stats_add_locked(&stats->outstanding, 1);
             if (call->sent_ns == 0) {
                 call->sent_ns = now;
             } else {
-                host_stats_add_locked(&stats->reissued, 1);
-                host_stats_add(&host_stats->counters.retransmissions, 1);
+                stats_add_locked(&stats->reissued, 1);
+                stats_add(&stats_own->counters.retransmissions, 1);
             }
         }
         call->last_sent_ns = now;
@@ -112,7 +112,7 @@ void rpc_send_unsent(struct rpc_transport *transport, bool lead)
         while (sent == -EINTR);
         pthread_mutex_lock(&transport->lock);
         if (sent > 0)
-            host_stats_add_locked(&transport->channel->stats->sent_bytes, (uint64_t)sent);
+            stats_add_locked(&transport->channel->stats->sent_bytes, (uint64_t)sent);
         bool whole = batch_return(transport, batch, sent > 0 ? (size_t)sent : 0);
         if (sent == -EFAULT && whole) { /* the application gave us memory that is not there */
             if (batch->count > 1) {     /* whose memory? */

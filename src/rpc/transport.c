@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/stats.h"
+#include "stats/count.h"
 #include "rpc/message.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
@@ -189,15 +189,15 @@ void rpc_call_answered(void *context, struct rpc_call *call)
     call->answered_ns = transport->received_ns;
     call->connected_ns = transport->channel->connected_ns;
     uint64_t rtt_us = (call->answered_ns - call->last_sent_ns) / 1000;
-    uint64_t smooth = host_stats_get(&stats->rtt_us);
-    host_stats_set(&stats->rtt_us, smooth ? (7 * smooth + rtt_us) / 8 : rtt_us);
-    host_stats_add_locked(&stats->recvs, 1);
-    host_stats_add_locked(&stats->outstanding, -1);
+    uint64_t smooth = stats_get(&stats->rtt_us);
+    stats_set(&stats->rtt_us, smooth ? (7 * smooth + rtt_us) / 8 : rtt_us);
+    stats_add_locked(&stats->recvs, 1);
+    stats_add_locked(&stats->outstanding, -1);
     net_load_answered(transport->channel, rpc_call_bytes(call), call->last_sent_ns,
                       call->answered_ns);
     if (transport->channel->path->stats)
-        host_stats_tally_add(&transport->tally, &transport->channel->path->stats->latency,
-                             call->answered_ns - call->last_sent_ns);
+        stats_tally_add(&transport->tally, &transport->channel->path->stats->latency,
+                        call->answered_ns - call->last_sent_ns);
     if (transport->attempts > 0) { /* the first answer over this connection */
         transport->attempts = 0;
         transport->connect_after_ns = 0;
@@ -231,8 +231,10 @@ void rpc_connection_lost(struct rpc_transport *transport)
     rpc_connection_leave(transport);
 }
 
-void rpc_connection_ended(struct rpc_transport *transport)
+void rpc_connection_ended(struct rpc_transport *transport, int error)
 {
+    if (transport->channel->server->once)
+        transport->failure = error;
     if (transport->connected && transport->attempts > 0)
         net_channel_failed(transport->channel, "connections end without an answer");
     rpc_connection_lost(transport);
@@ -256,7 +258,7 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
     unsent_remove(transport, call);
     if (call->sent) {
         rpc_in_flight_remove(transport, call);
-        host_stats_add_locked(&transport->channel->stats->outstanding, -1);
+        stats_add_locked(&transport->channel->stats->outstanding, -1);
     }
     call->sent = false;
     call->unsettled = call->unsettled || call->sent_ns != 0;
@@ -289,7 +291,7 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
         if (!call)
             continue;
         rpc_in_flight_remove(transport, call);
-        host_stats_add_locked(&transport->channel->stats->outstanding, -1);
+        stats_add_locked(&transport->channel->stats->outstanding, -1);
         call->sent = false;
         call->unsettled = call->unsettled || unsettled;
         *end = call;

@@ -11,7 +11,7 @@
 #ifndef RPC_TRANSPORT_H
 #define RPC_TRANSPORT_H
 
-#include "host/stats.h"
+#include "stats/count.h"
 #include "rpc/receiver.h"
 #include "rpc/rpc.h"
 
@@ -63,14 +63,14 @@ struct rpc_transport {
     _Atomic bool keeping;                      /* it is in the keeper's list */
     struct rpc_transport *next_keeping;        /* the keeper's */
     struct rpc_call *finished, **finished_end; /* answered, `answered` not called yet */
-    struct host_stats_tally tally;             /* of the path, while replies are handed out */
+    struct stats_tally tally;                  /* of the path, while replies are handed out */
     struct rpc_follower *followers;
     bool leading, sending;
     bool receiving; /* the leader is in the kernel, which may write into a call's memory */
     bool connected;
     unsigned withdrawing;      /* threads that take calls back: not to be connected meanwhile */
     unsigned attempts;         /* to connect, since the last answer */
-    int connect_error;         /* of the last attempt to connect */
+    int failure;               /* of the last attempt to connect; with `once` also why it ended */
     uint64_t attempted_ns;     /* when the last one was over */
     uint64_t connect_after_ns; /* when the next attempt is due */
     uint64_t looked_ns;        /* when calls were last looked after */
@@ -133,9 +133,9 @@ void rpc_call_finished(struct rpc_transport *transport);
 
 /* Gives the connection up and wakes its reader. The leader will make a new one. */
 void rpc_connection_lost(struct rpc_transport *transport);
-/* The same, by the leader, when the server ended it. If it brought no answer, calls shall go
- * elsewhere. */
-void rpc_connection_ended(struct rpc_transport *transport);
+/* The same, by the leader, when the server ended it, or it is of no use (`error`). If it brought no
+ * answer, calls shall go elsewhere. */
+void rpc_connection_ended(struct rpc_transport *transport, int error);
 /* By a thread that comes back from the kernel: the last one resets a connection that was given up.
  */
 void rpc_connection_leave(struct rpc_transport *transport);
@@ -171,7 +171,8 @@ void rpc_say_answers(struct net_server *server);
 /*
  * By the leader, who is not connected: if calls can go elsewhere, sets all that are here adrift
  * (ends them with -ENETDOWN if they have an `answered` function); likewise those with an `answered`
- * function when they waited for soft_timeout. True if it did.
+ * function when they waited for soft_timeout. Where nothing is tried again, ends them with the
+ * error of the connection. True if it did.
  */
 bool rpc_abandon(struct rpc_transport *transport);
 

@@ -13,6 +13,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -115,6 +116,10 @@ static inline int sys_statx(int dirfd, const char *path, int flags, unsigned mas
                             struct statx *status)
 {
     return (int)sys_call5(SYS_statx, dirfd, path, flags, mask, status);
+}
+static inline int sys_truncate(const char *path, off_t size)
+{
+    return (int)sys_call2(SYS_truncate, path, size);
 }
 static inline int sys_ftruncate(int fd, off_t size)
 {
@@ -249,5 +254,16 @@ static inline uint64_t sys_now_ns(void)
     sys_clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+
+/* The length of a timeout. As in the kernel its two parts are added, whatever they are. */
+int64_t sys_nanoseconds(int64_t seconds, int64_t nanoseconds);
+/*
+ * Deadlines are times of CLOCK_MONOTONIC; 0 stands for never, and any other time in the past for no
+ * waiting. The deadline that is so far from now: INT64_MAX is for ever.
+ */
+uint64_t sys_deadline(int64_t length_ns);
+bool sys_deadline_passed(uint64_t deadline_ns);
+/* The time until the deadline, but no more than `longest_ns` (0: any time). NULL: for ever. */
+struct timespec *sys_time_left(uint64_t deadline_ns, uint64_t longest_ns, struct timespec *left);
 
 #endif

@@ -18,6 +18,7 @@ enum sys_test_switch {
     SYS_TEST_WORLDS = 32,   /* "worlds": who serves a file by the engine goes on with that */
     SYS_TEST_ARRIVED = 64,  /* "arrived": a file goes to the kernel's world with what it has */
     SYS_TEST_PINS = 128,    /* "pins": a file comes back while somebody needs the kernel for it */
+    SYS_TEST_APPEND = 256,  /* "append": who appends does not wait for his turn */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -26,8 +27,8 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold",   "xid",     "distrust",
-                                        "conflict", "worlds", "arrived", "pins"};
+    static const char *const names[] = {"verifier", "hold",    "xid",  "distrust", "conflict",
+                                        "worlds",   "arrived", "pins", "append"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

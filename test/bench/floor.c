@@ -224,6 +224,24 @@ static struct operation *operation_of(uint32_t xid)
     return &operation[slot];
 }
 
+// How many bytes a READ or WRITE moved, by the rest of its reply; *length: the payload of a READ.
+static uint32_t moved(struct wire_reader *r, bool write, uint32_t *length)
+{
+    uint32_t count;
+    if (write) {
+        wire_get_wcc(r);
+        *length = count = wire_get32(r);
+        wire_get32(r);
+        wire_get64(r);
+    } else {
+        wire_get_post_op(r, NULL);
+        count = wire_get32(r);
+        wire_get_bool(r);
+        *length = wire_get32(r);
+    }
+    return count;
+}
+
 // Reads the header of a reply, with its record mark, of the given length.  NULL when it is not the
 // reply to a call in flight that moved all the bytes asked for, in the shape learned at the start.
 static struct operation *header_check(const unsigned char *header, size_t length)
@@ -232,23 +250,13 @@ static struct operation *header_check(const unsigned char *header, size_t length
     struct wire_reader r = {header + 4, header + length, false};
     bool accepted = wire_get_reply(&r, &xid);
     struct operation *o = operation_of(xid);
-    uint32_t status = wire_get32(&r), count;
+    uint32_t status = wire_get32(&r), length_read;
     if (!accepted || status || !o || header_length[o->write] != length ||
         wire_load32(header) != (RPC_LAST_FRAGMENT | (uint32_t)(length - 4 + payload_expected(o))))
         return NULL;
-    if (o->write) {
-        wire_get_wcc(&r);
-        count = wire_get32(&r);
-        wire_get32(&r);
-        wire_get64(&r);
-    } else {
-        wire_get_post_op(&r, NULL);
-        count = wire_get32(&r);
-        wire_get_bool(&r);
-        if (wire_get32(&r) != work.size)
-            return NULL;
-    }
-    return r.bad || r.at != r.end || count != work.size ? NULL : o;
+    uint32_t count = moved(&r, o->write, &length_read);
+    bool good = !r.bad && r.at == r.end && count == work.size && length_read == work.size;
+    return good ? o : NULL;
 }
 
 static size_t channel_receive(struct channel *c, struct iovec *vector, size_t vectors, bool wait)
@@ -474,18 +482,7 @@ static void learn_header_length(int fd, bool write)
         wire_put_opaque(&w, data, sizeof data);
     }
     struct wire_reader r = setup_call(fd, &w, write ? "WRITE" : "READ");
-    uint32_t status = wire_get32(&r), count;
-    if (write) {
-        wire_get_wcc(&r);
-        count = wire_get32(&r);
-        wire_get32(&r);
-        wire_get64(&r);
-    } else {
-        wire_get_post_op(&r, NULL);
-        count = wire_get32(&r);
-        wire_get_bool(&r);
-        wire_get32(&r);
-    }
+    uint32_t status = wire_get32(&r), payload, count = moved(&r, write, &payload);
     if (status || r.bad || !count)
         die("%s: status %u, %u bytes", write ? "WRITE" : "READ", status, count);
     header_length[write] = 4 + (size_t)(r.at - setup_buffer);

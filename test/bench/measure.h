@@ -23,6 +23,16 @@ __attribute__((noreturn, format(printf, 1, 2))) static inline void die(const cha
     exit(1);
 }
 
+// For the array of getopt_long().
+#define OPTION(name, letter)                  \
+    {                                         \
+        name, required_argument, NULL, letter \
+    }
+#define FLAG(name, letter)              \
+    {                                   \
+        name, no_argument, NULL, letter \
+    }
+
 // A number with an optional suffix k, m or g (powers of 1024), in least..most; anything else ends
 // the program with exit code 2.
 static inline uint64_t number_option(const char *name, const char *text, uint64_t least,

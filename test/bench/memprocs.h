@@ -512,13 +512,19 @@ PROCEDURE(do_fsstat)
     wire_put32(w, 0); // invarsec
 }
 
-PROCEDURE(do_fsinfo)
+// The file of the arguments, and what results about it begin with; NULL: that is all.
+static struct file *file_told_of(struct wire_reader *args, struct wire_writer *w)
 {
     uint32_t status;
     struct file *f = get_fresh_file(args, true, &status);
     wire_put32(w, status);
     put_post_op(w, f);
-    if (status != NFS_OK)
+    return status == NFS_OK ? f : NULL;
+}
+
+PROCEDURE(do_fsinfo)
+{
+    if (!file_told_of(args, w))
         return;
     for (int i = 0; i < 2; i++) { // READ, then WRITE: most, preferred, multiple
         wire_put32(w, server.most);
@@ -534,11 +540,7 @@ PROCEDURE(do_fsinfo)
 
 PROCEDURE(do_pathconf)
 {
-    uint32_t status;
-    struct file *f = get_fresh_file(args, true, &status);
-    wire_put32(w, status);
-    put_post_op(w, f);
-    if (status != NFS_OK)
+    if (!file_told_of(args, w))
         return;
     wire_put32(w, 32000); // linkmax
     wire_put32(w, NAME_MAX);

@@ -386,15 +386,10 @@ static void usage(FILE *to)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-                                            {"port", required_argument, NULL, 'p'},
-                                            {"mount-port", required_argument, NULL, 'm'},
-                                            {"bind", required_argument, NULL, 'b'},
-                                            {"max-transfer", required_argument, NULL, 't'},
-                                            {"no-attributes", no_argument, NULL, 'a'},
-                                            {"counters", no_argument, NULL, 'c'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        OPTION("dir", 'd'),    OPTION("port", 'p'),         OPTION("mount-port", 'm'),
+        OPTION("bind", 'b'),   OPTION("max-transfer", 't'), FLAG("no-attributes", 'a'),
+        FLAG("counters", 'c'), FLAG("help", 'h'),           {NULL, 0, NULL, 0}};
     const char *directory = NULL, *address = "127.0.0.1";
     uint16_t port = 0, mount_port = 0;
     bool own_mount_port = false;

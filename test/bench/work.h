@@ -22,15 +22,6 @@ struct work {
     uint64_t size_least, depth_most; // what the program can do
 };
 
-// For the array of getopt_long().
-#define OPTION(name, letter)                  \
-    {                                         \
-        name, required_argument, NULL, letter \
-    }
-#define FLAG(name, letter)              \
-    {                                   \
-        name, no_argument, NULL, letter \
-    }
 #define WORK_OPTIONS                                                                   \
     OPTION("rw", 'w'), OPTION("size", 's'), OPTION("count", 'n'), FLAG("random", 'r'), \
         FLAG("sequential", 'q'), OPTION("file-size", 'z'), OPTION("warm-up", 'u'),     \

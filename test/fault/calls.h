@@ -17,16 +17,17 @@ enum { DEPTH = 4, BUFFER_MOST = BLOCK_MOST > RUN_MOST * 65536 ? BLOCK_MOST : RUN
 
 struct worker;
 
-/* A write or read: of neighbouring blocks, or of a part of a sized file. */
+/* A write or read: of neighbouring blocks, of a part of a sized file, or of records. */
 struct operation {
     bool writes, stable;
     bool under_way;
-    unsigned file; /* FILES and more: the sized ones */
+    unsigned file; /* FILES and more: the sized ones, then those of records */
     uint32_t first, count;
     uint32_t least[RUN_MOST]; /* of a write: its numbers; of a read: acknowledged before */
     unsigned char *buffer;
     size_t length, poisoned;
     off_t offset;
+    ssize_t result; /* of files of records */
     /* `result` is what the call returned, or -errno. */
     void (*end)(struct worker *w, struct operation *op, enum api api, ssize_t result);
     struct aiocb posix;
@@ -37,15 +38,16 @@ struct worker {
     pthread_t thread;
     unsigned slot, round;
     uint64_t random;
-    int plain[FILES + SIZED], dsync[FILES + SIZED];
-    int memory;                /* a file in memory */
-    bool lacks[FILES + SIZED]; /* files that it does not use */
-    bool can_exec;             /* its descriptors of files stay open over exec */
-    bool alone;                /* it cannot make stable what others wrote to other files */
+    int plain[ALL_FILES], dsync[ALL_FILES];
+    int memory;            /* a file in memory */
+    bool lacks[ALL_FILES]; /* files that it does not use */
+    bool can_exec;         /* its descriptors of files stay open over exec */
+    bool alone;            /* it cannot make stable what others wrote to other files */
     aio_context_t context;
     struct io_uring ring;
     struct operation operations[DEPTH];
     struct sized_view *view;
+    unsigned char *log; /* LOG_ROOM bytes for the contents of a file of records */
 };
 
 static unsigned pick(struct worker *w, unsigned below)
@@ -149,19 +151,29 @@ static int cut(struct worker *w, const struct operation *op, struct iovec vector
     return count;
 }
 
+/* The kernel's ends early when a process is stopped in it. */
+static ssize_t send_all(int out, int in, off_t from, size_t length)
+{
+    size_t done = 0;
+    ssize_t sent = 1;
+    while (done < length && sent > 0) {
+        sent = sendfile(out, in, &from, length - done);
+        done += sent > 0 ? (size_t)sent : 0;
+    }
+    return done > 0 ? (ssize_t)done : sent;
+}
+
 /* Between the buffer and the file by way of another. */
 static ssize_t do_sendfile(struct worker *w, struct operation *op, int fd)
 {
-    off_t from = 0;
     if (op->writes)
         return pwrite(w->memory, op->buffer, op->length, 0) == (ssize_t)op->length &&
                        lseek(fd, op->offset, SEEK_SET) == op->offset
-                   ? sendfile(fd, w->memory, &from, op->length)
+                   ? send_all(fd, w->memory, 0, op->length)
                    : -1;
-    from = op->offset;
     if (lseek(w->memory, 0, SEEK_SET) != 0)
         return -1;
-    ssize_t sent = sendfile(w->memory, fd, &from, op->length);
+    ssize_t sent = send_all(w->memory, fd, op->offset, op->length);
     return sent > 0 && pread(w->memory, op->buffer, (size_t)sent, 0) != sent ? -1 : sent;
 }
 

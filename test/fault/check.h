@@ -7,15 +7,16 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "journal.h"
+#include "records.h"
 
-static int files[FILES + SIZED];
+static int files[ALL_FILES];
 static unsigned checks;
 
 /* What must be there; taken before what may be lost. */
 struct bounds {
     uint32_t least[FILES][BLOCKS];
     struct sized_view sized[SIZED];
+    struct log_view logs[LOGS];
 };
 
 static bool check_sized(unsigned file, const struct sized_view *view, const char *when)
@@ -32,10 +33,21 @@ static bool check_sized(unsigned file, const struct sized_view *view, const char
            sized_check_size(file, view, (uint64_t)st.st_size, (uint64_t)st.st_size, when);
 }
 
+static bool check_log(unsigned log, const struct log_view *view, const char *when)
+{
+    static unsigned char buffer[LOG_ROOM];
+    ssize_t got = pread(files[FILES + SIZED + log], buffer, sizeof buffer, 0);
+    if (got < 0) {
+        failed("%s: records%u cannot be read", when, log);
+        return false;
+    }
+    return records_check(log, view, buffer, (size_t)got, when);
+}
+
 static bool is_ours(const char *name)
 {
     char path[512];
-    for (unsigned file = 0; file < FILES + SIZED; file++) {
+    for (unsigned file = 0; file < ALL_FILES; file++) {
         if (strcmp(strrchr(file_path(file, path), '/') + 1, name) == 0)
             return true;
     }
@@ -86,6 +98,10 @@ static bool check_files(const struct bounds *bounds, const char *when)
         if (!check_sized(file, &bounds->sized[file], when))
             return false;
     }
+    for (unsigned log = 0; log < LOGS; log++) {
+        if (!check_log(log, &bounds->logs[log], when))
+            return false;
+    }
     return true;
 }
 
@@ -100,6 +116,8 @@ static const struct bounds *bounds_now(enum bound bound)
     }
     for (unsigned file = 0; file < SIZED; file++)
         sized_look(file, bound, 0, WORDS, &bounds.sized[file]);
+    for (unsigned log = 0; log < LOGS; log++)
+        records_look(log, bound, true, &bounds.logs[log]);
     return &bounds;
 }
 
@@ -113,7 +131,7 @@ static bool check_now(enum bound bound, unsigned round, const char *when)
 static void files_make(void)
 {
     static unsigned char buffer[BLOCK_MOST];
-    for (unsigned file = 0; file < FILES + SIZED; file++) {
+    for (unsigned file = 0; file < ALL_FILES; file++) {
         char path[512];
         files[file] = open(file_path(file, path), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (files[file] < 0)
@@ -130,10 +148,6 @@ static void files_make(void)
 }
 
 /* ---- sabotage ---- */
-
-/* What there is to see if nothing is wrong; damaged behind everybody's back it must be found. */
-static const char *const sabotages[] = {"lost",   "stale", "torn",      "cut",
-                                        "longer", "end",   "elsewhere", "stray"};
 
 static unsigned longest_sized(void)
 {
@@ -157,7 +171,8 @@ static unsigned written_block(void)
 static bool sabotage_ready(void)
 {
     return atomic_load(&journal->sized[longest_sized()].least) > 0 &&
-           atomic_load(&journal->blocks[0][written_block()].acked) > 0;
+           atomic_load(&journal->blocks[0][written_block()].acked) > 0 &&
+           lseek(files[FILES + SIZED], 0, SEEK_END) > RECORD;
 }
 
 static void sabotage_write(unsigned file, const void *data, size_t size, off_t offset)
@@ -194,10 +209,26 @@ static void sabotage_block(const char *how)
     sabotage_write(0, buffer, strcmp(how, "torn") == 0 ? size / 2 : size, offset);
 }
 
+/* The last record is gone, there twice, or only half there. */
+static void sabotage_record(const char *how)
+{
+    unsigned char last[RECORD];
+    int fd = files[FILES + SIZED];
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (pread(fd, last, sizeof last, end - RECORD) != RECORD ||
+        (strcmp(how, "record-lost") == 0 && ftruncate(fd, end - RECORD) != 0) ||
+        (strcmp(how, "record-torn") == 0 && ftruncate(fd, end - 8) != 0))
+        die("sabotage: %s", strerror(errno));
+    if (strcmp(how, "record-twice") == 0)
+        sabotage_write(FILES + SIZED, last, sizeof last, end);
+}
+
 static void sabotage(const char *how)
 {
     char path[512];
-    if (strcmp(how, "cut") == 0 || strcmp(how, "longer") == 0) {
+    if (strncmp(how, "record", 6) == 0) {
+        sabotage_record(how);
+    } else if (strcmp(how, "cut") == 0 || strcmp(how, "longer") == 0) {
         sabotage_size(how[0] == 'l');
     } else if (strcmp(how, "stray") == 0) {
         snprintf(path, sizeof path, "%s/%s", journal->directory, how);

@@ -2,6 +2,7 @@
 #ifndef FAULT_CONTROL_H
 #define FAULT_CONTROL_H
 
+#include <getopt.h>
 #include <sys/un.h>
 
 #include "loop.h"
@@ -110,6 +111,25 @@ static inline bool control_ask(const char *path, const char *command, char answe
     if (fd >= 0)
         close(fd);
     return answer[0] && strncmp(answer, "error", 5) != 0;
+}
+
+/* What every program with a control socket is told. */
+struct control_options {
+    const char *path;
+    uint64_t seed;
+};
+
+#define CONTROL_OPTIONS OPTION("control", 'c'), OPTION("seed", 's')
+
+/* Takes one of these; any other letter is a mistake. */
+static inline void control_option(struct control_options *options, int letter)
+{
+    if (letter == 'c')
+        options->path = optarg;
+    else if (letter == 's')
+        options->seed = number_option("seed", optarg, 0, UINT64_MAX);
+    else
+        exit(2);
 }
 
 /* `PROGRAM --ask SOCKET WORD...` is the other end, for scripts. */

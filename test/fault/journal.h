@@ -11,6 +11,8 @@
  *
  * The sized files change their size. Everybody may write them, append to them and cut them, one
  * after the other; their operations have numbers, and what they did is known of each word.
+ *
+ * To the files of records everybody appends at any time: see records.h.
  */
 #ifndef FAULT_JOURNAL_H
 #define FAULT_JOURNAL_H
@@ -34,6 +36,12 @@ enum {
     VISITORS = 2, /* at a time, see visitor.h */
     SIZED = 4,
     WORDS = 16384, /* of a sized file, at most */
+    LOGS = 2,      /* files of records, see records.h */
+    ALL_FILES = FILES + SIZED + LOGS,
+    RECORD_WORDS = 25,
+    RECORDS_MOST = 8192, /* of a writer, between cuts */
+    LOG_BYTES = 2 << 20, /* it gets hardly longer */
+    LOG_ROOM = 8 << 20,
     FAILURE_MOST = 600
 };
 
@@ -116,6 +124,22 @@ struct sized {
     struct history history[HISTORY]; /* by number; of the holder */
 };
 
+enum record_state { RECORD_ISSUED, RECORD_ACKED, RECORD_STABLE };
+
+/* The records of one thread; their numbers only grow, over cuts as well. */
+struct log_writer {
+    _Atomic uint32_t base;                /* the last one before the last cut of the file */
+    _Atomic uint32_t issued, done;        /* the calls for those have begun, and have ended */
+    _Atomic uint32_t synced;              /* were acknowledged before a sync that succeeded began */
+    _Atomic uint8_t states[RECORDS_MOST]; /* by number less base: enum record_state */
+};
+
+struct log_file {
+    _Atomic uint64_t bytes;
+    _Atomic bool burned; /* a call failed, or its process was killed in it */
+    struct log_writer writers[SLOTS_MOST];
+};
+
 /* What may happen in a round, by the faults that are planned for it. */
 enum effect {
     CALLS_FAIL = 1,  /* with an error of the server */
@@ -124,6 +148,11 @@ enum effect {
     NO_OTHERS = 8,   /* no other fault is planned for the round */
     /* Files move between the worlds. A COMMIT that fails on the way loses data, so none does. */
     MOVES_FILES = 16,
+    MOSTLY_APPENDS = 32, /* this is what the threads do */
+    /* Not both at once: a process that comes after the files got new handles cannot prove that what
+     * is not committed under the old ones is theirs, should they have changed meanwhile. */
+    NEW_HANDLES = 64,
+    NEW_PROCESSES = 128,
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
@@ -140,21 +169,23 @@ struct journal {
     _Atomic unsigned effects; /* of enum effect */
     _Atomic uint64_t errors, forks;
     _Atomic uint32_t hand_over; /* 1 + process * FILES + file: see plan_hand_over(); 0: nothing */
-    _Atomic bool moved[FILES + SIZED]; /* since the last processes began: may be the kernel's */
-    _Atomic uint64_t beside;           /* writes and reads of those */
+    _Atomic bool moved[ALL_FILES]; /* since the last processes began: may be the kernel's */
+    _Atomic uint64_t beside;       /* writes and reads of those */
     _Atomic bool visit_ends[VISITORS];
     _Atomic uint32_t visited[VISITORS]; /* what they did in this round */
     _Atomic uint64_t visits;
     _Atomic uint64_t writes[API_COUNT], reads[API_COUNT], syncs;
-    _Atomic uint64_t changes[CHANGE_COUNT];
+    _Atomic uint64_t changes[CHANGE_COUNT], records;
 
     _Atomic bool failed;
     char failure[FAILURE_MOST];
     struct block blocks[FILES][BLOCKS];
     struct sized sized[SIZED];
+    struct log_file logs[LOGS];
 };
 
 static struct journal *journal;
+static size_t root_length; /* of the name of the root directory, if it is not that of all */
 
 static inline struct journal *journal_map(const char *path, bool make)
 {
@@ -197,10 +228,13 @@ static inline bool failed_as_planned(ssize_t result)
 
 static inline const char *file_path(unsigned file, char path[512])
 {
+    const char *directory = journal->directory + root_length;
     if (file < FILES)
-        snprintf(path, 512, "%s/%s", journal->directory, files_of_test[file].name);
+        snprintf(path, 512, "%s/%s", directory, files_of_test[file].name);
+    else if (file < FILES + SIZED)
+        snprintf(path, 512, "%s/sized%u", directory, file - FILES);
     else
-        snprintf(path, 512, "%s/sized%u", journal->directory, file - FILES);
+        snprintf(path, 512, "%s/records%u", directory, file - FILES - SIZED);
     return path;
 }
 
@@ -246,6 +280,18 @@ static inline void stamp(void *to, unsigned file, unsigned block, uint32_t seque
     }
 }
 
+/* Says what a word, of which the stamp is `value`, was found to be. */
+static inline void stamp_name(char name[96], uint64_t word, uint64_t value, const char *kind,
+                              uint32_t least)
+{
+    uint32_t number = (uint32_t)value;
+    if (value >> 48 != STAMP_CHECK)
+        snprintf(name, 96, "%016llx, which nobody wrote there", (unsigned long long)word);
+    else
+        snprintf(name, 96, "%s %u of writer %u (%s)", kind, number,
+                 (unsigned)(value >> 32 & 0xffff), number < least ? "LOST or STALE" : "too new");
+}
+
 /*
  * Does every word of a block come from one of the writes least..most? Else says what is wrong.
  * With least == most the block is exactly that write.
@@ -262,13 +308,7 @@ static inline bool stamp_check(const void *from, unsigned file, unsigned block, 
         if (value >> 48 == STAMP_CHECK && sequence >= least && sequence <= most)
             continue;
         char found[96];
-        if (value >> 48 != STAMP_CHECK)
-            snprintf(found, sizeof found, "%016llx, which nobody wrote there",
-                     (unsigned long long)word);
-        else
-            snprintf(found, sizeof found, "write %u of writer %u (%s)", sequence,
-                     (unsigned)(value >> 32 & 0xffff),
-                     sequence < least ? "LOST or STALE" : "too new");
+        stamp_name(found, word, value, "write", least);
         failed("%s: file %s block %u byte %u: found %s, expected %u..%u", when,
                files_of_test[file].name, block, i * 8, found, least, most);
         return false;
@@ -353,15 +393,9 @@ static inline bool sized_check_words(unsigned file, const struct sized_view *vie
         if (found == 0 ? zeroed >= least : known && number >= least && number <= most)
             continue;
         char what[96];
+        stamp_name(what, found, value, "operation", least);
         if (found == 0)
-            snprintf(what, sizeof what, "zeros (LOST)");
-        else if (!known)
-            snprintf(what, sizeof what, "%016llx, which nobody wrote there",
-                     (unsigned long long)found);
-        else
-            snprintf(what, sizeof what, "operation %u of writer %u (%s)", number,
-                     (unsigned)(value >> 32 & 0xffff),
-                     number < least ? "LOST or STALE" : "too new");
+            strcpy(what, "zeros (LOST)");
         failed("%s: sized file %u byte %u: found %s, expected %u..%u%s", when, file, i * 8, what,
                least, most, zeroed >= least ? " or zeros" : "");
         return false;

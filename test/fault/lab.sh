@@ -195,12 +195,12 @@ lab_finds() {
     for kind; do
         lab_start "$server" "$paths" 7
         unsafe=$switch
-        torture_finds "without the protection '$switch' faults of the kind '$kind' lose data" "LOST|STALE|Input/output" --seed 7 \
+        torture_finds "without the protection '$switch' faults of the kind '$kind' lose data" "LOST|STALE|TORN|Input/output" --seed 7 \
             --rounds 300 --faults "$kind"
     done
     lab_start "$server" "$paths" 7
     unsafe=none
-    torture_ok "with it they do not" --seed 7 --rounds $((6 + $# * 3)) --faults "$(IFS=, && echo "$*")"
+    torture_ok "with it they do not" --seed 7 --rounds $((3 + $# * 2)) --faults "$(IFS=, && echo "$*")"
     unsafe=
 }
 lab_finds_all() {
@@ -209,4 +209,5 @@ lab_finds_all() {
     lab_finds hold power 2 late late-size kill-size
     lab_finds xid power 1 park
     lab_finds worlds power 1 worlds-loss
+    lab_finds append power 1 appends
 }

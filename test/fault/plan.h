@@ -545,8 +545,8 @@ static const struct kind {
     {"bad-disk", plan_bad_disk, TO_POWER, 4, 1, CALLS_FAIL | DATA_FORGET},
     {"limits", plan_limits, TO_POWER, 3, 1, 0},
     {"slow-commits", plan_slow_commits, TO_POWER, 2, 1, 0},
-    {"rehandle", plan_rehandle, TO_POWER, 3, 1, 0},
-    {"rehandle-loss", plan_rehandle_loss, TO_POWER, 3, 1, 0},
+    {"rehandle", plan_rehandle, TO_POWER, 3, 1, NEW_HANDLES},
+    {"rehandle-loss", plan_rehandle_loss, TO_POWER, 3, 1, NEW_HANDLES},
     {"server-reset", plan_server_reset, TO_POWER, 3, 1, 0},
     {"slow", plan_slow, TO_POWER, 3, 1, 0},
     {"park", plan_park, TO_POWER, 3, 1, 0},
@@ -555,27 +555,34 @@ static const struct kind {
     {"hand-over", plan_hand_over, TO_WORKER, 4, 1, MOVES_FILES},
     {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
-    {"kill", plan_kill, TO_WORKER, 4, 1, 0},
-    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, 0},
+    {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES},
+    {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES},
     {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
     {"late-size", plan_late_size, TO_PROXY, 4, 2, 0},
-    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, 0},
-    {"worlds", plan_worlds, TO_WORKER, 5, 1, MOVES_FILES},
-    {"worlds-loss", plan_worlds_loss, TO_POWER, 4, 1, MOVES_FILES},
-    {"worlds-back", plan_worlds_back, TO_POWER, 3, 1, MOVES_FILES},
+    {"kill-size", plan_kill_size, TO_PROXY, 3, 1, NEW_PROCESSES},
+    {"worlds", plan_worlds, TO_WORKER, 5, 1, MOVES_FILES | NEW_PROCESSES},
+    {"worlds-loss", plan_worlds_loss, TO_POWER, 4, 1, MOVES_FILES | NEW_PROCESSES},
+    {"worlds-back", plan_worlds_back, TO_POWER, 3, 1, MOVES_FILES | NEW_PROCESSES},
     {"worlds-kill", plan_worlds_kill, TO_POWER, 3, 1, MOVES_FILES | NO_OTHERS},
-    {"worlds-refuse", plan_worlds_refuse, TO_PROXY, 2, 1, MOVES_FILES},
+    {"worlds-refuse", plan_worlds_refuse, TO_PROXY, 2, 1, MOVES_FILES | NEW_PROCESSES},
     {"narrow", plan_narrow, TO_WORKER, 1, 1, MOVES_FILES | NO_OTHERS},
+    {"appends", plan_calm, TO_WORKER, 4, 1, MOSTLY_APPENDS},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static bool excluded(unsigned effects)
+{
+    const unsigned fails = MOVES_FILES | CALLS_FAIL, comes = NEW_HANDLES | NEW_PROCESSES;
+    return (effects & fails) == fails || (effects & comes) == comes;
+}
 
 /* Of the kinds in `allowed`, one, or in every third round two at once. */
 static void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned paths,
                       const bool allowed[KINDS])
 {
     unsigned total = 0;
-    *p = (struct plan){.random = mix(seed * 31 + round) | 1, .paths = paths, .length_ms = PLAN_MS};
+    *p = (struct plan){.random = mix(mix(seed) + round) | 1, .paths = paths, .length_ms = PLAN_MS};
     for (unsigned i = 0; i < KINDS; i++)
         total += allowed[i] ? kinds[i].weight : 0;
     for (unsigned n = plan_pick(p, 0, 2) == 0 ? 2 : 1; n > 0 && total > 0; n--) {
@@ -586,8 +593,7 @@ static void plan_make(struct plan *p, uint64_t seed, unsigned round, unsigned pa
                 break;
             at -= weight;
         }
-        unsigned both = (p->effects | kinds[i].effects) & (MOVES_FILES | CALLS_FAIL);
-        if (both == (MOVES_FILES | CALLS_FAIL))
+        if (excluded(p->effects | kinds[i].effects))
             continue;
         if (kinds[i].effects & NO_OTHERS) {
             *p = (struct plan){.random = p->random, .paths = paths, .length_ms = PLAN_MS};

@@ -223,6 +223,9 @@ static struct message *execute(const struct message *record, const struct call *
     struct change change = change_of(call);
     if (change.file)
         stable_notice(change.file);
+    /* What is told is what each call made of the file, not what a tick of the clock ago it was. */
+    if (change.file)
+        change.file->touched = change.file->fresh = 0;
     if (change.file && call->procedure == NFS_WRITE) {
         counters.writes++;
         counters.again += executed_before(&change);
@@ -642,12 +645,13 @@ static uint64_t due(uint64_t now)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"dir", required_argument, NULL, 'd'},        {"port", required_argument, NULL, 'p'},
-        {"mount-port", required_argument, NULL, 'm'}, {"control", required_argument, NULL, 'c'},
-        {"seed", required_argument, NULL, 's'},       {NULL, 0, NULL, 0}};
-    const char *directory = NULL, *control = NULL;
-    uint64_t seed = 1;
+    static const struct option options[] = {OPTION("dir", 'd'),
+                                            OPTION("port", 'p'),
+                                            OPTION("mount-port", 'm'),
+                                            CONTROL_OPTIONS,
+                                            {NULL, 0, NULL, 0}};
+    const char *directory = NULL;
+    struct control_options control = {.seed = 1};
     int option;
     if (control_asks(argc, argv))
         return control_client(argc, argv);
@@ -662,31 +666,25 @@ int main(int argc, char **argv)
         case 'm':
             ports[1] = (uint16_t)number_option("mount-port", optarg, 1, 65535);
             break;
-        case 'c':
-            control = optarg;
-            break;
-        case 's':
-            seed = number_option("seed", optarg, 0, UINT64_MAX);
-            break;
         default:
-            return 2;
+            control_option(&control, option);
         }
     }
-    if (!directory || !ports[0] || !control || optind != argc) {
+    if (!directory || !ports[0] || !control.path || optind != argc) {
         fputs("usage: powerserver --dir DIR --port N [--mount-port N] --control SOCKET [--seed S]\n"
               "       powerserver --ask SOCKET COMMAND...\n",
               stderr);
         return 2;
     }
     umask(0);
-    random_state = mix(seed) | 1;
+    random_state = mix(control.seed) | 1;
     if (getrandom(server.verifier, sizeof server.verifier, 0) != sizeof server.verifier ||
         getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
         die("getrandom: %s", strerror(errno));
     directory_open(directory);
     files_catch_faults();
     go_up();
-    control_run(control, command, due);
+    control_run(control.path, command, due);
     clients_reset();
     files_forget_all();
     return 0;

@@ -85,15 +85,25 @@ static void threads_gone(unsigned first, unsigned count)
         atomic_store(&sized->under_way, 0);
         atomic_store(&sized->holder, 0);
     }
+    for (unsigned log = 0; log < LOGS; log++)
+        atomic_store(&journal->logs[log].burned, true);
+}
+
+/* False: there is none. */
+static bool process_kill(pid_t *process)
+{
+    if (*process <= 0)
+        return false;
+    kill(*process, SIGKILL);
+    waitpid(*process, NULL, 0);
+    *process = 0;
+    return true;
 }
 
 static void worker_kill(unsigned index)
 {
-    if (workers[index] <= 0)
+    if (!process_kill(&workers[index]))
         return;
-    kill(workers[index], SIGKILL);
-    waitpid(workers[index], NULL, 0);
-    workers[index] = 0;
     killed++;
     threads_gone(index * journal->threads, journal->threads);
 }
@@ -121,11 +131,8 @@ static void visitor_start(const struct starting *how, unsigned index, unsigned r
 
 static void visitor_kill(unsigned index)
 {
-    if (visitors[index] <= 0)
+    if (!process_kill(&visitors[index]))
         return;
-    kill(visitors[index], SIGKILL);
-    waitpid(visitors[index], NULL, 0);
-    visitors[index] = 0;
     orphans++;
     threads_gone(worker_slots() + index, 1);
 }

@@ -217,27 +217,24 @@ static bool command_of_path(struct path *path, char **words, unsigned count, FIL
     }
     if (count > 1)
         return command_chance(faults, words, count);
-    if (strcmp(name, "pass") == 0) {
-        path_pass(path);
-    } else if (strcmp(name, "refuse") == 0) {
-        path_refuse(path);
-    } else if (strcmp(name, "reset") == 0) {
-        path_reset(path);
-    } else if (strcmp(name, "halfclose") == 0) {
-        path_halfclose(path);
-    } else if (strcmp(name, "release") == 0) {
-        path_release(path);
-    } else if (strcmp(name, "lost") == 0) {
-        path_lost(path);
-    } else if (strcmp(name, "counters") == 0) {
-        fprintf(out, "path %td", path - paths + 1);
-#define X(name) control_counter(out, #name, path->counters.name);
-        COUNTERS
-#undef X
-        fputc('\n', out);
-    } else {
-        return false;
+    static const struct {
+        const char *name;
+        void (*act)(struct path *path);
+    } acts[] = {{"pass", path_pass},           {"refuse", path_refuse},   {"reset", path_reset},
+                {"halfclose", path_halfclose}, {"release", path_release}, {"lost", path_lost}};
+    for (unsigned i = 0; i < sizeof acts / sizeof *acts; i++) {
+        if (strcmp(name, acts[i].name) != 0)
+            continue;
+        acts[i].act(path);
+        return true;
     }
+    if (strcmp(name, "counters") != 0)
+        return false;
+    fprintf(out, "path %td", path - paths + 1);
+#define X(name) control_counter(out, #name, path->counters.name);
+    COUNTERS
+#undef X
+    fputc('\n', out);
     return true;
 }
 
@@ -338,17 +335,12 @@ static void listen_option(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
-                                            {"nfs", required_argument, NULL, 'n'},
-                                            {"mount", required_argument, NULL, 'm'},
-                                            {"nfs-port", required_argument, NULL, 'N'},
-                                            {"mount-port", required_argument, NULL, 'M'},
-                                            {"control", required_argument, NULL, 'c'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"script", required_argument, NULL, 'f'},
-                                            {NULL, 0, NULL, 0}};
-    const char *control = NULL, *script_name = NULL;
-    uint64_t seed = 1;
+    static const struct option options[] = {OPTION("listen", 'l'),     OPTION("nfs", 'n'),
+                                            OPTION("mount", 'm'),      OPTION("nfs-port", 'N'),
+                                            OPTION("mount-port", 'M'), CONTROL_OPTIONS,
+                                            OPTION("script", 'f'),     {NULL, 0, NULL, 0}};
+    const char *script_name = NULL;
+    struct control_options control = {.seed = 1};
     int option;
     if (control_asks(argc, argv))
         return control_client(argc, argv);
@@ -369,20 +361,14 @@ int main(int argc, char **argv)
         case 'M':
             listen_ports[1] = (uint16_t)number_option("mount-port", optarg, 1, 65535);
             break;
-        case 'c':
-            control = optarg;
-            break;
-        case 's':
-            seed = number_option("seed", optarg, 0, UINT64_MAX);
-            break;
         case 'f':
             script_name = optarg;
             break;
         default:
-            return 2;
+            control_option(&control, option);
         }
     }
-    if (!path_count || !servers[0].sin_port || !control || optind != argc) {
+    if (!path_count || !servers[0].sin_port || !control.path || optind != argc) {
         fputs("usage: proxy --listen ADDRESS... --nfs ADDRESS:PORT [--mount ADDRESS:PORT]\n"
               "             --control SOCKET [--nfs-port N] [--mount-port N] [--seed S]\n"
               "             [--script FILE]\n"
@@ -390,14 +376,14 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    random_state = mix(seed) | 1;
+    random_state = mix(control.seed) | 1;
     started = clock_ns();
     if (script_name && !(script = fopen(script_name, "r")))
         die("%s: %s", script_name, strerror(errno));
     script_next();
     for (unsigned i = 0; i < path_count; i++)
         path_pass(&paths[i]);
-    control_run(control, command, due);
+    control_run(control.path, command, due);
     for (struct connection *c = connections; c; c = c->next)
         connection_reset(c);
     return 0;

@@ -1,9 +1,9 @@
 /*
  * Torture: many threads of several processes write stamped blocks through every API, and change the
- * sizes of other files, while paths and servers fail, and a journal outside of the mount says what
- * was acknowledged, and what was made stable. What lies in the files is read through the kernel, by
- * a process without the library: when the server lost power, at the end of rounds, and when the
- * writers ended.
+ * sizes of other files and append records to more, while paths and servers fail, and a journal
+ * outside of the mount says what was acknowledged, and what was made stable. What lies in the files
+ * is read through the kernel, by a process without the library: when the server lost power, at the
+ * end of rounds, and when the writers ended.
  *
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
  *             [--processes N] [--threads N] [--run "WORD..."] [--apart "WORD..."]
@@ -89,7 +89,7 @@ static bool workers_start(unsigned round)
 {
     struct starting how = how_to_start(false);
     killed = orphans = 0;
-    for (unsigned file = 0; file < FILES + SIZED; file++)
+    for (unsigned file = 0; file < ALL_FILES; file++)
         atomic_store(&journal->moved[file], false);
     step_set(round, PHASE_WAIT);
     for (unsigned i = 0; i < options.processes; i++)
@@ -364,11 +364,12 @@ static bool torture(void)
                (unsigned long long)journal->reads[i]);
     }
     printf(" writes/reads, %llu by the kernel, %llu maps, %llu streams, %llu visits, %llu "
-           "errors, %llu forks; sizes:",
+           "errors, %llu forks, %llu records; sizes:",
            (unsigned long long)journal->beside,
            (unsigned long long)(journal->writes[API_map] + journal->reads[API_map]),
            (unsigned long long)journal->writes[API_stream], (unsigned long long)journal->visits,
-           (unsigned long long)journal->errors, (unsigned long long)journal->forks);
+           (unsigned long long)journal->errors, (unsigned long long)journal->forks,
+           (unsigned long long)journal->records);
     for (unsigned i = 0; i < CHANGE_COUNT; i++)
         printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
     putchar('\n');

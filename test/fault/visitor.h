@@ -150,7 +150,7 @@ static void become_output(struct worker *w)
 {
     unsigned file;
     do
-        file = pick(w, FILES + SIZED);
+        file = pick(w, ALL_FILES);
     while (w->lacks[file]);
     if (dup2(w->plain[file], STDOUT_FILENO) < 0)
         failed("dup2: %s", strerror(errno));
@@ -174,11 +174,23 @@ static void nobody_act(struct worker *w)
     act(w);
 }
 
+/* The directory above that of the files: no run directory, no devices, no /proc. */
+static void change_root(struct worker *w)
+{
+    char root[sizeof journal->directory];
+    size_t length = (size_t)(strrchr(journal->directory, '/') - journal->directory);
+    memcpy(root, journal->directory, length);
+    root[length] = '\0';
+    if (chroot(root) != 0 || chdir("/") != 0)
+        failed("round %u, slot %u: chroot to %s: %s", w->round, w->slot, root, strerror(errno));
+    root_length = length;
+}
+
 /* Half of what it does comes before the exec. */
 static void exec_act(struct worker *w)
 {
     static unsigned acts;
-    char descriptors[FILES + SIZED][16], *arguments[8 + FILES + SIZED];
+    char descriptors[ALL_FILES][16], *arguments[8 + ALL_FILES];
     unsigned count = 0;
     act(w);
     if (++acts < BUSY_ACTS || !w->can_exec)
@@ -188,7 +200,7 @@ static void exec_act(struct worker *w)
         arguments[count] = visit_words[count];
         count++;
     }
-    for (unsigned file = 0; file < FILES + SIZED; file++) {
+    for (unsigned file = 0; file < ALL_FILES; file++) {
         snprintf(descriptors[file], sizeof descriptors[file], "%d", w->plain[file]);
         arguments[count++] = descriptors[file];
     }
@@ -215,6 +227,7 @@ static const struct visit {
     {"output", become_output, act, .fixed_only = false},
     {"exec", NULL, exec_act, .fixed_only = false},
     {"user", become_nobody, nobody_act, .fixed_only = true},
+    {"root", change_root, act, .fixed_only = false},
     {"apart", NULL, act, .apart = true},
     {"narrow", NULL, act, .narrow = true},
 };
@@ -235,7 +248,7 @@ static const struct visit *visit_find(const char *name)
 static void choose_files(struct worker *w, const struct visit *visit)
 {
     unsigned one = pick(w, 3);
-    for (unsigned file = 0; file < FILES + SIZED; file++) {
+    for (unsigned file = 0; file < ALL_FILES; file++) {
         w->lacks[file] = pick(w, 2) || (file >= FILES && visit->fixed_only);
         if (file == one)
             w->lacks[file] = false;
@@ -257,14 +270,17 @@ static int visitor_process(int argc, char **argv)
     w.round = (unsigned)number_option("round", argv[4], 0, UINT32_MAX);
     w.random = mix(journal->seed ^ (uint64_t)w.round << 32 ^ w.slot) | 1;
     choose_files(&w, visit);
-    for (int i = 6; i < argc && i - 6 < FILES + SIZED; i++)
+    for (int i = 6; i < argc && i - 6 < ALL_FILES; i++)
         w.plain[i - 6] = (int)number_option("descriptor", argv[i], 0, INT32_MAX);
     w.alone = true; /* it may have come when the server gave no answer */
     w.can_exec = argc == 6 && visit->act == exec_act;
     argv[6] = NULL;
     visit_words = argv;
+    bool early = visit->begin == change_root && pick(&w, 2);
+    if (early)
+        change_root(&w);
     worker_open(&w);
-    if (visit->begin)
+    if (visit->begin && !early)
         visit->begin(&w);
     while (!atomic_load(&journal->stop) && !atomic_load(&journal->failed) &&
            !atomic_load(&journal->visit_ends[index])) {

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "appends.h"
 #include "sizes.h"
 
 /* ---- blocks ---- */
@@ -125,11 +126,11 @@ static int child_writes(struct worker *w, const struct operation *op, enum endin
         return CHILD_FAILED;
     if (ending == END_SYNC && fsync(fd) != 0)
         return CHILD_FAILED;
-    if (ending == END_EXEC)
+    if (ending == END_EXEC && root_length == 0)
         execl("/bin/true", "true", (char *)NULL);
     if (ending == END_KILLED)
         kill(getpid(), SIGKILL);
-    return ending == END_EXEC ? CHILD_FAILED : 0;
+    return ending == END_EXEC && root_length == 0 ? CHILD_FAILED : 0;
 }
 
 /* A child writes blocks that are ours, and ends. */
@@ -190,6 +191,11 @@ static void act(struct worker *w)
         sized_act(w);
         return;
     }
+    bool mostly = atomic_load(&journal->effects) & MOSTLY_APPENDS;
+    if (pick(w, 100) < (mostly ? APPEND_SHARE_MOST : APPEND_SHARE)) {
+        records_act(w);
+        return;
+    }
     if (pick(w, 1000) < FORK_SHARE) {
         fork_act(w);
         return;
@@ -242,6 +248,10 @@ static void settle(struct worker *w)
         if ((w->round + file) % worker_slots() == w->slot && !atomic_load(&journal->failed))
             sized_settle(w, file);
     }
+    for (unsigned log = 0; log < LOGS; log++) {
+        if ((w->round + log) % worker_slots() == w->slot && !atomic_load(&journal->failed))
+            records_settle(w, log);
+    }
     buffers_check(w);
 }
 
@@ -278,19 +288,27 @@ static void *worker_main(void *argument)
     }
 }
 
+static int file_open(const struct worker *w, unsigned file, int flags)
+{
+    char path[512];
+    int fd = file < FILES + SIZED ? open(file_path(file, path), flags)
+                                  : records_open(w, file_path(file, path), flags);
+    if (fd < 0)
+        die("%s: %s", path, strerror(errno));
+    return fd;
+}
+
 static void worker_open(struct worker *w)
 {
-    for (unsigned file = 0; file < FILES + SIZED; file++) {
-        char path[512];
+    for (unsigned file = 0; file < ALL_FILES; file++) {
         if (w->lacks[file])
             continue;
-        file_path(file, path);
         if (w->plain[file] == 0) /* else it came over exec */
-            w->plain[file] = open(path, O_RDWR | (w->can_exec ? 0 : O_CLOEXEC));
-        w->dsync[file] = open(path, O_RDWR | (w->slot % 2 ? O_SYNC : O_DSYNC) | O_CLOEXEC);
-        if (w->plain[file] < 0 || w->dsync[file] < 0)
-            die("%s: %s", path, strerror(errno));
+            w->plain[file] = file_open(w, file, O_RDWR | (w->can_exec ? 0 : O_CLOEXEC));
+        w->dsync[file] = file_open(w, file, O_RDWR | (w->slot % 2 ? O_SYNC : O_DSYNC) | O_CLOEXEC);
     }
+    for (unsigned log = 0; log < LOGS && w->slot == 0; log++)
+        records_cut(w, log);
     w->memory = memfd_create("torture", MFD_CLOEXEC);
     if (w->memory < 0)
         die("memfd_create: %s", strerror(errno));
@@ -301,6 +319,7 @@ static void worker_open(struct worker *w)
     for (unsigned i = 0; i < DEPTH; i++)
         w->operations[i].buffer = need(BUFFER_MOST);
     w->view = need(sizeof *w->view);
+    w->log = need(LOG_ROOM);
 }
 
 /* torture --worker JOURNAL INDEX: one process. */

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../../src/cmd/code.c"
-#include "../../src/cmd/elf.c"
+#include "../../src/cmd/check/code.c"
+#include "../../src/cmd/check/elf.c"
 #include "fuzz.h"
 
 static size_t characters;

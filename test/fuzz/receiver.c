@@ -4,11 +4,6 @@
  * cut, each call is answered at most once, as the stream says that is read here in one piece, and
  * no byte lands outside of the destinations of calls in flight.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "../unit/rpc_scene.h"
 #include "fuzz.h"
@@ -34,7 +29,7 @@ static int next_record(const struct bytes *stream, size_t *at, struct bytes *rec
     bool last = false, first = true;
     for (record->length = 0; !last; first = false) {
         size_t left = stream->length - *at;
-        if (left < (first ? 8 : 4)) /* the receiver looks at no mark before */
+        if (left < 4)
             return 0;
         uint32_t mark = rpc_word(stream->data + *at), length = mark & ~RPC_LAST_FRAGMENT;
         last = mark & RPC_LAST_FRAGMENT;

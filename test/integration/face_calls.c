@@ -66,6 +66,17 @@ static int noted_open(int line, const char *what, int fd)
 
 static char block[LARGE], got[LARGE];
 
+static void asynchronous_write(int fd, size_t length, off_t offset)
+{
+    struct aiocb request = {
+        .aio_fildes = fd, .aio_buf = block + 7, .aio_nbytes = length, .aio_offset = offset};
+    const struct aiocb *wait[1] = {&request};
+    CALL(aio_write(&request));
+    while (aio_error(&request) == EINPROGRESS)
+        aio_suspend(wait, 1, NULL);
+    CALL(aio_return(&request));
+}
+
 /* The twins that fortified and 64-bit builds, and programs built against older libraries, call. */
 extern int __open_2(const char *path, int flags);
 extern int __open64_2(const char *path, int flags);
@@ -534,13 +545,7 @@ static void kernel_uses(void)
 
     fd = OPEN(open("aio", O_RDWR | O_CREAT | O_TRUNC, 0666));
     CALL(write(fd, block, 3000));
-    struct aiocb request = {
-        .aio_fildes = fd, .aio_buf = block + 7, .aio_nbytes = 500, .aio_offset = 2800};
-    const struct aiocb *wait[1] = {&request};
-    CALL(aio_write(&request));
-    while (aio_error(&request) == EINPROGRESS)
-        aio_suspend(wait, 1, NULL);
-    CALL(aio_return(&request));
+    asynchronous_write(fd, 500, 2800);
     CALL(pread(fd, got, 5000, 0));
     BYTES(got, 3300);
     CALL(close(fd));
@@ -597,13 +602,7 @@ static void limited(void)
     CALL(posix_fallocate(fd, 9000, 5000));
     CALL(posix_fallocate(fd, 9000, 1000));
     CALL(lseek(fd, 0, SEEK_END));
-    struct aiocb request = {
-        .aio_fildes = fd, .aio_buf = block + 7, .aio_nbytes = 3000, .aio_offset = 9500};
-    const struct aiocb *wait[1] = {&request};
-    CALL(aio_write(&request));
-    while (aio_error(&request) == EINPROGRESS)
-        aio_suspend(wait, 1, NULL);
-    CALL(aio_return(&request));
+    asynchronous_write(fd, 3000, 9500);
     CALL(pread(fd, got, 20000, 0));
     BYTES(got, 10000);
     CALL(prlimit(0, RLIMIT_FSIZE, &before, NULL));

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "directnfs/stats.h"
-#include "host/shared.h"
-#include "host/stats_segment.h"
+#include "ledger/layout.h"
+#include "stats/segment.h"
 
 static struct directnfs_stats stats;
 
@@ -76,27 +76,27 @@ static void make_segment(const char *kind, unsigned number)
                     : stats.file_count ? sizeof(stats)
                                        : offsetof(struct directnfs_stats, channels);
     must(write(fd, &stats, length) == (ssize_t)length, "write");
-    must(ftruncate(fd, HOST_STATS_BYTES) == 0, "ftruncate");
+    must(ftruncate(fd, STATS_BYTES) == 0, "ftruncate");
     close(fd);
 }
 
 static void make_registry(void)
 {
-    static struct host_shared shared;
-    static struct host_entry set[HOST_SET_SIZE];
-    shared.magic = HOST_REGISTRY_MAGIC;
-    shared.layout = HOST_REGISTRY_LAYOUT;
+    static struct ledger_shared shared;
+    static struct ledger_entry set[LEDGER_SET_SIZE];
+    shared.magic = LEDGER_REGISTRY_MAGIC;
+    shared.layout = LEDGER_REGISTRY_LAYOUT;
     shared.header_size = sizeof(shared);
-    for (unsigned i = 0; i < HOST_STRIPES; i++)
+    for (unsigned i = 0; i < LEDGER_STRIPES; i++)
         shared.stripes[i].uncommitted = 1;
     memset((void *)shared.set_state, 1, sizeof(shared.set_state));
     int fd = open("registry", O_WRONLY | O_CREAT | O_TRUNC, 0600);
     must(fd >= 0 && write(fd, &shared, sizeof(shared)) == (ssize_t)sizeof(shared), "registry");
     off_t at = ((off_t)sizeof(shared) + 4095) / 4096 * 4096; /* all counts are 0 */
-    for (unsigned i = 0; i < HOST_SETS; i++) {
-        for (unsigned k = 0; k < HOST_SET_SIZE; k++) {
+    for (unsigned i = 0; i < LEDGER_SETS; i++) {
+        for (unsigned k = 0; k < LEDGER_SET_SIZE; k++) {
             set[k].uncommitted = 1;
-            set[k].inode = i * HOST_SET_SIZE + k;
+            set[k].inode = i * LEDGER_SET_SIZE + k;
         }
         must(pwrite(fd, set, sizeof(set), at + (off_t)(i * sizeof(set))) == (ssize_t)sizeof(set),
              "registry");

@@ -80,6 +80,14 @@ static void interrupts(void)
     CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
     EQUAL(calls.getevents(context, 1, 4, events, NULL), -EINTR);
     EQUAL(atomic_load(&handled), 1);
+    /* The kernel adds the parts of a time, and takes a negative sum for one without end. */
+    struct timespec negative[] = {{0, -1}, {-1, 0}, {1, -1500000000}};
+    for (int i = 0; i < 3; i++) {
+        CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+        EQUAL(calls.getevents(context, 1, 4, events, &negative[i]), -EINTR);
+        EQUAL(atomic_load(&handled), 2 + i);
+    }
+    atomic_store(&handled, 1);
     iocb_set(&waiting, IOCB_CMD_POLL, pipes[0], (void *)POLLIN, 0, 0);
     EQUAL(submit_one(context, &waiting), 1);
     CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
@@ -375,6 +383,45 @@ static void demoted_in_flight(void)
     EQUAL(calls.destroy(context), 0);
 }
 
+/* Contexts that come, have many requests in flight, and go. */
+static void *begin_and_end(void *argument)
+{
+    static unsigned char buffers[DEPTH][BLOCK];
+    static struct iocb iocbs[DEPTH];
+    struct iocb *list[DEPTH];
+    struct io_event events[DEPTH];
+    for (int i = 0; i < DEPTH; i++) {
+        iocb_set(&iocbs[i], IOCB_CMD_PREAD, file, buffers[i], 512, BLOCK * i);
+        list[i] = &iocbs[i];
+    }
+    while (!atomic_load((atomic_bool *)argument)) {
+        aio_context_t context = context_new(DEPTH);
+        EQUAL(calls.submit(context, DEPTH, list), DEPTH);
+        EQUAL(calls.getevents(context, DEPTH, DEPTH, events, NULL), DEPTH);
+        EQUAL(calls.destroy(context), 0);
+    }
+    return NULL;
+}
+
+/* A child is begun whatever another thread does with its contexts. */
+static void forks_while_contexts_end(void)
+{
+    atomic_bool over = false;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, begin_and_end, &over) == 0);
+    for (int i = 0; i < (careful ? 10 : 1000); i++) {
+        int status;
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0)
+            _exit(0);
+        CHECK(waitpid(child, &status, 0) == child);
+        EQUAL(status, 0);
+    }
+    atomic_store(&over, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void all_tests(void)
 {
     timeouts();
@@ -388,6 +435,7 @@ static void all_tests(void)
     close_in_flight();
     announced();
     demoted_in_flight();
+    forks_while_contexts_end();
 }
 
 static void no_more(void *handle)

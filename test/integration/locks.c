@@ -3,6 +3,7 @@
  * without the library.
  */
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "program.h"
@@ -22,6 +23,11 @@ static int by_open_file_description(int fd)
 static int by_flock(int fd)
 {
     return flock(fd, LOCK_EX);
+}
+
+static int by_number(int fd)
+{
+    return (int)syscall(SYS_flock, fd, LOCK_EX);
 }
 
 static int by_lockf(int fd)
@@ -65,7 +71,8 @@ static void sees(const char *path, int (*get)(int fd))
 
 int main(int argc, char **argv)
 {
-    int (*const ways[])(int) = {by_fcntl, by_open_file_description, by_flock, by_lockf, by_lockf64};
+    int (*const ways[])(int) = {by_fcntl,  by_open_file_description, by_flock, by_number, by_lockf,
+                                by_lockf64};
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/locks", directory(argc, argv));
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)

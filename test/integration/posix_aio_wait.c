@@ -195,6 +195,51 @@ static void test_interrupted(void)
     CHECK(result_of(&waiting) == 1);
 }
 
+/* A time that is over before it begins is no error. */
+static void test_past(void)
+{
+    const struct timespec past = {0, -1};
+    block_request(0, file, LIO_READ, SEED);
+    CHECK(aio_read(&controls[0]) == 0);
+    CHECK(suspend_one(&controls[0], &past) == 0 || errno == EAGAIN);
+    finish_blocks(0, 1, SEED);
+}
+
+/*
+ * A write waits for a thread, as the server does nothing, while its file goes to the kernel and
+ * another one gets the number of its descriptor. That one is left alone.
+ */
+static void test_number(const char *directory, pid_t server)
+{
+    enum { LARGE = 2 << 20, BUSY = 4 };
+    static char bytes[BUSY + 1][LARGE];
+    struct aiocb busy[BUSY], late;
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/number", directory);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0);
+    memset(bytes[BUSY], 'x', LARGE);
+    stop_process(server);
+    for (int i = 0; i < BUSY; i++) {
+        busy[i] = request(file, bytes[i], LARGE, 0);
+        CHECK(aio_read(&busy[i]) == 0);
+    }
+    late = request(fd, bytes[BUSY], LARGE, 0);
+    CHECK(aio_write(&late) == 0);
+    CHECK(mmap(NULL, BLOCK, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
+    CHECK(close(fd) == 0);
+    int other = memfd_create("number", MFD_CLOEXEC);
+    CHECK(other == fd && pwrite(other, "content", 7, 0) == 7);
+    CHECK(kill(server, SIGCONT) == 0);
+    CHECK(result_of(&late) == -1 && errno == ESTALE);
+    char got[8] = "";
+    CHECK(lseek(other, 0, SEEK_END) == 7);
+    CHECK(pread(other, got, 7, 0) == 7 && strcmp(got, "content") == 0);
+    for (int i = 0; i < BUSY; i++)
+        CHECK(result_of(&busy[i]) == LARGE);
+    CHECK(close(other) == 0 && unlink(path) == 0);
+}
+
 /* ---- threads ---- */
 
 enum { CROWD = 4, DEPTH = 16, ROUNDS = 30 };
@@ -291,6 +336,11 @@ int main(int argc, char **argv)
         test_jumps();
         return 0;
     }
+    if (argc > 3 && strcmp(argv[2], "number") == 0) {
+        test_number(argv[1], atoi(argv[3]));
+        return 0;
+    }
+    test_past();        /* before anything was told of its end */
     test_interrupted(); /* before anything was told of its end, and once more after */
     test_suspend_both();
     test_list_both();

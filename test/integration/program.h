@@ -6,9 +6,11 @@
 #ifndef INTEGRATION_PROGRAM_H
 #define INTEGRATION_PROGRAM_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,6 +90,35 @@ __attribute__((unused)) static ssize_t differs(const void *buffer, size_t size, 
             return (ssize_t)i;
     }
     return -1;
+}
+
+/* Stops a process; its threads, which take a moment to see it, have stopped when this returns. */
+__attribute__((unused)) static void stop_process(pid_t process)
+{
+    char path[PATH_MAX], text[512];
+    if (kill(process, SIGSTOP) < 0)
+        fail("process %d: %s", (int)process, strerror(errno));
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)process);
+    DIR *threads = opendir(path);
+    if (!threads)
+        fail("%s: %s", path, strerror(errno));
+    for (struct dirent *one; (one = readdir(threads));) {
+        if (one->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", (int)process, one->d_name);
+        const char *state = NULL;
+        for (int tries = 0; tries < 10000 && !(state && state[2] == 'T'); tries++) {
+            int stat = open(path, O_RDONLY | O_CLOEXEC);
+            ssize_t size = stat >= 0 ? read(stat, text, sizeof(text) - 1) : 0;
+            close(stat);
+            text[size > 0 ? size : 0] = '\0';
+            state = strrchr(text, ')');
+            usleep(1000);
+        }
+        if (!state || state[2] != 'T')
+            fail("%s: it was not stopped", path);
+    }
+    closedir(threads);
 }
 
 /* A small generator of random numbers (xorshift). *state must not be 0. */

@@ -95,6 +95,19 @@ static void case_end_of_file(void)
     PREPARE(3, read, file, buffer(0), 0, 0);
     submit(1);
     expect(3, 0);
+    /* More than one call moves is cut. */
+    void *large = mmap(NULL, UINT32_MAX, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(large != MAP_FAILED);
+    PREPARE(4, read, file, large, UINT32_MAX, FILE_SIZE - 100);
+    submit(1);
+    expect(4, 100);
+    struct iovec two[2] = {{large, 0x7ffff000}, {large, 0x7ffff000}};
+    PREPARE(5, readv, file, two, 2, FILE_SIZE - 100);
+    submit(1);
+    expect(5, 100);
+    same(large, 100, FILE_SIZE - 100, SEED);
+    munmap(large, UINT32_MAX);
     ring_end();
 }
 

@@ -85,6 +85,43 @@ static void case_timeout(void)
     ring_end();
 }
 
+/* A negative time is over, whatever is in flight: a read from a pipe that nobody writes to, or from
+ * a file whose server, TEST_SERVER, does nothing meanwhile. */
+static void case_past(void)
+{
+    const struct timespec negative[] = {{0, -1}, {-1, 0}, {1, -1500000000}};
+    const char *server = getenv("TEST_SERVER");
+    struct io_uring_cqe *cqe;
+    int pipes[2];
+    CHECK(pipe(pipes) == 0);
+    ring_begin(8);
+    if (server) {
+        stop_process(atoi(server));
+        read_some(1, 0);
+    } else {
+        PREPARE(77, read, pipes[0], buffer(0), 1, 0);
+    }
+    submit(1);
+    alarm(20);
+    for (unsigned i = 0; i < 3; i++) {
+        struct __kernel_timespec limit = {negative[i].tv_sec, negative[i].tv_nsec};
+        CHECK(io_uring_wait_cqes(&ring, &cqe, 1, &limit, NULL) == -ETIME);
+        CHECK(io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &limit, NULL) == -ETIME);
+    }
+    alarm(0);
+    if (server) {
+        CHECK(kill(atoi(server), SIGCONT) == 0);
+        CHECK(io_uring_wait_cqe_nr(&ring, &cqe, 1) == 0);
+        take_some(1, 0);
+    } else {
+        CHECK(write(pipes[1], "x", 1) == 1);
+        expect(77, 1);
+    }
+    close(pipes[0]);
+    close(pipes[1]);
+    ring_end();
+}
+
 /* Looking at the queue in memory only, without a call. */
 static void case_memory(void)
 {
@@ -432,9 +469,9 @@ static void case_processes(void)
 }
 
 static const struct ring_case cases[] = {
-    CASE(submit_and_wait), CASE(timeout),     CASE(memory),    CASE(eventfd),
-    CASE(epoll),           CASE(two_threads), CASE(signals),   CASE(random),
-    CASE(exit_in_flight),  CASE(fork),        CASE(processes), CASE(user),
+    CASE(submit_and_wait), CASE(timeout), CASE(memory), CASE(eventfd),        CASE(epoll),
+    CASE(two_threads),     CASE(signals), CASE(random), CASE(exit_in_flight), CASE(fork),
+    CASE(processes),       CASE(user),    CASE(past),
 };
 
 int main(int argc, char **argv)

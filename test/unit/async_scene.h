@@ -19,7 +19,7 @@ struct job {
     unsigned block, version;
 };
 
-static struct file_lane lane;
+static struct file_lane *lane;
 static struct job jobs[DEPTH];
 
 static inline void job_done(struct file_request *request)
@@ -64,7 +64,7 @@ static inline void submit(unsigned from, unsigned count)
     for (unsigned i = 0; i < count; i++)
         requests[i] = &jobs[from + i].request;
     sys_critical_enter();
-    file_submit(&lane, requests, count);
+    file_submit(lane, requests, count);
     sys_critical_leave();
 }
 
@@ -76,7 +76,7 @@ static inline bool job_is_done(void *context)
 static inline void wait_for_job(struct job *job)
 {
     sys_critical_enter();
-    CHECK(file_lane_wait(&lane, job_is_done, job, 0));
+    CHECK(file_lane_wait(lane, job_is_done, job, 0));
     sys_critical_leave();
 }
 
@@ -89,7 +89,7 @@ static inline void wait_for_jobs(unsigned from, unsigned count)
 static inline int lane_open(size_t size)
 {
     disk_make("f", size, 0);
-    file_lane_init(&lane);
+    CHECK((lane = file_lane_new()) != NULL);
     return engine_adopt("f", O_RDWR);
 }
 

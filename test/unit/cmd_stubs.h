@@ -3,6 +3,8 @@
 #ifndef CMD_STUBS_H
 #define CMD_STUBS_H
 
+#include "unit.h"
+
 void cmd_complain(const char *command, const char *format, ...)
 {
     (void)command;

@@ -21,6 +21,22 @@ static inline int written_anew(void)
     return written();
 }
 
+static inline void writes_and_waits(void)
+{
+    written();
+    step_done(0);
+    step_wait(SCENE_STEPS - 1);
+}
+
+/* A process that has written a new file and has it open until the last step. */
+static inline pid_t start_writer(void)
+{
+    disk_make("f", 0, 0);
+    pid_t writer = scene_start(writes_and_waits);
+    step_wait(0);
+    return writer;
+}
+
 /* Version 1 is on the server's disk, not only in its memory. */
 static inline void expect_durable(void)
 {

@@ -9,22 +9,21 @@
 #define TEST_FILE_SCENE_H
 
 #include <ftw.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "config/tunables.h"
 #include "file/async.h"
 #include "file/file.h"
 #include "file/inode.h"
+#include "file_data.h"
 #include "file_server.h"
-#include "host/stats.h"
-#include "host/world.h"
+#include "stats/count.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
 #include "sys/critical.h"
 #include "sys/log.h"
+#include "unit.h"
 
 enum { SCENE_LIMIT_S = 100, SCENE_STEPS = 16, SCENE_PATH = 1024 };
 
@@ -152,9 +151,8 @@ static inline void scene_environment(void)
                  "export: %s mount: %s\n",
                  port, port, scene.directory, scene.directory);
     scene_write_text("nfstab", text);
-    snprintf(text, sizeof(text),
-             "privileged_port = \"no\"; reconnect_max = 1; log_level = \"debug\";\n%s\n",
-             scene.conf);
+    snprintf(text, sizeof(text), "%s reconnect_max = 1; log_level = \"debug\";\n%s\n",
+             strstr(scene.conf, "privileged_port") ? "" : "privileged_port = \"no\";", scene.conf);
     scene_write_text("conf", text);
     snprintf(path, sizeof(path), "%s/nfstab", scene.top);
     setenv("DIRECTNFS_NFSTAB", path, 1);
@@ -165,6 +163,13 @@ static inline void scene_environment(void)
     snprintf(path, sizeof(path), "%s/log", scene.top);
     setenv("DIRECTNFS_LOG", path, 1);
     setenv("DIRECTNFS_LOG_LEVEL", "debug", 1);
+}
+
+/* The processes that start from now on have these tunables. */
+static inline void scene_configure(const char *tunables)
+{
+    strcpy(scene.conf, tunables);
+    scene_environment();
 }
 
 /* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. */
@@ -205,6 +210,30 @@ static inline void scene_kill(pid_t pid)
     CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
 }
 
+/* Starts a process that writes after its step 0, which the server holds, and then another, until
+ * its step 1. */
+static inline void scene_start_behind(void (*first)(void), void (*second)(void), pid_t started[2])
+{
+    server_hold(NFS3_PROC_WRITE);
+    started[0] = scene_start(first);
+    step_wait(0);
+    server_wait_held(1);
+    started[1] = scene_start(second);
+    step_wait(1);
+}
+
+/* The same until both end: the second is to send no WRITE before the first has its answer. */
+static inline void scene_run_behind(void (*first)(void), void (*second)(void))
+{
+    pid_t started[2];
+    scene_start_behind(first, second, started);
+    usleep(100000); /* it would be wrong at once */
+    CHECK_EQUAL(atomic_load(&scene.control->held), 1);
+    server_release();
+    scene_wait(started[0]);
+    scene_wait(started[1]);
+}
+
 /* fork() of a process that uses the engine, as the face does it. */
 static inline pid_t engine_fork(void)
 {
@@ -241,36 +270,46 @@ static inline int engine_adopt(const char *name, int flags)
     return fd;
 }
 
-static inline ssize_t engine_readv(int fd, const struct iovec *vectors, int count, off_t offset,
-                                   int flags)
+/* NULL: the kernel has the file. */
+static inline struct file_open *engine_begin(int fd)
 {
     sys_critical_enter();
-    struct file_open *open = file_get(fd);
-    ssize_t result =
-        open ? file_preadv(open, fd, vectors, count, offset, flags) : (ssize_t)FILE_KERNEL;
+    return file_get(fd);
+}
+
+static inline void engine_end(struct file_open *open)
+{
     if (open)
         file_put(open);
     sys_critical_leave();
+}
+
+static inline ssize_t engine_transfer(int fd, bool write, const struct iovec *vectors, int count,
+                                      off_t offset, int flags)
+{
+    ssize_t result = FILE_KERNEL;
+    struct file_open *open = engine_begin(fd);
+    if (open)
+        result = write ? file_pwritev(open, fd, vectors, count, offset, flags)
+                       : file_preadv(open, fd, vectors, count, offset, flags);
+    engine_end(open);
     if (result != FILE_KERNEL)
         return result;
-    result = preadv(fd, vectors, count, offset);
+    result =
+        write ? pwritev2(fd, vectors, count, offset, flags) : preadv(fd, vectors, count, offset);
     return result < 0 ? -errno : result;
+}
+
+static inline ssize_t engine_readv(int fd, const struct iovec *vectors, int count, off_t offset,
+                                   int flags)
+{
+    return engine_transfer(fd, false, vectors, count, offset, flags);
 }
 
 static inline ssize_t engine_writev(int fd, const struct iovec *vectors, int count, off_t offset,
                                     int flags)
 {
-    sys_critical_enter();
-    struct file_open *open = file_get(fd);
-    ssize_t result =
-        open ? file_pwritev(open, fd, vectors, count, offset, flags) : (ssize_t)FILE_KERNEL;
-    if (open)
-        file_put(open);
-    sys_critical_leave();
-    if (result != FILE_KERNEL)
-        return result;
-    result = pwritev2(fd, vectors, count, offset, flags);
-    return result < 0 ? -errno : result;
+    return engine_transfer(fd, true, vectors, count, offset, flags);
 }
 
 static inline ssize_t engine_read(int fd, void *data, size_t length, off_t offset)
@@ -298,12 +337,9 @@ static inline int engine_kernel_fsync(int fd)
 
 static inline int engine_fsync(int fd)
 {
-    sys_critical_enter();
-    struct file_open *open = file_get(fd);
+    struct file_open *open = engine_begin(fd);
     int result = open ? file_fsync(open, fd) : FILE_KERNEL;
-    if (open)
-        file_put(open);
-    sys_critical_leave();
+    engine_end(open);
     return result != FILE_KERNEL ? result : engine_kernel_fsync(fd);
 }
 
@@ -318,12 +354,9 @@ static inline int engine_close(int fd)
 
 static inline off_t engine_seek(int fd, off_t offset, int whence)
 {
-    sys_critical_enter();
-    struct file_open *open = file_get(fd);
+    struct file_open *open = engine_begin(fd);
     off_t result = open ? file_lseek(open, fd, offset, whence) : (off_t)FILE_KERNEL;
-    if (open)
-        file_put(open);
-    sys_critical_leave();
+    engine_end(open);
     if (result != FILE_KERNEL)
         return result;
     result = lseek(fd, offset, whence);
@@ -337,12 +370,9 @@ static inline off_t engine_size(int fd)
 
 static inline int engine_truncate(int fd, off_t size)
 {
-    sys_critical_enter();
-    struct file_open *open = file_get(fd);
+    struct file_open *open = engine_begin(fd);
     int result = open ? file_ftruncate(open, fd, size) : FILE_KERNEL;
-    if (open)
-        file_put(open);
-    sys_critical_leave();
+    engine_end(open);
     return result != FILE_KERNEL ? result : ftruncate(fd, size) == 0 ? 0 : -errno;
 }
 
@@ -371,7 +401,7 @@ static inline const char *engine_reason(const char *name)
     scene_file_path(path, name);
     const char *reason = "";
     for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
-        const struct directnfs_file_stats *file = &host_stats->files[i];
+        const struct directnfs_file_stats *file = &stats_own->files[i];
         if (file->slot != DIRECTNFS_SLOT_FREE && strcmp(file->name, path) == 0)
             reason = file->state == DIRECTNFS_FILE_KERNEL ? file->reason : "";
     }
@@ -379,42 +409,6 @@ static inline const char *engine_reason(const char *name)
 }
 
 /* ---- data ---- */
-
-/* Bytes that tell where they belong, and of which version they are: eight by eight, for tests that
- * run under valgrind. */
-static inline void data_fill(void *data, size_t length, uint64_t offset, unsigned version)
-{
-    uint8_t *to = data;
-    uint64_t word = 0;
-    for (size_t i = 0; i < length;) {
-        uint64_t at = offset + i;
-        size_t in_word = at % 8, part = 8 - in_word;
-        if (part > length - i)
-            part = length - i;
-        word = (at / 8 + version * UINT64_C(0x10001)) * UINT64_C(0x9e3779b97f4a7c15);
-        memcpy(to + i, (const uint8_t *)&word + in_word, part);
-        i += part;
-    }
-}
-
-static inline bool data_is(const void *data, size_t length, uint64_t offset, unsigned version)
-{
-    const uint8_t *bytes = data;
-    uint8_t expected[4096];
-    for (size_t i = 0; i < length; i += sizeof(expected)) {
-        size_t part = length - i < sizeof(expected) ? length - i : sizeof(expected);
-        data_fill(expected, part, offset + i, version);
-        if (memcmp(expected, bytes + i, part) == 0)
-            continue;
-        size_t at = 0;
-        while (expected[at] == bytes[i + at])
-            at++;
-        fprintf(stderr, "byte %llu is not of version %u\n", (unsigned long long)(offset + i + at),
-                version);
-        return false;
-    }
-    return true;
-}
 
 static inline void engine_put(int fd, size_t length, off_t offset, unsigned version)
 {
@@ -491,6 +485,19 @@ static inline void scene_say_log(void)
         fclose(log);
 }
 
+/* How many lines of the log have this text. */
+static inline unsigned scene_logged(const char *text)
+{
+    unsigned count = 0;
+    char line[1024];
+    FILE *log = fopen(getenv("DIRECTNFS_LOG"), "r");
+    CHECK(log != NULL);
+    while (fgets(line, sizeof(line), log))
+        count += strstr(line, text) != NULL;
+    fclose(log);
+    return count;
+}
+
 /* Runs a test: `body` in a process of its own, with a server and an empty exported directory. */
 static inline void scene_test(void (*body)(void))
 {
@@ -545,9 +552,8 @@ static inline void scene_test(void (*body)(void))
 /* A test whose body is without the engine, and starts processes. */
 #define SCENE_TEST(name)           \
     static void name##_body(void); \
-    static void name(void **state) \
+    UNIT_TEST(name)                \
     {                              \
-        (void)state;               \
         scene_test(name##_body);   \
     }                              \
     static void name##_body(void)

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "nfs/nfs3_xdr.h"
+#include "nfs3_server.h"
 
 enum {
     FILE_SERVER_NODES = 256,
@@ -41,6 +41,7 @@ enum file_server_command {
     FILE_SERVER_RELEASE,        /* what was held is executed */
     FILE_SERVER_DROP_HELD,      /* what was held is forgotten, and its connections break */
     FILE_SERVER_STOP,           /* connections break and new ones are refused ... */
+    FILE_SERVER_REFUSE,         /* only new connections are refused ... */
     FILE_SERVER_START           /* ... until now */
 };
 
@@ -49,7 +50,10 @@ enum file_server_lie {
     FILE_SERVER_TRUTH,
     FILE_SERVER_NOTHING, /* no bytes, and neither an error nor the end */
     FILE_SERVER_MORE,    /* a byte more than was asked for; of WRITE */
-    FILE_SERVER_WEAK     /* less stable than was asked for */
+    FILE_SERVER_WEAK,    /* less stable than was asked for */
+    FILE_SERVER_HALF,    /* half of the bytes, and the end; of READ */
+    FILE_SERVER_BEYOND,  /* bytes behind the end */
+    FILE_SERVER_GROWS    /* no lie: somebody makes the file longer before the attributes are taken */
 };
 
 /* What tests set and read; shared memory of all processes of a test. */
@@ -76,11 +80,15 @@ struct file_control {
     _Atomic unsigned held;
     _Atomic unsigned delay_ms; /* before each call */
     _Atomic unsigned commit_delay_ms; /* before each COMMIT */
-    /* For so many calls of other programs (MOUNT): the connection breaks. */
+    /* Of other programs (MOUNT): so many are answered by breaking the connection; what was seen of
+     * them; while `mount_waits` none is answered. */
     _Atomic unsigned mount_resets;
+    _Atomic unsigned mount_calls, mount_port, mount_groups;
+    _Atomic bool mount_waits;
     /* Part of all handles: when it changes, those given before are stale. */
     _Atomic uint32_t handles;
     _Atomic int fileid_error, ctime_error, size_error;
+    _Atomic int root_ctime_error; /* of directories */
     _Atomic bool no_attributes;
     /* What is looked up as "twin" is another file than the one that has this name on the disk: with
      * the same number and times, but a handle and data of its own. */
@@ -241,8 +249,10 @@ static inline void file_server_attr(const struct file_server_node *node, struct 
                                .atime = file_server_time(status.st_atim),
                                .mtime = file_server_time(status.st_mtim),
                                .ctime = file_server_time(status.st_ctim)};
-    if (node->directory)
+    if (node->directory) {
+        attr->ctime.sec += (uint32_t)atomic_load(&file_server.control->root_ctime_error);
         return;
+    }
     attr->fileid += (uint64_t)atomic_load(&file_server.control->fileid_error);
     attr->ctime.sec += (uint32_t)atomic_load(&file_server.control->ctime_error);
     attr->size += (uint64_t)atomic_load(&file_server.control->size_error);
@@ -406,6 +416,15 @@ static inline void file_server_read(struct xdr_reader *r, struct xdr_writer *w, 
             res.count = 0;
             res.eof = false;
         }
+        if (atomic_load(&control->lie) == FILE_SERVER_HALF) {
+            res.count /= 2;
+            res.eof = true;
+        }
+        if (atomic_load(&control->lie) == FILE_SERVER_BEYOND)
+            res.count = count;
+        if (atomic_load(&control->lie) == FILE_SERVER_GROWS &&
+            ftruncate(node->fd, status.st_size + 100) != 0)
+            abort();
         *length = res.count;
     }
     file_server_post(node, &res.attr);
@@ -519,6 +538,26 @@ static inline void file_server_ask(unsigned procedure, struct xdr_reader *r, str
     }
 }
 
+/* Where the call comes from, and how many groups its AUTH_SYS credential has besides the first. */
+static inline void file_server_look(int fd, const uint8_t *credential, uint32_t size)
+{
+    struct file_control *control = file_server.control;
+    struct sockaddr_in from = {0};
+    socklen_t length = sizeof(from);
+    struct xdr_reader r;
+    uint32_t unused;
+    getpeername(fd, (struct sockaddr *)&from, &length);
+    xdr_reader_init(&r, credential, size);
+    xdr_get_u32(&r);
+    xdr_get_opaque(&r, 255, &unused);
+    xdr_get_u64(&r);
+    atomic_store(&control->mount_groups, xdr_get_u32(&r));
+    atomic_store(&control->mount_port, ntohs(from.sin_port));
+    atomic_fetch_add(&control->mount_calls, 1);
+    while (atomic_load(&control->mount_waits))
+        usleep(1000);
+}
+
 static inline void file_server_mount(uint32_t procedure, struct xdr_reader *r, struct xdr_writer *w)
 {
     uint32_t length;
@@ -569,7 +608,7 @@ static inline void file_server_execute(struct file_server_connection *connection
     size_t payload_length = 0;
     struct xdr_reader r;
     struct xdr_writer w;
-    uint32_t program, procedure, unused;
+    uint32_t program, procedure, size, unused;
     xdr_reader_init(&r, record, length);
     xdr_writer_init(&w, reply, sizeof(reply));
     xdr_put_u32(&w, 0); /* the record mark */
@@ -581,15 +620,17 @@ static inline void file_server_execute(struct file_server_connection *connection
     program = xdr_get_u32(&r);
     xdr_get_u32(&r);
     procedure = xdr_get_u32(&r);
-    for (int i = 0; i < 2; i++) { /* credential and verifier */
-        xdr_get_u32(&r);
-        xdr_get_opaque(&r, 400, &unused);
-    }
+    xdr_get_u32(&r);
+    const uint8_t *credential = xdr_get_opaque(&r, 400, &size);
+    xdr_get_u32(&r); /* the verifier */
+    xdr_get_opaque(&r, 400, &unused);
     unsigned delay = atomic_load(&file_server.control->delay_ms);
     if (program == NFS3_PROGRAM && procedure == NFS3_PROC_COMMIT)
         delay += atomic_load(&file_server.control->commit_delay_ms);
     if (delay)
         usleep(delay * 1000);
+    if (program != NFS3_PROGRAM)
+        file_server_look(connection->fd, credential, size);
     if (program != NFS3_PROGRAM)
         file_server_mount(procedure, &r, &w);
     else if (procedure == NFS3_PROC_LOOKUP)
@@ -749,9 +790,11 @@ static inline void file_server_obey(char command)
         file_server_let_go(command == FILE_SERVER_RELEASE);
         break;
     case FILE_SERVER_STOP:
+    case FILE_SERVER_REFUSE:
         shutdown(file_server.listener, SHUT_RDWR);
         file_server.stopped = true;
-        file_server_break_all();
+        if (command == FILE_SERVER_STOP)
+            file_server_break_all();
         break;
     case FILE_SERVER_START:
         if (listen(file_server.listener, 64) != 0)

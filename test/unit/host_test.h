@@ -1,15 +1,10 @@
 /*
- * What the tests of src/host share: a run directory of their own, children, and a look at the
- * ledger from inside that checks its invariants. Include once per test program.
+ * What the tests of src/ledger, src/run and src/stats share: a run directory of their own,
+ * children, and a look at the ledger from inside that checks its invariants. Include once per test
+ * program.
  */
 #ifndef HOST_TEST_H
 #define HOST_TEST_H
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <stdio.h>
@@ -18,10 +13,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/shared.h"
-#include "host/world.h"
+#include "ledger/append.h"
+#include "ledger/arena.h"
+#include "ledger/commits.h"
+#include "ledger/entries.h"
+#include "ledger/hold.h"
+#include "ledger/offset.h"
+#include "ledger/processes.h"
+#include "ledger/registry.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
 #include "sys/log.h"
 #include "sys/sys.h"
+#include "unit.h"
+
+/* (file, offset, vectors, count, length, keep, write): waits; -EAGAIN instead. */
+#define ledger_write_begin(file, ...) \
+    ledger_write_start((file), &(const struct ledger_beginning){__VA_ARGS__, false}, true)
+#define ledger_write_try(file, ...) \
+    ledger_write_start((file), &(const struct ledger_beginning){__VA_ARGS__, false}, false)
 
 static char test_directory[64];
 
@@ -79,7 +89,7 @@ static inline int open_registry(void **state)
 {
     if (make_run_directory(state))
         return -1;
-    return host_registry_open(UNCOMMITTED_MAX, 0);
+    return ledger_registry_open(UNCOMMITTED_MAX, 0);
 }
 
 static inline int remove_run_directory(void **state)
@@ -96,7 +106,7 @@ static inline pid_t start_child(int (*body)(void *), void *argument)
     pid_t child = fork();
     if (child == 0) {
         in_child = true;
-        host_registry_after_fork();
+        ledger_registry_after_fork();
         _exit(body(argument));
     }
     assert_true(child > 0);
@@ -123,7 +133,7 @@ static inline int run_child(int (*body)(void *), void *argument)
         assert_int_equal(run_child(body, argument), 0); \
     } while (0)
 
-static inline void key_for(struct host_file_key *key, uint64_t inode)
+static inline void key_for(struct ledger_file_key *key, uint64_t inode)
 {
     memset(key, 0, sizeof(*key));
     key->device = 77;
@@ -134,13 +144,13 @@ static inline void key_for(struct host_file_key *key, uint64_t inode)
 }
 
 /* Of the file of key_for(), if its handle is not known. */
-#define NUMBER_KEY(number) (&(struct host_file_key){.device = 77, .inode = (number)})
+#define NUMBER_KEY(number) (&(struct ledger_file_key){.device = 77, .inode = (number)})
 
-static inline void attach(struct host_file *file, uint64_t inode)
+static inline void attach(struct ledger_file *file, uint64_t inode)
 {
-    struct host_file_key key;
+    struct ledger_file_key key;
     key_for(&key, inode);
-    host_file_attach(file, &key, &(struct timespec){0}, &(uint64_t){0});
+    ledger_file_attach(file, &key, &(struct timespec){0}, &(uint64_t){0});
 }
 
 /*
@@ -149,56 +159,57 @@ static inline void attach(struct host_file *file, uint64_t inode)
  */
 static inline void check_invariants(void)
 {
-    struct host_shared *shared = host_map.shared;
-    struct host_piece piece = {0, 1, 0};
+    struct ledger_shared *shared = ledger_map.shared;
+    struct ledger_piece piece = {0, 1, 0};
     /* Whatever a dead process left is put in order by the next one that takes the lock. */
-    for (uint32_t i = 0; i < HOST_STRIPES; i++) {
-        host_stripe_lock(i);
-        host_stripe_unlock(i);
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        ledger_stripe_lock(i);
+        ledger_stripe_unlock(i);
     }
-    host_pocket_empty();
-    if (host_arena_take(&piece, 1, false, 0) == 0)
-        host_arena_free(piece.record);
+    ledger_pocket_empty();
+    if (ledger_arena_take(&piece, 1, false, 0) == 0)
+        ledger_arena_free(piece.record);
     uint32_t records = shared->next_record, chunks = shared->next_chunk, used = 0;
     uint16_t *users = calloc(chunks, sizeof(*users));
     uint8_t *seen = calloc(records, 1);
     uint64_t bytes = 0, listed = 0;
     for (uint32_t i = 1; i < records; i++) {
-        const struct host_record *record = host_record(i);
-        if (record->state == HOST_RECORD_FREE)
+        const struct ledger_record *record = ledger_record(i);
+        if (record->state == LEDGER_RECORD_FREE)
             continue;
         used++;
-        if (record->state == HOST_RECORD_PRIVATE) /* else it is lost */
+        if (record->state == LEDGER_RECORD_PRIVATE) /* else it is lost */
             assert_int_equal(shared->processes[record->owner].state, 1);
-        for (int k = 0; k < HOST_RECORD_CHUNKS; k++) {
+        for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {
             assert_true(record->chunk[k] < chunks);
             users[record->chunk[k]]++;
         }
-        if (record->state != HOST_RECORD_ACKED && record->state != HOST_RECORD_REPLAY)
+        if (record->state != LEDGER_RECORD_ACKED && record->state != LEDGER_RECORD_REPLAY)
             continue;
-        assert_true(record->kept && host_record_from(record) < host_record_to(record));
-        bytes += host_record_to(record) - host_record_from(record);
-        uint32_t other = *host_bucket(record->file, record->base);
+        assert_true(record->kept && ledger_record_from(record) < ledger_record_to(record));
+        bytes += ledger_record_to(record) - ledger_record_from(record);
+        uint32_t other = *ledger_bucket(record->file, record->base);
         bool found = false;
-        for (; other; other = host_record(other)->bucket_next) {
+        for (; other; other = ledger_record(other)->bucket_next) {
             found |= other == i;
-            if (other != i && host_record(other)->file == record->file &&
-                host_record(other)->state != HOST_RECORD_IN_FLIGHT &&
-                host_record(other)->state != HOST_RECORD_GHOST)
-                assert_false(host_record_start(host_record(other)) < host_record_end(record) &&
-                             host_record_start(record) < host_record_end(host_record(other)));
+            if (other != i && ledger_record(other)->file == record->file &&
+                ledger_record(other)->state != LEDGER_RECORD_IN_FLIGHT &&
+                ledger_record(other)->state != LEDGER_RECORD_GHOST)
+                assert_false(ledger_record_start(ledger_record(other)) <
+                                 ledger_record_end(record) &&
+                             ledger_record_start(record) < ledger_record_end(ledger_record(other)));
         }
         assert_true(found);
     }
     for (uint32_t i = 0; i < shared->free_records; i++) {
-        uint32_t index = host_map.free_records[i];
+        uint32_t index = ledger_map.free_records[i];
         assert_true(index && index < records && !seen[index]);
-        assert_int_equal(host_record(index)->state, HOST_RECORD_FREE);
+        assert_int_equal(ledger_record(index)->state, LEDGER_RECORD_FREE);
         seen[index] = 1;
     }
     assert_int_equal(shared->free_records + used, records - 1);
     for (uint32_t i = 0; i < shared->free_chunks; i++) {
-        uint32_t index = host_map.free_chunks[i];
+        uint32_t index = ledger_map.free_chunks[i];
         assert_true(index && index < chunks);
         assert_int_equal(users[index], 0);
         users[index] = UINT16_MAX;
@@ -206,18 +217,18 @@ static inline void check_invariants(void)
     for (uint32_t i = 1; i < chunks; i++) {
         assert_int_not_equal(users[i], 0); /* lost */
         if (users[i] != UINT16_MAX)
-            assert_int_equal(users[i], host_map.chunk_users[i]);
+            assert_int_equal(users[i], ledger_map.chunk_users[i]);
     }
-    for (uint32_t set = 0; set < HOST_SETS; set++) {
-        for (uint32_t i = 0; shared->set_state[set] && i < HOST_SET_SIZE; i++) {
-            struct host_entry *entry = &host_map.entries[set * HOST_SET_SIZE + i];
+    for (uint32_t set = 0; set < LEDGER_SETS; set++) {
+        for (uint32_t i = 0; shared->set_state[set] && i < LEDGER_SET_SIZE; i++) {
+            struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
             uint64_t sum = 0, sequence = 0;
             uint32_t previous = 0;
-            for (uint32_t r = entry->first; r; r = host_record(r)->file_next) {
-                sum += host_record_to(host_record(r)) - host_record_from(host_record(r));
-                assert_int_equal(host_record(r)->file_previous, previous);
-                assert_true(host_record(r)->sequence >= sequence);
-                sequence = host_record(r)->sequence;
+            for (uint32_t r = entry->first; r; r = ledger_record(r)->file_next) {
+                sum += ledger_record_to(ledger_record(r)) - ledger_record_from(ledger_record(r));
+                assert_int_equal(ledger_record(r)->file_previous, previous);
+                assert_true(ledger_record(r)->sequence >= sequence);
+                sequence = ledger_record(r)->sequence;
                 previous = r;
             }
             assert_int_equal(entry->last, previous);
@@ -227,33 +238,35 @@ static inline void check_invariants(void)
         }
     }
     assert_int_equal(listed, bytes);
-    assert_int_equal(host_uncommitted(), bytes);
+    assert_int_equal(ledger_uncommitted(), bytes);
     free(users);
     free(seen);
 }
 
 /* The byte of the ledger at `offset` of a file, -1 when it has none; of acknowledged data only. */
-static inline void read_ledger(struct host_file *file, int *bytes, uint64_t *verifiers, size_t size)
+static inline void read_ledger(struct ledger_file *file, int *bytes, uint64_t *verifiers,
+                               size_t size)
 {
     int error;
     for (size_t i = 0; i < size; i++)
         bytes[i] = -1;
-    struct host_entry *entry = host_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
     if (!entry)
         return;
-    for (uint32_t r = entry->first; r; r = host_record(r)->file_next) {
-        const struct host_record *record = host_record(r);
-        for (uint32_t at = host_record_from(record); at < host_record_to(record); at++) {
+    for (uint32_t r = entry->first; r; r = ledger_record(r)->file_next) {
+        const struct ledger_record *record = ledger_record(r);
+        for (uint32_t at = ledger_record_from(record); at < ledger_record_to(record); at++) {
             uint64_t place = record->base + at;
             assert_true(place < size);
             assert_int_equal(bytes[place], -1);
-            bytes[place] = host_map.chunks[(uint64_t)record->chunk[at / HOST_CHUNK] * HOST_CHUNK +
-                                           at % HOST_CHUNK];
+            bytes[place] =
+                ledger_map.chunks[(uint64_t)record->chunk[at / LEDGER_CHUNK] * LEDGER_CHUNK +
+                                  at % LEDGER_CHUNK];
             if (verifiers)
                 verifiers[place] = record->verifier;
         }
     }
-    host_entry_unlock(file);
+    ledger_entry_unlock(file);
 }
 
 #endif

@@ -17,30 +17,61 @@ static inline uint32_t random_below(uint32_t limit)
     return (uint32_t)((uint64_t)(seed >> 4) * limit >> 28);
 }
 
-static uint8_t buffer[HOST_WRITE_MAX];
+static uint8_t buffer[LEDGER_WRITE_MAX];
 __attribute__((unused)) static int found[MODEL_BYTES]; /* for read_ledger() */
 
-static inline int begin(struct host_file *file, uint64_t offset, size_t length, bool keep,
-                        struct host_write *write)
+static inline int begin(struct ledger_file *file, uint64_t offset, size_t length, bool keep,
+                        struct ledger_write *write)
 {
     struct iovec vector = {buffer, length};
-    return host_write_begin(file, offset, &vector, 1, length, keep, write);
+    return ledger_write_begin(file, offset, &vector, 1, length, keep, write);
 }
 
-static inline void write_kept(struct host_file *file, uint64_t offset, size_t length, uint8_t fill,
-                              const uint8_t *verifier)
+static inline void write_kept(struct ledger_file *file, uint64_t offset, size_t length,
+                              uint8_t fill, const uint8_t *verifier)
 {
-    struct host_write write;
+    struct ledger_write write;
     memset(buffer, fill, length);
     must(begin(file, offset, length, true, &write) == 0);
-    host_write_end(file, &write, HOST_WRITE_UNSTABLE, verifier);
+    ledger_write_end(file, &write, LEDGER_WRITE_UNSTABLE, verifier);
 }
 
-static inline void write_stable(struct host_file *file, uint64_t offset, size_t length)
+static inline void write_stable(struct ledger_file *file, uint64_t offset, size_t length)
 {
-    struct host_write write;
+    struct ledger_write write;
     assert_int_equal(begin(file, offset, length, false, &write), 0);
-    host_write_end(file, &write, HOST_WRITE_STABLE, NULL);
+    ledger_write_end(file, &write, LEDGER_WRITE_STABLE, NULL);
+}
+
+/* For a child that has a write in flight and says so. */
+struct in_flight {
+    struct ledger_file *file;
+    size_t length;
+    int ready[2];
+};
+
+static inline int child_stays_in_flight(void *argument)
+{
+    struct in_flight *in_flight = argument;
+    struct ledger_write write;
+    if (begin(in_flight->file, 0, in_flight->length, true, &write) != 0 ||
+        sys_write(in_flight->ready[1], "x", 1) != 1)
+        return 1;
+    pause();
+    return 2;
+}
+
+/* Starts a child that has the first bytes of a file in flight until it is killed. */
+static inline pid_t start_in_flight(struct ledger_file *file, size_t length)
+{
+    struct in_flight in_flight = {.file = file, .length = length};
+    char byte;
+    assert_int_equal(pipe(in_flight.ready), 0);
+    pid_t child = start_child(child_stays_in_flight, &in_flight);
+    assert_int_equal(read(in_flight.ready[0], &byte, 1), 1);
+    close(in_flight.ready[0]);
+    close(in_flight.ready[1]);
+    return child;
 }
 
 #endif

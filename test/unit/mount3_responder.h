@@ -5,11 +5,6 @@
 #ifndef MOUNT3_RESPONDER_H
 #define MOUNT3_RESPONDER_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "nfs/mount3.h"
+#include "unit.h"
 
 /* Generous: only a test of the timeout itself waits for it. */
 #define PATIENCE_MS 20000
@@ -41,7 +37,8 @@ enum manner {
  */
 struct responder {
     enum manner manner;
-    const char *replies[2]; /* for the first and the second connection */
+    struct net_address address; /* its own, for target_of() */
+    const char *replies[2];     /* for the first and the second connection */
     int listener;
     uint16_t port;
     int connections;
@@ -158,6 +155,7 @@ static inline bool responder_start_on(struct responder *responder, const struct 
     assert_int_equal(getsockname(responder->listener, (struct sockaddr *)&name, &size), 0);
     /* The port is at the same place in both kinds of address. */
     responder->port = ntohs(((struct sockaddr_in *)&name)->sin_port);
+    memcpy(&responder->address.peer, address, length);
     assert_int_equal(pthread_create(&responder->thread, NULL, responder_main, responder), 0);
     return true;
 }
@@ -181,18 +179,16 @@ static inline void responder_stop(struct responder *responder)
     close(responder->listener);
 }
 
-static const gid_t some_groups[] = {7, 8, 9};
-static const struct mount3_identity somebody = {
-    .uid = 1000, .gid = 1001, .group_count = 3, .groups = some_groups};
-
 static inline struct mount3_target target_of(const struct responder *responder)
 {
-    return (struct mount3_target){
-        .peer = (const struct sockaddr *)&loopback,
-        .port = responder->port,
-        .timeout_ms = PATIENCE_MS,
-        .identity = &somebody,
-    };
+    static const uint32_t groups[] = {7, 8, 9};
+    static struct rpc_auth somebody;
+    rpc_auth_sys(&somebody, "host", 1000, 1001, groups, 3);
+    return (struct mount3_target){.address = &responder->address,
+                                  .port = responder->port,
+                                  .ports = NET_PORT_ANY,
+                                  .timeout_ms = PATIENCE_MS,
+                                  .auth = &somebody};
 }
 
 static inline int mount_once(struct responder *responder, struct nfs3_fh *root)

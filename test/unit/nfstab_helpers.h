@@ -2,15 +2,12 @@
 #ifndef TEST_NFSTAB_HELPERS_H
 #define TEST_NFSTAB_HELPERS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "config/nfstab.h"
+#include "unit.h"
 
 static inline void print_diagnostics(const struct conf_diagnostics *d)
 {

@@ -3,17 +3,12 @@
 #ifndef TEST_PATH_SCENE_H
 #define TEST_PATH_SCENE_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/paths.h"
+#include "run/offline.h"
 #include "rpc/transport.h"
 #include "rpc_server.h"
 #include "sys/log.h"
@@ -155,17 +150,17 @@ static inline void accept_again(unsigned path)
     atomic_store(&probed[path], 0);
 }
 
-#define path_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define PATH_TEST(name) UNIT_TEST_WITH(name, setup, teardown)
 
 /* Runs them in a run directory of their own. */
-static inline int path_tests_run(const char *name, const struct CMUnitTest *tests, size_t count)
+static inline int path_tests_run(const char *name)
 {
     char run[64], remove[80];
     snprintf(run, sizeof(run), "/dev/shm/%s.XXXXXX", name);
     log_open("/dev/null");
     if (!mkdtemp(run) || setenv("DIRECTNFS_RUN", run, 1) != 0)
         return 1;
-    int result = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+    int result = unit_run(NULL, NULL);
     snprintf(remove, sizeof(remove), "rm -rf %s", run);
     return system(remove) != 0 || result != 0;
 }

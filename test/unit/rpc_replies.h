@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rpc/message.h"
+#include "unit.h"
 
 enum { ATTRIBUTES = 84, GUARD = 16, GUARD_BYTE = 0xee };
 

@@ -207,7 +207,8 @@ static struct expecting *scene_call(struct scene *scene, bool read, size_t desti
 }
 
 /* A READ of `length` bytes that is answered with `got`. */
-static inline void scene_read(struct scene *scene, bool attributes, size_t length, size_t got, int vectors)
+static inline void scene_read(struct scene *scene, bool attributes, size_t length, size_t got,
+                              int vectors)
 {
     struct expecting *e = scene_call(scene, true, length, vectors);
     reply_read(&e->reply, e->call.xid, attributes, got);

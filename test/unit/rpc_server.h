@@ -503,4 +503,6 @@ static inline int watchdog_stop(void **state)
     return 0;
 }
 
+#define CALL_TEST(name) UNIT_TEST_WITH(name, watchdog_start, watchdog_stop)
+
 #endif

@@ -1,19 +1,15 @@
 /* Memory apart from malloc(): src/sys/alloc.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rounds.h"
 #include "sys/alloc.h"
+#include "unit.h"
 
-enum { PIECES = 500, TURNS = 200000 };
+enum { PIECES = 500 };
 
 struct piece {
     uint8_t *data;
@@ -40,7 +36,7 @@ static void *churn(void *argument)
     uint64_t seed = (uintptr_t)argument + 1;
     static const size_t limits[] = {100, 2000, 20000, 100000};
     struct piece *pieces = calloc(PIECES, sizeof(*pieces));
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (unsigned turn = 0, turns = rounds_of(200000); turn < turns; turn++) {
         unsigned i = (unsigned)(next(&seed) % PIECES);
         struct piece *piece = &pieces[i];
         if (piece->data && next(&seed) % 4) {
@@ -65,19 +61,17 @@ static void *churn(void *argument)
     return argument;
 }
 
-static void pieces_do_not_overlap(void **state)
+UNIT_TEST(pieces_do_not_overlap)
 {
     pthread_t threads[2];
-    (void)state;
     for (uintptr_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
 }
 
-static void zeros_are_zeros(void **state)
+UNIT_TEST(zeros_are_zeros)
 {
-    (void)state;
     for (size_t size = 1; size < 200000; size = size * 2 + 1) {
         uint8_t *data = sys_alloc(size);
         memset(data, 0xff, size);
@@ -89,9 +83,8 @@ static void zeros_are_zeros(void **state)
     }
 }
 
-static void what_cannot_be_had_is_null(void **state)
+UNIT_TEST(what_cannot_be_had_is_null)
 {
-    (void)state;
     assert_null(sys_alloc(SIZE_MAX));
     assert_null(sys_alloc(SIZE_MAX / 2));
     sys_free(NULL);
@@ -105,11 +98,10 @@ static void *allocate(void *unused)
     return unused;
 }
 
-static void a_child_can_allocate(void **state)
+UNIT_TEST(a_child_can_allocate)
 {
     pthread_t thread;
     int status = 0;
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, allocate, NULL), 0);
     for (int i = 0; i < 300 && status == 0; i++) {
         sys_alloc_fork_prepare();
@@ -127,26 +119,18 @@ static void a_child_can_allocate(void **state)
     assert_int_equal(status, 0);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-static void it_is_not_used(void **state)
+/* Where it is not used, but malloc(), at whose memory sanitizers look. */
+__attribute__((unused)) static void it_is_not_used(void **state)
 {
     (void)state;
-    skip(); /* but malloc(), at whose memory they look */
+    skip();
 }
-#endif
 
 int main(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    const struct CMUnitTest none[] = {cmocka_unit_test(it_is_not_used)};
-    if (cmocka_run_group_tests(none, NULL, NULL) == 0)
-        return 0;
+    for (unsigned i = 0; i < unit.count; i++)
+        unit.tests[i].test_func = it_is_not_used;
 #endif
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_overlap),
-        cmocka_unit_test(zeros_are_zeros),
-        cmocka_unit_test(what_cannot_be_had_is_null),
-        cmocka_unit_test(a_child_can_allocate),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* directnfs check: reports, and what routes and mount options mean. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "../../src/cmd/check_export.h"
-#include "../../src/cmd/check_kernel.c"
-#include "../../src/cmd/check_report.c"
-#include "../../src/cmd/check_route.c"
-#include "../../src/cmd/text.c"
+#include "../../src/cmd/check/export.h"
+#include "../../src/cmd/check/kernel.c"
+#include "../../src/cmd/check/report.c"
+#include "../../src/cmd/check/route.c"
+#include "../../src/cmd/print.c"
 #include "cmd_stubs.h"
 
 /* ---- what was printed ---- */
@@ -52,6 +46,8 @@ static int forget(void **state)
     return 0;
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, NULL, forget)
+
 /* ---- reports ---- */
 
 static void say_all(struct check_report *report)
@@ -69,9 +65,8 @@ static void say_all(struct check_report *report)
     check_leave(report);
 }
 
-static void report_for_people(void **state)
+TEST(report_for_people)
 {
-    (void)state;
     struct check_report report;
     begin(&report, false);
     say_all(&report);
@@ -86,9 +81,8 @@ static void report_for_people(void **state)
                               "\nthe end\n");
 }
 
-static void report_for_programs(void **state)
+TEST(report_for_programs)
 {
-    (void)state;
     struct check_report report;
     begin(&report, true);
     say_all(&report);
@@ -110,9 +104,8 @@ static void report_for_programs(void **state)
         "\"errors\":1,\"warnings\":1,\"status\":\"notfine\",\"verdict\":\"theend\"}");
 }
 
-static void many_names_are_wrapped(void **state)
+TEST(many_names_are_wrapped)
 {
-    (void)state;
     const char *names[100];
     struct check_report report;
     for (size_t i = 0; i < 100; i++)
@@ -157,9 +150,8 @@ static unsigned compare(const struct check_route *list, size_t count)
     return warnings;
 }
 
-static void good_routes(void **state)
+TEST(good_routes)
 {
-    (void)state;
     const struct check_route apart[] = {route("eth1", "eth1", "192.168.1.5"),
                                         route("eth2", "eth2", "192.168.2.5")};
     assert_int_equal(compare(apart, 2), 0);
@@ -172,9 +164,8 @@ static void good_routes(void **state)
     assert_int_equal(compare(unknown, 3), 0);
 }
 
-static void routes_by_one_interface(void **state)
+TEST(routes_by_one_interface)
 {
-    (void)state;
     const struct check_route routes[] = {
         route("eth1", "eth1", "192.168.1.5"), route("eth2", "eth2", "192.168.2.5"),
         route("eth1", "eth1", "192.168.1.5"), route("eth1", "eth1", "192.168.1.5")};
@@ -182,9 +173,8 @@ static void routes_by_one_interface(void **state)
     assert_true(printed("the paths 1, 3, 4 all leave by eth1"));
 }
 
-static void two_locals_in_one_subnet(void **state)
+TEST(two_locals_in_one_subnet)
 {
-    (void)state;
     struct check_route routes[] = {route("eth1", "eth1", "192.168.1.5"),
                                    route("eth1", "eth2", "192.168.1.6")};
     assert_int_equal(compare(routes, 2), 2);
@@ -200,9 +190,8 @@ static void two_locals_in_one_subnet(void **state)
     assert_false(printed("subnet"));
 }
 
-static void frames_of_different_size(void **state)
+TEST(frames_of_different_size)
 {
-    (void)state;
     struct check_route routes[] = {route("eth1", "eth1", "192.168.1.5"),
                                    route("eth2", "eth2", "192.168.2.5")};
     routes[0].mtu = 9000;
@@ -224,9 +213,8 @@ static bool say(const struct check_route *route, const char *local, bool dontrou
     return result;
 }
 
-static void one_route(void **state)
+TEST(one_route)
 {
-    (void)state;
     struct check_route by = route("eth1", "eth1", "192.168.1.5");
     by.speed = 25000;
     assert_true(say(&by, "192.168.1.5", true, CHECK_INFO));
@@ -253,9 +241,8 @@ static void one_route(void **state)
 }
 
 /* The kernel is asked for a route that every host has. */
-static void route_to_this_host(void **state)
+UNIT_TEST(route_to_this_host)
 {
-    (void)state;
     struct net_address address = {.peer_text = "127.0.0.1"};
     struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
     struct check_route found;
@@ -282,9 +269,8 @@ static unsigned mounted(const char *type, const char *options)
     return warnings;
 }
 
-static void mount_options(void **state)
+TEST(mount_options)
 {
-    (void)state;
     assert_int_equal(mounted("ext4", "rw,sync"), 0);
     assert_false(printed("mounted"));
     assert_int_equal(mounted("nfs", "rw,vers=3,rsize=1048576,wsize=1048576,hard,proto=tcp,"
@@ -303,9 +289,8 @@ static void mount_options(void **state)
 }
 
 /* The kernel's server tells steps of a second, whatever the file system. */
-static void times_tell_of_finer_steps(void **state)
+UNIT_TEST(times_tell_of_finer_steps)
 {
-    (void)state;
     struct nfs3_attr attr = {
         .atime = {1700000000, 0}, .mtime = {1700000000, 0}, .ctime = {1700000000, 0}};
     assert_false(check_times_are_finer(&attr, 1000000000));
@@ -317,18 +302,5 @@ static void times_tell_of_finer_steps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(report_for_people, forget),
-        cmocka_unit_test_teardown(report_for_programs, forget),
-        cmocka_unit_test_teardown(many_names_are_wrapped, forget),
-        cmocka_unit_test_teardown(good_routes, forget),
-        cmocka_unit_test_teardown(routes_by_one_interface, forget),
-        cmocka_unit_test_teardown(two_locals_in_one_subnet, forget),
-        cmocka_unit_test_teardown(frames_of_different_size, forget),
-        cmocka_unit_test_teardown(one_route, forget),
-        cmocka_unit_test(times_tell_of_finer_steps),
-        cmocka_unit_test(route_to_this_host),
-        cmocka_unit_test_teardown(mount_options, forget),
-    };
-    return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

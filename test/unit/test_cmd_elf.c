@@ -1,17 +1,12 @@
 /* directnfs check --program: ELF files of any content, and system calls in machine code. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
-#include "../../src/cmd/code.c"
-#include "../../src/cmd/elf.c"
+#include "../../src/cmd/check/code.c"
+#include "../../src/cmd/check/elf.c"
+#include "unit.h"
 
 /* ---- a program in memory ---- */
 
@@ -75,9 +70,8 @@ static int ask(int fd)
     return error;
 }
 
-static void program_is_read(void **state)
+UNIT_TEST(program_is_read)
 {
-    (void)state;
     struct copy copy;
     struct elf_file elf;
     const char *why;
@@ -101,9 +95,8 @@ static void program_is_read(void **state)
 }
 
 /* A program whose section headers are gone runs, and its imports are found all the same. */
-static void sections_are_not_needed(void **state)
+UNIT_TEST(sections_are_not_needed)
 {
-    (void)state;
     struct copy copy;
     struct elf_file elf;
     struct code_calls calls;
@@ -121,9 +114,8 @@ static void sections_are_not_needed(void **state)
 }
 
 /* Linkers leave out of the hash table what a program only wants from elsewhere: it may be empty. */
-static void imports_are_found_beside_an_empty_hash_table(void **state)
+UNIT_TEST(imports_are_found_beside_an_empty_hash_table)
 {
-    (void)state;
     struct copy copy;
     struct elf_file elf;
     const char *why;
@@ -148,9 +140,8 @@ static void imports_are_found_beside_an_empty_hash_table(void **state)
     copy_close(&copy);
 }
 
-static void truncated_program(void **state)
+UNIT_TEST(truncated_program)
 {
-    (void)state;
     struct copy copy;
     copy_open(&copy, "/bin/cat");
     copy_write(&copy, 0);
@@ -167,9 +158,8 @@ static void truncated_program(void **state)
 }
 
 /* Headers, tables and strings with bytes of chance in them: every answer is one of the known. */
-static void mutated_programs(void **state)
+UNIT_TEST(mutated_programs)
 {
-    (void)state;
     enum { ROUNDS = 400, CHANGES = 4 };
     struct copy copy;
     copy_open(&copy, "/bin/cat");
@@ -202,9 +192,8 @@ static void mutated_programs(void **state)
     copy_close(&copy);
 }
 
-static void another_machine(void **state)
+UNIT_TEST(another_machine)
 {
-    (void)state;
     struct copy copy;
     struct elf_file elf;
     const char *why;
@@ -243,9 +232,8 @@ static void note(void *argument, int number)
         code_scan_x86(code, 0, sizeof(code), note, &(seen)); \
     } while (0)
 
-static void x86_numbers(void **state)
+UNIT_TEST(x86_numbers)
 {
-    (void)state;
     struct seen seen;
     X86(seen, 0xb8, 0xaa, 0x01, 0x00, 0x00, 0x0f, 0x05, 0xc3); /* mov $426,%eax; syscall; ret */
     assert_int_equal(seen.count, 1);
@@ -266,9 +254,8 @@ static void x86_numbers(void **state)
 }
 
 /* The same two bytes in operands, as compilers write them. */
-static void x86_chance(void **state)
+UNIT_TEST(x86_chance)
 {
-    (void)state;
     struct seen seen;
     X86(seen, 0x31, 0xc0, 0x48, 0x8d, 0x35, 0x53, 0x0f, 0x05, 0x00, 0x48); /* lea 0x50f53(%rip) */
     assert_int_equal(seen.count, 0);
@@ -286,9 +273,8 @@ static void x86_chance(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-static void arm_numbers(void **state)
+UNIT_TEST(arm_numbers)
 {
-    (void)state;
     struct seen seen = {0};
     static const uint32_t code[] = {
         0xd2803548, /* mov x8,#426 */
@@ -309,16 +295,5 @@ static void arm_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program_is_read),
-        cmocka_unit_test(sections_are_not_needed),
-        cmocka_unit_test(imports_are_found_beside_an_empty_hash_table),
-        cmocka_unit_test(truncated_program),
-        cmocka_unit_test(mutated_programs),
-        cmocka_unit_test(another_machine),
-        cmocka_unit_test(x86_numbers),
-        cmocka_unit_test(x86_chance),
-        cmocka_unit_test(arm_numbers),
-    };
-    return cmocka_run_group_tests_name("elf", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* What `directnfs path` makes of what processes show, of what was said, and of the nfstab. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "../../src/cmd/index.c"
-#include "../../src/cmd/path_list.c"
+#include "../../src/cmd/path/list.c"
+#include "unit.h"
 
 /* Nothing is said in these tests. */
 int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,
@@ -63,6 +58,8 @@ static int end(void **state)
     return 0;
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, begin, end)
+
 static void say_offline(uid_t user, const char *path, const char *local)
 {
     struct cmd_offline *one = &said[snapshot.offline_count++];
@@ -90,9 +87,8 @@ static void state_is(const struct cmd_path *path, const char *expected, unsigned
     assert_int_equal(count, expected_count);
 }
 
-static void the_worst_state_of_all_processes_is_shown(void **state)
+TEST(the_worst_state_of_all_processes_is_shown)
 {
-    (void)state;
     add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP)->latency.calls = 3;
     struct directnfs_path_stats *down = add_path(&second, "a", "", DIRECTNFS_CHANNEL_DOWN);
     down->downs = 2;
@@ -131,18 +127,16 @@ static void the_worst_state_of_all_processes_is_shown(void **state)
     assert_false(cmd_path_usable(the("c", "", USER))); /* who has not needed it knows no better */
 }
 
-static void a_path_that_was_never_tried_may_be_used(void **state)
+TEST(a_path_that_was_never_tried_may_be_used)
 {
-    (void)state;
     add_path(&first, "a", "", DIRECTNFS_CHANNEL_DOWN);
     assert_true(cmd_path_list_make(&list, &snapshot, NULL));
     state_is(the("a", "", USER), "down", 1);
     assert_true(cmd_path_usable(the("a", "", USER)));
 }
 
-static void a_path_drains_while_calls_are_under_way(void **state)
+TEST(a_path_drains_while_calls_are_under_way)
 {
-    (void)state;
     add_path(&first, "a", "l1", DIRECTNFS_CHANNEL_UP);
     add_path(&second, "a", "l1", DIRECTNFS_CHANNEL_OFFLINE);
     add_path(&second, "a", "l2", DIRECTNFS_CHANNEL_UP);
@@ -164,9 +158,8 @@ static void a_path_drains_while_calls_are_under_way(void **state)
     state_is(the("a", "l2", USER), "offline", 0);
 }
 
-static void what_is_said_to_one_user_is_not_said_to_another(void **state)
+TEST(what_is_said_to_one_user_is_not_said_to_another)
 {
-    (void)state;
     second.uid = OTHER;
     add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP);
     add_path(&second, "a", "", DIRECTNFS_CHANNEL_UP);
@@ -180,13 +173,12 @@ static void what_is_said_to_one_user_is_not_said_to_another(void **state)
     assert_int_equal(the("gone", "", OTHER)->since_ns, 5);
 }
 
-static void paths_of_the_nfstab_are_there_without_processes(void **state)
+TEST(paths_of_the_nfstab_are_there_without_processes)
 {
     struct conf_nfstab tab = {0};
     struct conf_diagnostics mistakes = {0};
     static const char text[] = "server: nas\npath: b\nlocal: l\npath: a\nexport: /x mount: /x\n"
                                "server: idle\npath: c\nexport: /y mount: /y\n";
-    (void)state;
     assert_int_equal(conf_nfstab_parse(&tab, "nfstab", text, strlen(text), &mistakes), 0);
     add_path(&first, "a", "", DIRECTNFS_CHANNEL_UP);
     say_offline(USER, "b", "");
@@ -201,14 +193,5 @@ static void paths_of_the_nfstab_are_there_without_processes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_worst_state_of_all_processes_is_shown, begin, end),
-        cmocka_unit_test_setup_teardown(a_path_that_was_never_tried_may_be_used, begin, end),
-        cmocka_unit_test_setup_teardown(a_path_drains_while_calls_are_under_way, begin, end),
-        cmocka_unit_test_setup_teardown(what_is_said_to_one_user_is_not_said_to_another, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(paths_of_the_nfstab_are_there_without_processes, begin,
-                                        end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,31 +1,23 @@
 /* The views of `directnfs stat` over statistics that another process wrote, whatever they hold. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "rounds.h"
 
-#include "../../src/cmd/stat_counters.c"
-#undef COUNTER
-#undef LENGTH
-#include "../../src/cmd/stat_latency.c"
-#undef LENGTH
-#include "../../src/cmd/stat_prometheus.c"
-#include "../../src/cmd/stat_set.c"
-#include "../../src/cmd/stat_view.c"
-#include "../../src/cmd/text.c"
+#include "../../src/cmd/stat/counters.c"
+#include "../../src/cmd/stat/latency.c"
+#include "../../src/cmd/stat/prometheus.c"
+#include "../../src/cmd/stat/set.c"
+#include "../../src/cmd/stat/view.c"
+#include "../../src/cmd/print.c"
+#include "../../src/cmd/table.c"
 #include "cmd_stubs.h"
 
 /* ---- a set of two processes ---- */
 
 static struct directnfs_stats first, second, gone;
 static struct directnfs_stats *processes[] = {&first, &second}, *ended[] = {&gone};
-static struct host_stats_snapshot snapshot;
+static struct stats_snapshot snapshot;
 static struct stat_filter filter;
 static struct stat_set set;
 
@@ -47,7 +39,7 @@ static int make_set(void **state)
     memset(&gone, 0, sizeof(gone));
     first.pid = 11;
     second.pid = 22;
-    snapshot = (struct host_stats_snapshot){.processes = processes, .count = 2};
+    snapshot = (struct stats_snapshot){.processes = processes, .count = 2};
     filter = (struct stat_filter){0};
     set = (struct stat_set){0};
     return 0;
@@ -59,6 +51,8 @@ static int free_set(void **state)
     stat_set_free(&set);
     return 0;
 }
+
+#define TEST(name) UNIT_TEST_WITH(name, make_set, free_set)
 
 static void make(void)
 {
@@ -93,9 +87,8 @@ static void view_has(const char *name, bool is_json, const char *expected)
 
 /* ---- sums ---- */
 
-static void sums_add_counters_and_compare_maxima(void **state)
+TEST(sums_add_counters_and_compare_maxima)
 {
-    (void)state;
     first.counters.procedures[6] = (struct directnfs_procedure_stats){
         .latency = {.calls = 3, .total_ns = 3000, .max_ns = 9000}};
     second.counters.procedures[6] = (struct directnfs_procedure_stats){
@@ -119,9 +112,8 @@ static void sums_add_counters_and_compare_maxima(void **state)
 
 /* ---- servers ---- */
 
-static void servers_of_all_processes_are_merged(void **state)
+TEST(servers_of_all_processes_are_merged)
 {
-    (void)state;
     add_server(&first, "one");
     add_server(&second, "two");
     add_server(&second, "one");
@@ -136,9 +128,8 @@ static void servers_of_all_processes_are_merged(void **state)
     view_has("channels", true, "\"svr_id\": 1");
 }
 
-static void unknown_server_is_shown_as_none(void **state)
+TEST(unknown_server_is_shown_as_none)
 {
-    (void)state;
     first.file_count = 1;
     first.files[0] = (struct directnfs_file_stats){
         .slot = DIRECTNFS_SLOT_USED, .server = 4000000000u, .name = "f"};
@@ -148,9 +139,8 @@ static void unknown_server_is_shown_as_none(void **state)
 
 /* ---- files ---- */
 
-static void file_states_are_told(void **state)
+TEST(file_states_are_told)
 {
-    (void)state;
     make();
     first.file_count = 4;
     first.files[0] = (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED, .name = "a"};
@@ -185,9 +175,8 @@ static void two_servers(void)
         .slot = DIRECTNFS_SLOT_USED, .server = 1, .name = "one", .path = "10.0.0.1"};
 }
 
-static void a_server_filters_what_is_not_its_own(void **state)
+TEST(a_server_filters_what_is_not_its_own)
 {
-    (void)state;
     two_servers();
     filter.server = "two";
     make();
@@ -202,9 +191,8 @@ static void a_server_filters_what_is_not_its_own(void **state)
     free(paths);
 }
 
-static void a_process_filters_the_sum_too(void **state)
+TEST(a_process_filters_the_sum_too)
 {
-    (void)state;
     first.counters.read_bytes = 5;
     second.counters.read_bytes = 7;
     filter.pid = 22;
@@ -213,9 +201,8 @@ static void a_process_filters_the_sum_too(void **state)
     assert_int_equal(set.sum->counters.read_bytes, 7);
 }
 
-static void rows_are_sorted_by_a_column(void **state)
+TEST(rows_are_sorted_by_a_column)
 {
-    (void)state;
     first.counters.procedures[6].latency.calls = 9;
     second.counters.procedures[6].latency.calls = 10;
     make();
@@ -228,9 +215,8 @@ static void rows_are_sorted_by_a_column(void **state)
     free(text);
 }
 
-static void an_interval_shows_counts_per_second(void **state)
+TEST(an_interval_shows_counts_per_second)
 {
-    (void)state;
     first.counters.procedures[6].latency.calls = 9;
     snapshot.seconds = 2;
     make();
@@ -238,9 +224,8 @@ static void an_interval_shows_counts_per_second(void **state)
     view_has("stats", true, "\"nfs_read\": 9");
 }
 
-static void long_texts_are_cut_to_fit(void **state)
+TEST(long_texts_are_cut_to_fit)
 {
-    (void)state;
     char *text;
     size_t size;
     first.file_count = 1;
@@ -264,9 +249,8 @@ static void long_texts_are_cut_to_fit(void **state)
 
 /* ---- Prometheus ---- */
 
-static void histograms_are_cumulative_and_in_seconds(void **state)
+TEST(histograms_are_cumulative_and_in_seconds)
 {
-    (void)state;
     char *text;
     size_t size;
     first.counters.procedures[6].latency = (struct directnfs_latency){
@@ -297,9 +281,8 @@ static void histograms_are_cumulative_and_in_seconds(void **state)
 /* ---- memory that somebody else wrote ---- */
 
 /* Every byte the same: counts beyond all tables, no string terminated, no state known. */
-static void garbage_is_bounded(void **state)
+TEST(garbage_is_bounded)
 {
-    (void)state;
     static const int bytes[] = {0xff, 0x01, 0x1b, 0x41, 0x80};
     for (size_t i = 0; i < rounds_of(sizeof(bytes) / sizeof(bytes[0])); i++) {
         memset(&first, bytes[i], sizeof(first));
@@ -307,7 +290,7 @@ static void garbage_is_bounded(void **state)
         make();
         for (size_t v = 0; v < STAT_VIEWS; v++) {
             for (int is_json = 0; is_json < 2; is_json++) {
-                sort = !is_json && stat_views[v].columns ? stat_views[v].columns[0].name : NULL;
+                sort = !is_json && stat_views[v].fields ? stat_views[v].fields->list[0].name : NULL;
                 char *text = view(stat_views[v].name, is_json);
                 sort = NULL;
                 assert_true(strlen(text) > 0);
@@ -322,19 +305,5 @@ static void garbage_is_bounded(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_set, free_set)
-    const struct CMUnitTest tests[] = {
-        TEST(sums_add_counters_and_compare_maxima),
-        TEST(servers_of_all_processes_are_merged),
-        TEST(unknown_server_is_shown_as_none),
-        TEST(file_states_are_told),
-        TEST(a_server_filters_what_is_not_its_own),
-        TEST(a_process_filters_the_sum_too),
-        TEST(rows_are_sorted_by_a_column),
-        TEST(an_interval_shows_counts_per_second),
-        TEST(long_texts_are_cut_to_fit),
-        TEST(histograms_are_cumulative_and_in_seconds),
-        TEST(garbage_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* Output of the directnfs command: printable text, tables, JSON. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "../../src/cmd/text.c"
+#include "../../src/cmd/print.c"
+#include "../../src/cmd/table.c"
 #include "cmd_stubs.h"
 
 static void printable_is(const char *text, size_t limit, const char *expected)
@@ -18,18 +13,16 @@ static void printable_is(const char *text, size_t limit, const char *expected)
     free(result);
 }
 
-static void printable_keeps_text(void **state)
+UNIT_TEST(printable_keeps_text)
 {
-    (void)state;
     printable_is("", 10, "");
     printable_is("/srv/pg data\\x", 100, "/srv/pg data\\x");
     printable_is("d\xc3\xa9j\xc3\xa0 \xe2\x82\xac \xf0\x9f\x90\x98", 100,
                  "d\xc3\xa9j\xc3\xa0 \xe2\x82\xac \xf0\x9f\x90\x98");
 }
 
-static void printable_escapes_controls(void **state)
+UNIT_TEST(printable_escapes_controls)
 {
-    (void)state;
     printable_is("a\x1b[31mb\n\x7f", 100, "a\\x1b[31mb\\x0a\\x7f");
     printable_is("\xc2\x9b", 100, "\\xc2\\x9b"); /* CSI of C1 */
     printable_is("a\xe2\x80\xae"
@@ -37,9 +30,8 @@ static void printable_escapes_controls(void **state)
                  100, "a\\xe2\\x80\\xaeb"); /* right-to-left override */
 }
 
-static void printable_escapes_what_is_no_utf8(void **state)
+UNIT_TEST(printable_escapes_what_is_no_utf8)
 {
-    (void)state;
     printable_is("\xff\xfe", 100, "\\xff\\xfe");
     printable_is("\xc0\xaf", 100, "\\xc0\\xaf");          /* overlong */
     printable_is("\xe0\x80\xaf", 100, "\\xe0\\x80\\xaf"); /* overlong */
@@ -48,9 +40,8 @@ static void printable_escapes_what_is_no_utf8(void **state)
     printable_is("x\xe2\x82", 100, "x\\xe2\\x82"); /* ends in the middle */
 }
 
-static void printable_stops_at_the_limit(void **state)
+UNIT_TEST(printable_stops_at_the_limit)
 {
-    (void)state;
     static const char unterminated[4] = {'a', 'b', 'c', 'd'};
     printable_is(unterminated, sizeof(unterminated), "abcd");
     /* A character that the limit cuts is not read beyond it. */
@@ -58,21 +49,21 @@ static void printable_stops_at_the_limit(void **state)
     printable_is(cut, sizeof(cut), "x\\xc3");
 }
 
-static const struct cmd_column columns[] = {{"NAME", false}, {"N", true}, {"LAST", false}};
+static const struct cmd_column columns[] = {
+    CMD_COLUMN("NAME", CMD_TEXT), CMD_COLUMN("N", CMD_NUMBER), CMD_COLUMN("LAST", CMD_TEXT)};
 
 static char *print(const struct cmd_table *table, size_t width)
 {
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    cmd_table_print(table, width, "none", out);
+    cmd_table_print(table, width, out);
     fclose(out);
     return text;
 }
 
-static void table_aligns_columns(void **state)
+UNIT_TEST(table_aligns_columns)
 {
-    (void)state;
     struct cmd_table table = {.columns = columns, .column_count = 3, .key_columns = 1};
     cmd_table_text(&table, "\xc3\xa9t\xc3\xa9", 100);
     cmd_table_number(&table, 12345);
@@ -88,18 +79,16 @@ static void table_aligns_columns(void **state)
     cmd_table_free(&table);
 }
 
-static void table_without_rows_says_so(void **state)
+UNIT_TEST(table_without_rows_says_so)
 {
-    (void)state;
-    struct cmd_table table = {.columns = columns, .column_count = 3};
+    struct cmd_table table = {.columns = columns, .column_count = 3, .none = "none"};
     char *text = print(&table, 0);
     assert_string_equal(text, "none\n");
     free(text);
 }
 
-static void table_is_split_at_the_width(void **state)
+UNIT_TEST(table_is_split_at_the_width)
 {
-    (void)state;
     struct cmd_table table = {.columns = columns, .column_count = 3, .key_columns = 1};
     cmd_table_text(&table, "key", 100);
     cmd_table_number(&table, 12345);
@@ -114,9 +103,8 @@ static void table_is_split_at_the_width(void **state)
     cmd_table_free(&table);
 }
 
-static void json_is_well_formed(void **state)
+UNIT_TEST(json_is_well_formed)
 {
-    (void)state;
     char *text;
     size_t size;
     struct cmd_json json = {.out = open_memstream(&text, &size)};
@@ -145,9 +133,8 @@ static void json_is_well_formed(void **state)
     free(text);
 }
 
-static void json_of_a_table_has_an_object_per_row(void **state)
+UNIT_TEST(json_of_a_table_has_an_object_per_row)
 {
-    (void)state;
     char *text;
     size_t size;
     struct cmd_json json = {.out = open_memstream(&text, &size)};
@@ -170,16 +157,5 @@ static void json_of_a_table_has_an_object_per_row(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(printable_keeps_text),
-        cmocka_unit_test(printable_escapes_controls),
-        cmocka_unit_test(printable_escapes_what_is_no_utf8),
-        cmocka_unit_test(printable_stops_at_the_limit),
-        cmocka_unit_test(table_aligns_columns),
-        cmocka_unit_test(table_without_rows_says_so),
-        cmocka_unit_test(table_is_split_at_the_width),
-        cmocka_unit_test(json_is_well_formed),
-        cmocka_unit_test(json_of_a_table_has_an_object_per_row),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,21 +1,16 @@
 /* What `directnfs top` makes of statistics, on screens of any size, and what keys do. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "../../src/cmd/index.c"
-#include "../../src/cmd/path_list.c"
-#include "../../src/cmd/text.c"
-#include "../../src/cmd/top_grid.c"
-#include "../../src/cmd/top_keys.c"
-#include "../../src/cmd/top_model.c"
-#include "../../src/cmd/top_table.c"
-#include "../../src/cmd/top_view.c"
+#include "../../src/cmd/path/list.c"
+#include "../../src/cmd/print.c"
+#include "../../src/cmd/table.c"
+#include "../../src/cmd/top/grid.c"
+#include "../../src/cmd/top/keys.c"
+#include "../../src/cmd/top/model.c"
+#include "../../src/cmd/top/table.c"
+#include "../../src/cmd/top/view.c"
 #include "cmd_stubs.h"
 
 /* ---- the rest of the command ---- */
@@ -56,7 +51,7 @@ void cmd_snapshot_free(struct cmd_snapshot *snapshot)
 static struct top_model model;
 static struct top_ui ui;
 static struct top_grid grid;
-static struct top_table table;
+static struct cmd_table table;
 static char *screen;
 
 static void call(struct directnfs_stats *stats, unsigned procedure, unsigned count)
@@ -133,18 +128,20 @@ static int end(void **state)
     (void)state;
     top_model_free(&model);
     top_grid_free(&grid);
-    top_table_free(&table);
+    cmd_table_free(&table);
     free(ui.box);
     free(screen);
     screen = NULL;
     return 0;
 }
 
+#define TEST(name) UNIT_TEST_WITH(name, begin, end)
+
 static const char *draw(int height, int width)
 {
     size_t size;
     free(screen);
-    top_table_free(&table);
+    cmd_table_free(&table);
     top_table_make(&table, &model, &ui.choice);
     assert_true(top_grid_begin(&grid, height, width));
     top_view_draw(&grid, &model, &table, &ui);
@@ -174,7 +171,7 @@ static void hides(const char *text)
 
 /* ---- tests ---- */
 
-static void numbers_are_short(void **state)
+TEST(numbers_are_short)
 {
     static const struct {
         double number;
@@ -184,17 +181,15 @@ static void numbers_are_short(void **state)
                    {9996, "10.0k"}, {123456, "123k"}, {5e9, "5.00G"},   {1.9e19, "19.0E"}},
       times[] = {{0, "0us"},        {87.4, "87us"},   {999.6, "1.00ms"}, {45600, "45.6ms"},
                  {123456, "123ms"}, {999600, "1.0s"}, {61e6, "61.0s"}};
-    char text[TOP_NUMBER];
-    (void)state;
+    char text[CMD_BRIEF];
     for (size_t i = 0; i < LENGTH(numbers); i++)
-        assert_string_equal(top_number(text, numbers[i].number), numbers[i].text);
+        assert_string_equal(cmd_brief(text, numbers[i].number), numbers[i].text);
     for (size_t i = 0; i < LENGTH(times); i++)
-        assert_string_equal(top_time(text, times[i].number), times[i].text);
+        assert_string_equal(cmd_brief_time(text, times[i].number), times[i].text);
 }
 
-static void rates_are_of_the_interval_and_totals_of_all(void **state)
+TEST(rates_are_of_the_interval_and_totals_of_all)
 {
-    (void)state;
     update_at(10);
     draw(24, 80);
     shows("measuring");
@@ -216,9 +211,8 @@ static void rates_are_of_the_interval_and_totals_of_all(void **state)
     shows("READS");
 }
 
-static void a_reset_begins_totals_anew(void **state)
+TEST(a_reset_begins_totals_anew)
 {
-    (void)state;
     update_at(10);
     update_at(12);
     assert_int_equal(press('z'), TOP_DRAW);
@@ -231,9 +225,8 @@ static void a_reset_begins_totals_anew(void **state)
     shows("WRITE    50 ");
 }
 
-static void rates_of_files_are_shown(void **state)
+TEST(rates_of_files_are_shown)
 {
-    (void)state;
     update_at(10);
     update_at(12);
     ui.choice.view = TOP_FILES;
@@ -245,9 +238,8 @@ static void rates_of_files_are_shown(void **state)
     shows(" 1.20k      0 1.20M    0");
 }
 
-static void the_reason_of_a_file_on_the_kernel_is_shown_first(void **state)
+TEST(the_reason_of_a_file_on_the_kernel_is_shown_first)
 {
-    (void)state;
     update_at(1);
     ui.choice.view = TOP_FILES;
     draw(24, 80);
@@ -256,9 +248,8 @@ static void the_reason_of_a_file_on_the_kernel_is_shown_first(void **state)
     assert_true(strstr(screen, "mapped") < strstr(screen, "table"));
 }
 
-static void it_fits_every_screen(void **state)
+TEST(it_fits_every_screen)
 {
-    (void)state;
     update_at(1);
     update_at(2);
     static const int heights[] = {1, 2, 3, 4, 5, 6, 7, 9, 10, 15, 16, 24, 60};
@@ -286,9 +277,8 @@ static void it_fits_every_screen(void **state)
     shows("direct");
 }
 
-static void the_selection_stays_with_its_row(void **state)
+TEST(the_selection_stays_with_its_row)
 {
-    (void)state;
     update_at(1);
     update_at(2);
     ui.choice.view = TOP_PROCESSES;
@@ -306,10 +296,9 @@ static void the_selection_stays_with_its_row(void **state)
     hides("200 my");
 }
 
-static void a_process_that_ends_is_not_missed(void **state)
+TEST(a_process_that_ends_is_not_missed)
 {
     struct cmd_snapshot snapshot = {.stats = {.clock = 3, .taken_ns = 1}};
-    (void)state;
     update_at(1);
     update_at(2);
     ui.choice.view = TOP_PROCESSES;
@@ -333,10 +322,9 @@ static void a_process_that_ends_is_not_missed(void **state)
     shows("10.0.0.1");
 }
 
-static void nothing_runs(void **state)
+TEST(nothing_runs)
 {
     struct cmd_snapshot snapshot = {.problem = "a run directory cannot be read: Permission denied"};
-    (void)state;
     assert_true(top_model_update(&model, &snapshot));
     for (unsigned view = 0; view < TOP_VIEWS; view++) {
         ui.choice.view = (enum top_view)view;
@@ -349,9 +337,8 @@ static void nothing_runs(void **state)
     assert_int_equal(said, 0);
 }
 
-static void sorting_goes_through_the_columns(void **state)
+TEST(sorting_goes_through_the_columns)
 {
-    (void)state;
     update_at(1);
     update_at(2);
     ui.choice.view = TOP_PROCESSES;
@@ -369,9 +356,8 @@ static void sorting_goes_through_the_columns(void **state)
     assert_int_equal(table.rows[0].pid, 200);
 }
 
-static void a_path_goes_offline_only_when_confirmed(void **state)
+TEST(a_path_goes_offline_only_when_confirmed)
 {
-    (void)state;
     update_at(1);
     update_at(2);
     press('o'); /* 10.0.0.1; the other one is down */
@@ -401,9 +387,8 @@ static void a_path_goes_offline_only_when_confirmed(void **state)
     shows("o is for a path");
 }
 
-static void help_is_scrolled_on_a_small_screen(void **state)
+TEST(help_is_scrolled_on_a_small_screen)
 {
-    (void)state;
     update_at(1);
     press('h');
     draw(6, 30);
@@ -416,10 +401,9 @@ static void help_is_scrolled_on_a_small_screen(void **state)
     assert_int_equal(press('q'), TOP_QUIT);
 }
 
-static void names_do_what_they_want(void **state)
+TEST(names_do_what_they_want)
 {
     struct cmd_snapshot snapshot = {.stats = {.clock = 3, .taken_ns = 1}};
-    (void)state;
     struct directnfs_stats *stats = add_running(&snapshot, 1, "\xff\xe4\xb8\xad");
     memset(stats->files[0].name, 'x', sizeof(stats->files[0].name) - 1);
     strcpy(stats->files[1].name, "/a/\x1b[31m\xe2\x80\xae\xff");
@@ -439,21 +423,5 @@ static void names_do_what_they_want(void **state)
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST(numbers_are_short),
-        TEST(rates_are_of_the_interval_and_totals_of_all),
-        TEST(a_reset_begins_totals_anew),
-        TEST(rates_of_files_are_shown),
-        TEST(the_reason_of_a_file_on_the_kernel_is_shown_first),
-        TEST(it_fits_every_screen),
-        TEST(the_selection_stays_with_its_row),
-        TEST(a_process_that_ends_is_not_missed),
-        TEST(nothing_runs),
-        TEST(sorting_goes_through_the_columns),
-        TEST(a_path_goes_offline_only_when_confirmed),
-        TEST(help_is_scrolled_on_a_small_screen),
-        TEST(names_do_what_they_want),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

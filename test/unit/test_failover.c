@@ -4,9 +4,8 @@
 /* ---- losing a path ---- */
 
 /* As a balancer does that stands before a server that is dead. */
-static void a_path_that_accepts_connections_and_ends_them_is_left(void **state)
+PATH_TEST(a_path_that_accepts_connections_and_ends_them_is_left)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
@@ -21,9 +20,8 @@ static void a_path_that_accepts_connections_and_ends_them_is_left(void **state)
 }
 
 /* Without waiting for the time that it would be tried again, were it not known to work. */
-static void a_path_that_came_back_is_used_at_once(void **state)
+PATH_TEST(a_path_that_came_back_is_used_at_once)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
@@ -53,9 +51,8 @@ static void *wait_for_one(void *context)
 }
 
 /* The path works, as its other connection shows: nothing is sent elsewhere. */
-static void a_dead_connection_of_a_path_that_works_is_made_again(void **state)
+PATH_TEST(a_dead_connection_of_a_path_that_works_is_made_again)
 {
-    (void)state;
     struct query stuck = {0}, query = {0};
     struct rpc_call *calls[] = {&stuck.call, &query.call};
     pthread_t thread;
@@ -85,9 +82,8 @@ static void a_dead_connection_of_a_path_that_works_is_made_again(void **state)
 enum { CROWDED = NET_IN_FLIGHT_MAX + 60 };
 
 /* As many calls wait as may be in flight: it is asked all the same. */
-static void a_crowded_path_that_answers_pings_is_kept(void **state)
+PATH_TEST(a_crowded_path_that_answers_pings_is_kept)
 {
-    (void)state;
     static struct query queries[CROWDED], query;
     struct rpc_call *calls[CROWDED];
     use_all_paths();
@@ -104,9 +100,8 @@ static void a_crowded_path_that_answers_pings_is_kept(void **state)
     assert_int_equal(servers[0]->calls + servers[2]->calls, 0);
 }
 
-static void a_refused_path_is_left_at_once(void **state)
+PATH_TEST(a_refused_path_is_left_at_once)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
@@ -118,9 +113,8 @@ static void a_refused_path_is_left_at_once(void **state)
         check_echo(client, i);
 }
 
-static void a_silent_path_is_left_when_another_answers(void **state)
+PATH_TEST(a_silent_path_is_left_when_another_answers)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
@@ -135,9 +129,8 @@ static void a_silent_path_is_left_when_another_answers(void **state)
 }
 
 /* Whether it answers could not be asked: nothing is known against it. */
-static void a_path_that_could_not_be_asked_is_kept(void **state)
+PATH_TEST(a_path_that_could_not_be_asked_is_kept)
 {
-    (void)state;
     use_all_paths();
     unsigned before = probes[1];
     atomic_store(&probed[1], -EADDRINUSE);
@@ -151,9 +144,8 @@ static void a_path_that_could_not_be_asked_is_kept(void **state)
 }
 
 /* It has no room for another connection, or no time. */
-static void a_path_that_is_heard_while_it_is_asked_is_kept(void **state)
+PATH_TEST(a_path_that_is_heard_while_it_is_asked_is_kept)
 {
-    (void)state;
     use_all_paths();
     atomic_store(&probed[1], HEARD_MEANWHILE);
     unsigned before = probes[1];
@@ -166,9 +158,8 @@ static void a_path_that_is_heard_while_it_is_asked_is_kept(void **state)
     assert_int_equal(client->paths[1].down_since_ns, 0);
 }
 
-static void a_call_keeps_its_xid_on_another_path(void **state)
+PATH_TEST(a_call_keeps_its_xid_on_another_path)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     atomic_store(&servers[1]->silent, true);
@@ -183,17 +174,27 @@ static void a_call_keeps_its_xid_on_another_path(void **state)
     assert_int_equal(first, again);
 }
 
+static struct rpc_transport transport;
+static struct net_channel lone_channel;
+
+/* A channel that is nobody's yet, with a call that was sent on it. */
+static void begin_with_a_call(struct rpc_call *sent)
+{
+    static struct directnfs_channel_stats stats;
+    lone_channel =
+        (struct net_channel){.server = client, .path = &client->paths[0], .stats = &stats};
+    memset(&transport, 0, sizeof(transport));
+    *sent = (struct rpc_call){.channel = &lone_channel, .sent = true, .sent_ns = 1};
+    rpc_transport_init(&transport, &lone_channel);
+    rpc_in_flight_add(&transport, sent);
+}
+
 /* Sent over one connection, and before its turn came on the second, which the server knows by the
  * same port, a third is made from another one. */
-static void a_call_that_waits_to_be_sent_again_is_not_forgotten(void **state)
+PATH_TEST(a_call_that_waits_to_be_sent_again_is_not_forgotten)
 {
-    (void)state;
-    static struct rpc_transport transport;
-    struct directnfs_channel_stats stats = {0};
-    struct net_channel channel = {.server = client, .path = &client->paths[0], .stats = &stats};
-    struct rpc_call sent = {.channel = &channel, .sent = true, .sent_ns = 1}, fresh = {0};
-    rpc_transport_init(&transport, &channel);
-    rpc_in_flight_add(&transport, &sent);
+    struct rpc_call sent, fresh = {0};
+    begin_with_a_call(&sent);
     rpc_unsent_append(&transport, &fresh);
     rpc_queue_again(&transport, false);
     assert_false(sent.unsettled);
@@ -205,15 +206,10 @@ static void a_call_that_waits_to_be_sent_again_is_not_forgotten(void **state)
 }
 
 /* A ping has taken its place in the table: the server cannot know it again by another xid. */
-static void a_call_that_gets_another_xid_is_unsettled(void **state)
+PATH_TEST(a_call_that_gets_another_xid_is_unsettled)
 {
-    (void)state;
-    static struct rpc_transport transport;
-    struct directnfs_channel_stats stats = {0};
-    struct net_channel channel = {.server = client, .path = &client->paths[0], .stats = &stats};
-    struct rpc_call sent = {.channel = &channel, .sent = true, .sent_ns = 1}, other = {0};
-    rpc_transport_init(&transport, &channel);
-    rpc_in_flight_add(&transport, &sent);
+    struct rpc_call sent, other = {0};
+    begin_with_a_call(&sent);
     uint32_t xid = sent.xid;
     rpc_queue_again(&transport, false);
     transport.next_xid += RPC_SLOTS - 1; /* that many calls later */
@@ -226,9 +222,8 @@ static void a_call_that_gets_another_xid_is_unsettled(void **state)
     rpc_receiver_free(&transport.receiver);
 }
 
-static void a_silent_server_is_waited_for(void **state)
+PATH_TEST(a_silent_server_is_waited_for)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     for (unsigned i = 0; i < PATHS; i++) {
@@ -245,9 +240,8 @@ static void a_silent_server_is_waited_for(void **state)
     assert_int_equal(servers[0]->calls + servers[2]->calls, 0);
 }
 
-static void a_path_that_answers_pings_is_kept(void **state)
+PATH_TEST(a_path_that_answers_pings_is_kept)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
@@ -285,9 +279,8 @@ static void *keep_calling(void *context)
 }
 
 /* Paths break in turn under load: no call is lost or answered wrongly, and each comes back. */
-static void paths_come_and_go_under_load(void **state)
+PATH_TEST(paths_come_and_go_under_load)
 {
-    (void)state;
     enum { THREADS = 6, ROUNDS = 6 };
     struct crowd crowd = {0};
     pthread_t threads[THREADS];
@@ -326,9 +319,8 @@ static void paths_come_and_go_under_load(void **state)
         assert_int_equal(atomic_load(&client->paths[i].load.outstanding_bytes), 0);
 }
 
-static void all_paths_down_and_one_comes_back(void **state)
+PATH_TEST(all_paths_down_and_one_comes_back)
 {
-    (void)state;
     struct crowd crowd = {0};
     pthread_t thread;
     use_all_paths();
@@ -349,9 +341,8 @@ static void all_paths_down_and_one_comes_back(void **state)
 }
 
 /* Another process would have a server of its own, too. */
-static void waiting_is_said_once_by_all(void **state)
+PATH_TEST(waiting_is_said_once_by_all)
 {
-    (void)state;
     struct net_address addresses[2] = {loopback(servers[0]->port), loopback(servers[1]->port)};
     struct net_server_options options = {.name = "waited for", .connections_max = 1};
     struct net_server *first, *second;
@@ -377,9 +368,8 @@ static unsigned lines_with(const char *log, const char *text)
 }
 
 /* Each change is one line, however many processes see it. */
-static void a_change_of_a_path_is_said_once_by_all(void **state)
+PATH_TEST(a_change_of_a_path_is_said_once_by_all)
 {
-    (void)state;
     char log[128];
     struct net_server *seers[2] = {client};
     scene_client(2, &seers[1]);
@@ -403,18 +393,17 @@ static void a_change_of_a_path_is_said_once_by_all(void **state)
         assert_int_equal(lines_with(log, "path path1 is down"), round);
         assert_string_equal(client->paths[1].stats->reason, "replies stopped");
     }
-    assert_int_equal(host_path_set("several", "path0", NULL, true), 0);
+    assert_int_equal(run_offline_set("several", "path0", NULL, true), 0);
     for (unsigned i = 0; i < 2; i++)
         net_server_look_offline(seers[i]);
     assert_int_equal(lines_with(log, "path path0 is offline by command"), 1);
-    assert_int_equal(host_path_set("several", "path0", NULL, false), 0);
+    assert_int_equal(run_offline_set("several", "path0", NULL, false), 0);
     log_open("/dev/null");
     rpc_server_destroy(seers[1]);
 }
 
-static void the_end_of_waiting_is_said(void **state)
+PATH_TEST(the_end_of_waiting_is_said)
 {
-    (void)state;
     char log[128];
     struct query query = {0};
     struct rpc_call *call = &query.call;
@@ -434,140 +423,6 @@ static void the_end_of_waiting_is_said(void **state)
     pthread_join(thread, NULL);
     eventually(lines_with(log, "server several: answers again after ") == 1);
     log_open("/dev/null");
-}
-
-/* ---- calls that nobody waits for ---- */
-
-static _Atomic int ended;
-
-static void note_end(struct rpc_call *call)
-{
-    atomic_store(&ended, call->error ? call->error : 1);
-}
-
-static bool has_ended(void *context)
-{
-    (void)context;
-    return atomic_load(&ended) != 0;
-}
-
-static void a_call_without_a_waiter_is_given_back(void **state)
-{
-    (void)state;
-    struct query query = {0};
-    struct rpc_call *call = &query.call;
-    use_all_paths();
-    atomic_store(&servers[1]->silent, true);
-    atomic_store(&probed[1], -ETIMEDOUT);
-    query_begin(&query, ECHO, 3, 0);
-    query.call.answered = note_end;
-    atomic_store(&ended, 0);
-    struct net_channel *channel = net_path_channel(&client->paths[1], 0);
-    rpc_submit_on(channel, &call, 1);
-    assert_true(rpc_drive(channel, has_ended, NULL, 0));
-    assert_int_equal(ended, -ENETDOWN);
-    assert_true(query.call.unsettled);
-}
-
-static _Atomic unsigned rounds_left;
-static struct query busy_query;
-
-/* Keeps a call in flight on path 0. */
-static void call_again(struct rpc_call *call)
-{
-    if (atomic_load(&ended) == 0)
-        atomic_fetch_add(&rounds_left, 1);
-    (void)call;
-}
-
-struct busy_drive {
-    struct net_channel *busy;
-    unsigned seen;
-};
-
-static bool ended_or_busy(void *context)
-{
-    struct busy_drive *drive = context;
-    unsigned rounds = atomic_load(&rounds_left);
-    return has_ended(NULL) || rounds != drive->seen;
-}
-
-/* A thread that drives several channels, of which one is always busy and one is silent. */
-static void a_silent_channel_among_busy_ones_is_left(void **state)
-{
-    (void)state;
-    struct query query = {0};
-    struct rpc_call *call = &query.call, *busy = &busy_query.call;
-    use_all_paths();
-    struct net_channel *channels[2] = {net_path_channel(&client->paths[0], 0),
-                                       net_path_channel(&client->paths[1], 0)};
-    struct busy_drive drive = {.busy = channels[0]};
-    atomic_store(&servers[1]->silent, true);
-    atomic_store(&probed[1], -ETIMEDOUT);
-    atomic_store(&ended, 0);
-    query_begin(&query, ECHO, 3, 0);
-    query.call.answered = note_end;
-    rpc_submit_on(channels[1], &call, 1);
-    uint64_t begin = sys_now_ns();
-    while (!has_ended(NULL)) {
-        drive.seen = atomic_load(&rounds_left);
-        query_begin(&busy_query, ECHO, 4, 0);
-        busy_query.call.answered = call_again;
-        rpc_submit_on(channels[0], &busy, 1);
-        rpc_drive_all(channels, 2, ended_or_busy, &drive, 0);
-        assert_true(sys_now_ns() - begin < 20 * SECOND_NS);
-    }
-    assert_int_equal(ended, -ENETDOWN);
-    assert_false(usable(1));
-    rpc_drive(channels[0], has_ended, NULL, 1);
-}
-
-static _Atomic bool stop_driving;
-
-static bool told_to_stop(void *context)
-{
-    (void)context;
-    return atomic_load(&stop_driving);
-}
-
-static void *drive_two(void *context)
-{
-    rpc_drive_all(context, 2, told_to_stop, NULL, 0);
-    return NULL;
-}
-
-static bool is_led(struct net_channel *channel)
-{
-    struct rpc_transport *transport = rpc_transport_of(channel);
-    pthread_mutex_lock(&transport->lock);
-    bool led = transport->leading;
-    pthread_mutex_unlock(&transport->lock);
-    return led;
-}
-
-/* Who calls over it then shall not wait until that thread looks again. */
-static void a_thread_that_drives_does_not_lead_an_idle_channel(void **state)
-{
-    (void)state;
-    static struct query open, over;
-    struct rpc_call *calls[2] = {&open.call, &over.call};
-    pthread_t thread;
-    use_all_paths();
-    struct net_channel *channels[2] = {net_path_channel(&client->paths[0], 0),
-                                       net_path_channel(&client->paths[1], 0)};
-    atomic_store(&servers[0]->busy, true);
-    atomic_store(&ended, 0);
-    atomic_store(&stop_driving, false);
-    query_begin(&open, ECHO, 3, 0);
-    query_begin(&over, ECHO, 4, 0);
-    for (unsigned i = 0; i < 2; i++) {
-        calls[i]->answered = note_end;
-        rpc_submit_on(channels[i], &calls[i], 1);
-    }
-    assert_int_equal(pthread_create(&thread, NULL, drive_two, channels), 0);
-    eventually(has_ended(NULL) && is_led(channels[0]) && !is_led(channels[1]));
-    atomic_store(&stop_driving, true);
-    pthread_join(thread, NULL);
 }
 
 /* ---- servers that leave ---- */
@@ -605,9 +460,8 @@ static void *leave(void *server)
 }
 
 /* The thread that probes is at the first one, from where it would go on to the second. */
-static void two_servers_leave_at_once(void **state)
+PATH_TEST(two_servers_leave_at_once)
 {
-    (void)state;
     pthread_t thread;
     struct net_server *second = leaving_server("second"), *first = leaving_server("first");
     net_server_want_more(first);
@@ -626,29 +480,5 @@ static void two_servers_leave_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        path_test(a_refused_path_is_left_at_once),
-        path_test(a_path_that_accepts_connections_and_ends_them_is_left),
-        path_test(a_path_that_came_back_is_used_at_once),
-        path_test(a_dead_connection_of_a_path_that_works_is_made_again),
-        path_test(a_crowded_path_that_answers_pings_is_kept),
-        path_test(a_path_that_is_heard_while_it_is_asked_is_kept),
-        path_test(a_silent_path_is_left_when_another_answers),
-        path_test(a_path_that_could_not_be_asked_is_kept),
-        path_test(a_call_keeps_its_xid_on_another_path),
-        path_test(a_call_that_waits_to_be_sent_again_is_not_forgotten),
-        path_test(a_call_that_gets_another_xid_is_unsettled),
-        path_test(a_silent_server_is_waited_for),
-        path_test(a_path_that_answers_pings_is_kept),
-        path_test(paths_come_and_go_under_load),
-        path_test(all_paths_down_and_one_comes_back),
-        path_test(waiting_is_said_once_by_all),
-        path_test(the_end_of_waiting_is_said),
-        path_test(a_change_of_a_path_is_said_once_by_all),
-        path_test(a_call_without_a_waiter_is_given_back),
-        path_test(a_silent_channel_among_busy_ones_is_left),
-        path_test(a_thread_that_drives_does_not_lead_an_idle_channel),
-        path_test(two_servers_leave_at_once),
-    };
-    return path_tests_run("test_failover", tests, sizeof(tests) / sizeof(tests[0]));
+    return path_tests_run("test_failover");
 }

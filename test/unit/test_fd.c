@@ -1,9 +1,4 @@
 /* Descriptors of ours are known whatever number the kernel gives them: src/sys/fd.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "sys/sys.h"
 
@@ -26,6 +21,7 @@ static int kernel_close(int fd)
 #define sys_fcntl kernel_fcntl
 #define sys_close kernel_close
 #include "sys/fd.c"
+#include "unit.h"
 
 static int protect(int number)
 {
@@ -49,33 +45,29 @@ static void known(int number)
     assert_int_equal(sys_fd_next_ours(0), -1);
 }
 
-static void where_they_mostly_lie(void **state)
+UNIT_TEST(where_they_mostly_lie)
 {
-    (void)state;
     known(3936);
     known(65535);
 }
 
-static void where_the_application_has_65536_and_more(void **state)
+UNIT_TEST(where_the_application_has_65536_and_more)
 {
-    (void)state;
     known(65536);
     known(1048575);
 }
 
-static void where_the_administrator_allows_millions(void **state)
+UNIT_TEST(where_the_administrator_allows_millions)
 {
-    (void)state;
     known(1 << 20);
     known((1 << 30) + 64);
     known(INT32_MAX - 1);
 }
 
-static void one_after_the_other(void **state)
+UNIT_TEST(one_after_the_other)
 {
     static const int numbers[] = {3936, 3999, 4000, 65535, 65536, 200000, 200063, 900000000};
     const int count = sizeof(numbers) / sizeof(numbers[0]);
-    (void)state;
     for (int i = 0; i < count; i++)
         protect(numbers[i]);
     int fd = -1;
@@ -91,11 +83,5 @@ static void one_after_the_other(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_they_mostly_lie),
-        cmocka_unit_test(where_the_application_has_65536_and_more),
-        cmocka_unit_test(where_the_administrator_allows_millions),
-        cmocka_unit_test(one_after_the_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

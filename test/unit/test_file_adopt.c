@@ -397,7 +397,7 @@ ENGINE_TEST(a_removed_file_that_is_open_is_the_kernels)
         CHECK(!file_is_managed(fd));
         engine_expect(fd, SIZE, 0, 1);
         CHECK_EQUAL(engine_close(fd), 0);
-        CHECK_EQUAL(host_uncommitted(), 0);
+        CHECK_EQUAL(ledger_uncommitted(), 0);
     }
     int fd;
     disk_make("f", SIZE, 1);
@@ -405,7 +405,7 @@ ENGINE_TEST(a_removed_file_that_is_open_is_the_kernels)
     engine_put(fd, 100, SIZE, 1);
     CHECK_EQUAL(unlink(path), 0);
     CHECK_EQUAL(engine_close(fd), 0); /* its data is nobody's */
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
 }
 
 ENGINE_TEST(duplicates_and_replaced_descriptors)
@@ -420,7 +420,7 @@ ENGINE_TEST(duplicates_and_replaced_descriptors)
     file_duplicated(fd, other);
     sys_critical_leave();
     disk_expect("g", 100, 0, 3);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     engine_expect(other, SIZE, 0, 1);
     CHECK_EQUAL(engine_close(fd), 0);
     engine_expect(other, SIZE, 0, 1);
@@ -447,33 +447,5 @@ ENGINE_TEST(inherited_descriptors_are_adopted)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_is_adopted_in_every_mode),
-        cmocka_unit_test(what_is_no_regular_file_of_a_mount_is_not_adopted),
-        cmocka_unit_test(another_file_number),
-        cmocka_unit_test(another_change_time),
-        cmocka_unit_test(another_size),
-        cmocka_unit_test(no_attributes_in_the_reply_to_lookup),
-        cmocka_unit_test(access_refused),
-        cmocka_unit_test(a_demoted_file_stays_with_the_kernel),
-        cmocka_unit_test(a_server_that_is_down_leaves_files_to_the_kernel),
-        cmocka_unit_test(a_server_that_restarts_at_the_first_contact),
-        cmocka_unit_test(a_mount_that_is_not_the_export),
-        cmocka_unit_test(directories_are_looked_up_once),
-        cmocka_unit_test(renamed_directories),
-        cmocka_unit_test(a_removed_directory),
-        cmocka_unit_test(a_renamed_file_that_is_open),
-        cmocka_unit_test(names_of_255_bytes),
-        cmocka_unit_test(symbolic_links_into_the_mount),
-        cmocka_unit_test(a_mount_that_is_named_by_a_symbolic_link),
-        cmocka_unit_test(the_deepest_of_nested_mounts_wins),
-        cmocka_unit_test(demotion_commits_first),
-        cmocka_unit_test(demotion_reports_what_is_lost),
-        cmocka_unit_test(demotion_commits_for_other_processes_too),
-        cmocka_unit_test(a_removed_file_that_is_open_is_the_kernels),
-        cmocka_unit_test(duplicates_and_replaced_descriptors),
-        cmocka_unit_test(inherited_descriptors_are_adopted),
-    };
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -15,20 +15,32 @@ ENGINE_TEST(a_read_and_a_write)
     disk_expect("f", BLOCK, 0, 1);
 }
 
-ENGINE_TEST(kept_requests_are_carried_out_though_nobody_comes)
+/* Opens a file, of which a block is written. */
+static int lane_open_written(void)
 {
     int fd = lane_open(DISK);
     job_write(&jobs[0], fd, BLOCK, 0, 1);
     submit(0, 1);
     wait_for_job(&jobs[0]);
-    unsigned before = server_calls(NFS3_PROC_WRITE);
-    for (unsigned i = 0; i < 16; i++) {
+    return fd;
+}
+
+static void submit_later(int fd, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
         struct file_request *request = &jobs[i].request;
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2 + i);
         sys_critical_enter();
-        file_submit_later(&lane, &request, 1);
+        file_submit_later(lane, &request, 1);
         sys_critical_leave();
     }
+}
+
+ENGINE_TEST(kept_requests_are_carried_out_though_nobody_comes)
+{
+    int fd = lane_open_written();
+    unsigned before = server_calls(NFS3_PROC_WRITE);
+    submit_later(fd, 16);
     while (server_calls(NFS3_PROC_WRITE) < before + 16)
         usleep(100);
     wait_for_jobs(0, 16);
@@ -39,17 +51,8 @@ ENGINE_TEST(kept_requests_are_carried_out_though_nobody_comes)
 
 ENGINE_TEST(a_sync_of_kept_requests)
 {
-    int fd = lane_open(DISK);
-    job_write(&jobs[0], fd, BLOCK, 0, 1);
-    submit(0, 1);
-    wait_for_job(&jobs[0]);
-    for (unsigned i = 0; i < 16; i++) {
-        struct file_request *request = &jobs[i].request;
-        job_write(&jobs[i], fd, BLOCK, i * BLOCK, 2 + i);
-        sys_critical_enter();
-        file_submit_later(&lane, &request, 1);
-        sys_critical_leave();
-    }
+    int fd = lane_open_written();
+    submit_later(fd, 16);
     CHECK_EQUAL(engine_fsync(fd), 0);
     wait_for_jobs(0, 16);
 }
@@ -143,6 +146,21 @@ ENGINE_TEST(errors_reach_their_request)
     disk_expect("f", BLOCK, 0, 0);
 }
 
+ENGINE_TEST(reads_with_two_ends_of_the_file)
+{
+    int fd = lane_open(DISK);
+    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
+    job_prepare(&jobs[1], FILE_READ, fd, 2 * BLOCK, DISK - BLOCK);
+    atomic_store(&scene.control->lie, FILE_SERVER_HALF);
+    submit(0, 1);
+    wait_for_job(&jobs[0]);
+    CHECK_EQUAL(jobs[0].result, -EIO);
+    atomic_store(&scene.control->lie, FILE_SERVER_BEYOND);
+    submit(1, 1);
+    wait_for_job(&jobs[1]);
+    CHECK_EQUAL(jobs[1].result, BLOCK);
+}
+
 ENGINE_TEST(a_fsync_request)
 {
     int fd = lane_open(DISK);
@@ -234,8 +252,8 @@ ENGINE_TEST(a_deadline_ends_the_wait)
     submit(0, 1);
     uint64_t begin = sys_now_ns();
     sys_critical_enter();
-    CHECK(!file_lane_wait(&lane, job_is_done, &jobs[0], begin + 50000000));
-    CHECK(!file_lane_wait(&lane, job_is_done, &jobs[0], 1));
+    CHECK(!file_lane_wait(lane, job_is_done, &jobs[0], begin + 50000000));
+    CHECK(!file_lane_wait(lane, job_is_done, &jobs[0], 1));
     sys_critical_leave();
     CHECK(sys_now_ns() - begin >= 50000000);
     CHECK_EQUAL(atomic_load(&jobs[0].done), 0);
@@ -254,7 +272,7 @@ ENGINE_TEST(polling_alone_connects_again)
         submit(0, 1);
         for (int i = 0; i < 2000 && !atomic_load(&jobs[0].done); i++) {
             sys_critical_enter();
-            file_lane_wait(&lane, job_is_done, &jobs[0], 1);
+            file_lane_wait(lane, job_is_done, &jobs[0], 1);
             sys_critical_leave();
             usleep(1000);
             if (i == 100)
@@ -269,9 +287,9 @@ ENGINE_TEST(a_wait_with_nothing_in_flight_returns)
 {
     lane_open(DISK);
     sys_critical_enter();
-    CHECK(!file_lane_wait(&lane, never, NULL, 0));
+    CHECK(!file_lane_wait(lane, never, NULL, 0));
     sys_critical_leave();
-    file_lane_end(&lane);
+    file_lane_free(lane);
 }
 
 static void *submits_a_sync(void *unused)
@@ -298,7 +316,7 @@ ENGINE_TEST(waiting_for_what_another_thread_carries_out_is_not_spinning)
     CHECK_EQUAL(pthread_create(&thread, NULL, submits_a_sync, NULL), 0);
     server_wait_held(1);
     sys_critical_enter();
-    CHECK(!file_lane_wait(&lane, never_counted, &looks, sys_now_ns() + 500000000));
+    CHECK(!file_lane_wait(lane, never_counted, &looks, sys_now_ns() + 500000000));
     sys_critical_leave();
     CHECK(looks < 3000);
     server_release();
@@ -311,7 +329,7 @@ ENGINE_TEST(attendants_settle_what_nobody_waits_for)
 {
     int fd = lane_open(DISK);
     sys_critical_enter();
-    file_lane_attend(&lane);
+    file_lane_attend(lane);
     sys_critical_leave();
     server_fail(NFS3_PROC_READ, 1, NFS3ERR_JUKEBOX);
     for (unsigned round = 0; round < 20; round++) {
@@ -335,7 +353,7 @@ static void lose_under_a_write_in_flight(bool attended, void (*finish)(int fd))
     int fd = lane_open(DISK);
     if (attended) {
         sys_critical_enter();
-        file_lane_attend(&lane);
+        file_lane_attend(lane);
         sys_critical_leave();
     }
     engine_put(fd, 2 * BLOCK, 0, 1);
@@ -433,7 +451,7 @@ static void demote_with_requests_in_flight(bool attended)
     int fd = lane_open(DISK);
     if (attended) {
         sys_critical_enter();
-        file_lane_attend(&lane);
+        file_lane_attend(lane);
         sys_critical_leave();
     }
     for (unsigned i = 0; i < 32; i++)
@@ -443,7 +461,7 @@ static void demote_with_requests_in_flight(bool attended)
     CHECK(!file_is_managed(fd));
     disk_expect("f", 32 * BLOCK, 0, 3);
     wait_for_jobs(0, 32);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", 32 * BLOCK, 0, 3);
 }
@@ -479,7 +497,7 @@ static void stale_with_requests_in_flight(bool attended)
     scene_file_path(path, "f");
     if (attended) {
         sys_critical_enter();
-        file_lane_attend(&lane);
+        file_lane_attend(lane);
         sys_critical_leave();
     }
     CHECK_EQUAL(unlink(path), 0);
@@ -504,18 +522,29 @@ ENGINE_TEST(attended_requests_to_a_removed_file_are_the_kernels)
     stale_with_requests_in_flight(true);
 }
 
-ENGINE_TEST(writes_that_overlap_in_a_removed_file)
+static void overlap_in_a_removed_file(unsigned together)
 {
     char path[SCENE_PATH];
     int fd = lane_open(DISK);
     scene_file_path(path, "f");
     CHECK_EQUAL(unlink(path), 0);
-    job_write(&jobs[0], fd, BLOCK, 0, 1);
-    job_write(&jobs[1], fd, BLOCK, 0, 2);
-    submit(0, 2);
-    wait_for_jobs(0, 2);
-    CHECK_EQUAL(jobs[0].result, FILE_KERNEL);
-    CHECK_EQUAL(jobs[1].result, FILE_KERNEL);
+    for (unsigned i = 0; i < 4; i++)
+        job_write(&jobs[i], fd, BLOCK, i * BLOCK / 2, 1 + i);
+    for (unsigned i = 0; i < 4; i += together)
+        submit(i, together);
+    wait_for_jobs(0, 4);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_EQUAL(jobs[i].result, FILE_KERNEL);
+}
+
+ENGINE_TEST(writes_that_overlap_in_a_removed_file)
+{
+    overlap_in_a_removed_file(4);
+}
+
+ENGINE_TEST(writes_submitted_one_by_one_that_overlap_in_a_removed_file)
+{
+    overlap_in_a_removed_file(1);
 }
 
 /* ---- a further path ---- */
@@ -524,7 +553,7 @@ static unsigned reconnects(void)
 {
     unsigned sum = 0;
     for (unsigned i = 0; i < DIRECTNFS_CHANNELS; i++)
-        sum += (unsigned)host_stats_get(&host_stats->channels[i].reconnects);
+        sum += (unsigned)stats_get(&stats_own->channels[i].reconnects);
     return sum;
 }
 
@@ -538,7 +567,7 @@ static void wait_for_proof(void)
     submit(0, 2);
     server_wait_held(3);
     sys_critical_enter();
-    CHECK(!file_lane_wait(&lane, never, NULL, sys_now_ns() + 2000000000));
+    CHECK(!file_lane_wait(lane, never, NULL, sys_now_ns() + 2000000000));
     sys_critical_leave();
     CHECK_EQUAL(reconnects(), 0);
     server_release();
@@ -550,19 +579,19 @@ SCENE_TEST(a_probe_that_is_not_answered_breaks_no_connection)
     scene.nfstab = "server: s\nlocal: 127.0.0.1 path: 127.0.0.1\n"
                    "local: 127.0.0.2 path: 127.0.0.1\nnfsport: %u mntport: %u\n"
                    "export: %s/export mount: %s/export\n";
-    strcpy(scene.conf, "connections = 1;");
-    scene_environment();
+    scene_configure("connections = 1;");
     scene_run(wait_for_proof);
 }
 
 /* Writes in flight to another file, until not one more can be noted. */
 static void fill_the_ledger(void)
 {
-    struct host_file other;
-    struct host_file_key key = {.device = 1, .inode = 1, .handle_length = 1};
-    struct host_write write;
-    CHECK(host_file_attach(&other, &key, &(struct timespec){0}, &(uint64_t){0}));
-    for (uint64_t i = 0; host_write_try(&other, i << 16, NULL, 0, 1, false, &write) == 0; i++)
+    struct ledger_file other;
+    struct ledger_file_key key = {.device = 1, .inode = 1, .handle_length = 1};
+    struct ledger_write write;
+    CHECK(ledger_file_attach(&other, &key, &(struct timespec){0}, &(uint64_t){0}));
+    struct ledger_beginning beginning = {.length = 1, .write = &write};
+    for (; ledger_write_start(&other, &beginning, false) == 0; beginning.offset += 1 << 16)
         ;
 }
 
@@ -590,7 +619,7 @@ ENGINE_TEST(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels
 {
     int fd = lane_open(DISK);
     struct file_open *open = file_get(fd);
-    host_world_leave(&open->inode->host, true);
+    ledger_world_leave(&open->inode->host, true);
     file_put(open);
     for (unsigned i = 0; i < 3; i++)
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 1);
@@ -605,41 +634,5 @@ ENGINE_TEST(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels),
-        cmocka_unit_test(a_read_and_a_write),
-        cmocka_unit_test(kept_requests_are_carried_out_though_nobody_comes),
-        cmocka_unit_test(a_sync_of_kept_requests),
-        cmocka_unit_test(what_cannot_be_submitted_is_answered_with_an_error),
-        cmocka_unit_test(requests_larger_than_a_call),
-        cmocka_unit_test(short_replies_are_continued),
-        cmocka_unit_test(jukebox_is_waited_out),
-        cmocka_unit_test(errors_reach_their_request),
-        cmocka_unit_test(a_fsync_request),
-        cmocka_unit_test(writes_of_one_submission_that_overlap_are_ordered),
-        cmocka_unit_test(writes_of_one_submission_to_several_files),
-        cmocka_unit_test(a_synchronous_write_that_overlaps_one_in_flight),
-        cmocka_unit_test(a_truncation_waits_for_writes_in_flight),
-        cmocka_unit_test(a_deadline_ends_the_wait),
-        cmocka_unit_test(polling_alone_connects_again),
-        cmocka_unit_test(a_wait_with_nothing_in_flight_returns),
-        cmocka_unit_test(waiting_for_what_another_thread_carries_out_is_not_spinning),
-        cmocka_unit_test(attendants_settle_what_nobody_waits_for),
-        cmocka_unit_test(fsync_with_a_write_over_lost_data_in_flight),
-        cmocka_unit_test(a_read_with_a_write_over_lost_data_in_flight),
-        cmocka_unit_test(requests_with_a_write_over_lost_data_in_flight),
-        cmocka_unit_test(a_read_request_with_a_write_over_lost_data_in_flight),
-        cmocka_unit_test(an_attended_read_request_with_a_write_over_lost_data_in_flight),
-        cmocka_unit_test(an_early_commit_with_a_write_over_lost_data_not_yet_sent),
-        cmocka_unit_test(demotion_drains_requests),
-        cmocka_unit_test(demotion_drains_attended_requests),
-        cmocka_unit_test(a_request_to_a_demoted_file_is_the_kernels),
-        cmocka_unit_test(requests_to_a_removed_file_are_the_kernels),
-        cmocka_unit_test(writes_that_overlap_in_a_removed_file),
-        cmocka_unit_test(attended_requests_to_a_removed_file_are_the_kernels),
-        cmocka_unit_test(a_probe_that_is_not_answered_breaks_no_connection),
-        cmocka_unit_test(writes_that_cannot_be_noted_are_the_kernels),
-    };
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -60,13 +60,13 @@ static void random_io(unsigned rounds, void (*trouble)(unsigned round))
         }
         used += count;
         sys_critical_enter();
-        file_submit(&lane, requests, count);
+        file_submit(lane, requests, count);
         sys_critical_leave();
         if (trouble)
             trouble(round);
         unsigned all = DEPTH;
         sys_critical_enter();
-        file_lane_wait(&lane, any_done, &all, 0);
+        file_lane_wait(lane, any_done, &all, 0);
         sys_critical_leave();
         for (unsigned i = 0; i < DEPTH; i++) {
             if (!idle[i] && atomic_load(&jobs[i].done)) {
@@ -151,7 +151,7 @@ struct worker {
     int fd;
     unsigned number;
     bool attended;
-    struct file_lane lane;
+    struct file_lane *lane;
     struct job jobs[AT_ONCE];
 };
 
@@ -161,9 +161,9 @@ static void worker_submit(struct worker *worker)
     for (unsigned i = 0; i < AT_ONCE; i++)
         requests[i] = &worker->jobs[i].request;
     sys_critical_enter();
-    file_submit(&worker->lane, requests, AT_ONCE);
+    file_submit(worker->lane, requests, AT_ONCE);
     for (unsigned i = 0; i < AT_ONCE; i++)
-        CHECK(file_lane_wait(&worker->lane, job_is_done, &worker->jobs[i], 0));
+        CHECK(file_lane_wait(worker->lane, job_is_done, &worker->jobs[i], 0));
     sys_critical_leave();
     for (unsigned i = 0; i < AT_ONCE; i++)
         CHECK_EQUAL(worker->jobs[i].result, BLOCK);
@@ -174,9 +174,9 @@ static void *work(void *argument)
     struct worker *worker = argument;
     off_t from = (off_t)worker->number * REGION;
     sys_critical_enter();
-    file_lane_init(&worker->lane);
+    CHECK((worker->lane = file_lane_new()) != NULL);
     if (worker->attended)
-        file_lane_attend(&worker->lane);
+        file_lane_attend(worker->lane);
     sys_critical_leave();
     for (unsigned round = 1; round < 60; round++) {
         for (unsigned i = 0; i < AT_ONCE; i++) /* each overlaps the one before */
@@ -191,7 +191,7 @@ static void *work(void *argument)
             CHECK_EQUAL(engine_fsync(worker->fd), 0);
     }
     sys_critical_enter();
-    file_lane_end(&worker->lane);
+    file_lane_free(worker->lane);
     sys_critical_leave();
     return NULL;
 }
@@ -274,7 +274,7 @@ static void troubled_requests(void)
 {
     pthread_t thread;
     int fd = lane_open(DISK);
-    file_lane_attend(&lane);
+    file_lane_attend(lane);
     atomic_store(&scene.control->short_read, BLOCK / 2);
     CHECK_EQUAL(pthread_create(&thread, NULL, reads_too, &fd), 0);
     for (unsigned i = 0; i < rounds_of(3000); i++) {
@@ -292,23 +292,11 @@ static void troubled_requests(void)
 
 SCENE_TEST(troubled_requests_of_a_lane_that_nobody_waits_for)
 {
-    strcpy(scene.conf, "connections = 1;");
-    scene_environment();
+    scene_configure("connections = 1;");
     scene_run(troubled_requests);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(troubled_requests_of_a_lane_that_nobody_waits_for),
-        cmocka_unit_test(random_requests),
-        cmocka_unit_test(random_requests_with_power_losses),
-        cmocka_unit_test(random_requests_with_lost_replies),
-        cmocka_unit_test(random_requests_with_every_trouble),
-        cmocka_unit_test(lanes_of_several_threads_with_power_losses),
-        cmocka_unit_test(a_troubled_write_of_a_thread_that_does_not_come_back),
-        cmocka_unit_test(a_truncation_that_waits_for_a_troubled_write),
-    };
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -60,14 +60,7 @@ ENGINE_TEST(a_write_in_parts_to_many_instances_ends)
 
 static unsigned lines_of_restarts(void)
 {
-    unsigned count = 0;
-    char line[1024];
-    FILE *log = fopen(getenv("DIRECTNFS_LOG"), "r");
-    CHECK(log != NULL);
-    while (fgets(line, sizeof(line), log))
-        count += strstr(line, " restarted before it committed ") != NULL;
-    fclose(log);
-    return count;
+    return scene_logged(" restarted before it committed ");
 }
 
 ENGINE_TEST(a_verifier_that_changes_all_the_time_does_not_fill_the_log)
@@ -302,29 +295,5 @@ ENGINE_TEST(the_size_counts_lost_data_that_will_be_written_again)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fsync_puts_data_on_disk),
-        cmocka_unit_test(fsync_writes_again_what_a_power_loss_took),
-        cmocka_unit_test(a_new_verifier_alone_makes_data_be_written_again),
-        cmocka_unit_test(power_loss_in_the_middle_of_a_write),
-        cmocka_unit_test(a_write_in_parts_to_many_instances_ends),
-        cmocka_unit_test(a_verifier_that_changes_all_the_time_does_not_fill_the_log),
-        cmocka_unit_test(power_loss_during_the_commit),
-        cmocka_unit_test(power_loss_while_data_is_written_again),
-        cmocka_unit_test(fsync_vouches_for_what_took_the_place_of_lost_data),
-        cmocka_unit_test(close_commits),
-        cmocka_unit_test(close_of_the_last_duplicate_commits),
-        cmocka_unit_test(close_reports_what_is_lost),
-        cmocka_unit_test(exit_commits),
-        cmocka_unit_test(exit_commits_what_is_not_open_any_more),
-        cmocka_unit_test(a_read_after_power_loss_returns_what_was_written),
-        cmocka_unit_test(a_read_on_a_connection_that_others_made_returns_what_was_written),
-        cmocka_unit_test(a_read_that_ends_behind_a_lost_end_of_file_is_whole),
-        cmocka_unit_test(overlapping_writes_keep_the_newest),
-        cmocka_unit_test(a_synchronous_write_over_lost_data_is_the_newest),
-        cmocka_unit_test(truncated_data_does_not_come_back),
-        cmocka_unit_test(a_file_emptied_by_open_stays_empty),
-        cmocka_unit_test(the_size_counts_lost_data_that_will_be_written_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

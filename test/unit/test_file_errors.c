@@ -59,7 +59,7 @@ ENGINE_TEST(data_of_a_commit_whose_answer_was_lost_is_written_again)
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(server_calls(NFS3_PROC_COMMIT) > 1);
     CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     disk_expect("f", SIZE, 0, 1);
 }
 
@@ -77,7 +77,7 @@ ENGINE_TEST(data_beside_a_failed_synchronous_write_is_written_again)
     CHECK_EQUAL(write_synchronously(fd), -EIO);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
 }
 
 ENGINE_TEST(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again)
@@ -135,14 +135,7 @@ ENGINE_TEST(no_space_at_commit)
 /* How often the log has a line about answers that make no sense. */
 static unsigned senseless_lines(void)
 {
-    unsigned count = 0;
-    char line[1024];
-    FILE *log = fopen(getenv("DIRECTNFS_LOG"), "r");
-    CHECK(log != NULL);
-    while (fgets(line, sizeof(line), log))
-        count += strstr(line, "makes no sense: ") != NULL;
-    fclose(log);
-    return count;
+    return scene_logged("makes no sense: ");
 }
 
 /* Each kind once a minute. */
@@ -164,21 +157,57 @@ ENGINE_TEST(an_answer_that_makes_no_sense_is_an_error_and_said)
     }
 }
 
+/* Data that go on behind the size that the server tells, or end before it. */
+ENGINE_TEST(a_read_that_ends_before_the_end_is_an_error_and_said)
+{
+    char data[SIZE];
+    int fd = written_anew();
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&scene.control->lie, FILE_SERVER_HALF);
+        CHECK_EQUAL(engine_read(fd, data, SIZE, 0), -EIO);
+        CHECK_EQUAL(senseless_lines(), 1);
+        atomic_store(&scene.control->lie, FILE_SERVER_TRUTH);
+        engine_expect(fd, SIZE, 0, 1);
+    }
+}
+
+ENGINE_TEST(bytes_behind_the_end_are_not_read)
+{
+    char data[2 * SIZE];
+    int fd = written_anew();
+    atomic_store(&scene.control->lie, FILE_SERVER_BEYOND);
+    CHECK_EQUAL(engine_read(fd, data, sizeof(data), 0), SIZE);
+    CHECK(data_is(data, SIZE, 0, 1));
+    CHECK_EQUAL(engine_read(fd, data, sizeof(data), SIZE + 1), 0);
+    CHECK_EQUAL(senseless_lines(), 1);
+}
+
+/* A server that takes attributes from a cache: the kernel knows better here. */
+ENGINE_TEST(a_read_with_an_old_size_is_believed)
+{
+    char data[2 * SIZE];
+    atomic_store(&scene.control->rtmax, 8192);
+    int fd = written_anew();
+    for (int error = -SIZE / 2; error <= SIZE; error += 3 * SIZE / 2) {
+        atomic_store(&scene.control->size_error, error);
+        memset(data, 0, sizeof(data));
+        CHECK_EQUAL(engine_read(fd, data, sizeof(data), 0), SIZE);
+        CHECK(data_is(data, SIZE, 0, 1));
+    }
+    CHECK_EQUAL(senseless_lines(), 0);
+}
+
+ENGINE_TEST(a_file_that_grows_all_the_time_can_be_read)
+{
+    char data[2 * SIZE];
+    int fd = written_anew();
+    atomic_store(&scene.control->lie, FILE_SERVER_GROWS);
+    CHECK(engine_read(fd, data, sizeof(data), 0) >= SIZE);
+    CHECK(data_is(data, SIZE, 0, 1));
+    CHECK_EQUAL(senseless_lines(), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fsync_fails_until_lost_data_is_written_again),
-        cmocka_unit_test(fsync_fails_while_there_is_no_space_to_write_again),
-        cmocka_unit_test(one_piece_of_many_that_cannot_be_written_again_fails_the_fsync),
-        cmocka_unit_test(data_of_a_failed_commit_is_written_again),
-        cmocka_unit_test(data_of_a_failed_commit_is_written_again_before_a_read),
-        cmocka_unit_test(data_of_a_commit_whose_answer_was_lost_is_written_again),
-        cmocka_unit_test(data_beside_a_failed_synchronous_write_is_written_again),
-        cmocka_unit_test(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_again),
-        cmocka_unit_test(fsync_fails_when_the_handle_became_stale_with_data_not_committed),
-        cmocka_unit_test(an_answer_that_makes_no_sense_is_an_error_and_said),
-        cmocka_unit_test(no_space_at_write),
-        cmocka_unit_test(no_space_at_commit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -96,7 +96,7 @@ static void commits_both(void (*kernel)(void))
     engine_put(twin, SIZE, 0, 2);
     kernel();
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 2);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     engine_expect(f, SIZE, 0, 1);
     engine_expect(twin, SIZE, 0, 2);
@@ -133,14 +133,21 @@ ENGINE_TEST(a_truncation_by_the_kernel_drops_data_of_no_other_file)
     commits_both(kernel_truncates);
 }
 
+static void kernel_truncates_by_name(void)
+{
+    char path[SCENE_PATH];
+    scene_file_path(path, "f");
+    sys_critical_enter();
+    CHECK_EQUAL(file_truncate_path(path, SIZE), 0);
+    sys_critical_leave();
+}
+
+ENGINE_TEST(a_truncation_by_name_drops_data_of_no_other_file)
+{
+    commits_both(kernel_truncates_by_name);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_of_two_files_of_one_number_has_its_data),
-        cmocka_unit_test(data_of_a_file_is_kept_when_another_process_opens_one_of_the_same_number),
-        cmocka_unit_test(data_of_a_dead_process_goes_to_the_file_that_it_was_written_to),
-        cmocka_unit_test(fsync_by_the_kernel_vouches_for_all_files_of_the_number),
-        cmocka_unit_test(a_truncation_by_the_kernel_drops_data_of_no_other_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -349,8 +349,7 @@ static void asks_each_time(void)
 SCENE_TEST(actimeo_0_asks_each_time)
 {
     disk_make("f", SIZE, 1);
-    strcpy(scene.conf, "actimeo = 0.0;");
-    scene_environment();
+    scene_configure("actimeo = 0.0;");
     scene_run(asks_each_time);
 }
 
@@ -366,8 +365,7 @@ static void asks_after_a_while(void)
 SCENE_TEST(changes_elsewhere_are_seen_after_actimeo)
 {
     disk_make("f", SIZE, 1);
-    strcpy(scene.conf, "actimeo = 0.2;");
-    scene_environment();
+    scene_configure("actimeo = 0.2;");
     scene_run(asks_after_a_while);
 }
 
@@ -508,26 +506,43 @@ static void *reads_beyond_the_end(void *fd)
     return NULL;
 }
 
-/* During a read the descriptor is closed, and its number given to another file. */
-static void reuse_during_a_read(bool managed)
+/* During a call, which the server holds, the descriptor is closed, and its number given to another
+ * file, of which `other` is the first descriptor. */
+struct reuse {
+    int fd, other;
+    pthread_t caller;
+};
+
+static void reuse_begin(struct reuse *reuse, enum nfs3_proc procedure, void *(*call)(void *))
 {
     disk_make("f", 10, 1);
     disk_make("g", SIZE, 1);
-    int fd = engine_adopt("f", O_RDONLY), other = engine_open("g", O_RDONLY);
-    pthread_t reader;
-    server_hold(NFS3_PROC_READ);
-    CHECK_EQUAL(pthread_create(&reader, NULL, reads_beyond_the_end, &fd), 0);
+    reuse->fd = engine_adopt("f", O_RDONLY);
+    reuse->other = engine_open("g", O_RDONLY);
+    server_hold(procedure);
+    CHECK_EQUAL(pthread_create(&reuse->caller, NULL, call, &reuse->fd), 0);
     server_wait_held(1);
-    CHECK_EQUAL(engine_close(fd), 0);
-    CHECK_EQUAL(dup2(other, fd), fd);
+    CHECK_EQUAL(engine_close(reuse->fd), 0);
+    CHECK_EQUAL(dup2(reuse->other, reuse->fd), reuse->fd);
+}
+
+static void reuse_end(struct reuse *reuse)
+{
+    server_release();
+    CHECK_EQUAL(pthread_join(reuse->caller, NULL), 0);
+}
+
+static void reuse_during_a_read(bool managed)
+{
+    struct reuse reuse;
+    reuse_begin(&reuse, NFS3_PROC_READ, reads_beyond_the_end);
     sys_critical_enter();
     if (managed)
-        file_duplicated(other, fd);
+        file_duplicated(reuse.other, reuse.fd);
     sys_critical_leave();
-    CHECK_EQUAL(lseek(fd, 5000, SEEK_SET), 5000);
-    server_release();
-    CHECK_EQUAL(pthread_join(reader, NULL), 0);
-    CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), 5000);
+    CHECK_EQUAL(lseek(reuse.fd, 5000, SEEK_SET), 5000);
+    reuse_end(&reuse);
+    CHECK_EQUAL(lseek(reuse.fd, 0, SEEK_CUR), 5000);
 }
 
 ENGINE_TEST(the_offset_of_another_file_is_left_alone)
@@ -544,168 +559,19 @@ static void *seeks_the_end(void *fd)
 
 static void reuse_during_a_seek(void)
 {
-    disk_make("f", 10, 1);
-    disk_make("g", SIZE, 1);
-    int fd = engine_adopt("f", O_RDONLY), other = engine_open("g", O_RDONLY);
-    pthread_t seeker;
-    server_hold(NFS3_PROC_GETATTR);
-    CHECK_EQUAL(pthread_create(&seeker, NULL, seeks_the_end, &fd), 0);
-    server_wait_held(1);
-    CHECK_EQUAL(engine_close(fd), 0);
-    CHECK_EQUAL(dup2(other, fd), fd);
-    server_release();
-    CHECK_EQUAL(pthread_join(seeker, NULL), 0);
-    CHECK_EQUAL(lseek(other, 0, SEEK_CUR), SIZE - 2);
+    struct reuse reuse;
+    reuse_begin(&reuse, NFS3_PROC_GETATTR, seeks_the_end);
+    reuse_end(&reuse);
+    CHECK_EQUAL(lseek(reuse.other, 0, SEEK_CUR), SIZE - 2);
 }
 
 SCENE_TEST(the_end_is_that_of_the_file_which_has_the_number)
 {
-    strcpy(scene.conf, "actimeo = 0.0;");
-    scene_environment();
+    scene_configure("actimeo = 0.0;");
     scene_run(reuse_during_a_seek);
-}
-
-/* ---- fork and threads ---- */
-
-static _Atomic bool stop;
-
-static void *reads_and_writes(void *argument)
-{
-    int fd = *(int *)argument;
-    static _Atomic unsigned number;
-    unsigned self = atomic_fetch_add(&number, 1);
-    off_t offset = (off_t)self * 65536;
-    for (unsigned i = 1; !atomic_load(&stop); i++) {
-        engine_put(fd, 8192, offset, i);
-        engine_expect(fd, 8192, offset, i);
-        if (i % 16 == 0)
-            CHECK_EQUAL(engine_fsync(fd), 0);
-    }
-    return NULL;
-}
-
-ENGINE_TEST(fork_while_threads_do_io)
-{
-    enum { THREADS = 4 };
-    const unsigned children = rounds_of(20);
-    disk_make("f", MEBIBYTE, 1);
-    int fd = engine_adopt("f", O_RDWR);
-    pthread_t threads[THREADS];
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, reads_and_writes, &fd);
-    for (unsigned i = 0; i < children; i++) {
-        pid_t pid = engine_fork();
-        if (pid == 0) {
-            off_t offset = 8 * 65536;
-            engine_put(fd, 30000, offset, i);
-            engine_expect(fd, 30000, offset, i);
-            CHECK_EQUAL(engine_fsync(fd), 0);
-            CHECK_EQUAL(engine_size(fd), MEBIBYTE);
-            CHECK_EQUAL(engine_close(fd), 0);
-            _exit(0);
-        }
-        scene_wait(pid);
-        disk_expect("f", 30000, 8 * 65536, i);
-    }
-    atomic_store(&stop, true);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-}
-
-static void *loses_power(void *argument)
-{
-    (void)argument;
-    for (unsigned i = 0; i < 10; i++) {
-        usleep(30000);
-        server_do(FILE_SERVER_LOSE_POWER);
-    }
-    atomic_store(&stop, true);
-    return NULL;
-}
-
-/* Each thread reads what it wrote, whatever the server forgets. */
-ENGINE_TEST(threads_during_power_losses)
-{
-    enum { THREADS = 4 };
-    disk_make("f", MEBIBYTE, 1);
-    int fd = engine_adopt("f", O_RDWR);
-    pthread_t threads[THREADS], power;
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, reads_and_writes, &fd);
-    pthread_create(&power, NULL, loses_power, NULL);
-    for (unsigned i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    pthread_join(power, NULL);
-}
-
-static void writes_a_region(void)
-{
-    static _Atomic unsigned none;
-    (void)none;
-    int number = atomic_fetch_add(&scene.shared->steps[3], 1);
-    int fd = engine_adopt("f", O_RDWR);
-    off_t offset = (off_t)number * 65536;
-    for (unsigned i = 1; i < 300; i++) {
-        unsigned length = 100 + i * 131 % 20000;
-        engine_put(fd, length, offset + i * 17 % 5000, i);
-        engine_expect(fd, length, offset + i * 17 % 5000, i);
-        if (i % 50 == 0)
-            CHECK_EQUAL(engine_fsync(fd), 0);
-    }
-    engine_put(fd, 65536, offset, 77);
-}
-
-SCENE_TEST(processes_during_power_losses)
-{
-    enum { PROCESSES = 4 };
-    disk_make("f", PROCESSES * 65536, 1);
-    pid_t pids[PROCESSES];
-    for (int i = 0; i < PROCESSES; i++)
-        pids[i] = scene_start(writes_a_region);
-    for (int i = 0; i < 10; i++) {
-        usleep(20000);
-        server_do(FILE_SERVER_LOSE_POWER);
-    }
-    for (int i = 0; i < PROCESSES; i++)
-        scene_wait(pids[i]);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", PROCESSES * 65536, 0, 77);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_read_ends_at_the_end_of_the_file),
-        cmocka_unit_test(a_read_with_impossible_arguments),
-        cmocka_unit_test(reads_into_many_vectors),
-        cmocka_unit_test(reads_into_many_vectors_in_small_parts),
-        cmocka_unit_test(short_replies_to_a_read_are_continued),
-        cmocka_unit_test(a_read_that_fails_in_the_middle_returns_what_came_before),
-        cmocka_unit_test(a_write_with_impossible_arguments),
-        cmocka_unit_test(a_write_ends_where_the_largest_file_does),
-        cmocka_unit_test(writes_from_many_vectors),
-        cmocka_unit_test(writes_from_many_vectors_in_small_short_parts),
-        cmocka_unit_test(a_hundred_mebibytes_in_one_call),
-        cmocka_unit_test(a_write_that_fails_in_the_middle_returns_what_came_before),
-        cmocka_unit_test(jukebox_is_waited_out),
-        cmocka_unit_test(what_was_executed_but_not_answered_is_sent_again),
-        cmocka_unit_test(replies_without_attributes),
-        cmocka_unit_test(errors_of_the_server_are_those_of_the_calls),
-        cmocka_unit_test(two_processes_see_each_others_sizes_without_asking),
-        cmocka_unit_test(actimeo_0_asks_each_time),
-        cmocka_unit_test(changes_elsewhere_are_seen_after_actimeo),
-        cmocka_unit_test(changes_elsewhere_are_seen_by_a_new_open),
-        cmocka_unit_test(seeking),
-        cmocka_unit_test(status_of_a_file_that_was_just_written),
-        cmocka_unit_test(truncation),
-        cmocka_unit_test(allocation_writes_what_is_beyond_the_end),
-        cmocka_unit_test(streams_move_the_kernels_offset),
-        cmocka_unit_test(the_offset_of_another_file_is_left_alone),
-        cmocka_unit_test(the_end_is_that_of_the_file_which_has_the_number),
-        cmocka_unit_test(fork_while_threads_do_io),
-        cmocka_unit_test(threads_during_power_losses),
-        cmocka_unit_test(processes_during_power_losses),
-    };
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

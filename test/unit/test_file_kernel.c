@@ -1,6 +1,7 @@
 /* What the kernel writes is not undone by data that the ledger had before. */
 #include "durability_scene.h"
-#include "host/shared.h"
+#include "ledger/uncommitted.h"
+#include "ledger/world.h"
 
 enum { KEPT = 8192 };
 
@@ -23,7 +24,7 @@ static void kernel_put(int fd)
 static bool kernel_writes_it(int fd)
 {
     struct file_open *open = file_get(fd);
-    bool result = host_world_is_kernel(&open->inode->host);
+    bool result = ledger_world_is_kernel(&open->inode->host);
     file_put(open);
     return result;
 }
@@ -79,7 +80,7 @@ static void hands_over_while_another_writes(void)
     int fd = engine_adopt("f", O_RDWR);
     step_done(1);
     CHECK_EQUAL(engine_demote(fd), 0);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     step_wait(2);
     kernel_put(fd);
     step_done(3);
@@ -98,16 +99,12 @@ SCENE_TEST(a_write_in_flight_of_another_process_does_not_follow)
     disk_make("f", KEPT, 0);
     pid_t witness = scene_start(waits_for_the_kernel);
     step_wait(4);
-    server_hold(NFS3_PROC_WRITE);
-    pid_t writer = scene_start(writes_while_another_hands_over);
-    step_wait(0);
-    server_wait_held(1);
-    pid_t demoter = scene_start(hands_over_while_another_writes);
-    step_wait(1);
+    pid_t started[2];
+    scene_start_behind(writes_while_another_hands_over, hands_over_while_another_writes, started);
     scene_wait(witness);
     server_release();
-    scene_wait(demoter);
-    scene_wait(writer);
+    scene_wait(started[0]);
+    scene_wait(started[1]);
 }
 
 static void *writes_elsewhere(void *fd)
@@ -135,12 +132,21 @@ static void hand_over_begin(pthread_t threads[2], int *fd)
     file_put(open);
 }
 
+/* The server goes on, when others that wait have had time for what is wrong; all threads end. */
+static void hand_over_end(pthread_t *threads, unsigned count)
+{
+    usleep(20000);
+    server_release();
+    for (unsigned i = 0; i < count; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+}
+
 static void *writes_meanwhile(void *fd)
 {
     uint8_t data[KEPT];
     data_fill(data, sizeof(data), 0, 2);
     CHECK_EQUAL(engine_write(*(int *)fd, data, sizeof(data), 0), sizeof(data));
-    CHECK_EQUAL(host_uncommitted(), 0); /* it came after */
+    CHECK_EQUAL(ledger_uncommitted(), 0); /* it came after */
     return NULL;
 }
 
@@ -150,10 +156,7 @@ ENGINE_TEST(a_call_of_another_thread_waits_until_the_file_is_handed_over)
     int fd = written_anew();
     hand_over_begin(threads, &fd);
     CHECK_EQUAL(pthread_create(&threads[2], NULL, writes_meanwhile, &fd), 0);
-    usleep(20000); /* it would be wrong at once */
-    server_release();
-    for (int i = 0; i < 3; i++)
-        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    hand_over_end(threads, 3);
     expect_kernels_data(fd);
 }
 
@@ -170,12 +173,9 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_goes_the_same_way)
         _exit(0);
     }
     step_wait(0);
-    usleep(20000); /* it would be wrong at once */
-    server_release();
-    for (int i = 0; i < 2; i++)
-        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    hand_over_end(threads, 2);
     scene_wait(child);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     expect_kernels_data(fd);
 }
 
@@ -196,10 +196,7 @@ ENGINE_TEST(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file)
         _exit(0);
     }
     step_wait(0);
-    usleep(20000); /* it would be wrong at once */
-    server_release();
-    for (int i = 0; i < 2; i++)
-        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+    hand_over_end(threads, 2);
     scene_wait(child);
 }
 
@@ -211,12 +208,9 @@ static ssize_t stream_put(int fd, unsigned version)
     uint8_t data[STREAMED];
     struct iovec vector = {data, sizeof(data)};
     memset(data, (int)version, sizeof(data));
-    sys_critical_enter();
-    struct file_open *open = file_get(fd);
+    struct file_open *open = engine_begin(fd);
     ssize_t result = open ? file_writev(open, fd, &vector, 1, 0) : FILE_KERNEL;
-    if (open)
-        file_put(open);
-    sys_critical_leave();
+    engine_end(open);
     return result == FILE_KERNEL ? write(fd, data, sizeof(data)) : result;
 }
 
@@ -305,40 +299,74 @@ static void opens_what_is_not_adopted(void)
     step_done(1);
 }
 
-SCENE_TEST(the_kernel_writes_a_file_to_which_the_server_refuses_access)
+/* The second process that opens the file cannot adopt it: it gets no access, or no proof. */
+static void the_kernel_writes(uint32_t access, int fileid_error)
 {
     disk_make("f", KEPT, 0);
     pid_t writer = scene_start(writes_before_another_opens);
     step_wait(0);
-    atomic_store(&scene.control->access, 0);
-    scene_run(opens_what_is_not_adopted);
-    scene_wait(writer);
-}
-
-SCENE_TEST(the_kernel_writes_a_file_that_is_not_proven)
-{
-    disk_make("f", KEPT, 0);
-    pid_t writer = scene_start(writes_before_another_opens);
-    step_wait(0);
-    atomic_store(&scene.control->fileid_error, 1);
+    atomic_store(&scene.control->access, access);
+    atomic_store(&scene.control->fileid_error, fileid_error);
     scene_run(opens_what_is_not_adopted);
     atomic_store(&scene.control->fileid_error, 0);
     scene_wait(writer);
 }
 
+SCENE_TEST(the_kernel_writes_a_file_to_which_the_server_refuses_access)
+{
+    the_kernel_writes(0, 0);
+}
+
+SCENE_TEST(the_kernel_writes_a_file_that_is_not_proven)
+{
+    the_kernel_writes(UINT32_MAX, 1);
+}
+
+/* ---- by name, without a descriptor ---- */
+
+static int truncate_path(const char *name, off_t size)
+{
+    char path[SCENE_PATH];
+    scene_file_path(path, name);
+    sys_critical_enter();
+    int result = file_truncate_path(path, size);
+    sys_critical_leave();
+    return result == FILE_KERNEL && truncate(path, size) == 0 ? 0 : result;
+}
+
+ENGINE_TEST(a_file_that_is_cut_by_name_stays_cut)
+{
+    int fd = written_anew();
+    CHECK_EQUAL(truncate_path("f", KEPT), 0);
+    CHECK_EQUAL(engine_size(fd), KEPT);
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(disk_size("f"), KEPT);
+    disk_expect("f", KEPT, 0, 1);
+    CHECK_EQUAL(engine_size(fd), KEPT);
+    CHECK_EQUAL(truncate_path("f", -1), -EINVAL);
+    engine_put(fd, SIZE, 0, 1);
+    CHECK_EQUAL(truncate_path("f", 2 * SIZE), 0);
+    CHECK_EQUAL(engine_size(fd), 2 * SIZE);
+}
+
+ENGINE_TEST(by_name_only_files_that_the_host_knows_are_cut)
+{
+    char path[SCENE_PATH];
+    disk_make("f", SIZE, 0);
+    disk_make("other", SIZE, 0);
+    scene_file_path(path, "f");
+    CHECK_EQUAL(file_truncate_path(path, 0), -EMFILE); /* not even the registry is open */
+    engine_adopt("f", O_RDONLY);
+    scene_file_path(path, "other");
+    CHECK_EQUAL(file_truncate_path(path, 0), FILE_KERNEL);
+    CHECK_EQUAL(file_truncate_path(scene.directory, 0), FILE_KERNEL);
+    CHECK_EQUAL(file_truncate_path("", 0), FILE_KERNEL);
+    CHECK_EQUAL(disk_size("f"), SIZE);
+    CHECK_EQUAL(disk_size("other"), SIZE);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_that_cannot_be_committed_does_not_follow),
-        cmocka_unit_test(a_loss_is_told_to_who_opens_the_file_later_if_nobody_was_told),
-        cmocka_unit_test(a_write_in_flight_of_another_process_does_not_follow),
-        cmocka_unit_test(a_call_of_another_thread_waits_until_the_file_is_handed_over),
-        cmocka_unit_test(a_child_that_is_forked_meanwhile_goes_the_same_way),
-        cmocka_unit_test(calls_that_share_an_offset_keep_their_places),
-        cmocka_unit_test(what_was_written_behind_a_call_that_failed_is_not_written_over),
-        cmocka_unit_test(a_child_that_is_forked_meanwhile_does_not_wait_for_a_removed_file),
-        cmocka_unit_test(the_kernel_writes_a_file_to_which_the_server_refuses_access),
-        cmocka_unit_test(the_kernel_writes_a_file_that_is_not_proven),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -132,10 +132,5 @@ SCENE_TEST(who_shares_an_offset_goes_on_after_one_was_killed)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_that_share_an_offset_read_each_record_once),
-        cmocka_unit_test(threads_that_share_an_offset_read_each_record_once),
-        cmocka_unit_test(who_shares_an_offset_goes_on_after_one_was_killed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

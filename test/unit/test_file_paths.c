@@ -62,9 +62,8 @@ static void several_paths(void (*body)(void))
     {                                \
         several_paths(name##_body);  \
     }                                \
-    static void name(void **state)   \
+    UNIT_TEST(name)                  \
     {                                \
-        (void)state;                 \
         scene_test(name##_several);  \
     }                                \
     static void name##_body(void)
@@ -143,22 +142,12 @@ static void said_once(void)
     CHECK_EQUAL(mounts, 1);
 }
 
-static void a_dead_server_is_said_once(void **state)
+UNIT_TEST(a_dead_server_is_said_once)
 {
-    (void)state;
     scene_test(said_once);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_path_is_asked_once),
-        cmocka_unit_test(one_look_does_for_all),
-        cmocka_unit_test(a_root_that_changes_is_looked_at_again),
-        cmocka_unit_test(a_root_that_is_behind_is_another),
-        cmocka_unit_test(another_file_number_is_another_root),
-        cmocka_unit_test(a_dead_server_is_said_once),
-    };
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -2,14 +2,9 @@
  * of several processes. */
 #include "durability_scene.h"
 #include "file/inode.h"
-#include "host/shared.h"
-
-static void writes_and_waits(void)
-{
-    written();
-    step_done(0);
-    step_wait(15);
-}
+#include "ledger/hold.h"
+#include "ledger/records.h"
+#include "ledger/stripes.h"
 
 static void syncs(void)
 {
@@ -20,9 +15,7 @@ static void syncs(void)
 
 SCENE_TEST(fsync_vouches_for_writes_of_another_process)
 {
-    disk_make("f", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
+    pid_t writer = start_writer();
     scene_run(syncs);
     scene_kill(writer);
 }
@@ -42,9 +35,7 @@ static void syncs_what_it_never_opened(void)
 
 SCENE_TEST(fsync_by_the_kernel_vouches_for_writes_of_another_process)
 {
-    disk_make("f", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
+    pid_t writer = start_writer();
     scene_run(syncs_what_it_never_opened);
     scene_kill(writer);
 }
@@ -109,11 +100,8 @@ static void only_opens_another_file(void)
 
 SCENE_TEST(the_next_process_commits_what_a_dead_one_left)
 {
-    disk_make("f", 0, 0);
     disk_make("g", 10, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
-    scene_kill(writer);
+    scene_kill(start_writer());
     server_do(FILE_SERVER_LOSE_POWER);
     scene_run(only_opens_another_file);
     expect_durable();
@@ -130,10 +118,7 @@ static void truncates_by_opening(void)
 
 SCENE_TEST(what_a_dead_process_left_does_not_return_into_a_truncated_file)
 {
-    disk_make("f", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
-    scene_kill(writer);
+    scene_kill(start_writer());
     server_do(FILE_SERVER_LOSE_POWER);
     scene_run(truncates_by_opening);
     CHECK_EQUAL(disk_size("f"), 0);
@@ -158,7 +143,7 @@ SCENE_TEST(a_read_after_power_loss_returns_what_another_process_wrote)
     server_do(FILE_SERVER_LOSE_POWER);
     step_done(2);
     scene_wait(reader);
-    step_done(15);
+    step_done(SCENE_STEPS - 1);
     scene_wait(writer);
 }
 
@@ -166,11 +151,12 @@ SCENE_TEST(a_read_after_power_loss_returns_what_another_process_wrote)
 static void leave_unsettled(int fd, uint64_t hold_ns)
 {
     struct file_open *open = file_get(fd);
-    struct host_write write;
-    host_hold_set(hold_ns);
-    CHECK_EQUAL(host_write_try(&open->inode->host, 0, NULL, 0, SIZE, false, &write), 0);
+    struct ledger_write write;
+    ledger_hold_set(hold_ns);
+    const struct ledger_beginning beginning = {.length = SIZE, .write = &write};
+    CHECK_EQUAL(ledger_write_start(&open->inode->host, &beginning, false), 0);
     write.unsettled = true;
-    host_write_end(&open->inode->host, &write, HOST_WRITE_FAILED, NULL);
+    ledger_write_end(&open->inode->host, &write, LEDGER_WRITE_FAILED, NULL);
     file_put(open);
 }
 
@@ -188,16 +174,16 @@ ENGINE_TEST(the_kernel_gets_no_file_with_a_write_of_unknown_fate)
 /* Nothing can be executed late any more. */
 static void end_holds(void)
 {
-    for (uint32_t i = 0; i < HOST_STRIPES; i++) {
-        host_stripe_lock(i);
-        for (uint32_t r = 1; r < host_map.shared->next_record; r++) {
-            struct host_record *record = host_record(r);
-            if (host_stripe_of(record->file) != i || !record->held_until)
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        ledger_stripe_lock(i);
+        for (uint32_t r = 1; r < ledger_map.shared->next_record; r++) {
+            struct ledger_record *record = ledger_record(r);
+            if (ledger_stripe_of(record->file) != i || !record->held_until)
                 continue;
             record->held_until = 1;
-            host_map.shared->stripes[i].held_check = 1;
+            ledger_map.shared->stripes[i].held_check = 1;
         }
-        host_stripe_unlock(i);
+        ledger_stripe_unlock(i);
     }
 }
 
@@ -259,32 +245,86 @@ static void allocates_while_another_appends(void)
 SCENE_TEST(allocation_writes_no_zeros_over_what_another_process_appends)
 {
     disk_make("f", 0, 0);
-    server_hold(NFS3_PROC_WRITE);
-    pid_t first = scene_start(appends_while_another_allocates);
-    step_wait(0);
-    server_wait_held(1);
-    pid_t second = scene_start(allocates_while_another_appends);
+    scene_run_behind(appends_while_another_allocates, allocates_while_another_appends);
+}
+
+/* ---- ports that are short ---- */
+
+static int flags_without_port;
+
+static void *writes_without_port(void *fd)
+{
+    uint8_t data[4096];
+    struct iovec vector = {data, sizeof(data)};
+    data_fill(data, sizeof(data), 0, 1);
+    CHECK_EQUAL(engine_writev(*(int *)fd, &vector, 1, 0, flags_without_port), sizeof(data));
+    return NULL;
+}
+
+/* It gave its connection back, as ports below 1024 were short, and gets no other one. */
+static void waits_for_a_port(void)
+{
+    pthread_t thread;
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, 4096, 0, 3);
+    struct file_open *open = file_get(fd);
+    struct net_server *server = open->inode->mount->server->net;
+    step_done(0);
     step_wait(1);
-    usleep(100000);
-    server_release();
-    scene_wait(first);
-    scene_wait(second);
+    for (unsigned i = 0; i < atomic_load(&server->channel_count); i++)
+        CHECK(server->close_idle(server->channels[i], 0));
+    atomic_store(&server->ports_short, true);
+    CHECK_EQUAL(pthread_create(&thread, NULL, writes_without_port, &fd), 0);
+    while (!atomic_load(&server->channels[0]->failed_ns))
+        usleep(1000);
+    step_done(2);
+    step_wait(3);
+    server_do(FILE_SERVER_START);
+    CHECK_EQUAL(pthread_join(thread, NULL), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    file_put(open);
+}
+
+static void keeps_its_port(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, 4096, 0, 3);
+    server_do(FILE_SERVER_REFUSE);
+    step_done(1);
+    step_wait(2);
+    struct iovec vector = {"appended", 8};
+    engine_put(fd, 4096, 0, 2);
+    CHECK_EQUAL(engine_writev(fd, &vector, 1, 0, RWF_APPEND), 8);
+    CHECK_EQUAL(engine_truncate(fd, 4096), 0);
+    engine_expect(fd, 4096, 0, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(3);
+}
+
+static void nobody_waits_for_who_waits_for_a_port(int flags)
+{
+    flags_without_port = flags;
+    disk_make("f", 4096, 0);
+    pid_t waiting = scene_start(waits_for_a_port);
+    step_wait(0);
+    pid_t other = scene_start(keeps_its_port);
+    scene_wait(other);
+    scene_wait(waiting);
+    CHECK_EQUAL(disk_size("f"), flags ? 8192 : 4096);
+    disk_expect("f", 4096, 0, flags ? 2 : 1);
+}
+
+SCENE_TEST(nobody_waits_for_a_write_that_waits_for_a_port)
+{
+    nobody_waits_for_who_waits_for_a_port(0);
+}
+
+SCENE_TEST(nobody_waits_for_an_append_that_waits_for_a_port)
+{
+    nobody_waits_for_who_waits_for_a_port(RWF_APPEND);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fsync_vouches_for_writes_of_another_process),
-        cmocka_unit_test(fsync_by_the_kernel_vouches_for_writes_of_another_process),
-        cmocka_unit_test(fsync_vouches_for_writes_of_a_dead_process),
-        cmocka_unit_test(fsync_writes_again_for_a_dead_process),
-        cmocka_unit_test(fsync_in_a_forked_child),
-        cmocka_unit_test(the_next_process_commits_what_a_dead_one_left),
-        cmocka_unit_test(what_a_dead_process_left_does_not_return_into_a_truncated_file),
-        cmocka_unit_test(a_read_after_power_loss_returns_what_another_process_wrote),
-        cmocka_unit_test(the_kernel_gets_no_file_with_a_write_of_unknown_fate),
-        cmocka_unit_test(a_write_of_unknown_fate_does_not_fill_an_emptied_file),
-        cmocka_unit_test(allocation_writes_no_zeros_over_what_another_process_appends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

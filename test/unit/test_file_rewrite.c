@@ -1,5 +1,7 @@
-/* Writing again what a server lost when it restarted: how much of it, in how many calls. */
+/* Writing again what a server lost when it restarted: how much of it, in how many calls, and not
+ * over what somebody else wrote since. */
 #include "durability_scene.h"
+#include "ledger/processes.h"
 
 enum { SMALL = 430, SMALLS = 8000, SPREAD = 20000 };
 
@@ -27,35 +29,34 @@ ENGINE_TEST(neighbours_are_written_together_and_committed_once)
     CHECK(writes_of_fsync(fd) < 10);
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT) - commits, 2);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SMALL * SMALLS, 0, 1);
+}
+
+/* While it is written again the server loses power once more, after the second of these calls. */
+static void is_written_again_twice(enum nfs3_proc procedure)
+{
+    disk_make("f", 0, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    put_small(fd);
+    server_do(FILE_SERVER_LOSE_POWER);
+    atomic_store(&scene.control->power_after[procedure], 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->power_after[procedure]), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", SMALL * SMALLS, 0, 1);
 }
 
 ENGINE_TEST(a_restart_while_it_is_written_again)
 {
-    disk_make("f", 0, 0);
-    int fd = engine_adopt("f", O_RDWR);
-    put_small(fd);
-    server_do(FILE_SERVER_LOSE_POWER);
-    atomic_store(&scene.control->power_after[NFS3_PROC_WRITE], 2);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(atomic_load(&scene.control->power_after[NFS3_PROC_WRITE]), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SMALL * SMALLS, 0, 1);
+    is_written_again_twice(NFS3_PROC_WRITE);
 }
 
 /* What was written again is lost once more before its COMMIT. */
 ENGINE_TEST(a_restart_before_what_was_written_again_is_committed)
 {
-    disk_make("f", 0, 0);
-    int fd = engine_adopt("f", O_RDWR);
-    put_small(fd);
-    server_do(FILE_SERVER_LOSE_POWER);
-    atomic_store(&scene.control->power_after[NFS3_PROC_COMMIT], 2);
-    CHECK_EQUAL(engine_fsync(fd), 0);
-    server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SMALL * SMALLS, 0, 1);
+    is_written_again_twice(NFS3_PROC_COMMIT);
 }
 
 ENGINE_TEST(pieces_apart_are_on_their_way_together)
@@ -83,21 +84,320 @@ ENGINE_TEST(what_finds_no_room_stays)
     unsigned before = server_calls(NFS3_PROC_WRITE);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     CHECK(server_calls(NFS3_PROC_WRITE) - before < SMALLS / 40);
-    CHECK_EQUAL(host_uncommitted(), SMALL * SMALLS);
+    CHECK_EQUAL(ledger_uncommitted(), SMALL * SMALLS);
     server_fail(NFS3_PROC_WRITE, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", SMALL * SMALLS, 0, 1);
 }
 
+/* ---- what somebody else wrote since ---- */
+
+enum { CLOCK_STEP_US = 30000 }; /* the clock of file systems goes in steps */
+
+/* Version 1 in the ledger, over version 0 on the disk. */
+static int written_over(void)
+{
+    disk_make("f", SIZE, 0);
+    return written();
+}
+
+static struct timespec time_of(const char *name)
+{
+    char path[SCENE_PATH];
+    struct stat status;
+    scene_file_path(path, name);
+    CHECK_EQUAL(stat(path, &status), 0);
+    return status.st_mtim;
+}
+
+static void date(const char *name, struct timespec mtime)
+{
+    char path[SCENE_PATH];
+    scene_file_path(path, name);
+    CHECK_EQUAL(utimensat(AT_FDCWD, path, (struct timespec[]){{0, UTIME_OMIT}, mtime}, 0), 0);
+}
+
+/* As another host, past this one. */
+static void somebody_writes(const char *name, size_t length, off_t offset, unsigned version)
+{
+    char path[SCENE_PATH];
+    uint8_t *data = malloc(length);
+    usleep(CLOCK_STEP_US);
+    scene_file_path(path, name);
+    data_fill(data, length, (uint64_t)offset, version);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_EQUAL(pwrite(fd, data, length, offset), length);
+    close(fd);
+    free(data);
+}
+
+/* What the server's clock says is known by a write to another file. */
+static void hear_the_time(void)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        disk_make("g", 0, 0);
+        fd = engine_adopt("g", O_RDWR);
+    }
+    usleep(CLOCK_STEP_US);
+    engine_put(fd, 1000, 0, 1);
+}
+
+static unsigned lines_with(const char *one, const char *other)
+{
+    unsigned count = 0;
+    char line[1024];
+    FILE *log = fopen(getenv("DIRECTNFS_LOG"), "r");
+    CHECK(log != NULL);
+    while (fgets(line, sizeof(line), log))
+        count += strstr(line, one) && strstr(line, other);
+    fclose(log);
+    return count;
+}
+
+static void expect_a_conflict(int fd)
+{
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(lines_with("/f: ", "are not written again, as somebody else changed the file"), 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+static void expect_no_conflict(int fd)
+{
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(lines_with("/f: ", "not written again"), 0);
+}
+
+ENGINE_TEST(what_another_host_wrote_before_the_restart_is_kept)
+{
+    int fd = written_over();
+    somebody_writes("f", SIZE, 0, 2);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+    engine_put(fd, SIZE, 0, 3);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", SIZE, 0, 3);
+}
+
+ENGINE_TEST(what_another_host_wrote_after_the_restart_is_kept)
+{
+    int fd = written_over();
+    server_do(FILE_SERVER_LOSE_POWER);
+    hear_the_time();
+    somebody_writes("f", SIZE, 0, 2);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+/* Being asked for the times meanwhile does not make the change this host's. */
+ENGINE_TEST(a_change_that_was_seen_is_kept)
+{
+    int fd = written_over();
+    somebody_writes("f", SIZE, 0, 2);
+    file_tunables.actimeo = 0;
+    CHECK_EQUAL(engine_size(fd), SIZE);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+/* A server may count whole seconds. */
+ENGINE_TEST(what_another_host_appended_is_kept_whatever_the_time)
+{
+    int fd = written_over();
+    struct timespec before = time_of("f");
+    somebody_writes("f", SIZE, SIZE, 2);
+    date("f", before);
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, SIZE, 2);
+}
+
+ENGINE_TEST(the_same_time_is_no_conflict)
+{
+    int fd = written_over();
+    struct timespec before = time_of("f");
+    somebody_writes("f", SIZE, 0, 2);
+    date("f", before);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    expect_no_conflict(fd);
+}
+
+/* As OpenZFS does with what it has in its log. But somebody may have written: that is said. */
+ENGINE_TEST(a_file_that_the_server_dated_as_it_recovered_is_no_conflict)
+{
+    int fd = written_over();
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    usleep(CLOCK_STEP_US);
+    date("f", (struct timespec){0, UTIME_NOW});
+    hear_the_time();
+    expect_no_conflict(fd);
+    CHECK_EQUAL(lines_with("/f: ", "what somebody else wrote is written over"), 1);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+static void *syncs(void *fd)
+{
+    return (void *)(intptr_t)engine_fsync(*(int *)fd);
+}
+
+/* Its COMMIT waits over the restart: it is older than the last answers of before. */
+static pthread_t begin_fsync(int *fd)
+{
+    pthread_t thread;
+    server_hold(NFS3_PROC_COMMIT);
+    CHECK_EQUAL(pthread_create(&thread, NULL, syncs, fd), 0);
+    server_wait_held(1);
+    return thread;
+}
+
+static int end_fsync(pthread_t thread)
+{
+    void *result;
+    server_release();
+    CHECK_EQUAL(pthread_join(thread, &result), 0);
+    return (int)(intptr_t)result;
+}
+
+ENGINE_TEST(a_file_that_the_server_dated_during_a_commit_is_no_conflict)
+{
+    int fd = written_over();
+    pthread_t thread = begin_fsync(&fd);
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    usleep(CLOCK_STEP_US);
+    date("f", (struct timespec){0, UTIME_NOW});
+    CHECK_EQUAL(end_fsync(thread), 0);
+    CHECK_EQUAL(lines_with("/f: ", "what somebody else wrote is written over"), 1);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+ENGINE_TEST(what_another_host_wrote_during_a_commit_before_the_restart_is_kept)
+{
+    int fd = written_over();
+    pthread_t thread = begin_fsync(&fd);
+    somebody_writes("f", SIZE, 0, 2);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    CHECK_EQUAL(end_fsync(thread), -EIO);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+ENGINE_TEST(a_server_that_comes_back_to_an_older_time_is_no_conflict)
+{
+    int fd = written_over();
+    server_do(FILE_SERVER_LOSE_POWER);
+    date("f", (struct timespec){1000000000, 0});
+    hear_the_time();
+    expect_no_conflict(fd);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+ENGINE_TEST(an_own_change_of_size_is_no_conflict)
+{
+    int fd = written_over();
+    usleep(CLOCK_STEP_US);
+    CHECK_EQUAL(engine_truncate(fd, SIZE / 2), 0);
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    expect_no_conflict(fd);
+    disk_expect("f", SIZE / 2, 0, 1);
+}
+
+/* The process may have died before it said so. */
+ENGINE_TEST(a_file_that_the_kernel_emptied_is_no_conflict)
+{
+    char path[SCENE_PATH];
+    int fd = written_over();
+    scene_file_path(path, "f");
+    usleep(CLOCK_STEP_US);
+    CHECK_EQUAL(truncate(path, 0), 0);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    expect_no_conflict(fd);
+}
+
+static void *releases_later(void *unused)
+{
+    usleep(1100000);
+    server_release();
+    return unused;
+}
+
+/* The server carries it out after the call was given up, and after it was asked for the times. */
+static void write_is_late(void)
+{
+    int fd = written_over();
+    uint8_t data[SMALL] = {0};
+    pthread_t late;
+    usleep(CLOCK_STEP_US);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(engine_write(fd, data, SMALL, SIZE - SMALL), -ETIMEDOUT);
+    CHECK_EQUAL(pthread_create(&late, NULL, releases_later, NULL), 0);
+    file_tunables.actimeo = 0;
+    CHECK_EQUAL(engine_size(fd), SIZE);
+    CHECK_EQUAL(pthread_join(late, NULL), 0);
+    sleep(1); /* failover_hold */
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    expect_no_conflict(fd);
+    disk_expect("f", SIZE - SMALL, 0, 1);
+}
+
+SCENE_TEST(an_own_write_that_failed_and_is_carried_out_late_is_no_conflict)
+{
+    strcpy(scene.conf, "soft_timeout = 1; failover_hold = 1.5;");
+    scene_environment();
+    scene_run(write_is_late);
+}
+
+static void writes_and_is_killed(void)
+{
+    uint8_t data[SMALL] = {0};
+    int fd = engine_adopt("f", O_RDWR);
+    step_wait(0);
+    engine_write(fd, data, SMALL, SIZE - SMALL);
+}
+
+static void outlives_the_writer(void)
+{
+    int fd = written();
+    usleep(CLOCK_STEP_US);
+    server_hold(NFS3_PROC_WRITE);
+    step_done(0);
+    step_wait(1);
+    ledger_process_sweep(0);
+    file_tunables.actimeo = 0;
+    CHECK_EQUAL(engine_size(fd), SIZE);
+    server_release();
+    usleep(600000); /* failover_hold */
+    hear_the_time();
+    server_do(FILE_SERVER_LOSE_POWER);
+    expect_no_conflict(fd);
+    disk_expect("f", SIZE - SMALL, 0, 1);
+}
+
+SCENE_TEST(what_a_killed_process_of_this_host_had_in_flight_is_no_conflict)
+{
+    strcpy(scene.conf, "failover_hold = 0.5;");
+    scene_environment();
+    disk_make("f", SIZE, 0);
+    pid_t killed = scene_start(writes_and_is_killed);
+    pid_t other = scene_start(outlives_the_writer);
+    server_wait_held(1);
+    scene_kill(killed);
+    step_done(1);
+    scene_wait(other);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbours_are_written_together_and_committed_once),
-        cmocka_unit_test(a_restart_while_it_is_written_again),
-        cmocka_unit_test(a_restart_before_what_was_written_again_is_committed),
-        cmocka_unit_test(pieces_apart_are_on_their_way_together),
-        cmocka_unit_test(what_finds_no_room_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

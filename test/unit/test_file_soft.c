@@ -2,14 +2,13 @@
 #include "async_scene.h"
 
 /* The tunables are read when the process starts. */
-#define SOFT_TEST(name)                                               \
-    static void name##_engine(void);                                  \
-    SCENE_TEST(name)                                                  \
-    {                                                                 \
-        strcpy(scene.conf, "soft_timeout = 1; failover_hold = 0.2;"); \
-        scene_environment();                                          \
-        scene_run(name##_engine);                                     \
-    }                                                                 \
+#define SOFT_TEST(name)                                            \
+    static void name##_engine(void);                               \
+    SCENE_TEST(name)                                               \
+    {                                                              \
+        scene_configure("soft_timeout = 1; failover_hold = 0.2;"); \
+        scene_run(name##_engine);                                  \
+    }                                                              \
     static void name##_engine(void)
 
 SOFT_TEST(a_read_fails_and_the_next_does_not)
@@ -60,8 +59,7 @@ static void late_truncation(void)
 /* The server cuts the file after the call was given up: not what was written since. */
 SCENE_TEST(a_late_truncation_cuts_nothing_newer)
 {
-    strcpy(scene.conf, "soft_timeout = 1; failover_hold = 1.5;");
-    scene_environment();
+    scene_configure("soft_timeout = 1; failover_hold = 1.5;");
     scene_run(late_truncation);
 }
 
@@ -115,13 +113,5 @@ SOFT_TEST(requests_fail_when_the_server_is_silent)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_read_fails_and_the_next_does_not),
-        cmocka_unit_test(a_write_fails_and_is_not_promised),
-        cmocka_unit_test(a_late_truncation_cuts_nothing_newer),
-        cmocka_unit_test(a_fsync_fails_until_the_server_is_back),
-        cmocka_unit_test(requests_fail_when_the_server_is_gone),
-        cmocka_unit_test(requests_fail_when_the_server_is_silent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

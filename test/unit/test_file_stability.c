@@ -3,6 +3,14 @@
 
 /* ---- how much is kept ---- */
 
+/* Runs a process that has these tunables, and a new file. */
+static void run_with(const char *tunables, void (*body)(void))
+{
+    disk_make("f", 0, 0);
+    scene_configure(tunables);
+    scene_run(body);
+}
+
 static void writes_more_than_the_ledger_holds(void)
 {
     int fd = engine_adopt("f", O_RDWR), other = engine_adopt("g", O_RDWR);
@@ -23,11 +31,8 @@ static void writes_more_than_the_ledger_holds(void)
 
 SCENE_TEST(a_full_ledger_commits_early)
 {
-    disk_make("f", 0, 0);
     disk_make("g", 0, 0);
-    strcpy(scene.conf, "uncommitted_max = 16777216;");
-    scene_environment();
-    scene_run(writes_more_than_the_ledger_holds);
+    run_with("uncommitted_max = 16777216;", writes_more_than_the_ledger_holds);
 }
 
 /* There is no room, and the COMMIT that would make some fails. */
@@ -48,10 +53,7 @@ static void writes_while_commits_fail(void)
 
 SCENE_TEST(without_room_in_the_ledger_writes_are_stable)
 {
-    disk_make("f", 0, 0);
-    strcpy(scene.conf, "uncommitted_max = 16777216;");
-    scene_environment();
-    scene_run(writes_while_commits_fail);
+    run_with("uncommitted_max = 16777216;", writes_while_commits_fail);
 }
 
 static void writes_much_of_one_file(void)
@@ -64,10 +66,7 @@ static void writes_much_of_one_file(void)
 
 SCENE_TEST(one_file_with_much_data_is_committed_early)
 {
-    disk_make("f", 0, 0);
-    strcpy(scene.conf, "uncommitted_file_max = 1048576;");
-    scene_environment();
-    scene_run(writes_much_of_one_file);
+    run_with("uncommitted_file_max = 1048576;", writes_much_of_one_file);
 }
 
 /* Four mebibytes, while the tunable allows 32. */
@@ -80,7 +79,7 @@ ENGINE_TEST(data_beyond_what_stays_in_a_cache_is_committed_early)
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
     engine_put(fd, MEBIBYTE / 2, 8 * (off_t)MEBIBYTE / 2, 8);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 1);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     CHECK_EQUAL(engine_close(fd), 0);
 }
 
@@ -123,10 +122,7 @@ static void writes_stable(void)
 
 SCENE_TEST(the_tunable_makes_all_writes_stable)
 {
-    disk_make("f", 0, 0);
-    strcpy(scene.conf, "stability = \"stable\";");
-    scene_environment();
-    scene_run(writes_stable);
+    run_with("stability = \"stable\";", writes_stable);
 }
 
 ENGINE_TEST(data_that_is_stable_sooner_than_asked_needs_no_commit)
@@ -134,7 +130,7 @@ ENGINE_TEST(data_that_is_stable_sooner_than_asked_needs_no_commit)
     disk_make("f", 0, 0);
     atomic_store(&scene.control->committed, NFS3_FILE_SYNC);
     int fd = written();
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", SIZE, 0, 1);
@@ -152,22 +148,12 @@ ENGINE_TEST(sync_commits_every_file)
     CHECK_EQUAL(file_sync_all(), -ENOSPC);
     CHECK_EQUAL(file_sync_all(), 0);
     sys_critical_leave();
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     expect_durable();
     disk_expect("g", SIZE, 0, 2);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_ledger_commits_early),
-        cmocka_unit_test(without_room_in_the_ledger_writes_are_stable),
-        cmocka_unit_test(one_file_with_much_data_is_committed_early),
-        cmocka_unit_test(data_beyond_what_stays_in_a_cache_is_committed_early),
-        cmocka_unit_test(flags_say_how_stable_a_write_is),
-        cmocka_unit_test(the_tunable_makes_all_writes_stable),
-        cmocka_unit_test(data_that_is_stable_sooner_than_asked_needs_no_commit),
-        cmocka_unit_test(sync_commits_every_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

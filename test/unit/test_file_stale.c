@@ -144,7 +144,7 @@ ENGINE_TEST(the_last_close_finds_the_file_again)
     disk_touch("f");
     give_new_handles();
     CHECK_EQUAL(engine_close(fd), 0);
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
     expect_durable();
 }
 
@@ -180,7 +180,7 @@ ENGINE_TEST(a_removed_file_is_the_kernels_and_its_data_nobodys)
     engine_expect(fd, SIZE, 0, 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
 }
 
 ENGINE_TEST(another_file_of_the_same_name_is_never_written)
@@ -214,7 +214,7 @@ static void is_not_provably_the_same(_Atomic int *error)
     int result = engine_fsync(fd);
     CHECK(result != 0 || engine_kernel_fsync(fd) != 0);
     CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(host_uncommitted(), 0); /* it cannot come back over what the kernel writes */
+    CHECK_EQUAL(ledger_uncommitted(), 0); /* it cannot come back over what the kernel writes */
 }
 
 ENGINE_TEST(fsync_fails_where_the_file_number_is_another)
@@ -237,7 +237,7 @@ ENGINE_TEST(what_the_kernel_serves_stays_with_it)
 
 /* ---- several processes ---- */
 
-static void writes_and_waits(void)
+static void writes_and_syncs_later(void)
 {
     int fd = written();
     step_done(0);
@@ -252,16 +252,22 @@ static void opens_and_syncs(void)
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
-SCENE_TEST(fsync_of_a_new_process_vouches_for_writes_under_the_old_handle)
+/* A new process vouches for what another wrote under the old handle, and has open. */
+static void vouches_for_another(void (*body)(void))
 {
     disk_make("f", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
+    pid_t writer = scene_start(writes_and_syncs_later);
     step_wait(0);
     give_new_handles();
-    scene_run(opens_and_syncs);
+    scene_run(body);
     expect_durable();
     step_done(1);
     scene_wait(writer);
+}
+
+SCENE_TEST(fsync_of_a_new_process_vouches_for_writes_under_the_old_handle)
+{
+    vouches_for_another(opens_and_syncs);
 }
 
 static void loses_power_and_syncs(void)
@@ -273,14 +279,7 @@ static void loses_power_and_syncs(void)
 
 SCENE_TEST(a_new_process_writes_again_what_was_lost_under_the_old_handle)
 {
-    disk_make("f", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
-    give_new_handles();
-    scene_run(loses_power_and_syncs);
-    expect_durable();
-    step_done(1);
-    scene_wait(writer);
+    vouches_for_another(loses_power_and_syncs);
 }
 
 static void opens_another_file(void)
@@ -290,11 +289,8 @@ static void opens_another_file(void)
 
 SCENE_TEST(what_a_dead_process_left_waits_for_who_opens_the_file)
 {
-    disk_make("f", 0, 0);
     disk_make("g", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
-    scene_kill(writer);
+    scene_kill(start_writer());
     give_new_handles();
     scene_run(opens_another_file);
     scene_run(loses_power_and_syncs);
@@ -362,7 +358,7 @@ ENGINE_TEST(requests_in_flight_find_the_file_again)
 {
     disk_make("f", DISK, 0);
     int fd = engine_adopt("f", O_RDWR);
-    file_lane_init(&lane);
+    CHECK((lane = file_lane_new()) != NULL);
     for (unsigned i = 0; i < DEPTH; i++) {
         if (i % 2)
             job_write(&jobs[i], fd, BLOCK, (off_t)i * BLOCK, 1);
@@ -392,7 +388,7 @@ static ssize_t read_of_a_closed_descriptor(bool changed)
 {
     disk_make("f", DISK, 0);
     int fd = engine_adopt("f", O_RDWR);
-    file_lane_init(&lane);
+    CHECK((lane = file_lane_new()) != NULL);
     job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
     server_hold(NFS3_PROC_READ);
     submit(0, 1);
@@ -455,33 +451,5 @@ ENGINE_TEST(threads_go_on_while_handles_change_and_power_fails)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_finds_the_file_again),
-        cmocka_unit_test(another_file_is_opened_by_its_new_handle),
-        cmocka_unit_test(data_that_was_not_committed_is_committed_under_the_new_handle),
-        cmocka_unit_test(sync_commits_under_the_new_handle),
-        cmocka_unit_test(data_that_the_server_lost_too_is_written_again),
-        cmocka_unit_test(handles_that_change_while_lost_data_is_written_again),
-        cmocka_unit_test(handles_that_change_while_the_file_is_looked_up),
-        cmocka_unit_test(a_file_that_was_renamed_is_found),
-        cmocka_unit_test(the_last_close_finds_the_file_again),
-        cmocka_unit_test(a_handle_that_is_stale_for_a_moment_only),
-        cmocka_unit_test(mounting_again_is_tried_again),
-        cmocka_unit_test(a_removed_file_is_the_kernels_and_its_data_nobodys),
-        cmocka_unit_test(another_file_of_the_same_name_is_never_written),
-        cmocka_unit_test(a_file_that_was_moved_out_of_the_export_is_the_kernels),
-        cmocka_unit_test(fsync_fails_where_the_file_number_is_another),
-        cmocka_unit_test(fsync_fails_where_the_change_time_is_another),
-        cmocka_unit_test(what_the_kernel_serves_stays_with_it),
-        cmocka_unit_test(fsync_of_a_new_process_vouches_for_writes_under_the_old_handle),
-        cmocka_unit_test(a_new_process_writes_again_what_was_lost_under_the_old_handle),
-        cmocka_unit_test(what_a_dead_process_left_waits_for_who_opens_the_file),
-        cmocka_unit_test(data_that_one_process_gives_up_fails_the_fsync_of_all),
-        cmocka_unit_test(data_under_the_old_handle_of_a_file_that_changed_fails_every_fsync),
-        cmocka_unit_test(requests_in_flight_find_the_file_again),
-        cmocka_unit_test(a_file_without_a_descriptor_is_found_by_its_last_change_time),
-        cmocka_unit_test(a_file_without_a_descriptor_that_was_changed_is_not_provably_the_same),
-        cmocka_unit_test(threads_go_on_while_handles_change_and_power_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -15,20 +15,13 @@ ENGINE_TEST(a_request_to_sync_tells_of_lost_data)
 {
     disk_make("f", 0, 0);
     int fd = written();
-    file_lane_init(&lane);
+    CHECK((lane = file_lane_new()) != NULL);
     lose_all();
     job_prepare(&jobs[0], FILE_SYNC, fd, 0, 0);
     submit(0, 1);
     CHECK_EQUAL(atomic_load(&jobs[0].done), 1);
     CHECK_EQUAL(jobs[0].result, -EIO);
     CHECK_EQUAL(engine_fsync(fd), 0); /* once */
-}
-
-static void writes_and_waits(void)
-{
-    written();
-    step_done(0);
-    step_wait(15);
 }
 
 static int sync_all(void)
@@ -47,9 +40,7 @@ static void only_syncs(void)
 
 SCENE_TEST(sync_of_a_process_that_opened_nothing)
 {
-    disk_make("f", 0, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
+    pid_t writer = start_writer();
     scene_run(only_syncs);
     expect_durable();
     scene_kill(writer);
@@ -63,12 +54,10 @@ static void fails_to_sync(void)
 
 SCENE_TEST(sync_of_a_mount_that_cannot_be_contacted)
 {
-    disk_make("f", 0, 0);
     scene.nfstab = "server: scripted\npath: 127.0.0.1\nnfsport: %u mntport: %u mnt_timeout: 1\n"
                    "export: %s/export mount: %s/export\n";
     scene_environment();
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(0);
+    pid_t writer = start_writer();
     scene_run(fails_to_sync);
     scene_kill(writer);
 }
@@ -128,12 +117,5 @@ SCENE_TEST(many_processes_that_sync_one_file_write_nothing_twice)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_to_sync_tells_of_lost_data),
-        cmocka_unit_test(sync_of_a_process_that_opened_nothing),
-        cmocka_unit_test(sync_of_a_mount_that_cannot_be_contacted),
-        cmocka_unit_test(sync_makes_no_registry),
-        cmocka_unit_test(many_processes_that_sync_one_file_write_nothing_twice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -123,27 +123,47 @@ static void moves_it(void)
     engine_demote(fd);
 }
 
-static void writes_and_follows(void)
+/* A process that writes, says so in a step and waits for another; then the kernel has the file. */
+static int writes_and_waits_for(unsigned version, int said, int awaited)
 {
     int fd = engine_adopt("f", O_RDWR);
-    put_by_engine(fd, 1);
-    step_done(1);
-    step_wait(2);
-    engine_put(fd, BLOCK, 0, 4);
+    put_by_engine(fd, version);
+    step_done(said);
+    step_wait(awaited);
+    return fd;
+}
+
+static void expect_it_followed(int fd)
+{
     CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(host_uncommitted(), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
+}
+
+static void writes_and_follows(void)
+{
+    int fd = writes_and_waits_for(1, 1, 2);
+    engine_put(fd, BLOCK, 0, 4);
+    expect_it_followed(fd);
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
-SCENE_TEST(who_moves_a_file_is_killed_before_it_is_committed)
+/* Who moves a file that another process has written is killed before it is committed. Returns the
+ * other one. */
+static pid_t kill_the_mover(void (*writes)(void))
 {
     disk_make("f", BLOCK, 0);
-    pid_t writer = scene_start(writes_and_follows);
+    pid_t writer = scene_start(writes);
     step_wait(1);
     server_hold(NFS3_PROC_COMMIT);
     pid_t mover = scene_start(moves_it);
     server_wait_held(1);
     scene_kill(mover);
+    return writer;
+}
+
+SCENE_TEST(who_moves_a_file_is_killed_before_it_is_committed)
+{
+    pid_t writer = kill_the_mover(writes_and_follows);
     server_release();
     step_done(2);
     scene_wait(writer);
@@ -152,24 +172,14 @@ SCENE_TEST(who_moves_a_file_is_killed_before_it_is_committed)
     scene_run(opens_what_came_back);
 }
 
-static void writes_and_waits(void)
+static void writes_until_it_is_killed(void)
 {
-    int fd = engine_adopt("f", O_RDWR);
-    put_by_engine(fd, 4);
-    step_done(1);
-    step_wait(2);
+    writes_and_waits_for(4, 1, 2);
 }
 
 SCENE_TEST(all_are_killed_on_the_way)
 {
-    disk_make("f", BLOCK, 0);
-    pid_t writer = scene_start(writes_and_waits);
-    step_wait(1);
-    server_hold(NFS3_PROC_COMMIT);
-    pid_t mover = scene_start(moves_it);
-    server_wait_held(1);
-    scene_kill(mover);
-    scene_kill(writer);
+    scene_kill(kill_the_mover(writes_until_it_is_killed));
     server_release();
     server_do(FILE_SERVER_LOSE_POWER);
     scene_run(opens_what_came_back);
@@ -201,13 +211,9 @@ SCENE_TEST(a_file_that_was_opened_before_the_server_answered)
 
 static void writes_until_another_cannot(void)
 {
-    int fd = engine_adopt("f", O_RDWR);
-    put_by_engine(fd, 1);
-    step_done(2);
-    step_wait(0);
+    int fd = writes_and_waits_for(1, 2, 0);
     engine_expect(fd, BLOCK, 0, 4);
-    CHECK(!file_is_managed(fd));
-    CHECK_EQUAL(host_uncommitted(), 0);
+    expect_it_followed(fd);
     put_by_kernel(fd, 5);
     step_done(1);
 }
@@ -240,7 +246,7 @@ static void somebody_writes(int engine, unsigned version)
     char path[SCENE_PATH];
     uint8_t data[BLOCK];
     struct file_open *known = file_get(engine);
-    host_world_leave(&known->inode->host, true);
+    ledger_world_leave(&known->inode->host, true);
     file_put(known);
     usleep(30000); /* the clock of file systems goes in steps */
     scene_file_path(path, "f");
@@ -331,7 +337,7 @@ static void keeps_a_removed_file(void)
     CHECK_EQUAL(unlink(path), 0);
     engine_demote(fd);
     CHECK(!file_is_managed(fd));
-    CHECK(!host_world_is_pinned(status.st_dev, status.st_ino));
+    CHECK(!ledger_world_is_pinned(status.st_dev, status.st_ino));
 }
 
 /* Its number will be that of another file. */
@@ -343,18 +349,5 @@ SCENE_TEST(a_file_without_a_name_moves_alone)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_processes_go_with_one_and_the_file_comes_back_after_the_last),
-        cmocka_unit_test(children_keep_a_file_there),
-        cmocka_unit_test(who_moves_a_file_is_killed_before_it_is_committed),
-        cmocka_unit_test(all_are_killed_on_the_way),
-        cmocka_unit_test(a_file_that_was_opened_before_the_server_answered),
-        cmocka_unit_test(a_process_without_room_for_the_registry_moves_what_it_writes),
-        cmocka_unit_test(what_was_lost_is_not_written_over_what_somebody_else_wrote_since),
-        cmocka_unit_test(another_mode_is_no_conflict),
-        cmocka_unit_test(a_stream_that_only_reads_moves_nothing),
-        cmocka_unit_test(a_file_without_a_name_moves_alone),
-    };
-    cmocka_set_test_filter(getenv("TEST_FILTER"));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* The server's handle in a handle of the kernel's NFS client: every field is looked at. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "file/handle.h"
+#include "reach/kernel.h"
+#include "unit.h"
 
 enum {
     LENGTH = 21,
@@ -39,12 +36,11 @@ static void tell(union told *told, uint16_t length)
 
 static bool decodes(const union told *told, struct nfs3_fh *fh)
 {
-    return file_handle_decode(&told->handle, S_IFREG | 0644, number, fh);
+    return reach_kernel_decode(&told->handle, S_IFREG | 0644, number, fh);
 }
 
-static void the_servers_handle_is_found(void **state)
+UNIT_TEST(the_servers_handle_is_found)
 {
-    (void)state;
     union told told;
     struct nfs3_fh fh;
     for (uint16_t length = 1; length <= NFS3_FH_MAX; length++) {
@@ -56,9 +52,8 @@ static void the_servers_handle_is_found(void **state)
     }
 }
 
-static void one_wrong_field_makes_it_no_handle(void **state)
+UNIT_TEST(one_wrong_field_makes_it_no_handle)
 {
-    (void)state;
     union told told;
     struct nfs3_fh fh;
     static const int wrong[] = {
@@ -81,9 +76,8 @@ static void one_wrong_field_makes_it_no_handle(void **state)
     }
 }
 
-static void lengths_that_cannot_be_are_refused(void **state)
+UNIT_TEST(lengths_that_cannot_be_are_refused)
 {
-    (void)state;
     union told told;
     struct nfs3_fh fh;
     tell(&told, 0);
@@ -98,23 +92,16 @@ static void lengths_that_cannot_be_are_refused(void **state)
     }
 }
 
-static void it_is_of_the_file_that_is_open(void **state)
+UNIT_TEST(it_is_of_the_file_that_is_open)
 {
-    (void)state;
     union told told;
     struct nfs3_fh fh;
     tell(&told, LENGTH);
-    assert_false(file_handle_decode(&told.handle, S_IFREG | 0644, number + 1, &fh));
-    assert_false(file_handle_decode(&told.handle, S_IFDIR | 0755, number, &fh));
+    assert_false(reach_kernel_decode(&told.handle, S_IFREG | 0644, number + 1, &fh));
+    assert_false(reach_kernel_decode(&told.handle, S_IFDIR | 0755, number, &fh));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_servers_handle_is_found),
-        cmocka_unit_test(one_wrong_field_makes_it_no_handle),
-        cmocka_unit_test(lengths_that_cannot_be_are_refused),
-        cmocka_unit_test(it_is_of_the_file_that_is_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

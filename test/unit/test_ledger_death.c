@@ -1,196 +1,171 @@
-/* The ledger of several processes, and after the death of one: src/host/process.c, records.c. */
+/* The ledger of several processes, and after the death of one: src/ledger/processes.c, records.c.
+ */
 #include <sched.h>
 
 #include "ledger_test.h"
 
 static int child_writes(void *argument)
 {
-    struct host_file file;
+    struct ledger_file file;
     attach(&file, *(uint64_t *)argument);
     write_kept(&file, 500, 1000, 'c', first_verifier);
-    return host_file_uncommitted_here(&file) ? 0 : 1;
+    return ledger_file_uncommitted_here(&file) ? 0 : 1;
 }
 
-static void a_childs_data_is_seen_and_committed_by_others(void **state)
+UNIT_TEST(a_childs_data_is_seen_and_committed_by_others)
 {
-    (void)state;
-    struct host_file file, orphan;
-    struct host_commit commit;
+    struct ledger_file file, orphan;
+    struct ledger_commit commit;
     uint64_t inode = 112;
     uint32_t cursor = 0;
     attach(&file, inode);
     assert_int_equal(run_child(child_writes, &inode), 0);
-    assert_int_equal(host_file_uncommitted(&file), 1000);
-    assert_false(host_file_uncommitted_here(&file));
-    assert_true(host_uncommitted_next(&cursor, 5, true, &orphan));
+    assert_int_equal(ledger_file_uncommitted(&file), 1000);
+    assert_false(ledger_file_uncommitted_here(&file));
+    assert_true(ledger_uncommitted_next(&cursor, 5, true, &orphan));
     assert_int_equal(orphan.key.inode, inode);
     assert_int_equal(orphan.key.handle_length, file.key.handle_length);
     assert_memory_equal(orphan.key.handle, file.key.handle, file.key.handle_length);
-    assert_false(host_uncommitted_next(&cursor, 5, true, &orphan));
+    assert_false(ledger_uncommitted_next(&cursor, 5, true, &orphan));
     cursor = 0;
-    assert_false(host_uncommitted_next(&cursor, 6, false, &orphan));
-    host_commit_begin(&orphan, &commit);
-    assert_int_equal(host_commit_end(&orphan, &commit, first_verifier), 0);
-    assert_int_equal(host_file_uncommitted(&file), 0);
+    assert_false(ledger_uncommitted_next(&cursor, 6, false, &orphan));
+    ledger_commit_begin(&orphan, &commit);
+    assert_int_equal(ledger_commit_end(&orphan, &commit, first_verifier), 0);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
     check_invariants();
 }
 
-struct in_flight {
-    struct host_file *file;
-    int ready[2];
-};
-
-static int child_dies_in_flight(void *argument)
+UNIT_TEST(a_write_of_a_dead_process_is_dropped)
 {
-    struct in_flight *in_flight = argument;
-    struct host_write write;
-    if (begin(in_flight->file, 0, 100000, true, &write) != 0)
-        return 1;
-    if (sys_write(in_flight->ready[1], "x", 1) != 1)
-        return 2;
-    pause();
-    return 3;
-}
-
-static void a_write_of_a_dead_process_is_dropped(void **state)
-{
-    (void)state;
-    struct host_file file;
-    struct in_flight in_flight = {.file = &file};
-    struct host_write write;
-    char byte;
+    struct ledger_file file;
+    struct ledger_write write;
     attach(&file, 113);
     write_kept(&file, 0, 5000, 'o', first_verifier);
-    assert_int_equal(pipe(in_flight.ready), 0);
-    pid_t child = start_child(child_dies_in_flight, &in_flight);
-    assert_int_equal(read(in_flight.ready[0], &byte, 1), 1);
+    pid_t child = start_in_flight(&file, 100000);
     kill(child, SIGKILL);
     assert_int_equal(end_child(child), 128 + SIGKILL);
     memset(buffer, 'n', 10);
     assert_int_equal(begin(&file, 2000, 10, true, &write), 0); /* finds it dead */
-    host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
-    assert_int_equal(host_file_uncommitted(&file), 5000); /* the older data is still there */
-    host_process_sweep(0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(ledger_file_uncommitted(&file), 5000); /* the older data is still there */
+    ledger_process_sweep(0);
     check_invariants();
-    host_file_forget(&file, false);
-    close(in_flight.ready[0]);
-    close(in_flight.ready[1]);
+    ledger_file_forget(&file, false);
 }
 
 static int child_dies_replaying(void *argument)
 {
-    struct host_file *file = argument;
-    struct host_commit commit;
-    struct host_write write;
-    host_commit_begin(file, &commit);
-    if (host_commit_end(file, &commit, second_verifier) != 700)
+    struct ledger_file *file = argument;
+    struct ledger_commit commit;
+    struct ledger_write write;
+    ledger_commit_begin(file, &commit);
+    if (ledger_commit_end(file, &commit, second_verifier) != 700)
         return 1;
-    return host_replay_next(file, &commit, &write) == 1 ? 0 : 2;
+    return ledger_replay_next(file, &commit, &write) == 1 ? 0 : 2;
 }
 
-static void a_replay_of_a_dead_process_is_done_by_another(void **state)
+UNIT_TEST(a_replay_of_a_dead_process_is_done_by_another)
 {
-    (void)state;
-    struct host_file file;
-    struct host_commit commit;
-    struct host_write write;
+    struct ledger_file file;
+    struct ledger_commit commit;
+    struct ledger_write write;
     attach(&file, 114);
     write_kept(&file, 0, 700, 'r', first_verifier);
     assert_int_equal(run_child(child_dies_replaying, &file), 0);
-    host_commit_begin(&file, &commit);
-    assert_int_equal(host_commit_end(&file, &commit, second_verifier), 700);
-    assert_int_equal(host_replay_next(&file, &commit, &write), 1);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 700);
+    assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
     assert_int_equal(write.length, 700);
-    host_write_end(&file, &write, HOST_WRITE_STABLE, NULL);
-    assert_int_equal(host_file_uncommitted(&file), 0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
     check_invariants();
 }
 
 static int child_dies_with_stripe(void *argument)
 {
-    struct host_file *file = argument;
+    struct ledger_file *file = argument;
     int error;
-    struct host_entry *entry = host_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
     if (!entry)
         return 1;
     /* In the middle of everything: lists, counters and attributes are half done. */
-    uint32_t count = host_map.shared->bucket_count;
-    memset(&host_map.buckets[host_stripe_of_file(file) * count], 0xee, count * sizeof(uint32_t));
-    host_record(entry->first)->file_next = 12345678;
+    uint32_t count = ledger_map.shared->bucket_count;
+    memset(&ledger_map.buckets[ledger_stripe_of_file(file) * count], 0xee,
+           count * sizeof(uint32_t));
+    ledger_record(entry->first)->file_next = 12345678;
     entry->last = 87654321;
     entry->records = 999;
     atomic_store(&entry->uncommitted, 1);
-    host_entry_change(entry);
+    ledger_entry_change(entry);
     kill(getpid(), SIGKILL);
     return 2;
 }
 
-static void death_with_a_stripes_lock_is_mended(void **state)
+UNIT_TEST(death_with_a_stripes_lock_is_mended)
 {
-    (void)state;
-    struct host_file file;
-    struct host_attributes attributes = {.size = 1};
+    struct ledger_file file;
+    struct ledger_attributes attributes = {.size = 1};
     uint64_t verified;
     attach(&file, 115);
-    host_file_learned(&file, host_file_asking(&file), &attributes, 1);
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, 1);
     for (int i = 0; i < 40; i++)
         write_kept(&file, (uint64_t)i * 9000, 9000, (uint8_t)i, first_verifier);
     write_stable(&file, 30000, 50);
-    uint32_t stripe = host_stripe_of_file(&file);
-    uint64_t before = host_map.shared->stripes[stripe].recoveries;
+    uint32_t stripe = ledger_stripe_of_file(&file);
+    uint64_t before = ledger_map.shared->stripes[stripe].recoveries;
     assert_int_equal(run_child(child_dies_with_stripe, &file), 128 + SIGKILL);
-    assert_false(host_file_attributes(&file, &attributes, &verified)); /* half a change: unknown */
-    assert_int_equal(host_map.shared->stripes[stripe].recoveries, before + 1);
+    assert_false(
+        ledger_file_attributes(&file, &attributes, &verified)); /* half a change: unknown */
+    assert_int_equal(ledger_map.shared->stripes[stripe].recoveries, before + 1);
     read_ledger(&file, found, NULL, MODEL_BYTES);
     for (int i = 0; i < 360000; i++)
         assert_int_equal(found[i], i >= 30000 && i < 30050 ? -1 : i / 9000);
     check_invariants();
-    host_file_forget(&file, false);
+    ledger_file_forget(&file, false);
 }
 
 /* Dies when the newer write is acknowledged, but the older one was not shortened yet; before or
  * after the second half of that exists. */
 struct split {
-    struct host_file *file;
+    struct ledger_file *file;
     bool halves;
 };
 
 static int child_dies_in_split(void *argument)
 {
     const struct split *split = argument;
-    struct host_file *file = split->file;
-    struct host_write write;
+    struct ledger_file *file = split->file;
+    struct ledger_write write;
     int error;
     memset(buffer, 'n', 1000);
     if (begin(file, 1000, 1000, true, &write) != 0)
         return 1;
-    struct host_entry *entry = host_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
     if (split->halves) {
-        uint32_t second = host_arena_share(entry->first, 2000, 65536, 0, host_process_slot());
-        host_record(second)->sequence = host_record(entry->first)->sequence;
-        host_record_set_state(host_record(second), HOST_RECORD_ACKED);
+        uint32_t second = ledger_arena_share(entry->first, 2000, 65536, 0, ledger_process_slot());
+        ledger_record(second)->sequence = ledger_record(entry->first)->sequence;
+        ledger_record_set_state(ledger_record(second), LEDGER_RECORD_ACKED);
     }
-    struct host_record *newer = host_record(write.first_record);
-    newer->sequence = ++host_map.shared->stripes[host_stripe_of_file(file)].sequence;
+    struct ledger_record *newer = ledger_record(write.first_record);
+    newer->sequence = ++ledger_map.shared->stripes[ledger_stripe_of_file(file)].sequence;
     memcpy(&newer->verifier, first_verifier, sizeof(newer->verifier));
-    host_record_set_state(newer, HOST_RECORD_ACKED);
+    ledger_record_set_state(newer, LEDGER_RECORD_ACKED);
     kill(getpid(), SIGKILL);
     return 2;
 }
 
 static int child_mends_without_a_slot(void *argument)
 {
-    uint32_t stripe = host_stripe_of_file(argument);
-    host_stripe_lock(stripe);
-    host_stripe_unlock(stripe);
-    return host_process_slot_taken() == 0 ? 0 : 1;
+    uint32_t stripe = ledger_stripe_of_file(argument);
+    ledger_stripe_lock(stripe);
+    ledger_stripe_unlock(stripe);
+    return ledger_process_slot_taken() == 0 ? 0 : 1;
 }
 
-static void death_in_a_split_is_mended(void **state)
+UNIT_TEST(death_in_a_split_is_mended)
 {
-    (void)state;
     for (int round = 0; round < 4; round++) {
-        struct host_file file;
+        struct ledger_file file;
         struct split split = {.file = &file, .halves = round & 1};
         attach(&file, 117);
         write_kept(&file, 0, 65536, 'o', first_verifier);
@@ -201,72 +176,70 @@ static void death_in_a_split_is_mended(void **state)
         for (int i = 0; i < 65536; i++)
             assert_int_equal(found[i], i >= 1000 && i < 2000 ? 'n' : 'o');
         check_invariants();
-        host_file_forget(&file, false);
+        ledger_file_forget(&file, false);
     }
 }
 
 /* Dies with a record of others in its hands, before it wrote anything itself. */
 struct drop {
-    struct host_file *file;
+    struct ledger_file *file;
     bool slot;
 };
 
 static int child_dies_dropping(void *argument)
 {
     const struct drop *drop = argument;
-    struct host_garbage garbage = {0};
+    struct ledger_garbage garbage = {0};
     int error;
-    if (drop->slot && !host_process_slot())
+    if (drop->slot && !ledger_process_slot())
         return 1;
-    struct host_entry *entry = host_entry_lock(drop->file, false, &error);
-    host_record_drop(entry, entry->first, &garbage);
-    host_entry_unlock(drop->file);
+    struct ledger_entry *entry = ledger_entry_lock(drop->file, false, &error);
+    ledger_record_drop(entry, entry->first, &garbage);
+    ledger_entry_unlock(drop->file);
     kill(getpid(), SIGKILL);
     return 2;
 }
 
-static void what_a_dead_process_dropped_is_not_lost_room(void **state)
+UNIT_TEST(what_a_dead_process_dropped_is_not_lost_room)
 {
-    (void)state;
     for (int slot = 0; slot <= 1; slot++) {
-        struct host_file file;
+        struct ledger_file file;
         struct drop drop = {.file = &file, .slot = slot};
         attach(&file, 118);
         write_kept(&file, 0, 1000, 'd', first_verifier);
         assert_int_equal(run_child(child_dies_dropping, &drop), 128 + SIGKILL);
-        host_process_sweep(0);
+        ledger_process_sweep(0);
         check_invariants();
-        assert_int_equal(host_file_uncommitted(&file), 0);
-        assert_int_equal(host_map.entries[file.index].records, 0);
+        assert_int_equal(ledger_file_uncommitted(&file), 0);
+        assert_int_equal(ledger_map.entries[file.index].records, 0);
     }
 }
 
 static int child_dies_with_arena(void *argument)
 {
     (void)argument;
-    struct host_shared *shared = host_map.shared;
+    struct ledger_shared *shared = ledger_map.shared;
     pthread_mutex_lock(&shared->arena_lock);
     shared->free_chunks = 3;
     shared->free_records = 1;
-    memset(host_map.free_chunks, 0, 100);
-    memset(host_map.chunk_users, 0x55, 100);
+    memset(ledger_map.free_chunks, 0, 100);
+    memset(ledger_map.chunk_users, 0x55, 100);
     kill(getpid(), SIGKILL);
     return 2;
 }
 
-static void death_with_the_arenas_lock_is_mended(void **state)
+UNIT_TEST(death_with_the_arenas_lock_is_mended)
 {
-    (void)state;
-    struct host_file file;
+    struct ledger_file file;
     attach(&file, 116);
     write_kept(&file, 0, 200000, 'a', first_verifier);
     write_stable(&file, 70000, 100); /* chunks with two users */
-    uint64_t before = host_map.shared->arena_recoveries;
+    uint64_t before = ledger_map.shared->arena_recoveries;
     assert_int_equal(run_child(child_dies_with_arena, NULL), 128 + SIGKILL);
     write_kept(&file, 300000, 50000, 'b', first_verifier);
-    assert_int_equal(host_map.shared->arena_recoveries, before + 1);
+    assert_int_equal(ledger_map.shared->arena_recoveries, before + 1);
     check_invariants();
-    host_file_forget(&file, false);
+    ledger_file_forget(&file, false);
 }
 
 /* Every byte written is a function of its place, so any mix-up of chunks shows. */
@@ -277,22 +250,23 @@ static uint8_t byte_at(uint64_t inode, uint64_t place)
 
 static int child_works_until_killed(void *argument)
 {
-    struct host_file files[3];
+    struct ledger_file files[3];
     seed = *(uint32_t *)argument;
     for (uint64_t i = 0; i < 3; i++)
         attach(&files[i], 200 + i);
     for (;;) {
         uint32_t which = random_below(3);
-        struct host_file *file = &files[which];
-        struct host_write write;
-        struct host_commit commit;
+        struct ledger_file *file = &files[which];
+        struct ledger_write write;
+        struct ledger_commit commit;
         if (random_below(20) == 0) {
-            if (!host_commit_begin(file, &commit))
+            if (!ledger_commit_begin(file, &commit))
                 continue;
-            host_commit_end(file, &commit, random_below(2) ? first_verifier : second_verifier);
+            ledger_commit_end(file, &commit, random_below(2) ? first_verifier : second_verifier);
             commit.most = random_below(100000);
-            while (host_replay_next(file, &commit, &write) == 1)
-                host_write_end(file, &write, (enum host_outcome)random_below(3), second_verifier);
+            while (ledger_replay_next(file, &commit, &write) == 1)
+                ledger_write_end(file, &write, (enum ledger_outcome)random_below(3),
+                                 second_verifier);
             continue;
         }
         /* Small ones that follow one another are joined. */
@@ -308,17 +282,17 @@ static int child_works_until_killed(void *argument)
         if (begin(file, offset, length, keep, &write) != 0)
             continue;
         write.unsettled = random_below(16) == 0;
-        host_write_end(file, &write, keep ? (enum host_outcome)random_below(3) : HOST_WRITE_STABLE,
-                       random_below(2) ? first_verifier : second_verifier);
+        ledger_write_end(file, &write,
+                         keep ? (enum ledger_outcome)random_below(3) : LEDGER_WRITE_STABLE,
+                         random_below(2) ? first_verifier : second_verifier);
     }
     return 0;
 }
 
-static void killing_at_random_moments_breaks_nothing(void **state)
+UNIT_TEST(killing_at_random_moments_breaks_nothing)
 {
-    (void)state;
-    struct host_file file;
-    host_hold_set(200000); /* holds begin and end all the time */
+    struct ledger_file file;
+    ledger_hold_set(200000); /* holds begin and end all the time */
     for (uint32_t round = 0; round < rounds_of(120); round++) {
         uint32_t seeds[3] = {round * 3 + 1, round * 3 + 2, round * 3 + 3};
         pid_t children[3];
@@ -330,7 +304,7 @@ static void killing_at_random_moments_breaks_nothing(void **state)
         }
         for (int i = 0; i < 3; i++)
             assert_int_equal(end_child(children[i]), 128 + SIGKILL);
-        host_process_sweep(0);
+        ledger_process_sweep(0);
         for (uint64_t inode = 200; inode < 203; inode++) {
             attach(&file, inode);
             read_ledger(&file, found, NULL, MODEL_BYTES);
@@ -343,54 +317,53 @@ static void killing_at_random_moments_breaks_nothing(void **state)
     }
     for (uint64_t inode = 200; inode < 203; inode++) {
         attach(&file, inode);
-        host_file_forget(&file, false);
+        ledger_file_forget(&file, false);
     }
-    host_hold_set(0);
-    assert_int_equal(host_uncommitted(), 0);
+    ledger_hold_set(0);
+    assert_int_equal(ledger_uncommitted(), 0);
     check_invariants();
-    uint64_t mended = host_map.shared->arena_recoveries;
-    for (int i = 0; i < HOST_STRIPES; i++)
-        mended += host_map.shared->stripes[i].recoveries;
+    uint64_t mended = ledger_map.shared->arena_recoveries;
+    for (int i = 0; i < LEDGER_STRIPES; i++)
+        mended += ledger_map.shared->stripes[i].recoveries;
     print_message("locks got from killed owners: %llu\n", (unsigned long long)mended);
 }
 
 static int child_of_a_storm(void *argument)
 {
-    struct host_file file;
+    struct ledger_file file;
     uint64_t inode = 300 + *(uint64_t *)argument % 7;
     attach(&file, inode);
     for (uint64_t i = 0; i < 20; i++)
         write_kept(&file, (*(uint64_t *)argument % 20) * 1000, 900, (uint8_t)i, first_verifier);
-    return host_process_slot() ? 0 : 1;
+    return ledger_process_slot() ? 0 : 1;
 }
 
-static void two_hundred_children_at_once(void **state)
+UNIT_TEST(two_hundred_children_at_once)
 {
-    (void)state;
     pid_t children[200];
-    struct host_file file;
+    struct ledger_file file;
     uint32_t cursor = 0;
     for (uint64_t i = 0; i < 200; i++)
         children[i] = start_child(child_of_a_storm, &i);
     for (int i = 0; i < 200; i++)
         assert_int_equal(end_child(children[i]), 0);
-    while (host_uncommitted_next(&cursor, 0, true, &file))
-        host_file_forget(&file, false);
-    assert_int_equal(host_uncommitted(), 0);
+    while (ledger_uncommitted_next(&cursor, 0, true, &file))
+        ledger_file_forget(&file, false);
+    assert_int_equal(ledger_uncommitted(), 0);
     check_invariants();
 }
 
 /* As the first process of another namespace of process numbers, in which no number is right. */
 static int sees_nobody(void *argument)
 {
-    struct host_commit commit;
-    struct host_write write;
-    host_process_sweep(0);
+    struct ledger_commit commit;
+    struct ledger_write write;
+    ledger_process_sweep(0);
     must(begin(argument, 100000, 10, true, &write) == -ENOSPC);
-    host_commit_begin(argument, &commit);
-    must(host_commit_end(argument, &commit, second_verifier) == 100);
-    must(host_file_truncate_begin(argument, 50) == -ENOSPC);
-    must(host_replay_try(argument, &commit, &write) < 0); /* 0 would mean that all is well */
+    ledger_commit_begin(argument, &commit);
+    must(ledger_commit_end(argument, &commit, second_verifier) == 100);
+    must(ledger_file_truncate_begin(argument, 50) == -ENOSPC);
+    must(ledger_replay_try(argument, &commit, &write) < 0); /* 0 would mean that all is well */
     return 0;
 }
 
@@ -403,11 +376,10 @@ static int goes_to_another_namespace(void *argument)
     return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 2;
 }
 
-static void processes_of_another_namespace_are_not_taken_for_dead(void **state)
+UNIT_TEST(processes_of_another_namespace_are_not_taken_for_dead)
 {
-    struct host_file file;
-    struct host_write write;
-    (void)state;
+    struct ledger_file file;
+    struct ledger_write write;
     attach(&file, 119);
     write_kept(&file, 1000, 100, 'k', first_verifier);
     assert_int_equal(begin(&file, 0, 10, true, &write), 0);
@@ -415,25 +387,14 @@ static void processes_of_another_namespace_are_not_taken_for_dead(void **state)
     if (status == 77)
         skip(); /* not permitted */
     assert_int_equal(status, 0);
-    assert_int_equal(host_record_state(host_record(write.first_record)), HOST_RECORD_IN_FLIGHT);
-    host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
-    host_file_forget(&file, false);
+    assert_int_equal(ledger_record_state(ledger_record(write.first_record)),
+                     LEDGER_RECORD_IN_FLIGHT);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_file_forget(&file, false);
     check_invariants();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_childs_data_is_seen_and_committed_by_others),
-        cmocka_unit_test(a_write_of_a_dead_process_is_dropped),
-        cmocka_unit_test(a_replay_of_a_dead_process_is_done_by_another),
-        cmocka_unit_test(death_with_a_stripes_lock_is_mended),
-        cmocka_unit_test(death_in_a_split_is_mended),
-        cmocka_unit_test(what_a_dead_process_dropped_is_not_lost_room),
-        cmocka_unit_test(death_with_the_arenas_lock_is_mended),
-        cmocka_unit_test(killing_at_random_moments_breaks_nothing),
-        cmocka_unit_test(two_hundred_children_at_once),
-        cmocka_unit_test(processes_of_another_namespace_are_not_taken_for_dead),
-    };
-    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+    return unit_run(open_registry, remove_run_directory);
 }

@@ -6,6 +6,51 @@
 
 #include "ledger_test.h"
 
+/* Records that cannot be joined, in few buckets. */
+enum { MANY = 12000, APART = 3 };
+
+static int child_dies_with_many(void *argument)
+{
+    struct ledger_file file;
+    int error;
+    attach(&file, *(uint64_t *)argument);
+    for (uint64_t i = 0; i < MANY; i++)
+        write_kept(&file, i * APART, 1, (uint8_t)i, first_verifier);
+    must(ledger_entry_lock(&file, false, &error) != NULL);
+    kill(getpid(), SIGKILL);
+    return 2;
+}
+
+static int many_are_put_in_order(void *unused)
+{
+    struct ledger_file file;
+    uint64_t inode = 402;
+    (void)unused;
+    if (ledger_registry_open((uint64_t)2 * MANY * LEDGER_CHUNK, 0) != 0)
+        return 1;
+    pid_t child = start_child(child_dies_with_many, &inode);
+    int status;
+    must(waitpid(child, &status, 0) == child);
+    must(WIFSIGNALED(status));
+    uint64_t began_ns = sys_now_ns();
+    attach(&file, inode);
+    uint64_t took_ns = sys_now_ns() - began_ns;
+    must(ledger_file_uncommitted(&file) == MANY);
+    must(ledger_map.entries[file.index].records == MANY);
+    must(took_ns < 2000000000); /* it was 14 s */
+    if (getenv("MEASURE"))
+        fprintf(stderr, "    %.1f ms\n", (double)took_ns / 1e6);
+    return 0;
+}
+
+/* A registry of its own: the first test, while there is none. */
+UNIT_TEST(many_records_of_a_dead_process_are_soon_in_order)
+{
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip();
+    run_afresh(many_are_put_in_order, NULL);
+}
+
 static int step(pid_t child, bool kill_it)
 {
     int status;
@@ -20,16 +65,16 @@ static int step(pid_t child, bool kill_it)
 /* The server did it, and said so. */
 static int child_ends_truncation(void *argument)
 {
-    if (host_file_truncate_begin(argument, 1000) != 0)
+    if (ledger_file_truncate_begin(argument, 1000) != 0)
         return 1;
     ptrace(PTRACE_TRACEME, 0, 0, 0);
     raise(SIGSTOP);
-    host_file_truncate_end(argument, 1000, true);
+    ledger_file_truncate_end(argument, 1000, true);
     return 0;
 }
 
 /* True: it ended before so many instructions. */
-static bool killed_after(struct host_file *file, unsigned instructions)
+static bool killed_after(struct ledger_file *file, unsigned instructions)
 {
     pid_t child = start_child(child_ends_truncation, file);
     int status;
@@ -45,49 +90,32 @@ static bool killed_after(struct host_file *file, unsigned instructions)
 static int open_there(void **state)
 {
     (void)state;
-    return host_registry_open(UNCOMMITTED_MAX, 0);
+    return ledger_registry_open(UNCOMMITTED_MAX, 0);
 }
 
-static void a_truncation_that_ended_at_the_server_is_not_half_done_here(void **state)
+UNIT_TEST_WITH(a_truncation_that_ended_at_the_server_is_not_half_done_here, open_there, NULL)
 {
     bool over = false;
-    (void)state;
     if (getenv("DIRECTNFS_TEST_SHORT"))
         skip(); /* every instruction is many */
     for (unsigned n = 0; !over; n += 7) {
-        struct host_file file;
-        struct host_attributes attributes = {.size = 5000};
+        struct ledger_file file;
+        struct ledger_attributes attributes = {.size = 5000};
         uint64_t verified;
         attach(&file, 400);
-        host_file_learned(&file, host_file_asking(&file), &attributes, sys_now_ns());
+        ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
         write_kept(&file, 0, 5000, 'o', first_verifier);
         over = killed_after(&file, n);
-        host_process_sweep(0);
-        if (host_file_attributes(&file, &attributes, &verified)) {
+        ledger_process_sweep(0);
+        if (ledger_file_attributes(&file, &attributes, &verified)) {
             assert_int_equal(attributes.size, 1000);
-            assert_int_equal(host_file_uncommitted(&file), 1000);
+            assert_int_equal(ledger_file_uncommitted(&file), 1000);
         }
-        host_file_forget(&file, false);
-        assert_int_equal(host_file_truncate_begin(&file, 0), 0);
-        host_file_truncate_end(&file, 0, true);
+        ledger_file_forget(&file, false);
+        assert_int_equal(ledger_file_truncate_begin(&file, 0), 0);
+        ledger_file_truncate_end(&file, 0, true);
     }
     check_invariants();
-}
-
-struct in_flight {
-    struct host_file *file;
-    int ready[2];
-};
-
-static int child_is_killed_in_flight(void *argument)
-{
-    struct in_flight *in_flight = argument;
-    struct host_write write;
-    if (begin(in_flight->file, 0, 8192, true, &write) != 0 ||
-        sys_write(in_flight->ready[1], "x", 1) != 1)
-        return 1;
-    pause();
-    return 2;
 }
 
 static _Atomic bool waits, went_on;
@@ -96,27 +124,22 @@ static void *wait_for_range(void *file)
 {
     static uint8_t data[512];
     struct iovec vector = {data, sizeof(data)};
-    struct host_write write;
-    must(host_write_try(file, 0, &vector, 1, sizeof(data), true, &write) == -EAGAIN);
+    struct ledger_write write;
+    must(ledger_write_try(file, 0, &vector, 1, sizeof(data), true, &write) == -EAGAIN);
     waits = true;
-    must(host_write_begin(file, 0, &vector, 1, sizeof(data), true, &write) == 0);
+    must(ledger_write_begin(file, 0, &vector, 1, sizeof(data), true, &write) == 0);
     went_on = true;
-    host_write_end(file, &write, HOST_WRITE_FAILED, NULL);
+    ledger_write_end(file, &write, LEDGER_WRITE_FAILED, NULL);
     return NULL;
 }
 
-static void who_waits_for_a_dead_process_goes_on_while_others_write(void **state)
+UNIT_TEST(who_waits_for_a_dead_process_goes_on_while_others_write)
 {
-    struct host_file file, own;
-    struct in_flight in_flight = {.file = &file};
+    struct ledger_file file, own;
     pthread_t thread;
-    char byte;
-    (void)state;
     attach(&file, 401);
     attach(&own, 401);
-    assert_int_equal(pipe(in_flight.ready), 0);
-    pid_t child = start_child(child_is_killed_in_flight, &in_flight);
-    assert_int_equal(read(in_flight.ready[0], &byte, 1), 1);
+    pid_t child = start_in_flight(&file, 8192);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_range, &own), 0);
     while (!waits)
         usleep(1000);
@@ -129,23 +152,21 @@ static void who_waits_for_a_dead_process_goes_on_while_others_write(void **state
     }
     assert_true(went_on);
     pthread_join(thread, NULL);
-    host_file_forget(&file, false);
-    close(in_flight.ready[0]);
-    close(in_flight.ready[1]);
+    ledger_file_forget(&file, false);
     check_invariants();
 }
 
-static int begin_now(struct host_file *file, uint64_t offset, size_t length,
-                     struct host_write *write)
+static int begin_now(struct ledger_file *file, uint64_t offset, size_t length,
+                     struct ledger_write *write)
 {
     struct iovec vector = {buffer, length};
-    return host_write_try(file, offset, &vector, 1, length, true, write);
+    return ledger_write_try(file, offset, &vector, 1, length, true, write);
 }
 
 static int child_executes_in_flight(void *argument)
 {
     struct in_flight *in_flight = argument;
-    struct host_write write;
+    struct ledger_write write;
     if (begin(in_flight->file, 0, 8192, true, &write) != 0)
         return 1;
     execl("/bin/sleep", "sleep", "60", (char *)NULL); /* closes the pipe */
@@ -153,86 +174,32 @@ static int child_executes_in_flight(void *argument)
 }
 
 /* The new program has nothing to do with the library. */
-static void what_was_in_flight_at_an_exec_is_given_back(void **state)
+UNIT_TEST(what_was_in_flight_at_an_exec_is_given_back)
 {
-    struct host_file file;
+    struct ledger_file file;
     struct in_flight in_flight = {.file = &file};
-    struct host_write write;
+    struct ledger_write write;
     int result = -EAGAIN;
     char byte;
-    (void)state;
     attach(&file, 403);
     assert_int_equal(pipe2(in_flight.ready, O_CLOEXEC), 0);
     pid_t child = start_child(child_executes_in_flight, &in_flight);
     close(in_flight.ready[1]);
     assert_int_equal(read(in_flight.ready[0], &byte, 1), 0);
     for (int i = 0; i < 100 && result == -EAGAIN; i++) {
-        host_process_sweep(0);
+        ledger_process_sweep(0);
         result = begin_now(&file, 0, 10, &write);
         usleep(result ? 50000 : 0);
     }
     assert_int_equal(kill(child, SIGKILL), 0); /* it lives */
     assert_int_equal(end_child(child), 128 + SIGKILL);
     assert_int_equal(result, 0);
-    host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
     close(in_flight.ready[0]);
     check_invariants();
 }
 
-/* Records that cannot be joined, in few buckets. */
-enum { MANY = 12000, APART = 3 };
-
-static int child_dies_with_many(void *argument)
-{
-    struct host_file file;
-    int error;
-    attach(&file, *(uint64_t *)argument);
-    for (uint64_t i = 0; i < MANY; i++)
-        write_kept(&file, i * APART, 1, (uint8_t)i, first_verifier);
-    must(host_entry_lock(&file, false, &error) != NULL);
-    kill(getpid(), SIGKILL);
-    return 2;
-}
-
-static int many_are_put_in_order(void *unused)
-{
-    struct host_file file;
-    uint64_t inode = 402;
-    (void)unused;
-    if (host_registry_open((uint64_t)2 * MANY * HOST_CHUNK, 0) != 0)
-        return 1;
-    pid_t child = start_child(child_dies_with_many, &inode);
-    int status;
-    must(waitpid(child, &status, 0) == child);
-    must(WIFSIGNALED(status));
-    uint64_t began_ns = sys_now_ns();
-    attach(&file, inode);
-    uint64_t took_ns = sys_now_ns() - began_ns;
-    must(host_file_uncommitted(&file) == MANY);
-    must(host_map.entries[file.index].records == MANY);
-    must(took_ns < 2000000000); /* it was 14 s */
-    if (getenv("MEASURE"))
-        fprintf(stderr, "    %.1f ms\n", (double)took_ns / 1e6);
-    return 0;
-}
-
-static void many_records_of_a_dead_process_are_soon_in_order(void **state)
-{
-    (void)state;
-    if (getenv("DIRECTNFS_TEST_SHORT"))
-        skip();
-    run_afresh(many_are_put_in_order, NULL);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            many_records_of_a_dead_process_are_soon_in_order), /* a registry of its own */
-        cmocka_unit_test_setup(a_truncation_that_ended_at_the_server_is_not_half_done_here,
-                               open_there),
-        cmocka_unit_test(who_waits_for_a_dead_process_goes_on_while_others_write),
-        cmocka_unit_test(what_was_in_flight_at_an_exec_is_given_back),
-    };
-    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+    return unit_run(make_run_directory, remove_run_directory);
 }

@@ -1,17 +1,16 @@
-/* Where the ledger keeps its data, and what it costs: src/host/arena.c, pocket.c. */
+/* Where the ledger keeps its data, and what it costs: src/ledger/arena.c, pocket.c. */
 #include "ledger_test.h"
 
 #include <pthread.h>
 
 /* Without a free record a hole is filled in the older record (kept), or the write's own record
  * becomes the second half (not kept): no data is lost. */
-static void a_full_arena_loses_nothing(void **state)
+UNIT_TEST(a_full_arena_loses_nothing)
 {
-    (void)state;
-    struct host_file file, fillers[16]; /* a file of many writes in flight takes long */
-    uint32_t capacity = host_map.shared->record_count, count = 0;
-    struct host_write *writes = calloc(capacity, sizeof(*writes)), write;
-    struct host_commit commit;
+    struct ledger_file file, fillers[16]; /* a file of many writes in flight takes long */
+    uint32_t capacity = ledger_map.shared->record_count, count = 0;
+    struct ledger_write *writes = calloc(capacity, sizeof(*writes)), write;
+    struct ledger_commit commit;
     attach(&file, 104);
     for (unsigned i = 0; i < 16; i++)
         attach(&fillers[i], 10500 + i);
@@ -21,10 +20,10 @@ static void a_full_arena_loses_nothing(void **state)
     assert_true(count > 1000);
     assert_int_equal(begin(&file, 10, 1, true, &write), -ENOSPC);
     count--;
-    host_write_end(&fillers[count % 16], &writes[count], HOST_WRITE_FAILED, NULL);
-    host_commit_begin(&file, &commit);
+    ledger_write_end(&fillers[count % 16], &writes[count], LEDGER_WRITE_FAILED, NULL);
+    ledger_commit_begin(&file, &commit);
     write_kept(&file, 1000, 10000, 'b', second_verifier);
-    host_commit_end(&file, &commit, first_verifier); /* it was sent before */
+    ledger_commit_end(&file, &commit, first_verifier); /* it was sent before */
     read_ledger(&file, found, NULL, MODEL_BYTES);
     for (int i = 0; i < 65536; i++)
         assert_int_equal(found[i], i >= 1000 && i < 11000 ? 'b' : 'a');
@@ -35,33 +34,32 @@ static void a_full_arena_loses_nothing(void **state)
                                    : i >= 1000 && i < 11000 ? 'b'
                                                             : 'a');
     while (count-- > 0)
-        host_write_end(&fillers[count % 16], &writes[count], HOST_WRITE_FAILED, NULL);
-    host_file_forget(&file, false);
+        ledger_write_end(&fillers[count % 16], &writes[count], LEDGER_WRITE_FAILED, NULL);
+    ledger_file_forget(&file, false);
     check_invariants();
     free(writes);
 }
 
-static void chunks_run_out_with_enospc_and_come_back(void **state)
+UNIT_TEST(chunks_run_out_with_enospc_and_come_back)
 {
-    (void)state;
-    struct host_file file;
-    struct host_write write;
-    struct host_commit commit;
+    struct ledger_file file;
+    struct ledger_write write;
+    struct ledger_commit commit;
     uint64_t offset = 0;
     attach(&file, 106);
-    while (begin(&file, offset, HOST_WRITE_MAX, true, &write) == 0) {
-        host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
-        offset += HOST_WRITE_MAX;
+    while (begin(&file, offset, LEDGER_WRITE_MAX, true, &write) == 0) {
+        ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+        offset += LEDGER_WRITE_MAX;
         assert_true(offset <= 2 * UNCOMMITTED_MAX);
     }
-    assert_in_range(offset, UNCOMMITTED_MAX - HOST_WRITE_MAX, UNCOMMITTED_MAX);
+    assert_in_range(offset, UNCOMMITTED_MAX - LEDGER_WRITE_MAX, UNCOMMITTED_MAX);
     assert_int_equal(begin(&file, offset, 1 << 16, false, &write), 0);
-    host_write_end(&file, &write, HOST_WRITE_STABLE, NULL);
-    host_commit_begin(&file, &commit);
-    assert_int_equal(host_commit_end(&file, &commit, first_verifier), 0);
-    assert_int_equal(host_file_uncommitted(&file), 0);
-    assert_int_equal(begin(&file, 0, HOST_WRITE_MAX, true, &write), 0);
-    host_write_end(&file, &write, HOST_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+    assert_int_equal(begin(&file, 0, LEDGER_WRITE_MAX, true, &write), 0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
     check_invariants();
 }
 
@@ -69,45 +67,43 @@ static void chunks_run_out_with_enospc_and_come_back(void **state)
 
 static int child_is_killed_with_a_pocket(void *argument)
 {
-    struct host_file *file = argument;
-    struct host_commit commit;
+    struct ledger_file *file = argument;
+    struct ledger_commit commit;
     for (uint64_t i = 0; i < 40; i++)
         write_kept(file, i * 8192, 8192, 'c', first_verifier);
-    host_commit_begin(file, &commit);
-    host_commit_end(file, &commit, first_verifier);
+    ledger_commit_begin(file, &commit);
+    ledger_commit_end(file, &commit, first_verifier);
     uint32_t in_pocket = 0;
-    for (uint32_t i = 1; i < host_map.shared->next_record; i++)
-        in_pocket += host_record(i)->state == HOST_RECORD_PRIVATE &&
-                     host_record(i)->owner == host_process_slot();
+    for (uint32_t i = 1; i < ledger_map.shared->next_record; i++)
+        in_pocket += ledger_record(i)->state == LEDGER_RECORD_PRIVATE &&
+                     ledger_record(i)->owner == ledger_process_slot();
     must(in_pocket > 1);
     kill(getpid(), SIGKILL);
     return 0;
 }
 
-static void the_pocket_of_a_dead_process_is_found(void **state)
+UNIT_TEST(the_pocket_of_a_dead_process_is_found)
 {
-    (void)state;
-    struct host_file file;
+    struct ledger_file file;
     attach(&file, 120);
     assert_int_equal(run_child(child_is_killed_with_a_pocket, &file), 128 + SIGKILL);
-    host_process_sweep(0);
+    ledger_process_sweep(0);
     check_invariants();
-    assert_int_equal(host_map.shared->free_records, host_map.shared->next_record - 1);
+    assert_int_equal(ledger_map.shared->free_records, ledger_map.shared->next_record - 1);
 }
 
 static int child_writes_beside(void *argument)
 {
-    struct host_file file;
+    struct ledger_file file;
     attach(&file, *(uint64_t *)argument);
     for (uint64_t i = 0; i < 30; i++)
         write_kept(&file, i * 8192, 8192, 'c', first_verifier);
     return 0;
 }
 
-static void a_childs_pocket_is_not_its_parents(void **state)
+UNIT_TEST(a_childs_pocket_is_not_its_parents)
 {
-    (void)state;
-    struct host_file file, other;
+    struct ledger_file file, other;
     uint64_t inode = 122;
     attach(&file, 121);
     attach(&other, inode);
@@ -122,10 +118,10 @@ static void a_childs_pocket_is_not_its_parents(void **state)
     read_ledger(&other, found, NULL, MODEL_BYTES);
     for (int i = 0; i < 30 * 8192; i++)
         assert_int_equal(found[i], 'c');
-    host_process_sweep(0);
+    ledger_process_sweep(0);
     check_invariants();
-    host_file_forget(&file, false);
-    host_file_forget(&other, false);
+    ledger_file_forget(&file, false);
+    ledger_file_forget(&other, false);
 }
 
 static void *writer_of_a_region(void *argument)
@@ -133,32 +129,31 @@ static void *writer_of_a_region(void *argument)
     enum { REGION = 90000 };
     uint8_t which = (uint8_t)(uintptr_t)argument, data[17000];
     struct iovec vector = {data, 0};
-    struct host_file file;
-    struct host_commit commit;
-    struct host_write write;
+    struct ledger_file file;
+    struct ledger_commit commit;
+    struct ledger_write write;
     attach(&file, 125);
     memset(data, which, sizeof(data));
     for (unsigned i = 0; i < rounds_of(3000); i++) {
         vector.iov_len = 1 + i * 7919 % sizeof(data);
         uint64_t offset = which * (uint64_t)REGION + i * 104729 % (REGION - sizeof(data));
         bool keep = i % 3 != 0;
-        if (host_write_begin(&file, offset, &vector, 1, vector.iov_len, keep, &write) != 0)
+        if (ledger_write_begin(&file, offset, &vector, 1, vector.iov_len, keep, &write) != 0)
             return "begin failed";
-        host_write_end(&file, &write, keep ? HOST_WRITE_UNSTABLE : HOST_WRITE_STABLE,
-                       first_verifier);
+        ledger_write_end(&file, &write, keep ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
+                         first_verifier);
         if (i % 100 == 0) {
-            host_commit_begin(&file, &commit);
-            host_commit_end(&file, &commit, i % 200 ? first_verifier : second_verifier);
+            ledger_commit_begin(&file, &commit);
+            ledger_commit_end(&file, &commit, i % 200 ? first_verifier : second_verifier);
         }
     }
     return NULL;
 }
 
-static void threads_share_a_pocket(void **state)
+UNIT_TEST(threads_share_a_pocket)
 {
-    (void)state;
     pthread_t threads[4];
-    struct host_file file;
+    struct ledger_file file;
     void *result;
     for (uintptr_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, writer_of_a_region, (void *)i), 0);
@@ -171,13 +166,12 @@ static void threads_share_a_pocket(void **state)
     for (int i = 0; i < MODEL_BYTES; i++)
         assert_true(found[i] == -1 || found[i] == i / 90000);
     check_invariants();
-    host_file_forget(&file, false);
+    ledger_file_forget(&file, false);
 }
 
-static void a_chunk_of_two_records_is_in_no_pocket(void **state)
+UNIT_TEST(a_chunk_of_two_records_is_in_no_pocket)
 {
-    (void)state;
-    struct host_file file;
+    struct ledger_file file;
     attach(&file, 123);
     write_kept(&file, 0, 8192, 'o', first_verifier);
     write_stable(&file, 100, 100); /* both halves have the chunk */
@@ -187,43 +181,41 @@ static void a_chunk_of_two_records_is_in_no_pocket(void **state)
     read_ledger(&file, found, NULL, MODEL_BYTES);
     for (int i = 200; i < 8192; i++)
         assert_int_equal(found[i], 'o');
-    host_file_forget(&file, false);
+    ledger_file_forget(&file, false);
     check_invariants();
 }
 
-static void the_last_chunk_can_be_used(void **state)
+UNIT_TEST(the_last_chunk_can_be_used)
 {
-    (void)state;
-    struct host_file file;
-    struct host_write write;
+    struct ledger_file file;
+    struct ledger_write write;
     uint64_t count = 0;
     attach(&file, 124);
     while (begin(&file, count * 8192, 8192, true, &write) == 0) {
-        host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
+        ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
         count++;
     }
-    assert_int_equal(count, host_map.shared->chunk_count - 1);
-    host_file_forget(&file, false);
+    assert_int_equal(count, ledger_map.shared->chunk_count - 1);
+    ledger_file_forget(&file, false);
     check_invariants();
 }
 
-static void the_cost_of_a_kept_write_is_reported(void **state)
+UNIT_TEST(the_cost_of_a_kept_write_is_reported)
 {
-    (void)state;
-    struct host_file file;
+    struct ledger_file file;
     static uint8_t block[8192], target[64][8192];
     struct iovec vector = {block, sizeof(block)};
-    struct host_write write;
+    struct ledger_write write;
     attach(&file, 400);
     const unsigned rounds = rounds_of(50000);
     for (int warm = 0; warm < 2; warm++) {
         uint64_t start = sys_now_ns();
         for (unsigned i = 0; i < rounds; i++) {
             /* 900 places again and again: each acknowledgement replaces an older record */
-            assert_int_equal(
-                host_write_begin(&file, (uint64_t)(i % 900) * 8192, &vector, 1, 8192, true, &write),
-                0);
-            host_write_end(&file, &write, HOST_WRITE_UNSTABLE, first_verifier);
+            assert_int_equal(ledger_write_begin(&file, (uint64_t)(i % 900) * 8192, &vector, 1, 8192,
+                                                true, &write),
+                             0);
+            ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
         }
         uint64_t ledger = sys_now_ns() - start;
         start = sys_now_ns();
@@ -237,21 +229,11 @@ static void the_cost_of_a_kept_write_is_reported(void **state)
                           (unsigned long long)ledger / rounds,
                           (unsigned long long)copying / rounds);
     }
-    host_file_forget(&file, false);
+    ledger_file_forget(&file, false);
     check_invariants();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_full_arena_loses_nothing),
-        cmocka_unit_test(chunks_run_out_with_enospc_and_come_back),
-        cmocka_unit_test(the_pocket_of_a_dead_process_is_found),
-        cmocka_unit_test(a_childs_pocket_is_not_its_parents),
-        cmocka_unit_test(threads_share_a_pocket),
-        cmocka_unit_test(a_chunk_of_two_records_is_in_no_pocket),
-        cmocka_unit_test(the_last_chunk_can_be_used),
-        cmocka_unit_test(the_cost_of_a_kept_write_is_reported),
-    };
-    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+    return unit_run(open_registry, remove_run_directory);
 }

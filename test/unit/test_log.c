@@ -1,10 +1,4 @@
 /* A line on the log never ends, stops or cancels the program. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -21,6 +15,7 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/sys.h"
+#include "unit.h"
 
 /* In a child: the status is 0 only if `body` returned 0 within seconds and no signal is pending. */
 static void expect_fine(int (*body)(void))
@@ -269,11 +264,10 @@ static int a_signal_of_the_application_stays(void)
     return !sigismember(&pending, SIGXFSZ);
 }
 
-#define FINE(name)                        \
-    static void fine_##name(void **state) \
-    {                                     \
-        (void)state;                      \
-        expect_fine(name);                \
+#define FINE(name)         \
+    UNIT_TEST(fine_##name) \
+    {                      \
+        expect_fine(name); \
     }
 FINE(stderr_without_reader)
 FINE(stderr_socket_without_reader)
@@ -308,21 +302,5 @@ static int remove_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fine_stderr_without_reader),
-        cmocka_unit_test(fine_stderr_socket_without_reader),
-        cmocka_unit_test(fine_stderr_that_nobody_reads),
-        cmocka_unit_test(fine_file_as_long_as_files_may_be),
-        cmocka_unit_test(fine_a_message_is_one_line),
-        cmocka_unit_test(fine_fifo_without_reader),
-        cmocka_unit_test(fine_a_word_that_is_no_place),
-        cmocka_unit_test(fine_syslog_in_a_thread_that_is_cancelled),
-        cmocka_unit_test(fine_syslog_in_the_child_of_a_process_that_says_much),
-        cmocka_unit_test(fine_syslog_gets_each_line),
-        cmocka_unit_test(fine_syslog_gets_lines_of_a_program_that_changed_its_root),
-        cmocka_unit_test(fine_syslog_gets_lines_of_a_child),
-        cmocka_unit_test(fine_syslog_gets_lines_after_it_was_started_again),
-        cmocka_unit_test(fine_a_signal_of_the_application_stays),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return unit_run(make_directory, remove_directory);
 }

@@ -4,14 +4,13 @@
 
 /* MNT */
 
-static void mnt_yields_the_root_handle_and_the_flavours(void **state)
+UNIT_TEST(mnt_yields_the_root_handle_and_the_flavours)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct mount3_target target;
     struct nfs3_fh root;
     uint32_t flavors[4], count = 4;
 
-    (void)state;
     responder_start(&responder);
     target = target_of(&responder);
     assert_int_equal(mount3_mount(&target, "/export", &root, flavors, &count), 0);
@@ -23,14 +22,13 @@ static void mnt_yields_the_root_handle_and_the_flavours(void **state)
     assert_int_equal(flavors[1], 390003);
 }
 
-static void flavours_beyond_the_capacity_are_dropped(void **state)
+UNIT_TEST(flavours_beyond_the_capacity_are_dropped)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct mount3_target target;
     struct nfs3_fh root;
     uint32_t flavors[2] = {77, 77}, count = 1;
 
-    (void)state;
     responder_start(&responder);
     target = target_of(&responder);
     assert_int_equal(mount3_mount(&target, "/export", &root, flavors, &count), 0);
@@ -40,14 +38,13 @@ static void flavours_beyond_the_capacity_are_dropped(void **state)
     assert_int_equal(flavors[1], 77);
 }
 
-static void mnt_sends_the_path_with_auth_sys(void **state)
+UNIT_TEST(mnt_sends_the_path_with_auth_sys)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct nfs3_fh root;
     const uint8_t *call = responder.calls[0], *at;
     uint32_t name, body;
 
-    (void)state;
     assert_int_equal(mount_once(&responder, &root), 0);
     assert_int_equal(word(call + 4), 0); /* CALL */
     assert_int_equal(word(call + 8), 2); /* RPC version */
@@ -71,29 +68,7 @@ static void mnt_sends_the_path_with_auth_sys(void **state)
     assert_ptr_equal(at + 20, call + responder.call_size[0]);
 }
 
-static void groups_beyond_sixteen_are_not_sent(void **state)
-{
-    struct responder responder = {.replies = {MNT_OK}};
-    gid_t groups[40];
-    struct mount3_identity identity = {.uid = 1, .gid = 2, .group_count = 40, .groups = groups};
-    struct mount3_target target;
-    struct nfs3_fh root;
-    const uint8_t *at = responder.calls[0] + 36;
-
-    (void)state;
-    for (int i = 0; i < 40; i++)
-        groups[i] = 100 + i;
-    responder_start(&responder);
-    target = target_of(&responder);
-    target.identity = &identity;
-    assert_int_equal(mount3_mount(&target, "/export", &root, NULL, NULL), 0);
-    responder_stop(&responder);
-    at += 4 + (word(at) + 3) / 4 * 4 + 8;
-    assert_int_equal(word(at), 16);
-    assert_int_equal(word(at + 64), 115);
-}
-
-static void every_mountstat3_has_its_errno(void **state)
+UNIT_TEST(every_mountstat3_has_its_errno)
 {
     static const struct {
         const char *reply;
@@ -106,19 +81,17 @@ static void every_mountstat3_has_its_errno(void **state)
         {ACCEPTED "00002716", -EREMOTEIO},    {ACCEPTED "00000063", -EIO},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         assert_int_equal(mount_answered(ANSWER, table[i].reply), table[i].error);
 }
 
-static void a_path_too_long_is_not_sent(void **state)
+UNIT_TEST(a_path_too_long_is_not_sent)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct mount3_target target;
     struct nfs3_fh root;
     char path[MOUNT3_PATH_MAX + 2];
 
-    (void)state;
     memset(path, 'p', sizeof(path));
     path[MOUNT3_PATH_MAX + 1] = '\0';
     responder_start(&responder);
@@ -133,11 +106,10 @@ static void a_path_too_long_is_not_sent(void **state)
 
 /* The other procedures of MOUNT. */
 
-static void null_calls_procedure_0_without_credentials(void **state)
+UNIT_TEST(null_calls_procedure_0_without_credentials)
 {
     struct responder responder = {.replies = {ACCEPTED}};
 
-    (void)state;
     assert_int_equal(null_within(&responder, PATIENCE_MS), 0);
     assert_int_equal(responder.call_size[0], 40);
     assert_int_equal(word(responder.calls[0] + 12), 100005);
@@ -145,12 +117,11 @@ static void null_calls_procedure_0_without_credentials(void **state)
     assert_int_equal(word(responder.calls[0] + 24), 0); /* AUTH_NONE */
 }
 
-static void umount_sends_the_path(void **state)
+UNIT_TEST(umount_sends_the_path)
 {
     struct responder responder = {.replies = {ACCEPTED}};
     struct mount3_target target;
 
-    (void)state;
     responder_start(&responder);
     target = target_of(&responder);
     assert_int_equal(mount3_umount(&target, "/export"), 0);
@@ -180,11 +151,10 @@ static int list_exports(const char *reply, char text[256])
     return rc;
 }
 
-static void exports_are_listed_with_their_groups(void **state)
+UNIT_TEST(exports_are_listed_with_their_groups)
 {
     char text[256];
 
-    (void)state;
     assert_int_equal(list_exports(ACCEPTED "00000001 00000002 2f61 0000 " /* /a: h1, *.b */
                                            "00000001 00000002 6831 0000 "
                                            "00000001 00000003 2a2e62 00 00000000 "
@@ -197,11 +167,10 @@ static void exports_are_listed_with_their_groups(void **state)
     assert_string_equal(text, "");
 }
 
-static void a_malformed_list_of_exports_is_refused(void **state)
+UNIT_TEST(a_malformed_list_of_exports_is_refused)
 {
     char text[256];
 
-    (void)state;
     assert_int_equal(list_exports(ACCEPTED "00000001 00000401 2f61", text), -EBADMSG);
     assert_int_equal(list_exports(ACCEPTED "00000001 00000002 2f61 0000 00000000", text), -EBADMSG);
     assert_int_equal(list_exports(ACCEPTED "00000001 00000002 2f61 0000 00000001 00000100", text),
@@ -225,12 +194,11 @@ static int getport_answered(const char *reply, struct responder *responder, uint
     return rc;
 }
 
-static void getport_yields_the_port(void **state)
+UNIT_TEST(getport_yields_the_port)
 {
     struct responder responder = {0};
     uint16_t port = 0;
 
-    (void)state;
     assert_int_equal(getport_answered(ACCEPTED "00007d30", &responder, &port), 0);
     assert_int_equal(port, 32048);
     /* Program 100000 version 2 procedure 3, AUTH_NONE twice; 100005, 3, TCP, 0. */
@@ -242,22 +210,20 @@ static void getport_yields_the_port(void **state)
                         52);
 }
 
-static void a_program_not_registered_is_enoent(void **state)
+UNIT_TEST(a_program_not_registered_is_enoent)
 {
     struct responder responder = {0};
     uint16_t port = 7;
 
-    (void)state;
     assert_int_equal(getport_answered(ACCEPTED "00000000", &responder, &port), -ENOENT);
     assert_int_equal(port, 7);
 }
 
-static void a_port_beyond_65535_is_refused(void **state)
+UNIT_TEST(a_port_beyond_65535_is_refused)
 {
     struct responder responder = {0};
     uint16_t port = 7;
 
-    (void)state;
     assert_int_equal(getport_answered(ACCEPTED "00010000", &responder, &port), -EBADMSG);
 }
 
@@ -269,13 +235,12 @@ static bool getaddr_answered(struct responder *responder, int *rc, uint16_t *por
     if (!responder_start_on(responder, (const struct sockaddr *)&loopback6, sizeof(loopback6)))
         return false;
     target = target_of(responder);
-    target.peer = (const struct sockaddr *)&loopback6;
     *rc = mount3_portmap(&target, MOUNT3_PROGRAM, 3, port);
     responder_stop(responder);
     return true;
 }
 
-static void getaddr_yields_the_port_of_the_universal_address(void **state)
+UNIT_TEST(getaddr_yields_the_port_of_the_universal_address)
 {
     static const struct {
         const char *reply;
@@ -293,7 +258,6 @@ static void getaddr_yields_the_port_of_the_universal_address(void **state)
         {ACCEPTED "00000041 3a3a312e3132352e3438", -EBADMSG, 0},      /* 65 bytes */
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct responder responder = {.replies = {table[i].reply}};
         uint16_t port = 0;
@@ -308,7 +272,7 @@ static void getaddr_yields_the_port_of_the_universal_address(void **state)
     }
 }
 
-static void getaddr_falls_back_to_version_3(void **state)
+UNIT_TEST(getaddr_falls_back_to_version_3)
 {
     struct responder responder = {
         .replies = {"X 00000001 00000000 00000000 00000000 00000002 00000002 00000003",
@@ -316,7 +280,6 @@ static void getaddr_falls_back_to_version_3(void **state)
     uint16_t port = 0;
     int rc;
 
-    (void)state;
     if (!getaddr_answered(&responder, &rc, &port)) {
         print_message("skip: no IPv6 loopback address\n");
         skip();
@@ -332,23 +295,5 @@ static void getaddr_falls_back_to_version_3(void **state)
 }
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mnt_yields_the_root_handle_and_the_flavours),
-        cmocka_unit_test(flavours_beyond_the_capacity_are_dropped),
-        cmocka_unit_test(mnt_sends_the_path_with_auth_sys),
-        cmocka_unit_test(groups_beyond_sixteen_are_not_sent),
-        cmocka_unit_test(every_mountstat3_has_its_errno),
-        cmocka_unit_test(a_path_too_long_is_not_sent),
-        cmocka_unit_test(null_calls_procedure_0_without_credentials),
-        cmocka_unit_test(umount_sends_the_path),
-        cmocka_unit_test(exports_are_listed_with_their_groups),
-        cmocka_unit_test(a_malformed_list_of_exports_is_refused),
-        cmocka_unit_test(getport_yields_the_port),
-        cmocka_unit_test(a_program_not_registered_is_enoent),
-        cmocka_unit_test(a_port_beyond_65535_is_refused),
-        cmocka_unit_test(getaddr_yields_the_port_of_the_universal_address),
-        cmocka_unit_test(getaddr_falls_back_to_version_3),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

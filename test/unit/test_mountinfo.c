@@ -1,23 +1,18 @@
 /* The kernel's mount table: fields, escapes, options, and text that is none. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 #include "config/mountinfo.h"
+#include "unit.h"
 
 static void parse(struct conf_mountinfo *info, const char *text)
 {
     assert_int_equal(conf_mountinfo_parse(info, text, strlen(text)), 0);
 }
 
-static void fields_are_taken_apart(void **state)
+UNIT_TEST(fields_are_taken_apart)
 {
-    (void)state;
     struct conf_mountinfo info;
     parse(&info,
           "36 35 98:17 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=remount\n");
@@ -38,9 +33,8 @@ static void fields_are_taken_apart(void **state)
     conf_mountinfo_free(&info);
 }
 
-static void optional_fields_may_be_none_or_many(void **state)
+UNIT_TEST(optional_fields_may_be_none_or_many)
 {
-    (void)state;
     struct conf_mountinfo info;
     parse(&info, "1 0 0:1 / /a rw - tmpfs none rw\n"
                  "2 0 0:2 / /b rw shared:1 master:2 propagate_from:3 unbindable - tmpfs t2 ro\n");
@@ -52,9 +46,8 @@ static void optional_fields_may_be_none_or_many(void **state)
     conf_mountinfo_free(&info);
 }
 
-static void escapes_are_undone(void **state)
+UNIT_TEST(escapes_are_undone)
 {
-    (void)state;
     struct conf_mountinfo info;
     parse(&info, "1 0 0:1 / /a\\040b\\011c\\134d\\012e rw - nfs srv:/x\\040y rw\n"
                  "2 0 0:2 / /no\\04 rw - nfs srv:/\\9 rw\n");
@@ -66,9 +59,8 @@ static void escapes_are_undone(void **state)
     conf_mountinfo_free(&info);
 }
 
-static void lines_of_another_format_are_left_out(void **state)
+UNIT_TEST(lines_of_another_format_are_left_out)
 {
-    (void)state;
     static const char *const lines[] = {
         "",
         "x",
@@ -98,9 +90,8 @@ static void lines_of_another_format_are_left_out(void **state)
     }
 }
 
-static void nul_bytes_do_not_hide_the_next_line(void **state)
+UNIT_TEST(nul_bytes_do_not_hide_the_next_line)
 {
-    (void)state;
     static const char text[] = "1 0 0:1 / /a rw - nfs s\0 rw\n7 0 0:7 / /good rw - nfs source rw";
     struct conf_mountinfo info;
     assert_int_equal(conf_mountinfo_parse(&info, text, sizeof(text) - 1), 0);
@@ -110,9 +101,8 @@ static void nul_bytes_do_not_hide_the_next_line(void **state)
     conf_mountinfo_free(&info);
 }
 
-static void the_last_of_stacked_mounts_is_seen(void **state)
+UNIT_TEST(the_last_of_stacked_mounts_is_seen)
 {
-    (void)state;
     struct conf_mountinfo info;
     parse(&info, "1 0 0:1 / /a rw - nfs one rw\n2 1 0:2 / /a rw - nfs two rw\n"
                  "3 1 0:3 / /a/b rw - nfs three rw\n");
@@ -122,9 +112,8 @@ static void the_last_of_stacked_mounts_is_seen(void **state)
     conf_mountinfo_free(&info);
 }
 
-static void options_are_found_whole(void **state)
+UNIT_TEST(options_are_found_whole)
 {
-    (void)state;
     const char *options = "rw,vers=3,mountaddr=10.0.0.9,addr=10.0.0.1,hard,port=,x=1,x=2";
     char value[16];
     assert_true(conf_mount_option(options, "addr", value, sizeof(value)));
@@ -143,9 +132,8 @@ static void options_are_found_whole(void **state)
     assert_string_equal(value, "10.");
 }
 
-static void the_own_table_is_read(void **state)
+UNIT_TEST(the_own_table_is_read)
 {
-    (void)state;
     struct conf_mountinfo info;
     assert_int_equal(conf_mountinfo_load(&info, "/proc/self/mountinfo"), 0);
     assert_true(info.count > 0);
@@ -155,18 +143,16 @@ static void the_own_table_is_read(void **state)
     conf_mountinfo_free(&info);
 }
 
-static void a_missing_table_is_an_errno_value(void **state)
+UNIT_TEST(a_missing_table_is_an_errno_value)
 {
-    (void)state;
     struct conf_mountinfo info;
     assert_int_equal(conf_mountinfo_load(&info, "/nowhere/mountinfo"), -ENOENT);
     conf_mountinfo_free(&info);
 }
 
 /* Under a sanitizer this shows that nothing is read or written out of bounds. */
-static void random_text_does_no_harm(void **state)
+UNIT_TEST(random_text_does_no_harm)
 {
-    (void)state;
     static const char alphabet[] = "0123456789:/ -,=\\\n\n\t\0a\xff";
     uint32_t seed = 1;
     for (int round = 0; round < 2000; round++) {
@@ -192,17 +178,5 @@ static void random_text_does_no_harm(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_are_taken_apart),
-        cmocka_unit_test(optional_fields_may_be_none_or_many),
-        cmocka_unit_test(escapes_are_undone),
-        cmocka_unit_test(lines_of_another_format_are_left_out),
-        cmocka_unit_test(nul_bytes_do_not_hide_the_next_line),
-        cmocka_unit_test(the_last_of_stacked_mounts_is_seen),
-        cmocka_unit_test(options_are_found_whole),
-        cmocka_unit_test(the_own_table_is_read),
-        cmocka_unit_test(a_missing_table_is_an_errno_value),
-        cmocka_unit_test(random_text_does_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,9 +1,4 @@
 /* Sockets and pools, on loopback. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -16,171 +11,7 @@
 #include "rpc_server.h"
 #include "sys/fd.h"
 #include "sys/log.h"
-
-static struct net_server *pool_new(unsigned connections_max, unsigned paths)
-{
-    struct net_address addresses[NET_PATHS_MAX];
-    for (unsigned i = 0; i < paths; i++)
-        addresses[i] = loopback((in_port_t)(1000 + i));
-    struct net_server_options options = {
-        .name = "pool", .connections_max = connections_max, .reconnect_max_s = 30};
-    struct net_server *server;
-    assert_int_equal(net_server_create(&options, addresses, paths, &server), 0);
-    return server;
-}
-
-/* ---- pools ---- */
-
-static void an_idle_channel_is_used_again(void **state)
-{
-    (void)state;
-    struct net_server *server = pool_new(8, 1);
-    struct net_channel *first = net_channel_get(server, 0);
-    for (int i = 0; i < 100; i++)
-        assert_ptr_equal(net_channel_get(server, 0), first);
-    assert_int_equal(server->channel_count, 1);
-    assert_int_equal(first->fd, -1); /* no traffic until someone connects */
-    net_server_destroy(server);
-}
-
-static void grows_while_all_are_busy(void **state)
-{
-    (void)state;
-    struct net_server *server = pool_new(8, 1);
-    for (unsigned i = 0; i < 30; i++) {
-        struct net_channel *channel = net_channel_get(server, 0);
-        assert_int_equal(channel->outstanding, i / 8); /* then the one with the fewest calls */
-        channel->outstanding++;
-        assert_int_equal(server->channel_count, i < 8 ? i + 1 : 8);
-    }
-    net_server_destroy(server);
-}
-
-static void prefers_the_fewest_calls_in_flight(void **state)
-{
-    (void)state;
-    struct net_server *server = pool_new(3, 1);
-    for (int i = 0; i < 3; i++)
-        net_channel_get(server, 0)->outstanding = 5;
-    server->channels[0]->outstanding = 4;
-    server->channels[1]->outstanding = 2;
-    server->channels[2]->outstanding = 3;
-    assert_ptr_equal(net_channel_get(server, 0), server->channels[1]);
-    server->channels[2]->outstanding = 0;
-    assert_ptr_equal(net_channel_get(server, 0), server->channels[2]);
-    net_server_destroy(server);
-}
-
-static void calls_without_data_do_not_wait_behind_data(void **state)
-{
-    (void)state;
-    const size_t sizes[] = {4096, 8192, 32768, 65535};
-    for (unsigned i = 0; i < 4; i++) {
-        struct net_server *server = pool_new(4, 1);
-        for (unsigned calls = 0; calls < 400; calls++)
-            net_channel_get(server, sizes[i])->outstanding++;
-        struct net_channel *free = net_channel_get(server, 0);
-        assert_true((free->outstanding - 1) * sizes[i] < 16384);
-        assert_int_equal(net_channel_has_room(free, 0), true);
-        assert_int_equal(net_channel_has_room(free, sizes[i]), false);
-        for (unsigned j = 0; j < 3; j++)
-            assert_in_range(server->channels[j]->outstanding, 123, 133);
-        net_server_destroy(server);
-    }
-}
-
-static void paths_take_turns(void **state)
-{
-    (void)state;
-    struct net_server *server = pool_new(2, 3);
-    unsigned per_path[3] = {0};
-    for (int i = 0; i < 12; i++) {
-        struct net_channel *channel = net_channel_get(server, 0);
-        channel->outstanding++;
-        net_load_add(channel, 0);
-    }
-    assert_int_equal(server->channel_count, 6);
-    for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(server->channels[i]->outstanding, 2);
-        assert_int_equal(server->channels[i]->index, i);
-        per_path[server->channels[i]->path - server->paths]++;
-    }
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(per_path[i], 2);
-    net_server_destroy(server);
-}
-
-static void limits_of_a_server(void **state)
-{
-    (void)state;
-    struct net_address addresses[NET_PATHS_MAX + 1];
-    for (int i = 0; i <= NET_PATHS_MAX; i++)
-        addresses[i] = loopback(1);
-    struct net_server_options options = {.name = "limits", .connections_max = 1000};
-    struct net_server *server = NULL;
-    assert_int_equal(net_server_create(&options, addresses, 0, &server), -EINVAL);
-    assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX + 1, &server), -EINVAL);
-    assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX, &server), 0);
-    assert_int_equal(server->connections_max, NET_CONNECTIONS_MAX);
-    for (int i = 0; i < NET_PATHS_MAX * NET_CONNECTIONS_MAX + 10; i++) {
-        struct net_channel *channel = net_channel_get(server, 0);
-        channel->outstanding++;
-        net_load_add(channel, 0);
-    }
-    assert_int_equal(server->channel_count, NET_PATHS_MAX * NET_CONNECTIONS_MAX);
-    net_server_destroy(server);
-    options.connections_max = 0;
-    assert_int_equal(net_server_create(&options, addresses, 1, &server), 0);
-    assert_int_equal(server->connections_max, 1);
-    net_server_destroy(server);
-}
-
-static void *grow(void *context)
-{
-    for (int i = 0; i < 200; i++) {
-        struct net_channel *channel = net_channel_get(context, 0);
-        atomic_fetch_add(&channel->outstanding, 1);
-        net_load_add(channel, 0);
-    }
-    return NULL;
-}
-
-static void threads_grow_a_pool(void **state)
-{
-    (void)state;
-    struct net_server *server = pool_new(16, 2);
-    pthread_t threads[4];
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, grow, server), 0);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    assert_int_equal(server->channel_count, 32);
-    unsigned total = 0;
-    for (int i = 0; i < 32; i++) {
-        assert_non_null(server->channels[i]);
-        total += server->channels[i]->outstanding;
-    }
-    assert_int_equal(total, 800);
-    net_server_destroy(server);
-}
-
-static void pauses_grow_up_to_their_limit(void **state)
-{
-    (void)state;
-    struct net_server *server = pool_new(1, 1);
-    assert_int_equal(net_reconnect_pause_ms(server, 0), 0);
-    int last = 0;
-    for (unsigned attempt = 1; attempt < 100; attempt++) {
-        int pause = net_reconnect_pause_ms(server, attempt);
-        assert_true(pause >= 100 && pause >= last && pause <= 30000);
-        last = pause;
-    }
-    assert_int_equal(last, 30000);
-    assert_int_equal(net_reconnect_pause_ms(server, 0xffffffff), 30000);
-    net_server_destroy(server);
-}
-
-/* ---- sockets ---- */
+#include "unit.h"
 
 static struct sockaddr_in local_of(int fd)
 {
@@ -198,9 +29,8 @@ static int option_of(int fd, int level, int name)
     return value;
 }
 
-static void socket_is_as_promised(void **state)
+CALL_TEST(socket_is_as_promised)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_address address = loopback(server->port);
     int fd = net_connect(&address, NET_PORT_ANY, 5000);
@@ -220,9 +50,8 @@ static void socket_is_as_promised(void **state)
     server_stop(server);
 }
 
-static void connects_from_a_local_address(void **state)
+CALL_TEST(connects_from_a_local_address)
 {
-    (void)state;
     static const enum net_port policies[] = {NET_PORT_ANY, NET_PORT_AUTO};
     struct server *server = server_start(&(struct script){0});
     for (int i = 0; i < 2; i++) {
@@ -238,9 +67,8 @@ static void connects_from_a_local_address(void **state)
     server_stop(server);
 }
 
-static void local_address_that_is_not_ours(void **state)
+CALL_TEST(local_address_that_is_not_ours)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_address address = loopback(server->port);
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};
@@ -266,9 +94,8 @@ static bool privileged(void)
     return can;
 }
 
-static void privileged_port(void **state)
+CALL_TEST(privileged_port)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_address address = loopback(server->port);
     bool can = privileged();
@@ -318,9 +145,8 @@ static void take_privileged_ports(struct sockaddr_in local, int fds[PORT_COUNT])
 }
 
 /* What is missing is not the path: it stays up, and the connections it has are used. */
-static void no_port_is_left(void **state)
+CALL_TEST(no_port_is_left)
 {
-    (void)state;
     if (!privileged() || !enter_network())
         skip();
     struct server *server = server_start(&(struct script){0});
@@ -356,7 +182,8 @@ static void no_port_is_left(void **state)
 }
 
 /* A server as a process sees it whose other processes have nearly all ports below 1024. */
-static struct net_server *port_client(in_port_t port, bool (*takes_any_port)(struct net_path *, int))
+static struct net_server *port_client(in_port_t port,
+                                      bool (*takes_any_port)(struct net_path *, int))
 {
     struct net_address address = loopback(port);
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000009)};
@@ -402,7 +229,7 @@ static void a_port_goes_from_one_to_another(bool first_is_busy)
     check_echo(first, 1);
     if (first_is_busy)
         assert_int_equal(pthread_create(&thread, NULL, busy, first), 0);
-    check_echo(second, 2); /* for ever, if it is kept */
+    check_echo(second, 2);  /* for ever, if it is kept */
 #ifndef __SANITIZE_THREAD__ /* it may be about to be given back */
     assert_int_equal(second->channels[0]->local_port, PORT_FIRST + 100);
 #endif
@@ -420,15 +247,13 @@ static void a_port_goes_from_one_to_another(bool first_is_busy)
     server_stop(server);
 }
 
-static void a_port_is_given_back_when_it_is_idle(void **state)
+CALL_TEST(a_port_is_given_back_when_it_is_idle)
 {
-    (void)state;
     a_port_goes_from_one_to_another(false);
 }
 
-static void a_port_is_given_back_in_turn(void **state)
+CALL_TEST(a_port_is_given_back_in_turn)
 {
-    (void)state;
     a_port_goes_from_one_to_another(true);
 }
 
@@ -442,9 +267,8 @@ static bool asked_for_any_port(struct net_path *path, int timeout_ms)
     return answer;
 }
 
-static void other_ports_are_used_if_the_server_answers_them(void **state)
+CALL_TEST(other_ports_are_used_if_the_server_answers_them)
 {
-    (void)state;
     if (!privileged() || !enter_network())
         skip();
     struct server *server = server_start(&(struct script){0});
@@ -472,40 +296,8 @@ static void other_ports_are_used_if_the_server_answers_them(void **state)
     server_stop(server);
 }
 
-/* The ports below 1024 are few: connections to one address do not take them from those to another.
- * A daemon of this host can listen on one all the same. */
-static void a_port_is_shared_by_connections_to_different_addresses(void **state)
+CALL_TEST(auto_does_without_privilege)
 {
-    (void)state;
-    if (!privileged() || !enter_network())
-        skip();
-    in_port_t ports[2] = {0, 0}, taken;
-    int listeners[3], fds[PORT_COUNT + 1];
-    struct net_address addresses[2];
-    for (unsigned i = 0; i < 2; i++) {
-        listeners[i] = bound_socket(AF_INET, &ports[i]);
-        assert_int_equal(listen(listeners[i], 2 * PORT_COUNT), 0);
-        addresses[i] = loopback(ports[i]);
-    }
-    for (unsigned i = 0; i < PORT_COUNT; i++) {
-        fds[i] = net_connect(&addresses[0], NET_PORT_PRIVILEGED, 5000);
-        assert_true(fds[i] >= 0);
-    }
-    assert_int_equal(net_connect(&addresses[0], NET_PORT_PRIVILEGED, 5000), -EADDRINUSE);
-    fds[PORT_COUNT] = net_connect(&addresses[1], NET_PORT_PRIVILEGED, 5000);
-    assert_true(fds[PORT_COUNT] >= 0);
-    taken = ntohs(local_of(fds[0]).sin_port);
-    listeners[2] = bound_socket(AF_INET, &taken);
-    assert_int_equal(listen(listeners[2], 1), 0);
-    for (unsigned i = 0; i <= PORT_COUNT; i++)
-        sys_fd_close(fds[i]);
-    for (unsigned i = 0; i < 3; i++)
-        close(listeners[i]);
-}
-
-static void auto_does_without_privilege(void **state)
-{
-    (void)state;
     if (getuid() != 0)
         skip(); /* test privileged_port sees the same then */
     struct server *server = server_start(&(struct script){0});
@@ -531,9 +323,8 @@ static void auto_does_without_privilege(void **state)
 
 /* From port 512 to 1023, by a process that then may not bind them any more: it and its children go
  * on from others. */
-static void a_process_gives_up_root(void **state)
+CALL_TEST(a_process_gives_up_root)
 {
-    (void)state;
     if (getuid() != 0 || !privileged() || getenv("DIRECTNFS_TEST_SHORT"))
         skip(); /* memcheck's log of the child would be another user's */
     struct server *server = server_start(&(struct script){0});
@@ -575,9 +366,8 @@ static void a_process_gives_up_root(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void refused_port(void **state)
+CALL_TEST(refused_port)
 {
-    (void)state;
     struct server *server = server_new(&(struct script){0}, AF_INET);
     struct net_server *client = client_new(server->port, 1, 60);
     struct net_channel *channel = net_channel_get(client, 0);
@@ -599,9 +389,8 @@ static void refused_port(void **state)
 }
 
 /* A listener whose queue is full answers no SYN, as a host that is down. */
-static void connecting_takes_no_longer_than_asked(void **state)
+CALL_TEST(connecting_takes_no_longer_than_asked)
 {
-    (void)state;
     struct server *server = server_new(&(struct script){0}, AF_INET);
     assert_int_equal(listen(server->listener, 0), 0);
     struct net_address address = loopback(server->port);
@@ -615,9 +404,8 @@ static void connecting_takes_no_longer_than_asked(void **state)
     free(server);
 }
 
-static void reconnects_from_the_same_port(void **state)
+CALL_TEST(reconnects_from_the_same_port)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     for (int policy = NET_PORT_AUTO; policy <= NET_PORT_ANY; policy++) {
         if (policy == NET_PORT_PRIVILEGED && !privileged())
@@ -639,9 +427,8 @@ static void reconnects_from_the_same_port(void **state)
     server_stop(server);
 }
 
-static void another_port_when_the_old_one_is_taken(void **state)
+CALL_TEST(another_port_when_the_old_one_is_taken)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     struct net_channel *channel = net_channel_get(client, 0);
@@ -667,9 +454,8 @@ static void another_port_when_the_old_one_is_taken(void **state)
     server_stop(server);
 }
 
-static void ipv6(void **state)
+CALL_TEST(ipv6)
 {
-    (void)state;
     int probe = socket(AF_INET6, SOCK_STREAM, 0);
     struct sockaddr_in6 peer = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     bool available = probe >= 0 && bind(probe, (struct sockaddr *)&peer, sizeof(peer)) == 0;
@@ -713,9 +499,8 @@ static void ipv6(void **state)
 }
 
 /* What is queued in a connection that is given up is not sent, whoever still has a copy of it. */
-static void a_copy_does_not_keep_a_connection_alive(void **state)
+CALL_TEST(a_copy_does_not_keep_a_connection_alive)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     struct net_channel *channel = net_channel_get(client, 0);
@@ -737,9 +522,8 @@ static void a_copy_does_not_keep_a_connection_alive(void **state)
     server_stop(server);
 }
 
-static void child_closes_silently(void **state)
+CALL_TEST(child_closes_silently)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     struct query query = {0};
@@ -777,40 +561,39 @@ static void child_closes_silently(void **state)
     server_stop(server);
 }
 
-#define net_test(f) cmocka_unit_test_setup_teardown(f, watchdog_start, watchdog_stop)
+/* The ports below 1024 are few: connections to one address do not take them from those to another.
+ * A daemon of this host can listen on one all the same. The last test: afterwards this is another
+ * network. */
+CALL_TEST(a_port_is_shared_by_connections_to_different_addresses)
+{
+    if (!privileged() || !enter_network())
+        skip();
+    in_port_t ports[2] = {0, 0}, taken;
+    int listeners[3], fds[PORT_COUNT + 1];
+    struct net_address addresses[2];
+    for (unsigned i = 0; i < 2; i++) {
+        listeners[i] = bound_socket(AF_INET, &ports[i]);
+        assert_int_equal(listen(listeners[i], 2 * PORT_COUNT), 0);
+        addresses[i] = loopback(ports[i]);
+    }
+    for (unsigned i = 0; i < PORT_COUNT; i++) {
+        fds[i] = net_connect(&addresses[0], NET_PORT_PRIVILEGED, 5000);
+        assert_true(fds[i] >= 0);
+    }
+    assert_int_equal(net_connect(&addresses[0], NET_PORT_PRIVILEGED, 5000), -EADDRINUSE);
+    fds[PORT_COUNT] = net_connect(&addresses[1], NET_PORT_PRIVILEGED, 5000);
+    assert_true(fds[PORT_COUNT] >= 0);
+    taken = ntohs(local_of(fds[0]).sin_port);
+    listeners[2] = bound_socket(AF_INET, &taken);
+    assert_int_equal(listen(listeners[2], 1), 0);
+    for (unsigned i = 0; i <= PORT_COUNT; i++)
+        sys_fd_close(fds[i]);
+    for (unsigned i = 0; i < 3; i++)
+        close(listeners[i]);
+}
 
 int main(void)
 {
     log_open("/dev/null");
-    const struct CMUnitTest tests[] = {
-        net_test(an_idle_channel_is_used_again),
-        net_test(grows_while_all_are_busy),
-        net_test(prefers_the_fewest_calls_in_flight),
-        net_test(calls_without_data_do_not_wait_behind_data),
-        net_test(paths_take_turns),
-        net_test(limits_of_a_server),
-        net_test(threads_grow_a_pool),
-        net_test(pauses_grow_up_to_their_limit),
-        net_test(socket_is_as_promised),
-        net_test(connects_from_a_local_address),
-        net_test(local_address_that_is_not_ours),
-        net_test(privileged_port),
-        net_test(auto_does_without_privilege),
-        net_test(a_process_gives_up_root),
-        net_test(refused_port),
-        net_test(connecting_takes_no_longer_than_asked),
-        net_test(reconnects_from_the_same_port),
-        net_test(another_port_when_the_old_one_is_taken),
-        net_test(ipv6),
-        net_test(a_copy_does_not_keep_a_connection_alive),
-        net_test(child_closes_silently),
-        net_test(no_port_is_left),
-        net_test(a_port_is_given_back_when_it_is_idle),
-        net_test(a_port_is_given_back_in_turn),
-        net_test(other_ports_are_used_if_the_server_answers_them),
-        net_test(
-            a_port_is_shared_by_connections_to_different_addresses), /* the last: afterwards this is
-                                                                        another network */
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -4,9 +4,8 @@
  */
 #include "nfs3_messages.h"
 
-static void every_truncated_message_is_refused(void **state)
+UNIT_TEST(every_truncated_message_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < MESSAGE_COUNT; i++) {
         struct bytes b = from_hex(messages[i].hex);
         union decoded v;
@@ -19,9 +18,8 @@ static void every_truncated_message_is_refused(void **state)
     }
 }
 
-static void encoding_into_a_buffer_too_small_is_refused(void **state)
+UNIT_TEST(encoding_into_a_buffer_too_small_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < MESSAGE_COUNT; i++) {
         struct bytes b = from_hex(messages[i].hex);
         union decoded v;
@@ -43,7 +41,7 @@ static void encoding_into_a_buffer_too_small_is_refused(void **state)
 
 /* The largest handle and name there are. */
 
-static void limits_are_accepted_and_fit_the_stated_sizes(void **state)
+UNIT_TEST(limits_are_accepted_and_fit_the_stated_sizes)
 {
     struct nfs3_fh fh = {.len = NFS3_FH_MAX};
     struct nfs3_lookup_res lookup = {
@@ -55,7 +53,6 @@ static void limits_are_accepted_and_fit_the_stated_sizes(void **state)
     struct xdr_writer w;
     struct xdr_reader r;
 
-    (void)state;
     assert_non_null(buffer);
     memset(name, 'n', sizeof(name));
     name[NFS3_NAME_MAX] = '\0';
@@ -86,27 +83,25 @@ static void limits_are_accepted_and_fit_the_stated_sizes(void **state)
     free(buffer);
 }
 
-static void a_name_too_long_is_not_encoded(void **state)
+UNIT_TEST(a_name_too_long_is_not_encoded)
 {
     struct nfs3_fh fh = {.len = 4};
     char name[NFS3_NAME_MAX + 2];
     uint8_t buffer[NFS3_ARGS_MAX];
     struct xdr_writer w;
 
-    (void)state;
     memset(name, 'n', sizeof(name));
     name[NFS3_NAME_MAX + 1] = '\0';
     xdr_writer_init(&w, buffer, sizeof(buffer));
     assert_int_equal(nfs3_lookup_args_put(&w, &fh, name), -ENAMETOOLONG);
 }
 
-static void a_handle_too_long_is_not_encoded(void **state)
+UNIT_TEST(a_handle_too_long_is_not_encoded)
 {
     struct nfs3_fh fh = {.len = NFS3_FH_MAX + 1};
     uint8_t buffer[NFS3_ARGS_MAX];
     struct xdr_writer w;
 
-    (void)state;
     xdr_writer_init(&w, buffer, sizeof(buffer));
     assert_int_equal(nfs3_fh_args_put(&w, &fh), -EMSGSIZE);
 }
@@ -158,9 +153,8 @@ static const struct {
     {"set mode 2", FH "00000002 00000180" NOSATTR "00000000", get_setattr_args},
 };
 
-static void hostile_messages_are_refused(void **state)
+UNIT_TEST(hostile_messages_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
         union decoded v;
 
@@ -208,32 +202,28 @@ static void check_read_head(const char *hex, size_t head, uint32_t data)
     free(b.data);
 }
 
-static void read_head_finds_the_payload_after_attributes(void **state)
+UNIT_TEST(read_head_finds_the_payload_after_attributes)
 {
-    (void)state;
     check_read_head(OK POST "00000006 00000001 00000006 646174612e2e 0000", 104, 6);
 }
 
-static void read_head_finds_the_payload_without_attributes(void **state)
+UNIT_TEST(read_head_finds_the_payload_without_attributes)
 {
-    (void)state;
     check_read_head(OK NOPOST "00000006 00000000 00000006 646174612e2e 0000", 20, 6);
 }
 
-static void read_head_of_an_empty_read(void **state)
+UNIT_TEST(read_head_of_an_empty_read)
 {
-    (void)state;
     check_read_head(OK NOPOST "00000000 00000001 00000000", 20, 0);
 }
 
-static void read_head_of_an_error_has_no_payload(void **state)
+UNIT_TEST(read_head_of_an_error_has_no_payload)
 {
-    (void)state;
     check_read_head("00000005" POST, 92, 0);
     check_read_head("00000046" NOPOST, 8, 0);
 }
 
-static void read_head_refuses_what_is_malformed(void **state)
+UNIT_TEST(read_head_refuses_what_is_malformed)
 {
     static const char *const bad[] = {
         OK "00000002" ATTR "00000004 00000000 00000004",
@@ -245,7 +235,6 @@ static void read_head_refuses_what_is_malformed(void **state)
     size_t head_len;
     uint32_t data_len;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct bytes b = from_hex(bad[i]);
 
@@ -257,19 +246,5 @@ static void read_head_refuses_what_is_malformed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_truncated_message_is_refused),
-        cmocka_unit_test(encoding_into_a_buffer_too_small_is_refused),
-        cmocka_unit_test(limits_are_accepted_and_fit_the_stated_sizes),
-        cmocka_unit_test(a_name_too_long_is_not_encoded),
-        cmocka_unit_test(a_handle_too_long_is_not_encoded),
-        cmocka_unit_test(hostile_messages_are_refused),
-        cmocka_unit_test(read_head_finds_the_payload_after_attributes),
-        cmocka_unit_test(read_head_finds_the_payload_without_attributes),
-        cmocka_unit_test(read_head_of_an_empty_read),
-        cmocka_unit_test(read_head_of_an_error_has_no_payload),
-        cmocka_unit_test(read_head_refuses_what_is_malformed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

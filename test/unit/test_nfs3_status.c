@@ -1,13 +1,9 @@
 /* nfsstat3 to errno, and the names of procedures. The table is RFC 1813 section 2.6, written down
  * once more. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 #include "nfs/nfs3_status.h"
+#include "unit.h"
 
 static const struct {
     uint32_t status;
@@ -21,30 +17,27 @@ static const struct {
     {10005, -EIO},  {10006, -EIO},       {10007, -EIO},    {10008, -EAGAIN},
 };
 
-static void every_status_has_its_errno(void **state)
+UNIT_TEST(every_status_has_its_errno)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         assert_int_equal(nfs3_status_errno(table[i].status), table[i].error);
 }
 
-static void a_status_outside_the_standard_is_eio(void **state)
+UNIT_TEST(a_status_outside_the_standard_is_eio)
 {
     static const uint32_t unknown[] = {3, 4, 64, 72, 10000, 10009, 0x7fffffff, 0xffffffff};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
         assert_int_equal(nfs3_status_errno(unknown[i]), -EIO);
 }
 
-static void every_procedure_has_its_name(void **state)
+UNIT_TEST(every_procedure_has_its_name)
 {
     static const char *const names[] = {
         "NULL",    "GETATTR",     "SETATTR", "LOOKUP", "ACCESS",   "READLINK", "READ",   "WRITE",
         "CREATE",  "MKDIR",       "SYMLINK", "MKNOD",  "REMOVE",   "RMDIR",    "RENAME", "LINK",
         "READDIR", "READDIRPLUS", "FSSTAT",  "FSINFO", "PATHCONF", "COMMIT"};
 
-    (void)state;
     for (uint32_t i = 0; i < 22; i++)
         assert_string_equal(nfs3_proc_name(i), names[i]);
     assert_string_equal(nfs3_proc_name(22), "unknown");
@@ -53,11 +46,5 @@ static void every_procedure_has_its_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_its_errno),
-        cmocka_unit_test(a_status_outside_the_standard_is_eio),
-        cmocka_unit_test(every_procedure_has_its_name),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

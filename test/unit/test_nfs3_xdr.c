@@ -1,9 +1,8 @@
 /* The NFSv3 codec against bytes written down by hand: both directions, and the values between. */
 #include "nfs3_messages.h"
 
-static void every_message_survives_decoding_and_encoding(void **state)
+UNIT_TEST(every_message_survives_decoding_and_encoding)
 {
-    (void)state;
     for (size_t i = 0; i < MESSAGE_COUNT; i++) {
         const struct message *m = &messages[i];
         struct bytes b = from_hex(m->hex);
@@ -89,11 +88,10 @@ static void check_verifier(uint64_t verifier)
     assert_memory_equal(&verifier, "\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8", 8);
 }
 
-static void getattr_values(void **state)
+UNIT_TEST(getattr_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(FH, get_fh_args, &v), 0);
     check_fh(&v.fh_args.fh);
     assert_int_equal(decode(GETATTR_OK, get_getattr_res, &v), 0);
@@ -103,11 +101,10 @@ static void getattr_values(void **state)
     assert_int_equal(v.getattr.status, NFS3ERR_STALE);
 }
 
-static void setattr_values(void **state)
+UNIT_TEST(setattr_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(SETATTR_ARGS, get_setattr_args, &v), 0);
     check_fh(&v.setattr_args.fh);
     check_sattr(&v.setattr_args.attr);
@@ -123,11 +120,10 @@ static void setattr_values(void **state)
     check_wcc(&v.setattr.wcc);
 }
 
-static void lookup_values(void **state)
+UNIT_TEST(lookup_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(LOOKUP_ARGS, get_lookup_args, &v), 0);
     check_fh(&v.lookup_args.dir);
     assert_string_equal(v.lookup_args.name, "foo");
@@ -144,11 +140,10 @@ static void lookup_values(void **state)
     check_post(&v.lookup.dir_attr);
 }
 
-static void access_values(void **state)
+UNIT_TEST(access_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(ACCESS_ARGS, get_access_args, &v), 0);
     check_fh(&v.access_args.fh);
     assert_int_equal(v.access_args.access, NFS3_ACCESS_READ | NFS3_ACCESS_LOOKUP |
@@ -159,11 +154,10 @@ static void access_values(void **state)
     assert_int_equal(v.access.access, NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
 }
 
-static void read_values(void **state)
+UNIT_TEST(read_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(READ_ARGS, get_read_args, &v), 0);
     check_fh(&v.read_args.fh);
     assert_true(v.read_args.offset == 0x100000200u);
@@ -179,11 +173,10 @@ static void read_values(void **state)
     assert_false(v.read.eof);
 }
 
-static void write_values(void **state)
+UNIT_TEST(write_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(WRITE_ARGS, get_write_args, &v), 0);
     check_fh(&v.write_args.fh);
     assert_true(v.write_args.offset == 0x100000200u);
@@ -200,11 +193,10 @@ static void write_values(void **state)
     assert_false(v.write.wcc.after.present);
 }
 
-static void fsinfo_values(void **state)
+UNIT_TEST(fsinfo_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(FSINFO_OK, get_fsinfo_res, &v), 0);
     check_post(&v.fsinfo.attr);
     assert_int_equal(v.fsinfo.rtmax, 1048576);
@@ -220,11 +212,10 @@ static void fsinfo_values(void **state)
                      NFS3_FSF_LINK | NFS3_FSF_SYMLINK | NFS3_FSF_HOMOGENEOUS | NFS3_FSF_CANSETTIME);
 }
 
-static void commit_values(void **state)
+UNIT_TEST(commit_values)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(COMMIT_ARGS, get_commit_args, &v), 0);
     check_fh(&v.commit_args.fh);
     assert_true(v.commit_args.offset == 0x100000200u);
@@ -234,11 +225,10 @@ static void commit_values(void **state)
     check_verifier(v.commit.verifier);
 }
 
-static void a_mode_with_file_type_bits_is_stripped(void **state)
+UNIT_TEST(a_mode_with_file_type_bits_is_stripped)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode(OK "00000001 000081ed" /* 0100755 */
                                "00000001 00000000 00000000 0000000000000000 0000000000000000 "
                                "00000000 00000000 0000000000000000 0000000000000000 "
@@ -248,30 +238,15 @@ static void a_mode_with_file_type_bits_is_stripped(void **state)
     assert_int_equal(v.getattr.attr.mode, 0755);
 }
 
-static void a_status_unknown_to_the_standard_is_passed_on(void **state)
+UNIT_TEST(a_status_unknown_to_the_standard_is_passed_on)
 {
     union decoded v;
 
-    (void)state;
     assert_int_equal(decode("0000270f", get_getattr_res, &v), 0);
     assert_int_equal(v.getattr.status, 9999);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_message_survives_decoding_and_encoding),
-        cmocka_unit_test(getattr_values),
-        cmocka_unit_test(setattr_values),
-        cmocka_unit_test(lookup_values),
-        cmocka_unit_test(access_values),
-        cmocka_unit_test(read_values),
-        cmocka_unit_test(write_values),
-        cmocka_unit_test(fsinfo_values),
-        cmocka_unit_test(commit_values),
-        cmocka_unit_test(a_mode_with_file_type_bits_is_stripped),
-        cmocka_unit_test(a_status_unknown_to_the_standard_is_passed_on),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

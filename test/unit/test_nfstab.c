@@ -26,9 +26,8 @@ static const char oranfstab[] = "server: FilerOne\n"
                                 "export: /vol/data4 mount: /mnt/data4 security: sys\n"
                                 "mnt_timeout: 60\n";
 
-static void an_oranfstab_is_accepted(void **state)
+UNIT_TEST(an_oranfstab_is_accepted)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, oranfstab);
     assert_int_equal(tab.server_count, 2);
@@ -68,9 +67,8 @@ static void an_oranfstab_is_accepted(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void blanks_case_and_comments_mean_nothing(void **state)
+UNIT_TEST(blanks_case_and_comments_mean_nothing)
 {
-    (void)state;
     struct conf_nfstab tab, plain;
     parse(&tab, "# one\r\n\n  \t\nSERVER:nas#two\n\tLocal :10.0.0.1 PATH:10.0.0.2 local : 10.0.1.1 "
                 "path: 10.0.1.2\r\n DontRoute  Export:/a   Mount :/b Kernel:YES # three\n"
@@ -87,9 +85,8 @@ static void blanks_case_and_comments_mean_nothing(void **state)
     conf_nfstab_free(&plain);
 }
 
-static void the_name_is_the_path_if_there_is_none(void **state)
+UNIT_TEST(the_name_is_the_path_if_there_is_none)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: nas.example.com\nlocal: 10.0.0.1\nexport: /a mount: /b\n"
                 "server: [::1]\nexport: /a mount: /c\n");
@@ -104,9 +101,8 @@ static void the_name_is_the_path_if_there_is_none(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void ipv6_needs_no_brackets_and_may_have_a_scope(void **state)
+UNIT_TEST(ipv6_needs_no_brackets_and_may_have_a_scope)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: s\npath:[2001:db8::1]\npath:::1\npath: [fe80::1%eth0]\n"
                 "export: /a mount: /b");
@@ -117,9 +113,8 @@ static void ipv6_needs_no_brackets_and_may_have_a_scope(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void thirty_two_paths_are_accepted(void **state)
+UNIT_TEST(thirty_two_paths_are_accepted)
 {
-    (void)state;
     char text[2048] = "server: s export: /a mount: /b\n";
     for (int i = 0; i < CONF_PATHS_MAX; i++)
         sprintf(text + strlen(text), "path: 10.0.0.%d local: 10.0.1.%d\n", i, i);
@@ -131,9 +126,8 @@ static void thirty_two_paths_are_accepted(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void a_path_may_come_again_with_another_local(void **state)
+UNIT_TEST(a_path_may_come_again_with_another_local)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: s export: /a mount: /b\npath: ::1 local: ::2\npath: ::1 local: ::3\n"
                 "path: ::1\nserver: t export: /c mount: /d\npath: ::1 local: ::2\n");
@@ -143,9 +137,8 @@ static void a_path_may_come_again_with_another_local(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void mounts_are_normalised(void **state)
+UNIT_TEST(mounts_are_normalised)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: s\nexport: /a// mount: //mnt///x/./y/\nexport: / mount: /./\n");
     assert_string_equal(tab.servers[0].exports[0].directory, "/a//");
@@ -154,9 +147,8 @@ static void mounts_are_normalised(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void escapes_stand_for_any_byte(void **state)
+UNIT_TEST(escapes_stand_for_any_byte)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: s\nexport: /a\\040b mount: /c\\043d\\134e\\09\n");
     assert_string_equal(tab.servers[0].exports[0].directory, "/a b");
@@ -165,9 +157,8 @@ static void escapes_stand_for_any_byte(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void kernel_is_of_the_export_before_it(void **state)
+UNIT_TEST(kernel_is_of_the_export_before_it)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: s\nexport: /a mount: /a kernel: no\nexport: /b mount: /b kernel: auto\n"
                 "export: /c mount: /c\nkernel: yes\n");
@@ -178,9 +169,8 @@ static void kernel_is_of_the_export_before_it(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void an_identity_is_of_the_whole_file(void **state)
+UNIT_TEST(an_identity_is_of_the_whole_file)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "uid: 1001\nserver: a\nexport: /a mount: /a\n"
                 "server: b\nexport: /b mount: /b\ngid: 2002\n"
@@ -195,9 +185,8 @@ static void an_identity_is_of_the_whole_file(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void snmp_is_ignored_with_one_notice(void **state)
+UNIT_TEST(snmp_is_ignored_with_one_notice)
 {
-    (void)state;
     static const char text[] = "server: s\n export: /a mount: /b\n  management: mgmt\n"
                                "community: private\n";
     struct conf_nfstab tab = {0};
@@ -212,9 +201,8 @@ static void snmp_is_ignored_with_one_notice(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void the_sample_is_valid(void **state)
+UNIT_TEST(the_sample_is_valid)
 {
-    (void)state;
     char text[8192] = "";
     FILE *in = fopen("conf/nfstab", "r");
     if (in == NULL)
@@ -230,9 +218,8 @@ static void the_sample_is_valid(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void an_empty_file_has_no_server(void **state)
+UNIT_TEST(an_empty_file_has_no_server)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "");
     assert_int_equal(tab.server_count, 0);
@@ -240,9 +227,8 @@ static void an_empty_file_has_no_server(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void a_strange_name_is_printed_so_that_it_parses(void **state)
+UNIT_TEST(a_strange_name_is_printed_so_that_it_parses)
 {
-    (void)state;
     struct conf_nfstab tab;
     parse(&tab, "server: \\145xport:x path: a export: /e mount: /m\n"
                 "server: \\357\\273\\277\\040\\177 path: b export: /f mount: /n\n");
@@ -253,21 +239,5 @@ static void a_strange_name_is_printed_so_that_it_parses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_oranfstab_is_accepted),
-        cmocka_unit_test(blanks_case_and_comments_mean_nothing),
-        cmocka_unit_test(the_name_is_the_path_if_there_is_none),
-        cmocka_unit_test(ipv6_needs_no_brackets_and_may_have_a_scope),
-        cmocka_unit_test(thirty_two_paths_are_accepted),
-        cmocka_unit_test(a_path_may_come_again_with_another_local),
-        cmocka_unit_test(mounts_are_normalised),
-        cmocka_unit_test(escapes_stand_for_any_byte),
-        cmocka_unit_test(kernel_is_of_the_export_before_it),
-        cmocka_unit_test(an_identity_is_of_the_whole_file),
-        cmocka_unit_test(snmp_is_ignored_with_one_notice),
-        cmocka_unit_test(the_sample_is_valid),
-        cmocka_unit_test(an_empty_file_has_no_server),
-        cmocka_unit_test(a_strange_name_is_printed_so_that_it_parses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -39,9 +39,8 @@ static void set_sources(struct conf_sources *sources, const char *first, const c
     strcpy(sources->mountinfo, mountinfo);
 }
 
-static void the_environment_names_the_sources(void **state)
+UNIT_TEST(the_environment_names_the_sources)
 {
-    (void)state;
     struct conf_sources sources;
     setenv("DIRECTNFS_NFSTAB", "", 1);
     setenv("DIRECTNFS_HOME", "/opt/d", 1);
@@ -62,9 +61,8 @@ static void the_environment_names_the_sources(void **state)
     unsetenv("DIRECTNFS_NFSTAB");
 }
 
-static void the_first_entry_for_a_mount_wins(void **state)
+UNIT_TEST(the_first_entry_for_a_mount_wins)
 {
-    (void)state;
     struct conf_sources sources;
     struct conf_nfstab tab = {0};
     struct conf_diagnostics d = {0};
@@ -110,9 +108,8 @@ static void the_first_entry_for_a_mount_wins(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void only_the_file_of_the_environment_is_read(void **state)
+UNIT_TEST(only_the_file_of_the_environment_is_read)
 {
-    (void)state;
     struct conf_sources sources;
     struct conf_nfstab tab = {0};
     set_sources(&sources, write_file("one", "garbage"), "", "", "/proc/self/mountinfo");
@@ -123,9 +120,8 @@ static void only_the_file_of_the_environment_is_read(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void files_that_do_not_exist_are_passed_over(void **state)
+UNIT_TEST(files_that_do_not_exist_are_passed_over)
 {
-    (void)state;
     struct conf_sources sources;
     struct conf_nfstab tab = {0};
     struct conf_diagnostics d = {0};
@@ -137,9 +133,8 @@ static void files_that_do_not_exist_are_passed_over(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void the_only_file_must_exist(void **state)
+UNIT_TEST(the_only_file_must_exist)
 {
-    (void)state;
     struct conf_sources sources = {0};
     struct conf_nfstab tab = {0};
     struct conf_diagnostics d = {0};
@@ -154,9 +149,8 @@ static void the_only_file_must_exist(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void what_is_no_file_is_an_error(void **state)
+UNIT_TEST(what_is_no_file_is_an_error)
 {
-    (void)state;
     static const char *const strange[] = {"/tmp", "/dev/null"};
     for (size_t i = 0; i < 2; i++) {
         struct conf_sources sources;
@@ -171,9 +165,8 @@ static void what_is_no_file_is_an_error(void **state)
     }
 }
 
-static void mistakes_of_all_files_are_found(void **state)
+UNIT_TEST(mistakes_of_all_files_are_found)
 {
-    (void)state;
     struct conf_sources sources;
     struct conf_nfstab tab = {0};
     struct conf_diagnostics d = {0};
@@ -200,9 +193,8 @@ static void load_mounts(struct conf_nfstab *tab, const char *text, struct conf_d
     assert_int_equal(conf_nfstab_load(tab, &sources, d), 0);
 }
 
-static void an_nfs3_mount_gives_an_export(void **state)
+UNIT_TEST(an_nfs3_mount_gives_an_export)
 {
-    (void)state;
     struct conf_nfstab tab;
     struct conf_diagnostics d = {0};
     load_mounts(&tab,
@@ -236,9 +228,8 @@ static void an_nfs3_mount_gives_an_export(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void mounts_of_one_server_share_a_stanza(void **state)
+UNIT_TEST(mounts_of_one_server_share_a_stanza)
 {
-    (void)state;
     struct conf_nfstab tab;
     load_mounts(&tab,
                 "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,addr=10.0.0.1\n"
@@ -251,9 +242,8 @@ static void mounts_of_one_server_share_a_stanza(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void other_mounts_give_nothing(void **state)
+UNIT_TEST(other_mounts_give_nothing)
 {
-    (void)state;
     struct conf_nfstab tab;
     struct conf_diagnostics d = {0};
     load_mounts(&tab,
@@ -270,9 +260,8 @@ static void other_mounts_give_nothing(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void mounts_that_cannot_be_served_give_a_notice(void **state)
+UNIT_TEST(mounts_that_cannot_be_served_give_a_notice)
 {
-    (void)state;
     struct conf_nfstab tab;
     struct conf_diagnostics d = {0};
     load_mounts(&tab,
@@ -293,9 +282,8 @@ static void mounts_that_cannot_be_served_give_a_notice(void **state)
 
 /* --- names --------------------------------------------------------------------------------- */
 
-static void numeric_addresses_of_a_path(void **state)
+UNIT_TEST(numeric_addresses_of_a_path)
 {
-    (void)state;
     struct conf_nfstab tab;
     struct sockaddr_storage peer, local;
     char text[INET6_ADDRSTRLEN];
@@ -318,9 +306,8 @@ static void numeric_addresses_of_a_path(void **state)
 }
 
 /* On every host localhost is 127.0.0.1, and on most also ::1. */
-static void a_name_takes_the_family_of_its_local(void **state)
+UNIT_TEST(a_name_takes_the_family_of_its_local)
 {
-    (void)state;
     struct conf_nfstab tab;
     struct sockaddr_storage peer, local;
     parse(&tab, "server: s export: /a mount: /b\npath: localhost local: 127.0.0.2\n");
@@ -329,9 +316,8 @@ static void a_name_takes_the_family_of_its_local(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void equal_addresses(void **state)
+UNIT_TEST(equal_addresses)
 {
-    (void)state;
     static const struct {
         const char *a, *b;
         bool equal;
@@ -356,9 +342,8 @@ static void equal_addresses(void **state)
     assert_true(conf_address_equal(&none, &none));
 }
 
-static void a_name_is_resolved(void **state)
+UNIT_TEST(a_name_is_resolved)
 {
-    (void)state;
     struct sockaddr_storage address;
     socklen_t length;
     assert_int_equal(conf_path_resolve("localhost", AF_INET, &address, &length), 0);
@@ -367,9 +352,8 @@ static void a_name_is_resolved(void **state)
 }
 
 /* The top-level domain "invalid" is reserved for names that never resolve, RFC 2606. */
-static void what_does_not_resolve_is_an_error_with_its_place(void **state)
+UNIT_TEST(what_does_not_resolve_is_an_error_with_its_place)
 {
-    (void)state;
     static const struct {
         const char *item, *text;
         unsigned column;
@@ -414,23 +398,5 @@ static int remove_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_environment_names_the_sources),
-        cmocka_unit_test(the_first_entry_for_a_mount_wins),
-        cmocka_unit_test(only_the_file_of_the_environment_is_read),
-        cmocka_unit_test(files_that_do_not_exist_are_passed_over),
-        cmocka_unit_test(the_only_file_must_exist),
-        cmocka_unit_test(what_is_no_file_is_an_error),
-        cmocka_unit_test(mistakes_of_all_files_are_found),
-        cmocka_unit_test(an_nfs3_mount_gives_an_export),
-        cmocka_unit_test(mounts_of_one_server_share_a_stanza),
-        cmocka_unit_test(other_mounts_give_nothing),
-        cmocka_unit_test(mounts_that_cannot_be_served_give_a_notice),
-        cmocka_unit_test(numeric_addresses_of_a_path),
-        cmocka_unit_test(a_name_takes_the_family_of_its_local),
-        cmocka_unit_test(equal_addresses),
-        cmocka_unit_test(a_name_is_resolved),
-        cmocka_unit_test(what_does_not_resolve_is_an_error_with_its_place),
-    };
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return unit_run(make_directory, remove_directory);
 }

@@ -40,9 +40,8 @@ static void assert_mistake(const char *text, unsigned line, unsigned column, con
     "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
     "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
 
-static void unknown_keys(void **state)
+UNIT_TEST(unknown_keys)
 {
-    (void)state;
     assert_mistake("server: s export: /a mount: /b\nhello big world\n", 2, 1,
                    "found 'hello', expected a key: " KEYS);
     assert_mistake("server: s\npath: 10.0.0.1 10.0.0.2\nexport: /a mount: /b\n", 2, 16,
@@ -54,9 +53,8 @@ static void unknown_keys(void **state)
 }
 
 /* A key that is misspelt is one mistake: what follows from it is none. */
-static void misspelt_keys(void **state)
+UNIT_TEST(misspelt_keys)
 {
-    (void)state;
     assert_mistake("server: s.\n  paht: 10.0.0.1\nexport: /a mount: /b\n", 2, 3,
                    "found 'paht', expected a key such as 'path'");
     assert_mistake("server: s\nexprot: /a mount: /b\n", 2, 1,
@@ -71,9 +69,8 @@ static void misspelt_keys(void **state)
                    "found 'nfs', expected a key: " KEYS);
 }
 
-static void missing_colons_and_values(void **state)
+UNIT_TEST(missing_colons_and_values)
 {
-    (void)state;
     assert_mistake("server: s\npath 10.0.0.1\nexport: /a mount: /b\n", 2, 6,
                    "found '10.0.0.1' after 'path', expected ':'");
     assert_mistake("server s\nexport: /a mount: /b\n", 1, 8,
@@ -96,9 +93,8 @@ static void missing_colons_and_values(void **state)
                    "found ':' after 'dontroute', expected none: it is a flag");
 }
 
-static void items_before_a_server(void **state)
+UNIT_TEST(items_before_a_server)
 {
-    (void)state;
     static const struct expected expected[] = {
         {1, 1, "found 'path' before any server, expected 'server:' first"},
         {2, 2, "found 'dontroute' before any server, expected 'server:' first"},
@@ -108,9 +104,8 @@ static void items_before_a_server(void **state)
     assert_mistakes("path: 10.0.0.1\n dontroute\nexport: /a mount: /b\n", 4, expected);
 }
 
-static void exports_and_mounts_that_do_not_pair(void **state)
+UNIT_TEST(exports_and_mounts_that_do_not_pair)
 {
-    (void)state;
     assert_mistake("server: s\nexport: /x mount: /y mount: /b\n", 2, 29,
                    "found mount '/b' without an export, expected 'export:' before it");
     assert_mistake("server: s\nexport: /x\nexport: /a mount: /b\n", 2, 9,
@@ -123,16 +118,14 @@ static void exports_and_mounts_that_do_not_pair(void **state)
                    "found 'kernel' without an export, expected 'export:' before it");
 }
 
-static void two_mounts_at_one_place(void **state)
+UNIT_TEST(two_mounts_at_one_place)
 {
-    (void)state;
     assert_mistake("server: s\nexport: /a mount: /m\nserver: t\nexport: /b mount: //m/./\n", 4, 19,
                    "found a second mount at '/m', expected one (the first is in line 2)");
 }
 
-static void directories_that_are_not_absolute(void **state)
+UNIT_TEST(directories_that_are_not_absolute)
 {
-    (void)state;
     assert_mistake("server: s\nexport: vol mount: /m\n", 2, 9,
                    "found 'vol', expected an absolute directory (starting with '/')");
     assert_mistake("server: s\nexport: /vol mount: mnt\n", 2, 21,
@@ -143,9 +136,8 @@ static void directories_that_are_not_absolute(void **state)
                    "found the escape of a NUL byte, expected a directory of the server");
 }
 
-static void directories_that_are_too_long(void **state)
+UNIT_TEST(directories_that_are_too_long)
 {
-    (void)state;
     char text[8192] = "server: s\nexport: /";
     memset(text + strlen(text), 'x', 1024);
     strcat(text, " mount: /m\n");
@@ -157,9 +149,8 @@ static void directories_that_are_too_long(void **state)
     assert_mistake(text, 2, 19, "found a directory of 4096 bytes, expected at most 4095");
 }
 
-static void addresses(void **state)
+UNIT_TEST(addresses)
 {
-    (void)state;
     static const struct {
         const char *address, *expected;
     } wrong[] = {
@@ -187,17 +178,15 @@ static void addresses(void **state)
     }
 }
 
-static void a_server_without_path_whose_name_is_none(void **state)
+UNIT_TEST(a_server_without_path_whose_name_is_none)
 {
-    (void)state;
     assert_mistake("server: my/filer\nexport: /a mount: /b\n", 1, 9,
                    "found server 'my/filer' without a path, and the name is not an address or a "
                    "host name, expected 'path:'");
 }
 
-static void more_locals_than_paths(void **state)
+UNIT_TEST(more_locals_than_paths)
 {
-    (void)state;
     assert_mistake("server: s\nlocal: 10.0.0.1 path: 10.0.0.2\nlocal: 10.0.0.3\n"
                    "export: /a mount: /b\n",
                    3, 8,
@@ -205,9 +194,8 @@ static void more_locals_than_paths(void **state)
                    "expected a path for each local");
 }
 
-static void more_paths_or_locals_than_there_is_room_for(void **state)
+UNIT_TEST(more_paths_or_locals_than_there_is_room_for)
 {
-    (void)state;
     char text[2048] = "server: s export: /a mount: /b\n";
     for (int i = 0; i < CONF_PATHS_MAX; i++)
         sprintf(text + strlen(text), "path: 10.0.0.%d local: 10.0.1.%d\n", i, i);
@@ -218,9 +206,8 @@ static void more_paths_or_locals_than_there_is_room_for(void **state)
     assert_mistake(text, 34, 8, "found another local, expected at most 32 for a server");
 }
 
-static void the_same_path_twice(void **state)
+UNIT_TEST(the_same_path_twice)
 {
-    (void)state;
     static const struct {
         const char *first, *second;
     } same[] = {
@@ -248,9 +235,8 @@ static void the_same_path_twice(void **state)
                    "(the first is in line 2, column 18)");
 }
 
-static void every_path_that_is_there_already(void **state)
+UNIT_TEST(every_path_that_is_there_already)
 {
-    (void)state;
     static const struct expected expected[] = {
         {3, 7,
          "found path 'a' a second time, expected each path once (the first is in line 2, "
@@ -262,9 +248,8 @@ static void every_path_that_is_there_already(void **state)
     assert_mistakes("server: s export: /a mount: /b\npath: a\npath: a\npath: a\n", 2, expected);
 }
 
-static void path_and_local_of_two_families(void **state)
+UNIT_TEST(path_and_local_of_two_families)
 {
-    (void)state;
     assert_mistake("server: s export: /a mount: /b\npath: 10.0.0.1 path: 10.0.0.2\n"
                    "local: 10.0.1.1\nlocal: [::2]\n",
                    4, 8,
@@ -275,9 +260,8 @@ static void path_and_local_of_two_families(void **state)
                    "'fe80::1%eth0' in line 2, column 23 is one");
 }
 
-static void numbers(void **state)
+UNIT_TEST(numbers)
 {
-    (void)state;
     static const struct {
         const char *key, *value;
         unsigned long minimum, maximum;
@@ -307,9 +291,8 @@ static void numbers(void **state)
     }
 }
 
-static void items_that_are_allowed_once(void **state)
+UNIT_TEST(items_that_are_allowed_once)
 {
-    (void)state;
     static const char *const keys[] = {"mnt_timeout", "connections", "nfsport",
                                        "mntport",     "uid",         "gid"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -322,9 +305,8 @@ static void items_that_are_allowed_once(void **state)
     }
 }
 
-static void versions_and_securities_that_are_not_supported(void **state)
+UNIT_TEST(versions_and_securities_that_are_not_supported)
 {
-    (void)state;
     static const char *const versions[] = {"nfsv4", "NFSv4.1", "pNFS"};
     static const char *const securities[] = {"krb5", "krb5i", "KRB5P"};
     char text[256], message[256];
@@ -350,9 +332,8 @@ static void versions_and_securities_that_are_not_supported(void **state)
                    "found 'maybe', expected auto, yes or no");
 }
 
-static void all_mistakes_are_found(void **state)
+UNIT_TEST(all_mistakes_are_found)
 {
-    (void)state;
     static const struct expected expected[] = {
         {2, 1, "found 'foo', expected a key: " KEYS},
         {3, 7, "found '1.2.3', expected an IPv4 address such as 192.0.2.1"},
@@ -366,9 +347,8 @@ static void all_mistakes_are_found(void **state)
                     6, expected);
 }
 
-static void nul_bytes_are_a_mistake(void **state)
+UNIT_TEST(nul_bytes_are_a_mistake)
 {
-    (void)state;
     static const char text[] = "server: s\nexport: /a\0 mount: /b\n\0\n";
     struct conf_nfstab tab = {0};
     struct conf_diagnostics d = {0};
@@ -381,9 +361,8 @@ static void nul_bytes_are_a_mistake(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void a_message_names_file_line_and_column(void **state)
+UNIT_TEST(a_message_names_file_line_and_column)
 {
-    (void)state;
     struct conf_nfstab tab = {0};
     struct conf_diagnostics d = {0};
     char line[256];
@@ -429,16 +408,14 @@ static void garbage(unsigned rounds, const char *const *pieces, size_t piece_cou
     }
 }
 
-static void random_bytes_do_no_harm(void **state)
+UNIT_TEST(random_bytes_do_no_harm)
 {
-    (void)state;
     static const char *const bytes[] = {NULL};
     garbage(2000, bytes, 1);
 }
 
-static void random_items_do_no_harm(void **state)
+UNIT_TEST(random_items_do_no_harm)
 {
-    (void)state;
     static const char *const pieces[] = {
         "server",
         "server: s\n",
@@ -471,9 +448,8 @@ static void random_items_do_no_harm(void **state)
     garbage(3000, pieces, sizeof(pieces) / sizeof(pieces[0]));
 }
 
-static void a_very_long_line_is_read_and_quoted_short(void **state)
+UNIT_TEST(a_very_long_line_is_read_and_quoted_short)
 {
-    (void)state;
     size_t length = 900 * 1024;
     char *text = malloc(length + 1);
     memset(text, 'x', length);
@@ -496,9 +472,8 @@ static void a_very_long_line_is_read_and_quoted_short(void **state)
     free(text);
 }
 
-static void too_large_a_text_is_refused(void **state)
+UNIT_TEST(too_large_a_text_is_refused)
 {
-    (void)state;
     char *text = malloc(CONF_NFSTAB_SIZE_MAX + 1);
     memset(text, '\n', CONF_NFSTAB_SIZE_MAX + 1);
     struct conf_nfstab tab = {0};
@@ -511,9 +486,8 @@ static void too_large_a_text_is_refused(void **state)
     free(text);
 }
 
-static void countless_mistakes_are_counted_but_not_kept(void **state)
+UNIT_TEST(countless_mistakes_are_counted_but_not_kept)
 {
-    (void)state;
     char text[4000];
     for (size_t i = 0; i < sizeof(text); i += 2)
         memcpy(text + i, "z\n", 2);
@@ -526,9 +500,8 @@ static void countless_mistakes_are_counted_but_not_kept(void **state)
     conf_nfstab_free(&tab);
 }
 
-static void too_many_exports_are_refused(void **state)
+UNIT_TEST(too_many_exports_are_refused)
 {
-    (void)state;
     size_t size = (CONF_EXPORTS_MAX + 2) * 40, length = 0;
     char *text = malloc(size);
     length += (size_t)sprintf(text, "server: s\n");
@@ -547,34 +520,5 @@ static void too_many_exports_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_keys),
-        cmocka_unit_test(misspelt_keys),
-        cmocka_unit_test(missing_colons_and_values),
-        cmocka_unit_test(items_before_a_server),
-        cmocka_unit_test(exports_and_mounts_that_do_not_pair),
-        cmocka_unit_test(two_mounts_at_one_place),
-        cmocka_unit_test(directories_that_are_not_absolute),
-        cmocka_unit_test(directories_that_are_too_long),
-        cmocka_unit_test(addresses),
-        cmocka_unit_test(a_server_without_path_whose_name_is_none),
-        cmocka_unit_test(more_locals_than_paths),
-        cmocka_unit_test(more_paths_or_locals_than_there_is_room_for),
-        cmocka_unit_test(the_same_path_twice),
-        cmocka_unit_test(every_path_that_is_there_already),
-        cmocka_unit_test(path_and_local_of_two_families),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(items_that_are_allowed_once),
-        cmocka_unit_test(versions_and_securities_that_are_not_supported),
-        cmocka_unit_test(all_mistakes_are_found),
-        cmocka_unit_test(nul_bytes_are_a_mistake),
-        cmocka_unit_test(a_message_names_file_line_and_column),
-        cmocka_unit_test(random_bytes_do_no_harm),
-        cmocka_unit_test(random_items_do_no_harm),
-        cmocka_unit_test(a_very_long_line_is_read_and_quoted_short),
-        cmocka_unit_test(too_large_a_text_is_refused),
-        cmocka_unit_test(countless_mistakes_are_counted_but_not_kept),
-        cmocka_unit_test(too_many_exports_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

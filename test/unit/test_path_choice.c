@@ -3,9 +3,8 @@
 
 /* ---- choosing ---- */
 
-static void one_path_is_enough_for_one_call_at_a_time(void **state)
+PATH_TEST(one_path_is_enough_for_one_call_at_a_time)
 {
-    (void)state;
     for (uint32_t i = 0; i < 100; i++)
         check_echo(client, i);
     assert_int_equal(servers[0]->calls, 100);
@@ -15,9 +14,8 @@ static void one_path_is_enough_for_one_call_at_a_time(void **state)
     }
 }
 
-static void an_unproven_path_carries_nothing(void **state)
+PATH_TEST(an_unproven_path_carries_nothing)
 {
-    (void)state;
     atomic_store(&probed[1], -EXDEV);
     net_server_want_more(client);
     eventually(usable(2) && probes[1] > 0);
@@ -29,18 +27,16 @@ static void an_unproven_path_carries_nothing(void **state)
     assert_int_equal(probes[1], 1); /* for ever */
 }
 
-static void a_path_that_is_asked_keeps_no_other_waiting(void **state)
+PATH_TEST(a_path_that_is_asked_keeps_no_other_waiting)
 {
-    (void)state;
     atomic_store(&probed[1], UNTIL_OTHERS);
     use_all_paths();
     assert_int_equal(probes[1], 1);
     assert_int_equal(probes[2], 1);
 }
 
-static void work_is_spread_evenly_over_equal_paths(void **state)
+PATH_TEST(work_is_spread_evenly_over_equal_paths)
 {
-    (void)state;
     unsigned chosen[PATHS] = {0};
     use_all_paths();
     for (int i = 0; i < 300; i++) {
@@ -60,9 +56,8 @@ static void path_serves(unsigned path, uint64_t ns, uint64_t start_ns)
         net_load_answered(channel, 65536, start_ns, start_ns + i * ns);
 }
 
-static void faster_paths_get_more(void **state)
+PATH_TEST(faster_paths_get_more)
 {
-    (void)state;
     unsigned chosen[PATHS] = {0};
     uint64_t now = sys_now_ns();
     use_all_paths();
@@ -95,9 +90,8 @@ static uint64_t service_of(unsigned path)
     return atomic_load(&client->paths[path].load.ns_per_unit);
 }
 
-static void bursts_say_nothing_of_speed(void **state)
+PATH_TEST(bursts_say_nothing_of_speed)
 {
-    (void)state;
     uint64_t now = sys_now_ns();
     const struct {
         uint64_t ns, burst;
@@ -113,9 +107,8 @@ static void bursts_say_nothing_of_speed(void **state)
     }
 }
 
-static void a_path_that_was_slow_long_ago_is_tried_again(void **state)
+PATH_TEST(a_path_that_was_slow_long_ago_is_tried_again)
 {
-    (void)state;
     unsigned chosen[PATHS] = {0};
     uint64_t now = sys_now_ns();
     use_all_paths();
@@ -131,9 +124,8 @@ static void a_path_that_was_slow_long_ago_is_tried_again(void **state)
 }
 
 /* What was true long ago does not count against what is seen now. */
-static void a_path_that_is_fast_again_is_believed(void **state)
+PATH_TEST(a_path_that_is_fast_again_is_believed)
 {
-    (void)state;
     uint64_t now = sys_now_ns();
     use_all_paths();
     path_serves(0, 100000000, now - 10 * SECOND_NS); /* over after 6.4 s */
@@ -146,9 +138,8 @@ static void a_path_that_is_fast_again_is_believed(void **state)
 }
 
 /* It has no more to do than short calls, one at a time, of which most is latency. */
-static void a_path_that_gets_lone_short_calls_is_not_slower(void **state)
+PATH_TEST(a_path_that_gets_lone_short_calls_is_not_slower)
 {
-    (void)state;
     uint64_t now = sys_now_ns();
     use_all_paths();
     path_serves(1, 1000000, now);
@@ -159,9 +150,8 @@ static void a_path_that_gets_lone_short_calls_is_not_slower(void **state)
     assert_ptr_equal(net_path_choose(client, 1 << 20, NULL), &client->paths[0]);
 }
 
-static void short_calls_do_not_wait_behind_bulk_data(void **state)
+PATH_TEST(short_calls_do_not_wait_behind_bulk_data)
 {
-    (void)state;
     for (int i = 0; i < 50; i++) {
         struct net_channel *channel = net_path_channel(&client->paths[0], 1 << 20);
         atomic_fetch_add(&channel->outstanding, 1);
@@ -175,40 +165,37 @@ static void short_calls_do_not_wait_behind_bulk_data(void **state)
 
 /* ---- offline ---- */
 
-static void an_offline_path_gets_no_new_calls(void **state)
+PATH_TEST(an_offline_path_gets_no_new_calls)
 {
-    (void)state;
     use_all_paths();
-    assert_int_equal(host_path_set("several", "path0", NULL, true), 0);
+    assert_int_equal(run_offline_set("several", "path0", NULL, true), 0);
     for (uint32_t i = 0; i < 50; i++)
         check_echo(client, i);
     assert_int_equal(servers[0]->calls, 0);
-    assert_int_equal(host_path_set("several", "path0", NULL, false), 0);
+    assert_int_equal(run_offline_set("several", "path0", NULL, false), 0);
     net_server_look_offline(client);
     assert_true(usable(0));
 }
 
 /* Nobody calls meanwhile. */
-static void an_idle_connection_of_an_offline_path_is_closed(void **state)
+PATH_TEST(an_idle_connection_of_an_offline_path_is_closed)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
     struct net_channel *channel = query.call.channel;
     assert_true(channel->fd >= 0);
-    assert_int_equal(host_path_set("several", "path1", NULL, true), 0);
+    assert_int_equal(run_offline_set("several", "path1", NULL, true), 0);
     eventually(channel->fd < 0);
-    assert_int_equal(host_path_set("several", "path1", NULL, false), 0);
+    assert_int_equal(run_offline_set("several", "path1", NULL, false), 0);
     eventually(usable(1));
     echo_over(1, 2, &query);
     assert_int_equal(servers[1]->connections, 2);
 }
 
 /* There is a thread that would do it: this is what one does that makes a call. */
-static void a_connection_of_an_offline_path_is_closed_when_it_is_drained(void **state)
+PATH_TEST(a_connection_of_an_offline_path_is_closed_when_it_is_drained)
 {
-    (void)state;
     struct query query = {0}, last = {0};
     struct rpc_call *call = &last.call;
     use_all_paths();
@@ -216,7 +203,7 @@ static void a_connection_of_an_offline_path_is_closed_when_it_is_drained(void **
     struct net_channel *channel = query.call.channel;
     query_begin(&last, ECHO, 2, 0);
     rpc_submit_on(channel, &call, 1);
-    assert_int_equal(host_path_set("several", "path1", NULL, true), 0);
+    assert_int_equal(run_offline_set("several", "path1", NULL, true), 0);
     net_server_look_offline(client);
     assert_false(usable(1));
     assert_false(rpc_close_idle(channel, 0)); /* nobody took the answer */
@@ -224,13 +211,12 @@ static void a_connection_of_an_offline_path_is_closed_when_it_is_drained(void **
     assert_int_equal(call->error, 0);
     eventually(net_server_drain(client) && channel->fd < 0);
     assert_int_equal(servers[1]->connections, 1);
-    assert_int_equal(host_path_set("several", "path1", NULL, false), 0);
+    assert_int_equal(run_offline_set("several", "path1", NULL, false), 0);
 }
 
 /* Nobody waits for the answer to a ping. */
-static void a_ping_does_not_keep_a_connection(void **state)
+PATH_TEST(a_ping_does_not_keep_a_connection)
 {
-    (void)state;
     struct query query = {0};
     use_all_paths();
     echo_over(1, 1, &query);
@@ -250,39 +236,21 @@ static void a_ping_does_not_keep_a_connection(void **state)
     echo_over(1, 3, &query);
 }
 
-static void the_last_path_is_used_though_offline(void **state)
+PATH_TEST(the_last_path_is_used_though_offline)
 {
-    (void)state;
     use_all_paths();
     for (unsigned i = 0; i < PATHS; i++)
-        assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, true),
+        assert_int_equal(run_offline_set("several", client->paths[i].address.peer_text, NULL, true),
                          0);
     check_echo(client, 1);
     net_server_drain(client);
     assert_true(client->channels[0]->fd >= 0);
     for (unsigned i = 0; i < PATHS; i++)
-        assert_int_equal(host_path_set("several", client->paths[i].address.peer_text, NULL, false),
-                         0);
+        assert_int_equal(
+            run_offline_set("several", client->paths[i].address.peer_text, NULL, false), 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        path_test(one_path_is_enough_for_one_call_at_a_time),
-        path_test(an_unproven_path_carries_nothing),
-        path_test(a_path_that_is_asked_keeps_no_other_waiting),
-        path_test(work_is_spread_evenly_over_equal_paths),
-        path_test(faster_paths_get_more),
-        path_test(bursts_say_nothing_of_speed),
-        path_test(a_path_that_was_slow_long_ago_is_tried_again),
-        path_test(a_path_that_is_fast_again_is_believed),
-        path_test(a_path_that_gets_lone_short_calls_is_not_slower),
-        path_test(short_calls_do_not_wait_behind_bulk_data),
-        path_test(an_offline_path_gets_no_new_calls),
-        path_test(an_idle_connection_of_an_offline_path_is_closed),
-        path_test(a_connection_of_an_offline_path_is_closed_when_it_is_drained),
-        path_test(a_ping_does_not_keep_a_connection),
-        path_test(the_last_path_is_used_though_offline),
-    };
-    return path_tests_run("test_path_choice", tests, sizeof(tests) / sizeof(tests[0]));
+    return path_tests_run("test_path_choice");
 }

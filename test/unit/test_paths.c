@@ -1,10 +1,10 @@
-/* What administrators say of paths: src/host/paths.c. Each test runs in a child: a process maps the
- * file once. */
+/* What administrators say of paths: src/run/offline.c. Each test runs in a child: a process maps
+ * the file once. */
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "host/paths.h"
+#include "run/offline.h"
 #include "host_test.h"
 
 static int open_paths_file(void)
@@ -16,111 +16,110 @@ static int open_paths_file(void)
 
 static int says_for_all(void *unused)
 {
-    struct host_path paths[HOST_PATHS_MAX];
+    struct run_offline paths[RUN_OFFLINE_MAX];
     (void)unused;
-    must(host_paths_read(paths) == 0 && host_paths_generation() == 0);
-    host_paths_open();
-    must(host_paths_generation() == 0 && !host_path_offline("nas", "10.0.0.1", ""));
+    must(run_offline_read(paths) == 0 && run_offline_generation() == 0);
+    run_offline_open();
+    must(run_offline_generation() == 0 && !run_is_offline("nas", "10.0.0.1", ""));
 
-    must(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
-    uint32_t first = host_paths_generation();
-    must(first != 0 && host_path_offline("nas", "10.0.0.1", "10.0.0.9"));
-    must(host_path_offline("nas", "10.0.0.1", NULL));
-    must(!host_path_offline("nas", "10.0.0.10", "") && !host_path_offline("na", "10.0.0.1", ""));
+    must(run_offline_set("nas", "10.0.0.1", NULL, true) == 0);
+    uint32_t first = run_offline_generation();
+    must(first != 0 && run_is_offline("nas", "10.0.0.1", "10.0.0.9"));
+    must(run_is_offline("nas", "10.0.0.1", NULL));
+    must(!run_is_offline("nas", "10.0.0.10", "") && !run_is_offline("na", "10.0.0.1", ""));
 
     /* Of another process, one that maps the file only now, and one that was there before. */
     pid_t child = fork();
     if (child == 0) {
-        must(host_paths_generation() == first);
-        must(host_path_set("nas", "10.0.0.2", "10.0.1.9", true) == 0);
+        must(run_offline_generation() == first);
+        must(run_offline_set("nas", "10.0.0.2", "10.0.1.9", true) == 0);
         _exit(0);
     }
-    must(end_child(child) == 0 && host_paths_generation() != first);
-    must(host_path_offline("nas", "10.0.0.2", "10.0.1.9"));
-    must(!host_path_offline("nas", "10.0.0.2", "") && host_path_offline("nas", "10.0.0.1", ""));
-    must(host_paths_read(paths) == 2 && strcmp(paths[1].local, "10.0.1.9") == 0 &&
+    must(end_child(child) == 0 && run_offline_generation() != first);
+    must(run_is_offline("nas", "10.0.0.2", "10.0.1.9"));
+    must(!run_is_offline("nas", "10.0.0.2", "") && run_is_offline("nas", "10.0.0.1", ""));
+    must(run_offline_read(paths) == 2 && strcmp(paths[1].local, "10.0.1.9") == 0 &&
          paths[1].since_ns >= paths[0].since_ns && paths[0].since_ns != 0);
 
-    uint32_t second = host_paths_generation();
-    must(host_path_set("nas", "10.0.0.1", NULL, true) == 0);
-    must(host_paths_generation() == second); /* nothing new */
-    must(host_path_set("nas", "10.0.0.1", NULL, false) == 0);
-    must(host_paths_generation() != second && !host_path_offline("nas", "10.0.0.1", ""));
-    must(host_paths_read(paths) == 1);
+    uint32_t second = run_offline_generation();
+    must(run_offline_set("nas", "10.0.0.1", NULL, true) == 0);
+    must(run_offline_generation() == second); /* nothing new */
+    must(run_offline_set("nas", "10.0.0.1", NULL, false) == 0);
+    must(run_offline_generation() != second && !run_is_offline("nas", "10.0.0.1", ""));
+    must(run_offline_read(paths) == 1);
     return 0;
 }
 
-static void what_is_said_holds_in_every_process(void **state)
+UNIT_TEST(what_is_said_holds_in_every_process)
 {
-    (void)state;
     run_afresh(says_for_all, NULL);
 }
 
 static int distinguishes_local(void *unused)
 {
-    struct host_path paths[HOST_PATHS_MAX];
+    struct run_offline paths[RUN_OFFLINE_MAX];
     (void)unused;
-    must(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
-    must(host_paths_read(paths) == 2);
-    must(host_path_set("nas", "p", "", true) == 0); /* takes the place of both */
-    must(host_paths_read(paths) == 1 && paths[0].local[0] == '\0');
-    must(host_path_set("nas", "p", "l1", true) == 0 && host_paths_read(paths) == 1);
-    must(host_path_set("nas", "p", "l1", false) == -EBUSY && host_paths_read(paths) == 1);
-    must(host_path_set("nas", "p", "l1", true) == 0);
-    must(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
-    must(host_path_set("nas", "p", "l1", true) == 0 && host_path_set("nas", "p", "l2", true) == 0);
-    must(host_path_set("nas", "p", "l1", false) == 0 && host_paths_read(paths) == 1);
+    must(run_offline_set("nas", "p", "l1", true) == 0 &&
+         run_offline_set("nas", "p", "l2", true) == 0);
+    must(run_offline_read(paths) == 2);
+    must(run_offline_set("nas", "p", "", true) == 0); /* takes the place of both */
+    must(run_offline_read(paths) == 1 && paths[0].local[0] == '\0');
+    must(run_offline_set("nas", "p", "l1", true) == 0 && run_offline_read(paths) == 1);
+    must(run_offline_set("nas", "p", "l1", false) == -EBUSY && run_offline_read(paths) == 1);
+    must(run_offline_set("nas", "p", "l1", true) == 0);
+    must(run_offline_set("nas", "p", "", false) == 0 && run_offline_read(paths) == 0);
+    must(run_offline_set("nas", "p", "l1", true) == 0 &&
+         run_offline_set("nas", "p", "l2", true) == 0);
+    must(run_offline_set("nas", "p", "l1", false) == 0 && run_offline_read(paths) == 1);
     must(strcmp(paths[0].local, "l2") == 0);
-    must(host_path_set("nas", "p", "", false) == 0 && host_paths_read(paths) == 0);
+    must(run_offline_set("nas", "p", "", false) == 0 && run_offline_read(paths) == 0);
     return 0;
 }
 
-static void a_local_address_names_one_of_several_paths(void **state)
+UNIT_TEST(a_local_address_names_one_of_several_paths)
 {
-    (void)state;
     run_afresh(distinguishes_local, NULL);
 }
 
 static int has_limits(void *unused)
 {
     char name[300];
-    struct host_path paths[HOST_PATHS_MAX];
+    struct run_offline paths[RUN_OFFLINE_MAX];
     (void)unused;
-    host_paths_open();
-    for (int i = 0; i < HOST_PATHS_MAX; i++) {
+    run_offline_open();
+    for (int i = 0; i < RUN_OFFLINE_MAX; i++) {
         snprintf(name, sizeof(name), "peer%d", i);
-        must(host_path_set("nas", name, NULL, true) == 0);
+        must(run_offline_set("nas", name, NULL, true) == 0);
     }
-    uint32_t generation = host_paths_generation();
-    must(host_path_set("nas", "one more", NULL, true) == -ENOSPC);
-    must(host_paths_generation() == generation && host_path_offline("nas", "peer63", NULL));
-    must(host_path_set("nas", "peer0", NULL, false) == 0);
-    must(host_path_set("nas", "one more", NULL, true) == 0);
-    must(host_paths_read(paths) == HOST_PATHS_MAX);
+    uint32_t generation = run_offline_generation();
+    must(run_offline_set("nas", "one more", NULL, true) == -ENOSPC);
+    must(run_offline_generation() == generation && run_is_offline("nas", "peer63", NULL));
+    must(run_offline_set("nas", "peer0", NULL, false) == 0);
+    must(run_offline_set("nas", "one more", NULL, true) == 0);
+    must(run_offline_read(paths) == RUN_OFFLINE_MAX);
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    must(host_path_set(name, "p", NULL, true) == -ENAMETOOLONG);
-    must(host_path_set("nas", name, NULL, true) == -ENAMETOOLONG);
-    must(host_path_set("nas", "p", name, true) == -ENAMETOOLONG);
-    must(!host_path_offline(name, name, name));
-    must(host_path_set("", "p", NULL, true) == -EINVAL);
+    must(run_offline_set(name, "p", NULL, true) == -ENAMETOOLONG);
+    must(run_offline_set("nas", name, NULL, true) == -ENAMETOOLONG);
+    must(run_offline_set("nas", "p", name, true) == -ENAMETOOLONG);
+    must(!run_is_offline(name, name, name));
+    must(run_offline_set("", "p", NULL, true) == -EINVAL);
     return 0;
 }
 
-static void too_many_and_too_long_are_refused(void **state)
+UNIT_TEST(too_many_and_too_long_are_refused)
 {
-    (void)state;
     run_afresh(has_limits, NULL);
 }
 
 /* Whatever is in the file, what is said afterwards is seen by who had it mapped before. */
 static int survives_damage(void *unused)
 {
-    struct host_path paths[HOST_PATHS_MAX];
+    struct run_offline paths[RUN_OFFLINE_MAX];
     struct stat status;
     (void)unused;
-    host_paths_open();
-    must(host_path_set("nas", "p", NULL, true) == 0);
+    run_offline_open();
+    must(run_offline_set("nas", "p", NULL, true) == 0);
     int fd = open_paths_file();
     must(fd >= 0 && fstat(fd, &status) == 0 && (status.st_mode & 0777) == 0600);
     char *garbage = malloc((size_t)status.st_size);
@@ -135,31 +134,30 @@ static int survives_damage(void *unused)
         }
         for (size_t i = 0; i < length; i++)
             garbage[i] = (char)(round % 2 ? 0xff : random());
-        uint32_t before = host_paths_generation();
+        uint32_t before = run_offline_generation();
         must(pwrite(fd, garbage, length, (off_t)from) == (ssize_t)length);
-        host_path_offline("nas", "q", "l");
-        int count = host_paths_read(paths);
-        must(count == -EBADMSG || count == -EPROTO || (count >= 0 && count <= HOST_PATHS_MAX));
-        int error = host_path_set("nas", "q", NULL, true);
+        run_is_offline("nas", "q", "l");
+        int count = run_offline_read(paths);
+        must(count == -EBADMSG || count == -EPROTO || (count >= 0 && count <= RUN_OFFLINE_MAX));
+        int error = run_offline_set("nas", "q", NULL, true);
         if (error == -EPROTO) {
-            must(ftruncate(fd, 0) == 0 && host_path_set("nas", "q", NULL, true) == 0);
+            must(ftruncate(fd, 0) == 0 && run_offline_set("nas", "q", NULL, true) == 0);
         } else {
             must(error == 0);
         }
-        must(host_path_offline("nas", "q", "l") && fstat(fd, &status) == 0);
-        must(host_paths_read(paths) >= 1);
-        must(host_path_set("nas", "q", NULL, false) == 0 && !host_path_offline("nas", "q", ""));
-        must(host_paths_generation() != before);
+        must(run_is_offline("nas", "q", "l") && fstat(fd, &status) == 0);
+        must(run_offline_read(paths) >= 1);
+        must(run_offline_set("nas", "q", NULL, false) == 0 && !run_is_offline("nas", "q", ""));
+        must(run_offline_generation() != before);
     }
-    must(ftruncate(fd, 100) == 0 && host_paths_read(paths) == -EBADMSG);
-    must(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", ""));
+    must(ftruncate(fd, 100) == 0 && run_offline_read(paths) == -EBADMSG);
+    must(run_offline_set("nas", "q", NULL, true) == 0 && run_is_offline("nas", "q", ""));
     free(garbage);
     return 0;
 }
 
-static void damage_is_repaired_where_it_is(void **state)
+UNIT_TEST(damage_is_repaired_where_it_is)
 {
-    (void)state;
     run_afresh(survives_damage, NULL);
 }
 
@@ -168,9 +166,9 @@ static int starts_on_damage(void *unused)
     (void)unused;
     int fd = open_paths_file();
     must(fd >= 0 && write(fd, "short", 5) == 5);
-    host_paths_open();
-    must(host_paths_generation() != 0 && !host_path_offline("nas", "p", NULL));
-    must(host_path_set("nas", "p", NULL, true) == 0 && host_path_offline("nas", "p", NULL));
+    run_offline_open();
+    must(run_offline_generation() != 0 && !run_is_offline("nas", "p", NULL));
+    must(run_offline_set("nas", "p", NULL, true) == 0 && run_is_offline("nas", "p", NULL));
     return 0;
 }
 
@@ -180,29 +178,28 @@ static int stands_still_without_a_file(void *unused)
     (void)unused;
     snprintf(name, sizeof(name), "%s/paths", test_directory);
     must(symlink("/dev/null", name) == 0);
-    host_paths_open();
-    must(host_paths_generation() == 0 && !host_path_offline("nas", "p", NULL));
-    must(host_path_set("nas", "p", NULL, true) == -EBADMSG);
+    run_offline_open();
+    must(run_offline_generation() == 0 && !run_is_offline("nas", "p", NULL));
+    must(run_offline_set("nas", "p", NULL, true) == -EBADMSG);
     return 0;
 }
 
-static void a_process_starts_on_any_file(void **state)
+UNIT_TEST(a_process_starts_on_any_file)
 {
-    (void)state;
     run_afresh(starts_on_damage, NULL);
     run_afresh(stands_still_without_a_file, NULL);
 }
 
 static int waits_for_nobody(void *unused)
 {
-    struct host_path paths[HOST_PATHS_MAX];
+    struct run_offline paths[RUN_OFFLINE_MAX];
     (void)unused;
-    must(host_path_set("nas", "p", NULL, true) == 0);
+    must(run_offline_set("nas", "p", NULL, true) == 0);
     int fd = open_paths_file();
     must(flock(fd, LOCK_EX) == 0);
-    host_paths_open();
-    must(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
-    must(host_path_set("nas", "q", NULL, true) == -ETIMEDOUT);
+    run_offline_open();
+    must(run_is_offline("nas", "p", NULL) && run_offline_read(paths) == 1);
+    must(run_offline_set("nas", "q", NULL, true) == -ETIMEDOUT);
 
     /* A writer that dies with the lock, in the middle of the table that is not in force. */
     char junk[4096];
@@ -213,64 +210,53 @@ static int waits_for_nobody(void *unused)
         struct stat status;
         fd = open_paths_file();
         must(flock(fd, LOCK_EX) == 0 && fstat(fd, &status) == 0);
-        off_t half = 24 + (host_paths_generation() & 1 ? 0 : (status.st_size - 24) / 2);
+        off_t half = 24 + (run_offline_generation() & 1 ? 0 : (status.st_size - 24) / 2);
         must(pwrite(fd, junk, sizeof(junk), half) == sizeof(junk));
         raise(SIGKILL);
     }
     must(end_child(child) == 128 + SIGKILL);
-    must(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 1);
-    must(host_path_set("nas", "q", NULL, true) == 0 && host_path_offline("nas", "q", NULL));
-    must(host_path_offline("nas", "p", NULL) && host_paths_read(paths) == 2);
+    must(run_is_offline("nas", "p", NULL) && run_offline_read(paths) == 1);
+    must(run_offline_set("nas", "q", NULL, true) == 0 && run_is_offline("nas", "q", NULL));
+    must(run_is_offline("nas", "p", NULL) && run_offline_read(paths) == 2);
     return 0;
 }
 
-static void nobody_waits_for_a_writer_that_stopped_or_died(void **state)
+UNIT_TEST(nobody_waits_for_a_writer_that_stopped_or_died)
 {
-    (void)state;
     run_afresh(waits_for_nobody, NULL);
 }
 
 static int is_never_torn(void *unused)
 {
     (void)unused;
-    must(host_path_set("nas", "first", NULL, true) == 0);
-    must(host_path_set("nas", "always", NULL, true) == 0);
-    host_paths_open();
+    must(run_offline_set("nas", "first", NULL, true) == 0);
+    must(run_offline_set("nas", "always", NULL, true) == 0);
+    run_offline_open();
     pid_t child = fork();
     if (child == 0) {
         for (int i = 0; i < 2000; i++) /* "always" changes its place */
-            must(host_path_set("nas", "first", NULL, i % 2) == 0);
+            must(run_offline_set("nas", "first", NULL, i % 2) == 0);
         _exit(0);
     }
     int status;
-    uint32_t last = host_paths_generation();
+    uint32_t last = run_offline_generation();
     unsigned changes = 0;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        uint32_t now = host_paths_generation();
+        uint32_t now = run_offline_generation();
         changes += now != last;
         last = now;
-        must(host_path_offline("nas", "always", "x"));
+        must(run_is_offline("nas", "always", "x"));
     }
     must(WIFEXITED(status) && WEXITSTATUS(status) == 0 && changes > 0);
     return 0;
 }
 
-static void a_reader_never_sees_half_a_change(void **state)
+UNIT_TEST(a_reader_never_sees_half_a_change)
 {
-    (void)state;
     run_afresh(is_never_torn, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_said_holds_in_every_process),
-        cmocka_unit_test(a_local_address_names_one_of_several_paths),
-        cmocka_unit_test(too_many_and_too_long_are_refused),
-        cmocka_unit_test(damage_is_repaired_where_it_is),
-        cmocka_unit_test(a_process_starts_on_any_file),
-        cmocka_unit_test(nobody_waits_for_a_writer_that_stopped_or_died),
-        cmocka_unit_test(a_reader_never_sees_half_a_change),
-    };
-    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+    return unit_run(make_run_directory, remove_run_directory);
 }

@@ -1,5 +1,6 @@
-/* The registry's file, the run directory, and the processes that share them: src/host/registry.c,
+/* The registry's file, the run directory, and the processes that share them: src/ledger/registry.c,
  * run.c, process.c. */
+#include "run/identity.h"
 #include "ledger_test.h"
 
 #include <fcntl.h>
@@ -9,10 +10,10 @@
 /* In a child: forgets the inherited registry and opens one in the directory given. */
 static int child_opens(void *argument)
 {
-    host_map.shared = NULL;
+    ledger_map.shared = NULL;
     setenv("DIRECTNFS_RUN", argument, 1);
     log_open("/dev/null");
-    return -host_registry_open(UNCOMMITTED_MAX, 0);
+    return -ledger_registry_open(UNCOMMITTED_MAX, 0);
 }
 
 static void in_fresh_directory(char *path, mode_t mode)
@@ -28,9 +29,8 @@ static void leave_directory(const char *path)
     assert_int_equal(rmdir(path), 0);
 }
 
-static void an_open_directory_is_refused(void **state)
+UNIT_TEST(an_open_directory_is_refused)
 {
-    (void)state;
     char path[64];
     in_fresh_directory(path, 0750);
     assert_int_equal(run_child(child_opens, path), EPERM);
@@ -39,9 +39,8 @@ static void an_open_directory_is_refused(void **state)
     leave_directory(path);
 }
 
-static void a_symbolic_link_is_refused(void **state)
+UNIT_TEST(a_symbolic_link_is_refused)
 {
-    (void)state;
     char path[64], name[80];
     in_fresh_directory(path, 0700);
     snprintf(name, sizeof(name), "%s/link/", path);
@@ -53,9 +52,8 @@ static void a_symbolic_link_is_refused(void **state)
     leave_directory(path);
 }
 
-static void the_directory_is_made_for_its_user_alone(void **state)
+UNIT_TEST(the_directory_is_made_for_its_user_alone)
 {
-    (void)state;
     char path[64], name[80], file[160];
     struct stat status;
     in_fresh_directory(path, 0700);
@@ -91,16 +89,15 @@ static void overwrite(const char *directory, size_t offset, const void *data, si
     close(fd);
 }
 
-static void an_unusable_registry_is_set_aside(void **state)
+UNIT_TEST(an_unusable_registry_is_set_aside)
 {
-    (void)state;
     char path[64], name[128];
     uint32_t version = 99;
     in_fresh_directory(path, 0700);
     overwrite(path, 0, "garbage", 7);
     assert_int_equal(run_child(child_opens, path), 0);
     assert_int_equal(count_files(path), 2);
-    overwrite(path, offsetof(struct host_shared, layout), &version, sizeof(version));
+    overwrite(path, offsetof(struct ledger_shared, layout), &version, sizeof(version));
     assert_int_equal(run_child(child_opens, path), 0);
     assert_int_equal(count_files(path), 3);
     snprintf(name, sizeof(name), "%s/registry", path);
@@ -110,9 +107,8 @@ static void an_unusable_registry_is_set_aside(void **state)
     leave_directory(path);
 }
 
-static void an_unusable_registry_in_use_is_an_error(void **state)
+UNIT_TEST(an_unusable_registry_in_use_is_an_error)
 {
-    (void)state;
     char path[64], name[128];
     in_fresh_directory(path, 0700);
     overwrite(path, 0, "garbage", 7);
@@ -127,28 +123,27 @@ static void an_unusable_registry_in_use_is_an_error(void **state)
 
 static int child_shares(void *argument)
 {
-    struct host_file file;
+    struct ledger_file file;
     if (child_opens(argument) != 0)
         return 1;
     attach(&file, 500);
-    write_kept(&file, host_process_slot() * 100000, 10, 1, first_verifier);
+    write_kept(&file, ledger_process_slot() * 100000, 10, 1, first_verifier);
     return 0;
 }
 
 static int child_counts(void *argument)
 {
-    struct host_file file;
+    struct ledger_file file;
     if (child_opens(argument) != 0)
         return 1;
     attach(&file, 500);
     check_invariants();
     /* Slots may be used again after their process died, then a record replaced another. */
-    return host_file_uncommitted(&file) >= 10 && host_file_uncommitted(&file) <= 200 ? 0 : 2;
+    return ledger_file_uncommitted(&file) >= 10 && ledger_file_uncommitted(&file) <= 200 ? 0 : 2;
 }
 
-static void processes_that_start_at_once_share_one_registry(void **state)
+UNIT_TEST(processes_that_start_at_once_share_one_registry)
 {
-    (void)state;
     char path[64];
     pid_t children[20];
     in_fresh_directory(path, 0700);
@@ -164,27 +159,25 @@ static void processes_that_start_at_once_share_one_registry(void **state)
 static int child_takes_a_slot(void *argument)
 {
     (void)argument;
-    return host_process_slot() ? 0 : 1;
+    return ledger_process_slot() ? 0 : 1;
 }
 
-static void slots_of_dead_processes_are_used_again(void **state)
+UNIT_TEST(slots_of_dead_processes_are_used_again)
 {
-    (void)state;
     for (int i = 0; i < 100; i++)
         assert_int_equal(run_child(child_takes_a_slot, NULL), 0);
-    assert_in_range(host_map.shared->process_count, 2, 60);
+    assert_in_range(ledger_map.shared->process_count, 2, 60);
 }
 
-static void identities_tell_the_living_from_the_dead(void **state)
+UNIT_TEST(identities_tell_the_living_from_the_dead)
 {
-    (void)state;
-    struct host_identity self, other;
-    assert_int_equal(host_identity_self(&self), 0);
+    struct run_identity self, other;
+    assert_int_equal(run_identity_self(&self), 0);
     assert_int_equal(self.pid, getpid());
-    assert_true(host_identity_alive(&self));
+    assert_true(run_identity_alive(&self));
     other = self;
     other.starttime++;
-    assert_false(host_identity_alive(&other));
+    assert_false(run_identity_alive(&other));
     pid_t child = fork();
     if (child == 0)
         _exit(0);
@@ -199,24 +192,14 @@ static void identities_tell_the_living_from_the_dead(void **state)
     char *field = strrchr(text, ')') + 2;
     for (int i = 3; i < 22; i++)
         field = strchr(field, ' ') + 1;
-    other = (struct host_identity){
+    other = (struct run_identity){
         .pid = (uint32_t)child, .image = 0, .starttime = strtoull(field, NULL, 10)};
-    assert_false(host_identity_alive(&other)); /* a zombie */
+    assert_false(run_identity_alive(&other)); /* a zombie */
     assert_int_equal(end_child(child), 0);
-    assert_false(host_identity_alive(&other));
+    assert_false(run_identity_alive(&other));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_open_directory_is_refused),
-        cmocka_unit_test(a_symbolic_link_is_refused),
-        cmocka_unit_test(the_directory_is_made_for_its_user_alone),
-        cmocka_unit_test(an_unusable_registry_is_set_aside),
-        cmocka_unit_test(an_unusable_registry_in_use_is_an_error),
-        cmocka_unit_test(processes_that_start_at_once_share_one_registry),
-        cmocka_unit_test(slots_of_dead_processes_are_used_again),
-        cmocka_unit_test(identities_tell_the_living_from_the_dead),
-    };
-    return cmocka_run_group_tests(tests, open_registry, remove_run_directory);
+    return unit_run(open_registry, remove_run_directory);
 }

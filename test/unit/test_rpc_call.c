@@ -1,21 +1,16 @@
 /* Calls in flight against a scripted server on loopback. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
 #include "rpc/rpc.h"
-#include "host/stats.h"
+#include "stats/count.h"
 #include "rpc/transport.h"
 #include "rpc_server.h"
 #include "sys/log.h"
+#include "unit.h"
 
-static void one_call(void **state)
+CALL_TEST(one_call)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     struct query query = {0};
@@ -38,9 +33,8 @@ static void free_queries(struct query *queries, unsigned count)
     }
 }
 
-static void kept_calls_leave_though_nobody_comes(void **state)
+CALL_TEST(kept_calls_leave_though_nobody_comes)
 {
-    (void)state;
     enum { COUNT = 6 };
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
@@ -54,12 +48,12 @@ static void kept_calls_leave_though_nobody_comes(void **state)
             query_begin(&queries[i], 1 + i % 3, i, 100);
             calls[i] = &queries[i].call;
         }
-        uint64_t sent = host_stats_get(&channel->stats->sends);
+        uint64_t sent = stats_get(&channel->stats->sends);
         rpc_submit_on(channel, calls, COUNT - 2);
         rpc_submit_later(channel, calls + COUNT - 2, 1);
         rpc_submit_later(channel, calls + COUNT - 1, 1);
-        kept |= host_stats_get(&channel->stats->sends) == sent + COUNT - 2;
-        while (host_stats_get(&channel->stats->sends) < sent + COUNT)
+        kept |= stats_get(&channel->stats->sends) == sent + COUNT - 2;
+        while (stats_get(&channel->stats->sends) < sent + COUNT)
             usleep(100);
         rpc_wait(calls, COUNT);
         free_queries(queries, COUNT);
@@ -69,9 +63,8 @@ static void kept_calls_leave_though_nobody_comes(void **state)
 }
 
 /* Nothing is kept where there is nothing to wait for, nor more than is in flight. */
-static void what_may_be_kept(void **state)
+CALL_TEST(what_may_be_kept)
 {
-    (void)state;
     struct rpc_transport transport = {.connected = true, .in_flight = 2, .kept = 7};
     assert_true(rpc_can_keep(&transport));
     transport.kept = 8;
@@ -91,9 +84,8 @@ static void what_may_be_kept(void **state)
     assert_false(rpc_can_keep(&transport));
 }
 
-static void thousand_calls(void **state)
+CALL_TEST(thousand_calls)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 4, 60);
     struct query query = {0};
@@ -109,9 +101,8 @@ static void thousand_calls(void **state)
     server_stop(server);
 }
 
-static void more_calls_at_once_than_can_be_in_flight(void **state)
+CALL_TEST(more_calls_at_once_than_can_be_in_flight)
 {
-    (void)state;
     enum { COUNT = 700 };
     struct script scripts[] = {{0}, {.order = REVERSE}, {.close_after = 50}};
     for (int s = 0; s < 3; s++) {
@@ -144,9 +135,8 @@ static void *late(void *context)
     return NULL;
 }
 
-static void waits_until_the_server_listens(void **state)
+CALL_TEST(waits_until_the_server_listens)
 {
-    (void)state;
     struct server *server = server_new(&(struct script){0}, AF_INET);
     struct net_server *client = client_new(server->port, 1, 60);
     pthread_t thread;
@@ -157,9 +147,8 @@ static void waits_until_the_server_listens(void **state)
     server_stop(server);
 }
 
-static void gives_up_on_a_silent_server(void **state)
+CALL_TEST(gives_up_on_a_silent_server)
 {
-    (void)state;
     static const int timeouts[] = {50, 1500};
     struct server *server = server_start(&(struct script){.silent = true});
     struct net_server *client = client_new(server->port, 1, 60);
@@ -182,9 +171,8 @@ static void gives_up_on_a_silent_server(void **state)
     server_stop(server);
 }
 
-static void tells_why_it_could_not_connect(void **state)
+CALL_TEST(tells_why_it_could_not_connect)
 {
-    (void)state;
     struct server *server = server_new(&(struct script){0}, AF_INET); /* does not listen */
     struct net_server *client = client_new(server->port, 1, 60);
     struct query query = {0};
@@ -196,9 +184,8 @@ static void tells_why_it_could_not_connect(void **state)
     server_stop(server);
 }
 
-static void notices_a_lost_reply_while_others_come(void **state)
+CALL_TEST(notices_a_lost_reply_while_others_come)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){.lose_one = 1});
     struct net_server *client = client_new(server->port, 1, 2);
     struct query lost = {0}, other = {0};
@@ -232,9 +219,8 @@ static void count_answer(struct rpc_call *first)
 }
 
 /* Nobody waits for the calls but a thread that waits for something else. */
-static void a_pause_drives_what_the_thread_attends(void **state)
+CALL_TEST(a_pause_drives_what_the_thread_attends)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 4, 60);
     static struct query queries[2];
@@ -265,9 +251,8 @@ static void *wait_for_ever(void *context)
 }
 
 /* One thread leads and waits for ever; another gives up, and its call leaves nothing behind. */
-static void withdrawal_while_another_thread_leads(void **state)
+CALL_TEST(withdrawal_while_another_thread_leads)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     check_echo(client, 0); /* after an answer the leader connects again without a pause */
@@ -301,9 +286,8 @@ static void withdrawal_while_another_thread_leads(void **state)
 }
 
 /* Nobody else connects; what was sent must not come through later all the same. */
-static void a_call_that_is_given_up_takes_its_connection_along(void **state)
+CALL_TEST(a_call_that_is_given_up_takes_its_connection_along)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){.silent = true});
     struct net_server *client = client_new(server->port, 1, 60);
     struct query query = {0};
@@ -325,9 +309,8 @@ static void a_call_that_is_given_up_takes_its_connection_along(void **state)
 
 /* ---- addresses that are not there ---- */
 
-static void bad_addresses_fail_only_their_calls(void **state)
+CALL_TEST(bad_addresses_fail_only_their_calls)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 1, 60);
     void *nowhere = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -379,25 +362,8 @@ static void bad_addresses_fail_only_their_calls(void **state)
     server_stop(server);
 }
 
-#define call_test(f) cmocka_unit_test_setup_teardown(f, watchdog_start, watchdog_stop)
-
 int main(void)
 {
     log_open("/dev/null");
-    const struct CMUnitTest tests[] = {
-        call_test(one_call),
-        call_test(kept_calls_leave_though_nobody_comes),
-        call_test(what_may_be_kept),
-        call_test(thousand_calls),
-        call_test(more_calls_at_once_than_can_be_in_flight),
-        call_test(waits_until_the_server_listens),
-        call_test(gives_up_on_a_silent_server),
-        call_test(tells_why_it_could_not_connect),
-        call_test(notices_a_lost_reply_while_others_come),
-        call_test(a_pause_drives_what_the_thread_attends),
-        call_test(withdrawal_while_another_thread_leads),
-        call_test(a_call_that_is_given_up_takes_its_connection_along),
-        call_test(bad_addresses_fail_only_their_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -2,11 +2,6 @@
  * Calls of many threads at once against a scripted server on loopback: every answer comes to the
  * caller it is for, whatever the server, signals and forks do.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +12,7 @@
 #include "rpc/rpc.h"
 #include "rpc_server.h"
 #include "sys/log.h"
+#include "unit.h"
 
 enum { THREADS = 16, DEPTH_MAX = 8 };
 
@@ -94,39 +90,33 @@ static void crowd_against(const struct script *script, unsigned connections, uns
     server_stop(server);
 }
 
-static void threads_on_one_connection(void **state)
+CALL_TEST(threads_on_one_connection)
 {
-    (void)state;
     crowd_against(&(struct script){0}, 1, calls_per_thread, 1);
 }
 
-static void threads_on_four_connections(void **state)
+CALL_TEST(threads_on_four_connections)
 {
-    (void)state;
     crowd_against(&(struct script){0}, 4, calls_per_thread, DEPTH_MAX);
 }
 
-static void replies_in_reverse_order(void **state)
+CALL_TEST(replies_in_reverse_order)
 {
-    (void)state;
     crowd_against(&(struct script){.order = REVERSE}, 1, calls_per_thread / 4, DEPTH_MAX);
 }
 
-static void replies_in_random_order(void **state)
+CALL_TEST(replies_in_random_order)
 {
-    (void)state;
     crowd_against(&(struct script){.order = RANDOM}, 4, calls_per_thread / 4, DEPTH_MAX);
 }
 
-static void replies_in_fragments(void **state)
+CALL_TEST(replies_in_fragments)
 {
-    (void)state;
     crowd_against(&(struct script){.fragment = 700}, 2, calls_per_thread / 4, DEPTH_MAX);
 }
 
-static void replies_to_strangers(void **state)
+CALL_TEST(replies_to_strangers)
 {
-    (void)state;
     crowd_against(&(struct script){.strangers = 2}, 2, calls_per_thread / 4, DEPTH_MAX);
 }
 
@@ -136,27 +126,23 @@ static void crowd_in_trouble(const struct script *script, unsigned connections)
     crowd_against(script, connections, calls_per_thread / 8, DEPTH_MAX);
 }
 
-static void server_closes_now_and_then(void **state)
+CALL_TEST(server_closes_now_and_then)
 {
-    (void)state;
     crowd_in_trouble(&(struct script){.close_after = 100}, 2);
 }
 
-static void server_resets_in_the_middle_of_replies(void **state)
+CALL_TEST(server_resets_in_the_middle_of_replies)
 {
-    (void)state;
     crowd_in_trouble(&(struct script){.reset_every = 97}, 2);
 }
 
-static void garbage_in_the_stream(void **state)
+CALL_TEST(garbage_in_the_stream)
 {
-    (void)state;
     crowd_in_trouble(&(struct script){.garbage_every = 101}, 2);
 }
 
-static void all_of_it_at_once(void **state)
+CALL_TEST(all_of_it_at_once)
 {
-    (void)state;
     crowd_in_trouble(&(struct script){.order = RANDOM,
                                       .fragment = 2000,
                                       .strangers = 1,
@@ -167,9 +153,8 @@ static void all_of_it_at_once(void **state)
 }
 
 /* Neither side's buffers hold a call or a reply: both must be read while others are sent. */
-static void large_payloads_through_small_buffers(void **state)
+CALL_TEST(large_payloads_through_small_buffers)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){.buffer = 8192});
     struct crowd crowd = {.client = client_new(server->port, 2, 60),
                           .calls = calls_per_thread >= 2000 ? 12 : 3,
@@ -195,9 +180,8 @@ static void *write_largest(void *context)
     return NULL;
 }
 
-static void threads_send_a_mebibyte_each(void **state)
+CALL_TEST(threads_send_a_mebibyte_each)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){0});
     struct crowd crowd = {.client = client_new(server->port, 1, 60),
                           .calls = calls_per_thread >= 2000 ? 6 : 2};
@@ -227,9 +211,8 @@ static void *impatient(void *context)
     return NULL;
 }
 
-static void threads_that_give_up_among_threads_that_do_not(void **state)
+CALL_TEST(threads_that_give_up_among_threads_that_do_not)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){.order = RANDOM});
     struct crowd crowd = {.client = client_new(server->port, 1, 60),
                           .calls = calls_per_thread / 20,
@@ -275,9 +258,8 @@ static void *storm(void *context)
     return NULL;
 }
 
-static void calls_in_a_storm_of_signals(void **state)
+CALL_TEST(calls_in_a_storm_of_signals)
 {
-    (void)state;
     struct sigaction action = {.sa_handler = interrupted}; /* without SA_RESTART */
     sigaction(SIGUSR1, &action, NULL);
     atomic_store(&storm_over, false);
@@ -301,9 +283,8 @@ static void calls_in_a_storm_of_signals(void **state)
 
 /* ---- fork ---- */
 
-static void child_uses_the_server_too(void **state)
+CALL_TEST(child_uses_the_server_too)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* does not allow threads after a fork of a process with threads */
 #endif
@@ -346,28 +327,9 @@ static void child_uses_the_server_too(void **state)
     server_stop(server);
 }
 
-#define call_test(f) cmocka_unit_test_setup_teardown(f, watchdog_start, watchdog_stop)
-
 int main(void)
 {
     calls_per_thread = rounds_of(2000);
     log_open("/dev/null");
-    const struct CMUnitTest tests[] = {
-        call_test(threads_on_one_connection),
-        call_test(threads_on_four_connections),
-        call_test(replies_in_reverse_order),
-        call_test(replies_in_random_order),
-        call_test(replies_in_fragments),
-        call_test(replies_to_strangers),
-        call_test(server_closes_now_and_then),
-        call_test(server_resets_in_the_middle_of_replies),
-        call_test(garbage_in_the_stream),
-        call_test(all_of_it_at_once),
-        call_test(large_payloads_through_small_buffers),
-        call_test(threads_send_a_mebibyte_each),
-        call_test(threads_that_give_up_among_threads_that_do_not),
-        call_test(calls_in_a_storm_of_signals),
-        call_test(child_uses_the_server_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -2,17 +2,13 @@
  * RPC messages against bytes written down by hand from RFC 5531 (section 9, section 11 and
  * appendix A).
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "rpc/message.h"
+#include "unit.h"
 
 enum { STAMP_AT = 8 }; /* of the credential: the time, which is not predictable */
 
@@ -23,9 +19,8 @@ static void check_stamp(const struct rpc_auth *auth)
     assert_in_range(stamp, now - 60, now);
 }
 
-static void credential_bytes(void **state)
+UNIT_TEST(credential_bytes)
 {
-    (void)state;
     static const uint8_t expected[] = {
         0, 0, 0, 1,                                               /* AUTH_SYS */
         0, 0, 0, 36,                                              /* length of the body */
@@ -49,9 +44,8 @@ static void credential_bytes(void **state)
     assert_int_equal(auth.gid, 100);
 }
 
-static void groups_beyond_sixteen_are_left_out(void **state)
+UNIT_TEST(groups_beyond_sixteen_are_left_out)
 {
-    (void)state;
     uint32_t groups[40];
     for (uint32_t i = 0; i < 40; i++)
         groups[i] = 5000 + i;
@@ -67,9 +61,8 @@ static void groups_beyond_sixteen_are_left_out(void **state)
     assert_int_equal(rpc_word(auth.bytes + auth.length - 4), 0);
 }
 
-static void machine_names_of_every_length(void **state)
+UNIT_TEST(machine_names_of_every_length)
 {
-    (void)state;
     uint32_t groups[16];
     memset(groups, 0x11, sizeof(groups));
     for (size_t length = 0; length < 400; length++) {
@@ -91,9 +84,8 @@ static void machine_names_of_every_length(void **state)
     }
 }
 
-static void call_header_bytes(void **state)
+UNIT_TEST(call_header_bytes)
 {
-    (void)state;
     static const uint8_t header[] = {
         0x80, 0,
         0,    24 + 40 + 8 + 4 + 8, /* last fragment; header, credential, arguments, payload */
@@ -135,9 +127,8 @@ static void call_header_bytes(void **state)
     free(call);
 }
 
-static void head_has_room_for_the_largest_call(void **state)
+UNIT_TEST(head_has_room_for_the_largest_call)
 {
-    (void)state;
     char name[256];
     memset(name, 'm', 255);
     name[255] = 0;
@@ -182,9 +173,8 @@ static void check_prefixes(const uint8_t *message, size_t length, size_t needs, 
     }
 }
 
-static void accepted_statuses(void **state)
+UNIT_TEST(accepted_statuses)
 {
-    (void)state;
     static const int expected[] = {1,        -EPROTONOSUPPORT, -EPROTONOSUPPORT, -EOPNOTSUPP,
                                    -EBADMSG, -EREMOTEIO,       -EBADMSG,         -EBADMSG};
     for (uint32_t status = 0; status < 8; status++) {
@@ -197,9 +187,8 @@ static void accepted_statuses(void **state)
     check_prefixes(message, length, 24, -EBADMSG, 0);
 }
 
-static void denied(void **state)
+UNIT_TEST(denied)
 {
-    (void)state;
     uint8_t message[64];
     size_t length = put_words(message, (const uint32_t[]){99, 1, 1, 0, 2, 2}, 6);
     check_prefixes(message, length, 16, -EPROTONOSUPPORT, 0); /* RPC_MISMATCH */
@@ -211,9 +200,8 @@ static void denied(void **state)
     check_prefixes(message, length, 16, -EBADMSG, 0);
 }
 
-static void neither_accepted_nor_denied(void **state)
+UNIT_TEST(neither_accepted_nor_denied)
 {
-    (void)state;
     uint8_t message[64];
     size_t length = put_words(message, (const uint32_t[]){99, 1, 2, 0, 0, 0}, 6);
     check_prefixes(message, length, 12, -EBADMSG, 0);
@@ -221,9 +209,8 @@ static void neither_accepted_nor_denied(void **state)
     check_prefixes(message, length, 12, -EBADMSG, 0);
 }
 
-static void verifier_bodies(void **state)
+UNIT_TEST(verifier_bodies)
 {
-    (void)state;
     uint8_t *message = calloc(1, 512);
     assert_non_null(message);
     for (uint32_t body = 0; body <= 404; body++) {
@@ -241,9 +228,8 @@ static void verifier_bodies(void **state)
     free(message);
 }
 
-static void slices(void **state)
+UNIT_TEST(slices)
 {
-    (void)state;
     char bytes[100];
     struct iovec vectors[] = {{bytes, 10},      {bytes + 10, 0}, {bytes + 10, 1},
                               {bytes + 11, 50}, {bytes + 61, 0}, {bytes + 61, 39}};
@@ -264,17 +250,5 @@ static void slices(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(credential_bytes),
-        cmocka_unit_test(groups_beyond_sixteen_are_left_out),
-        cmocka_unit_test(machine_names_of_every_length),
-        cmocka_unit_test(call_header_bytes),
-        cmocka_unit_test(head_has_room_for_the_largest_call),
-        cmocka_unit_test(accepted_statuses),
-        cmocka_unit_test(denied),
-        cmocka_unit_test(neither_accepted_nor_denied),
-        cmocka_unit_test(verifier_bodies),
-        cmocka_unit_test(slices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

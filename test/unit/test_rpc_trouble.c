@@ -1,10 +1,5 @@
 /* Servers that give trouble without being dead: they limit connections, end them before anything is
  * answered, or answer what they have not read. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +8,7 @@
 #include "rpc_server.h"
 #include "sys/log.h"
 #include "sys/sys.h"
+#include "unit.h"
 
 static void *wait_for_one(void *context)
 {
@@ -23,9 +19,8 @@ static void *wait_for_one(void *context)
 
 /* Calls on every connection of the pool; those on connections that the server does not keep go over
  * the one that it does. */
-static void a_server_that_closes_further_connections(void **state)
+CALL_TEST(a_server_that_closes_further_connections)
 {
-    (void)state;
     enum { COUNT = 12 };
     struct server *server = server_start(&(struct script){.limit = 1});
     struct net_server *client = client_new(server->port, 4, 60);
@@ -50,9 +45,8 @@ static void a_server_that_closes_further_connections(void **state)
 }
 
 /* Half a reply is no progress: the pauses between connections grow. */
-static void a_connection_that_brings_no_answer_is_not_made_again_at_once(void **state)
+CALL_TEST(a_connection_that_brings_no_answer_is_not_made_again_at_once)
 {
-    (void)state;
     struct server *server = server_start(&(struct script){.reset_every = 1});
     struct net_server *client = client_new(server->port, 1, 60);
     struct query query = {0};
@@ -65,9 +59,8 @@ static void a_connection_that_brings_no_answer_is_not_made_again_at_once(void **
 }
 
 /* Nor do calls that go from one connection to another make more of them. */
-static void a_server_that_closes_all_connections(void **state)
+CALL_TEST(a_server_that_closes_all_connections)
 {
-    (void)state;
     enum { COUNT = 8 };
     struct server *server = server_start(&(struct script){0});
     struct net_server *client = client_new(server->port, 4, 60);
@@ -132,9 +125,8 @@ static void reset_connection(int fd)
 }
 
 /* Whoever sends on a broken connection does not throw away what it brought before it broke. */
-static void a_reply_that_came_before_the_reset_counts(void **state)
+CALL_TEST(a_reply_that_came_before_the_reset_counts)
 {
-    (void)state;
     struct server *server = server_new(&(struct script){0}, AF_INET);
     assert_int_equal(listen(server->listener, 8), 0);
     struct net_server *client = client_new(server->port, 1, 60);
@@ -171,9 +163,8 @@ static void a_reply_that_came_before_the_reset_counts(void **state)
 
 /* A reply to a call of which the server has the beginning only: the memory of the call is in use
  * until it is sent as a whole, and answered again. */
-static void a_reply_to_what_is_not_sent_yet_is_no_answer(void **state)
+CALL_TEST(a_reply_to_what_is_not_sent_yet_is_no_answer)
 {
-    (void)state;
     enum { LENGTH = 16 << 20 };
     struct server *server = server_new(&(struct script){.buffer = 4096}, AF_INET);
     assert_int_equal(listen(server->listener, 8), 0);
@@ -215,17 +206,8 @@ static void a_reply_to_what_is_not_sent_yet_is_no_answer(void **state)
     free(server);
 }
 
-#define test(f) cmocka_unit_test_setup_teardown(f, watchdog_start, watchdog_stop)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        test(a_server_that_closes_further_connections),
-        test(a_connection_that_brings_no_answer_is_not_made_again_at_once),
-        test(a_server_that_closes_all_connections),
-        test(a_reply_that_came_before_the_reset_counts),
-        test(a_reply_to_what_is_not_sent_yet_is_no_answer),
-    };
     log_open("/dev/null");
-    return cmocka_run_group_tests_name("test_rpc_trouble", tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

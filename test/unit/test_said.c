@@ -1,5 +1,5 @@
-/* What all processes together say now and then: src/host/said.c. */
-#include "host/said.h"
+/* What all processes together say now and then: src/run/said.c. */
+#include "run/said.h"
 #include "host_test.h"
 
 enum { PROCESSES = 8, ASKS = 200, MINUTE = 60 };
@@ -9,7 +9,7 @@ static int asks_often(void *subject)
 {
     int times = 0;
     for (int i = 0; i < ASKS; i++)
-        times += host_may_say(subject, MINUTE);
+        times += run_may_say(subject, MINUTE);
     return times;
 }
 
@@ -24,9 +24,8 @@ static int all_ask(const char *subject)
     return times;
 }
 
-static void a_subject_is_said_once_by_all(void **state)
+UNIT_TEST(a_subject_is_said_once_by_all)
 {
-    (void)state;
     assert_int_equal(all_ask("server a"), 1);
     assert_int_equal(all_ask("server a"), 0);
     assert_int_equal(all_ask("server b"), 1);
@@ -40,9 +39,8 @@ static int logs_elsewhere(void *subject)
     return asks_often(subject);
 }
 
-static void another_log_hears_it_too(void **state)
+UNIT_TEST(another_log_hears_it_too)
 {
-    (void)state;
     assert_int_equal(all_ask("server c"), 1);
     assert_int_equal(run_child(logs_elsewhere, "server c"), 1);
     assert_int_equal(run_child(logs_elsewhere, "server c"), 0);
@@ -50,27 +48,25 @@ static void another_log_hears_it_too(void **state)
 
 static int asks_again_at_once(void *subject)
 {
-    return host_may_say(subject, MINUTE) + host_may_say(subject, MINUTE) + host_may_say(subject, 0);
+    return run_may_say(subject, MINUTE) + run_may_say(subject, MINUTE) + run_may_say(subject, 0);
 }
 
 static int forgets(void *subject)
 {
-    host_said_forget(subject);
-    host_said_forget("nobody said it");
+    run_said_forget(subject);
+    run_said_forget("nobody said it");
     return 0;
 }
 
-static void what_is_forgotten_is_news_again(void **state)
+UNIT_TEST(what_is_forgotten_is_news_again)
 {
-    (void)state;
     assert_int_equal(all_ask("server f"), 1);
     run_child(forgets, "server f");
     assert_int_equal(all_ask("server f"), 1);
 }
 
-static void after_the_interval_it_is_said_again(void **state)
+UNIT_TEST(after_the_interval_it_is_said_again)
 {
-    (void)state;
     assert_int_equal(run_child(asks_again_at_once, "server d"), 2);
 }
 
@@ -80,21 +76,19 @@ static int asks_of_many(void *unused)
     (void)unused;
     for (int i = 0; i < 2000; i++) {
         snprintf(subject, sizeof(subject), "subject %d", i);
-        must(host_may_say(subject, MINUTE));
+        must(run_may_say(subject, MINUTE));
     }
     return 0;
 }
 
-static void nothing_is_hidden_for_want_of_room(void **state)
+UNIT_TEST(nothing_is_hidden_for_want_of_room)
 {
-    (void)state;
     assert_int_equal(run_child(asks_of_many, NULL), 0);
 }
 
 /* Not the first: a process maps the file once. */
-static void a_file_that_cannot_be_used(void **state)
+UNIT_TEST(a_file_that_cannot_be_used)
 {
-    (void)state;
     char path[128];
     snprintf(path, sizeof(path), "%s/said", test_directory);
     unlink(path);
@@ -109,13 +103,5 @@ static void a_file_that_cannot_be_used(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_subject_is_said_once_by_all),
-        cmocka_unit_test(another_log_hears_it_too),
-        cmocka_unit_test(what_is_forgotten_is_news_again),
-        cmocka_unit_test(after_the_interval_it_is_said_again),
-        cmocka_unit_test(nothing_is_hidden_for_want_of_room),
-        cmocka_unit_test(a_file_that_cannot_be_used),
-    };
-    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+    return unit_run(make_run_directory, remove_run_directory);
 }

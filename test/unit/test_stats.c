@@ -1,56 +1,56 @@
-/* Statistics in shared memory: src/host/stats*.c. Each test runs in a child: a process has one. */
+/* Statistics in shared memory: src/stats. Each test runs in a child: a process has one. */
 #include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "host/stats.h"
-#include "host/stats_read.h"
-#include "host/stats_segment.h"
+#include "stats/count.h"
+#include "stats/read.h"
+#include "stats/segment.h"
 #include "host_test.h"
 
 static unsigned add_server(const char *name)
 {
-    struct host_stats_server server = {.name = name,
-                                       .directory = "/export",
-                                       .mount = "/mnt",
-                                       .security = "sys",
-                                       .nfsport = 2049,
-                                       .mntport = 20048,
-                                       .wtmax = 1 << 20,
-                                       .rtmax = 1 << 20};
-    return host_stats_server(&server);
+    struct stats_server server = {.name = name,
+                                  .directory = "/export",
+                                  .mount = "/mnt",
+                                  .security = "sys",
+                                  .nfsport = 2049,
+                                  .mntport = 20048,
+                                  .wtmax = 1 << 20,
+                                  .rtmax = 1 << 20};
+    return stats_server(&server);
 }
 
 static void path_answered(struct directnfs_path_stats *path, uint64_t latency_ns)
 {
-    struct host_stats_tally tally = {0};
-    host_stats_tally_add(&tally, &path->latency, latency_ns);
-    host_stats_tally_end(&tally);
+    struct stats_tally tally = {0};
+    stats_tally_add(&tally, &path->latency, latency_ns);
+    stats_tally_end(&tally);
 }
 
 static int counts_before_and_after_open(void *unused)
 {
-    struct host_stats_snapshot list = {0};
+    struct stats_snapshot list = {0};
     (void)unused;
-    host_stats_call(6, 3000, false);
+    stats_call(6, 3000, false);
     unsigned server = add_server("one");
     must(server == 0 && add_server("two") == 1 && add_server("one") == 0);
-    must(host_stats_open() == 0 && host_stats_open() == 0);
-    host_stats_call(6, 5000, true);
-    host_stats_call(DIRECTNFS_PROCEDURE_MOUNT, 1, false);
-    host_stats_call(DIRECTNFS_PROCEDURES, 1, false); /* no such procedure */
-    struct directnfs_channel_stats *channel = host_stats_channel(1, "10.0.0.1", "10.0.0.2");
-    host_stats_add(&channel->sends, 7);
-    host_stats_set(&channel->state, DIRECTNFS_CHANNEL_UP);
+    must(stats_open() == 0 && stats_open() == 0);
+    stats_call(6, 5000, true);
+    stats_call(DIRECTNFS_PROCEDURE_MOUNT, 1, false);
+    stats_call(DIRECTNFS_PROCEDURES, 1, false); /* no such procedure */
+    struct directnfs_channel_stats *channel = stats_channel(1, "10.0.0.1", "10.0.0.2");
+    stats_add(&channel->sends, 7);
+    stats_set(&channel->state, DIRECTNFS_CHANNEL_UP);
     struct directnfs_file_stats *file =
-        host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL);
-    must(host_stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
-    host_stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
-    host_stats_file_read(file, 100);
-    host_stats_file_read(file, 50);
-    host_stats_file_written(file, 7);
+        stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL);
+    must(stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
+    stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
+    stats_file_read(file, 100);
+    stats_file_read(file, 50);
+    stats_file_written(file, 7);
 
-    must(host_stats_snapshot_read(&list, NULL) == 0);
+    must(stats_snapshot_read(&list, NULL) == 0);
     must(list.count == 1 && list.problem_count == 0);
     const struct directnfs_stats *stats = list.processes[0];
     must(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
@@ -74,25 +74,24 @@ static int counts_before_and_after_open(void *unused)
     must(stats->files[0].state == DIRECTNFS_FILE_KERNEL);
     must(strcmp(stats->files[0].reason, "mmap") == 0);
     must(stats->counters.files_direct == 2 && stats->counters.files_kernel == 1);
-    host_stats_snapshot_free(&list);
+    stats_snapshot_free(&list);
     return 0;
 }
 
-static void counting_shows_up_at_a_reader(void **state)
+UNIT_TEST(counting_shows_up_at_a_reader)
 {
-    (void)state;
     run_afresh(counts_before_and_after_open, NULL);
 }
 
 static int work_and_end(void *argument)
 {
-    must(host_stats_open() == 0);
+    must(stats_open() == 0);
     for (int i = 0; i < *(int *)argument; i++)
-        host_stats_call(7, (uint64_t) * (int *)argument * 1000, false);
-    host_stats_add(&host_stats->counters.write_bytes, 8192);
-    host_stats_finish();
-    host_stats_finish();
-    host_stats_call(7, 1, false); /* harmless */
+        stats_call(7, (uint64_t) * (int *)argument * 1000, false);
+    stats_add(&stats_own->counters.write_bytes, 8192);
+    stats_finish();
+    stats_finish();
+    stats_call(7, 1, false); /* harmless */
     return 0;
 }
 
@@ -101,19 +100,18 @@ static struct directnfs_stats ended;
 /* The sum of what ended; -ENOENT: nothing did; -EBADMSG: it cannot be read. */
 static int read_ended(struct directnfs_stats *sum)
 {
-    struct host_stats_snapshot list = {0};
-    int error = host_stats_snapshot_read(&list, NULL);
+    struct stats_snapshot list = {0};
+    int error = stats_snapshot_read(&list, NULL);
     if (!error && list.ended_count == 1)
         memcpy(sum, list.ended[0], sizeof(*sum));
     else if (!error)
         error = list.problem_count ? -EBADMSG : -ENOENT;
-    host_stats_snapshot_free(&list);
+    stats_snapshot_free(&list);
     return error;
 }
 
-static void no_count_of_ended_processes_is_lost(void **state)
+UNIT_TEST(no_count_of_ended_processes_is_lost)
 {
-    (void)state;
     pid_t children[60];
     uint64_t calls = 0;
     remove_contents(test_directory);
@@ -136,25 +134,24 @@ static void no_count_of_ended_processes_is_lost(void **state)
 static int work_and_be_killed(void *unused)
 {
     (void)unused;
-    must(host_stats_open() == 0);
+    must(stats_open() == 0);
     add_server("server");
-    host_stats_file("/mnt/killed", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
-    host_stats_call(6, 1000, false);
+    stats_file("/mnt/killed", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
+    stats_call(6, 1000, false);
     kill(getpid(), SIGKILL);
     return 1;
 }
 
-static void a_killed_process_is_added_up_by_a_reader(void **state)
+UNIT_TEST(a_killed_process_is_added_up_by_a_reader)
 {
-    (void)state;
-    struct host_stats_snapshot list = {0};
+    struct stats_snapshot list = {0};
     int one = 1;
     remove_contents(test_directory);
     assert_int_equal(run_child(work_and_be_killed, NULL), 128 + SIGKILL);
     assert_int_equal(count_run_files(), 1);
-    assert_int_equal(host_stats_snapshot_read(&list, NULL), 0);
+    assert_int_equal(stats_snapshot_read(&list, NULL), 0);
     assert_int_equal(list.count, 0);
-    host_stats_snapshot_free(&list);
+    stats_snapshot_free(&list);
     /* A later process without files leaves the tables for --last. */
     assert_int_equal(run_child(work_and_end, &one), 0);
     assert_int_equal(read_ended(&ended), 0);
@@ -167,9 +164,8 @@ static void a_killed_process_is_added_up_by_a_reader(void **state)
     assert_int_equal(count_run_files(), 2);
 }
 
-static void processes_that_start_clean_up_now_and_then(void **state)
+UNIT_TEST(processes_that_start_clean_up_now_and_then)
 {
-    (void)state;
     char lock[200];
     int one = 1;
     const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
@@ -197,45 +193,43 @@ static void processes_that_start_clean_up_now_and_then(void **state)
 /* Dying between adding up and removing the file must not count twice. */
 static int fold_twice(void *unused)
 {
-    struct host_identity self;
-    int run = host_run_open();
+    struct run_identity self;
+    int run = run_open();
     (void)unused;
-    must(host_stats_open() == 0);
-    host_stats_call(1, 1000, false);
-    must(host_identity_self(&self) == 0);
-    must(host_stats_fold(run, &self, host_stats, 1) == 0);
-    must(host_stats_fold(run, &self, host_stats, 1) == -ENOENT);
+    must(stats_open() == 0);
+    stats_call(1, 1000, false);
+    must(run_identity_self(&self) == 0);
+    must(stats_fold(run, &self, stats_own, 1) == 0);
+    must(stats_fold(run, &self, stats_own, 1) == -ENOENT);
     must(read_ended(&ended) == 0);
     must(ended.processes == 1 && ended.counters.procedures[1].latency.calls == 1);
     return 0;
 }
 
-static void a_segment_is_never_added_twice(void **state)
+UNIT_TEST(a_segment_is_never_added_twice)
 {
-    (void)state;
     run_afresh(fold_twice, NULL);
 }
 
 /* The same after somebody else was added in between. */
 static int die_before_removing(void *unused)
 {
-    char name[HOST_STATS_NAME];
-    struct host_identity self;
-    int run = host_run_open();
+    char name[STATS_NAME];
+    struct run_identity self;
+    int run = run_open();
     (void)unused;
-    must(host_stats_open() == 0);
-    host_stats_call(1, 1000, false);
-    must(host_identity_self(&self) == 0);
-    host_stats_segment_name(name, &self);
+    must(stats_open() == 0);
+    stats_call(1, 1000, false);
+    must(run_identity_self(&self) == 0);
+    stats_segment_name(name, &self);
     must(linkat(run, name, run, "kept", 0) == 0);
-    must(host_stats_fold(run, &self, host_stats, 1) == 0);
+    must(stats_fold(run, &self, stats_own, 1) == 0);
     must(renameat(run, "kept", run, name) == 0);
     _exit(0);
 }
 
-static void what_died_before_it_was_removed_counts_once(void **state)
+UNIT_TEST(what_died_before_it_was_removed_counts_once)
 {
-    (void)state;
     int one = 1;
     remove_contents(test_directory);
     assert_int_equal(run_child(die_before_removing, NULL), 0);
@@ -250,31 +244,30 @@ static void what_died_before_it_was_removed_counts_once(void **state)
 static int work_and_wait(void *go)
 {
     char byte;
-    must(host_stats_open() == 0);
+    must(stats_open() == 0);
     for (int i = 0; i < 5; i++)
-        host_stats_call(7, 1000, false);
-    path_answered(host_stats_path(0, "10.0.0.1", NULL), 1000);
+        stats_call(7, 1000, false);
+    path_answered(stats_path(0, "10.0.0.1", NULL), 1000);
     must(read(*(int *)go, &byte, 1) == 0);
-    host_stats_finish();
+    stats_finish();
     return 0;
 }
 
 static uint64_t calls_of_all(uint64_t *on_path)
 {
-    struct host_stats_snapshot snapshot = {0};
-    assert_int_equal(host_stats_snapshot_read(&snapshot, NULL), 0);
+    struct stats_snapshot snapshot = {0};
+    assert_int_equal(stats_snapshot_read(&snapshot, NULL), 0);
     assert_int_equal(snapshot.problem_count, 0);
-    struct directnfs_stats *sum = host_stats_snapshot_sum(&snapshot);
+    struct directnfs_stats *sum = stats_snapshot_sum(&snapshot);
     uint64_t calls = sum->counters.procedures[7].latency.calls;
     *on_path = sum->path_count ? sum->paths[0].latency.calls : 0;
     free(sum);
-    host_stats_snapshot_free(&snapshot);
+    stats_snapshot_free(&snapshot);
     return calls;
 }
 
-static void a_snapshot_while_processes_end_is_exact(void **state)
+UNIT_TEST(a_snapshot_while_processes_end_is_exact)
 {
-    (void)state;
     enum { CHILDREN = 40 };
     pid_t children[CHILDREN];
     int go[2];
@@ -302,47 +295,47 @@ static void a_snapshot_while_processes_end_is_exact(void **state)
     assert_int_equal(count_run_files(), 2);
 }
 
-static void check_read(struct host_stats_snapshot *snapshot)
+static void check_read(struct stats_snapshot *snapshot)
 {
-    must(host_stats_snapshot_read(snapshot, NULL) == 0);
+    must(stats_snapshot_read(snapshot, NULL) == 0);
 }
 
 static int differs(void *unused)
 {
-    struct host_stats_snapshot before = {0}, now = {0};
+    struct stats_snapshot before = {0}, now = {0};
     int three = 3;
     (void)unused;
-    host_stats_call(7, 1000000, false);
-    must(host_stats_open() == 0);
-    struct directnfs_path_stats *path = host_stats_path(0, "10.0.0.1", NULL);
-    struct directnfs_channel_stats *channel = host_stats_channel(0, "10.0.0.1", NULL);
+    stats_call(7, 1000000, false);
+    must(stats_open() == 0);
+    struct directnfs_path_stats *path = stats_path(0, "10.0.0.1", NULL);
+    struct directnfs_channel_stats *channel = stats_channel(0, "10.0.0.1", NULL);
     path_answered(path, 9000);
-    host_stats_add(&channel->sends, 5);
+    stats_add(&channel->sends, 5);
     int status, go[2];
     must(pipe(go) == 0);
     pid_t child = fork();
     if (child == 0) {
         close(go[1]);
-        host_stats_after_fork();
+        stats_after_fork();
         _exit(work_and_wait(&go[0]));
     }
     while (check_read(&before), before.count != 2 || before.processes[1]->path_count == 0 ||
                                     before.processes[1]->paths[0].latency.calls == 0)
-        host_stats_snapshot_free(&before);
+        stats_snapshot_free(&before);
     close(go[1]);
     must(waitpid(child, &status, 0) == child && status == 0);
 
-    host_stats_call(7, 3000, false);
+    stats_call(7, 3000, false);
     path_answered(path, 1000);
-    host_stats_add(&channel->sends, 2);
-    host_stats_set(&channel->outstanding, 4);
+    stats_add(&channel->sends, 2);
+    stats_set(&channel->outstanding, 4);
     if (fork() == 0) {
-        host_stats_after_fork();
+        stats_after_fork();
         _exit(work_and_end(&three));
     }
     must(wait(&status) > 0 && status == 0);
-    must(host_stats_snapshot_read(&now, NULL) == 0 && now.count == 1 && now.ended_count == 1);
-    host_stats_snapshot_subtract(&now, &before);
+    must(stats_snapshot_read(&now, NULL) == 0 && now.count == 1 && now.ended_count == 1);
+    stats_snapshot_subtract(&now, &before);
     must(now.seconds > 0);
     const struct directnfs_stats *self = now.processes[0];
     must(self->counters.procedures[7].latency.calls == 1);
@@ -354,44 +347,42 @@ static int differs(void *unused)
     must(self->channels[0].outstanding == 4);
     must(now.ended[0]->processes == 2);
     must(now.ended[0]->counters.procedures[7].latency.calls == 3);
-    struct directnfs_stats *sum = host_stats_snapshot_sum(&now);
+    struct directnfs_stats *sum = stats_snapshot_sum(&now);
     must(sum->counters.procedures[7].latency.calls == 4);
     must(sum->paths[0].latency.calls == 1);
     free(sum);
-    host_stats_snapshot_free(&now);
-    host_stats_snapshot_free(&before);
+    stats_snapshot_free(&now);
+    stats_snapshot_free(&before);
     return 0;
 }
 
-static void a_difference_is_what_was_counted_in_between(void **state)
+UNIT_TEST(a_difference_is_what_was_counted_in_between)
 {
-    (void)state;
     run_afresh(differs, NULL);
 }
 
 static int forks(void *unused)
 {
-    struct host_stats_snapshot list = {0};
+    struct stats_snapshot list = {0};
     int status;
     (void)unused;
-    must(host_stats_open() == 0);
+    must(stats_open() == 0);
     add_server("server");
-    struct directnfs_channel_stats *channel = host_stats_channel(0, "a", "b");
-    struct directnfs_file_stats *file =
-        host_stats_file("/mnt/f", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
-    host_stats_call(6, 1000, false);
-    host_stats_add(&channel->sends, 1);
+    struct directnfs_channel_stats *channel = stats_channel(0, "a", "b");
+    struct directnfs_file_stats *file = stats_file("/mnt/f", 0, 5, DIRECTNFS_FILE_DIRECT, NULL);
+    stats_call(6, 1000, false);
+    stats_add(&channel->sends, 1);
     pid_t child = fork();
     if (child == 0) {
-        host_stats_after_fork();
-        must(host_stats->counters.procedures[6].latency.calls == 0);
+        stats_after_fork();
+        must(stats_own->counters.procedures[6].latency.calls == 0);
         must(count_run_files() == 1); /* none of its own before it is used */
-        host_stats_file_close(file);
-        struct directnfs_channel_stats *own = host_stats_channel(0, "c", "d");
-        host_stats_add(&own->sends, 10);
-        host_stats_call(6, 1000, false);
-        host_stats_call(6, 1000, false);
-        must(host_stats_snapshot_read(&list, NULL) == 0 && list.count == 2);
+        stats_file_close(file);
+        struct directnfs_channel_stats *own = stats_channel(0, "c", "d");
+        stats_add(&own->sends, 10);
+        stats_call(6, 1000, false);
+        stats_call(6, 1000, false);
+        must(stats_snapshot_read(&list, NULL) == 0 && list.count == 2);
         for (unsigned i = 0; i < 2; i++) {
             const struct directnfs_stats *stats = list.processes[i];
             bool mine = stats->pid == (uint32_t)getpid();
@@ -400,22 +391,21 @@ static int forks(void *unused)
             must(stats->files[0].slot == (mine ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED));
             must(strcmp(stats->servers[0].name, "server") == 0);
         }
-        host_stats_snapshot_free(&list);
-        host_stats_finish();
+        stats_snapshot_free(&list);
+        stats_finish();
         _exit(0);
     }
     must(waitpid(child, &status, 0) == child && status == 0);
-    must(host_stats->counters.procedures[6].latency.calls == 1 && channel->sends == 1);
+    must(stats_own->counters.procedures[6].latency.calls == 1 && channel->sends == 1);
     must(file->slot == DIRECTNFS_SLOT_USED);
-    host_stats_finish();
+    stats_finish();
     must(read_ended(&ended) == 0);
     must(ended.processes == 2 && ended.counters.procedures[6].latency.calls == 3);
     return 0;
 }
 
-static void a_child_counts_for_itself(void **state)
+UNIT_TEST(a_child_counts_for_itself)
 {
-    (void)state;
     run_afresh(forks, NULL);
 }
 
@@ -423,48 +413,47 @@ static int fills_tables(void *unused)
 {
     char name[2000];
     (void)unused;
-    must(host_stats_open() == 0);
+    must(stats_open() == 0);
     for (int i = 0; i < DIRECTNFS_SERVERS + 3; i++) {
         snprintf(name, sizeof(name), "server%d", i);
         must(add_server(name) == (unsigned)(i < DIRECTNFS_SERVERS ? i : DIRECTNFS_SERVERS));
     }
     struct directnfs_channel_stats *channels[DIRECTNFS_CHANNELS + 1];
     for (int i = 0; i <= DIRECTNFS_CHANNELS; i++) {
-        channels[i] = host_stats_channel(DIRECTNFS_SERVERS, "a", "b");
+        channels[i] = stats_channel(DIRECTNFS_SERVERS, "a", "b");
         must(channels[i] != NULL);
-        host_stats_add(&channels[i]->sends, 1);
+        stats_add(&channels[i]->sends, 1);
     }
-    must(host_stats->counters.channels_not_shown == 1);
-    host_stats_channel_free(channels[DIRECTNFS_CHANNELS]);
-    host_stats_channel_free(channels[5]);
-    must(host_stats_channel(0, "c", "d") == channels[5] && channels[5]->sends == 0);
+    must(stats_own->counters.channels_not_shown == 1);
+    stats_channel_free(channels[DIRECTNFS_CHANNELS]);
+    stats_channel_free(channels[5]);
+    must(stats_channel(0, "c", "d") == channels[5] && channels[5]->sends == 0);
     must(channels[5]->id == DIRECTNFS_CHANNELS + 1);
 
     for (int i = 0; i <= DIRECTNFS_PATHS; i++) {
         snprintf(name, sizeof(name), "10.0.0.%d", i);
-        struct directnfs_path_stats *path = host_stats_path(0, name, NULL);
-        host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+        struct directnfs_path_stats *path = stats_path(0, name, NULL);
+        stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
         path_answered(path, 1);
     }
-    must(host_stats->path_count == DIRECTNFS_PATHS);
-    must(host_stats->counters.paths_not_shown == 1);
+    must(stats_own->path_count == DIRECTNFS_PATHS);
+    must(stats_own->counters.paths_not_shown == 1);
 
     struct directnfs_file_stats *files[DIRECTNFS_FILES];
     for (int i = 0; i < DIRECTNFS_FILES; i++) {
         snprintf(name, sizeof(name), "/mnt/%d", i);
-        files[i] = host_stats_file(name, 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
+        files[i] = stats_file(name, 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
     }
-    struct directnfs_file_stats *unshown =
-        host_stats_file("/mnt/x", 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
-    must(host_stats->counters.files_not_shown == 1);
-    host_stats_file_state(unshown, DIRECTNFS_FILE_KERNEL, "reason");
-    host_stats_file_close(unshown);
-    host_stats_file_close(files[9]);
+    struct directnfs_file_stats *unshown = stats_file("/mnt/x", 0, 1, DIRECTNFS_FILE_DIRECT, NULL);
+    must(stats_own->counters.files_not_shown == 1);
+    stats_file_state(unshown, DIRECTNFS_FILE_KERNEL, "reason");
+    stats_file_close(unshown);
+    stats_file_close(files[9]);
     usleep(1000);
-    host_stats_file_close(files[3]);
+    stats_file_close(files[3]);
     memset(name, 'n', 1000);
     strcpy(name + 1000, "/end");
-    must(host_stats_file(name, 0, 1, DIRECTNFS_FILE_KERNEL, "O_APPEND") == files[9]);
+    must(stats_file(name, 0, 1, DIRECTNFS_FILE_KERNEL, "O_APPEND") == files[9]);
     must(strlen(files[9]->name) == DIRECTNFS_FILE_NAME_BYTES - 1);
     must(strncmp(files[9]->name, "...n", 4) == 0);
     must(strcmp(files[9]->name + DIRECTNFS_FILE_NAME_BYTES - 5, "/end") == 0);
@@ -474,49 +463,49 @@ static int fills_tables(void *unused)
 
 static int uses_paths(void *unused)
 {
-    struct host_stats_snapshot list = {0};
+    struct stats_snapshot list = {0};
     (void)unused;
     unsigned server = add_server("nas");
-    struct directnfs_path_stats *path = host_stats_path(server, "10.0.0.1", NULL);
-    must(host_stats_open() == 0);
-    must(host_stats_path(server, "10.0.0.1", NULL) == path);
-    must(host_stats_path(server, "10.0.0.1", "10.0.0.9") != path);
+    struct directnfs_path_stats *path = stats_path(server, "10.0.0.1", NULL);
+    must(stats_open() == 0);
+    must(stats_path(server, "10.0.0.1", NULL) == path);
+    must(stats_path(server, "10.0.0.1", "10.0.0.9") != path);
     must(path->state == DIRECTNFS_CHANNEL_DOWN && path->downs == 0 && path->since_ns);
-    host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+    stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
     uint64_t up_ns = path->since_ns;
-    host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+    stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
     must(path->since_ns == up_ns);
-    host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
-    host_stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
+    stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
+    stats_path_state(path, DIRECTNFS_CHANNEL_DOWN, "no route");
     path_answered(path, 3000);
     path_answered(path, 500);
-    host_stats_add(&path->reissued, 4);
+    stats_add(&path->reissued, 4);
 
     pid_t child = fork();
     if (child == 0) {
-        host_stats_after_fork();
-        must(host_stats_path(server, "10.0.0.1", NULL) == path);
+        stats_after_fork();
+        must(stats_path(server, "10.0.0.1", NULL) == path);
         must(path->latency.calls == 0 && path->downs == 0 && path->reissued == 0);
         must(path->state == DIRECTNFS_CHANNEL_DOWN && strcmp(path->reason, "no route") == 0);
-        must(host_stats_open() == 0);
+        must(stats_open() == 0);
         path_answered(path, 9000);
-        host_stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
-        host_stats_finish();
+        stats_path_state(path, DIRECTNFS_CHANNEL_UP, NULL);
+        stats_finish();
         _exit(0);
     }
     int status;
     must(waitpid(child, &status, 0) == child && status == 0);
 
-    must(host_stats_snapshot_read(&list, NULL) == 0 && list.count == 1);
+    must(stats_snapshot_read(&list, NULL) == 0 && list.count == 1);
     const struct directnfs_stats *stats = list.processes[0];
     must(stats->path_count == 2 && strcmp(stats->paths[0].name, "nas") == 0);
     must(strcmp(stats->paths[1].local, "10.0.0.9") == 0);
     must(stats->paths[0].downs == 1 && strcmp(stats->paths[0].reason, "no route") == 0);
     must(stats->paths[0].latency.calls == 2 && stats->paths[0].latency.max_ns == 3000);
     must(stats->paths[0].latency.histogram[0] == 1 && stats->paths[0].latency.histogram[2] == 1);
-    host_stats_snapshot_free(&list);
+    stats_snapshot_free(&list);
 
-    host_stats_finish();
+    stats_finish();
     must(read_ended(&ended) == 0 && ended.path_count == 2);
     must(ended.paths[0].latency.calls == 3 && ended.paths[0].latency.max_ns == 9000);
     must(ended.paths[0].latency.total_ns == 12500 && ended.paths[0].reissued == 4);
@@ -524,48 +513,44 @@ static int uses_paths(void *unused)
     return 0;
 }
 
-static void paths_are_found_dated_and_summed(void **state)
+UNIT_TEST(paths_are_found_dated_and_summed)
 {
-    (void)state;
     run_afresh(uses_paths, NULL);
 }
 
-static void full_tables_reuse_the_oldest_closed_slot(void **state)
+UNIT_TEST(full_tables_reuse_the_oldest_closed_slot)
 {
-    (void)state;
     run_afresh(fills_tables, NULL);
 }
 
-static void file_names_are_parsed_strictly(void **state)
+UNIT_TEST(file_names_are_parsed_strictly)
 {
-    (void)state;
-    struct host_identity process;
-    assert_true(host_stats_parse_name("stats.12.345", &process));
+    struct run_identity process;
+    assert_true(stats_parse_name("stats.12.345", &process));
     assert_int_equal(process.pid, 12);
     assert_int_equal(process.starttime, 345);
-    assert_false(host_stats_parse_name("stats.ended", &process));
-    assert_false(host_stats_parse_name("stats.lock", &process));
-    assert_false(host_stats_parse_name("stats.12", &process));
-    assert_false(host_stats_parse_name("stats.12.", &process));
-    assert_false(host_stats_parse_name("stats.12.3x", &process));
-    assert_false(host_stats_parse_name("stats.-1.3", &process));
-    assert_false(host_stats_parse_name("stats.99999999999.3", &process));
-    assert_false(host_stats_parse_name("registry", &process));
+    assert_false(stats_parse_name("stats.ended", &process));
+    assert_false(stats_parse_name("stats.lock", &process));
+    assert_false(stats_parse_name("stats.12", &process));
+    assert_false(stats_parse_name("stats.12.", &process));
+    assert_false(stats_parse_name("stats.12.3x", &process));
+    assert_false(stats_parse_name("stats.-1.3", &process));
+    assert_false(stats_parse_name("stats.99999999999.3", &process));
+    assert_false(stats_parse_name("registry", &process));
 }
 
-static void percentiles_come_from_the_histogram(void **state)
+UNIT_TEST(percentiles_come_from_the_histogram)
 {
-    (void)state;
     struct directnfs_latency counted = {0};
-    struct host_latency latency;
-    host_stats_latency(&counted, &latency);
+    struct stats_latency latency;
+    stats_latency(&counted, &latency);
     assert_true(latency.mean == 0 && latency.p50 == 0 && latency.p99 == 0 && latency.max == 0);
     counted.calls = 100;
     counted.histogram[4] = 90;  /* 8 to 16 us */
     counted.histogram[11] = 10; /* 1,024 to 2,048 us */
     counted.total_ns = 90 * 10000 + 10 * 1500000;
     counted.max_ns = 1600000;
-    host_stats_latency(&counted, &latency);
+    stats_latency(&counted, &latency);
     assert_true(latency.mean > 158.9 && latency.mean < 159.1);
     assert_true(latency.p50 >= 8 && latency.p50 <= 16);
     assert_true(latency.p90 >= 8 && latency.p90 <= 16);
@@ -573,24 +558,23 @@ static void percentiles_come_from_the_histogram(void **state)
     assert_true(latency.max > 1599 && latency.max < 1601);
 }
 
-static void procedures_have_the_names_of_the_views(void **state)
+UNIT_TEST(procedures_have_the_names_of_the_views)
 {
-    (void)state;
-    assert_string_equal(host_stats_procedure_name(0), "NFS_NULL");
-    assert_string_equal(host_stats_procedure_name(1), "NFS_GETATTR");
-    assert_string_equal(host_stats_procedure_name(6), "NFS_READ");
-    assert_string_equal(host_stats_procedure_name(7), "NFS_WRITE");
-    assert_string_equal(host_stats_procedure_name(17), "NFS_READDIRPLUS");
-    assert_string_equal(host_stats_procedure_name(21), "NFS_COMMIT");
-    assert_string_equal(host_stats_procedure_name(22), "NFS_MOUNT");
-    assert_null(host_stats_procedure_name(23));
+    assert_string_equal(stats_procedure_name(0), "NFS_NULL");
+    assert_string_equal(stats_procedure_name(1), "NFS_GETATTR");
+    assert_string_equal(stats_procedure_name(6), "NFS_READ");
+    assert_string_equal(stats_procedure_name(7), "NFS_WRITE");
+    assert_string_equal(stats_procedure_name(17), "NFS_READDIRPLUS");
+    assert_string_equal(stats_procedure_name(21), "NFS_COMMIT");
+    assert_string_equal(stats_procedure_name(22), "NFS_MOUNT");
+    assert_null(stats_procedure_name(23));
 }
 
 static void *count_in_thread(void *argument)
 {
     (void)argument;
     for (int i = 0; i < 20000; i++)
-        host_stats_call(6, 1000, false);
+        stats_call(6, 1000, false);
     return NULL;
 }
 
@@ -598,19 +582,18 @@ static int counts_in_threads(void *unused)
 {
     pthread_t threads[4];
     (void)unused;
-    must(host_stats_open() == 0);
+    must(stats_open() == 0);
     for (int i = 0; i < 4; i++)
         must(pthread_create(&threads[i], NULL, count_in_thread, NULL) == 0);
     for (int i = 0; i < 4; i++)
         must(pthread_join(threads[i], NULL) == 0);
-    must(host_stats->counters.procedures[6].latency.calls == 80000);
-    must(host_stats->counters.procedures[6].latency.histogram[1] == 80000);
+    must(stats_own->counters.procedures[6].latency.calls == 80000);
+    must(stats_own->counters.procedures[6].latency.histogram[1] == 80000);
     return 0;
 }
 
-static void threads_count_exactly(void **state)
+UNIT_TEST(threads_count_exactly)
 {
-    (void)state;
     run_afresh(counts_in_threads, NULL);
 }
 
@@ -620,8 +603,8 @@ static void *count_on(void *argument)
 {
     struct directnfs_channel_stats *channel = argument;
     for (;;) {
-        host_stats_call(6, 1000, false);
-        host_stats_add(&channel->sends, 1);
+        stats_call(6, 1000, false);
+        stats_add(&channel->sends, 1);
         counting = true;
     }
     return NULL;
@@ -631,19 +614,18 @@ static int ends_while_a_thread_counts(void *unused)
 {
     pthread_t thread;
     (void)unused;
-    must(host_stats_open() == 0);
-    host_stats_file("/mnt/a", add_server("one"), 100, DIRECTNFS_FILE_DIRECT, NULL);
-    struct directnfs_channel_stats *channel = host_stats_channel(0, "10.0.0.1", "10.0.0.2");
+    must(stats_open() == 0);
+    stats_file("/mnt/a", add_server("one"), 100, DIRECTNFS_FILE_DIRECT, NULL);
+    struct directnfs_channel_stats *channel = stats_channel(0, "10.0.0.1", "10.0.0.2");
     must(pthread_create(&thread, NULL, count_on, channel) == 0);
     while (!counting)
         sched_yield();
-    host_stats_finish();
+    stats_finish();
     return 0;
 }
 
-static void threads_may_count_to_the_end(void **state)
+UNIT_TEST(threads_may_count_to_the_end)
 {
-    (void)state;
     run_afresh(ends_while_a_thread_counts, NULL);
     assert_int_equal(read_ended(&ended), 0);
     assert_true(ended.counters.procedures[6].latency.calls > 0);
@@ -652,23 +634,5 @@ static void threads_may_count_to_the_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counting_shows_up_at_a_reader),
-        cmocka_unit_test(no_count_of_ended_processes_is_lost),
-        cmocka_unit_test(a_killed_process_is_added_up_by_a_reader),
-        cmocka_unit_test(processes_that_start_clean_up_now_and_then),
-        cmocka_unit_test(a_segment_is_never_added_twice),
-        cmocka_unit_test(what_died_before_it_was_removed_counts_once),
-        cmocka_unit_test(a_snapshot_while_processes_end_is_exact),
-        cmocka_unit_test(a_difference_is_what_was_counted_in_between),
-        cmocka_unit_test(a_child_counts_for_itself),
-        cmocka_unit_test(paths_are_found_dated_and_summed),
-        cmocka_unit_test(full_tables_reuse_the_oldest_closed_slot),
-        cmocka_unit_test(file_names_are_parsed_strictly),
-        cmocka_unit_test(percentiles_come_from_the_histogram),
-        cmocka_unit_test(procedures_have_the_names_of_the_views),
-        cmocka_unit_test(threads_count_exactly),
-        cmocka_unit_test(threads_may_count_to_the_end),
-    };
-    return cmocka_run_group_tests(tests, make_run_directory, remove_run_directory);
+    return unit_run(make_run_directory, remove_run_directory);
 }

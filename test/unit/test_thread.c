@@ -1,11 +1,5 @@
 /* The end of a process whose first thread has ended, while the library has threads:
  * src/sys/thread.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -13,6 +7,7 @@
 
 #include "sys/sys.h"
 #include "sys/thread.h"
+#include "unit.h"
 
 static void *ends(void *ended)
 {
@@ -65,15 +60,13 @@ static int process(void *(*body)(void *))
     return WEXITSTATUS(status);
 }
 
-static void it_lives_as_long_as_a_thread_of_the_application(void **state)
+UNIT_TEST(it_lives_as_long_as_a_thread_of_the_application)
 {
-    (void)state;
     assert_int_equal(process(works), 7);
 }
 
-static void it_ends_with_the_last_one(void **state)
+UNIT_TEST(it_ends_with_the_last_one)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* the sanitizer has a thread of its own, or looks for leaks at the end */
 #endif
@@ -82,9 +75,5 @@ static void it_ends_with_the_last_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_lives_as_long_as_a_thread_of_the_application),
-        cmocka_unit_test(it_ends_with_the_last_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

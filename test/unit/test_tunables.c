@@ -1,15 +1,11 @@
 /* directnfs.conf: defaults, ranges, mistakes with their lines, and the sample that is installed. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
-
 #include "config/tunables.h"
+#include "unit.h"
 
 /* libconfig 1.5 itself leaks a few bytes when it refuses a text; nothing else may. */
 const char *__lsan_default_suppressions(void);
@@ -57,9 +53,8 @@ static void assert_error(const char *text, unsigned line, const char *found, con
     conf_diagnostics_free(&d);
 }
 
-static void an_empty_file_gives_the_defaults(void **state)
+UNIT_TEST(an_empty_file_gives_the_defaults)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     assert_int_equal(parse(&tunables, "", &d), 0);
@@ -67,9 +62,8 @@ static void an_empty_file_gives_the_defaults(void **state)
     assert_defaults(&tunables);
 }
 
-static void every_key_is_taken(void **state)
+UNIT_TEST(every_key_is_taken)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     assert_int_equal(parse(&tunables,
@@ -94,24 +88,21 @@ static void every_key_is_taken(void **state)
     assert_int_equal(tunables.log_level, LOG_LEVEL_DEBUG);
 }
 
-static void whole_seconds_are_fine_for_actimeo(void **state)
+UNIT_TEST(whole_seconds_are_fine_for_actimeo)
 {
-    (void)state;
     struct conf_tunables tunables;
     assert_int_equal(parse(&tunables, "actimeo = 0;", NULL), 0);
     assert_true(tunables.actimeo == 0);
 }
 
-static void an_unknown_key_is_an_error(void **state)
+UNIT_TEST(an_unknown_key_is_an_error)
 {
-    (void)state;
     assert_error("\n\nconections = 4;", 3, "'conections'", "expected 'connections'");
     assert_error("log = { level = 3; };", 1, "'log'", "expected one of directnfs.conf(5)");
 }
 
-static void a_wrong_type_is_an_error(void **state)
+UNIT_TEST(a_wrong_type_is_an_error)
 {
-    (void)state;
     assert_error("connections = \"4\";", 1, "\"4\" for 'connections'",
                  "a whole number from 1 to 64");
     assert_error("\nconnections = 4.5;", 2, "4.5", "a whole number from 1 to 64");
@@ -124,9 +115,8 @@ static void a_wrong_type_is_an_error(void **state)
     assert_error("privileged_port = true;", 1, "true", "\"auto\" or \"yes\" or \"no\"");
 }
 
-static void a_value_out_of_range_is_an_error(void **state)
+UNIT_TEST(a_value_out_of_range_is_an_error)
 {
-    (void)state;
     assert_error("connections = 0;", 1, "found 0", "from 1 to 64");
     assert_error("connections = 65;", 1, "found 65", "from 1 to 64");
     assert_error("connections = -1;", 1, "found -1", "from 1 to 64");
@@ -143,9 +133,8 @@ static void a_value_out_of_range_is_an_error(void **state)
     assert_error("log_level = \"Debug\";", 1, "\"Debug\"", "\"debug\"");
 }
 
-static void all_mistakes_are_found_and_the_rest_is_taken(void **state)
+UNIT_TEST(all_mistakes_are_found_and_the_rest_is_taken)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     assert_int_equal(parse(&tunables, "a = 1;\nconnections = 99;\nrsize = 8192;\nb = 2;", &d),
@@ -159,9 +148,8 @@ static void all_mistakes_are_found_and_the_rest_is_taken(void **state)
     conf_diagnostics_free(&d);
 }
 
-static void a_syntax_error_names_its_line(void **state)
+UNIT_TEST(a_syntax_error_names_its_line)
 {
-    (void)state;
     assert_error("# fine\n\nconnections = ;\n", 3, "syntax error", "connections = 4;");
     assert_error("stability = stable;\n", 1, "syntax error", "stability = \"stable\";");
     assert_error("connections = 4;\nconnections = 5;\n", 2, "duplicate", "each key once");
@@ -169,9 +157,8 @@ static void a_syntax_error_names_its_line(void **state)
 }
 
 /* libconfig cuts it to 32 bits, and does not tell. */
-static void a_large_number_without_an_l_is_an_error(void **state)
+UNIT_TEST(a_large_number_without_an_l_is_an_error)
 {
-    (void)state;
     assert_error("connections = 4294967300;", 1, "found 4294967300", "4294967300L");
     assert_error("# 1\n/* 2\n3 */ actimeo = 1; // 9999999999\nuncommitted_max=4563402752", 4,
                  "4563402752", "ends in L");
@@ -187,9 +174,8 @@ static void a_large_number_without_an_l_is_an_error(void **state)
     assert_int_equal(tunables.uncommitted_max, INT64_C(4294967296));
 }
 
-static void a_byte_order_mark_is_passed_over(void **state)
+UNIT_TEST(a_byte_order_mark_is_passed_over)
 {
-    (void)state;
     struct conf_tunables tunables;
     assert_int_equal(parse(&tunables,
                            "\xef\xbb\xbf"
@@ -199,9 +185,8 @@ static void a_byte_order_mark_is_passed_over(void **state)
     assert_int_equal(tunables.connections, 5);
 }
 
-static void a_nul_byte_is_an_error(void **state)
+UNIT_TEST(a_nul_byte_is_an_error)
 {
-    (void)state;
     static const char text[] = "connections = 5;\n\n\0connections = 99;";
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
@@ -212,9 +197,8 @@ static void a_nul_byte_is_an_error(void **state)
     conf_diagnostics_free(&d);
 }
 
-static void a_message_reads_as_compilers_write_it(void **state)
+UNIT_TEST(a_message_reads_as_compilers_write_it)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     char line[256];
@@ -225,9 +209,8 @@ static void a_message_reads_as_compilers_write_it(void **state)
     conf_diagnostics_free(&d);
 }
 
-static void a_missing_file_gives_the_defaults(void **state)
+UNIT_TEST(a_missing_file_gives_the_defaults)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     assert_int_equal(conf_tunables_load(&tunables, "/nowhere/directnfs.conf", 0, &d), 0);
@@ -235,9 +218,8 @@ static void a_missing_file_gives_the_defaults(void **state)
     assert_defaults(&tunables);
 }
 
-static void a_missing_file_that_was_asked_for_is_an_error(void **state)
+UNIT_TEST(a_missing_file_that_was_asked_for_is_an_error)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     char line[256];
@@ -250,9 +232,8 @@ static void a_missing_file_that_was_asked_for_is_an_error(void **state)
     conf_diagnostics_free(&d);
 }
 
-static void a_directory_is_an_error_even_if_not_asked_for(void **state)
+UNIT_TEST(a_directory_is_an_error_even_if_not_asked_for)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     assert_int_equal(conf_tunables_load(&tunables, "/tmp", 0, &d), -EINVAL);
@@ -260,9 +241,8 @@ static void a_directory_is_an_error_even_if_not_asked_for(void **state)
     conf_diagnostics_free(&d);
 }
 
-static void the_environment_chooses_the_file(void **state)
+UNIT_TEST(the_environment_chooses_the_file)
 {
-    (void)state;
     char file[PATH_MAX];
     setenv("DIRECTNFS_CONF", "/some/where.conf", 1);
     assert_int_equal(conf_tunables_file(file), 1);
@@ -274,9 +254,8 @@ static void the_environment_chooses_the_file(void **state)
     assert_string_equal(file, "/etc/directnfs/directnfs.conf");
 }
 
-static void an_included_file_is_named_in_its_mistakes(void **state)
+UNIT_TEST(an_included_file_is_named_in_its_mistakes)
 {
-    (void)state;
     char directory[] = "/tmp/test_tunables.XXXXXX", main_file[64], included[64];
     assert_non_null(mkdtemp(directory));
     snprintf(main_file, sizeof(main_file), "%s/main.conf", directory);
@@ -338,9 +317,8 @@ static char *uncomment(char *text)
     return text;
 }
 
-static void the_sample_is_valid_and_changes_nothing(void **state)
+UNIT_TEST(the_sample_is_valid_and_changes_nothing)
 {
-    (void)state;
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
     char *text = read_sample();
@@ -350,9 +328,8 @@ static void the_sample_is_valid_and_changes_nothing(void **state)
     free(text);
 }
 
-static void the_sample_shows_defaults(void **state)
+UNIT_TEST(the_sample_shows_defaults)
 {
-    (void)state;
     char *text = uncomment(read_sample());
     struct conf_tunables tunables;
     struct conf_diagnostics d = {0};
@@ -364,9 +341,8 @@ static void the_sample_shows_defaults(void **state)
     free(text);
 }
 
-static void random_text_does_no_harm(void **state)
+UNIT_TEST(random_text_does_no_harm)
 {
-    (void)state;
     static const char alphabet[] = "connections=4;\n{}[]()\"\"#/*@:.-0xL \xff";
     uint32_t seed = 7;
     for (int round = 0; round < 500; round++) {
@@ -387,27 +363,5 @@ static void random_text_does_no_harm(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_file_gives_the_defaults),
-        cmocka_unit_test(every_key_is_taken),
-        cmocka_unit_test(whole_seconds_are_fine_for_actimeo),
-        cmocka_unit_test(an_unknown_key_is_an_error),
-        cmocka_unit_test(a_wrong_type_is_an_error),
-        cmocka_unit_test(a_value_out_of_range_is_an_error),
-        cmocka_unit_test(all_mistakes_are_found_and_the_rest_is_taken),
-        cmocka_unit_test(a_syntax_error_names_its_line),
-        cmocka_unit_test(a_large_number_without_an_l_is_an_error),
-        cmocka_unit_test(a_byte_order_mark_is_passed_over),
-        cmocka_unit_test(a_nul_byte_is_an_error),
-        cmocka_unit_test(a_message_reads_as_compilers_write_it),
-        cmocka_unit_test(a_missing_file_gives_the_defaults),
-        cmocka_unit_test(a_missing_file_that_was_asked_for_is_an_error),
-        cmocka_unit_test(a_directory_is_an_error_even_if_not_asked_for),
-        cmocka_unit_test(the_environment_chooses_the_file),
-        cmocka_unit_test(an_included_file_is_named_in_its_mistakes),
-        cmocka_unit_test(the_sample_is_valid_and_changes_nothing),
-        cmocka_unit_test(the_sample_shows_defaults),
-        cmocka_unit_test(random_text_does_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

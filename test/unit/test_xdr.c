@@ -1,12 +1,8 @@
 /* The bounds-checked XDR reader and writer (RFC 4506). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 #include "nfs/xdr.h"
+#include "unit.h"
 
 /* A heap block of exactly this size, so that a sanitizer or valgrind sees any access outside. */
 static uint8_t *copy(const char *bytes, size_t size)
@@ -19,9 +15,8 @@ static uint8_t *copy(const char *bytes, size_t size)
     return block;
 }
 
-static void padding_completes_four_bytes(void **state)
+UNIT_TEST(padding_completes_four_bytes)
 {
-    (void)state;
     assert_int_equal(xdr_pad(0), 0);
     assert_int_equal(xdr_pad(1), 3);
     assert_int_equal(xdr_pad(2), 2);
@@ -30,12 +25,11 @@ static void padding_completes_four_bytes(void **state)
     assert_int_equal(xdr_pad(0xffffffff), 1);
 }
 
-static void a_reader_that_failed_stays_failed(void **state)
+UNIT_TEST(a_reader_that_failed_stays_failed)
 {
     struct xdr_reader r;
     uint8_t *block = copy("\0\0\0\1\0\0\0\2\0\0", 10);
 
-    (void)state;
     xdr_reader_init(&r, block, 10);
     assert_int_equal(xdr_get_u32(&r), 1);
     assert_true(xdr_get_u64(&r) == 0);
@@ -46,12 +40,11 @@ static void a_reader_that_failed_stays_failed(void **state)
     free(block);
 }
 
-static void a_writer_that_failed_stays_failed(void **state)
+UNIT_TEST(a_writer_that_failed_stays_failed)
 {
     uint8_t *block = malloc(6);
     struct xdr_writer w;
 
-    (void)state;
     assert_non_null(block);
     memset(block, 0xee, 6);
     xdr_writer_init(&w, block, 6);
@@ -63,7 +56,7 @@ static void a_writer_that_failed_stays_failed(void **state)
     free(block);
 }
 
-static void opaque_data_is_bounded_by_its_maximum_and_by_the_buffer(void **state)
+UNIT_TEST(opaque_data_is_bounded_by_its_maximum_and_by_the_buffer)
 {
     uint8_t *five = copy("\0\0\0\5\1\2\3\4\5\0\0\0", 12);
     uint8_t *cut = copy("\0\0\0\5\1\2\3\4\5\0\0", 11);
@@ -71,7 +64,6 @@ static void opaque_data_is_bounded_by_its_maximum_and_by_the_buffer(void **state
     struct xdr_reader r;
     uint32_t len;
 
-    (void)state;
     xdr_reader_init(&r, five, 12);
     assert_non_null(xdr_get_opaque(&r, 5, &len));
     assert_int_equal(len, 5);
@@ -90,14 +82,13 @@ static void opaque_data_is_bounded_by_its_maximum_and_by_the_buffer(void **state
     free(huge);
 }
 
-static void numbers_are_big_endian(void **state)
+UNIT_TEST(numbers_are_big_endian)
 {
     static const uint8_t expected[] = {0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 1};
     uint8_t out[sizeof(expected)];
     struct xdr_writer w;
     struct xdr_reader r;
 
-    (void)state;
     xdr_writer_init(&w, out, sizeof(out));
     xdr_put_u32(&w, 1);
     xdr_put_u64(&w, 0x0102030405060708u);
@@ -111,12 +102,11 @@ static void numbers_are_big_endian(void **state)
     assert_false(r.bad);
 }
 
-static void padding_is_written_as_zeros(void **state)
+UNIT_TEST(padding_is_written_as_zeros)
 {
     uint8_t out[8];
     struct xdr_writer w;
 
-    (void)state;
     memset(out, 0xee, sizeof(out));
     xdr_writer_init(&w, out, sizeof(out));
     xdr_put_opaque(&w, "x", 1);
@@ -124,11 +114,10 @@ static void padding_is_written_as_zeros(void **state)
     assert_memory_equal(out, "\0\0\0\1x\0\0\0", 8);
 }
 
-static void a_boolean_is_0_or_1(void **state)
+UNIT_TEST(a_boolean_is_0_or_1)
 {
     struct xdr_reader r;
 
-    (void)state;
     xdr_reader_init(&r, "\0\0\0\2", 4);
     assert_false(xdr_get_bool(&r));
     assert_true(r.bad);
@@ -136,15 +125,5 @@ static void a_boolean_is_0_or_1(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(padding_completes_four_bytes),
-        cmocka_unit_test(a_reader_that_failed_stays_failed),
-        cmocka_unit_test(a_writer_that_failed_stays_failed),
-        cmocka_unit_test(opaque_data_is_bounded_by_its_maximum_and_by_the_buffer),
-        cmocka_unit_test(numbers_are_big_endian),
-        cmocka_unit_test(padding_is_written_as_zeros),
-        cmocka_unit_test(a_boolean_is_0_or_1),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

@@ -1,0 +1,397 @@
+#include "cmd/check/elf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    PIECE_MAX = 256 << 20, /* bytes of a table */
+    SEGMENTS_MAX = 1024,
+    SECTIONS_MAX = 65536,
+};
+
+#if defined(__x86_64__)
+#define MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
+#else
+#define MACHINE EM_NONE
+#endif
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define ORDER ELFDATA2LSB
+#else
+#define ORDER ELFDATA2MSB
+#endif
+
+static int read_at(int fd, void *buffer, size_t size, uint64_t offset)
+{
+    char *at = buffer;
+    while (size > 0) {
+        ssize_t got = pread(fd, at, size, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            return -EBADMSG;
+        at += got;
+        offset += (uint64_t)got;
+        size -= (size_t)got;
+    }
+    return 0;
+}
+
+void *elf_piece(const struct elf_file *file, uint64_t offset, uint64_t size)
+{
+    if (offset > file->size || size > file->size - offset || size > PIECE_MAX)
+        return NULL;
+    char *piece = malloc(size + 1);
+    if (piece == NULL || read_at(file->fd, piece, size, offset) != 0) {
+        free(piece);
+        return NULL;
+    }
+    piece[size] = '\0';
+    return piece;
+}
+
+/* Where the bytes that are loaded to `address` stand in the file, and how many follow there. */
+static bool file_offset(const struct elf_file *file, uint64_t address, uint64_t *offset,
+                        uint64_t *room)
+{
+    for (size_t i = 0; i < file->segment_count; i++) {
+        const Elf64_Phdr *segment = &file->segments[i];
+        if (segment->p_type != PT_LOAD || address < segment->p_vaddr ||
+            address - segment->p_vaddr >= segment->p_filesz || segment->p_offset > file->size ||
+            segment->p_filesz > file->size - segment->p_offset)
+            continue;
+        *offset = segment->p_offset + (address - segment->p_vaddr);
+        *room = segment->p_filesz - (address - segment->p_vaddr);
+        return true;
+    }
+    return false;
+}
+
+/* A piece by the address it is loaded to. */
+static void *piece_at(const struct elf_file *file, uint64_t address, uint64_t size)
+{
+    uint64_t offset, room;
+    if (!file_offset(file, address, &offset, &room) || size > room)
+        return NULL;
+    return elf_piece(file, offset, size);
+}
+
+static bool find_entry(const struct elf_file *file, int64_t tag, uint64_t *value)
+{
+    for (size_t i = 0; i < file->entry_count; i++) {
+        if (file->entries[i].d_tag != tag)
+            continue;
+        *value = file->entries[i].d_un.d_val;
+        return true;
+    }
+    return false;
+}
+
+static const char *string_at(const char *strings, size_t size, uint64_t offset)
+{
+    return strings != NULL && offset < size ? strings + offset : NULL;
+}
+
+static const char *find_string(const struct elf_file *file, int64_t tag)
+{
+    uint64_t offset;
+    return find_entry(file, tag, &offset) ? string_at(file->strings, file->strings_size, offset)
+                                          : NULL;
+}
+
+/* ---- symbols ---- */
+
+/* One more than the highest symbol that a table of relocations names. */
+static uint64_t count_relocated(const struct elf_file *file, int64_t table, int64_t table_size)
+{
+    uint64_t address, size, count = 0;
+    if (!find_entry(file, table, &address) || !find_entry(file, table_size, &size))
+        return 0;
+    Elf64_Rela *relocations = piece_at(file, address, size);
+    for (uint64_t i = 0; relocations && i < size / sizeof(*relocations); i++) {
+        uint64_t symbol = ELF64_R_SYM(relocations[i].r_info);
+        count = symbol >= count ? symbol + 1 : count;
+    }
+    free(relocations);
+    return count;
+}
+
+/* As far as hash tables say it, as the dynamic linker uses them. 0: not known. */
+static uint64_t count_hashed(const struct elf_file *file)
+{
+    uint64_t address, offset, room;
+    if (find_entry(file, DT_HASH, &address)) {
+        uint32_t *words = piece_at(file, address, 2 * sizeof(*words));
+        uint64_t count = words ? words[1] : 0;
+        free(words);
+        return count;
+    }
+    if (!find_entry(file, DT_GNU_HASH, &address) || !file_offset(file, address, &offset, &room))
+        return 0;
+    uint32_t *words = elf_piece(file, offset, room < PIECE_MAX ? room : PIECE_MAX);
+    uint64_t length = (room < PIECE_MAX ? room : PIECE_MAX) / sizeof(*words), count = 0;
+    if (words == NULL || length < 4) {
+        free(words);
+        return 0;
+    }
+    /* Buckets hold the first symbol of each chain; the last of a chain has an odd hash. */
+    uint64_t buckets = words[0], first = words[1], start = 4 + 2 * (uint64_t)words[2];
+    uint64_t last = 0;
+    for (uint64_t i = start; i < start + buckets && i < length; i++)
+        last = words[i] > last ? words[i] : last;
+    if (last < first) {
+        count = first;
+    } else {
+        uint64_t at = start + buckets + (last - first);
+        while (at < length && (words[at] & 1) == 0)
+            at++;
+        if (at < length)
+            count = first + (at - start - buckets) + 1;
+    }
+    free(words);
+    return count;
+}
+
+/* The length of the dynamic symbol table stands nowhere. It follows from the hash tables; but one
+ * that leaves out what is only wanted from elsewhere may be empty: all of that is relocated. */
+static uint64_t count_symbols(const struct elf_file *file)
+{
+    uint64_t hashed = count_hashed(file);
+    uint64_t relocated = count_relocated(file, DT_RELA, DT_RELASZ);
+    uint64_t called = count_relocated(file, DT_JMPREL, DT_PLTRELSZ);
+    relocated = called > relocated ? called : relocated;
+    return hashed > relocated ? hashed : relocated;
+}
+
+static bool read_symbols(struct elf_file *file)
+{
+    uint64_t address, offset, room, count = count_symbols(file);
+    if (count == 0 || !find_entry(file, DT_SYMTAB, &address))
+        return true;
+    if (!file_offset(file, address, &offset, &room) || count > room / sizeof(Elf64_Sym))
+        return false;
+    Elf64_Sym *table = elf_piece(file, offset, count * sizeof(*table));
+    file->symbols = calloc(count, sizeof(*file->symbols));
+    for (uint64_t i = 0; table && file->symbols && i < count; i++) {
+        unsigned type = ELF64_ST_TYPE(table[i].st_info);
+        const char *name = string_at(file->strings, file->strings_size, table[i].st_name);
+        if (name == NULL || *name == '\0')
+            continue;
+        file->symbols[file->symbol_count++] = (struct elf_symbol){
+            .name = name,
+            .defined = table[i].st_shndx != SHN_UNDEF,
+            .function = type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE,
+        };
+    }
+    bool done = table && file->symbols;
+    free(table);
+    return done;
+}
+
+bool elf_defines(const struct elf_file *file, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    for (size_t i = 0; i < file->symbol_count; i++)
+        if (file->symbols[i].defined && strncmp(file->symbols[i].name, prefix, length) == 0)
+            return true;
+    for (size_t i = 0; i < file->section_count; i++) {
+        const Elf64_Shdr *section = &file->sections[i];
+        if (section->sh_type != SHT_SYMTAB || section->sh_link >= file->section_count)
+            continue;
+        bool found = false;
+        const Elf64_Shdr *text = &file->sections[section->sh_link];
+        Elf64_Sym *table = elf_piece(file, section->sh_offset, section->sh_size);
+        char *strings = elf_piece(file, text->sh_offset, text->sh_size);
+        for (uint64_t k = 0; table && strings && k < section->sh_size / sizeof(*table); k++) {
+            const char *name = string_at(strings, text->sh_size, table[k].st_name);
+            found = found || (table[k].st_shndx != SHN_UNDEF && name != NULL &&
+                              ELF64_ST_TYPE(table[k].st_info) == STT_FUNC &&
+                              strncmp(name, prefix, length) == 0);
+        }
+        free(table);
+        free(strings);
+        return found; /* a file has at most one */
+    }
+    return false;
+}
+
+/* ---- headers ---- */
+
+/* Section headers are for people and debuggers: without them, or with damaged ones, programs run,
+ * so nothing is said about it. */
+static void read_sections(struct elf_file *file)
+{
+    const Elf64_Ehdr *header = &file->header;
+    size_t count = header->e_shnum;
+    if (count == 0 || header->e_shentsize != sizeof(Elf64_Shdr) || count > SECTIONS_MAX)
+        return;
+    file->sections = elf_piece(file, header->e_shoff, count * sizeof(Elf64_Shdr));
+    if (file->sections == NULL)
+        return;
+    file->section_count = count;
+    if (header->e_shstrndx < count) {
+        const Elf64_Shdr *names = &file->sections[header->e_shstrndx];
+        file->section_names = elf_piece(file, names->sh_offset, names->sh_size);
+        file->section_names_size = file->section_names ? names->sh_size : 0;
+    }
+}
+
+static int read_dynamic(struct elf_file *file, const Elf64_Phdr *segment, const char **why)
+{
+    *why = "its dynamic section lies outside of the file";
+    file->dynamic = true;
+    file->entries = elf_piece(file, segment->p_offset, segment->p_filesz);
+    if (file->entries == NULL)
+        return -EBADMSG;
+    size_t room = segment->p_filesz / sizeof(*file->entries);
+    while (file->entry_count < room && file->entries[file->entry_count].d_tag != DT_NULL)
+        file->entry_count++;
+
+    uint64_t address, size;
+    *why = "the strings of its dynamic section lie outside of the file";
+    if (find_entry(file, DT_STRTAB, &address) && find_entry(file, DT_STRSZ, &size)) {
+        file->strings = piece_at(file, address, size);
+        if (file->strings == NULL)
+            return -EBADMSG;
+        file->strings_size = size;
+    }
+    file->soname = find_string(file, DT_SONAME);
+    file->rpath = find_string(file, DT_RPATH);
+    file->runpath = find_string(file, DT_RUNPATH);
+    if (!find_entry(file, DT_FLAGS_1, &file->flags_1))
+        file->flags_1 = 0;
+    *why = "its symbols lie outside of the file";
+    return read_symbols(file) ? 0 : -EBADMSG;
+}
+
+int elf_open(struct elf_file *file, int fd, const char **why)
+{
+    struct stat status;
+    *file = (struct elf_file){.fd = fd};
+    if (fstat(fd, &status) != 0)
+        return -errno;
+    file->size = (uint64_t)status.st_size;
+
+    Elf64_Ehdr *header = &file->header;
+    int error = read_at(fd, header, EI_NIDENT, 0);
+    if (error == -EBADMSG || (error == 0 && memcmp(header->e_ident, ELFMAG, SELFMAG) != 0))
+        return -ENOEXEC;
+    if (error == 0 && header->e_ident[EI_CLASS] != ELFCLASS64)
+        return -EXDEV;
+    *why = "its header is cut short";
+    if (error == 0)
+        error = read_at(fd, header, sizeof(*header), 0);
+    if (error)
+        return error;
+    if (header->e_ident[EI_DATA] != ORDER || header->e_machine != MACHINE)
+        return -EXDEV;
+
+    *why = "its program headers lie outside of the file";
+    if (header->e_phnum == 0 || header->e_phnum > SEGMENTS_MAX ||
+        header->e_phentsize != sizeof(Elf64_Phdr))
+        return -EBADMSG;
+    file->segments = elf_piece(file, header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr));
+    if (file->segments == NULL)
+        return -EBADMSG;
+    file->segment_count = header->e_phnum;
+    read_sections(file);
+
+    for (size_t i = 0; i < file->segment_count && error == 0; i++) {
+        const Elf64_Phdr *segment = &file->segments[i];
+        if (segment->p_type == PT_INTERP && file->interpreter == NULL) {
+            *why = "the name of its dynamic linker lies outside of the file";
+            file->interpreter = elf_piece(file, segment->p_offset, segment->p_filesz);
+            error = file->interpreter ? 0 : -EBADMSG;
+        } else if (segment->p_type == PT_DYNAMIC && !file->dynamic) {
+            error = read_dynamic(file, segment, why);
+        }
+    }
+    return error;
+}
+
+void elf_close(struct elf_file *file)
+{
+    free(file->segments);
+    free(file->sections);
+    free(file->section_names);
+    free(file->interpreter);
+    free(file->entries);
+    free(file->strings);
+    free(file->symbols);
+    *file = (struct elf_file){.fd = -1};
+}
+
+const char *elf_machine_name(const struct elf_file *file)
+{
+    if (file->header.e_ident[EI_CLASS] == ELFCLASS32)
+        return "a 32-bit machine";
+    switch (file->header.e_machine) {
+    case EM_X86_64:
+        return "x86-64";
+    case EM_AARCH64:
+        return "aarch64";
+    case EM_PPC64:
+        return "ppc64";
+    case EM_S390:
+        return "s390";
+    case EM_RISCV:
+        return "riscv";
+    default:
+        return "another machine";
+    }
+}
+
+const char *elf_needed(const struct elf_file *file, size_t index)
+{
+    for (size_t i = 0; i < file->entry_count; i++) {
+        if (file->entries[i].d_tag != DT_NEEDED)
+            continue;
+        const char *name =
+            string_at(file->strings, file->strings_size, file->entries[i].d_un.d_val);
+        if (name != NULL && *name != '\0' && index-- == 0)
+            return name;
+    }
+    return NULL;
+}
+
+const Elf64_Shdr *elf_section(const struct elf_file *file, const char *name)
+{
+    for (size_t i = 0; i < file->section_count; i++) {
+        const char *text =
+            string_at(file->section_names, file->section_names_size, file->sections[i].sh_name);
+        if (text != NULL && strcmp(text, name) == 0)
+            return &file->sections[i];
+    }
+    return NULL;
+}
+
+bool elf_code(const struct elf_file *file, size_t *index, uint64_t *offset, uint64_t *size)
+{
+    /* Sections tell code from constants, segments may not. */
+    bool sections = false;
+    for (size_t i = 0; i < file->section_count; i++)
+        sections = sections || (file->sections[i].sh_type == SHT_PROGBITS &&
+                                (file->sections[i].sh_flags & SHF_EXECINSTR));
+    size_t count = sections ? file->section_count : file->segment_count;
+    while (*index < count) {
+        size_t i = (*index)++;
+        const Elf64_Shdr *section = sections ? &file->sections[i] : NULL;
+        const Elf64_Phdr *segment = sections ? NULL : &file->segments[i];
+        if (section ? section->sh_type != SHT_PROGBITS || !(section->sh_flags & SHF_EXECINSTR)
+                    : segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+            continue;
+        *offset = section ? section->sh_offset : segment->p_offset;
+        *size = section ? section->sh_size : segment->p_filesz;
+        if (*offset < file->size) {
+            *size = *size < file->size - *offset ? *size : file->size - *offset;
+            return true;
+        }
+    }
+    return false;
+}

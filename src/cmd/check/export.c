@@ -1,0 +1,392 @@
+/*
+ * directnfs check: one export on one path: FSINFO, GETATTR, ACCESS, and the mount point.
+ */
+#include "cmd/check/export.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/check/kernel.h"
+#include "cmd/check/mount.h"
+#include "cmd/check/read.h"
+#include "reach/root.h"
+
+enum { SMALL_TRANSFER = 1 << 16 };
+#define COARSE_NS 10000000   /* steps of the server's times that are too long */
+#define SKEW_NS   1000000000 /* of clocks */
+
+static int64_t nanoseconds(int64_t seconds, uint32_t rest)
+{
+    return seconds * 1000000000 + rest;
+}
+
+/* ---- what the server grants ---- */
+
+static bool check_fsinfo(struct check *check, struct check_path *path, const struct nfs3_fh *fh)
+{
+    struct nfs3_client *client = &path->client;
+    struct nfs3_fsinfo_res res;
+    int error = nfs3_fsinfo(client, fh, &res);
+    if (error) {
+        check_say(&check->report, CHECK_ERROR, "FSINFO", "%s", strerror(-error));
+        if (error == -EACCES || error == -EPERM)
+            check_explain_port(check, path);
+        return false;
+    }
+    client->read_max = nfs3_transfer_size(res.rtmax, check->tunables->rsize);
+    client->write_max = nfs3_transfer_size(res.wtmax, check->tunables->wsize);
+    check_say(&check->report, CHECK_INFO, "sizes",
+              "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
+              client->read_max, client->write_max, res.rtmax, res.wtmax);
+    check_number(&check->report, "read_bytes", client->read_max);
+    check_number(&check->report, "write_bytes", client->write_max);
+    if (client->read_max < SMALL_TRANSFER || client->write_max < SMALL_TRANSFER) {
+        check_say(&check->report, CHECK_WARNING, "sizes",
+                  "large requests are split into many: less than %d bytes in one", SMALL_TRANSFER);
+        check_remedy(&check->report, "raise the server's transfer size%s",
+                     check->tunables->rsize || check->tunables->wsize
+                         ? ", and take rsize and wsize out of directnfs.conf"
+                         : "");
+    }
+    struct nfs3_attr attr;
+    int64_t step = nanoseconds(res.time_delta.sec, res.time_delta.nsec);
+    if (step > COARSE_NS &&
+        (nfs3_getattr(client, fh, &attr) != 0 || !check_times_are_finer(&attr, step))) {
+        check_say(&check->report, CHECK_WARNING, "times",
+                  "the server's times go in steps of %.3f s: two changes within one are not told "
+                  "apart",
+                  (double)step / 1e9);
+        check_remedy(&check->report, "export a file system with finer times");
+    }
+    return true;
+}
+
+static bool check_access(struct check *check, const struct nfs3_client *client,
+                         const struct nfs3_fh *fh)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } rights[] = {
+        {NFS3_ACCESS_READ, "read"},     {NFS3_ACCESS_LOOKUP, "lookup"},
+        {NFS3_ACCESS_MODIFY, "modify"}, {NFS3_ACCESS_EXTEND, "extend"},
+        {NFS3_ACCESS_DELETE, "delete"},
+    };
+    uint32_t wanted = 0;
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+        wanted |= rights[i].bit;
+
+    struct nfs3_post_attr attr;
+    uint32_t access = wanted;
+    int error = nfs3_access(client, fh, &access, &attr);
+    if (error) {
+        check_say(&check->report, CHECK_ERROR, "ACCESS", "%s", strerror(-error));
+        return false;
+    }
+    char granted[64] = "";
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+        if (access & rights[i].bit)
+            snprintf(granted + strlen(granted), sizeof(granted) - strlen(granted), "%s%s",
+                     granted[0] ? ", " : "", rights[i].name);
+    const struct rpc_auth *auth = client->auth;
+    if ((access & NFS3_ACCESS_LOOKUP) == 0) {
+        check_say(&check->report, CHECK_ERROR, "access",
+                  "uid %u, gid %u may not enter the directory (%s)", auth->uid, auth->gid,
+                  granted[0] ? granted : "no right at all");
+        check_remedy(&check->report, "correct the owner or the mode of the directory on the "
+                                     "server; root is mostly squashed: run check as the "
+                                     "database's user");
+        return false;
+    }
+    check_say(&check->report, CHECK_INFO, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid,
+              granted,
+              access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
+                  ? ""
+                  : "; nothing can be created: read-only export, or the directory's mode");
+    return true;
+}
+
+/* ---- how it would be served ---- */
+
+static bool standalone(struct check *check, const struct conf_server *conf,
+                       const struct conf_export *export, const char *why)
+{
+    check_say(&check->report, CHECK_ERROR, "kind",
+              "standalone, which is not served yet: %s; the library "
+              "leaves the files to the kernel",
+              why);
+    const char *peer = conf->paths[0].peer;
+    bool colons = strchr(peer, ':') != NULL;
+    char ports[64] = "";
+    if (conf->nfsport)
+        snprintf(ports, sizeof(ports), ",port=%u", conf->nfsport);
+    if (conf->mntport)
+        snprintf(ports + strlen(ports), sizeof(ports) - strlen(ports), ",mountport=%u",
+                 conf->mntport);
+    check_remedy(&check->report, "mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports,
+                 colons ? "[" : "", peer, colons ? "]" : "", export->directory, export->mount);
+    return false;
+}
+
+static bool ganesha_runs(void)
+{
+    char path[300], name[32] = "";
+    bool found = false;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; !found && processes && (entry = readdir(processes));) {
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        snprintf(path, sizeof(path), "/proc/%.255s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        found = file && fgets(name, sizeof(name), file) && strcmp(name, "ganesha.nfsd\n") == 0;
+        if (file)
+            fclose(file);
+    }
+    if (processes)
+        closedir(processes);
+    return found;
+}
+
+/* This host exports the directory itself, by a server that is a process as others. */
+static void warn_of_own_server(struct check *check, const char *mount)
+{
+    struct statfs system;
+    if (statfs(mount, &system) != 0 || system.f_type == NFS_SUPER_MAGIC || !ganesha_runs())
+        return;
+    check_say(
+        &check->report, CHECK_WARNING, "kind",
+        "this host exports the directory itself by nfs-ganesha, which keeps files open: those "
+        "that are removed keep their space, and a program that was written there is \"Text "
+        "file busy\", as long as it does");
+    check_remedy(&check->report, "if that matters, export the directory by the kernel's server");
+}
+
+static bool check_kind(struct check *check, const struct conf_server *conf,
+                       const struct conf_export *export, const struct nfs3_client *client,
+                       const struct nfs3_fh *fh)
+{
+    struct check_report *report = &check->report;
+    struct reach_finding finding;
+    char why[256];
+    if (export->kernel == CONF_KERNEL_NO)
+        return standalone(check, conf, export, "the nfstab says `kernel: no`");
+    reach_prove_root(export->mount, check_statx, &check->timeout_ms, client, fh, &finding);
+    switch (finding.what) {
+    case REACH_SAME:
+        check_say(report, CHECK_INFO, "kind",
+                  "kernel-backed: the mount point shows the server's directory (file id %" PRIu64
+                  ")",
+                  finding.attr.fileid);
+        warn_of_own_server(check, export->mount);
+        return true;
+    case REACH_OTHER_TIME:
+        check_say(report, CHECK_ERROR, "kind",
+                  "its time of change is not the server's; the library leaves the files to the "
+                  "kernel");
+        check_remedy(report, "a server that keeps attributes of a directory that others change "
+                             "must not (nfs-ganesha: Attr_Expiration_Time = 0)");
+        return false;
+    case REACH_OTHER_FILE:
+        snprintf(why, sizeof(why),
+                 "the directory at the mount point is another one (file id %" PRIu64
+                 ", the server's has %" PRIu64 ")",
+                 finding.seen.fileid, finding.attr.fileid);
+        return standalone(check, conf, export, why);
+    case REACH_NO_DIRECTORY:
+        snprintf(why, sizeof(why), "there is no directory %s",
+                 finding.attr.type != NFS3_DIR ? "on the server" : "at the mount point");
+        return standalone(check, conf, export, why);
+    case REACH_KERNEL_FAILED:
+        if (finding.error == -ETIMEDOUT) {
+            check_say(report, CHECK_ERROR, "kind",
+                      "the kernel does not answer for %s within %g s: its own mount hangs",
+                      export->mount, check->timeout_ms / 1000.0);
+            return false;
+        }
+        snprintf(why, sizeof(why), "at the mount point the kernel says: %s",
+                 strerror(-finding.error));
+        return standalone(check, conf, export, why);
+    default:
+        check_say(report, CHECK_ERROR, "GETATTR", "%s", strerror(-finding.error));
+        return false;
+    }
+}
+
+/* ---- one server behind all paths ---- */
+
+/* The path over which the root is known, and what was last seen of it there. */
+struct proven {
+    const struct check_root *root;
+    struct nfs3_attr attr;
+    int error;
+};
+
+/* As reach_root_look says; nobody asked before. */
+static int look_at_root(void *context, uint64_t since_ns, struct nfs3_attr *attr)
+{
+    struct proven *proven = context;
+    (void)since_ns;
+    proven->error = nfs3_getattr(&proven->root->path->client, &proven->root->handle, &proven->attr);
+    *attr = proven->attr;
+    return proven->error;
+}
+
+/* Does this path lead to the export's root, which is known over another? False: said. `handle` is
+ * what MOUNT gave here. */
+static bool same_root(struct check *check, const struct check_path *path,
+                      const struct nfs3_fh *handle, const struct check_root *root)
+{
+    struct check_report *report = &check->report;
+    struct reach_finding finding;
+    struct proven proven = {.root = root};
+    const struct nfs3_attr *here = &finding.attr, *there = &finding.seen;
+    size_t number = root->path->number;
+    bool same = handle->len == root->handle.len &&
+                memcmp(handle->data, root->handle.data, handle->len) == 0;
+    int result = reach_prove_path(&path->client, &root->handle, look_at_root, &proven, &finding);
+    if (proven.error != 0) {
+        check_say(report, CHECK_ERROR, "same server", "path %zu no longer answers: %s", number,
+                  strerror(-proven.error));
+        return false;
+    }
+    if (result == 0) {
+        check_say(report, same ? CHECK_INFO : CHECK_WARNING, "same server",
+                  "as path %zu: file system %#jx, file id %ju, time of change; its handle works "
+                  "here%s",
+                  number, (uintmax_t)here->fsid, (uintmax_t)here->fileid,
+                  same ? "" : ", though MOUNT gives another");
+        return true;
+    }
+    if (finding.what == REACH_UNKNOWN_HANDLE || finding.what == REACH_SERVER_FAILED)
+        check_say(report, CHECK_ERROR, "same server",
+                  "the file handle of path %zu means nothing here: %s", number,
+                  strerror(-finding.error));
+    else
+        check_say(report, CHECK_ERROR, "same server",
+                  "the root is not that of path %zu: file system %#jx, file id %ju, there %#jx and "
+                  "%ju, or changed at another time",
+                  number, (uintmax_t)here->fsid, (uintmax_t)here->fileid, (uintmax_t)there->fsid,
+                  (uintmax_t)there->fileid);
+    check_remedy(report, "all paths of a stanza must be addresses of one server");
+    return false;
+}
+
+/* ---- clocks ---- */
+
+/* NFSv3 has no call for the server's time. A time of a file that lies ahead tells something. */
+static void check_clock(struct check *check, const struct check_path *path,
+                        const struct nfs3_fh *fh)
+{
+    struct nfs3_attr attr;
+    struct timespec now;
+    if (nfs3_getattr(&path->client, fh, &attr) != 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const struct nfs3_time times[] = {attr.atime, attr.mtime, attr.ctime};
+    int64_t ahead = INT64_MIN, here = nanoseconds(now.tv_sec, (uint32_t)now.tv_nsec);
+    for (size_t i = 0; i < 3; i++) {
+        int64_t difference = nanoseconds(times[i].sec, times[i].nsec) - here;
+        ahead = difference > ahead ? difference : ahead;
+    }
+    if (ahead > SKEW_NS) {
+        check_say(&check->report, CHECK_WARNING, "clock",
+                  "a time of the root is %.1f s ahead of this host: so is the server's clock, or "
+                  "it was set by hand",
+                  (double)ahead / 1e9);
+        check_number(&check->report, "ahead_ms", (uint64_t)ahead / 1000000);
+        check_remedy(&check->report, "let both follow one time server (chrony, NTP)");
+    } else {
+        check_say(&check->report, CHECK_INFO, "clock",
+                  "the server's is not seen ahead; whether it is behind can only be told by a time "
+                  "that it sets (--read)");
+    }
+}
+
+/* ---- the export ---- */
+
+/* The kernel's mount that the directory lies in, if it is one by NFS. */
+static void check_mount_point(struct check *check, const struct conf_export *export)
+{
+    struct conf_mountinfo info = {0};
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s", export->mount);
+    if (conf_mountinfo_load(&info, "/proc/self/mountinfo") == 0) {
+        const struct conf_mount *mount = conf_mountinfo_at(&info, path);
+        for (char *slash; mount == NULL && (slash = strrchr(path, '/')) != NULL;) {
+            slash[slash == path] = '\0';
+            mount = conf_mountinfo_at(&info, path);
+            if (slash == path)
+                break;
+        }
+        if (mount)
+            check_kernel_mount(&check->report, mount);
+    }
+    conf_mountinfo_free(&info);
+}
+
+void check_told(struct check *check, const struct conf_export *export, struct check_root *root)
+{
+    struct statx status;
+    if (export->kernel == CONF_KERNEL_NO ||
+        check_statx(&check->timeout_ms, export->mount, AT_STATX_SYNC_AS_STAT, &status) != 0)
+        return;
+    dev_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
+    struct reach_kernel_mount kernel = reach_kernel_mount_of(device);
+    if (!kernel.version3 ||
+        reach_root_told(export->mount, device, status.stx_ino, &root->told) != 0) {
+        root->told.len = 0;
+        return;
+    }
+    root->inode = status.stx_ino;
+    root->kernel_port = kernel.port;
+}
+
+void check_export(struct check *check, const struct conf_server *conf,
+                  const struct conf_export *export, struct check_path *path,
+                  struct check_root *root)
+{
+    struct nfs3_fh handle = root->handle;
+    bool told = path->server && root->told.len > 0 &&
+                reach_root_known(&path->client, &root->told, root->inode) == 0;
+    bool needed = !told && root->path == NULL; /* over one path will do */
+    bool granted = path->mounts &&
+                   check_mount(check, export, path, needed ? CHECK_ERROR : CHECK_WARNING, &handle);
+    if (needed && !path->mounts && !path->needs_mount)
+        check_say(&check->report, CHECK_ERROR, "MOUNT",
+                  "needed: the server does not know the file handle that the kernel has");
+    if ((needed && !granted) || path->server == NULL)
+        return;
+    if (told)
+        handle = root->told;
+    if (!granted)
+        check_say(&check->report, CHECK_INFO, "MOUNT",
+                  "not needed here: the file handle is that of %s",
+                  told ? "the kernel's mount" : "another path");
+    bool first = root->path == NULL;
+    if (first) {
+        root->path = path;
+        root->handle = handle;
+    } else if (!same_root(check, path, &handle, root)) {
+        return;
+    }
+    if (!check_fsinfo(check, path, &root->handle))
+        return;
+    check_ports(check, granted && !told ? export->directory : NULL, path, &root->handle);
+    bool fine = check_access(check, &path->client, &root->handle);
+    if (first) {
+        check_clock(check, path, &handle);
+        root->served = check_kind(check, conf, export, &path->client, &handle) && fine;
+        check_mount_point(check, export);
+    }
+    if (check_read_lies_in(check, export))
+        check_read(check, conf, export, path, root);
+}

@@ -1,0 +1,502 @@
+/*
+ * directnfs check --pid: a running process, as /proc and its statistics show it.
+ */
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/check/program.h"
+#include "cmd/cmd.h"
+#include "cmd/rundir.h"
+#include "cmd/snapshot.h"
+#include "config/nfstab.h"
+#include "stats/read.h"
+
+#define DELETED " (deleted)"
+
+enum { TEXT_MAX = 4 << 20, FILES_SHOWN = 20 };
+
+struct process {
+    unsigned pid;
+    struct check_report *report;
+    struct program program; /* element 0 is what it executes */
+    char *environment;      /* NAME=VALUE, each with a NUL, one more behind; NULL: not readable */
+    bool secure, foreign;   /* AT_SECURE; in a container, where numbers and files differ */
+    char root[PATH_MAX];    /* of its file system, as seen from here; empty: ours */
+    const struct program_object *library; /* ours, if it is mapped */
+    struct stats_snapshot snapshot;
+    const struct directnfs_stats *stats; /* of this process; in the snapshot */
+    struct conf_nfstab tab;
+};
+
+static const char *proc_path(const struct process *process, const char *name)
+{
+    static char path[PATH_MAX + 32];
+    snprintf(path, sizeof(path), "/proc/%u/%s", process->pid, name);
+    return path;
+}
+
+/* A file of /proc with two NULs behind it; memory for free(3). NULL with errno. */
+static char *read_proc(const struct process *process, const char *name, size_t *size)
+{
+    int fd = open(proc_path(process, name), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    char *text = NULL;
+    size_t used = 0, room = 0;
+    for (ssize_t got = 1; got > 0 && used < TEXT_MAX; used += (size_t)got) {
+        if (room - used < 4098) {
+            room = room ? 2 * room : 16384;
+            char *more = realloc(text, room);
+            if (more == NULL)
+                break;
+            text = more;
+        }
+        got = read(fd, text + used, room - used - 2);
+        if (got < 0) {
+            int error = errno;
+            free(text);
+            close(fd);
+            errno = error;
+            return NULL;
+        }
+    }
+    close(fd);
+    if (text != NULL)
+        text[used] = text[used + 1] = '\0';
+    if (size)
+        *size = used;
+    return text;
+}
+
+static const char *variable(const struct process *process, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = process->environment; at && *at; at += strlen(at) + 1)
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return at + length + 1;
+    return NULL;
+}
+
+static void read_root(struct process *process)
+{
+    ssize_t length = readlink(proc_path(process, "root"), process->root, sizeof(process->root) - 1);
+    process->root[length > 1 ? length : 0] = '\0';
+}
+
+/* What the process calls a file that is seen from here as `path`: after chroot(2) that is less. */
+static const char *name_inside(const struct process *process, const char *path)
+{
+    size_t length = strlen(process->root);
+    return strncmp(path, process->root, length) == 0 && path[length] == '/' ? path + length : path;
+}
+
+/* Why nothing can be seen of it. */
+static void say_no_process(struct process *process, int error)
+{
+    struct check_report *report = process->report;
+    struct stat status;
+    if (stat(proc_path(process, ""), &status) != 0) {
+        check_say(report, CHECK_ERROR, "process", "there is no process %u", process->pid);
+        check_remedy(report, "pgrep -a NAME lists processes; in a container the numbers differ");
+    } else if (error == EACCES || error == EPERM) {
+        check_say(report, CHECK_ERROR, "process",
+                  "process %u belongs to user %u, and user %u may not look at it", process->pid,
+                  status.st_uid, geteuid());
+        check_remedy(report, "run check as root, with CAP_SYS_PTRACE");
+    } else {
+        check_say(report, CHECK_ERROR, "process",
+                  "process %u is a thread of the kernel, or has ended and waits for its parent",
+                  process->pid);
+    }
+}
+
+/* ---- what is mapped ---- */
+
+static bool is_there(const struct program *program, const char *path)
+{
+    for (size_t i = 0; i < program->count; i++)
+        if (strcmp(program->objects[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+/* One line of maps: START-END PERMISSIONS OFFSET DEVICE INODE PATH. */
+static void add_mapping(struct process *process, char *line)
+{
+    char range[64], permissions[8], entry[96], inside[PATH_MAX + 8];
+    int at = 0;
+    if (sscanf(line, "%63s %7s %*s %*s %*s %n", range, permissions, &at) < 2 || at == 0 ||
+        permissions[2] != 'x' || line[at] != '/')
+        return;
+    char *path = line + at;
+    size_t length = strlen(path);
+    bool deleted =
+        length > strlen(DELETED) && strcmp(path + length - strlen(DELETED), DELETED) == 0;
+    if (deleted)
+        path[length - strlen(DELETED)] = '\0';
+    if (is_there(&process->program, path))
+        return;
+    /* The first is the file that is mapped, even if it is deleted, but only for root. */
+    snprintf(entry, sizeof(entry), "map_files/%s", range);
+    int fd = program_open(proc_path(process, entry));
+    if (fd < 0 && !deleted) {
+        snprintf(inside, sizeof(inside), "root%s", name_inside(process, path));
+        fd = program_open(proc_path(process, inside));
+    }
+    struct program_object *object = program_add(&process->program, path, path, fd, 0);
+    const char *why;
+    if (object == NULL)
+        return;
+    object->deleted = deleted;
+    if (fd >= 0 && elf_open(&object->elf, fd, &why) != 0)
+        elf_close(&object->elf);
+}
+
+/* The executable, and all files with code. False: said. */
+static bool read_mappings(struct process *process)
+{
+    char target[PATH_MAX];
+    ssize_t length = readlink(proc_path(process, "exe"), target, sizeof(target) - 1);
+    int fd = length < 0 ? -errno : program_open(proc_path(process, "exe"));
+    char *maps = fd < 0 ? NULL : read_proc(process, "maps", NULL);
+    if (maps == NULL) {
+        say_no_process(process, fd < 0 ? -fd : errno);
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    target[length] = '\0';
+    char *deleted = strstr(target, DELETED);
+    if (deleted)
+        *deleted = '\0';
+    struct program_object *object = program_add(&process->program, target, target, fd, 0);
+    if (object != NULL) {
+        object->deleted = deleted != NULL;
+        char *rest = maps;
+        for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+            add_mapping(process, line);
+    }
+    free(maps);
+    for (size_t i = 1; i < process->program.count; i++)
+        if (check_is_ours(&process->program.objects[i]))
+            process->library = &process->program.objects[i];
+    return object != NULL;
+}
+
+/* ---- how it was started ---- */
+
+/*
+ * The environment; if the process wrote over it, as servers do to show what they are busy with,
+ * that of its parent, if that runs the same program.
+ */
+static void read_environment(struct process *process)
+{
+    process->environment = read_proc(process, "environ", NULL);
+    if (process->environment == NULL || strchr(process->environment, '=') != NULL)
+        return;
+    char ours[PATH_MAX], theirs[PATH_MAX];
+    char *status = read_proc(process, "status", NULL);
+    const char *line = status ? strstr(status, "\nPPid:") : NULL;
+    struct process parent = {.pid = line ? (unsigned)strtoul(line + 6, NULL, 10) : 0};
+    free(status);
+    ssize_t length = readlink(proc_path(process, "exe"), ours, sizeof(ours));
+    if (parent.pid != 0 && length > 0 &&
+        readlink(proc_path(&parent, "exe"), theirs, sizeof(theirs)) == length &&
+        memcmp(ours, theirs, (size_t)length) == 0)
+        parent.environment = read_proc(&parent, "environ", NULL);
+    if (parent.environment == NULL)
+        return;
+    free(process->environment);
+    process->environment = parent.environment;
+    check_say(process->report, CHECK_INFO, "environment",
+              "it wrote over its own; that of its parent, process %u:", parent.pid);
+}
+
+static void read_start(struct process *process)
+{
+    size_t size = 0;
+    Elf64_auxv_t *vector = (Elf64_auxv_t *)read_proc(process, "auxv", &size);
+    for (size_t i = 0; vector && i < size / sizeof(*vector); i++)
+        if (vector[i].a_type == AT_SECURE)
+            process->secure = vector[i].a_un.a_val != 0;
+    free(vector);
+    read_environment(process);
+
+    /* Services of systemd have mount namespaces of their own too, but only to hide a few paths. */
+    struct stat ours, theirs;
+    process->foreign = stat("/proc/self/ns/pid", &ours) == 0 &&
+                       stat(proc_path(process, "ns/pid"), &theirs) == 0 &&
+                       ours.st_ino != theirs.st_ino;
+    if (process->foreign) {
+        check_say(process->report, CHECK_WARNING, "container",
+                  "it runs in another pid namespace: its files and statistics are not seen");
+        check_remedy(process->report,
+                     "run check where it runs, in the container, or by nsenter -t %u -a",
+                     process->pid);
+    }
+}
+
+static void say_environment(struct process *process)
+{
+    struct check_report *report = process->report;
+    if (process->environment == NULL || strchr(process->environment, '=') == NULL) {
+        check_say(report, CHECK_INFO, "environment", "%s",
+                  process->environment ? "the process has none, or wrote over it"
+                                       : "may not be read");
+        return;
+    }
+    for (const char *at = process->environment; *at; at += strlen(at) + 1)
+        if (strncmp(at, "LD_PRELOAD=", 11) == 0 || strncmp(at, "DIRECTNFS_", 10) == 0)
+            check_say(report, CHECK_INFO, "environment", "%s", at);
+    const char *off = variable(process, "DIRECTNFS_DISABLE");
+    if (off != NULL && strcmp(off, "1") == 0) {
+        check_say(report, CHECK_ERROR, "disabled", "DIRECTNFS_DISABLE=1 switches the library off");
+        check_remedy(report, "start it again without this variable");
+    }
+}
+
+/* The library is not mapped: why? */
+static void say_absent(struct process *process)
+{
+    struct check_report *report = process->report;
+    const char *preload = variable(process, "LD_PRELOAD");
+    if (!process->program.objects[0].elf.dynamic)
+        return; /* said */
+    if (process->secure) {
+        check_say(report, CHECK_ERROR, "library",
+                  "it was started as set-user-ID, set-group-ID or with file capabilities "
+                  "(AT_SECURE), so ld.so ignored LD_PRELOAD");
+        check_remedy(report, "check --program %s says what to change",
+                     process->program.objects[0].path);
+    } else if (preload == NULL || strstr(preload, "libdirectnfs") == NULL) {
+        check_say(report, CHECK_ERROR, "library", "it was started without libdirectnfs.so%s",
+                  process->environment ? "" : ", as far as can be seen");
+        check_remedy(report, "start it by directnfs run, or with LD_PRELOAD in its systemd unit");
+    } else {
+        check_say(report, CHECK_ERROR, "library",
+                  "libdirectnfs.so is not mapped, though LD_PRELOAD names it: ld.so could not load "
+                  "it");
+        check_remedy(report,
+                     "see whether the file is there and the process's user may read it, and "
+                     "what ld.so wrote to the standard error output at the start");
+    }
+}
+
+static void say_library(struct process *process)
+{
+    struct check_report *report = process->report;
+    const struct program_object *library = process->library;
+    if (library == NULL) {
+        say_absent(process);
+        return;
+    }
+    char *version = check_library_version(&library->elf);
+    bool same = version && strcmp(version, DIRECTNFS_VERSION) == 0;
+    check_say(report, same || library->deleted || !version ? CHECK_INFO : CHECK_WARNING, "library",
+              "%s is loaded, version %s%s%s", library->path, version ? version : "unknown",
+              same || !version ? "" : "; this command is of version ",
+              same || !version ? "" : DIRECTNFS_VERSION);
+    check_word(report, "version", version ? version : "");
+    free(version);
+    if (library->deleted) {
+        check_say(report, CHECK_WARNING, "library",
+                  "the file was replaced or removed since: the process runs the old one");
+        check_remedy(report, "restart it to use the new one");
+    }
+}
+
+/* ---- its statistics and files ---- */
+
+static const struct directnfs_stats *find_stats(struct process *process)
+{
+    cmd_stats_read("check", &process->snapshot, 1);
+    for (unsigned i = 0; i < process->snapshot.count; i++)
+        if (process->snapshot.processes[i]->pid == process->pid)
+            return process->snapshot.processes[i];
+    return NULL;
+}
+
+/* Nobody but the process's user, or root, may have a say in what is in the directory. */
+static bool is_trusted(const struct process *process, const char *directory)
+{
+    struct stat owner, status;
+    return stat(proc_path(process, ""), &owner) == 0 && lstat(directory, &status) == 0 &&
+           S_ISDIR(status.st_mode) && status.st_uid == owner.st_uid && (status.st_mode & 077) == 0;
+}
+
+/* The environment of the process decides where it keeps statistics and finds its nfstab. */
+static void adopt_variables(const struct process *process)
+{
+    static const char *const names[] = {"DIRECTNFS_NFSTAB", "DIRECTNFS_HOME", "DIRECTNFS_RUN"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = variable(process, names[i]);
+        if (value != NULL && (i < 2 || is_trusted(process, value)))
+            setenv(names[i], value, 1);
+    }
+}
+
+static void say_stats(struct process *process)
+{
+    struct check_report *report = process->report;
+    const struct directnfs_stats *stats = process->stats = find_stats(process);
+    char directory[RUN_PATH_MAX];
+    cmd_rundir_name(directory);
+    if (stats == NULL) {
+        check_say(report, CHECK_WARNING, "statistics",
+                  "%s has none of this process: it has not opened a file of a mount, has no "
+                  "configured mount, or may not use that directory",
+                  directory);
+        check_remedy(report, "see the messages of the library (DIRECTNFS_LOG), and run directnfs "
+                             "check as the process's user");
+    } else {
+        const struct directnfs_counters *sum = &stats->counters;
+        check_say(report, CHECK_INFO, "statistics",
+                  "in %s: %" PRIu64 " bytes read, %" PRIu64 " written, %" PRIu64
+                  " files adopted, %" PRIu64 " left to the kernel",
+                  directory, sum->read_bytes, sum->write_bytes, sum->files_direct,
+                  sum->files_kernel);
+        check_number(report, "read_bytes", sum->read_bytes);
+        check_number(report, "write_bytes", sum->write_bytes);
+        check_number(report, "files_direct", sum->files_direct);
+        check_number(report, "files_kernel", sum->files_kernel);
+    }
+}
+
+static bool is_managed(const struct process *process, const char *path)
+{
+    for (size_t i = 0; process->stats && i < DIRECTNFS_SERVERS; i++)
+        if (process->stats->servers[i].slot == DIRECTNFS_SLOT_USED &&
+            check_lies_in(path, process->stats->servers[i].mount))
+            return true;
+    for (size_t i = 0; i < process->tab.server_count; i++)
+        for (size_t k = 0; k < process->tab.servers[i].export_count; k++)
+            if (check_lies_in(path, process->tab.servers[i].exports[k].mount))
+                return true;
+    return false;
+}
+
+/* The statistics of a file by its path, whose beginning is left out there if it is long. A file
+ * that was left to the kernel at once is no longer followed, so it is shown as closed. */
+static const struct directnfs_file_stats *file_stats(const struct process *process,
+                                                     const char *path)
+{
+    for (size_t i = 0; process->stats && i < DIRECTNFS_FILES; i++) {
+        const struct directnfs_file_stats *file = &process->stats->files[i];
+        size_t length = strlen(file->name), whole = strlen(path);
+        bool cut = strncmp(file->name, "...", 3) == 0 && whole + 3 > length;
+        if (file->slot != DIRECTNFS_SLOT_FREE &&
+            (strcmp(file->name, path) == 0 ||
+             (cut && strcmp(file->name + 3, path + whole + 3 - length) == 0)))
+            return file;
+    }
+    return NULL;
+}
+
+/* Counts descriptors of regular files below mounts, and says which the kernel serves and why.
+ * Returns the number of those that are served. */
+static unsigned say_descriptors(struct process *process)
+{
+    struct check_report *report = process->report;
+    unsigned served = 0, kernel = 0;
+    DIR *directory = opendir(proc_path(process, "fd"));
+    if (directory == NULL)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        char target[PATH_MAX];
+        struct stat status;
+        ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1);
+        if (length <= 0 || target[0] != '/')
+            continue;
+        target[length] = '\0';
+        const char *path = name_inside(process, target);
+        if (!is_managed(process, path) ||
+            fstatat(dirfd(directory), entry->d_name, &status, 0) != 0 || !S_ISREG(status.st_mode))
+            continue;
+        const struct directnfs_file_stats *file = file_stats(process, path);
+        if (file != NULL && file->slot == DIRECTNFS_SLOT_USED &&
+            file->state == DIRECTNFS_FILE_DIRECT) {
+            served++;
+            continue;
+        }
+        if (++kernel > FILES_SHOWN)
+            continue;
+        check_say(report, CHECK_INFO, "descriptor", "%s: %s: %s", entry->d_name, path,
+                  file && file->reason[0] ? file->reason
+                  : process->library      ? "not in the statistics (inherited, or opened by means "
+                                            "that the library does not see)"
+                                          : "the library is not loaded");
+        check_word(report, "path", path);
+    }
+    closedir(directory);
+    check_say(report, served == 0 && kernel > 0 ? CHECK_WARNING : CHECK_INFO, "files",
+              "%u open file%s of configured mounts: %u served, %u on the kernel%s", served + kernel,
+              served + kernel == 1 ? "" : "s", served, kernel,
+              kernel > FILES_SHOWN ? " (the first 20 are above)" : "");
+    check_number(report, "served", served);
+    check_number(report, "kernel", kernel);
+    return served;
+}
+
+/* ---- all of it ---- */
+
+static unsigned look(struct process *process)
+{
+    struct check_report *report = process->report;
+    read_root(process);
+    if (!read_mappings(process))
+        return 0;
+    struct program_object *object = &process->program.objects[0];
+    check_say(report, CHECK_INFO, "process", "%u runs %s", process->pid, object->path);
+    check_word(report, "path", object->path);
+    if (object->deleted) {
+        check_say(report, CHECK_WARNING, "process",
+                  "its program was replaced or removed since it was started");
+        check_remedy(report, "restart it to run the new one");
+    }
+    read_start(process);
+    say_environment(process);
+    bool sound = check_elf(report, object);
+    say_library(process);
+    unsigned served = 0;
+    if (!process->foreign) {
+        struct conf_sources sources;
+        struct conf_diagnostics found = {0};
+        adopt_variables(process);
+        conf_sources_default(&sources);
+        conf_nfstab_load(&process->tab, &sources, &found);
+        conf_diagnostics_free(&found);
+        if (process->library)
+            say_stats(process);
+        served = say_descriptors(process);
+    }
+    if (sound)
+        check_calls(report, &process->program);
+    return served;
+}
+
+int check_process(unsigned pid, bool json)
+{
+    struct check_report report;
+    char name[16];
+    snprintf(name, sizeof(name), "%u", pid);
+    check_begin(&report, json, "process", name);
+    struct process process = {.pid = pid, .report = &report};
+    unsigned served = look(&process);
+    free(process.environment);
+    stats_snapshot_free(&process.snapshot);
+    conf_nfstab_free(&process.tab);
+    program_free(&process.program);
+    if (report.counts[CHECK_ERROR] > 0)
+        return check_end(&report, "Process %u is not served: %s.", pid, report.worst);
+    return check_end(&report, "Process %u has the library, and %u file%s open that %s served.", pid,
+                     served, served == 1 ? "" : "s", served == 1 ? "is" : "are");
+}

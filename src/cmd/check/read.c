@@ -1,0 +1,200 @@
+#include "cmd/check/read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sys/sys.h"
+
+#define READ_NS    1000000000u          /* that reading takes */
+#define REGION_MAX ((uint64_t)64 << 20) /* bytes of the file that are read, again and again */
+#define PIECE_MAX  ((size_t)8 << 20)
+#define SKEW_FAR   1.0 /* seconds between clocks */
+
+bool check_read_lies_in(const struct check *check, const struct conf_export *export)
+{
+    return check->read != NULL && check_lies_in(check->read, export->mount);
+}
+
+/* Finds the file below the root, name by name. 0 or -errno. */
+static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root, const char *rest,
+                   struct nfs3_fh *fh)
+{
+    *fh = *root;
+    for (;;) {
+        char name[NFS3_NAME_MAX + 1];
+        rest += strspn(rest, "/");
+        size_t length = strcspn(rest, "/");
+        if (length == 0)
+            return 0;
+        if (length > NFS3_NAME_MAX)
+            return -ENAMETOOLONG;
+        memcpy(name, rest, length);
+        name[length] = '\0';
+        rest += length;
+        struct nfs3_fh directory = *fh;
+        struct nfs3_post_attr attr;
+        int error = nfs3_lookup(client, &directory, name, fh, &attr);
+        if (error)
+            return error;
+    }
+}
+
+/* What is read: bytes 0 to `region` of the file. */
+struct reading {
+    const struct nfs3_client *client;
+    const struct nfs3_fh *fh;
+    uint64_t region;
+    char *buffer;      /* PIECE_MAX bytes */
+    uint64_t bytes;    /* that were read ... */
+    uint64_t taken_ns; /* ... in this time */
+};
+
+/* Reads for READ_NS, or `once` through the region. A slow path gets small pieces, so that the time
+ * is kept. 0 or -errno. */
+static int read_for_a_while(struct reading *reading, bool once)
+{
+    uint64_t start = sys_now_ns(), now = start, at = 0;
+    size_t piece = reading->client->read_max;
+    reading->bytes = 0;
+    while (now - start < READ_NS && !(once && reading->bytes >= reading->region)) {
+        size_t length = reading->region - at < piece ? (size_t)(reading->region - at) : piece;
+        struct iovec vector = {.iov_base = reading->buffer, .iov_len = length};
+        const struct nfs3_data data = {&vector, 1, length};
+        struct nfs3_transfer transfer;
+        int error = nfs3_read(reading->client, reading->fh, at, &data, &transfer);
+        if (error)
+            return error;
+        if (transfer.length == 0)
+            return -ENODATA; /* it became shorter */
+        reading->bytes += transfer.length;
+        at += transfer.length;
+        if (at >= reading->region)
+            at = 0;
+        uint64_t before = now;
+        now = sys_now_ns();
+        if (now - before < READ_NS / 20 && piece < PIECE_MAX)
+            piece = 2 * piece < PIECE_MAX ? 2 * piece : PIECE_MAX;
+    }
+    reading->taken_ns = now - start;
+    return 0;
+}
+
+static void say_failure(struct check *check, const char *what, int error)
+{
+    check_say(&check->report, CHECK_ERROR, "read", "%s of %s: %s", what, check->read,
+              strerror(-error));
+    check_remedy(&check->report, "name a file that user and group of the calls may read");
+}
+
+static double seconds(int64_t sec, int64_t nsec)
+{
+    return (double)sec + (double)nsec / 1e9;
+}
+
+/* Reading, which took from `start` to `end` here, may have set the time of access by the server's
+ * clock. */
+static void say_clock(struct check *check, const struct nfs3_attr *before,
+                      const struct nfs3_attr *after, double start, double end)
+{
+    if (before->atime.sec == after->atime.sec && before->atime.nsec == after->atime.nsec)
+        return;
+    double at = seconds(after->atime.sec, after->atime.nsec);
+    double skew = at < start ? start - at : at > end ? at - end : 0;
+    check_say(&check->report, skew > SKEW_FAR ? CHECK_WARNING : CHECK_INFO, "clock",
+              "the server's is %.1f s %s, by the time of access that reading set", skew,
+              at < start ? "behind" : "ahead");
+    if (skew > SKEW_FAR)
+        check_remedy(&check->report, "let both follow one time server (chrony, NTP)");
+}
+
+static double now_here(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return seconds(now.tv_sec, now.tv_nsec);
+}
+
+/* Asks for the verifier by a COMMIT of nothing. Instances of one server have the same. */
+static void compare_verifiers(struct check *check, const struct check_path *path,
+                              const struct nfs3_fh *fh, struct check_root *root)
+{
+    bool repeated;
+    uint64_t verifier;
+    if (nfs3_commit(&path->client, fh, 0, 1, &verifier, &repeated) != 0)
+        return; /* a user who may only read */
+    if (root->path == path) {
+        root->verifier = verifier;
+    } else if (root->verifier != 0 && root->verifier != verifier) {
+        check_say(&check->report, CHECK_ERROR, "same server",
+                  "the write verifier differs from that of path %zu: another instance of a server "
+                  "answers here, which does not vouch for writes over that path",
+                  root->path->number);
+        check_remedy(&check->report, "all paths of a stanza must lead to one server, or to one "
+                                     "node of a cluster");
+    }
+}
+
+/* Reads over a server of its own, with all sockets that the library would open. */
+static void measure(struct check *check, const struct conf_server *conf, struct check_path *path,
+                    const struct nfs3_fh *fh, uint64_t size, const struct check_root *root)
+{
+    unsigned connections =
+        conf->connections ? conf->connections : (unsigned)check->tunables->connections;
+    struct nfs3_client client = path->client;
+    int error = reach_over(&path->address, reach_port_policy(check->tunables), connections,
+                           check->tunables, &client.server);
+    struct reading reading = {
+        .client = &client,
+        .fh = fh,
+        .region = size < REGION_MAX ? size : REGION_MAX,
+        .buffer = malloc(PIECE_MAX),
+    };
+    if (!reading.buffer)
+        error = -ENOMEM;
+    if (error == 0 && root->path == path)
+        error = read_for_a_while(&reading, true); /* into the server's memory */
+    if (error == 0)
+        error = read_for_a_while(&reading, false);
+    if (error) {
+        say_failure(check, "READ", error);
+    } else {
+        path->mib_per_s = (double)reading.bytes / (1 << 20) / ((double)reading.taken_ns / 1e9);
+        check_say(&check->report, CHECK_INFO, "read",
+                  "%.0f MiB/s, one reader, at most %u sockets: %.1f MiB in %.1f s, mostly from the "
+                  "server's memory",
+                  path->mib_per_s, connections, (double)reading.bytes / (1 << 20),
+                  (double)reading.taken_ns / 1e9);
+        check_number(&check->report, "bytes_per_second", (uint64_t)(path->mib_per_s * (1 << 20)));
+    }
+    free(reading.buffer);
+    rpc_server_destroy(client.server);
+}
+
+void check_read(struct check *check, const struct conf_server *conf,
+                const struct conf_export *export, struct check_path *path, struct check_root *root)
+{
+    struct nfs3_fh fh;
+    struct nfs3_attr before, after;
+    const char *rest = check->read + strlen(export->mount);
+    check->read_found = true;
+    int error = look_up(&path->client, &root->handle, rest, &fh);
+    if (error == 0)
+        error = nfs3_getattr(&path->client, &fh, &before);
+    if (error) {
+        say_failure(check, "LOOKUP", error);
+        return;
+    }
+    if (before.type != NFS3_REG || before.size == 0) {
+        check_say(&check->report, CHECK_ERROR, "read", "%s is %s", check->read,
+                  before.type != NFS3_REG ? "no regular file" : "empty");
+        check_remedy(&check->report, "name a file with some megabytes");
+        return;
+    }
+    compare_verifiers(check, path, &fh, root);
+    double start = now_here();
+    measure(check, conf, path, &fh, before.size, root);
+    if (nfs3_getattr(&path->client, &fh, &after) == 0)
+        say_clock(check, &before, &after, start, now_here());
+}

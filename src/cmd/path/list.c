@@ -1,0 +1,310 @@
+#include "cmd/path/list.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/index.h"
+#include "cmd/rundir.h"
+
+const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
+{
+    /* Most rows are of the same user as the row before, and there may be many. */
+    static uid_t known = CMD_NO_USER;
+    static char name[64];
+    if (user == CMD_NO_USER)
+        return "-";
+    if (user != known) {
+        const struct passwd *entry = getpwuid(user);
+        snprintf(name, sizeof(name), "%s", entry ? entry->pw_name : "");
+        known = user;
+    }
+    snprintf(number, CMD_USER_NUMBER, "%u", user);
+    return name[0] ? name : number;
+}
+
+/* ---- putting together ---- */
+
+struct making {
+    struct cmd_path_list *list;
+    struct cmd_index index; /* of its paths */
+};
+
+/* Finds a path, or adds it. NULL without memory. */
+static struct cmd_path *entry(struct making *making, uid_t user, const char *server,
+                              const char *path, const char *local)
+{
+    struct cmd_path_list *list = making->list;
+    uint64_t key = cmd_index_key(cmd_index_key(cmd_index_key(user, server), path), local);
+    size_t found = cmd_index_find(&making->index, key);
+    if (found != CMD_INDEX_NONE)
+        return &list->paths[found];
+    struct cmd_path *more = reallocarray(list->paths, list->count + 1, sizeof(*more));
+    if (more == NULL || !cmd_index_add(&making->index, key, list->count)) {
+        list->paths = more ? more : list->paths;
+        return NULL;
+    }
+    list->paths = more;
+    struct cmd_path *added = &more[list->count++];
+    *added = (struct cmd_path){.user = user};
+    snprintf(added->server, sizeof(added->server), "%s", server);
+    snprintf(added->path, sizeof(added->path), "%s", path);
+    snprintf(added->local, sizeof(added->local), "%s", local);
+    return added;
+}
+
+/* The place of a state among those of several processes: the worst is shown. Best is that of
+ * processes that had no need of the path so far. */
+static unsigned badness(unsigned state)
+{
+    static const unsigned order[] = {[DIRECTNFS_CHANNEL_PROBING] = 0,
+                                     [DIRECTNFS_CHANNEL_UP] = 1,
+                                     [DIRECTNFS_CHANNEL_OFFLINE] = 2,
+                                     [DIRECTNFS_CHANNEL_DOWN] = 3};
+    return order[state];
+}
+
+static unsigned worst(const struct cmd_path *path)
+{
+    unsigned found = DIRECTNFS_CHANNEL_PROBING;
+    for (unsigned state = 0; state <= DIRECTNFS_CHANNEL_OFFLINE; state++)
+        if (path->seen[state] && badness(state) > badness(found))
+            found = state;
+    return found;
+}
+
+static bool add_seen(struct making *making, const struct directnfs_stats *stats,
+                     const struct directnfs_path_stats *seen)
+{
+    const char *server =
+        seen->server < stats->server_count ? stats->servers[seen->server].name : seen->name;
+    struct cmd_path *path = entry(making, stats->uid, server, seen->path, seen->local);
+    if (path == NULL)
+        return false;
+    unsigned shown = badness(worst(path)), own = badness(seen->state);
+    if (own > shown || (own == shown && path->reason[0] == '\0'))
+        memcpy(path->reason, seen->reason, sizeof(path->reason));
+    if (seen->since_ns > path->since_ns)
+        path->since_ns = seen->since_ns;
+    path->processes++;
+    path->seen[seen->state]++;
+    path->lost += seen->state == DIRECTNFS_CHANNEL_DOWN && seen->downs > 0;
+    path->reissued += seen->reissued;
+    path->downs += seen->downs;
+    stats_add_latency(&path->latency, &seen->latency);
+    return true;
+}
+
+static bool add_channel(struct making *making, const struct directnfs_stats *stats,
+                        const struct directnfs_channel_stats *channel)
+{
+    if (channel->server >= stats->server_count)
+        return true; /* of a server that the tables have no room for */
+    struct cmd_path *path = entry(making, stats->uid, stats->servers[channel->server].name,
+                                  channel->path, channel->local);
+    if (path == NULL)
+        return false;
+    path->channels += channel->state == DIRECTNFS_CHANNEL_UP;
+    path->outstanding += channel->outstanding;
+    path->sent_bytes += channel->sent_bytes;
+    path->received_bytes += channel->received_bytes;
+    return true;
+}
+
+static bool add_process(struct making *making, const struct directnfs_stats *stats)
+{
+    bool complete = true;
+    for (uint32_t i = 0; i < stats->path_count; i++)
+        if (stats->paths[i].slot == DIRECTNFS_SLOT_USED)
+            complete &= add_seen(making, stats, &stats->paths[i]);
+    for (uint32_t i = 0; i < stats->channel_count; i++)
+        if (stats->channels[i].slot == DIRECTNFS_SLOT_USED)
+            complete &= add_channel(making, stats, &stats->channels[i]);
+    return complete;
+}
+
+/* What was said without a local address is of all paths to the same address. */
+static bool add_said(struct making *making, const struct cmd_offline *said)
+{
+    bool found = false;
+    for (size_t i = 0; i < making->list->count; i++) {
+        struct cmd_path *path = &making->list->paths[i];
+        if ((path->user != said->user && path->user != CMD_NO_USER) ||
+            strcmp(path->server, said->path.server) != 0 ||
+            strcmp(path->path, said->path.peer) != 0 ||
+            (said->path.local[0] != '\0' && strcmp(path->local, said->path.local) != 0))
+            continue;
+        path->offline = found = true;
+        path->user = said->user;
+        path->since_ns = said->path.since_ns;
+    }
+    if (found)
+        return true;
+    struct cmd_path *path =
+        entry(making, said->user, said->path.server, said->path.peer, said->path.local);
+    if (path == NULL)
+        return false;
+    path->offline = true;
+    path->since_ns = said->path.since_ns;
+    return true;
+}
+
+static bool add_configured(struct making *making, const struct conf_server *server,
+                           const struct conf_path *configured)
+{
+    char name[DIRECTNFS_NAME_BYTES], peer[DIRECTNFS_ADDRESS_BYTES], local[DIRECTNFS_ADDRESS_BYTES];
+    /* Cut as the processes cut them. */
+    snprintf(name, sizeof(name), "%s", server->name);
+    snprintf(peer, sizeof(peer), "%.63s", configured->peer);
+    snprintf(local, sizeof(local), "%.63s", configured->local);
+    size_t before = making->list->count;
+    bool found = false, of_server = false;
+    for (size_t i = 0; i < before; i++) {
+        struct cmd_path *path = &making->list->paths[i];
+        if (strcmp(path->server, name) != 0)
+            continue;
+        of_server = true;
+        bool same = strcmp(path->path, peer) == 0 && strcmp(path->local, local) == 0;
+        path->configured |= same;
+        found |= same;
+    }
+    if (found)
+        return true;
+    /* It joins the processes that have the server's other paths. */
+    uid_t user = CMD_NO_USER;
+    for (size_t i = 0; of_server && i < before; i++)
+        if (strcmp(making->list->paths[i].server, name) == 0)
+            user = making->list->paths[i].user;
+    struct cmd_path *path = entry(making, user, name, peer, local);
+    if (path == NULL)
+        return false;
+    path->configured = true;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct cmd_path *first = a, *second = b;
+    int order = strcmp(first->server, second->server);
+    if (order == 0)
+        order = strcmp(first->path, second->path);
+    if (order == 0)
+        order = strcmp(first->local, second->local);
+    return order ? order : (first->user > second->user) - (first->user < second->user);
+}
+
+bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *snapshot,
+                        const struct conf_nfstab *tab)
+{
+    bool complete = true;
+    struct making making = {.list = list};
+    *list = (struct cmd_path_list){0};
+    for (size_t i = 0; i < snapshot->stats.count; i++)
+        complete &= add_process(&making, snapshot->stats.processes[i]);
+    for (size_t i = 0; tab && i < tab->server_count; i++)
+        for (size_t k = 0; k < tab->servers[i].path_count; k++)
+            complete &= add_configured(&making, &tab->servers[i], &tab->servers[i].paths[k]);
+    for (size_t i = 0; i < snapshot->offline_count; i++)
+        complete &= add_said(&making, &snapshot->offline[i]);
+    cmd_index_free(&making.index);
+    if (list->count)
+        qsort(list->paths, list->count, sizeof(*list->paths), by_name);
+    return complete;
+}
+
+/* ---- what is to say of one ---- */
+
+const char *cmd_path_state(const struct cmd_path *path, unsigned *count)
+{
+    unsigned state = path->offline ? (unsigned)DIRECTNFS_CHANNEL_OFFLINE : worst(path);
+    *count = path->seen[state];
+    if (path->offline && path->outstanding)
+        return "draining";
+    return path->offline || path->processes ? stats_state_name(state) : "unused";
+}
+
+bool cmd_path_usable(const struct cmd_path *path)
+{
+    return !path->offline && (path->lost == 0 || path->seen[DIRECTNFS_CHANNEL_UP] > 0);
+}
+
+bool cmd_path_is(const struct cmd_path *entry, const char *server, const char *path,
+                 const char *local)
+{
+    return strcmp(entry->server, server) == 0 && strcmp(entry->path, path) == 0 &&
+           (local[0] == '\0' || strcmp(entry->local, local) == 0);
+}
+
+bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user, const char *server,
+                      const char *path, const char *local)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cmd_path *gone = &list->paths[i];
+        bool other = false;
+        if (!cmd_path_is(gone, server, path, local) || gone->offline ||
+            (user != CMD_NO_USER && gone->user != user))
+            continue;
+        for (size_t k = 0; k < list->count && !other; k++) {
+            const struct cmd_path *left = &list->paths[k];
+            other = strcmp(left->server, server) == 0 &&
+                    (left->user == gone->user || left->user == CMD_NO_USER) &&
+                    !cmd_path_is(left, server, path, local) && cmd_path_usable(left);
+        }
+        if (!other)
+            return true;
+    }
+    return false;
+}
+
+/* ---- saying ---- */
+
+struct saying {
+    uid_t user;
+    const char *server, *path, *local;
+    bool offline;
+    int error;
+    unsigned told;
+};
+
+static void say(void *argument)
+{
+    struct saying *saying = argument;
+    if (saying->user != CMD_NO_USER && saying->user != geteuid())
+        return;
+    int error = run_offline_set(saying->server, saying->path, saying->local, saying->offline);
+    saying->told += error == 0;
+    if (error && !saying->error)
+        saying->error = error;
+}
+
+int cmd_path_say(const char *command, uid_t user, const char *server, const char *path,
+                 const char *local, bool offline, unsigned *told)
+{
+    struct saying saying = {user, server, path, local, offline, 0, 0};
+    char problem[CMD_RUNDIR_PROBLEM];
+    int error = cmd_rundir_visit(command, say, &saying, problem);
+    *told = saying.told;
+    return saying.error ? saying.error : error;
+}
+
+const char *cmd_path_say_problem(int error)
+{
+    switch (error) {
+    case -EBUSY:
+        return "it is offline with every local address: bring it online without naming one";
+    case -ENOSPC:
+        return "too many paths are offline, or the run directory is full";
+    case -EBADMSG:
+        return "`paths` in the run directory is no file that directnfs made: remove it";
+    case -EPROTO:
+        return "the file `paths` in the run directory is of another version of directnfs: remove "
+               "it when no process of that version runs";
+    case -ETIMEDOUT:
+        return "another command holds the file `paths` in the run directory: end it";
+    default:
+        return strerror(-error);
+    }
+}

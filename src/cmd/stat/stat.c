@@ -1,0 +1,289 @@
+/*
+ * directnfs stat: collects the statistics of processes and prints views of them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cmd/cmd.h"
+#include "cmd/options.h"
+#include "cmd/rundir.h"
+#include "cmd/snapshot.h"
+#include "cmd/stat/plot.h"
+#include "cmd/stat/view.h"
+#include "sys/log.h"
+
+/* What was asked for. */
+struct request {
+    const struct stat_view *view; /* NULL: all */
+    struct stat_filter filter;
+    bool json, prometheus, sum;
+    const char *sort;
+    const char *plot; /* a file to draw to */
+    double interval;  /* seconds; 0: one report */
+    unsigned count;   /* reports; 0: without end */
+};
+
+enum { WIDTH = 100 }; /* where there is no terminal */
+
+/* ---- reading ---- */
+
+static void complain_of_problems(const struct stats_snapshot *snapshot)
+{
+    for (unsigned i = 0; i < snapshot->problem_count; i++)
+        cmd_complain("stat", "%s is passed over: %s", snapshot->problems[i].path,
+                     snapshot->problems[i].reason);
+    if (snapshot->problems_left_out)
+        cmd_complain("stat", "... and %u more files", snapshot->problems_left_out);
+}
+
+/* ---- printing ---- */
+
+/* In an interval there is an object for each report, with what it is of. */
+static void print_json(const struct stat_set *set, const struct request *request)
+{
+    struct cmd_json json = {.out = stdout};
+    char time[STAT_TIME_BYTES];
+    if (request->view && !request->interval) {
+        stat_view_print_json(request->view, set, request->sort, &json, NULL);
+        return;
+    }
+    cmd_json_open(&json, NULL, '{');
+    if (request->interval) {
+        stat_time(time, set->taken_ns);
+        cmd_json_text(&json, "time", time, sizeof(time));
+        cmd_json_real(&json, "seconds", set->seconds);
+    }
+    for (size_t i = 0; i < STAT_VIEWS; i++) {
+        const struct stat_view *view = &stat_views[i];
+        if (request->view ? view == request->view : !view->on_request)
+            stat_view_print_json(view, set, request->sort, &json, view->name);
+    }
+    cmd_json_close(&json, '}');
+}
+
+static void print(const struct stat_set *set, const struct request *request)
+{
+    const char *separator = "";
+    size_t width = cmd_terminal_width();
+    char time[STAT_TIME_BYTES];
+    if (request->interval) {
+        stat_time(time, set->taken_ns);
+        if (set->seconds > 0)
+            printf("%s, per second over %.2f s\n", time, set->seconds);
+        else
+            printf("%s, since start\n", time);
+    }
+    for (size_t i = 0; i < STAT_VIEWS; i++) {
+        const struct stat_view *view = &stat_views[i];
+        if (request->view ? view != request->view : view->on_request)
+            continue;
+        if (!request->view)
+            printf("%s%s\n", separator, view->title);
+        separator = "\n";
+        stat_view_print(view, set, width ? width : WIDTH, request->sort, stdout);
+    }
+    if (request->interval)
+        putchar('\n');
+}
+
+/* Says why there is nothing to show. */
+static void complain_of_nothing(const struct request *request)
+{
+    char directory[RUN_PATH_MAX];
+    cmd_rundir_name(directory);
+    const char *server = request->filter.server;
+    bool last = request->filter.last;
+    if (request->filter.pid && server)
+        cmd_complain("stat", "no process %u uses the server %s, as far as %s tells",
+                     request->filter.pid, server, directory);
+    else if (request->filter.pid)
+        cmd_complain("stat", "no process %u uses directnfs, as far as %s tells",
+                     request->filter.pid, directory);
+    else if (server)
+        cmd_complain("stat",
+                     "no process uses the server %s, as far as %s tells; 'directnfs stat servers' "
+                     "shows which ones are used",
+                     server, directory);
+    else if (last)
+        cmd_complain("stat", "no process that used directnfs has ended, as far as %s tells",
+                     directory);
+    else
+        cmd_complain("stat",
+                     "no process uses directnfs now, as far as %s tells; --last shows what ended",
+                     directory);
+}
+
+static int report(const struct request *request, struct stats_snapshot *snapshot,
+                  struct stat_plot *plot)
+{
+    struct stat_set set;
+    int result = CMD_FINE;
+    stat_set_make(&set, snapshot, &request->filter);
+    set.only_sum = request->sum;
+    bool something = set.count > 0 || request->interval || request->prometheus ||
+                     (request->sum && set.sum->processes > 0);
+    if (!something) {
+        complain_of_nothing(request);
+        result = CMD_NOT_FINE;
+    } else if (request->prometheus) {
+        stat_prometheus_print(&set, stdout);
+    } else if (request->json) {
+        print_json(&set, request);
+    } else {
+        print(&set, request);
+    }
+    /* Of several reports the first is of another time than the others. */
+    if (request->plot && (!request->interval || set.seconds > 0))
+        stat_plot_add(plot, &set);
+    stat_set_free(&set);
+    return result;
+}
+
+static void sleep_until(struct timespec *next, double seconds)
+{
+    double whole = (double)(time_t)seconds;
+    next->tv_sec += (time_t)whole;
+    next->tv_nsec += (long)((seconds - whole) * 1e9);
+    if (next->tv_nsec >= 1000000000) {
+        next->tv_sec++;
+        next->tv_nsec -= 1000000000;
+    }
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
+        ;
+}
+
+/* The first report is since the start, each later one of an interval. */
+static int report_again(const struct request *request, struct stats_snapshot *before,
+                        struct stat_plot *plot)
+{
+    struct stats_snapshot now, shown;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    int error = stats_snapshot_copy(&shown, before);
+    for (unsigned reports = 1; !error; reports++) {
+        report(request, &shown, plot);
+        stats_snapshot_free(&shown);
+        if (fflush(stdout) != 0 || reports == request->count)
+            return CMD_FINE;
+        sleep_until(&next, request->interval);
+        cmd_stats_read("stat", &now, 4);
+        error = stats_snapshot_copy(&shown, &now);
+        stats_snapshot_subtract(&shown, before);
+        stats_snapshot_free(before);
+        *before = now;
+    }
+    stats_snapshot_free(&shown);
+    cmd_complain("stat", "there is not enough memory");
+    return CMD_NOT_FINE;
+}
+
+static int show(const struct request *request)
+{
+    struct stats_snapshot snapshot;
+    struct stat_plot plot = {0};
+    log_set_level(LOG_LEVEL_ERROR);
+    cmd_stats_read("stat", &snapshot, request->interval ? 4 : 2);
+    complain_of_problems(&snapshot);
+    int result = request->interval ? report_again(request, &snapshot, &plot)
+                                   : report(request, &snapshot, &plot);
+    if (request->plot && result == CMD_FINE)
+        result = stat_plot_write(&plot, request->plot);
+    stat_plot_free(&plot);
+    stats_snapshot_free(&snapshot);
+    return result;
+}
+
+/* ---- options ---- */
+
+/* Options that make no sense together, or without one another. */
+static int check_request(struct request *request)
+{
+    bool tables = request->json || request->sort || request->sum || request->interval;
+    if (request->prometheus && (request->view || tables || request->filter.last))
+        return cmd_usage_error("stat", "--prometheus prints everything, once: only --pid and "
+                                       "--server go with it");
+    if (request->count && !request->interval)
+        return cmd_usage_error("stat", "--count needs --interval");
+    if (request->plot && request->interval && !request->count)
+        return cmd_usage_error("stat", "--plot with --interval needs --count: it draws at the end");
+    if (request->interval && request->filter.last)
+        return cmd_usage_error("stat", "--last and --interval do not go together: what has ended "
+                                       "does not change");
+    if (request->sum + request->filter.last + (request->filter.pid != 0) > 1)
+        return cmd_usage_error("stat", "of --sum, --last and --pid only one at a time");
+    if (request->interval && !request->view)
+        request->view = stat_view_find("processes");
+    if (!request->sort)
+        return CMD_FINE;
+
+    const struct stat_view *view = request->view;
+    if (!view)
+        return cmd_usage_error("stat", "--sort needs a view");
+    if (view->fields == NULL || (request->json && view->print_json))
+        return cmd_usage_error("stat", "the view %s is not sorted%s", view->name,
+                               view->fields ? " as JSON" : "");
+    struct cmd_column columns[STAT_COLUMNS];
+    size_t count = stat_view_columns(view, columns);
+    if (cmd_column_find(columns, count, request->sort) < 0) {
+        char names[512] = "";
+        for (size_t i = 0, at = 0; i < count; i++)
+            at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i ? ", " : "",
+                                   columns[i].name);
+        return cmd_usage_error("stat", "the view %s has no column '%s'; there are %s", view->name,
+                               request->sort, names);
+    }
+    return CMD_FINE;
+}
+
+static int run(int argc, char **argv)
+{
+    struct request request = {0};
+    int status = cmd_options(&cmd_stat, argc, argv, &request);
+    if (status != CMD_GO_ON)
+        return status;
+    if (argc - optind > 1)
+        return cmd_usage_error("stat", "one view at a time; '%s' is too much", argv[optind + 1]);
+    if (argc > optind) {
+        request.view = stat_view_find(argv[optind]);
+        if (request.view == NULL)
+            return cmd_usage_error("stat",
+                                   "no view is called '%s'; there are servers, processes, "
+                                   "channels, paths, files, stats and latency",
+                                   argv[optind]);
+    }
+    status = check_request(&request);
+    return status == CMD_FINE ? show(&request) : status;
+}
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct cmd_option options[] = {
+    CMD_NUMBER_OPTION("interval", 0, AT(interval), "SECONDS", 0.1, 1e6, "seconds, 0.1 at least",
+                      "report again and again, what was counted in between per second"),
+    CMD_WHOLE_OPTION("count", 0, AT(count), "N", 1, UINT32_MAX, "a number of reports, from 1 on",
+                     "stop after N reports"),
+    CMD_FLAG_OPTION("sum", 0, AT(sum), "show the sum of all processes, ended ones included"),
+    CMD_FLAG_OPTION("last", 0, AT(filter.last), "show the sums over processes that have ended"),
+    CMD_WHOLE_OPTION("pid", 0, AT(filter.pid), "PID", 1, INT32_MAX, "a process number",
+                     "show this process only"),
+    CMD_TEXT_OPTION("server", 0, AT(filter.server), "NAME",
+                    "show this server, and the processes that use it"),
+    CMD_TEXT_OPTION("sort", 0, AT(sort), "COLUMN", "numbers from the largest, texts from A"),
+    CMD_FLAG_OPTION("json", 0, AT(json),
+                    "print an array of objects (without a view: an object of arrays)"),
+    CMD_FLAG_OPTION("prometheus", 0, AT(prometheus), "print metrics for a node_exporter textfile"),
+    CMD_TEXT_OPTION("plot", 0, AT(plot), "FILE",
+                    "draw latencies, of several reports over time too, as SVG"),
+};
+
+const struct cmd_command cmd_stat = {
+    .name = "stat",
+    .usage = "stat [servers|processes|channels|paths|files|stats|latency] [OPTION...]\n",
+    .purpose = "shows which servers, sockets and files running programs use, and how fast",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
+    .run = run,
+};

@@ -1,0 +1,253 @@
+/*
+ * directnfs stat: the views that are tables.
+ */
+#include "cmd/stat/view.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "cmd/cmd.h"
+
+void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns)
+{
+    time_t seconds = (time_t)(realtime_ns / 1000000000u);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm) == NULL || strftime(text, STAT_TIME_BYTES, "%FT%TZ", &tm) == 0)
+        strcpy(text, "-");
+}
+
+/* ---- cells ---- */
+
+static uint64_t uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file)
+{
+    for (size_t i = 0; file->inode && i < set->uncommitted_count; i++) {
+        const struct stats_uncommitted *one = &set->uncommitted_files[i];
+        if (one->inode == file->inode && one->device == file->device)
+            return one->bytes;
+    }
+    return 0;
+}
+
+/* Of the kinds up to STATS_LAST_NUMBER, but for times. */
+static uint64_t number_of(const struct stat_row *row, const struct stats_field *field)
+{
+    const void *at = stats_at(field, row->record);
+    switch (field->kind) {
+    case STATS_COUNT:
+    case STATS_GAUGE:
+        return *(const uint64_t *)at;
+    case STATS_LATENCY:
+        return ((const struct directnfs_latency *)at)->calls;
+    case STATS_ERRORS:
+        return stats_errors(at);
+    case STATS_PROCESS:
+        return row->stats->pid;
+    case STATS_SERVER:
+        return stat_server_id(row->set, stat_server_of(row->stats, *(const uint32_t *)at));
+    case STATS_SERVER_OWN:
+        return stat_server_id(row->set, row->record);
+    case STATS_UNCOMMITTED:
+        return uncommitted_in(row->set, row->record);
+    default:
+        return *(const uint32_t *)at;
+    }
+}
+
+static double time_of(const struct directnfs_latency *counted, enum stats_kind kind)
+{
+    struct stats_latency latency;
+    stats_latency(counted, &latency);
+    return kind == STATS_MEAN  ? latency.mean
+           : kind == STATS_P50 ? latency.p50
+           : kind == STATS_P90 ? latency.p90
+           : kind == STATS_P99 ? latency.p99
+                               : latency.max;
+}
+
+/* "kernel: mmap (closed)" */
+static const char *file_state(const struct directnfs_file_stats *file, char *text, size_t size)
+{
+    bool direct = file->state == DIRECTNFS_FILE_DIRECT;
+    bool reason = !direct && file->reason[0] != '\0';
+    snprintf(text, size, "%s%s%.*s%s", direct ? "direct" : "kernel", reason ? ": " : "",
+             reason ? (int)sizeof(file->reason) : 0, file->reason,
+             file->slot == DIRECTNFS_SLOT_CLOSED ? " (closed)" : "");
+    return text;
+}
+
+enum { WORD = DIRECTNFS_NAME_BYTES }; /* bytes: the longest is the name of a server */
+
+/* Of the other kinds; `text` has room for those that are made. */
+static const char *word_of(const struct stat_row *row, const struct stats_field *field,
+                           char text[WORD])
+{
+    const void *at = stats_at(field, row->record);
+    const struct directnfs_server_stats *server;
+    switch (field->kind) {
+    case STATS_STATE:
+        return stats_state_name(*(const uint32_t *)at);
+    case STATS_FILE_STATE:
+        return file_state(row->record, text, WORD);
+    case STATS_MOUNT_KIND:
+        return *(const uint32_t *)at == DIRECTNFS_KERNEL_BACKED ? "kernel-backed" : "standalone";
+    case STATS_SERVER_NAME:
+        server = stat_server_of(row->stats, *(const uint32_t *)at);
+        return server ? server->name : "-";
+    case STATS_PROCEDURE:
+        return stats_procedure_name((unsigned)((const struct directnfs_procedure_stats *)at -
+                                               row->stats->counters.procedures));
+    case STATS_TIME:
+        stat_time(text, *(const uint64_t *)at);
+        return text;
+    default:
+        snprintf(text, WORD, "NFSv%u", *(const uint32_t *)at);
+        return text;
+    }
+}
+
+static void put_cell(struct cmd_table *table, const struct stat_row *row,
+                     const struct stats_field *field)
+{
+    const void *at = stats_at(field, row->record);
+    char text[WORD];
+    if (field->kind >= STATS_MEAN && field->kind <= STATS_MAX)
+        cmd_table_real(table, time_of(at, field->kind));
+    else if (field->kind == STATS_PROCESS && row->stats == row->set->sum && table->for_people)
+        cmd_table_text(table, "sum", SIZE_MAX);
+    else if (field->kind <= STATS_LAST_COUNT)
+        cmd_table_count(table, number_of(row, field));
+    else if (field->kind <= STATS_LAST_NUMBER)
+        cmd_table_number(table, number_of(row, field));
+    else if (field->kind <= STATS_LAST_TEXT)
+        cmd_table_text(table, at, field->bound);
+    else
+        cmd_table_text(table, word_of(row, field, text), WORD);
+}
+
+/* ---- rows ---- */
+
+void stat_row_put(struct cmd_table *table, const struct stat_view *view, const struct stat_row *row)
+{
+    for (size_t i = 0; i < table->column_count; i++)
+        put_cell(table, row, &view->fields->list[i]);
+}
+
+/* A row for each used slot of the view's table, or one for the process. */
+static void put_process(struct cmd_table *table, const struct stat_view *view,
+                        const struct stat_set *set, const struct directnfs_stats *stats)
+{
+    struct stat_row row = {.set = set, .stats = stats, .record = stats};
+    if (view->table == NULL) {
+        stat_row_put(table, view, &row);
+        return;
+    }
+    uint32_t count = *stats_count(stats, view->table);
+    for (uint32_t i = 0; i < count && i < view->table->slots; i++) {
+        row.record = stats_slot(stats, view->table, i);
+        if (*(const uint32_t *)row.record != DIRECTNFS_SLOT_FREE)
+            stat_row_put(table, view, &row);
+    }
+}
+
+size_t stat_view_columns(const struct stat_view *view, struct cmd_column columns[STAT_COLUMNS])
+{
+    size_t count = 0;
+    for (; view->fields && count < view->fields->count && view->fields->list[count].name; count++) {
+        const struct stats_field *field = &view->fields->list[count];
+        columns[count] = (struct cmd_column){
+            .name = field->name,
+            .kind = field->kind <= STATS_LAST_NUMBER ? CMD_NUMBER
+                    : field->kind == STATS_CUT_START ? CMD_CUT_START
+                    : field->kind == STATS_CUT_END || field->kind == STATS_FILE_STATE ? CMD_CUT_END
+                                                                                      : CMD_TEXT};
+    }
+    return count;
+}
+
+/* ---- printing ---- */
+
+const struct stat_view stat_views[STAT_VIEWS] = {
+    {"servers", "Servers", &stats_tables[STATS_SERVERS].fields, &stats_tables[STATS_SERVERS],
+     .key_columns = 2, .none = "No server was mounted."},
+    {"processes", "Processes", &stats_process_fields, .key_columns = 2,
+     .none = "No process uses directnfs.", .sums = true},
+    {"channels", "Channels", &stats_tables[STATS_CHANNELS].fields, &stats_tables[STATS_CHANNELS],
+     .key_columns = 5, .none = "No connection was made."},
+    {"paths", "Network paths", &stats_tables[STATS_PATHS].fields, &stats_tables[STATS_PATHS],
+     .key_columns = 4, .none = "No network path was used.", .sums = true},
+    {"files", "Files", &stats_tables[STATS_FILES].fields, &stats_tables[STATS_FILES],
+     .none = "No file of a configured mount was opened."},
+    {"stats", "Calls by process", &stats_procedure_fields, .key_columns = 1,
+     .none = "No call was made.", .print = stat_counters_print,
+     .print_json = stat_counters_print_json},
+    {"latency", "Latencies", .print = stat_latency_print, .print_json = stat_latency_print_json,
+     .on_request = true},
+};
+
+const struct stat_view *stat_view_find(const char *name)
+{
+    for (size_t i = 0; i < STAT_VIEWS; i++)
+        if (strcmp(stat_views[i].name, name) == 0)
+            return &stat_views[i];
+    return NULL;
+}
+
+struct cmd_table stat_table(const struct stat_view *view, const struct stat_set *set,
+                            struct cmd_column columns[STAT_COLUMNS])
+{
+    return (struct cmd_table){.columns = columns,
+                              .column_count = stat_view_columns(view, columns),
+                              .key_columns = view->key_columns,
+                              .none = view->none,
+                              .for_people = true,
+                              .seconds = set->seconds};
+}
+
+void stat_table_sort(struct cmd_table *table, const char *sort)
+{
+    int column = sort ? cmd_column_find(table->columns, table->column_count, sort) : -1;
+    if (column >= 0)
+        cmd_table_sort(table, (size_t)column, false);
+}
+
+/* With the row of the sum, if the view has one. */
+static void fill(const struct stat_view *view, const struct stat_set *set, const char *sort,
+                 bool with_sum, struct cmd_table *table)
+{
+    bool servers = view->table == &stats_tables[STATS_SERVERS];
+    for (size_t i = 0; servers && i < set->server_count; i++)
+        stat_row_put(table, view, &(struct stat_row){.set = set, .record = set->servers[i]});
+    for (size_t i = 0; !servers && !(view->sums && set->only_sum) && i < set->count; i++)
+        put_process(table, view, set, set->processes[i]);
+    stat_table_sort(table, sort);
+    if (view->sums && with_sum)
+        put_process(table, view, set, set->sum);
+}
+
+void stat_view_print(const struct stat_view *view, const struct stat_set *set, size_t width,
+                     const char *sort, FILE *out)
+{
+    struct cmd_column columns[STAT_COLUMNS];
+    struct cmd_table table = stat_table(view, set, columns);
+    if (view->print) {
+        view->print(set, width, sort, out);
+        return;
+    }
+    fill(view, set, sort, set->only_sum || set->count + set->sum->processes > 1, &table);
+    cmd_table_print(&table, width, out);
+    cmd_table_free(&table);
+}
+
+void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
+                          const char *sort, struct cmd_json *json, const char *key)
+{
+    struct cmd_column columns[STAT_COLUMNS];
+    struct cmd_table table = {.columns = columns, .column_count = stat_view_columns(view, columns)};
+    if (view->print_json) {
+        view->print_json(set, json, key);
+        return;
+    }
+    fill(view, set, sort, set->only_sum, &table);
+    cmd_json_table(json, key, &table);
+    cmd_table_free(&table);
+}

@@ -1,0 +1,129 @@
+/*
+ * The views of `directnfs stat`.
+ *
+ * What they show was copied out of other processes' memory: counts are bounded and strings made
+ * printable here, whoever copied it.
+ */
+#ifndef CMD_STAT_VIEW_H
+#define CMD_STAT_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "cmd/table.h"
+#include "stats/read.h"
+
+/*
+ * What is shown: the processes of a snapshot, or those of it that were asked for. `servers` are the
+ * different ones among them; the ID of a server is its place there, from 1, and holds in all views
+ * of one output. Made by stat_set_make(), freed by stat_set_free(); the snapshot stays the
+ * caller's, and must live as long.
+ */
+struct stat_set {
+    const struct directnfs_stats **processes;
+    size_t count;
+    bool last;     /* they are sums of processes that ended, one for each user */
+    bool only_sum; /* views that can add up show the sum and no process */
+    struct directnfs_stats *sum;
+    uint64_t uncommitted; /* bytes that are kept until they are committed, and in which files */
+    const struct stats_uncommitted *uncommitted_files;
+    size_t uncommitted_count;
+    double seconds; /* that the counters are of; 0: since each process started */
+    uint64_t taken_ns;
+    const struct directnfs_server_stats **servers;
+    size_t server_count;
+};
+
+/* Which processes. */
+struct stat_filter {
+    uint32_t pid;       /* 0: all */
+    const char *server; /* what is of this server, and the processes that use it; NULL: all */
+    bool last;
+};
+
+/*
+ * The sum is of all processes that run or ended; with a filter, of the processes shown. With
+ * `server`, entries of other servers are removed from the snapshot.
+ */
+void stat_set_make(struct stat_set *set, struct stats_snapshot *snapshot,
+                   const struct stat_filter *filter);
+void stat_set_free(struct stat_set *set);
+
+/* The server of an index in the tables of a process; NULL if there is none. */
+const struct directnfs_server_stats *stat_server_of(const struct directnfs_stats *stats,
+                                                    uint32_t index);
+/* The ID of a server, from 1; 0 for none. */
+size_t stat_server_id(const struct stat_set *set, const struct directnfs_server_stats *server);
+
+/* A view shows fields of the catalogue: of each process, or of each used slot of one of its tables
+ * (of servers, of those of the set). Or it has its own printers. */
+struct stat_view {
+    const char *name, *title;
+    const struct stats_fields *fields; /* NULL: it has no columns that --sort knows */
+    const struct stats_table *table;   /* NULL: of the process */
+    size_t key_columns;
+    const char *none; /* what is said when there is no row */
+    bool sums;        /* there is a row of the sum, too */
+    bool on_request;  /* not shown when no view is named */
+    void (*print)(const struct stat_set *set, size_t width, const char *sort, FILE *out);
+    void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
+};
+
+enum { STAT_VIEWS = 7 };
+extern const struct stat_view stat_views[STAT_VIEWS];
+
+/* NULL: there is no such view. */
+const struct stat_view *stat_view_find(const char *name);
+/* Prints for people, in `width` columns (0: no limit); `sort` is a column or NULL. In an interval
+ * what was counted is shown per second. */
+void stat_view_print(const struct stat_view *view, const struct stat_set *set, size_t width,
+                     const char *sort, FILE *out);
+/* Prints an array of objects; counts are shown as they are. */
+void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
+                          const char *sort, struct cmd_json *json, const char *key);
+
+/* Its columns, and how many. */
+enum { STAT_COLUMNS = 24 };
+size_t stat_view_columns(const struct stat_view *view, struct cmd_column columns[STAT_COLUMNS]);
+
+/* What a row shows: a record of a process. */
+struct stat_row {
+    const struct stat_set *set;
+    const struct directnfs_stats *stats; /* NULL: of a server of the set */
+    const void *record;
+};
+void stat_row_put(struct cmd_table *table, const struct stat_view *view,
+                  const struct stat_row *row);
+/* A table for people, without rows, with columns of the view. */
+struct cmd_table stat_table(const struct stat_view *view, const struct stat_set *set,
+                            struct cmd_column columns[STAT_COLUMNS]);
+/* By a column, if that is not NULL. */
+void stat_table_sort(struct cmd_table *table, const char *sort);
+
+/* The views stats and latency, in counters.c and latency.c. */
+void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
+void stat_counters_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
+void stat_latency_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
+void stat_latency_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
+/* Members of the object that is open: the mean, percentiles and the longest, in microseconds. */
+void stat_json_times(struct cmd_json *json, const struct directnfs_latency *counted);
+
+/* The bucket's lower and upper bound in microseconds. */
+static inline uint64_t stat_bucket_from(unsigned bucket)
+{
+    return bucket ? UINT64_C(1) << (bucket - 1) : 0;
+}
+static inline uint64_t stat_bucket_to(unsigned bucket)
+{
+    return UINT64_C(1) << bucket;
+}
+
+/* The whole set in Prometheus's text exposition format. */
+void stat_prometheus_print(const struct stat_set *set, FILE *out);
+
+/* "2026-11-21T20:59:35Z" */
+enum { STAT_TIME_BYTES = 32 };
+void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns);
+
+#endif

@@ -1,0 +1,295 @@
+#include "cmd/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+const char *cmd_brief(char text[CMD_BRIEF], double number)
+{
+    static const char units[] = " kMGTPE";
+    unsigned unit = 0;
+    while (number >= 999.5 && unit < sizeof(units) - 2) {
+        number /= 1000;
+        unit++;
+    }
+    int digits = unit == 0        ? number < 9.95 && number != (double)(int)number
+                 : number < 9.995 ? 2
+                                  : number < 99.95;
+    int length = snprintf(text, CMD_BRIEF, "%.*f", digits, number);
+    if (unit && length > 0 && length < CMD_BRIEF - 1)
+        snprintf(text + length, (size_t)(CMD_BRIEF - length), "%c", units[unit]);
+    return text;
+}
+
+const char *cmd_brief_time(char text[CMD_BRIEF], double microseconds)
+{
+    if (microseconds < 999.5)
+        snprintf(text, CMD_BRIEF, "%.0fus", microseconds);
+    else if (microseconds < 999500)
+        snprintf(text, CMD_BRIEF, "%.*fms", microseconds < 9995 ? 2 : microseconds < 99950,
+                 microseconds / 1000);
+    else
+        snprintf(text, CMD_BRIEF, "%.1fs", microseconds / 1e6);
+    return text;
+}
+
+/* ---- filling ---- */
+
+struct cmd_row *cmd_table_begin(struct cmd_table *table)
+{
+    /* The array grows when the count is a power of two, so that its capacity need not be kept. */
+    size_t count = table->count++;
+    if ((count & (count - 1)) == 0)
+        table->rows =
+            cmd_need(reallocarray(table->rows, count ? 2 * count : 1, sizeof(*table->rows)));
+    table->rows[count] = (struct cmd_row){
+        .source = count, .cells = cmd_need(calloc(table->column_count, sizeof(struct cmd_cell)))};
+    table->cell = 0;
+    return &table->rows[count];
+}
+
+void cmd_table_cell(struct cmd_table *table, const char *text, size_t limit, double number)
+{
+    if (table->count == 0 || table->cell == table->column_count)
+        cmd_table_begin(table);
+    table->rows[table->count - 1].cells[table->cell++] =
+        (struct cmd_cell){cmd_printable(text, limit), number};
+}
+
+void cmd_table_text(struct cmd_table *table, const char *text, size_t limit)
+{
+    cmd_table_cell(table, text, limit, 0);
+}
+
+void cmd_table_number(struct cmd_table *table, uint64_t number)
+{
+    char text[24];
+    if (table->brief)
+        cmd_brief(text, (double)number);
+    else
+        snprintf(text, sizeof(text), "%" PRIu64, number);
+    cmd_table_cell(table, text, sizeof(text), (double)number);
+}
+
+void cmd_table_real(struct cmd_table *table, double number)
+{
+    char text[512];
+    if (table->brief)
+        cmd_brief(text, number);
+    else
+        snprintf(text, sizeof(text), "%.1f", number);
+    cmd_table_cell(table, text, sizeof(text), number);
+}
+
+void cmd_table_count(struct cmd_table *table, uint64_t number)
+{
+    if (table->unknown)
+        cmd_table_text(table, "-", 1);
+    else if (table->seconds > 0)
+        cmd_table_real(table, (double)number / table->seconds);
+    else
+        cmd_table_number(table, number);
+}
+
+void cmd_table_time(struct cmd_table *table, const struct directnfs_latency *counted, double time)
+{
+    char text[CMD_BRIEF];
+    if (!table->brief)
+        cmd_table_real(table, time);
+    else if (counted->calls && !table->unknown)
+        cmd_table_cell(table, cmd_brief_time(text, time), sizeof(text), time);
+    else
+        cmd_table_text(table, "-", 1);
+}
+
+void cmd_table_free(struct cmd_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        for (size_t k = 0; k < table->column_count; k++)
+            free(table->rows[i].cells[k].text);
+        free(table->rows[i].cells);
+    }
+    free(table->rows);
+    table->rows = NULL;
+    table->count = table->cell = 0;
+}
+
+/* ---- order ---- */
+
+int cmd_column_find(const struct cmd_column *columns, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(columns[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+struct order {
+    size_t column;
+    bool number, brief, reverse;
+};
+
+/* As text: doubles would not tell large counts apart. */
+static int compare_digits(const char *left, const char *right)
+{
+    size_t left_size = strcspn(left, "."), right_size = strcspn(right, ".");
+    if (left_size != right_size)
+        return left_size < right_size ? 1 : -1;
+    return -strcmp(left, right);
+}
+
+static int compare_rows(const void *a, const void *b, void *argument)
+{
+    const struct order *order = argument;
+    const struct cmd_row *first = a, *second = b;
+    const struct cmd_cell *left = &first->cells[order->column];
+    const struct cmd_cell *right = &second->cells[order->column];
+    int result = !order->number ? strcmp(left->text, right->text)
+                 : order->brief ? (left->number < right->number) - (left->number > right->number)
+                                : compare_digits(left->text, right->text);
+    if (order->reverse)
+        result = -result;
+    return result ? result : (first->source > second->source) - (first->source < second->source);
+}
+
+void cmd_table_sort(struct cmd_table *table, size_t column, bool reverse)
+{
+    const struct cmd_column *by = &table->columns[column];
+    struct order order = {column, by->kind == CMD_NUMBER || by->history, table->brief, reverse};
+    if (table->count)
+        qsort_r(table->rows, table->count, sizeof(*table->rows), compare_rows, &order);
+}
+
+/* ---- printing ---- */
+
+/* Characters of printable text: its bytes but for those that continue a character. */
+static size_t characters(const char *text)
+{
+    size_t count = 0;
+    for (; *text; text++)
+        count += (*text & 0xc0) != 0x80;
+    return count;
+}
+
+/* Text that is too long ends or begins with dots. `width` is 3 at least. */
+static void print_text(const char *text, size_t width, enum cmd_kind kind, FILE *out)
+{
+    size_t length = characters(text);
+    if (length <= width) {
+        fputs(text, out);
+        return;
+    }
+    size_t from = kind == CMD_CUT_START ? length - (width - 3) : 0, at = 0;
+    if (kind == CMD_CUT_START)
+        fputs("...", out);
+    for (; *text; text++) {
+        at += (*text & 0xc0) != 0x80;
+        if (at > from && at <= from + width - 3)
+            fputc(*text, out);
+    }
+    if (kind == CMD_CUT_END)
+        fputs("...", out);
+}
+
+static void print_cell(const struct cmd_column *column, const char *text, size_t width, bool last,
+                       FILE *out)
+{
+    size_t length = characters(text);
+    int fill = length < width ? (int)(width - length) : 0;
+    if (column->kind == CMD_NUMBER)
+        fprintf(out, "%*s%s", fill, "", text);
+    else
+        print_text(text, width, column->kind, out);
+    if (column->kind != CMD_NUMBER && !last)
+        fprintf(out, "%*s", fill, "");
+    fputs(last ? "\n" : "  ", out);
+}
+
+/* Prints the key columns and those of [first, end). */
+static void print_part(const struct cmd_table *table, const size_t *widths, size_t first,
+                       size_t end, FILE *out)
+{
+    for (size_t line = 0; line <= table->count; line++) {
+        for (size_t i = 0; i < end; i++) {
+            if (i >= table->key_columns && i < first)
+                continue;
+            const struct cmd_column *column = &table->columns[i];
+            const char *text = line == 0 ? column->name : table->rows[line - 1].cells[i].text;
+            print_cell(column, text, widths[i], i == end - 1, out);
+        }
+    }
+}
+
+enum { NARROWEST = 24 }; /* that a column is cut to */
+
+/* Takes from the widest columns that may be cut, until the table fits or none is wide. */
+static void cut_columns(const struct cmd_table *table, size_t *widths, size_t width)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < table->column_count; i++)
+        total += widths[i] + (i ? 2 : 0);
+    while (total > width) {
+        size_t *widest = NULL;
+        for (size_t i = 0; i < table->column_count; i++)
+            if (table->columns[i].kind >= CMD_CUT_END && widths[i] > NARROWEST &&
+                (widest == NULL || widths[i] > *widest))
+                widest = &widths[i];
+        if (widest == NULL)
+            return;
+        --*widest;
+        total--;
+    }
+}
+
+void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
+{
+    if (table->count == 0) {
+        fprintf(out, "%s\n", table->none);
+        return;
+    }
+    size_t *widths = cmd_need(calloc(table->column_count, sizeof(*widths)));
+    for (size_t i = 0; i < table->column_count; i++) {
+        widths[i] = strlen(table->columns[i].name);
+        for (size_t k = 0; k < table->count; k++) {
+            size_t length = characters(table->rows[k].cells[i].text);
+            widths[i] = length > widths[i] ? length : widths[i];
+        }
+    }
+    if (width != 0)
+        cut_columns(table, widths, width);
+    size_t keys = 0;
+    for (size_t i = 0; i < table->key_columns; i++)
+        keys += widths[i] + 2;
+
+    for (size_t first = table->key_columns, end; first < table->column_count; first = end) {
+        size_t used = keys + widths[first];
+        for (end = first + 1; end < table->column_count; end++) {
+            used += 2 + widths[end];
+            if (width != 0 && used > width)
+                break;
+        }
+        if (first > table->key_columns)
+            fputc('\n', out);
+        print_part(table, widths, first, end, out);
+    }
+    free(widths);
+}
+
+void cmd_json_table(struct cmd_json *json, const char *key, const struct cmd_table *table)
+{
+    cmd_json_open(json, key, '[');
+    for (size_t i = 0; i < table->count; i++) {
+        cmd_json_open(json, NULL, '{');
+        for (size_t k = 0; k < table->column_count; k++) {
+            const char *text = table->rows[i].cells[k].text;
+            if (table->columns[k].kind == CMD_NUMBER)
+                cmd_json_digits(json, table->columns[k].name, text);
+            else
+                cmd_json_text(json, table->columns[k].name, text, SIZE_MAX);
+        }
+        cmd_json_close(json, '}');
+    }
+    cmd_json_close(json, ']');
+}

@@ -1,0 +1,385 @@
+/* Size and attributes at memory speed. */
+#include <sys/sysmacros.h>
+
+#include "file/append.h"
+#include "file/async.h"
+#include "file/commit.h"
+#include "file/getattr.h"
+#include "file/inode.h"
+#include "file/io.h"
+#include "file/renew.h"
+#include "ledger/hold.h"
+#include "ledger/registry.h"
+#include "stats/count.h"
+#include "sys/sys.h"
+
+void file_attributes_convert(const struct nfs3_attr *attr, struct ledger_attributes *attributes)
+{
+    attributes->size = attr->size;
+    attributes->used = attr->used;
+    attributes->mtime = (struct timespec){attr->mtime.sec, attr->mtime.nsec};
+    attributes->ctime = (struct timespec){attr->ctime.sec, attr->ctime.nsec};
+}
+
+uint64_t file_fresh_since(struct file_inode *inode)
+{
+    uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9), now_ns = sys_now_ns();
+    uint64_t opened_ns = atomic_load_explicit(&inode->opened_ns, memory_order_relaxed);
+    uint64_t since_ns = now_ns > allowed_ns ? now_ns - allowed_ns : 0;
+    return since_ns > opened_ns ? since_ns : opened_ns;
+}
+
+int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
+                   struct ledger_attributes *attributes)
+{
+    uint64_t verified;
+    struct nfs3_client client = file_mount_client(inode->mount, auth);
+    struct nfs3_attr attr;
+    uint64_t asked_ns = sys_now_ns();
+    uint64_t epoch = ledger_file_asking(&inode->host);
+    struct file_handle_use use = file_inode_use(inode);
+    int result;
+    do
+        result = nfs3_getattr(&client, use.fh, &attr);
+    while (result == -ESTALE && file_inode_renew(inode, auth, &use));
+    if (result != 0)
+        return result;
+    struct ledger_attributes fresh;
+    file_attributes_convert(&attr, &fresh);
+    ledger_file_learned(&inode->host, epoch, &fresh, asked_ns);
+    if (!ledger_file_attributes(&inode->host, attributes, &verified)) {
+        uint64_t least = ledger_file_least_size(&inode->host);
+        *attributes = fresh;
+        if (attributes->size < least)
+            attributes->size = least;
+    }
+    return 0;
+}
+
+int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
+                          struct ledger_attributes *attributes)
+{
+    uint64_t verified;
+    if (ledger_file_attributes(&inode->host, attributes, &verified) &&
+        verified >= file_fresh_since(inode))
+        return 0;
+    return file_inode_ask(inode, auth, attributes);
+}
+
+/* As between enter and leave; on ESTALE of a removed file the kernel takes over. */
+static int attributes_of(struct file_open *open, struct ledger_attributes *attributes)
+{
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    int result = file_inode_attributes(open->inode, open->auth, attributes);
+    if (result == 0)
+        stats_set(&open->stats->size, attributes->size);
+    return (int)file_finish_call(open, result);
+}
+
+off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
+{
+    file_offset_settle(open, fd);
+    if (whence != SEEK_END && whence != SEEK_DATA && whence != SEEK_HOLE)
+        return FILE_KERNEL; /* the offset is the kernel's */
+    struct ledger_attributes attributes;
+    int result = attributes_of(open, &attributes);
+    if (result != 0)
+        return result;
+    if (!file_open_is_at(open, fd))
+        return FILE_KERNEL;
+    off_t size = (off_t)attributes.size;
+    if (whence == SEEK_END) {
+        if (__builtin_add_overflow(size, offset, &offset))
+            return -EOVERFLOW;
+        return sys_lseek(fd, offset, SEEK_SET);
+    }
+    if (offset < 0 || offset >= size)
+        return -ENXIO;
+    /* NFSv3 tells nothing of holes: all is data, up to the hole that every file ends with. */
+    return sys_lseek(fd, whence == SEEK_DATA ? offset : size, SEEK_SET);
+}
+
+int file_stat(struct file_open *open, int fd, struct stat *status)
+{
+    (void)fd;
+    struct ledger_attributes attributes;
+    int result = attributes_of(open, &attributes);
+    if (result != 0)
+        return result;
+    status->st_size = (off_t)attributes.size;
+    /* utimensat() and fchmod() are the kernel's: the later change time wins. */
+    if (attributes.ctime.tv_sec < status->st_ctim.tv_sec ||
+        (attributes.ctime.tv_sec == status->st_ctim.tv_sec &&
+         attributes.ctime.tv_nsec < status->st_ctim.tv_nsec))
+        return 0;
+    status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
+    status->st_mtim = attributes.mtime;
+    status->st_ctim = attributes.ctime;
+    return 0;
+}
+
+/* Two states may have the same change time, as the clock of a server stands still for some
+ * milliseconds. If this process has the file open, the server is asked; else the state of a
+ * kernel that caches is taken for the older one. */
+static void settle_tie(dev_t device, uint64_t number, struct ledger_attributes *attributes)
+{
+    struct ledger_attributes asked;
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    const struct rpc_auth *auth = inode ? file_auth_now(inode->mount) : NULL;
+    if (auth && file_inode_enter(inode)) {
+        if (file_inode_ask(inode, auth, &asked) == 0)
+            *attributes = asked;
+        file_inode_leave(inode);
+    }
+    if (inode)
+        file_inode_release(inode);
+}
+
+/* What the kernel shows of a file by its name. It may have cached what was true before this host
+ * wrote; the later change time wins. */
+struct shown {
+    dev_t device;
+    uint64_t inode, size;
+    int64_t seconds;
+    uint32_t nanoseconds;
+};
+
+static bool known_better(const struct shown *shown, struct ledger_attributes *attributes)
+{
+    if (!ledger_file_peek(shown->device, shown->inode, attributes))
+        return false;
+    if (attributes->ctime.tv_sec != shown->seconds)
+        return attributes->ctime.tv_sec > shown->seconds;
+    if (attributes->ctime.tv_nsec != shown->nanoseconds)
+        return attributes->ctime.tv_nsec > shown->nanoseconds;
+    if (!file_mount_is_nfs(shown->device))
+        return false;
+    if (attributes->size != shown->size)
+        settle_tie(shown->device, shown->inode, attributes);
+    return true;
+}
+
+void file_stat_path(struct stat *status)
+{
+    struct ledger_attributes attributes;
+    const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
+                                status->st_ctim.tv_sec, (uint32_t)status->st_ctim.tv_nsec};
+    if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev) ||
+        !known_better(&shown, &attributes))
+        return;
+    status->st_size = (off_t)attributes.size;
+    status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
+    status->st_mtim = attributes.mtime;
+    status->st_ctim = attributes.ctime;
+}
+
+void file_statx_path(struct statx *status)
+{
+    struct ledger_attributes attributes;
+    dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
+    const struct shown shown = {device, status->stx_ino, status->stx_size, status->stx_ctime.tv_sec,
+                                status->stx_ctime.tv_nsec};
+    if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device) ||
+        !known_better(&shown, &attributes))
+        return;
+    status->stx_size = attributes.size;
+    status->stx_blocks = (attributes.used + 511) / 512;
+    status->stx_mtime.tv_sec = attributes.mtime.tv_sec;
+    status->stx_mtime.tv_nsec = (uint32_t)attributes.mtime.tv_nsec;
+    status->stx_ctime.tv_sec = attributes.ctime.tv_sec;
+    status->stx_ctime.tv_nsec = (uint32_t)attributes.ctime.tv_nsec;
+}
+
+bool file_on_mount(dev_t device)
+{
+    return file_mount_has_device(device);
+}
+
+/* ---- changes of size ---- */
+
+static int set_size(struct file_open *open, uint64_t size)
+{
+    struct file_inode *inode = open->inode;
+    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs3_sattr sattr = {.set_size = true, .size = size};
+    struct nfs3_wcc wcc;
+    uint64_t asked_ns = sys_now_ns();
+    file_async_attend_all(); /* it waits for writes beyond the new size */
+    int begun = ledger_file_truncate_begin(&inode->host, size);
+    if (begun != 0)
+        return begun == LEDGER_OF_KERNEL ? begun : FILE_NO_ROOM;
+    /* Not later: others write as soon as it ends. */
+    uint64_t epoch = ledger_file_asking(&inode->host);
+    struct file_handle_use use = file_inode_use(inode);
+    bool unsettled, ever = false;
+    int result;
+    do {
+        result = nfs3_setattr(&client, use.fh, &sattr, &wcc, &unsettled);
+        ever = ever || unsettled;
+    } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
+    if (ever) /* executed later, it would cut off what was written since */
+        ledger_hold_wait();
+    ledger_file_truncate_end(&inode->host, size, result == 0);
+    if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {
+        struct ledger_attributes attributes;
+        file_attributes_convert(&wcc.after.attr, &attributes);
+        ledger_file_learned(&inode->host, epoch, &attributes, asked_ns);
+    }
+    if (result == 0)
+        stats_set(&open->stats->size, size);
+    atomic_store_explicit(&inode->written, true, memory_order_relaxed);
+    return result;
+}
+
+/* May the process make the file this long? 0 or -errno. */
+static int check_growth(struct file_open *open, uint64_t size)
+{
+    struct ledger_attributes attributes;
+    if (size == 0 || !file_size_is_limited())
+        return 0;
+    int result = file_inode_attributes(open->inode, open->auth, &attributes);
+    if (result == 0 && size > attributes.size && file_size_room(size - 1) < 0)
+        result = -EFBIG;
+    return result;
+}
+
+int file_ftruncate(struct file_open *open, int fd, off_t size)
+{
+    (void)fd;
+    if (size < 0 || open->access == O_RDONLY)
+        return -EINVAL;
+    if (!file_inode_enter(open->inode))
+        return FILE_KERNEL;
+    int result = check_growth(open, (uint64_t)size);
+    if (result == 0)
+        result = set_size(open, (uint64_t)size);
+    return (int)file_finish_call(open, result);
+}
+
+/* ---- by the kernel: of a descriptor, if `path` is empty, or of what that names ---- */
+
+static int cut(int fd, const char *path, off_t size)
+{
+    return *path ? sys_truncate(path, size) : sys_ftruncate(fd, size);
+}
+
+static bool still_is(int fd, const char *path, const struct stat *status)
+{
+    struct stat now;
+    return sys_fstatat(fd, path, &now, AT_EMPTY_PATH) == 0 && now.st_dev == status->st_dev &&
+           now.st_ino == status->st_ino;
+}
+
+/* The kernel cuts a file that processes of this host use through the engine. 0 or -errno. */
+static int cut_known(int fd, const char *path, const struct stat *status, struct ledger_file *file,
+                     off_t size)
+{
+    struct statx seen;
+    file_async_attend_all();
+    ledger_file_truncate_begin(file, (uint64_t)size);
+    /* A kernel that does not know that the file grew would have nothing to do. */
+    sys_statx(fd, path, AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
+    int result = cut(fd, path, size);
+    /* If another file has the name by now, nobody knows which one was cut: none loses data. */
+    bool done = result == 0 && still_is(fd, path, status);
+    ledger_file_truncate_end(file, (uint64_t)size, done);
+    return result;
+}
+
+static bool is_longer(int fd, off_t size)
+{
+    struct statx seen;
+    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &seen) == 0 &&
+           seen.stx_size > (uint64_t)size;
+}
+
+/* One of several files of one number is cut, or was. None may lose what is before its end, so it is
+ * committed: what comes back by that is cut off again. 0 or -errno. */
+static int cut_one(int fd, const char *path, const struct ledger_file_key *key, off_t size)
+{
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    int result = 0;
+    file_async_attend_all();
+    (void)file_commit_named(key);
+    if (*path || is_longer(fd, size))
+        result = cut(fd, path, size);
+    while (ledger_file_find(key, &cursor, &file)) {
+        if (ledger_file_truncate_begin(&file, UINT64_MAX) == 0)
+            ledger_file_truncate_end(&file, UINT64_MAX, false); /* the size must be asked for */
+    }
+    return result;
+}
+
+void file_truncated_by_kernel(int fd, off_t size)
+{
+    struct stat status;
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    if (!ledger_registry_ready() || sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        !file_mount_has_device(status.st_dev))
+        return;
+    struct ledger_file_key key = file_key_of(fd, "", &status);
+    if (!ledger_file_find(&key, &cursor, &file))
+        return;
+    if (ledger_file_find(&key, &cursor, &(struct ledger_file){.index = 0})) {
+        cut_one(fd, "", &key, size);
+        return;
+    }
+    key = file.key;
+    bool beyond = ledger_file_truncated_by_kernel(&key, (uint64_t)size, &file);
+    /* Older data may have been written again after the kernel did it, and before we said it. */
+    if (beyond || (file.generation != 0 && is_longer(fd, size)))
+        cut_known(fd, "", &status, &file, size);
+}
+
+int file_truncate_path(const char *path, off_t size)
+{
+    struct stat status;
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    if (sys_fstatat(AT_FDCWD, path, &status, 0) != 0 || !S_ISREG(status.st_mode) ||
+        !file_mount_has_device(status.st_dev))
+        return FILE_KERNEL;
+    if (!ledger_registry_ready())
+        return -EMFILE;
+    struct ledger_file_key key = file_key_of(AT_FDCWD, path, &status);
+    if (!ledger_file_find(&key, &cursor, &file))
+        return FILE_KERNEL;
+    if (ledger_file_find(&key, &cursor, &(struct ledger_file){.index = 0}))
+        return cut_one(AT_FDCWD, path, &key, size);
+    return cut_known(AT_FDCWD, path, &status, &file, size);
+}
+
+int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
+                  bool emulate)
+{
+    (void)fd;
+    if (open->access == O_RDONLY)
+        return -EBADF;
+    if (offset < 0 || length <= 0)
+        return -EINVAL;
+    if (mode != 0 || !emulate)
+        return -EOPNOTSUPP;
+    off_t end;
+    if (__builtin_add_overflow(offset, length, &end))
+        return -EFBIG;
+    /* NFSv3 cannot reserve space: what is beyond the end of the file is written. */
+    for (;;) {
+        struct ledger_attributes attributes;
+        int result = attributes_of(open, &attributes);
+        if (result != 0)
+            return result;
+        if ((off_t)attributes.size > offset)
+            offset = (off_t)attributes.size;
+        if (offset >= end)
+            return 0;
+        if (file_size_is_limited() && file_size_room((uint64_t)end - 1) < 0)
+            return -EFBIG;
+        ssize_t written = file_extend(open, (uint64_t)offset, (size_t)(end - offset));
+        if (written < 0)
+            return (int)written;
+        offset += written;
+    }
+}

@@ -1,0 +1,108 @@
+/* Reading and writing through the engine. */
+#ifndef FILE_IO_H
+#define FILE_IO_H
+
+#include "file/inode.h"
+
+/* The errors of the layers below, about the server and the way to it, as an application may get
+ * them for a file. Other results stay as they are. */
+static inline ssize_t file_posix_error(ssize_t result)
+{
+    switch (result) {
+    case -EBADMSG:
+    case -EREMOTEIO:
+    case -EPROTONOSUPPORT:
+        return -EIO;
+    case -ECONNREFUSED: /* connecting failed until soft_timeout was over */
+    case -ECONNRESET:
+    case -EHOSTUNREACH:
+    case -EHOSTDOWN:
+    case -ENETUNREACH:
+    case -ENETDOWN:
+    case -EADDRNOTAVAIL:
+    case -EADDRINUSE:
+        return -ETIMEDOUT;
+    default:
+        return result;
+    }
+}
+
+/* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
+ssize_t file_read_check(const struct file_open *open, const struct iovec *vectors, int count,
+                        off_t offset, int flags);
+ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
+                         off_t offset, int flags, enum nfs3_stable *stable);
+
+/* A write, or a part of one. */
+struct file_piece {
+    const struct iovec *vectors;
+    int count;
+    size_t length;
+    bool only_extends; /* only if the file ends where the piece begins, or before */
+    bool appends;      /* the caller has the turn */
+    size_t taken;      /* result of one that appends and failed: the server has its beginning */
+};
+/* Writes all of it, between enter and leave. Returns its length, less if an error came after some
+ * bytes, or -errno. `taken` changes. */
+ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t offset,
+                      enum nfs3_stable stable);
+
+/* Has the process a limit of file sizes (RLIMIT_FSIZE)? */
+bool file_size_is_limited(void);
+/* Bytes that it may write from `offset` on; none: -EFBIG, and the signal that goes with it. */
+int64_t file_size_room(uint64_t offset);
+
+/* The end of a call that entered: leaves. If the engine cannot serve the file (any more), that
+ * goes to the kernel, and the result is FILE_KERNEL. Errors are made those that an application
+ * may get. */
+ssize_t file_finish_call(struct file_open *open, ssize_t result);
+/* Reads, between enter and leave. -ESTALE: see file_inode_demote(). */
+ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                     off_t offset);
+/* Writes zeros at `offset`, up to `length` bytes, if the file does not reach farther. No write
+ * of this host is overtaken. Returns how many were written, 0 if the file does reach farther, or
+ * as file_pwritev(). */
+ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
+/*
+ * A server that restarted may have lost data that is acknowledged and not committed, so that it is
+ * missing in what was read. True if that is possible: then a COMMIT finds out, and the data is
+ * written again. `replays` is ledger_file_read_epoch() from before the read.
+ */
+bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
+                          uint64_t replays);
+
+/* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
+enum { FILE_NO_ROOM = -EXFULL };
+extern const char file_no_room[];
+
+/*
+ * Enters a write of at most LEDGER_WRITE_MAX bytes into the ledger, finding room by COMMITs;
+ * *stable becomes FILE_SYNC when there is none. `keep` of the beginning is set here. -EAGAIN: a
+ * write in flight is in the way, and the caller does not `wait`. FILE_NO_ROOM. LEDGER_OF_KERNEL.
+ */
+int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
+                        enum nfs3_stable *stable, bool wait);
+/* WRITE of all of it, from `vectors`. 0 or -errno. */
+int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
+                    int count, enum nfs3_stable stable, struct nfs3_transfer *transfer);
+/*
+ * Servers tell an error of their disk once, to the call that makes them write to it. May a WRITE
+ * that was to reach the disk at once have been told one that concerns other data of the file?
+ * `repeated`: it was sent more than once.
+ */
+static inline bool file_write_is_doubtful(enum nfs3_stable stable, int result, bool repeated)
+{
+    bool failed = result != 0 && result != -ESTALE && result != -EAGAIN;
+    return stable != NFS3_UNSTABLE && (failed || repeated);
+}
+/* How a write that went well ends in the ledger, by what the server said. Never waits. */
+void file_write_judge(struct file_open *open, struct ledger_write *write,
+                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      struct ledger_ending *ending);
+/* The same for one that may have failed, and ends it. Returns `result`. */
+int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
+                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+/* COMMITs a file that has more uncommitted data than is good, or than the tunable allows. */
+void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
+
+#endif

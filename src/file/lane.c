@@ -1,0 +1,361 @@
+/* Lanes: their channels, who drives them, and waiting. */
+#include "file/lane.h"
+
+#include <string.h>
+
+#include "sys/alloc.h"
+#include "sys/critical.h"
+#include "sys/thread.h"
+
+enum { ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
+
+#define ALONE_NS    UINT64_C(1000000)
+#define ATTENDED_NS UINT64_C(1000000000)
+
+/* A thread that drives a channel. Made on first need, lives as long as the process. */
+struct attendant {
+    struct net_channel *channel; /* constant once used */
+    _Atomic uint32_t kicks;      /* futex: something was submitted */
+};
+
+/* Guards the list of lanes and the attendants. Held briefly. */
+static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct file_lane *lanes, *spare_lanes;
+static struct attendant attendants[ATTENDANTS];
+static unsigned attendant_count;
+
+_Atomic uint32_t file_lane_events;
+
+/* ---- lanes ---- */
+
+/* As it is when nobody has used it. */
+static void lane_clear(struct file_lane *lane)
+{
+    pthread_mutex_init(&lane->lock, NULL);
+    atomic_store(&lane->channel_count, 0);
+    lane->troubled = NULL;
+    atomic_store(&lane->troubled_count, 0);
+    atomic_store(&lane->in_flight, 0);
+    atomic_store(&lane->sleepers, 0);
+    atomic_store(&lane->waiters, 0);
+    atomic_store(&lane->users, 0);
+    atomic_store(&lane->shared, false);
+    atomic_store(&lane->attended, FILE_NOT_ATTENDED);
+}
+
+struct file_lane *file_lane_new(void)
+{
+    pthread_mutex_lock(&lanes_lock);
+    struct file_lane *lane = spare_lanes;
+    if (lane)
+        spare_lanes = lane->next_lane;
+    else
+        lane = sys_alloc_zeroed(sizeof(*lane));
+    if (lane) {
+        lane_clear(lane);
+        lane->next_lane = lanes;
+        lanes = lane;
+    }
+    pthread_mutex_unlock(&lanes_lock);
+    return lane;
+}
+
+void file_lane_free(struct file_lane *lane)
+{
+    pthread_mutex_lock(&lanes_lock);
+    struct file_lane **at = &lanes;
+    while (*at != lane)
+        at = &(*at)->next_lane;
+    *at = lane->next_lane;
+    pthread_mutex_unlock(&lanes_lock);
+    while (atomic_load(&lane->users) > 0)
+        sys_call0(SYS_sched_yield);
+    pthread_mutex_destroy(&lane->lock);
+    pthread_mutex_lock(&lanes_lock);
+    lane->next_lane = spare_lanes;
+    spare_lanes = lane;
+    pthread_mutex_unlock(&lanes_lock);
+}
+
+unsigned file_lane_in_flight(const struct file_lane *lane)
+{
+    return atomic_load(&lane->in_flight);
+}
+
+/* One of the lane's channels on this path, with room. */
+static struct net_channel *lane_channel_on(const struct file_lane *lane,
+                                           const struct net_path *path, size_t bytes)
+{
+    unsigned count = atomic_load_explicit(&lane->channel_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        struct net_channel *channel = lane->channels[i];
+        if (channel->path == path && net_channel_has_room(channel, bytes))
+            return channel;
+    }
+    return NULL;
+}
+
+struct net_channel *file_lane_channel(struct file_lane *lane, struct net_server *server,
+                                      size_t bytes, const uint64_t *held)
+{
+    struct net_path *path = net_path_choose(server, bytes, held);
+    struct net_channel *channel = lane_channel_on(lane, path, bytes);
+    if (channel)
+        return channel;
+    channel = net_path_channel(path, bytes);
+    pthread_mutex_lock(&lane->lock);
+    unsigned i = 0, count = atomic_load(&lane->channel_count);
+    while (i < count && lane->channels[i] != channel)
+        i++;
+    if (i == FILE_LANE_CHANNELS) {
+        channel = NULL;
+    } else if (i == count) {
+        lane->channels[i] = channel;
+        atomic_store(&lane->channel_count, count + 1);
+    }
+    pthread_mutex_unlock(&lane->lock);
+    return channel;
+}
+
+/* ---- attendants ---- */
+
+static bool lane_uses(const struct file_lane *lane, const struct net_channel *channel)
+{
+    bool uses = false;
+    unsigned count = atomic_load(&lane->channel_count);
+    for (unsigned i = 0; i < count && !uses; i++)
+        uses = lane->channels[i] == channel;
+    return uses;
+}
+
+/* Is this lane's trouble the attendants' business? Not while its own thread waits. */
+static bool attendants_care(struct file_lane *lane, const struct net_channel *channel)
+{
+    return atomic_load(&lane->troubled_count) > 0 &&
+           (atomic_load(&lane->attended) || atomic_load(&lane->waiters) == 0) &&
+           lane_uses(lane, channel);
+}
+
+/* Carries out what is troubled in lanes of this channel. */
+static void attend_troubled(const struct net_channel *channel)
+{
+    for (;;) {
+        struct file_lane *found = NULL;
+        pthread_mutex_lock(&lanes_lock);
+        for (struct file_lane *lane = lanes; lane && !found; lane = lane->next_lane) {
+            if (attendants_care(lane, channel))
+                found = lane;
+        }
+        if (found)
+            atomic_fetch_add(&found->users, 1);
+        pthread_mutex_unlock(&lanes_lock);
+        if (!found)
+            return;
+        file_lane_carry_out(found);
+        atomic_fetch_sub(&found->users, 1);
+    }
+}
+
+static bool some_troubled(void *context)
+{
+    const struct net_channel *channel = context;
+    bool some = false;
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane *lane = lanes; lane && !some; lane = lane->next_lane)
+        some = attendants_care(lane, channel);
+    pthread_mutex_unlock(&lanes_lock);
+    return some;
+}
+
+static void *attend(void *argument)
+{
+    struct attendant *self = argument;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    rpc_attended = (struct rpc_attended){&self->channel, 1};
+    for (;;) {
+        uint32_t kicks = atomic_load(&self->kicks);
+        rpc_drive(self->channel, some_troubled, self->channel, 0);
+        attend_troubled(self->channel);
+        if (atomic_load(&self->channel->outstanding) == 0 && !some_troubled(self->channel))
+            sys_futex(&self->kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+    }
+    return NULL;
+}
+
+/* Under lanes_lock. Makes sure that a thread drives the channel, and that it looks. */
+static void channel_attend(struct net_channel *channel)
+{
+    unsigned i = 0;
+    while (i < attendant_count && attendants[i].channel != channel)
+        i++;
+    if (i == attendant_count) {
+        if (i == ATTENDANTS)
+            return;
+        attendants[i].channel = channel;
+        if (!sys_thread_start(attend, &attendants[i], "asynchronous I/O"))
+            return;
+        attendant_count++;
+    }
+    atomic_fetch_add(&attendants[i].kicks, 1);
+    sys_futex(&attendants[i].kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* Under lanes_lock. */
+static void lane_attend(struct file_lane *lane)
+{
+    int nobody = FILE_NOT_ATTENDED;
+    atomic_compare_exchange_strong(&lane->attended, &nobody, FILE_ATTENDED_NOW);
+    unsigned count = atomic_load(&lane->channel_count);
+    for (unsigned i = 0; i < count; i++)
+        channel_attend(lane->channels[i]);
+}
+
+void file_lane_attend_now(struct file_lane *lane)
+{
+    pthread_mutex_lock(&lanes_lock);
+    lane_attend(lane);
+    pthread_mutex_unlock(&lanes_lock);
+}
+
+void file_lane_attend(struct file_lane *lane)
+{
+    atomic_store(&lane->attended, FILE_ATTENDED_ALWAYS);
+    file_lane_attend_now(lane);
+}
+
+bool file_lane_is_attended(const struct file_lane *lane)
+{
+    return atomic_load(&lane->attended) == FILE_ATTENDED_ALWAYS;
+}
+
+void file_lane_attend_busy(struct file_lane *lane)
+{
+    if (file_lane_in_flight(lane) > 0 && !file_lane_is_attended(lane))
+        file_lane_attend(lane);
+}
+
+bool file_lanes_attend(void)
+{
+    bool some = false;
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane *lane = lanes; lane; lane = lane->next_lane) {
+        if (atomic_load(&lane->in_flight) > 0) {
+            lane_attend(lane);
+            some = true;
+        }
+    }
+    pthread_mutex_unlock(&lanes_lock);
+    return some;
+}
+
+void file_async_attend_all(void)
+{
+    (void)file_lanes_attend();
+}
+
+struct file_lane *file_lane_troubled(unsigned *number)
+{
+    struct file_lane *found = NULL;
+    unsigned at = 0;
+    pthread_mutex_lock(&lanes_lock);
+    for (struct file_lane *lane = lanes; lane && !found; lane = lane->next_lane, at++) {
+        if (at >= *number && atomic_load(&lane->troubled_count) > 0)
+            found = lane;
+    }
+    if (found)
+        atomic_fetch_add(&found->users, 1);
+    pthread_mutex_unlock(&lanes_lock);
+    *number = at;
+    return found;
+}
+
+/* ---- waiting ---- */
+
+struct wait {
+    struct file_lane *lane;
+    bool (*satisfied)(void *context);
+    void *context;
+};
+
+static bool satisfied(const struct wait *wait)
+{
+    return wait->satisfied && wait->satisfied(wait->context);
+}
+
+static bool wait_over(void *context)
+{
+    const struct wait *wait = context;
+    return atomic_load(&wait->lane->troubled_count) > 0 ||
+           atomic_load(&wait->lane->in_flight) == 0 || satisfied(wait);
+}
+
+/* Until somebody else has settled something, `longest_ns` at most. */
+static void lane_sleep(struct file_lane *lane, uint32_t events, uint64_t deadline_ns,
+                       uint64_t longest_ns)
+{
+    struct timespec left;
+    sys_time_left(deadline_ns, longest_ns, &left);
+    atomic_fetch_add(&lane->sleepers, 1);
+    if (left.tv_sec > 0 || left.tv_nsec > 0)
+        sys_futex(&lane->events, FUTEX_WAIT_PRIVATE, events, &left);
+    atomic_fetch_sub(&lane->sleepers, 1);
+}
+
+/* A thread that drives several channels would not hear of a further one. */
+static bool one_may_drive(struct file_lane *lane)
+{
+    return atomic_load(&lane->channel_count) <= 1 || !atomic_load(&lane->shared);
+}
+
+static bool lane_wait(const struct wait *wait, uint64_t deadline_ns)
+{
+    struct file_lane *lane = wait->lane;
+    bool looked = false;
+    int now = FILE_ATTENDED_NOW;
+    if (one_may_drive(lane)) /* we are here now */
+        atomic_compare_exchange_strong(&lane->attended, &now, FILE_NOT_ATTENDED);
+    for (;;) {
+        unsigned count = atomic_load(&lane->channel_count);
+        uint32_t events = atomic_load(&lane->events);
+        bool attended = atomic_load(&lane->attended);
+        rpc_attended = (struct rpc_attended){lane->channels, attended ? 0 : count};
+        file_lane_carry_out(lane);
+        rpc_attended.count = 0;
+        if (satisfied(wait))
+            return true;
+        if (atomic_load(&lane->in_flight) == 0 || sys_critical.deferred)
+            return satisfied(wait);
+        if (looked && sys_deadline_passed(deadline_ns))
+            return false;
+        looked = true;
+        if (!atomic_load(&lane->attended) && one_may_drive(lane)) {
+            /* Another thread may carry out the rest, or submit more: it does not wake this one. */
+            if (!rpc_drive_all(lane->channels, count, wait_over, (void *)wait, deadline_ns) &&
+                !sys_critical.deferred)
+                lane_sleep(lane, events, deadline_ns, ALONE_NS);
+        } else {
+            if (!atomic_load(&lane->attended))
+                file_lane_attend_now(lane);
+            lane_sleep(lane, events, deadline_ns, ATTENDED_NS);
+        }
+    }
+}
+
+bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
+                    uint64_t deadline_ns)
+{
+    const struct wait wait = {lane, satisfied, context};
+    atomic_fetch_add(&lane->waiters, 1);
+    bool result = lane_wait(&wait, deadline_ns);
+    atomic_fetch_sub(&lane->waiters, 1);
+    return result;
+}
+
+void file_async_fork_child(void)
+{
+    pthread_mutex_init(&lanes_lock, NULL);
+    for (struct file_lane *lane = lanes; lane; lane = lane->next_lane)
+        lane_clear(lane);
+    memset(attendants, 0, sizeof(attendants));
+    attendant_count = 0;
+}

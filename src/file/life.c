@@ -1,0 +1,65 @@
+/* Start and end of the process; flags of descriptors. */
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "file/commit.h"
+#include "file/inode.h"
+#include "file/io.h"
+#include "stats/count.h"
+#include "sys/critical.h"
+
+static bool enabled;
+
+static _Atomic int64_t size_limit = INT64_MAX;
+
+void file_size_limit_learn(void)
+{
+    struct rlimit now;
+    if (sys_call4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &now) == 0)
+        atomic_store(&size_limit, now.rlim_cur < INT64_MAX ? (int64_t)now.rlim_cur : INT64_MAX);
+}
+
+bool file_size_is_limited(void)
+{
+    return atomic_load_explicit(&size_limit, memory_order_relaxed) != INT64_MAX;
+}
+
+int64_t file_size_room(uint64_t offset)
+{
+    int64_t limit = atomic_load_explicit(&size_limit, memory_order_relaxed);
+    if (offset < (uint64_t)limit)
+        return limit - (int64_t)offset;
+    sys_call3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGXFSZ);
+    return -EFBIG;
+}
+
+void file_start(void)
+{
+    file_size_limit_learn();
+    file_mounts_load();
+    enabled = file_mounts_configured();
+}
+
+bool file_enabled(void)
+{
+    return enabled;
+}
+
+bool file_allows_raw_io_uring(void)
+{
+    return file_tunables.raw_io_uring == CONF_RAW_IO_URING_KERNEL;
+}
+
+void file_finish(void)
+{
+    sys_critical_enter();
+    atomic_store(&file_finishing, true);
+    file_commit_all();
+    stats_finish();
+    sys_critical_leave();
+}
+
+void file_locked(struct file_open *open)
+{
+    atomic_store(&open->inode->opened_ns, sys_now_ns());
+}

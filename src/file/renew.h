@@ -1,0 +1,47 @@
+/* Stale handles, and other names of a file. */
+#ifndef FILE_RENEW_H
+#define FILE_RENEW_H
+
+#include "file/inode.h"
+
+/*
+ * The handle that a call is made with. Around each call on the inode's handle:
+ *   struct file_handle_use use = file_inode_use(inode);
+ *   do
+ *       result = nfs3_...(&client, use.fh, ...);
+ *   while (result == -ESTALE && file_inode_renew(inode, auth, &use));
+ */
+struct file_handle_use {
+    const struct nfs3_fh *fh; /* good as long as the inode is */
+    unsigned renewals;
+};
+struct file_handle_use file_inode_use(struct file_inode *inode);
+
+/*
+ * The server says that the handle is stale. True: by name, and by the proof that it still is the
+ * same file, it has another one now; ask again. False, after a few times and where there is no
+ * proof (said on the log): the file is not to be reached. Mounts again when the export's root is
+ * stale too, for up to half a minute.
+ */
+bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
+                      struct file_handle_use *use);
+
+/* How the registry knows a file of the mount with this handle. */
+struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
+                                         const struct nfs3_fh *fh);
+/* How it may know the file of a descriptor, if `path` is empty, or of a path: by its handle if the
+ * kernel tells that, else by its number. */
+struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *status);
+/*
+ * The handle of `host` is stale for good: is the file gone, so that nobody misses what was written
+ * to it? Else others may yet find it again. inode: NULL if this process has none.
+ */
+bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
+                     const struct ledger_file *host, const struct file_inode *inode);
+/* Bytes that were not committed are lost: said on the log, and by the next fsync. */
+void file_inode_lost(struct file_inode *inode, uint64_t bytes);
+
+/* The path of an open file, as the kernel names it. False when it cannot be had. */
+bool file_path_of(int fd, char path[PATH_MAX]);
+
+#endif

@@ -1,0 +1,36 @@
+/* Between the two worlds: see ledger/world.h. */
+#ifndef FILE_WORLD_H
+#define FILE_WORLD_H
+
+#include "file/inode.h"
+
+/* Moves the file to the kernel's world: see file_demote(). The caller is not between enter and
+ * leave. */
+int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, const char *reason);
+/* Follows another process, which moved it there. */
+void file_inode_follow(struct file_inode *inode);
+
+/*
+ * A descriptor that can write the file stays with the kernel, though it may never have been proven
+ * which one it is on the server: all files with its number go to the kernel's world, and no process
+ * adopts one of them as long as this one lives.
+ */
+void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
+                      const char *reason);
+/* A descriptor of a file that is in the kernel's world already stays there. Returns why. */
+const char *file_world_stay(struct file_inode *inode);
+/* `fd` was just opened: may the engine serve the file? One in the kernel's world that nobody pins
+ * any more comes back. */
+bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, int fd);
+
+/*
+ * After this, what was written through the engine is seen through the kernel. On a kernel NFS
+ * mount this drops cached pages; the kernel would take them for good as long as anybody here has
+ * the file open for writing. Called where the promise is made: after COMMIT, after synchronous
+ * writes, and at the close of a written file.
+ */
+void file_pages_drop(const struct file_mount *mount, int fd);
+/* The same before a use of the descriptor that goes by the kernel; it learns the size as well. */
+void file_pages_fresh(const struct file_mount *mount, int fd);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * Appending. A process that writes at the end of a file takes a turn, as one that changes its size
+ * does. Until the turn is over nobody else of the host writes beyond the end. So what is appended
+ * in several pieces lands in one place. And when a write fails, or its process is killed, there is
+ * no hole: nobody has written behind it.
+ *
+ * A turn ends with its process. What the process had in flight is held like any other write
+ * (hold.c). Whether the file grew by it only the server knows, and it is asked.
+ */
+#include "ledger/append.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+
+/* Does the registry know the size, from an answer to a question of `since_ns` or later? */
+static bool is_fresh(const struct ledger_entry *entry, uint64_t since_ns)
+{
+    return (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN) &&
+           atomic_load_explicit(&entry->verified_ns, memory_order_relaxed) >= since_ns;
+}
+
+static void take_turn(struct ledger_entry *entry, struct ledger_append *append, uint32_t slot)
+{
+    atomic_fetch_add(&ledger_map.shared->processes[slot].truncations, 1);
+    entry->truncate_size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_APPENDING);
+    atomic_store(&entry->truncator, slot);
+    append->turn = true;
+}
+
+/* Whose write is where this one is to be (0: only time must pass); UINT32_MAX: nobody's. */
+static uint32_t find_place(struct ledger_entry *entry, struct ledger_append *append)
+{
+    uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    entry->truncate_size = append->offset = size;
+    return ledger_range_user(entry, size, size + append->length, 0);
+}
+
+int ledger_append_begin(struct ledger_file *file, struct ledger_append *append, bool wait)
+{
+    uint32_t slot = ledger_process_slot(), stripe = ledger_stripe_of_file(file);
+    int error = -ENOSPC;
+    struct ledger_entry *entry = slot ? ledger_entry_lock(file, true, &error) : NULL;
+    while (entry) {
+        if (ledger_entry_is_kernel(entry)) {
+            ledger_entry_unlock(file);
+            return LEDGER_OF_KERNEL;
+        }
+        bool waits = !append->turn && !sys_test_unsafe(SYS_TEST_APPEND);
+        uint32_t other = waits ? ledger_entry_truncator(entry) : 0;
+        if (!other) {
+            /* A write that was held may have made the file longer at any time until now. */
+            ledger_stripe_expire_now(stripe);
+            if (!is_fresh(entry, append->fresh_ns)) {
+                ledger_entry_unlock(file);
+                return -ENODATA;
+            }
+            if (!append->turn)
+                take_turn(entry, append, slot);
+            other = find_place(entry, append);
+        }
+        if (other == UINT32_MAX || !wait) {
+            ledger_entry_unlock(file);
+            if (other != UINT32_MAX)
+                ledger_process_sweep(LEDGER_SWEEP_NS);
+            return other == UINT32_MAX ? 0 : -EAGAIN;
+        }
+        ledger_stripe_wait(stripe, other);
+        ledger_entry_unlock(file);
+        entry = ledger_entry_lock(file, true, &error);
+    }
+    return error;
+}
+
+void ledger_entry_append_end(struct ledger_entry *entry)
+{
+    atomic_store(&entry->truncator, 0);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
+}
+
+void ledger_append_end(struct ledger_file *file, struct ledger_append *append, bool failed)
+{
+    uint32_t slot = ledger_process_slot();
+    int error;
+    if (!append->turn)
+        return;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
+    append->turn = false;
+    if (!entry)
+        return; /* another file has its place, and nobody waits for the turn */
+    if (ledger_entry_is_appending(entry) && atomic_load(&entry->truncator) == slot)
+        ledger_entry_append_end(entry);
+    if (failed) /* the server may have some of it */
+        ledger_entry_forget_size(entry);
+    ledger_entry_unlock(file);
+    ledger_stripe_wake(ledger_stripe_of_file(file));
+}
+
+/* ---- who appends ---- */
+
+uint32_t ledger_append_changes(void)
+{
+    return atomic_load_explicit(&ledger_map.shared->append_changes, memory_order_acquire);
+}
+
+void ledger_append_changed(void)
+{
+    if (ledger_map.shared)
+        atomic_fetch_add(&ledger_map.shared->append_changes, 1);
+}

@@ -1,0 +1,251 @@
+/*
+ * Records and chunks: which are free, and which chunks belong to which record. All of it under
+ * arena_lock, and all of it can be computed from the records' states and chunk numbers.
+ */
+#include <string.h>
+
+#include "ledger/arena.h"
+#include "ledger/records.h"
+#include "sys/sys.h"
+
+enum { RECORDS_STEP = 512, CHUNKS_STEP = 128 }; /* reserved at a time: 64 KiB, 1 MiB */
+
+static uint32_t load(const _Atomic uint32_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void store(_Atomic uint32_t *counter, uint32_t value)
+{
+    atomic_store_explicit(counter, value, memory_order_release);
+}
+
+/* An owner of the lock died half way: the free lists and the counts of users are made again. */
+static void rebuild(struct ledger_shared *shared)
+{
+    uint32_t records = 0, chunks = 0;
+    uint32_t record_end = load(&shared->next_record), chunk_end = load(&shared->next_chunk);
+    memset(ledger_map.chunk_users, 0, chunk_end * sizeof(ledger_map.chunk_users[0]));
+    for (uint32_t i = 1; i < record_end; i++) {
+        struct ledger_record *record = ledger_record(i);
+        if (ledger_record_state(record) == LEDGER_RECORD_FREE) {
+            ledger_map.free_records[records++] = i;
+            continue;
+        }
+        for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {
+            /* Taken by the dead owner, who did not come to move `next_chunk`: nobody's. */
+            if (record->chunk[k] >= chunk_end)
+                record->chunk[k] = 0;
+            if (record->chunk[k])
+                ledger_map.chunk_users[record->chunk[k]]++;
+        }
+    }
+    for (uint32_t i = 1; i < chunk_end; i++) {
+        if (!ledger_map.chunk_users[i])
+            ledger_map.free_chunks[chunks++] = i;
+    }
+    store(&shared->free_records, records);
+    store(&shared->free_chunks, chunks);
+    atomic_fetch_add(&shared->arena_recoveries, 1);
+}
+
+static struct ledger_shared *lock_arena(void)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    if (pthread_mutex_lock(&shared->arena_lock) == EOWNERDEAD) {
+        rebuild(shared);
+        pthread_mutex_consistent(&shared->arena_lock);
+    }
+    return shared;
+}
+
+static void unlock_arena(struct ledger_shared *shared)
+{
+    pthread_mutex_unlock(&shared->arena_lock);
+}
+
+/* Makes sure that places up to `end` have memory; steps are rounded up to the whole array. */
+static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t limit, uint64_t at,
+                uint32_t size)
+{
+    uint32_t from = load(backed);
+    if (end <= from)
+        return 0;
+    uint32_t to = (end + step - 1) / step * step;
+    if (to > limit)
+        to = limit;
+    int error = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
+    if (error && end < to) {
+        to = end;
+        error = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
+    }
+    if (!error)
+        store(backed, to);
+    return error;
+}
+
+/* Makes sure that this many records and chunks can be taken. */
+static int check_room(struct ledger_shared *shared, uint32_t records, uint32_t chunks)
+{
+    uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
+    uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
+    if (free_records < records) {
+        uint32_t end = next_record + (records - free_records);
+        if (end > shared->record_count ||
+            back(&shared->backed_records, end, RECORDS_STEP, shared->record_count,
+                 ledger_map.records_at, sizeof(struct ledger_record)))
+            return -ENOSPC;
+    }
+    if (free_chunks < chunks) {
+        uint32_t end = next_chunk + (chunks - free_chunks);
+        if (end > shared->chunk_count ||
+            back(&shared->backed_chunks, end, CHUNKS_STEP, shared->chunk_count,
+                 ledger_map.chunks_at, LEDGER_CHUNK))
+            return -ENOSPC;
+    }
+    return 0;
+}
+
+int ledger_arena_take(struct ledger_piece *pieces, uint32_t count, bool kept, uint32_t owner)
+{
+    uint32_t need = 0;
+    for (uint32_t i = 0; kept && i < count; i++)
+        need += (pieces[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK;
+
+    struct ledger_shared *shared = lock_arena();
+    int error = check_room(shared, count, need);
+    if (error) {
+        unlock_arena(shared);
+        return error;
+    }
+    uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
+    uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
+    uint32_t following = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t index = free_records ? ledger_map.free_records[--free_records] : next_record++;
+        struct ledger_record *record = ledger_record(index);
+        uint32_t chunks = kept ? (pieces[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK : 0;
+        memset(record->chunk, 0, sizeof(record->chunk));
+        for (uint32_t k = 0; k < chunks; k++) {
+            uint32_t chunk = free_chunks ? ledger_map.free_chunks[--free_chunks] : next_chunk++;
+            ledger_map.chunk_users[chunk] = 1;
+            record->chunk[k] = chunk;
+        }
+        ledger_record_begin(record, pieces[i].base, pieces[i].length, kept);
+        record->write_next = following;
+        atomic_store_explicit(&record->owner, owner, memory_order_relaxed);
+        ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
+        pieces[i].record = following = index;
+    }
+    /* A record beyond next_record, or a chunk beyond next_chunk, is not looked at by rebuild(). */
+    store(&shared->next_chunk, next_chunk);
+    store(&shared->next_record, next_record);
+    store(&shared->free_chunks, free_chunks);
+    store(&shared->free_records, free_records);
+    unlock_arena(shared);
+    return 0;
+}
+
+/* Under the lock: a record refers to a chunk no more. */
+static inline void put_chunk(struct ledger_shared *shared, uint32_t *reference)
+{
+    uint32_t chunk = *reference, count;
+    if (!chunk)
+        return;
+    count = load(&shared->free_chunks);
+    __atomic_store_n(reference, 0, __ATOMIC_RELEASE);
+    if (--ledger_map.chunk_users[chunk] == 0) {
+        ledger_map.free_chunks[count] = chunk;
+        store(&shared->free_chunks, count + 1);
+    }
+}
+
+void ledger_arena_give(uint32_t first)
+{
+    if (first)
+        ledger_arena_free(ledger_pocket_give(first));
+}
+
+void ledger_arena_free(uint32_t first)
+{
+    if (!first)
+        return;
+    struct ledger_shared *shared = lock_arena();
+    while (first) {
+        struct ledger_record *record = ledger_record(first);
+        uint32_t count, next = record->write_next;
+        for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++)
+            put_chunk(shared, &record->chunk[k]);
+        ledger_record_set_state(record, LEDGER_RECORD_FREE);
+        count = load(&shared->free_records);
+        ledger_map.free_records[count] = first;
+        store(&shared->free_records, count + 1);
+        first = next;
+    }
+    unlock_arena(shared);
+}
+
+void ledger_arena_empty(uint32_t index)
+{
+    struct ledger_shared *shared = lock_arena();
+    for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++)
+        put_chunk(shared, &ledger_record(index)->chunk[k]);
+    unlock_arena(shared);
+}
+
+void ledger_arena_trim(uint32_t index, uint32_t from, uint32_t to)
+{
+    struct ledger_record *record = ledger_record(index);
+    uint32_t old_from = ledger_record_from(record), old_to = ledger_record_to(record);
+    atomic_store_explicit(&record->range, ledger_range(from, to), memory_order_release);
+    if (ledger_first_chunk(from) == ledger_first_chunk(old_from) &&
+        ledger_end_chunk(to) == ledger_end_chunk(old_to))
+        return;
+    struct ledger_shared *shared = lock_arena();
+    for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {
+        if (k < ledger_first_chunk(from) || k >= ledger_end_chunk(to))
+            put_chunk(shared, &record->chunk[k]);
+    }
+    unlock_arena(shared);
+}
+
+uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uint32_t reuse,
+                            uint32_t owner)
+{
+    struct ledger_shared *shared = lock_arena();
+    const struct ledger_record *source = ledger_record(source_index);
+    uint32_t index = reuse;
+    if (check_room(shared, 1, 0) == 0) {
+        uint32_t count = load(&shared->free_records);
+        index = count ? ledger_map.free_records[count - 1] : load(&shared->next_record);
+        struct ledger_record *fresh = ledger_record(index);
+        memset(fresh->chunk, 0, sizeof(fresh->chunk));
+        fresh->write_next = 0;
+        fresh->held_until = 0;
+        atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
+        ledger_record_set_state(fresh, LEDGER_RECORD_PRIVATE);
+        if (count)
+            store(&shared->free_records, count - 1);
+        else
+            store(&shared->next_record, index + 1);
+    }
+    if (index) {
+        struct ledger_record *record = ledger_record(index);
+        for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {
+            put_chunk(shared, &record->chunk[k]);
+            if (k >= ledger_first_chunk(from) && k < ledger_end_chunk(to)) {
+                ledger_map.chunk_users[source->chunk[k]]++;
+                record->chunk[k] = source->chunk[k];
+            }
+        }
+        record->kept = source->kept;
+        record->base = source->base;
+        record->sequence = source->sequence;
+        record->verifier = source->verifier;
+        record->distrusted = source->distrusted;
+        atomic_store_explicit(&record->range, ledger_range(from, to), memory_order_relaxed);
+        atomic_store_explicit(&record->file, atomic_load(&source->file), memory_order_relaxed);
+    }
+    unlock_arena(shared);
+    return index;
+}

@@ -1,0 +1,42 @@
+/*
+ * Where records and their data come from: the arena, and the pocket of each process.
+ */
+#ifndef LEDGER_ARENA_H
+#define LEDGER_ARENA_H
+
+#include "ledger/layout.h"
+
+struct ledger_piece {
+    uint64_t base;
+    uint32_t length;
+    uint32_t record; /* result */
+};
+/* Takes records, with chunks for their lengths if `kept`; PRIVATE, chained by write_next. 0 or
+ * -ENOSPC. */
+int ledger_arena_take(struct ledger_piece *pieces, uint32_t count, bool kept, uint32_t owner);
+/* Give back PRIVATE records, which are chained by write_next. The first keeps some of them in
+ * the pocket of this process, the second none. */
+void ledger_arena_give(uint32_t first);
+void ledger_arena_free(uint32_t first);
+/* Frees the chunks of a record that has data no more. */
+void ledger_arena_empty(uint32_t record);
+/* Sets the range of an ACKED record, and frees chunks that fall outside. */
+void ledger_arena_trim(uint32_t record, uint32_t from, uint32_t to);
+/*
+ * A PRIVATE record for [from, to) of `source`, sharing its chunks: a new one, else `reuse` (whose
+ * own chunks are freed), else 0.
+ */
+uint32_t ledger_arena_share(uint32_t source, uint32_t from, uint32_t to, uint32_t reuse,
+                            uint32_t owner);
+
+/* A PRIVATE record for one piece out of the pocket, without the arena's lock in most cases; 0: take
+ * it from the arena. */
+uint32_t ledger_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t owner);
+/* Keeps some of the PRIVATE records chained by write_next; the others are the result. */
+uint32_t ledger_pocket_give(uint32_t first);
+/* Gives all back to the arena. */
+void ledger_pocket_empty(void);
+/* In a child: what is in the pocket is the parent's. */
+void ledger_pocket_after_fork(void);
+
+#endif

@@ -1,0 +1,389 @@
+/*
+ * What is known of a file: its size, times and writers, as the server tells them and as the writes
+ * and changes of size of this host make them.
+ */
+#include "ledger/arena.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+#include "sys/sys.h"
+
+enum { SPINS = 2000, TRUNCATION_BITS = 24 };
+
+/* ---- reading without a lock ---- */
+
+/*
+ * All is written under the stripe's lock, so no counter needs an atomic addition. What is stored
+ * between change and changed is stored with release: who loads (and acquires) it sees the odd
+ * sequence of before.
+ */
+
+void ledger_entry_change(struct ledger_entry *entry)
+{
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_relaxed);
+}
+
+void ledger_entry_changed(struct ledger_entry *entry)
+{
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
+}
+
+struct view {
+    uint32_t flags;
+    uint64_t generation, device, inode;
+    uint64_t size, used, verified_ns;
+    int64_t mtime, ctime;
+};
+
+/* Every load acquires, so that none can move behind the second look at `sequence`. */
+static bool try_view(struct ledger_entry *entry, struct view *view)
+{
+    uint32_t sequence = atomic_load_explicit(&entry->sequence, memory_order_acquire);
+    view->flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+    view->generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
+    view->device = atomic_load_explicit(&entry->device, memory_order_acquire);
+    view->inode = atomic_load_explicit(&entry->inode, memory_order_acquire);
+    view->size = atomic_load_explicit(&entry->size, memory_order_acquire);
+    view->used = atomic_load_explicit(&entry->used, memory_order_acquire);
+    view->verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_acquire);
+    view->mtime = atomic_load_explicit(&entry->mtime, memory_order_acquire);
+    view->ctime = atomic_load_explicit(&entry->ctime, memory_order_acquire);
+    return !(sequence & 1) &&
+           atomic_load_explicit(&entry->sequence, memory_order_relaxed) == sequence;
+}
+
+static void view_entry(struct ledger_entry *entry, struct view *view)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (try_view(entry, view))
+            return;
+    }
+    /* The writer was preempted, or died: the lock waits for it, or mends the entry. */
+    uint32_t stripe = ledger_stripe_of(ledger_entry_index(entry));
+    ledger_stripe_lock(stripe);
+    try_view(entry, view);
+    ledger_stripe_unlock(stripe);
+}
+
+static void fill(const struct view *view, struct ledger_attributes *attributes)
+{
+    attributes->size = view->size;
+    attributes->used = view->used;
+    attributes->mtime.tv_sec = view->mtime / 1000000000;
+    attributes->mtime.tv_nsec = view->mtime % 1000000000;
+    attributes->ctime.tv_sec = view->ctime / 1000000000;
+    attributes->ctime.tv_nsec = view->ctime % 1000000000;
+}
+
+/* A view of that entry, without the lock. */
+static bool view_remembered(const struct ledger_file *file, struct view *view)
+{
+    struct ledger_entry *entry = ledger_entry_remembered(file);
+    if (!entry)
+        return false;
+    view_entry(entry, view);
+    return view->generation == __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
+}
+
+bool ledger_file_attributes(struct ledger_file *file, struct ledger_attributes *attributes,
+                            uint64_t *verified_ns)
+{
+    struct view view;
+    int error;
+    if (!ledger_map.shared)
+        return false;
+    if (!view_remembered(file, &view)) {
+        struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+        if (!entry)
+            return false;
+        try_view(entry, &view);
+        ledger_entry_unlock(file);
+    }
+    if (!(view.flags & LEDGER_ENTRY_KNOWN))
+        return false;
+    fill(&view, attributes);
+    *verified_ns = view.verified_ns;
+    return true;
+}
+
+uint64_t ledger_file_least_size(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->size, memory_order_acquire) : 0;
+}
+
+bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes *attributes)
+{
+    struct view view;
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_next(device, inode, NULL) : NULL;
+    if (!entry || ledger_entry_next(device, inode, entry))
+        return false;
+    view_entry(entry, &view);
+    if (view.device != device || view.inode != inode ||
+        (view.flags & (LEDGER_ENTRY_KNOWN | LEDGER_ENTRY_KERNEL)) != LEDGER_ENTRY_KNOWN)
+        return false;
+    fill(&view, attributes);
+    return true;
+}
+
+/* ---- what the server says ---- */
+
+static uint64_t epoch_of(const struct ledger_entry *entry)
+{
+    uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
+    uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
+    return changes << TRUNCATION_BITS | (truncations & ((1u << TRUNCATION_BITS) - 1));
+}
+
+uint64_t ledger_file_asking(struct ledger_file *file)
+{
+    uint64_t epoch = 0;
+    int error;
+    if (!ledger_map.shared)
+        return 0;
+    struct ledger_entry *entry = ledger_entry_remembered(file);
+    if (entry)
+        return epoch_of(entry);
+    entry = ledger_entry_lock(file, true, &error);
+    if (entry) {
+        epoch = epoch_of(entry);
+        ledger_entry_unlock(file);
+    }
+    return epoch;
+}
+
+/* The end of acknowledged data that the server may not have reported yet. */
+static uint64_t uncommitted_end(struct ledger_entry *entry)
+{
+    uint64_t end = 0;
+    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
+        if (ledger_record_end(ledger_record(i)) > end)
+            end = ledger_record_end(ledger_record(i));
+    }
+    entry->uncommitted_end = end;
+    return end;
+}
+
+static void put(_Atomic uint64_t *where, uint64_t value)
+{
+    atomic_store_explicit(where, value, memory_order_release);
+}
+
+static void put_time(_Atomic int64_t *where, int64_t value)
+{
+    atomic_store_explicit(where, value, memory_order_release);
+}
+
+/*
+ * The time that the file has by this host's own changes, which a change by somebody else is told
+ * by: see ledger_file_changed_by_other(). Each answer to a write tells what that write made of it.
+ * After a change without an answer it is known again when the server is asked, and nothing of this
+ * host began or ended meanwhile (`quiet`). The flags as they are then.
+ */
+static uint32_t learn_own(struct ledger_entry *entry, int64_t mtime, bool own, bool quiet)
+{
+    uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
+    if (quiet && (own || flags & LEDGER_ENTRY_UNTOLD)) {
+        entry->own_mtime = mtime;
+        return flags & ~(uint32_t)LEDGER_ENTRY_UNTOLD;
+    }
+    if (own && mtime > entry->own_mtime)
+        entry->own_mtime = mtime;
+    return flags;
+}
+
+void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
+                        const struct ledger_attributes *attributes, uint64_t now_ns, bool own)
+{
+    if (ledger_entry_truncator(entry) == LEDGER_TRUNCATOR_HELD)
+        return; /* the size may yet change */
+    uint64_t difference = epoch_of(entry) ^ epoch;
+    uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
+    bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
+    bool known = flags & LEDGER_ENTRY_KNOWN;
+    uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
+    if (!known && (truncated || now_ns < verified_ns))
+        return; /* neither the old size nor this one can be trusted */
+    bool newest = !known || now_ns >= verified_ns ||
+                  ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
+    if (!truncated && newest && (difference == 0 || attributes->size > size))
+        size = attributes->size;
+    if (size < entry->uncommitted_end) {
+        uint64_t end = uncommitted_end(entry);
+        if (size < end)
+            size = end;
+    }
+    ledger_entry_change(entry);
+    put(&entry->size, size);
+    if (!known || ledger_nanoseconds(&attributes->ctime) >=
+                      atomic_load_explicit(&entry->ctime, memory_order_relaxed)) {
+        put(&entry->used, attributes->used);
+        put_time(&entry->mtime, ledger_nanoseconds(&attributes->mtime));
+        put_time(&entry->ctime, ledger_nanoseconds(&attributes->ctime));
+    }
+    if (!truncated && now_ns > verified_ns)
+        put(&entry->verified_ns, now_ns);
+    flags = learn_own(entry, ledger_nanoseconds(&attributes->mtime), own, difference == 0);
+    atomic_store_explicit(&entry->flags, flags | LEDGER_ENTRY_KNOWN, memory_order_release);
+    ledger_entry_changed(entry);
+}
+
+void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
+                         const struct ledger_attributes *attributes, uint64_t now_ns)
+{
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    if (!entry)
+        return;
+    ledger_entry_learn(entry, epoch, attributes, now_ns, false);
+    ledger_entry_unlock(file);
+}
+
+void ledger_file_confirmed(struct ledger_file *file, const struct ledger_attributes *attributes,
+                           uint64_t now_ns)
+{
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return;
+    if ((atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
+        atomic_load(&entry->size) == attributes->size &&
+        atomic_load(&entry->ctime) == ledger_nanoseconds(&attributes->ctime) &&
+        ledger_entry_truncator(entry) == 0 && atomic_load(&entry->verified_ns) < now_ns) {
+        ledger_entry_change(entry);
+        put(&entry->verified_ns, now_ns);
+        ledger_entry_changed(entry);
+    }
+    ledger_entry_unlock(file);
+}
+
+enum ledger_change ledger_file_changed_by_other(struct ledger_file *file, uint64_t epoch,
+                                                const struct ledger_attributes *now)
+{
+    enum ledger_change change = LEDGER_CHANGE_NONE;
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return change;
+    ledger_stripe_expire_now(ledger_stripe_of_file(file));
+    uint32_t flags = atomic_load(&entry->flags);
+    bool sure = flags & LEDGER_ENTRY_KNOWN && !(flags & LEDGER_ENTRY_UNTOLD) &&
+                epoch_of(entry) == epoch && !ledger_entry_truncator(entry) &&
+                !ledger_record_pending(entry, UINT64_MAX);
+    if (sure && now->size > atomic_load(&entry->size))
+        change = LEDGER_CHANGE_SIZE;
+    else if (sure && now->size > 0 && ledger_nanoseconds(&now->mtime) > entry->own_mtime)
+        change = LEDGER_CHANGE_TIME;
+    ledger_entry_unlock(file);
+    return change;
+}
+
+/* ---- changes of size ---- */
+
+int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
+{
+    uint32_t stripe = ledger_stripe_of_file(file), slot = ledger_process_slot(), other;
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    while (entry && (other = ledger_entry_truncator(entry)) != 0) {
+        ledger_stripe_wait(stripe, other);
+        ledger_entry_unlock(file);
+        entry = ledger_entry_lock(file, true, &error);
+    }
+    if (!entry)
+        return error;
+    bool kernel = atomic_load(&entry->flags) & LEDGER_ENTRY_KERNEL;
+    if (kernel || !slot) {
+        ledger_entry_unlock(file);
+        return kernel ? LEDGER_OF_KERNEL : -ENOSPC;
+    }
+    /* From here on the entry cannot be recycled, and writes and replays beyond `size` wait. */
+    atomic_fetch_add(&ledger_map.shared->processes[slot].truncations, 1);
+    entry->truncate_size = size;
+    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
+    atomic_store(&entry->truncator, slot);
+    atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+    while ((other = ledger_record_beyond(entry, size)) != 0)
+        ledger_stripe_wait(stripe, atomic_load(&ledger_record(other)->owner));
+    ledger_entry_unlock(file);
+    return 0;
+}
+
+void ledger_entry_forget_size(struct ledger_entry *entry)
+{
+    struct ledger_stripe *stripe =
+        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    ledger_entry_change(entry);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
+    ledger_entry_untold(entry);
+    atomic_store(&entry->size, uncommitted_end(entry));
+    atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
+    atomic_store(&entry->truncations, ++stripe->births);
+    ledger_entry_changed(entry);
+}
+
+void ledger_entry_set_size(struct ledger_entry *entry, uint64_t size,
+                           struct ledger_garbage *garbage)
+{
+    ledger_record_cut(entry, size, false, garbage);
+    ledger_entry_change(entry);
+    atomic_store(&entry->size, size);
+    if (entry->uncommitted_end > size)
+        entry->uncommitted_end = size;
+    ledger_entry_changed(entry);
+}
+
+void ledger_file_truncate_end(struct ledger_file *file, uint64_t size, bool done)
+{
+    struct ledger_garbage garbage = {0};
+    uint32_t stripe = ledger_stripe_of_file(file), slot = ledger_process_slot();
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    if (!entry)
+        return;
+    bool ours = slot && atomic_load(&entry->truncator) == slot;
+    ledger_entry_untold(entry);
+    if (done) {
+        if (ours) /* who finds this process dead from here on cuts in its place */
+            atomic_fetch_or(&entry->flags, LEDGER_ENTRY_TRUNCATED);
+        ledger_entry_set_size(entry, size, &garbage);
+    } else {
+        ledger_entry_forget_size(entry); /* the error may be of the answer, not of the change */
+    }
+    if (ours) {
+        atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_TRUNCATED);
+        atomic_store(&entry->truncator, 0);
+        atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
+    }
+    atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+    ledger_entry_unlock(file);
+    ledger_stripe_wake(stripe);
+    ledger_arena_give(garbage.first);
+}
+
+bool ledger_file_truncated_by_kernel(const struct ledger_file_key *key, uint64_t size,
+                                     struct ledger_file *again)
+{
+    struct ledger_garbage garbage = {0};
+    bool beyond = false;
+    again->generation = 0;
+    if (!ledger_map.shared)
+        return false;
+    uint32_t stripe = ledger_stripe_of_inode(key->device, key->inode);
+    ledger_stripe_lock(stripe);
+    struct ledger_entry *entry = key->handle_length
+                                     ? ledger_entry_find(key)
+                                     : ledger_entry_next(key->device, key->inode, NULL);
+    if (entry) {
+        ledger_entry_untold(entry);
+        ledger_entry_set_size(entry, size, &garbage);
+        atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+        beyond = ledger_entry_truncator(entry) || ledger_record_beyond(entry, size);
+        ledger_entry_name(entry, again);
+    }
+    ledger_stripe_unlock(stripe);
+    ledger_arena_give(garbage.first);
+    return beyond;
+}

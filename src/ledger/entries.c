@@ -1,0 +1,462 @@
+/*
+ * Entries of files: finding, making, recycling and renaming them.
+ */
+#include <string.h>
+
+#include "ledger/arena.h"
+#include "ledger/entries.h"
+#include "ledger/world.h"
+#include "sys/sys.h"
+
+static uint32_t home_set(uint64_t device, uint64_t inode)
+{
+    uint64_t hash = (inode ^ device * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 31) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(hash >> 40) % LEDGER_SETS;
+}
+
+/* Sets of one stripe follow each other in a ring. */
+static uint32_t next_set(uint32_t set)
+{
+    return (set + LEDGER_STRIPES) % LEDGER_SETS;
+}
+
+struct ledger_entry *ledger_entry_next(uint64_t device, uint64_t inode,
+                                       const struct ledger_entry *last)
+{
+    uint32_t home = home_set(device, inode), set = home, i = 0;
+    if (last) {
+        set = ledger_entry_index(last) / LEDGER_SET_SIZE;
+        i = ledger_entry_index(last) % LEDGER_SET_SIZE + 1;
+    }
+    do {
+        uint8_t state =
+            atomic_load_explicit(&ledger_map.shared->set_state[set], memory_order_acquire);
+        for (; state && i < LEDGER_SET_SIZE; i++) {
+            struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
+            if (atomic_load_explicit(&entry->inode, memory_order_relaxed) == inode &&
+                atomic_load_explicit(&entry->device, memory_order_relaxed) == device &&
+                (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_PRESENT))
+                return entry;
+        }
+        if (state != 2)
+            return NULL;
+        set = next_set(set);
+        i = 0;
+    } while (set != home);
+    return NULL;
+}
+
+/* Whatever the configuration calls its server: device, inode and handle are those of one file. */
+static bool same_key(const struct ledger_entry *entry, const struct ledger_file_key *key)
+{
+    return !(atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) &&
+           entry->handle_length == key->handle_length &&
+           memcmp(entry->handle, key->handle, key->handle_length) == 0;
+}
+
+struct ledger_entry *ledger_entry_find(const struct ledger_file_key *key)
+{
+    struct ledger_entry *entry = NULL;
+    while ((entry = ledger_entry_next(key->device, key->inode, entry)) && !same_key(entry, key))
+        ;
+    return entry;
+}
+
+static void set_name(struct ledger_entry *entry, const struct ledger_file_key *key)
+{
+    entry->server = key->server;
+    entry->root = key->root;
+    entry->handle_length = key->handle_length;
+    memcpy(entry->handle, key->handle, key->handle_length);
+}
+
+static void begin_life(struct ledger_entry *entry, const struct ledger_file_key *key)
+{
+    struct ledger_stripe *stripe =
+        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    ledger_entry_change(entry);
+    atomic_store(&entry->flags, 0); /* PRESENT comes last, should this process die here */
+    atomic_store(&entry->generation, ++stripe->births);
+    atomic_store(&entry->truncations, ++stripe->births);
+    atomic_store(&entry->device, key->device);
+    atomic_store(&entry->inode, key->inode);
+    set_name(entry, key);
+    atomic_store(&entry->size, 0);
+    atomic_store(&entry->used, 0);
+    atomic_store(&entry->mtime, 0);
+    atomic_store(&entry->ctime, 0);
+    atomic_store(&entry->verified_ns, 0);
+    entry->uncommitted_end = 0;
+    atomic_store(&entry->losses, 0);
+    atomic_store(&entry->losses_told, 0);
+    entry->pins = 0;
+    bool kernel = ledger_world_is_pinned(key->device, key->inode);
+    atomic_store(&entry->flags, LEDGER_ENTRY_PRESENT | LEDGER_ENTRY_UNTOLD |
+                                    (kernel ? LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_ARRIVED : 0));
+    ledger_entry_changed(entry);
+}
+
+static bool has_untold_loss(const struct ledger_entry *entry)
+{
+    return atomic_load(&entry->losses) != atomic_load(&entry->losses_told);
+}
+
+/* What the entry has is nowhere else: its place must not be given to another file. */
+static bool is_needed(struct ledger_entry *entry)
+{
+    return entry->records || ledger_entry_truncator(entry) || has_untold_loss(entry) ||
+           (atomic_load(&entry->flags) & LEDGER_ENTRY_STUCK);
+}
+
+/* The entry of a set that is free, else the one that was not used for the longest time. NULL:
+ * all are needed; a file that finds no place is served by the kernel. */
+static struct ledger_entry *find_place(uint32_t set)
+{
+    struct ledger_entry *best = NULL;
+    uint32_t clock = ledger_map.shared->stripes[set % LEDGER_STRIPES].clock, best_age = 0;
+    for (uint32_t i = 0; i < LEDGER_SET_SIZE; i++) {
+        struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
+        uint32_t age = clock - entry->used_at;
+        if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT))
+            return entry;
+        if (is_needed(entry))
+            continue;
+        if (!best || age > best_age) {
+            best = entry;
+            best_age = age;
+        }
+    }
+    return best;
+}
+
+static struct ledger_entry *make(const struct ledger_file_key *key)
+{
+    uint32_t home = home_set(key->device, key->inode), set = home;
+    do {
+        _Atomic uint8_t *state = &ledger_map.shared->set_state[set];
+        if (!atomic_load(state)) {
+            if (ledger_registry_back(ledger_map.entries_at + (uint64_t)set * 4096, 4096) != 0)
+                return NULL;
+            atomic_store_explicit(state, 1, memory_order_release);
+        }
+        struct ledger_entry *entry = find_place(set);
+        if (entry) {
+            begin_life(entry, key);
+            return entry;
+        }
+        atomic_store(state, 2);
+        set = next_set(set);
+    } while (set != home);
+    return NULL;
+}
+
+/* From now on `file` stands for this entry. All losses that the entry counts are news for it, as
+ * it knew none so far, or an earlier entry. */
+static void remember(struct ledger_file *file, const struct ledger_entry *entry)
+{
+    __atomic_store_n(&file->index, ledger_entry_index(entry), __ATOMIC_RELAXED);
+    __atomic_store_n(&file->losses, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&file->generation, atomic_load(&entry->generation), __ATOMIC_RELAXED);
+}
+
+struct ledger_entry *ledger_entry_remembered(const struct ledger_file *file)
+{
+    uint32_t index = __atomic_load_n(&file->index, __ATOMIC_RELAXED);
+    uint64_t generation = __atomic_load_n(&file->generation, __ATOMIC_RELAXED);
+    if (generation == 0 || index >= LEDGER_FILES)
+        return NULL;
+    struct ledger_entry *entry = &ledger_map.entries[index];
+    return atomic_load_explicit(&entry->generation, memory_order_acquire) == generation ? entry
+                                                                                        : NULL;
+}
+
+struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
+{
+    int error;
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    if (entry)
+        return entry;
+    entry = ledger_entry_lock(file, false, &error);
+    if (entry)
+        ledger_entry_unlock(file);
+    return entry;
+}
+
+static void touch(struct ledger_entry *entry)
+{
+    entry->used_at =
+        ++ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))].clock;
+}
+
+uint32_t ledger_stripe_of_inode(uint64_t device, uint64_t inode)
+{
+    return home_set(device, inode) % LEDGER_STRIPES;
+}
+
+struct ledger_entry *ledger_entry_of(const struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_remembered(file);
+    return entry ? entry : ledger_entry_find(&file->key);
+}
+
+/* Was the handle of the entry got while the export's root had another handle than for the key?
+ * Then one of the two is from before the server gave all files new handles, and both may be the
+ * same file. */
+static bool of_other_root(const struct ledger_entry *entry, const struct ledger_file_key *key)
+{
+    return (atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) ||
+           (entry->server == key->server && entry->root != key->root);
+}
+
+static bool may_have_new_handle(const struct ledger_file_key *key)
+{
+    const struct ledger_entry *entry = NULL;
+    while ((entry = ledger_entry_next(key->device, key->inode, entry)) &&
+           !of_other_root(entry, key))
+        ;
+    return entry != NULL;
+}
+
+struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, int *error)
+{
+    if (!ledger_map.shared) {
+        *error = -ENOSPC;
+        return NULL;
+    }
+    uint32_t stripe = ledger_stripe_of_file(file);
+    ledger_stripe_lock(stripe);
+    struct ledger_entry *entry = ledger_entry_of(file);
+    if (!entry) {
+        *error = may_make ? -ENOSPC : -ENOENT;
+        if (may_make && may_have_new_handle(&file->key))
+            *error = -ESTALE;
+        else if (may_make)
+            entry = make(&file->key);
+    }
+    if (entry && entry != ledger_entry_remembered(file))
+        remember(file, entry);
+    if (!entry) {
+        ledger_stripe_unlock(stripe);
+        return NULL;
+    }
+    touch(entry);
+    return entry;
+}
+
+void ledger_entry_unlock(const struct ledger_file *file)
+{
+    ledger_stripe_unlock(ledger_stripe_of_file(file));
+}
+
+/* Frees an entry, with all that it has. Writes in flight go on, but leave nothing here. */
+static void retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
+{
+    struct ledger_stripe *stripe =
+        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    ledger_record_cut(entry, 0, true, garbage);
+    ledger_records_detach(ledger_entry_index(entry), garbage);
+    atomic_store(&entry->truncator, 0);
+    ledger_entry_change(entry);
+    atomic_store(&entry->flags, 0);
+    atomic_store(&entry->generation, ++stripe->births);
+    ledger_entry_changed(entry);
+}
+
+/* The file has another handle now. If this process dies here, the entry is left with a handle
+ * that equals no other. */
+static void rename_entry(struct ledger_entry *entry, const struct ledger_file_key *key)
+{
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_RENAMING);
+    set_name(entry, key);
+    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_RENAMING);
+}
+
+/* Entries of the same device and inode as a key, which none of them has. */
+struct others {
+    struct ledger_entry *idle;  /* one of another file that has nothing to keep; NULL: none */
+    struct ledger_entry *other; /* the last that may be of the same file: see of_other_root() */
+    unsigned count;             /* of those that may */
+    struct ledger_entry *same;  /* the last of them that has the change time as well */
+    unsigned same_count;
+};
+
+static struct others find_others(const struct ledger_file_key *key, const struct timespec *ctime)
+{
+    struct others others = {.count = 0};
+    struct ledger_entry *entry = NULL;
+    while ((entry = ledger_entry_next(key->device, key->inode, entry))) {
+        if (!of_other_root(entry, key)) {
+            others.idle = is_needed(entry) ? others.idle : entry;
+            continue;
+        }
+        others.other = entry;
+        others.count++;
+        if ((atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
+            atomic_load(&entry->ctime) == ledger_nanoseconds(ctime)) {
+            others.same = entry;
+            others.same_count++;
+        }
+    }
+    return others;
+}
+
+/*
+ * `entry` may be the same file as `other`, which has an older handle, or not. So it inherits that
+ * data is lost, and that the kernel writes the file. `only`: no other entry may be the same file.
+ * Then the loss counts as told there, and a process that finds the older handle stale may forget
+ * that data. Returns the bytes that are lost.
+ */
+static uint64_t inherit(struct ledger_entry *entry, struct ledger_entry *other, bool only,
+                        struct ledger_garbage *garbage)
+{
+    uint32_t flags = atomic_load(&other->flags);
+    uint64_t lost = atomic_load(&other->uncommitted);
+    if (lost > 0 || has_untold_loss(other))
+        atomic_store(&entry->losses, 1);
+    atomic_fetch_or(&entry->flags, flags & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
+    if (only) {
+        other->root = entry->root;
+        atomic_store(&other->losses_told, atomic_load(&other->losses));
+    }
+    if ((flags & LEDGER_ENTRY_RENAMING) || !is_needed(other))
+        retire(other, garbage);
+    return lost;
+}
+
+/*
+ * The entry for a key that none has; NULL: no room. Mostly it is a new one. But where the change
+ * time proves that an entry with an older handle is the same file, that entry gets the new handle.
+ * One for which that is not proven stays as it is: it may be of another file.
+ */
+static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
+                                           const struct timespec *ctime, uint64_t *lost,
+                                           struct ledger_garbage *garbage)
+{
+    struct others others = find_others(key, ctime);
+    if (others.same_count == 1) {
+        rename_entry(others.same, key);
+        return others.same;
+    }
+    struct ledger_entry *entry = others.idle;
+    if (entry)
+        begin_life(entry, key); /* mostly it is of a file that is gone */
+    else
+        entry = make(key);
+    struct ledger_entry *other = NULL;
+    while (entry && others.count > 0 &&
+           (other = ledger_entry_next(key->device, key->inode, other)) != NULL) {
+        if (other != entry && of_other_root(other, key))
+            *lost += inherit(entry, other, others.count == 1, garbage);
+    }
+    return entry;
+}
+
+bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *key,
+                        const struct timespec *ctime, uint64_t *lost)
+{
+    struct ledger_garbage garbage = {0};
+    *lost = 0;
+    file->key = *key;
+    if (file->key.handle_length > LEDGER_HANDLE_MAX)
+        file->key.handle_length = LEDGER_HANDLE_MAX;
+    file->index = UINT32_MAX;
+    file->generation = 0;
+    file->outside_pins = 0;
+    if (!ledger_map.shared)
+        return false;
+    uint32_t stripe = ledger_stripe_of_file(file);
+    ledger_stripe_lock(stripe);
+    struct ledger_entry *entry = ledger_entry_find(&file->key);
+    if (!entry)
+        entry = make_or_rename(&file->key, ctime, lost, &garbage);
+    if (entry) {
+        remember(file, entry);
+        /* Losses that are not told yet are news: nobody knows of them. */
+        file->losses = atomic_load(&entry->losses_told);
+        touch(entry);
+    }
+    ledger_stripe_unlock(stripe);
+    ledger_stripe_wake(stripe);
+    ledger_arena_give(garbage.first);
+    return entry != NULL;
+}
+
+/* `from`, which has an older handle, is the same file as `into`. Its data was written before the
+ * file was changed under the new handle, and counts as lost. Returns the bytes of which nobody
+ * was told. */
+static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
+                      struct ledger_garbage *garbage)
+{
+    bool told = from->root == into->root; /* see inherit() */
+    uint64_t lost = told ? 0 : atomic_load(&from->uncommitted);
+    if (from->records || has_untold_loss(from))
+        atomic_fetch_add(&into->losses, 1);
+    atomic_fetch_or(&into->flags,
+                    atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
+    retire(from, garbage);
+    return lost;
+}
+
+bool ledger_file_rename(struct ledger_file *file, const struct ledger_file_key *key,
+                        const struct timespec *ctime, uint64_t *lost)
+{
+    struct ledger_garbage garbage = {0};
+    *lost = 0;
+    if (!ledger_map.shared)
+        return false;
+    uint32_t stripe = ledger_stripe_of_file(file);
+    ledger_stripe_lock(stripe);
+    struct ledger_entry *known = ledger_entry_of(file), *entry = ledger_entry_find(key);
+    file->key.server = key->server; /* device and inode are read without the lock, and stay */
+    __atomic_store_n(&file->key.root, key->root, __ATOMIC_RELAXED);
+    file->key.handle_length = key->handle_length;
+    memcpy(file->key.handle, key->handle, sizeof(key->handle));
+    if (known && (!entry || entry == known)) {
+        rename_entry(known, key);
+        entry = known;
+    } else if (known) {
+        *lost = merge(known, entry, &garbage);
+    } else if (!entry) {
+        entry = make_or_rename(key, ctime, lost, &garbage);
+    }
+    if (entry && entry != ledger_entry_remembered(file))
+        remember(file, entry);
+    if (entry)
+        touch(entry);
+    ledger_stripe_unlock(stripe);
+    ledger_stripe_wake(stripe);
+    ledger_arena_give(garbage.first);
+    return entry != NULL;
+}
+
+void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file)
+{
+    file->key.device = atomic_load(&entry->device);
+    file->key.inode = atomic_load(&entry->inode);
+    file->key.server = entry->server;
+    file->key.root = entry->root;
+    file->key.handle_length = entry->handle_length;
+    memcpy(file->key.handle, entry->handle, LEDGER_HANDLE_MAX);
+    file->index = ledger_entry_index(entry);
+    file->generation = atomic_load(&entry->generation);
+    file->outside_pins = 0;
+}
+
+bool ledger_file_find(const struct ledger_file_key *key, uint32_t *cursor, struct ledger_file *file)
+{
+    if (!ledger_map.shared)
+        return false;
+    uint32_t stripe = ledger_stripe_of_inode(key->device, key->inode);
+    ledger_stripe_lock(stripe);
+    const struct ledger_entry *entry = *cursor ? &ledger_map.entries[*cursor - 1] : NULL;
+    do
+        entry = ledger_entry_next(key->device, key->inode, entry);
+    while (entry && key->handle_length && !same_key(entry, key) && !of_other_root(entry, key));
+    if (entry) {
+        ledger_entry_name(entry, file);
+        *cursor = ledger_entry_index(entry) + 1;
+    }
+    ledger_stripe_unlock(stripe);
+    return entry != NULL;
+}

@@ -1,0 +1,237 @@
+/*
+ * The layout of the registry in shared memory, and what the files of src/ledger share of it.
+ *
+ *   header | locks, counters | process slots | buckets | free lists | entries | records | chunks
+ *
+ * Everything is an index, never a pointer. Index 0 of records, chunks and process slots is no
+ * record, no chunk, and "a process that is no more".
+ *
+ * Locks, in the order of taking them: process_lock, one stripe's lock, arena_lock. All are robust:
+ * a process that gets one from a dead owner first puts in order what the lock guards.
+ *   process_lock  the process slots.
+ *   stripe lock   the entries of the stripe, their lists of records, its buckets, and the states of
+ *                 records that are linked there (IN_FLIGHT, ACKED, REPLAY, GHOST).
+ *   arena_lock    which records and chunks are free, and which chunks belong to which record.
+ * A record's `state` is its commit point. On EOWNERDEAD the lists are made again from the records.
+ *
+ * Memory is reserved with fallocate() before its first use, so that a full /dev/shm is an error
+ * (-ENOSPC) and never a SIGBUS.
+ */
+#ifndef LEDGER_LAYOUT_H
+#define LEDGER_LAYOUT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ledger/file.h"
+#include "ledger/writes.h"
+
+#define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
+
+enum {
+    LEDGER_REGISTRY_LAYOUT = 7,
+    LEDGER_STRIPES = 64,
+    LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
+    LEDGER_OFFSET_USERS = 16,
+    LEDGER_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
+    LEDGER_SET_SIZE = 16, /* entries in a set: one page */
+    LEDGER_FILES = LEDGER_SETS * LEDGER_SET_SIZE,
+    LEDGER_PROCESSES = 8192,
+    LEDGER_TRUNCATOR_HELD = LEDGER_PROCESSES, /* no slot */
+    LEDGER_CHUNK = 8192,
+    LEDGER_UNIT_SHIFT = 16, /* a record never crosses a multiple of 64 KiB */
+    LEDGER_RECORD_CHUNKS = (1 << LEDGER_UNIT_SHIFT) / LEDGER_CHUNK,
+    LEDGER_WRITE_RECORDS = (LEDGER_WRITE_MAX >> LEDGER_UNIT_SHIFT) + 1,
+    LEDGER_WAIT_NS = 100000000, /* a thread that waits for a range looks again after this */
+    LEDGER_NO_FILE = UINT32_MAX >> 1
+};
+
+enum { LEDGER_DISTRUSTED = 1, LEDGER_DISTRUSTED_BEFORE = 2 };
+
+enum ledger_record_state {
+    LEDGER_RECORD_FREE,
+    LEDGER_RECORD_PRIVATE, /* of its owner alone: being filled, or about to be freed; in no list */
+    LEDGER_RECORD_IN_FLIGHT,
+    LEDGER_RECORD_ACKED,
+    LEDGER_RECORD_REPLAY, /* as ACKED, and its owner is writing it again */
+    LEDGER_RECORD_GHOST   /* ended, but an older copy may still be executed: no data, no owner */
+};
+
+/* A piece of one write. Bytes [from, to) counted from file offset `base`, which is byte 0 of
+ * chunk[0]. Trimming changes only `range`: a single store. */
+struct ledger_record {
+    _Atomic uint32_t state;
+    _Atomic uint32_t owner; /* process slot */
+    _Atomic uint32_t file;  /* entry, once it is IN_FLIGHT */
+    uint32_t kept;
+    uint64_t base;
+    _Atomic uint64_t range; /* from << 32 | to */
+    uint64_t sequence; /* of the acknowledgement, in the stripe; kept when split. IN_FLIGHT: the
+                          last one before it began */
+    uint64_t verifier;
+    uint32_t bucket_next, bucket_previous; /* records of the same bucket */
+    uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
+    uint32_t write_next;                   /* the next piece of the same write */
+    uint32_t chunk[LEDGER_RECORD_CHUNKS];  /* arena_lock */
+    uint32_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
+                            safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
+    /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
+     * held, or no more): see hold.c. Stripe lock. */
+    uint64_t held_start, held_end, held_until;
+};
+_Static_assert(sizeof(struct ledger_record) == 128, "two cache lines");
+
+enum ledger_entry_flag {
+    LEDGER_ENTRY_PRESENT = 1,
+    LEDGER_ENTRY_KNOWN = 2,       /* the attributes are */
+    LEDGER_ENTRY_KERNEL = 4,      /* in the kernel's world, or on its way there: see world.h */
+    LEDGER_ENTRY_MIXED = 8,       /* records of several verifiers */
+    LEDGER_ENTRY_DISTRUSTED = 32, /* records that are `distrusted` */
+    LEDGER_ENTRY_RENAMING =
+        16, /* the handle is being replaced: what is there is none, or half of one */
+    LEDGER_ENTRY_TRUNCATED = 64,  /* the server did what `truncator` asked for, and it said so */
+    LEDGER_ENTRY_ARRIVED = 128,   /* in the kernel's world: nothing of it is left in the ledger */
+    LEDGER_ENTRY_STUCK = 256,     /* somebody could not pin it: it does not come back */
+    LEDGER_ENTRY_APPENDING = 512, /* `truncator` has a turn to append: see append.c */
+    LEDGER_ENTRY_UNTOLD = 1024    /* this host may have changed it, and no answer told own_mtime */
+};
+
+/* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
+struct ledger_entry {
+    _Atomic uint32_t sequence; /* odd while attributes or key change */
+    _Atomic uint32_t flags;
+    _Atomic uint64_t generation; /* of the use of this place; never the same again */
+    _Atomic uint64_t device, inode;
+    uint64_t server, root;
+    uint32_t handle_length;
+    uint8_t handle[LEDGER_HANDLE_MAX];
+    uint32_t used_at;     /* stripe->clock at the last use */
+    uint32_t first, last; /* records ACKED or REPLAY */
+    uint32_t records;     /* linked in any state: the entry may not be recycled */
+    uint32_t pins;        /* times that a process pinned the file */
+    /* Process slot that changes the size or appends now; 0: none; LEDGER_TRUNCATOR_HELD: one that
+     * died while it changed the size. */
+    _Atomic uint32_t truncator;
+    _Atomic uint32_t changes; /* begins and ends of writes */
+    uint64_t truncate_size;   /* writes beyond it wait for `truncator` */
+    uint64_t truncate_held;   /* LEDGER_TRUNCATOR_HELD until then (CLOCK_MONOTONIC) */
+    _Atomic uint64_t size;    /* while not KNOWN: a lower bound from writes */
+    _Atomic uint64_t used;
+    _Atomic int64_t mtime, ctime; /* nanoseconds */
+    int64_t own_mtime;            /* after the last change by this host, unless UNTOLD */
+    _Atomic uint64_t verified_ns; /* while not KNOWN: since when they are not */
+    _Atomic uint64_t truncations; /* as `changes`; drawn from the stripe's, so never repeated */
+    _Atomic uint64_t uncommitted; /* bytes ACKED or REPLAY */
+    _Atomic uint64_t verifier;    /* of the records, unless MIXED */
+    uint64_t uncommitted_end;     /* at least the end of the last of them */
+    _Atomic uint32_t replays;     /* records written again, or over after a restart */
+    _Atomic uint32_t cuts;        /* acknowledged records that changes of size cut off */
+    _Atomic uint32_t losses; /* times that data was dropped, not committed and not overwritten */
+    _Atomic uint32_t losses_told; /* those of which an fsync of any process has told */
+} __attribute__((aligned(256)));
+_Static_assert(sizeof(struct ledger_entry) * LEDGER_SET_SIZE == 4096, "a set is a page");
+
+enum ledger_commit_state {
+    LEDGER_COMMIT_SENT,     /* its answer is not known */
+    LEDGER_COMMIT_ANSWERED, /* well, and it waits for others that were sent before */
+    LEDGER_COMMIT_OVER,
+    LEDGER_COMMIT_VOUCHES /* it is over, and all is safe that was acknowledged before it was sent */
+};
+
+/* A COMMIT: see commits.c. Under the stripe's lock. */
+struct ledger_committing {
+    uint64_t ticket; /* of the stripe's `commits`; 0: the place was never used */
+    uint32_t file;   /* entry */
+    uint32_t state;
+    _Atomic uint32_t slot;
+};
+
+/* A process that uses the offset of an open file description: see offset.c. Under the stripe's
+ * lock. */
+struct ledger_offset_user {
+    uint32_t file;         /* entry */
+    _Atomic uint32_t slot; /* 0: the place is free */
+};
+
+struct ledger_stripe {
+    pthread_mutex_t lock;
+    _Atomic uint32_t wake;    /* futex; changes when a range becomes free */
+    _Atomic uint32_t waiting; /* someone may wait on it */
+    uint32_t clock;
+    _Atomic uint64_t sequence; /* of acknowledgements */
+    uint64_t births;           /* source of generations and of `truncations` */
+    _Atomic uint64_t uncommitted;
+    _Atomic uint64_t recoveries; /* locks got from a dead owner */
+    _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
+    uint64_t commits;            /* tickets given out */
+    uint64_t commit_took_ns;     /* the last that was answered */
+    uint32_t commit_places;      /* that were ever used */
+    uint32_t commit_waiters;     /* threads that may need to know which COMMITs vouch for all */
+    struct ledger_committing committing[LEDGER_COMMITS];
+    struct ledger_offset_user offset_users[LEDGER_OFFSET_USERS];
+} __attribute__((aligned(128)));
+
+struct ledger_process {
+    _Atomic uint32_t state; /* 0 free, 1 used */
+    uint32_t pid;
+    uint64_t starttime, image;    /* see struct run_identity */
+    _Atomic uint32_t wrote;       /* had records */
+    _Atomic uint32_t truncations; /* in progress, and turns to append */
+};
+
+struct ledger_shared {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t header_size;
+    _Atomic uint64_t outside_pins; /* changes when a process without a registry pins a file */
+    uint64_t total_size;
+    uint32_t chunk_count, record_count;
+    uint32_t bucket_count;           /* of one stripe; a power of two */
+    _Atomic uint32_t append_changes; /* see ledger_append_changed() */
+    uint64_t boot_id;
+    _Atomic uint64_t pid_namespace;
+
+    pthread_mutex_t process_lock __attribute__((aligned(128)));
+    uint32_t process_count;  /* slots ever used, slot 0 included */
+    uint32_t process_cursor; /* where to look for dead ones next */
+    _Atomic uint64_t swept_ns;
+
+    pthread_mutex_t arena_lock __attribute__((aligned(128)));
+    _Atomic uint32_t free_chunks, next_chunk, backed_chunks;
+    _Atomic uint32_t free_records, next_record, backed_records;
+    _Atomic uint64_t arena_recoveries;
+
+    struct ledger_stripe stripes[LEDGER_STRIPES];
+    /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */
+    _Atomic uint8_t set_state[LEDGER_SETS];
+    struct ledger_process processes[LEDGER_PROCESSES];
+};
+
+/* A chain of PRIVATE records to give back to the arena after unlocking. */
+struct ledger_garbage {
+    uint32_t first;
+};
+
+/* Where this process sees the parts. Immutable once ledger_registry_open() has succeeded. */
+struct ledger_map {
+    struct ledger_shared *shared;
+    uint32_t *buckets;
+    uint32_t *free_chunks, *free_records;
+    uint16_t *chunk_users; /* records that refer to a chunk: more than one after a split */
+    struct ledger_entry *entries;
+    struct ledger_record *records;
+    uint8_t *chunks;
+    uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
+    int fd; /* open with a shared flock() as long as this process or a child lives */
+};
+extern struct ledger_map ledger_map;
+
+/* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
+int ledger_registry_back(uint64_t offset, uint64_t length);
+
+/* Where the entries are in the file, by what its header says. */
+uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);
+
+#endif

@@ -1,0 +1,286 @@
+/*
+ * The process slots of the registry: who owns which record, and what happens to the records of
+ * processes that died.
+ */
+#include "ledger/arena.h"
+#include "ledger/commits.h"
+#include "ledger/entries.h"
+#include "ledger/offset.h"
+#include "ledger/processes.h"
+#include "ledger/world.h"
+#include "sys/sys.h"
+#include "run/identity.h"
+
+static _Atomic uint32_t own_slot;
+
+static void lock_processes(void)
+{
+    /* A slot's `state` is written last when it is taken and when it is freed: nothing to mend. */
+    if (pthread_mutex_lock(&ledger_map.shared->process_lock) == EOWNERDEAD)
+        pthread_mutex_consistent(&ledger_map.shared->process_lock);
+}
+
+static void unlock_processes(void)
+{
+    pthread_mutex_unlock(&ledger_map.shared->process_lock);
+}
+
+/* A record of a dead process that is, or was, in the lists. */
+static void give_back_linked(uint32_t index, uint32_t slot)
+{
+    struct ledger_record *record = ledger_record(index);
+    struct ledger_garbage garbage = {0};
+    uint32_t file = atomic_load(&record->file);
+    if (file >= LEDGER_FILES)
+        return;
+    uint32_t stripe = ledger_stripe_of(file);
+    ledger_stripe_lock(stripe);
+    uint32_t state = ledger_record_state(record);
+    if (atomic_load(&record->owner) == slot && atomic_load(&record->file) == file) {
+        struct ledger_entry *entry = &ledger_map.entries[file];
+        /* What it had sent may still be on its way to the server. */
+        if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_REPLAY) {
+            ledger_record_hold(index);
+            ledger_entry_untold(entry);
+        }
+        if (state == LEDGER_RECORD_IN_FLIGHT) {
+            /* Has it made the file longer? Only the server knows. */
+            if (ledger_record_end(record) > atomic_load(&entry->size))
+                ledger_entry_forget_size(entry);
+            ledger_record_drop(entry, index, &garbage);
+            ledger_entry_count_change(entry);
+        } else if (state == LEDGER_RECORD_REPLAY) {
+            ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+        }
+        if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY ||
+            state == LEDGER_RECORD_GHOST)
+            atomic_store(&record->owner, 0);
+    }
+    ledger_stripe_unlock(stripe);
+    ledger_stripe_wake(stripe);
+    ledger_arena_give(garbage.first);
+}
+
+static void give_back_records(uint32_t slot)
+{
+    uint32_t end = atomic_load(&ledger_map.shared->next_record);
+    for (uint32_t i = 1; i < end; i++) {
+        struct ledger_record *record = ledger_record(i);
+        uint32_t state = ledger_record_state(record);
+        if (state == LEDGER_RECORD_FREE || atomic_load(&record->owner) != slot)
+            continue;
+        if (state != LEDGER_RECORD_PRIVATE)
+            give_back_linked(i, slot);
+        if (ledger_record_state(record) == LEDGER_RECORD_PRIVATE &&
+            atomic_load(&record->owner) == slot) {
+            record->write_next = 0;
+            ledger_arena_give(i);
+        }
+    }
+}
+
+/* Whether the size changed before the process died, or will, is not known in most cases. */
+static void give_back_truncations(uint32_t slot)
+{
+    struct ledger_garbage garbage = {0};
+    for (uint32_t set = 0; set < LEDGER_SETS; set++) {
+        if (!atomic_load(&ledger_map.shared->set_state[set]))
+            continue;
+        for (uint32_t i = 0; i < LEDGER_SET_SIZE; i++) {
+            struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
+            uint32_t stripe = ledger_stripe_of(ledger_entry_index(entry));
+            if (atomic_load(&entry->truncator) != slot)
+                continue;
+            ledger_stripe_lock(stripe);
+            if (atomic_load(&entry->truncator) == slot && ledger_entry_is_appending(entry))
+                ledger_entry_append_end(entry);
+            else if (atomic_load(&entry->truncator) == slot)
+                ledger_entry_hold_size(entry, &garbage);
+            ledger_stripe_unlock(stripe);
+            ledger_stripe_wake(stripe);
+        }
+    }
+    ledger_arena_give(garbage.first);
+}
+
+/* Under process_lock. */
+static void give_back(uint32_t slot)
+{
+    struct ledger_process *process = &ledger_map.shared->processes[slot];
+    ledger_commits_of_dead(slot);
+    ledger_offsets_of_dead(slot);
+    if (atomic_load(&process->wrote))
+        give_back_records(slot);
+    if (atomic_load(&process->truncations))
+        give_back_truncations(slot);
+    atomic_store(&process->state, 0);
+}
+
+/* After unshare(CLONE_NEWPID) and fork() the numbers in the slots are not those that this process
+ * sees, nor can others see its own: it gets no slot, and takes nobody for dead. */
+static bool is_foreign(void)
+{
+    return run_pid_namespace() != atomic_load(&ledger_map.shared->pid_namespace);
+}
+
+static bool alive(const struct ledger_process *process)
+{
+    struct run_identity identity = {process->pid, process->starttime, process->image};
+    return run_identity_alive(&identity) || is_foreign();
+}
+
+void ledger_process_check(uint32_t slot)
+{
+    if (slot == 0 || slot >= LEDGER_PROCESSES)
+        return;
+    struct ledger_process *process = &ledger_map.shared->processes[slot];
+    lock_processes();
+    if (atomic_load(&process->state) && !alive(process))
+        give_back(slot);
+    unlock_processes();
+}
+
+void ledger_process_sweep(uint64_t interval_ns)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    uint64_t now = sys_now_ns();
+    if (now - atomic_load(&shared->swept_ns) < interval_ns)
+        return;
+    lock_processes();
+    /* Many threads may wait for the lock: one of them looks at all processes, for all that came
+     * before. */
+    bool done = atomic_load(&shared->swept_ns) > now;
+    uint64_t began = sys_now_ns();
+    for (uint32_t slot = 1; slot < shared->process_count && !done; slot++) {
+        struct ledger_process *process = &shared->processes[slot];
+        if (atomic_load(&process->state) && !alive(process))
+            give_back(slot);
+    }
+    if (!done)
+        atomic_store(&shared->swept_ns, began); /* last: who dies before has not done it */
+    unlock_processes();
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        if (atomic_load(&shared->stripes[i].held_check)) {
+            ledger_stripe_lock(i); /* frees ghosts whose time is over */
+            ledger_stripe_unlock(i);
+        }
+    }
+}
+
+void ledger_process_sweep_all(void)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    lock_processes();
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        if (atomic_load(&shared->processes[slot].state))
+            give_back(slot);
+    }
+    unlock_processes();
+}
+
+/* Under process_lock. Looks at a few slots each time, so that no dead one stays for long. */
+static void check_some(struct ledger_shared *shared)
+{
+    for (int i = 0; i < 4 && shared->process_count > 1; i++) {
+        if (shared->process_cursor >= shared->process_count)
+            shared->process_cursor = 1;
+        struct ledger_process *process = &shared->processes[shared->process_cursor];
+        if (atomic_load(&process->state) && !alive(process))
+            give_back(shared->process_cursor);
+        shared->process_cursor++;
+    }
+}
+
+static uint32_t find_free(struct ledger_shared *shared)
+{
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        if (!atomic_load(&shared->processes[slot].state))
+            return slot;
+    }
+    return shared->process_count < LEDGER_PROCESSES ? shared->process_count++ : 0;
+}
+
+static uint32_t take_slot(const struct run_identity *self)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    if (is_foreign())
+        return 0;
+    check_some(shared);
+    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+        struct ledger_process *process = &shared->processes[slot];
+        /* This process before exec(): its threads and their writes are no more. */
+        if (atomic_load(&process->state) && process->pid == self->pid &&
+            process->starttime == self->starttime)
+            give_back(slot);
+    }
+    uint32_t slot = find_free(shared);
+    if (slot == 0) {
+        for (uint32_t i = 1; i < shared->process_count; i++) {
+            if (atomic_load(&shared->processes[i].state) && !alive(&shared->processes[i]))
+                give_back(i);
+        }
+        slot = find_free(shared);
+    }
+    if (slot) {
+        struct ledger_process *process = &shared->processes[slot];
+        process->pid = self->pid;
+        process->starttime = self->starttime;
+        process->image = self->image;
+        atomic_store(&process->wrote, 0);
+        atomic_store(&process->truncations, 0);
+        atomic_store(&process->state, 1);
+    }
+    return slot;
+}
+
+uint32_t ledger_process_slot(void)
+{
+    struct run_identity self;
+    uint32_t slot = atomic_load_explicit(&own_slot, memory_order_relaxed);
+    if (slot || !ledger_map.shared || run_identity_self(&self) != 0)
+        return slot;
+    lock_processes();
+    slot = atomic_load(&own_slot);
+    if (!slot) {
+        slot = take_slot(&self);
+        atomic_store(&own_slot, slot);
+    }
+    unlock_processes();
+    return slot;
+}
+
+uint32_t ledger_process_slot_taken(void)
+{
+    return atomic_load_explicit(&own_slot, memory_order_relaxed);
+}
+
+uint32_t ledger_process_exchange(uint32_t slot)
+{
+    return atomic_exchange(&own_slot, slot);
+}
+
+void ledger_process_leave(void)
+{
+    uint32_t slot = ledger_process_exchange(0);
+    if (!slot)
+        return;
+    lock_processes();
+    give_back(slot);
+    unlock_processes();
+}
+
+uint32_t ledger_process_owner(void)
+{
+    uint32_t slot = ledger_process_slot_taken();
+    struct ledger_process *self = &ledger_map.shared->processes[slot];
+    if (slot && !atomic_load_explicit(&self->wrote, memory_order_relaxed))
+        atomic_store(&self->wrote, 1);
+    return slot;
+}
+
+void ledger_process_after_fork(void)
+{
+    ledger_pocket_after_fork();
+    ledger_world_after_fork();
+    atomic_store(&own_slot, 0);
+}

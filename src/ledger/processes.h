@@ -1,0 +1,30 @@
+/*
+ * The process slots of the registry.
+ */
+#ifndef LEDGER_PROCESSES_H
+#define LEDGER_PROCESSES_H
+
+#include "ledger/layout.h"
+
+/* A thread that does not wait looks for dead processes this often, at most. */
+#define LEDGER_SWEEP_NS UINT64_C(1000000000)
+
+/* This process's slot, taken at its first use; 0 when there is none. Takes process_lock. */
+uint32_t ledger_process_slot(void);
+/* The same without a lock: 0 also while it was not taken yet. */
+uint32_t ledger_process_slot_taken(void);
+/* Makes another slot this process's own; returns the one before. Gives the own slot back. */
+uint32_t ledger_process_exchange(uint32_t slot);
+void ledger_process_leave(void);
+/* The same, before a record becomes this process's own: if the process dies, its records are
+ * looked for. */
+uint32_t ledger_process_owner(void);
+void ledger_process_after_fork(void);
+/* If the process of this slot is dead, gives back what it held, and frees the slot. */
+void ledger_process_check(uint32_t slot);
+/* As above for all slots; not more often than once in `interval_ns`. */
+void ledger_process_sweep(uint64_t interval_ns);
+/* Gives up all slots whatever the processes are, when nobody else can have the registry open. */
+void ledger_process_sweep_all(void);
+
+#endif

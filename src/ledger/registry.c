@@ -1,0 +1,389 @@
+#include "ledger/arena.h"
+#include "ledger/hold.h"
+#include "ledger/processes.h"
+#include "ledger/world.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+#include "run/identity.h"
+#include "run/directory.h"
+#include "ledger/registry.h"
+
+#define NAME "registry"
+
+enum {
+    PAGE = 4096,
+    CHUNKS_MIN = 256,
+    CHUNKS_MAX = 1 << 22,
+    RECORDS_EXTRA = 16384, /* for writes without chunks, and for halves of split records */
+    ATTEMPTS = 200
+};
+
+struct ledger_map ledger_map = {.fd = -1};
+
+bool ledger_registry_ready(void)
+{
+    return ledger_map.shared != NULL;
+}
+
+static uint64_t align_page(uint64_t value)
+{
+    return (value + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+/* Where the parts are in a file with these counts. Returns its size. */
+static uint64_t lay_out(uint32_t chunks, uint32_t records, uint32_t buckets, uint64_t at[7])
+{
+    at[0] = align_page(sizeof(struct ledger_shared));
+    at[1] = at[0] + align_page((uint64_t)LEDGER_STRIPES * buckets * sizeof(uint32_t));
+    at[2] = at[1] + align_page((uint64_t)chunks * sizeof(uint32_t));
+    at[3] = at[2] + align_page((uint64_t)records * sizeof(uint32_t));
+    at[4] = at[3] + align_page((uint64_t)chunks * sizeof(uint16_t));
+    at[5] = at[4] + (uint64_t)LEDGER_FILES * sizeof(struct ledger_entry);
+    at[6] = at[5] + align_page((uint64_t)records * sizeof(struct ledger_record));
+    return at[6] + (uint64_t)chunks * LEDGER_CHUNK;
+}
+
+uint64_t ledger_registry_entries_at(const struct ledger_shared *shared)
+{
+    uint64_t at[7];
+    lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
+    return at[4];
+}
+
+static int reserve(int fd, uint64_t offset, uint64_t length)
+{
+    int error;
+    do
+        error = (int)sys_call4(SYS_fallocate, fd, 0, offset, length);
+    while (error == -EINTR);
+    /* A file system without it gives memory as it is touched. */
+    return error == -EOPNOTSUPP ? 0 : error;
+}
+
+int ledger_registry_back(uint64_t offset, uint64_t length)
+{
+    int error = reserve(ledger_map.fd, offset, length);
+    return error ? -ENOSPC : 0;
+}
+
+static void set_map(struct ledger_shared *shared, int fd)
+{
+    uint64_t at[7];
+    uint8_t *base = (uint8_t *)shared;
+    lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
+    ledger_map.buckets = (uint32_t *)(base + at[0]);
+    ledger_map.free_chunks = (uint32_t *)(base + at[1]);
+    ledger_map.free_records = (uint32_t *)(base + at[2]);
+    ledger_map.chunk_users = (uint16_t *)(base + at[3]);
+    ledger_map.entries = (struct ledger_entry *)(base + at[4]);
+    ledger_map.records = (struct ledger_record *)(base + at[5]);
+    ledger_map.chunks = base + at[6];
+    ledger_map.entries_at = at[4];
+    ledger_map.records_at = at[5];
+    ledger_map.chunks_at = at[6];
+    ledger_map.fd = fd;
+    __atomic_store_n(&ledger_map.shared, shared, __ATOMIC_RELEASE);
+}
+
+static int make_mutex(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    int error = pthread_mutexattr_init(&attributes);
+    if (!error)
+        error = pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    if (!error)
+        error = pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    if (!error)
+        error = pthread_mutex_init(mutex, &attributes);
+    return -error;
+}
+
+/* Fills a new registry. All else in it is zero already. */
+static int make_header(struct ledger_shared *shared, uint32_t chunks, uint64_t size)
+{
+    uint64_t at[7];
+    shared->layout = LEDGER_REGISTRY_LAYOUT;
+    shared->header_size = sizeof(struct ledger_shared);
+    shared->chunk_count = chunks;
+    shared->record_count = chunks + RECORDS_EXTRA;
+    shared->bucket_count = 16;
+    while (shared->bucket_count * LEDGER_STRIPES < shared->record_count)
+        shared->bucket_count *= 2;
+    shared->total_size = lay_out(chunks, shared->record_count, shared->bucket_count, at);
+    shared->boot_id = run_boot_id();
+    shared->pid_namespace = run_pid_namespace();
+    shared->process_count = 1;
+    shared->process_cursor = 1;
+    shared->next_chunk = shared->next_record = 1;
+    shared->backed_chunks = shared->backed_records = 0;
+    int error = make_mutex(&shared->process_lock);
+    if (!error)
+        error = make_mutex(&shared->arena_lock);
+    for (int i = 0; i < LEDGER_STRIPES && !error; i++)
+        error = make_mutex(&shared->stripes[i].lock);
+    shared->magic = LEDGER_REGISTRY_MAGIC;
+    return shared->total_size == size ? error : -EINVAL;
+}
+
+/* Builds a registry under another name and links it into place: whoever is first wins. */
+static int create(int run, uint64_t uncommitted_max)
+{
+    char temporary[32];
+    uint64_t at[7], wanted = uncommitted_max / LEDGER_CHUNK + 1;
+    uint32_t chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
+                      : wanted > CHUNKS_MAX ? CHUNKS_MAX
+                                            : (uint32_t)wanted;
+    uint32_t buckets = 16;
+    while (buckets * LEDGER_STRIPES < chunks + RECORDS_EXTRA)
+        buckets *= 2;
+    uint64_t size = lay_out(chunks, chunks + RECORDS_EXTRA, buckets, at);
+
+    snprintf(temporary, sizeof(temporary), NAME ".new.%d", (int)sys_gettid());
+    sys_unlinkat(run, temporary, 0);
+    int fd = run_open_file(run, temporary, O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0)
+        return fd;
+    int error = (int)sys_call2(SYS_fchmod, fd, 0600);
+    if (!error)
+        error = sys_fd_lengthen(fd, (off_t)size);
+    if (!error)
+        error = reserve(fd, 0, at[4]);
+    if (!error) {
+        void *memory = sys_mmap(NULL, at[4], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (sys_mmap_failed(memory)) {
+            error = (int)(long)memory;
+        } else {
+            error = make_header(memory, chunks, size);
+            sys_munmap(memory, at[4]);
+        }
+    }
+    if (!error)
+        error = (int)sys_call5(SYS_linkat, run, temporary, run, NAME, 0);
+    sys_unlinkat(run, temporary, 0);
+    sys_close(fd);
+    return error == -EEXIST ? 0 : error;
+}
+
+/* NULL if the file is a registry that this program can use, else what is wrong with it. */
+static const char *examine(int fd, struct ledger_shared *head)
+{
+    struct stat status;
+    uint64_t at[7];
+    size_t wanted = offsetof(struct ledger_shared, process_lock);
+    memset(head, 0, wanted);
+    if (sys_fstat(fd, &status) != 0 || sys_pread(fd, head, wanted, 0) != (ssize_t)wanted ||
+        head->magic != LEDGER_REGISTRY_MAGIC)
+        return "is not a registry";
+    if (head->layout != LEDGER_REGISTRY_LAYOUT || head->header_size != sizeof(struct ledger_shared))
+        return "is of another version of directnfs";
+    if (head->chunk_count < CHUNKS_MIN || head->chunk_count > CHUNKS_MAX ||
+        head->record_count != head->chunk_count + RECORDS_EXTRA || head->bucket_count < 16 ||
+        head->bucket_count > (1u << 24) || (head->bucket_count & (head->bucket_count - 1)) ||
+        head->total_size !=
+            lay_out(head->chunk_count, head->record_count, head->bucket_count, at) ||
+        (uint64_t)status.st_size != head->total_size)
+        return "is damaged";
+    if (head->boot_id != run_boot_id())
+        return "is of before the last boot";
+    return NULL;
+}
+
+static int lock_file(int fd, int operation)
+{
+    int error;
+    do
+        error = (int)sys_call2(SYS_flock, fd, operation);
+    while (error == -EINTR);
+    return error;
+}
+
+static bool same_file(int fd, int run)
+{
+    struct stat open, named;
+    return sys_fstat(fd, &open) == 0 && sys_fstatat(run, NAME, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+static void set_aside(int run, const char *reason)
+{
+    char aside[64], path[RUN_PATH_MAX];
+    snprintf(aside, sizeof(aside), NAME ".unusable.%d.%llu", (int)sys_gettid(),
+             (unsigned long long)sys_now_ns());
+    int error = sys_renameat2(run, NAME, run, aside, 0);
+    if (error)
+        log_error("the registry in %s %s and cannot be set aside: %s", run_name(path), reason,
+                  strerror(-error));
+    else
+        log_warning(
+            "the registry in %s %s and no process uses it: set aside as %s (remove it at will)",
+            run_name(path), reason, aside);
+}
+
+/* Opens the file, with a shared flock() on it. A descriptor; -EAGAIN: try again. */
+static int open_file(int run, uint64_t uncommitted_max)
+{
+    int fd = run_open_file(run, NAME, O_RDWR);
+    if (fd == -ENOENT) {
+        int error = create(run, uncommitted_max);
+        return error ? error : -EAGAIN;
+    }
+    if (fd == -EBADMSG) {
+        set_aside(run, "is not a regular file");
+        return -EAGAIN;
+    }
+    if (fd < 0)
+        return fd;
+    if (lock_file(fd, LOCK_SH | LOCK_NB) != 0 || !same_file(fd, run)) {
+        sys_close(fd);
+        return -EAGAIN;
+    }
+    return fd;
+}
+
+static int map_file(int fd, uint64_t size)
+{
+    void *memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (sys_mmap_failed(memory))
+        return (int)(long)memory;
+    set_map(memory, sys_fd_protect(fd));
+    return 0;
+}
+
+static int try_open(int run, uint64_t uncommitted_max, struct ledger_shared *head)
+{
+    char path[RUN_PATH_MAX];
+    int fd = open_file(run, uncommitted_max);
+    if (fd < 0)
+        return fd;
+    const char *wrong = examine(fd, head);
+    bool foreign = !wrong && head->pid_namespace != run_pid_namespace();
+    bool alone = (wrong || foreign) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
+    if (wrong) {
+        if (alone && same_file(fd, run))
+            set_aside(run, wrong);
+        else if (!alone)
+            log_error("the registry in %s %s, and processes use it: end them, or set DIRECTNFS_RUN "
+                      "to another directory",
+                      run_name(path), wrong);
+        sys_close(fd);
+        return alone ? -EAGAIN : -EBUSY;
+    }
+    if (foreign && (!alone || !same_file(fd, run))) {
+        sys_close(fd);
+        if (alone)
+            return -EAGAIN;
+        log_error("the registry in %s is in use in another pid namespace (container): set "
+                  "DIRECTNFS_RUN to another directory",
+                  run_name(path));
+        return -EBUSY;
+    }
+    int error = map_file(fd, head->total_size);
+    if (error) {
+        sys_close(fd);
+        return error;
+    }
+    if (foreign) {
+        ledger_process_sweep_all();
+        atomic_store(&ledger_map.shared->pid_namespace, run_pid_namespace());
+        lock_file(ledger_map.fd, LOCK_SH);
+    }
+    return 0;
+}
+
+static int open_at(int run, uint64_t uncommitted_max)
+{
+    /* Only its beginning is used; it is large, and a thread of the application may have a small
+     * stack. */
+    struct ledger_shared *head =
+        sys_mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys_mmap_failed(head))
+        return (int)(long)head;
+    int error = -EAGAIN;
+    for (int i = 0; i < ATTEMPTS && error == -EAGAIN; i++) {
+        if (i > 2)
+            sys_nanosleep_ms(5);
+        error = try_open(run, uncommitted_max, head);
+    }
+    sys_munmap(head, sizeof(*head));
+    return error;
+}
+
+static void unmap(struct ledger_map *map)
+{
+    sys_munmap(map->shared, map->shared->total_size);
+    sys_fd_close(map->fd);
+}
+
+int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
+{
+    if (ledger_registry_ready())
+        return 0;
+    static _Atomic int said; /* the reason of the last failure, which is not said again */
+    char path[RUN_PATH_MAX];
+    ledger_hold_set(hold_ns);
+    int run = run_make();
+    if (run < 0)
+        return run;
+    int error = ledger_world_open();
+    if (!error)
+        error = open_at(run, uncommitted_max);
+    run_close(run);
+    if (!error && ledger_process_slot() == 0)
+        error = -EUSERS;
+    if (error && error != -EBUSY && error != said)
+        log_error("cannot open the registry in %s: %s%s", run_name(path),
+                  error == -EUSERS ? "no room for another process" : strerror(-error),
+                  error == -EUSERS   ? ", or /proc cannot be read; end some, or set DIRECTNFS_RUN"
+                  : error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
+                  : error == -ENOMEM ? "; raise the limit of address space (ulimit -v), or lower "
+                                       "uncommitted_max for all processes"
+                                     : "");
+    said = error;
+    if (error && ledger_registry_ready()) {
+        struct ledger_map map = ledger_map;
+        ledger_map.shared = NULL;
+        unmap(&map);
+    }
+    return error;
+}
+
+int ledger_registry_move(uint64_t uncommitted_max, uint64_t hold_ns)
+{
+    struct ledger_map old = ledger_map;
+    ledger_pocket_empty();
+    uint32_t slot = ledger_process_exchange(0);
+    ledger_map = (struct ledger_map){.fd = -1};
+    int error = ledger_registry_open(uncommitted_max, hold_ns);
+    struct ledger_map moved = ledger_map;
+    uint32_t moved_slot = ledger_process_exchange(slot);
+    ledger_map = old;
+    if (error)
+        return error;
+    ledger_process_leave();
+    unmap(&old);
+    ledger_map = moved;
+    ledger_process_exchange(moved_slot);
+    return 0;
+}
+
+bool ledger_registry_exists(void)
+{
+    struct stat status;
+    if (ledger_registry_ready())
+        return true;
+    int run = run_open();
+    bool exists = run >= 0 && sys_fstatat(run, NAME, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    run_close(run);
+    return exists;
+}
+
+void ledger_registry_after_fork(void)
+{
+    ledger_process_after_fork();
+}

@@ -1,0 +1,53 @@
+/*
+ * The lock of a stripe, and waiting for one of its ranges.
+ */
+#include <linux/futex.h>
+
+#include "ledger/processes.h"
+#include "ledger/stripes.h"
+#include "sys/sys.h"
+
+void ledger_stripe_lock(uint32_t stripe)
+{
+    struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
+    if (pthread_mutex_lock(&s->lock) == EOWNERDEAD) {
+        ledger_stripe_rebuild(stripe);
+        atomic_fetch_add(&s->recoveries, 1);
+        pthread_mutex_consistent(&s->lock);
+    }
+    if (atomic_load_explicit(&s->held_check, memory_order_relaxed))
+        ledger_stripe_expire(stripe);
+}
+
+void ledger_stripe_unlock(uint32_t stripe)
+{
+    pthread_mutex_unlock(&ledger_map.shared->stripes[stripe].lock);
+}
+
+void ledger_stripe_wake(uint32_t stripe)
+{
+    struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
+    if (atomic_load_explicit(&s->waiting, memory_order_acquire) == 0 ||
+        atomic_exchange(&s->waiting, 0) == 0)
+        return;
+    atomic_fetch_add(&s->wake, 1);
+    sys_futex(&s->wake, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
+{
+    static __thread uint64_t checked_ns; /* when this thread last looked whether one is dead */
+    struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
+    struct timespec limit = {0, LEDGER_WAIT_NS};
+    uint32_t seen = atomic_load(&s->wake);
+    atomic_store(&s->waiting, 1);
+    ledger_stripe_unlock(stripe);
+    /* Whoever frees the range now finds `waiting` set and changes `wake`. */
+    sys_futex(&s->wake, FUTEX_WAIT, seen, &limit);
+    uint64_t now = sys_now_ns();
+    if (now - checked_ns >= LEDGER_WAIT_NS) {
+        ledger_process_check(owner);
+        checked_ns = now;
+    }
+    ledger_stripe_lock(stripe);
+}

@@ -1,0 +1,46 @@
+/*
+ * The stripes of the registry: their locks, who waits for a range, holds that end.
+ */
+#ifndef LEDGER_STRIPES_H
+#define LEDGER_STRIPES_H
+
+#include "ledger/layout.h"
+
+static inline uint32_t ledger_stripe_of(uint32_t file)
+{
+    return (file / LEDGER_SET_SIZE) % LEDGER_STRIPES;
+}
+/* Takes a stripe's lock, after putting in order what a dead owner left. */
+void ledger_stripe_lock(uint32_t stripe);
+void ledger_stripe_unlock(uint32_t stripe);
+/* Under the stripe's lock: the next number of its sequence. */
+static inline uint64_t ledger_stripe_next(struct ledger_stripe *stripe)
+{
+    uint64_t next = atomic_load_explicit(&stripe->sequence, memory_order_relaxed) + 1;
+    atomic_store_explicit(&stripe->sequence, next, memory_order_release);
+    return next;
+}
+/* Wakes those who wait for a range of the stripe; call without the lock if `waiting` was set. */
+void ledger_stripe_wake(uint32_t stripe);
+
+/* Waits until something of the stripe became free, or for a tenth of a second; unlocks
+ * meanwhile. If the process `owner` is dead, what it held is given back. A thread looks for that
+ * every tenth of a second, even if it is woken more often. */
+void ledger_stripe_wait(uint32_t stripe, uint32_t owner);
+/* Under the stripe's lock: frees ghosts whose time is over. The size of a file that such a write
+ * may have made longer must be asked for. */
+void ledger_stripe_expire(uint32_t stripe);
+/* The same; the first looks for them no more often than once a second. */
+static inline void ledger_stripe_expire_now(uint32_t stripe)
+{
+    _Atomic uint64_t *check = &ledger_map.shared->stripes[stripe].held_check;
+    if (atomic_load_explicit(check, memory_order_relaxed) == 0)
+        return;
+    atomic_store_explicit(check, 1, memory_order_relaxed);
+    ledger_stripe_expire(stripe);
+}
+
+/* Under the stripe's lock: makes its buckets, lists and counters again from the records. */
+void ledger_stripe_rebuild(uint32_t stripe);
+
+#endif

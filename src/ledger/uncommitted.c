@@ -1,0 +1,161 @@
+/*
+ * Data that is written and not committed.
+ */
+#include <string.h>
+
+#include "ledger/arena.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+#include "ledger/uncommitted.h"
+
+uint64_t ledger_file_uncommitted(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->uncommitted, memory_order_acquire) : 0;
+}
+
+uint64_t ledger_uncommitted(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; ledger_map.shared && i < LEDGER_STRIPES; i++)
+        sum +=
+            atomic_load_explicit(&ledger_map.shared->stripes[i].uncommitted, memory_order_relaxed);
+    return sum;
+}
+
+bool ledger_file_uncommitted_here(struct ledger_file *file)
+{
+    uint32_t self = ledger_process_slot_taken();
+    bool found = false;
+    int error;
+    if (!self || !ledger_file_uncommitted(file))
+        return false;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    for (uint32_t i = entry->last; i && !found; i = ledger_record(i)->file_previous)
+        found = atomic_load(&ledger_record(i)->owner) == self;
+    ledger_entry_unlock(file);
+    return found;
+}
+
+uint64_t ledger_file_read_epoch(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (!entry)
+        return 0;
+    uint64_t replays = atomic_load_explicit(&entry->replays, memory_order_acquire);
+    return replays << 32 | atomic_load_explicit(&entry->cuts, memory_order_acquire);
+}
+
+uint64_t ledger_file_replays(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry ? atomic_load_explicit(&entry->replays, memory_order_acquire) : 0;
+}
+
+bool ledger_file_verifier_differs(struct ledger_file *file,
+                                  const uint8_t verifier[LEDGER_VERIFIER_SIZE])
+{
+    uint64_t value;
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    memcpy(&value, verifier, sizeof(value));
+    if (!entry || !atomic_load_explicit(&entry->uncommitted, memory_order_acquire))
+        return false;
+    return (atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_MIXED) ||
+           atomic_load_explicit(&entry->verifier, memory_order_acquire) != value;
+}
+
+bool ledger_file_distrusted(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry &&
+           atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_DISTRUSTED;
+}
+
+uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
+{
+    struct ledger_garbage garbage = {0};
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return 0;
+    uint64_t bytes = atomic_load(&entry->uncommitted);
+    ledger_record_cut(entry, 0, true, &garbage);
+    if (missed && bytes > 0 &&
+        atomic_fetch_add(&entry->losses, 1) == __atomic_load_n(&file->losses, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&file->losses, 1, __ATOMIC_RELAXED); /* the caller knows */
+    ledger_entry_unlock(file);
+    ledger_stripe_wake(ledger_stripe_of_file(file));
+    ledger_arena_give(garbage.first);
+    return bytes;
+}
+
+bool ledger_file_has_loss(struct ledger_file *file)
+{
+    const struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry &&
+           (atomic_load(&entry->losses) != __atomic_load_n(&file->losses, __ATOMIC_RELAXED) ||
+            atomic_load(&entry->losses_told) != atomic_load(&entry->losses));
+}
+
+bool ledger_file_lost(struct ledger_file *file)
+{
+    int error;
+    struct ledger_entry *entry;
+    if (!ledger_file_has_loss(file))
+        return false;
+    entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    uint32_t losses = atomic_load(&entry->losses);
+    atomic_store(&entry->losses_told, losses);
+    ledger_entry_unlock(file);
+    return __atomic_exchange_n(&file->losses, losses, __ATOMIC_RELAXED) != losses;
+}
+
+/* Under the stripe's lock. */
+static bool wanted(const struct ledger_entry *entry, uint64_t server, bool orphans)
+{
+    if (!entry->first || (server && entry->server != server))
+        return false;
+    if (!orphans)
+        return true;
+    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
+        if (atomic_load(&ledger_record(i)->owner) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
+                             struct ledger_file *file)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    if (!shared)
+        return false;
+    if (*cursor == 0 && orphans)
+        ledger_process_sweep(0);
+    for (; *cursor < LEDGER_FILES; ++*cursor) {
+        uint32_t stripe = ledger_stripe_of(*cursor);
+        if (!atomic_load_explicit(&shared->set_state[*cursor / LEDGER_SET_SIZE],
+                                  memory_order_acquire) ||
+            !atomic_load_explicit(&shared->stripes[stripe].uncommitted, memory_order_relaxed)) {
+            *cursor |= LEDGER_SET_SIZE - 1; /* nothing in the whole set */
+            continue;
+        }
+        struct ledger_entry *entry = &ledger_map.entries[*cursor];
+        if (!atomic_load_explicit(&entry->uncommitted, memory_order_relaxed))
+            continue;
+        ledger_stripe_lock(stripe);
+        bool found = wanted(entry, server, orphans);
+        if (found)
+            ledger_entry_name(entry, file);
+        ledger_stripe_unlock(stripe);
+        if (found) {
+            ++*cursor;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,56 @@
+/*
+ * Data that is written and not committed: how much, whose, and what became of it.
+ */
+#ifndef LEDGER_UNCOMMITTED_H
+#define LEDGER_UNCOMMITTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ledger/file.h"
+
+/* Bytes uncommitted in a file (by all processes of the host); and in all files. No lock. */
+uint64_t ledger_file_uncommitted(struct ledger_file *file);
+uint64_t ledger_uncommitted(void);
+
+/* Counts how often data of the file was written again, or written over, because the server may
+ * have lost it. A read during which this changes may have missed the data. */
+uint64_t ledger_file_replays(struct ledger_file *file);
+/* The same for reads; it also counts how often such data was cut off. Else a read across a
+ * restart of the server could miss data and find no trace of it. */
+uint64_t ledger_file_read_epoch(struct ledger_file *file);
+
+/* True if this process itself has uncommitted data in the file. */
+bool ledger_file_uncommitted_here(struct ledger_file *file);
+
+/*
+ * Is some uncommitted data of the file acknowledged with another verifier than this one? (Then the
+ * server restarted since, and what it says of the file may lack that data.)
+ */
+bool ledger_file_verifier_differs(struct ledger_file *file,
+                                  const uint8_t verifier[LEDGER_VERIFIER_SIZE]);
+
+/* May the server have lost uncommitted data of the file, because a COMMIT failed? */
+bool ledger_file_distrusted(struct ledger_file *file);
+
+/*
+ * Drops the uncommitted data of the file, which can go nowhere. Returns bytes. `missed`: the file
+ * is not gone, so somebody may miss the data; all other processes that know the file learn of the
+ * loss by ledger_file_lost().
+ */
+uint64_t ledger_file_forget(struct ledger_file *file, bool missed);
+/* True once in a process after data was dropped that somebody may miss: its fsync must fail.
+ * Also in a process that attached the file later, if nobody was told until then. */
+bool ledger_file_lost(struct ledger_file *file);
+/* Would ledger_file_lost() be true? */
+bool ledger_file_has_loss(struct ledger_file *file);
+
+/*
+ * Walks the files that have uncommitted data: of this `server` (0: of any); with `orphans` only
+ * those that have data of dead processes. *cursor starts at 0. False at the end. For committing
+ * the largest user when the ledger is full, what dead processes left behind, and sync().
+ */
+bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
+                             struct ledger_file *file);
+
+#endif

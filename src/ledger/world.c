@@ -1,0 +1,303 @@
+/* Which world a file is in: pins in the run directory, and what entries remember of them. */
+#include "ledger/entries.h"
+#include "ledger/world.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+#include "sys/fd.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+#include "run/directory.h"
+
+/*
+ * The kernel looks through all locks of a file for each question: a process does not take more for
+ * single files. Further ones are pinned by parts of all, with what else happens to be there.
+ */
+enum { PINS_MAX = 1024, PARTS = 256, PART_SHIFT = 54 /* of 62 bits */ };
+
+/*
+ * Two descriptions of `worlds`, as the kernel does not tell who asks of locks that its own has. The
+ * one with the pins is shared with children: what they inherited is pinned as long as they live. A
+ * child that pins more opens one of its own, so that its pins end with it.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; held briefly */
+static int asking = -1, holding = -1;
+static uint32_t holder; /* the process that opened `holding` */
+static struct {
+    off_t at;
+    const char *reason;
+} pins[PINS_MAX]; /* that it has taken, or inherited */
+static unsigned pin_count;
+static const char *parts[PARTS]; /* the reason, of those that it has taken, or inherited */
+
+static int open_worlds(void)
+{
+    int fd = run_open_named("worlds", O_RDWR | O_CREAT);
+    return fd < 0 ? fd : sys_fd_protect(fd);
+}
+
+/* Under `lock`. */
+static int open_asking(void)
+{
+    if (asking < 0)
+        asking = open_worlds();
+    return asking < 0 ? asking : 0;
+}
+
+/* Under `lock`. The descriptor that a parent opened stays open, with its pins. A process that is
+ * another user now, and may not enter the run directory any more, adds its pins to those of its
+ * parent. */
+static void open_holding(void)
+{
+    uint32_t self = (uint32_t)sys_getpid();
+    int fd = holder == self ? -1 : open_worlds();
+    if (fd >= 0) {
+        holding = fd;
+        holder = self;
+    }
+}
+
+/* The one for pins as well: it may be needed when the process has another user. */
+int ledger_world_open(void)
+{
+    pthread_mutex_lock(&lock);
+    int error = open_asking();
+    if (error == 0)
+        open_holding();
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+static struct flock pin_of(short type, uint64_t device, uint64_t inode)
+{
+    uint64_t hash = (inode ^ device * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ hash >> 32) * UINT64_C(0x94d049bb133111eb);
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
+}
+
+static int ask_kernel(int fd, int command, struct flock *pin)
+{
+    int error;
+    do
+        error = (int)sys_call3(SYS_fcntl, fd, command, pin);
+    while (error == -EINTR);
+    return error;
+}
+
+void ledger_world_after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL); /* who held it does not exist here */
+}
+
+/* Under `lock`. */
+static const char *reason_of(off_t at)
+{
+    for (unsigned i = 0; i < pin_count; i++) {
+        if (pins[i].at == at)
+            return pins[i].reason;
+    }
+    return parts[at >> PART_SHIFT];
+}
+
+/* Under `lock`. */
+static bool take_part(struct flock *pin, const char *reason)
+{
+    off_t part = pin->l_start >> PART_SHIFT;
+    pin->l_start = part << PART_SHIFT;
+    pin->l_len = (off_t)1 << PART_SHIFT;
+    if (ask_kernel(holding, F_OFD_SETLK, pin) != 0)
+        return false;
+    parts[part] = reason;
+    return true;
+}
+
+/* Under `lock`. */
+static bool take(struct flock *pin, const char *reason)
+{
+    open_holding();
+    if (holding < 0)
+        return false;
+    if (pin_count == PINS_MAX)
+        return take_part(pin, reason);
+    if (ask_kernel(holding, F_OFD_SETLK, pin) != 0)
+        return false;
+    pins[pin_count].at = pin->l_start;
+    pins[pin_count++].reason = reason;
+    return true;
+}
+
+void ledger_world_move(void)
+{
+    pthread_mutex_lock(&lock);
+    sys_fd_close(asking);
+    asking = -1;
+    /* The one before stays open, for those who go on there: they see what is pinned later, too, if
+     * the new user has none. */
+    holder = 0;
+    open_holding();
+    for (unsigned i = 0; i < pin_count && holder; i++) {
+        struct flock pin = {
+            .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = pins[i].at, .l_len = 1};
+        ask_kernel(holding, F_OFD_SETLK, &pin);
+    }
+    for (off_t part = 0; part < PARTS && holder; part++) {
+        struct flock pin = {.l_type = F_RDLCK, .l_start = part << PART_SHIFT};
+        if (parts[part])
+            take_part(&pin, parts[part]);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool ledger_world_pin(uint64_t device, uint64_t inode, const char *reason)
+{
+    struct flock pin = pin_of(F_RDLCK, device, inode);
+    pthread_mutex_lock(&lock);
+    bool pinned = reason_of(pin.l_start) || take(&pin, reason);
+    pthread_mutex_unlock(&lock);
+    return pinned;
+}
+
+const char *ledger_world_reason(uint64_t device, uint64_t inode)
+{
+    struct flock pin = pin_of(F_RDLCK, device, inode);
+    pthread_mutex_lock(&lock);
+    const char *reason = reason_of(pin.l_start);
+    pthread_mutex_unlock(&lock);
+    return reason;
+}
+
+bool ledger_world_is_pinned(uint64_t device, uint64_t inode)
+{
+    struct flock pin = pin_of(F_WRLCK, device, inode);
+    pthread_mutex_lock(&lock);
+    bool known = open_asking() == 0 && ask_kernel(asking, F_OFD_GETLK, &pin) == 0;
+    pthread_mutex_unlock(&lock);
+    if (sys_test_unsafe(SYS_TEST_PINS))
+        return false;
+    return !known || pin.l_type != F_UNLCK; /* in doubt it is */
+}
+
+bool ledger_world_tell(void)
+{
+    struct {
+        uint64_t magic;
+        uint32_t layout, header_size;
+    } head = {0};
+    uint64_t now = sys_now_ns();
+    int fd = run_open_named("registry", O_RDWR);
+    if (fd < 0)
+        return false;
+    bool others = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0;
+    if (others && sys_pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+        head.magic == LEDGER_REGISTRY_MAGIC && head.layout == LEDGER_REGISTRY_LAYOUT)
+        sys_call4(SYS_pwrite64, fd, &now, sizeof(now),
+                  offsetof(struct ledger_shared, outside_pins));
+    sys_close(fd);
+    return others;
+}
+
+/* ---- what entries remember ---- */
+
+/* Under the stripe's lock. */
+static void leave(struct ledger_entry *entry, bool pinned)
+{
+    entry->pins++;
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_KERNEL | (pinned ? 0 : LEDGER_ENTRY_STUCK));
+}
+
+void ledger_world_leave(struct ledger_file *file, bool pinned)
+{
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    if (entry) {
+        leave(entry, pinned);
+        ledger_entry_unlock(file);
+    }
+}
+
+/* Somebody who cannot use the registry has pinned a file: this one? */
+static void look_again(struct ledger_file *file, uint64_t pins)
+{
+    bool pinned = ledger_world_is_pinned(file->key.device, file->key.inode);
+    __atomic_store_n(&file->outside_pins, pins, __ATOMIC_RELAXED);
+    if (pinned)
+        ledger_world_leave(file, true);
+}
+
+bool ledger_world_is_kernel(struct ledger_file *file)
+{
+    int error;
+    if (!ledger_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
+        return false;
+    uint64_t pins = atomic_load_explicit(&ledger_map.shared->outside_pins, memory_order_relaxed);
+    if (pins != __atomic_load_n(&file->outside_pins, __ATOMIC_RELAXED))
+        look_again(file, pins);
+    struct ledger_entry *entry = ledger_entry_remembered(file);
+    if (entry) {
+        uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_acquire);
+        if (ledger_entry_remembered(file) == entry) /* still: the flags are this file's */
+            return flags & LEDGER_ENTRY_KERNEL;
+    }
+    entry = ledger_entry_lock(file, true, &error);
+    if (!entry)
+        return false;
+    bool kernel = atomic_load(&entry->flags) & LEDGER_ENTRY_KERNEL;
+    ledger_entry_unlock(file);
+    return kernel;
+}
+
+/* Under the stripe's lock. */
+static bool has_nothing_left(struct ledger_entry *entry)
+{
+    return (atomic_load(&entry->uncommitted) == 0 && !ledger_entry_truncator(entry) &&
+            !ledger_record_pending(entry, UINT64_MAX)) ||
+           sys_test_unsafe(SYS_TEST_ARRIVED);
+}
+
+bool ledger_world_arrived(struct ledger_file *file)
+{
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return true;
+    uint32_t flags = atomic_load(&entry->flags);
+    bool arrived = flags & LEDGER_ENTRY_ARRIVED;
+    if (!arrived && (flags & LEDGER_ENTRY_KERNEL) && has_nothing_left(entry)) {
+        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_ARRIVED);
+        arrived = true;
+    }
+    ledger_entry_unlock(file);
+    return arrived;
+}
+
+uint32_t ledger_world_pins(struct ledger_file *file)
+{
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    uint32_t count = entry ? entry->pins : 0;
+    if (entry)
+        ledger_entry_unlock(file);
+    return count;
+}
+
+bool ledger_world_come_back(struct ledger_file *file, uint32_t before)
+{
+    const uint32_t there = LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_ARRIVED;
+    int error;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    if (!entry)
+        return false;
+    uint32_t flags = atomic_load(&entry->flags);
+    bool back = entry->pins == before && (flags & (there | LEDGER_ENTRY_STUCK)) == there &&
+                !ledger_world_is_pinned(file->key.device, file->key.inode);
+    if (back) {
+        ledger_entry_forget_size(entry); /* the kernel wrote it */
+        atomic_fetch_and(&entry->flags, ~there);
+    }
+    ledger_entry_unlock(file);
+    return back;
+}

@@ -1,0 +1,406 @@
+/*
+ * Writes in flight: announced, and ended.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "ledger/arena.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+#include "sys/critical.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+
+static int check_vectors(const struct iovec *data, int count, size_t length)
+{
+    size_t have = 0;
+    for (int i = 0; i < count && have < length; i++) {
+        if (data[i].iov_len && sys_bad_pointer(data[i].iov_base))
+            return -EFAULT;
+        have += data[i].iov_len;
+    }
+    return have < length ? -EINVAL : 0;
+}
+
+/* The records that a prepared write was given: PRIVATE, one behind the other. */
+static void copy_data(const struct ledger_write *write, const struct iovec *data)
+{
+    size_t used = 0;
+    uint32_t index = write->first_record;
+    for (uint32_t i = 0; i < write->record_count; i++) {
+        const struct ledger_record *record = ledger_record(index);
+        uint32_t end = ledger_record_to(record);
+        for (uint32_t at = 0; at < end;) {
+            while (used == data->iov_len) {
+                data++;
+                used = 0;
+            }
+            uint32_t length = LEDGER_CHUNK - at % LEDGER_CHUNK;
+            if (length > end - at)
+                length = end - at;
+            if (length > data->iov_len - used)
+                length = (uint32_t)(data->iov_len - used);
+            memcpy(ledger_map.chunks + (uint64_t)record->chunk[at / LEDGER_CHUNK] * LEDGER_CHUNK +
+                       at % LEDGER_CHUNK,
+                   (const uint8_t *)data->iov_base + used, length);
+            at += length;
+            used += length;
+        }
+        index = record->write_next;
+    }
+}
+
+/* -EFAULT where that can be told. */
+__attribute__((noinline)) static int copy_guarded(const struct ledger_write *write,
+                                                  const struct iovec *data)
+{
+    jmp_buf guard;
+    if (_setjmp(guard) != 0) {
+        sys_critical.guard = NULL;
+        return -EFAULT;
+    }
+    sys_critical.guard = &guard;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    copy_data(write, data);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    sys_critical.guard = NULL;
+    return 0;
+}
+
+static uint32_t cut_into_pieces(uint64_t offset, size_t length, struct ledger_piece *pieces)
+{
+    uint32_t count = 0;
+    while (length) {
+        uint64_t unit_end = ((offset >> LEDGER_UNIT_SHIFT) + 1) << LEDGER_UNIT_SHIFT;
+        pieces[count].base = offset;
+        pieces[count].length =
+            length < unit_end - offset ? (uint32_t)length : (uint32_t)(unit_end - offset);
+        offset += pieces[count].length;
+        length -= pieces[count].length;
+        count++;
+    }
+    return count;
+}
+
+static int take_records(struct ledger_piece *pieces, uint32_t count, bool keep, uint32_t owner)
+{
+    if (count == 1 &&
+        (pieces->record = ledger_pocket_take(pieces->base, pieces->length, keep, owner)))
+        return 0;
+    int error = ledger_arena_take(pieces, count, keep, owner);
+    if (error) {
+        ledger_pocket_empty();
+        ledger_process_sweep(LEDGER_SWEEP_NS);
+        error = ledger_arena_take(pieces, count, keep, owner);
+    }
+    return error;
+}
+
+/* Checks a write and gives it PRIVATE records; none if it has no length. */
+static int prepare(const struct ledger_beginning *b)
+{
+    struct ledger_piece pieces[LEDGER_WRITE_RECORDS];
+    *b->write = (struct ledger_write){.offset = b->offset, .length = b->length, .kept = b->keep};
+    if (b->length == 0)
+        return 0;
+    if (b->length > LEDGER_WRITE_MAX || b->offset + b->length < b->offset)
+        return -EINVAL;
+    if (!ledger_process_slot())
+        return -ENOSPC;
+    int error = b->keep ? check_vectors(b->data, b->count, b->length) : 0;
+    if (error)
+        return error;
+    uint32_t owner = ledger_process_owner();
+
+    uint32_t piece_count = cut_into_pieces(b->offset, b->length, pieces);
+    error = take_records(pieces, piece_count, b->keep, owner);
+    if (error)
+        return error;
+    b->write->first_record = pieces[0].record;
+    b->write->record_count = piece_count;
+    return 0;
+}
+
+/* Copies the data of a prepared write, if it is kept. */
+static int keep_data(const struct ledger_beginning *b)
+{
+    if (!b->keep)
+        return 0;
+    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+        return copy_guarded(b->write, b->data);
+    copy_data(b->write, b->data);
+    return 0;
+}
+
+/* Gives back what a prepared write has. */
+static void abandon(const struct ledger_beginning *b)
+{
+    if (b->write->record_count)
+        ledger_arena_give(b->write->first_record);
+    b->write->record_count = 0;
+}
+
+uint32_t ledger_range_user(const struct ledger_entry *entry, uint64_t start, uint64_t end,
+                           uint32_t own)
+{
+    uint32_t record = ledger_record_conflict(ledger_entry_index(entry), start, end, own);
+    return record ? atomic_load_explicit(&ledger_record(record)->owner, memory_order_relaxed)
+                  : UINT32_MAX;
+}
+
+uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uint64_t end,
+                                 uint32_t own)
+{
+    uint32_t truncator = ledger_entry_truncator(entry);
+    if (truncator && end > entry->truncate_size)
+        return truncator;
+    return ledger_range_user(entry, start, end, own);
+}
+
+/* The entry, locked, when nothing is in the way of the write. Else NULL and an error: -EAGAIN
+ * when something is and the caller does not `wait`, LEDGER_OF_KERNEL, or that of
+ * ledger_entry_lock(). */
+static struct ledger_entry *lock_range(struct ledger_file *file, const struct ledger_beginning *b,
+                                       bool wait, int *error)
+{
+    for (;;) {
+        struct ledger_entry *entry = ledger_entry_lock(file, true, error);
+        if (!entry)
+            return NULL;
+        if (ledger_entry_is_kernel(entry)) {
+            ledger_entry_unlock(file);
+            *error = LEDGER_OF_KERNEL;
+            return NULL;
+        }
+        uint64_t end = b->offset + b->length;
+        uint32_t owner = b->appends ? ledger_range_user(entry, b->offset, end, 0)
+                                    : ledger_range_in_the_way(entry, b->offset, end, 0);
+        if (owner == UINT32_MAX)
+            return entry;
+        if (!wait) {
+            ledger_entry_unlock(file);
+            ledger_process_sweep(LEDGER_SWEEP_NS);
+            *error = -EAGAIN;
+            return NULL;
+        }
+        ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), owner);
+        ledger_entry_unlock(file);
+    }
+}
+
+/* Under the stripe's lock, with nothing in the way: others see the prepared write now. */
+static void announce(const struct ledger_entry *entry, struct ledger_write *write)
+{
+    uint64_t sequence = atomic_load_explicit(
+        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))].sequence,
+        memory_order_relaxed);
+    uint32_t index = write->first_record;
+    for (uint32_t i = 0; i < write->record_count; i++) {
+        struct ledger_record *record = ledger_record(index);
+        atomic_store_explicit(&record->file, ledger_entry_index(entry), memory_order_relaxed);
+        record->sequence = sequence;
+        ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
+        ledger_record_link(index);
+        index = record->write_next;
+    }
+}
+
+int ledger_write_start(struct ledger_file *file, const struct ledger_beginning *b, bool wait)
+{
+    int error = prepare(b);
+    if (error || b->length == 0)
+        return error;
+    error = keep_data(b);
+    struct ledger_entry *entry = error ? NULL : lock_range(file, b, wait, &error);
+    if (!entry) {
+        abandon(b);
+        return error;
+    }
+    announce(entry, b->write);
+    ledger_entry_count_change(entry);
+    ledger_entry_unlock(file);
+    return 0;
+}
+
+unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginning *list,
+                           unsigned count)
+{
+    unsigned prepared = 0, copied = 0, begun = 0;
+    int error;
+    while (prepared < count && list[prepared].length > 0 && prepare(&list[prepared]) == 0)
+        prepared++;
+    /* One after the other: a lock in between waits until all of a copy has reached the cache. */
+    while (copied < prepared && keep_data(&list[copied]) == 0)
+        copied++;
+    struct ledger_entry *entry = copied > 0 ? ledger_entry_lock(file, true, &error) : NULL;
+    while (entry && !ledger_entry_is_kernel(entry) && begun < copied &&
+           ledger_range_in_the_way(entry, list[begun].offset,
+                                   list[begun].offset + list[begun].length, 0) == UINT32_MAX)
+        announce(entry, list[begun++].write);
+    if (entry && begun > 0)
+        ledger_entry_count_change(entry);
+    if (entry)
+        ledger_entry_unlock(file);
+    for (unsigned i = begun; i < prepared; i++)
+        abandon(&list[i]);
+    return begun;
+}
+
+int ledger_write_data(const struct ledger_write *write, size_t from, size_t length,
+                      struct iovec *vectors)
+{
+    int count = 0;
+    uint32_t index = write->first_record;
+    for (uint32_t i = 0; i < write->record_count && length; i++) {
+        const struct ledger_record *record = ledger_record(index);
+        uint32_t position = ledger_record_from(record), end = ledger_record_to(record);
+        index = record->write_next;
+        if (from >= end - position) {
+            from -= end - position;
+            continue;
+        }
+        position += (uint32_t)from;
+        from = 0;
+        while (position < end && length) {
+            size_t part = LEDGER_CHUNK - position % LEDGER_CHUNK;
+            if (part > end - position)
+                part = end - position;
+            if (part > length)
+                part = length;
+            uint8_t *start = ledger_map.chunks +
+                             (uint64_t)record->chunk[position / LEDGER_CHUNK] * LEDGER_CHUNK +
+                             position % LEDGER_CHUNK;
+            if (count &&
+                (uint8_t *)vectors[count - 1].iov_base + vectors[count - 1].iov_len == start)
+                vectors[count - 1].iov_len += part;
+            else
+                vectors[count++] = (struct iovec){start, part};
+            position += (uint32_t)part;
+            length -= part;
+        }
+    }
+    return count;
+}
+
+static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t verifier,
+                        struct ledger_garbage *garbage)
+{
+    struct ledger_stripe *stripe =
+        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_record *record = ledger_record(index);
+    record->sequence = ledger_stripe_next(stripe);
+    record->verifier = verifier;
+    ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+    ledger_record_append(entry, index);
+    if (!ledger_record_supersede(entry, index, verifier, garbage) &&
+        ledger_record_end(record) - ledger_record_start(record) <= LEDGER_JOIN_MOST)
+        ledger_record_join(entry, index, garbage);
+}
+
+static void end_piece(struct ledger_entry *entry, uint32_t index, bool kept,
+                      enum ledger_outcome outcome, uint64_t verifier,
+                      struct ledger_garbage *garbage)
+{
+    struct ledger_record *record = ledger_record(index);
+    switch (ledger_record_state(record)) {
+    case LEDGER_RECORD_PRIVATE: /* the file was forgotten meanwhile */
+        ledger_garbage_add(garbage, index);
+        break;
+    case LEDGER_RECORD_REPLAY:
+        if (outcome == LEDGER_WRITE_STABLE) {
+            atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
+            ledger_record_drop(entry, index, garbage);
+            break;
+        }
+        if (outcome == LEDGER_WRITE_UNSTABLE) {
+            atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
+            ledger_record_renew(entry, index, verifier);
+            break;
+        }
+        ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+        break;
+    case LEDGER_RECORD_IN_FLIGHT:
+        if (outcome == LEDGER_WRITE_UNSTABLE && kept)
+            acknowledge(entry, index, verifier, garbage);
+        else if (outcome == LEDGER_WRITE_FAILED ||
+                 !ledger_record_supersede(entry, index, verifier, garbage))
+            ledger_record_drop(entry, index, garbage);
+        break;
+    default:
+        break;
+    }
+}
+
+static void grow(struct ledger_entry *entry, uint64_t end)
+{
+    if (ledger_entry_is_appending(entry) && end > entry->truncate_size)
+        entry->truncate_size = end; /* nobody but who has the turn writes there */
+    if (atomic_load_explicit(&entry->size, memory_order_relaxed) >= end)
+        return;
+    ledger_entry_change(entry);
+    atomic_store_explicit(&entry->size, end, memory_order_release);
+    ledger_entry_changed(entry);
+}
+
+void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
+                      enum ledger_outcome outcome, const uint8_t verifier[LEDGER_VERIFIER_SIZE])
+{
+    struct ledger_ending ending = {.file = file, .write = write, .outcome = outcome};
+    if (verifier)
+        memcpy(&ending.verifier, verifier, sizeof(ending.verifier));
+    ledger_writes_end(&ending, 1);
+}
+
+/*
+ * Under the stripe's lock. The entry of a file with linked records is never recycled, so the stripe
+ * is the records'. If the file was replaced under this write, its records are PRIVATE now, and
+ * `entry` is unused.
+ */
+static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage)
+{
+    struct ledger_write *write = ending->write;
+    if (!write->record_count)
+        return;
+    uint32_t index = write->first_record;
+    struct ledger_entry *entry = NULL;
+    for (uint32_t i = 0; i < write->record_count && !entry; i++) {
+        if (ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
+            entry = &ledger_map.entries[atomic_load(&ledger_record(index)->file)];
+        index = ledger_record(index)->write_next;
+    }
+    index = write->first_record;
+    if (entry && write->doubtful)
+        ledger_records_distrust(ledger_entry_index(entry));
+    if (entry && ending->attributes_known)
+        ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);
+    else if (entry)
+        ledger_entry_untold(entry);
+    for (uint32_t i = 0; i < write->record_count; i++) {
+        uint32_t next = ledger_record(index)->write_next;
+        if (write->unsettled && ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
+            ledger_record_hold(index);
+        end_piece(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
+        index = next;
+    }
+    if (entry) {
+        ledger_entry_count_change(entry);
+        if (ending->outcome != LEDGER_WRITE_FAILED)
+            grow(entry, write->offset + write->length);
+    }
+    write->record_count = 0;
+}
+
+void ledger_writes_end(struct ledger_ending *endings, unsigned count)
+{
+    struct ledger_garbage garbage = {0};
+    for (unsigned i = 0; i < count;) {
+        uint32_t stripe = ledger_stripe_of_file(endings[i].file);
+        ledger_stripe_lock(stripe);
+        do
+            end_one(&endings[i++], &garbage);
+        while (i < count && endings[i].file == endings[i - 1].file);
+        ledger_stripe_unlock(stripe);
+        ledger_stripe_wake(stripe);
+    }
+    ledger_arena_give(garbage.first);
+}

@@ -1,0 +1,320 @@
+/* io_submit(): iocbs on managed descriptors to src/file, the others to the kernel. */
+#include <limits.h>
+
+#include "preload/aio/context.h"
+
+enum { BATCH = 128 };
+
+static const char resfd_reason[] = "asynchronous I/O with an eventfd";
+
+static bool is_sync(const struct iocb *iocb)
+{
+    return iocb->aio_lio_opcode == IOCB_CMD_FSYNC || iocb->aio_lio_opcode == IOCB_CMD_FDSYNC;
+}
+
+static bool is_on_mount(int fd)
+{
+    struct stat status;
+    return sys_fstat(fd, &status) == 0 && file_on_mount(status.st_dev);
+}
+
+/* An fsync of the kernel's descriptor is ours, too: others may have written through the engine. */
+static bool is_managed(const struct iocb *iocb)
+{
+    return !sys_bad_pointer(iocb) && (file_is_managed((int)iocb->aio_fildes) ||
+                                      (is_sync(iocb) && is_on_mount((int)iocb->aio_fildes)));
+}
+
+/* ---- one iocb, checked as fs/aio.c does, in its order ---- */
+
+static int prepare_transfer(struct preload_request *request, const struct iocb *iocb, bool write,
+                            bool vector, int access)
+{
+    /* Without effect on a read, but allowed. */
+    int served = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND;
+    int flags = (int)iocb->aio_rw_flags;
+    if (flags & ~served)
+        return -EOPNOTSUPP;
+    if (access == (write ? O_RDONLY : O_WRONLY))
+        return -EBADF;
+    request->file.operation = write ? FILE_WRITE : FILE_READ;
+    request->file.offset = iocb->aio_offset;
+    request->file.flags = write ? flags : flags & RWF_HIPRI;
+    int result = vector ? preload_request_vectors(request, iocb->aio_buf, iocb->aio_nbytes)
+                        : preload_request_buffer(request, iocb->aio_buf, iocb->aio_nbytes);
+    if (result != 0)
+        return result;
+    bool outside = iocb->aio_offset < 0 || iocb->aio_offset > SSIZE_MAX - (off_t)request->length;
+    return outside ? -EINVAL : 0;
+}
+
+static int prepare_sync(struct preload_request *request, const struct iocb *iocb)
+{
+    if (iocb->aio_buf || iocb->aio_offset || iocb->aio_nbytes || iocb->aio_rw_flags)
+        return -EINVAL;
+    request->file.operation = FILE_SYNC;
+    request->file.vectors = NULL;
+    request->file.count = 0;
+    request->file.offset = 0;
+    request->file.flags = 0;
+    return 0;
+}
+
+static int prepare_operation(struct preload_request *request, const struct iocb *iocb, int access)
+{
+    switch (iocb->aio_lio_opcode) {
+    case IOCB_CMD_PREAD:
+        return prepare_transfer(request, iocb, false, false, access);
+    case IOCB_CMD_PWRITE:
+        return prepare_transfer(request, iocb, true, false, access);
+    case IOCB_CMD_PREADV:
+        return prepare_transfer(request, iocb, false, true, access);
+    case IOCB_CMD_PWRITEV:
+        return prepare_transfer(request, iocb, true, true, access);
+    case IOCB_CMD_FSYNC:
+    case IOCB_CMD_FDSYNC:
+        return prepare_sync(request, iocb);
+    default:
+        return -EINVAL;
+    }
+}
+
+/* An fsync that is the kernel's: FILE_KERNEL, or 0 for a request that fails. */
+static int prepare_kernel_sync(struct preload_request *request, const struct iocb *iocb)
+{
+    int error =
+        prepare_sync(request, iocb) == 0 ? file_fsynced_by_kernel((int)iocb->aio_fildes) : 0;
+    if (error == 0)
+        return FILE_KERNEL; /* which also says what is wrong with it */
+    request->file.open = NULL;
+    request->file.result = error;
+    return 0;
+}
+
+/*
+ * 0; -errno; or FILE_KERNEL. A poll is the kernel's to answer, which has the descriptor, too. A
+ * completion that is announced by eventfd may be looked for in the kernel's ring: see
+ * aio/context.h.
+ */
+static int prepare(struct preload_request *request, const struct iocb *iocb)
+{
+    int fd = (int)iocb->aio_fildes;
+    if (iocb->aio_reserved2 || iocb->aio_nbytes > SSIZE_MAX)
+        return -EINVAL;
+    if (iocb->aio_lio_opcode == IOCB_CMD_POLL)
+        return FILE_KERNEL;
+    if (iocb->aio_flags & IOCB_FLAG_RESFD) {
+        int result = file_demote(fd, resfd_reason);
+        if (result == 0 && is_sync(iocb))
+            result = file_fsynced_by_kernel(fd);
+        return result < 0 ? result : FILE_KERNEL;
+    }
+    struct file_open *open = file_get(fd);
+    if (open == NULL)
+        return is_sync(iocb) ? prepare_kernel_sync(request, iocb) : FILE_KERNEL;
+    int result = prepare_operation(request, iocb, preload_request_file(request, open, fd));
+    if (result != 0) {
+        file_put(open);
+    } else if (PRELOAD_UNLIKELY(preload_request_lacks_memory(request))) {
+        file_put(open); /* an error of the request, not of io_submit() */
+        request->file.open = NULL;
+        request->file.result = -EFAULT;
+    }
+    return result;
+}
+
+/* ---- a batch ---- */
+
+struct batch {
+    unsigned managed, kernel; /* how many of each */
+    struct file_request *requests[BATCH];
+    struct iocb *iocbs[BATCH];
+    unsigned char request_at[BATCH], iocb_at[BATCH]; /* their places in the list */
+};
+
+static void add_managed(struct aio_context *context, struct batch *batch,
+                        struct preload_request *request, struct iocb *iocb, unsigned place)
+{
+    struct aio_request *aio = (struct aio_request *)request;
+    iocb->aio_key = 0; /* as the kernel does: io_cancel() looks at it */
+    request->file.done = aio_request_done;
+    aio->context = context;
+    aio->object = (uint64_t)(uintptr_t)iocb;
+    aio->data = iocb->aio_data;
+    batch->request_at[batch->managed] = (unsigned char)place;
+    batch->requests[batch->managed++] = &request->file;
+}
+
+static unsigned count_managed(struct iocb **list, long count)
+{
+    unsigned managed = 0;
+    for (long i = 0; i < count && i < BATCH; i++)
+        managed += is_managed(list[i]);
+    return managed;
+}
+
+/*
+ * Sorts the list up to the first iocb that is in error, into `unused` requests, which are as many
+ * as are wanted, or all that there are. Returns how many there are before it.
+ */
+static unsigned sort(struct aio_context *context, struct batch *batch, struct iocb **list,
+                     unsigned count, unsigned wanted, struct preload_request *unused, int *error)
+{
+    unsigned i;
+    batch->managed = batch->kernel = 0;
+    for (i = 0; i < count && *error == 0; i++) {
+        int result = FILE_KERNEL;
+        /* Beyond what was counted: another thread makes a descriptor managed just now. */
+        if (wanted > 0 && is_managed(list[i])) {
+            wanted--;
+            if (unused == NULL) {
+                *error = -EAGAIN;
+                break;
+            }
+            struct preload_request *request = unused;
+            result = prepare(request, list[i]);
+            if (result == 0) {
+                unused = request->next;
+                add_managed(context, batch, request, list[i], i);
+            }
+        }
+        if (result == FILE_KERNEL) {
+            batch->iocb_at[batch->kernel] = (unsigned char)i;
+            batch->iocbs[batch->kernel++] = list[i];
+        } else if (result < 0) {
+            *error = result;
+            break;
+        }
+    }
+    aio_requests_give(context, unused);
+    return i;
+}
+
+/* Returns how many the kernel took, or the error of the first. */
+static long submit_kernel(struct aio_context *context, aio_context_t id, struct iocb **list,
+                          long count)
+{
+    /* Before, since they may be reaped before the call returns. */
+    atomic_fetch_add(&context->kernel_in_flight, count);
+    long taken = sys_call3(SYS_io_submit, id, count, list);
+    long missing = count - (taken > 0 ? taken : 0);
+    if (missing > 0)
+        atomic_fetch_sub(&context->kernel_in_flight, missing);
+    return taken;
+}
+
+/* With the result that it has. */
+static void fail(struct file_request *request)
+{
+    request->next = NULL;
+    aio_request_done(request);
+}
+
+/* From whoever looks there for completions: see context.h. */
+static void hide_ring(aio_context_t id)
+{
+    struct aio_ring *ring = (struct aio_ring *)id;
+    if (__atomic_load_n(&ring->magic, __ATOMIC_RELAXED) != 0)
+        __atomic_store_n(&ring->magic, 0, __ATOMIC_RELAXED);
+}
+
+static void submit_managed(struct aio_context *context, aio_context_t id, struct batch *batch,
+                           unsigned accepted)
+{
+    unsigned count = batch->managed;
+    while (count > 0 && batch->request_at[count - 1] >= accepted) {
+        struct file_request *request = batch->requests[--count];
+        if (request->open != NULL)
+            file_put(request->open);
+        ((struct preload_request *)request)->next = NULL;
+        aio_requests_give(context, (struct preload_request *)request);
+    }
+    if (count == 0)
+        return;
+    hide_ring(id);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (PRELOAD_LIKELY(batch->requests[i]->open != NULL))
+            batch->requests[kept++] = batch->requests[i];
+        else
+            fail(batch->requests[i]);
+    }
+    /* A program that looks for completions after each submission may have some sent together. */
+    bool reaped = atomic_load_explicit(&context->reaped, memory_order_relaxed);
+    atomic_store_explicit(&context->reaped, false, memory_order_relaxed);
+    if (reaped)
+        file_submit_later(context->lane, batch->requests, kept);
+    else
+        file_submit(context->lane, batch->requests, kept);
+}
+
+/* Up to BATCH of the list. Returns how many were accepted; fewer than all: see *error. */
+static unsigned submit_batch(struct aio_context *context, aio_context_t id, struct iocb **list,
+                             unsigned count, unsigned wanted, struct preload_request *unused,
+                             int *error)
+{
+    struct batch batch;
+    unsigned accepted = sort(context, &batch, list, count, wanted, unused, error);
+    if (batch.kernel > 0) {
+        long taken = submit_kernel(context, id, batch.iocbs, batch.kernel);
+        if (taken < (long)batch.kernel) {
+            /* The error of one that is not the first is told when it is submitted again. */
+            *error = taken < 0 ? (int)taken : -EAGAIN;
+            accepted = batch.iocb_at[taken > 0 ? taken : 0];
+        }
+    }
+    submit_managed(context, id, &batch, accepted);
+    return accepted;
+}
+
+/* `wanted` and `unused` are for the first BATCH. */
+static long submit(struct aio_context *context, aio_context_t id, long count, struct iocb **list,
+                   unsigned wanted, struct preload_request *unused)
+{
+    long done = 0;
+    int error = 0;
+    while (done < count && error == 0) {
+        unsigned part = count - done < BATCH ? (unsigned)(count - done) : BATCH;
+        if (done > 0 && (wanted = count_managed(list + done, part)) > 0)
+            aio_requests_take(context, wanted, &unused);
+        done += submit_batch(context, id, list + done, part, wanted, unused, &error);
+        unused = NULL;
+    }
+    aio_context_pass_on(context);
+    return done > 0 ? done : error;
+}
+
+static bool any_managed(struct iocb **list, long count)
+{
+    for (long i = 0; i < count; i++)
+        if (is_managed(list[i]))
+            return true;
+    return false;
+}
+
+long aio_io_submit(aio_context_t id, long count, struct iocb **list)
+{
+    if (!preload_active() || count <= 0 || sys_bad_pointer(list))
+        return sys_call3(SYS_io_submit, id, count, list);
+    sys_critical_enter();
+    unsigned wanted = count_managed(list, count);
+    struct preload_request *unused = NULL;
+    struct aio_context *context = aio_context_get(id, 1 + AIO_SUBMITTER, wanted, &unused);
+    long result;
+    if (context == NULL) {
+        result = sys_call3(SYS_io_submit, id, count, list);
+    } else {
+        if (atomic_load(&context->ending)) {
+            aio_requests_give(context, unused);
+            result = -EINVAL;
+        } else if (wanted == 0 && (count <= BATCH || !any_managed(list + BATCH, count - BATCH))) {
+            result = submit_kernel(context, id, list, count);
+            aio_context_pass_on(context);
+        } else {
+            result = submit(context, id, count, list, wanted, unused);
+        }
+        aio_context_put(context, 1 + AIO_SUBMITTER);
+    }
+    sys_critical_leave();
+    return result;
+}

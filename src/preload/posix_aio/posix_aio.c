@@ -1,0 +1,353 @@
+/* POSIX AIO: the wrappers. posix_aio.h says how it works. */
+#include "preload/posix_aio/posix_aio.h"
+
+#include <limits.h>
+
+/* What glibc leaves of aio_lio_opcode when it looks at it: LIO_READ and so on. */
+enum { OPERATION_MASK = 127 };
+
+/* ---- submitting ---- */
+
+static int begin(struct aiocb *control, enum file_operation operation, struct file_open *open,
+                 struct posix_aio_cell *group, struct file_request **submit)
+{
+    struct posix_aio_cell *cell = NULL;
+    bool priority_right = operation == FILE_SYNC || /* it has none */
+                          (control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX);
+    *submit = NULL;
+    if (priority_right && (operation != FILE_SYNC || posix_aio_work_ready()))
+        cell = posix_aio_cell_get();
+    if (!cell) {
+        int error = priority_right ? EAGAIN : EINVAL;
+        file_put(open);
+        posix_aio_refuse(control, error);
+        return -error;
+    }
+    if (posix_aio_start(cell, control, operation, open, group))
+        *submit = &cell->base.file;
+    return 0;
+}
+
+/* FILE_KERNEL: it is glibc's; else as aio_read() returns. */
+PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation operation)
+{
+    struct file_request *submit;
+    struct file_open *open = preload_enter(control->aio_fildes);
+    if (!open)
+        return FILE_KERNEL;
+    int result = -EAGAIN;
+    if (posix_aio_prepare())
+        result = begin(control, operation, open, NULL, &submit);
+    else
+        file_put(open);
+    if (result == 0 && submit)
+        file_submit(posix_aio_lane, &submit, 1);
+    sys_critical_leave();
+    return (int)preload_result(result);
+}
+
+PRELOAD_EXPORT int aio_read(struct aiocb *control)
+{
+    if (preload_managed(control->aio_fildes)) {
+        int served = managed(control, FILE_READ);
+        if (served != FILE_KERNEL)
+            return served;
+    }
+    return PRELOAD_REAL(aio_read)(control);
+}
+
+PRELOAD_EXPORT int aio_write(struct aiocb *control)
+{
+    if (preload_managed(control->aio_fildes)) {
+        int served = managed(control, FILE_WRITE);
+        if (served != FILE_KERNEL)
+            return served;
+    }
+    return PRELOAD_REAL(aio_write)(control);
+}
+
+/* glibc's threads flush what the kernel wrote; others of this host may have written through the
+ * engine. 0 or -errno. */
+static int sync_of_others(int fd)
+{
+    if (!preload_active())
+        return 0;
+    struct preload_stay stay = preload_stay_begin();
+    int result = file_fsynced_by_kernel(fd);
+    preload_stay_end(stay);
+    return result;
+}
+
+/* Unlike POSIX, and like glibc, for any open descriptor. */
+PRELOAD_EXPORT int aio_fsync(int operation, struct aiocb *control)
+{
+    if (operation == O_SYNC || operation == O_DSYNC) {
+        int served =
+            preload_managed(control->aio_fildes) ? managed(control, FILE_SYNC) : FILE_KERNEL;
+        if (served != FILE_KERNEL)
+            return served;
+        int error = sync_of_others(control->aio_fildes);
+        if (error != 0)
+            return preload_fail(-error);
+    }
+    return PRELOAD_REAL(aio_fsync)(operation, control);
+}
+
+/* ---- asking and waiting ---- */
+
+static bool in_use(void)
+{
+    return PRELOAD_UNLIKELY(atomic_load_explicit(&posix_aio_used, memory_order_relaxed)) &&
+           preload_active();
+}
+
+PRELOAD_EXPORT int aio_error(const struct aiocb *control)
+{
+    struct posix_aio_cell *cell = in_use() ? posix_aio_find(control) : NULL;
+    if (cell) {
+        sys_critical_enter();
+        posix_aio_look(cell, control);
+        sys_critical_leave();
+        return posix_aio_error_of(control);
+    }
+    int error = PRELOAD_REAL(aio_error)(control);
+    atomic_thread_fence(memory_order_acquire);
+    return error;
+}
+
+/* What a list has in flight. */
+struct inventory {
+    bool ended; /* one that is not in flight */
+    unsigned ours, theirs;
+};
+
+/* `theirs`: a copy with those of glibc only. */
+static struct inventory take_inventory(const struct aiocb *const *list, int count,
+                                       const struct aiocb **theirs)
+{
+    struct inventory inventory = {0};
+    sys_critical_enter();
+    pthread_mutex_lock(&posix_aio_lock); /* what is not ours is not just about to end */
+    for (int i = 0; i < count; i++) {
+        theirs[i] = NULL;
+        if (!list[i])
+            continue;
+        if (posix_aio_error_of(list[i]) != EINPROGRESS) {
+            inventory.ended = true;
+        } else if (posix_aio_find(list[i])) {
+            inventory.ours++;
+        } else {
+            inventory.theirs++;
+            theirs[i] = list[i];
+        }
+    }
+    pthread_mutex_unlock(&posix_aio_lock);
+    sys_critical_leave();
+    return inventory;
+}
+
+/* The list is the application's, and as glibc we copy it to the stack. */
+PRELOAD_SLOW static int suspend(const struct aiocb *const *list, int count,
+                                const struct timespec *timeout)
+{
+    const struct aiocb *theirs[count + 1];
+    pthread_testcancel();
+    struct inventory inventory = take_inventory(list, count, theirs);
+    if (inventory.ended)
+        return 0;
+    if (inventory.ours == 0)
+        return PRELOAD_REAL(aio_suspend)(list, count, timeout);
+    struct posix_aio_wait wait = {.list = list, .count = count};
+    if (timeout)
+        wait.deadline_ns = sys_deadline(sys_nanoseconds(timeout->tv_sec, timeout->tv_nsec));
+    int result = inventory.theirs == 0 ? posix_aio_wait(&wait) : posix_aio_wait_both(&wait, theirs);
+    return (int)preload_result(result);
+}
+
+PRELOAD_EXPORT int aio_suspend(const struct aiocb *const list[], int count,
+                               const struct timespec *timeout)
+{
+    if (count > 0 && in_use())
+        return suspend(list, count, timeout);
+    return PRELOAD_REAL(aio_suspend)(list, count, timeout);
+}
+
+/* ---- aio_cancel() ---- */
+
+PRELOAD_EXPORT int aio_cancel(int fd, struct aiocb *control)
+{
+    if (!in_use())
+        return PRELOAD_REAL(aio_cancel)(fd, control);
+    if (control && !posix_aio_find(control))
+        return PRELOAD_REAL(aio_cancel)(fd, control);
+    /* Checks the descriptor as well, and knows what was submitted after a demotion. */
+    int theirs = control ? AIO_ALLDONE : PRELOAD_REAL(aio_cancel)(fd, NULL);
+    if (theirs < 0)
+        return theirs;
+    if (control && sys_fcntl(fd, F_GETFD, 0) < 0)
+        return preload_fail(EBADF);
+    if (control && control->aio_fildes != fd)
+        return preload_fail(EINVAL);
+    sys_critical_enter();
+    int ours = control ? posix_aio_cancel(control) : posix_aio_cancel_all(fd);
+    sys_critical_leave();
+    if (ours == AIO_NOTCANCELED || theirs == AIO_NOTCANCELED)
+        return AIO_NOTCANCELED;
+    return ours == AIO_CANCELED || theirs == AIO_CANCELED ? AIO_CANCELED : AIO_ALLDONE;
+}
+
+/* ---- lio_listio() ---- */
+
+enum { BATCH = 64 };
+
+struct listing {
+    struct posix_aio_cell *group;
+    struct aiocb **theirs; /* the list without ours */
+    unsigned theirs_count;
+    int error; /* of those that could not be queued, or 0 */
+    unsigned count;
+    struct file_request *batch[BATCH];
+};
+
+static bool is_transfer(const struct aiocb *control)
+{
+    int operation = control->aio_lio_opcode & OPERATION_MASK;
+    return operation == LIO_READ || operation == LIO_WRITE;
+}
+
+static bool list_has_ours(struct aiocb *const *list, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] && is_transfer(list[i]) && preload_managed(list[i]->aio_fildes))
+            return true;
+    return false;
+}
+
+static void flush(struct listing *listing)
+{
+    if (listing->count > 0)
+        file_submit(posix_aio_lane, listing->batch, listing->count);
+    listing->count = 0;
+}
+
+/* False: it is glibc's. */
+static bool list_one(struct listing *listing, struct aiocb *control)
+{
+    struct file_open *open = is_transfer(control) ? file_get(control->aio_fildes) : NULL;
+    if (!open)
+        return false;
+    bool read = (control->aio_lio_opcode & OPERATION_MASK) == LIO_READ;
+    struct file_request *submit;
+    int result = begin(control, read ? FILE_READ : FILE_WRITE, open, listing->group, &submit);
+    if (result != 0)
+        listing->error = -result;
+    if (submit)
+        listing->batch[listing->count++] = submit;
+    if (listing->count == BATCH)
+        flush(listing);
+    return true;
+}
+
+/* In a critical section. */
+static void list_ours(struct listing *listing, struct aiocb *const *list, int count)
+{
+    for (int i = 0; i < count; i++) {
+        listing->theirs[i] = NULL;
+        if (list[i] && !list_one(listing, list[i])) {
+            listing->theirs[i] = list[i];
+            listing->theirs_count++;
+        }
+    }
+    flush(listing);
+}
+
+/* In a thread that glibc starts when its part of the list has ended. */
+static void theirs_ended(union sigval value)
+{
+    sys_critical_enter();
+    posix_aio_group_leave(value.sival_ptr);
+    sys_critical_leave();
+}
+
+/* LIO_NOWAIT: the end is told when both parts have ended. */
+static int list_and_go(struct listing *listing, int count)
+{
+    struct sigevent ended = {.sigev_notify = SIGEV_THREAD,
+                             .sigev_notify_function = theirs_ended,
+                             .sigev_value.sival_ptr = listing->group};
+    int result = 0;
+    if (listing->theirs_count > 0) {
+        if (listing->group)
+            posix_aio_group_add(listing->group);
+        result = PRELOAD_REAL(lio_listio)(LIO_NOWAIT, listing->theirs, count,
+                                          listing->group ? &ended : NULL);
+    }
+    int saved = errno;
+    sys_critical_enter();
+    if (listing->group)
+        posix_aio_group_leave(listing->group);
+    sys_critical_leave();
+    errno = saved;
+    return result == 0 && listing->error ? preload_fail(listing->error) : result;
+}
+
+/* LIO_WAIT: for all, so that one part may be waited for after the other. */
+static int list_and_wait(struct listing *listing, int count)
+{
+    struct posix_aio_cell *group = listing->group;
+    int result = 0;
+    sys_critical_enter();
+    posix_aio_group_leave(group);
+    if (listing->theirs_count > 0)
+        file_lane_attend(posix_aio_lane);
+    sys_critical_leave();
+    if (listing->theirs_count > 0 &&
+        PRELOAD_REAL(lio_listio)(LIO_WAIT, listing->theirs, count, NULL) != 0)
+        result = -errno;
+    if (result != -EINTR) {
+        struct posix_aio_wait wait = {.group = group};
+        int waited = posix_aio_wait(&wait);
+        if (waited != 0)
+            result = waited;
+        else if (listing->error && result == 0)
+            result = -listing->error;
+        else if (atomic_load(&group->group.failed))
+            result = -EIO;
+    }
+    sys_critical_enter();
+    posix_aio_group_forget(group);
+    sys_critical_leave();
+    return (int)preload_result(result);
+}
+
+PRELOAD_SLOW static int list_both(int mode, struct aiocb *const *list, int count,
+                                  const struct sigevent *event)
+{
+    struct aiocb *theirs[count];
+    struct listing listing = {.theirs = theirs};
+    bool told = mode == LIO_NOWAIT && event &&
+                (event->sigev_notify == SIGEV_SIGNAL || event->sigev_notify == SIGEV_THREAD);
+    sys_critical_enter();
+    bool ready = posix_aio_prepare();
+    if (ready && (told || mode == LIO_WAIT)) {
+        listing.group = posix_aio_group_get(event, mode == LIO_WAIT);
+        ready = listing.group != NULL;
+    }
+    if (ready)
+        list_ours(&listing, list, count);
+    sys_critical_leave();
+    if (!ready)
+        return preload_fail(EAGAIN);
+    return mode == LIO_WAIT ? list_and_wait(&listing, count) : list_and_go(&listing, count);
+}
+
+PRELOAD_EXPORT int lio_listio(int mode, struct aiocb *const *list, int count,
+                              struct sigevent *event)
+{
+    if ((mode == LIO_WAIT || mode == LIO_NOWAIT) && count > 0 && preload_active() &&
+        list_has_ours(list, count))
+        return list_both(mode, list, count, event);
+    return PRELOAD_REAL(lio_listio)(mode, list, count, event);
+}
+
+PRELOAD_ASYNC(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,0 +1,185 @@
+/*
+ * POSIX AIO on managed descriptors. Unmanaged ones are glibc's, unchanged.
+ *
+ * The application looks at a request through its struct aiocb, and so does glibc: the result stands
+ * in two of the private fields, which we set as glibc does. aio_return(), which does nothing but
+ * read one, is therefore not wrapped, and aio_error() of a request that has ended may be either's.
+ * A third private field, which glibc does not use, leads from an aiocb to our request.
+ *
+ *   posix_aio.c          the wrappers: ours or glibc's, lists of both
+ *   posix_aio_request.c  a request from its start to its notification
+ *   posix_aio_wait.c     waiting, for ours and for both
+ *   posix_aio_work.c     threads for what would keep the submitter
+ *
+ * All requests of a process go to one lane. As long as none of them announces its end, whoever asks
+ * for it drives the lane; with the first signal or thread notification, or the first wait for both
+ * worlds, attendants do.
+ */
+#ifndef PRELOAD_POSIX_AIO_H
+#define PRELOAD_POSIX_AIO_H
+
+#include <aio.h>
+#include <signal.h>
+
+#include "preload/request.h"
+
+enum posix_aio_state {
+    POSIX_AIO_ON_LANE, /* with src/file */
+    POSIX_AIO_BEHIND,  /* aio_fsync() behind writes that were queued before it */
+    POSIX_AIO_QUEUED,  /* for a worker */
+    POSIX_AIO_RUNNING, /* in a worker */
+};
+
+/* Beside struct preload_request, which is with src/file while ON_LANE. */
+struct posix_aio_request {
+    struct posix_aio_cell *next, *previous; /* all that have not ended, oldest first */
+    struct posix_aio_cell *next_work;       /* while QUEUED */
+    struct sigevent event;                  /* copied: the aiocb may be gone when it is needed */
+    struct posix_aio_cell *group;           /* of lio_listio(), or NULL */
+    uint64_t sequence;                      /* counts requests */
+    struct file_open *open;                 /* which file: for comparing only */
+    unsigned behind;                        /* writes that an aio_fsync() still waits for */
+    bool kernel;                            /* demoted before any I/O: a worker asks the kernel */
+    _Atomic int state;                      /* enum posix_aio_state; changed under the lock */
+    _Atomic unsigned asked;                 /* posix_aio_drives when aio_error() was last asked */
+};
+
+/* A list whose end somebody waits for, or is told of. */
+struct posix_aio_group {
+    _Atomic unsigned remaining; /* members, and a share of whoever still adds some */
+    _Atomic unsigned off_lane;  /* members that ever left the lane */
+    _Atomic bool failed;        /* a member ended with an error */
+    bool waited;                /* the waiter frees the group; else its end is told */
+    struct sigevent event;
+};
+
+/* A thread in posix_aio_wait() that attendants and workers must wake: at the end of any request. */
+struct posix_aio_waiter {
+    struct posix_aio_cell *next;
+    _Atomic uint32_t ends;           /* futex */
+    struct posix_aio_cell *doorbell; /* rung once, when the thread waits in glibc; or NULL */
+};
+
+/* What wakes a thread that waits in glibc's aio_suspend(): a request of glibc's that reads an
+ * eventfd. Keeps the eventfd for ever. */
+struct posix_aio_doorbell {
+    struct posix_aio_cell *next; /* while idle */
+    struct aiocb control;
+    uint64_t value;
+    int eventfd;
+};
+
+/* What a notification thread is to call. */
+struct posix_aio_start {
+    void (*function)(union sigval value);
+    union sigval value;
+};
+
+/*
+ * One of the pool. `control` leads back to the aiocb while the cell is a request in flight;
+ * else it is NULL: a pointer that the application's memory happens to hold is believed only if both
+ * agree. Everything under the lock, but for what is atomic and a request that is on the lane.
+ */
+struct posix_aio_cell {
+    struct preload_request base; /* first */
+    _Atomic(struct aiocb *) control;
+    union {
+        struct posix_aio_request request;
+        struct posix_aio_group group;
+        struct posix_aio_waiter waiter;
+        struct posix_aio_doorbell doorbell;
+        struct posix_aio_start start;
+    };
+};
+
+/* Guards all of the above. Held briefly, in critical sections only; never while src/file is
+ * called. */
+extern pthread_mutex_t posix_aio_lock;
+/* Set with the first managed request: until then everything is glibc's. */
+extern atomic_bool posix_aio_used;
+extern struct file_lane *posix_aio_lane; /* constant once made */
+/* Counts the times somebody drove the lane. */
+extern _Atomic unsigned posix_aio_drives;
+
+/* All functions below are called in a critical section. Those that end in _locked want the lock. */
+
+/* Makes the lane, at first. False: no memory. */
+bool posix_aio_prepare(void);
+
+/* NULL: none is left, which is EAGAIN. */
+struct posix_aio_cell *posix_aio_cell_get(void);
+void posix_aio_cell_free(struct posix_aio_cell *cell);
+void posix_aio_cell_free_locked(struct posix_aio_cell *cell);
+
+/* The request in flight of an aiocb, or NULL if it is not ours. Without the lock it may end, or be
+ * another's, at any moment. */
+struct posix_aio_cell *posix_aio_find(const struct aiocb *control);
+
+static inline int posix_aio_error_of(const struct aiocb *control)
+{
+    return __atomic_load_n(&control->__error_code, __ATOMIC_ACQUIRE);
+}
+/* For a request that never started. */
+void posix_aio_refuse(struct aiocb *control, int error);
+
+/*
+ * Starts a request in `cell`, as a member of `group` if that is not NULL. Takes over the reference
+ * to `open`. Returns what is left to do: give it to file_submit(), or nothing.
+ */
+bool posix_aio_start(struct posix_aio_cell *cell, struct aiocb *control,
+                     enum file_operation operation, struct file_open *open,
+                     struct posix_aio_cell *group);
+/* Ends a request: bytes, or -errno. Tells whoever wants to know, and frees the cell. */
+void posix_aio_end(struct posix_aio_cell *cell, ssize_t result);
+/* aio_cancel() of one: AIO_CANCELED, AIO_NOTCANCELED, or AIO_ALLDONE when it is not ours. */
+int posix_aio_cancel(const struct aiocb *control);
+/* Of all requests on a descriptor. */
+int posix_aio_cancel_all(int fd);
+
+/* A group with one share, which is the caller's. NULL: none is left. */
+struct posix_aio_cell *posix_aio_group_get(const struct sigevent *event, bool waited);
+void posix_aio_group_add(struct posix_aio_cell *group);
+/* Gives up a share; the last one ends the list. */
+void posix_aio_group_leave(struct posix_aio_cell *group);
+/* When its waiter goes: with the group ended, or before. */
+void posix_aio_group_forget(struct posix_aio_cell *group);
+
+/* ---- posix_aio_wait.c ---- */
+
+/* What is waited for: the end of one of a list, or of a whole group. */
+struct posix_aio_wait {
+    const struct aiocb *const *list;
+    int count;
+    struct posix_aio_cell *group; /* if not NULL, the list is nothing */
+    uint64_t deadline_ns;         /* CLOCK_MONOTONIC; 0: never */
+};
+
+/*
+ * Outside of critical sections. 0; -EAGAIN when the time has passed; -EINTR when a handler of a
+ * signal ran. For requests of ours only.
+ */
+int posix_aio_wait(const struct posix_aio_wait *wait);
+/* The same for a list with requests of glibc's in it, which are given as a copy of the list with
+ * NULL for all others, and room for one more. */
+int posix_aio_wait_both(const struct posix_aio_wait *wait, const struct aiocb **theirs);
+/* Asks what has arrived, if nobody did since the last time that this request was asked for. */
+void posix_aio_look(struct posix_aio_cell *cell, const struct aiocb *control);
+/* Wakes those who wait for a request to end. */
+void posix_aio_wake_locked(void);
+void posix_aio_wait_child(void);
+
+/* ---- posix_aio_work.c ---- */
+
+/* Makes sure that there is a worker. False: no thread could be started. */
+bool posix_aio_work_ready(void);
+/* Queues a request; true: call posix_aio_work_more() without the lock. */
+bool posix_aio_work_add_locked(struct posix_aio_cell *cell);
+void posix_aio_work_more(void);
+/* Takes a QUEUED request out of the queue. */
+void posix_aio_work_remove_locked(struct posix_aio_cell *cell);
+void posix_aio_work_child(void);
+
+/* In the child of fork(): it has none of the parent's requests. */
+void posix_aio_fork_child(void);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * Files registered with a ring (io_uring_register_files). The application may close the descriptor
+ * afterwards: the slot keeps the file, in the kernel and here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "preload/uring/uring.h"
+#include "sys/log.h"
+
+enum { EMPTY = -1, KEEP = -2 }; /* entries of an update that are no descriptors */
+
+/* Under the record's lock. */
+static void clear(struct preload_uring_slot *slot)
+{
+    if (slot->open)
+        file_put(slot->open);
+    slot->open = NULL;
+    slot->fd = -1;
+}
+
+static void clear_all(struct preload_uring *record)
+{
+    for (unsigned i = 0; i < record->slot_count; i++)
+        clear(&record->slots[i]);
+    free(record->slots);
+    record->slots = NULL;
+    record->slot_count = 0;
+    atomic_store(&record->has_slots, false);
+}
+
+void preload_uring_files_updated(struct preload_uring *record, unsigned offset, const int *files,
+                                 unsigned count)
+{
+    struct preload_stay stay = preload_stay_begin();
+    pthread_mutex_lock(&record->lock);
+    for (unsigned i = 0; i < count && offset + i < record->slot_count; i++) {
+        struct preload_uring_slot *slot = &record->slots[offset + i];
+        int fd = files ? files[i] : EMPTY;
+        if (fd == KEEP)
+            continue;
+        clear(slot);
+        slot->open = fd >= 0 ? file_get(fd) : NULL;
+        slot->fd = fd;
+        if (slot->open)
+            atomic_store(&record->has_slots, true);
+    }
+    pthread_mutex_unlock(&record->lock);
+    preload_stay_end(stay);
+}
+
+void preload_uring_files_made(struct preload_uring *record, const int *files, unsigned count)
+{
+    struct preload_stay stay = preload_stay_begin();
+    pthread_mutex_lock(&record->lock);
+    clear_all(record);
+    record->slots = calloc(count, sizeof(*record->slots));
+    if (record->slots)
+        record->slot_count = count;
+    pthread_mutex_unlock(&record->lock);
+    preload_stay_end(stay);
+    if (files && record->slots) {
+        preload_uring_files_updated(record, 0, files, count);
+    } else if (files) { /* no memory: what cannot be followed is the kernel's */
+        for (unsigned i = 0; i < count; i++)
+            preload_demote(files[i], "registered with a ring");
+    }
+}
+
+void preload_uring_files_gone(struct preload_uring *record)
+{
+    struct preload_stay stay = preload_stay_begin();
+    pthread_mutex_lock(&record->lock);
+    clear_all(record);
+    pthread_mutex_unlock(&record->lock);
+    preload_stay_end(stay);
+}
+
+struct file_open *preload_uring_files_get(struct preload_uring *record, unsigned slot, int *fd)
+{
+    struct file_open *open = NULL;
+    pthread_mutex_lock(&record->lock);
+    if (slot < record->slot_count && record->slots[slot].open) {
+        open = record->slots[slot].open;
+        file_hold(open);
+        *fd = record->slots[slot].fd;
+    }
+    pthread_mutex_unlock(&record->lock);
+    return open;
+}
+
+bool preload_uring_files_managed(struct preload_uring *record, unsigned slot)
+{
+    if (!atomic_load_explicit(&record->has_slots, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&record->lock);
+    bool managed = slot < record->slot_count && record->slots[slot].open;
+    pthread_mutex_unlock(&record->lock);
+    return managed;
+}
+
+/* References of this room were forgotten by src/file; those of files that are still open under the
+ * same number are taken again, the others are the kernel's, which has them in its table. */
+void preload_uring_files_child(struct preload_uring *record)
+{
+    for (unsigned i = 0; i < record->slot_count; i++) {
+        struct preload_uring_slot *slot = &record->slots[i];
+        if (!slot->open)
+            continue;
+        struct file_open *open = slot->fd >= 0 ? file_get(slot->fd) : NULL;
+        if (open && open != slot->open) {
+            file_put(open);
+            open = NULL;
+        }
+        slot->open = open;
+    }
+}

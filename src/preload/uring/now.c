@@ -1,0 +1,314 @@
+/* What SQEs mean, and carrying one out at once. */
+#include "preload/uring/now.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include <linux/openat2.h>
+
+/* Operations and values that are newer than <linux/io_uring.h> may be. */
+enum {
+    OP_READ_MULTISHOT = 49,
+    OP_FIXED_FD_INSTALL = 54,
+    OP_FTRUNCATE = 55,
+    OP_READV_FIXED = 60,
+    OP_WRITEV_FIXED = 61,
+    OP_PIPE = 62,
+    OP_LAST_KNOWN = 64,
+    MESSAGE_SEND_FD = 1
+};
+
+static uint32_t file_index(const struct io_uring_sqe *sqe)
+{
+    return sqe->file_index;
+}
+
+/* With a personality the kernel looks the name up as somebody else, which this thread is not. */
+static enum preload_uring_kind by_name(const struct io_uring_sqe *sqe)
+{
+    return sqe->personality ? PRELOAD_URING_PASS : PRELOAD_URING_NAME;
+}
+
+enum preload_uring_kind preload_uring_kind(const struct io_uring_sqe *sqe)
+{
+    switch (sqe->opcode) {
+    case IORING_OP_READV:
+    case IORING_OP_WRITEV:
+    case IORING_OP_READ:
+    case IORING_OP_WRITE:
+    case IORING_OP_READ_FIXED:
+    case IORING_OP_WRITE_FIXED:
+    case OP_READV_FIXED:
+    case OP_WRITEV_FIXED:
+        return PRELOAD_URING_TRANSFER;
+    case IORING_OP_FSYNC:
+    case IORING_OP_SYNC_FILE_RANGE:
+    case IORING_OP_FALLOCATE:
+    case IORING_OP_FADVISE:
+    case OP_FTRUNCATE:
+        return PRELOAD_URING_AT_ONCE;
+    case IORING_OP_CLOSE:
+        return file_index(sqe) ? PRELOAD_URING_TABLE : PRELOAD_URING_AT_ONCE;
+    case IORING_OP_SPLICE:
+    case IORING_OP_TEE:
+        return PRELOAD_URING_COPY;
+    case IORING_OP_OPENAT:
+    case IORING_OP_OPENAT2:
+        return file_index(sqe) ? PRELOAD_URING_TABLE : by_name(sqe);
+    case IORING_OP_STATX:
+        return by_name(sqe);
+    case IORING_OP_ACCEPT:
+    case IORING_OP_SOCKET:
+    case OP_PIPE:
+        return file_index(sqe) ? PRELOAD_URING_TABLE : PRELOAD_URING_PASS;
+    case IORING_OP_FILES_UPDATE:
+        return PRELOAD_URING_TABLE;
+    case IORING_OP_MSG_RING:
+        return sqe->addr == MESSAGE_SEND_FD ? PRELOAD_URING_TABLE : PRELOAD_URING_PASS;
+    case OP_READ_MULTISHOT:
+    case OP_FIXED_FD_INSTALL:
+        return PRELOAD_URING_OTHER;
+    default:
+        return sqe->opcode > OP_LAST_KNOWN ? PRELOAD_URING_OTHER : PRELOAD_URING_PASS;
+    }
+}
+
+static bool is_vectored(unsigned opcode)
+{
+    return opcode == IORING_OP_READV || opcode == IORING_OP_WRITEV || opcode == OP_READV_FIXED ||
+           opcode == OP_WRITEV_FIXED;
+}
+
+bool preload_uring_is_write(unsigned opcode)
+{
+    return opcode == IORING_OP_WRITE || opcode == IORING_OP_WRITEV ||
+           opcode == IORING_OP_WRITE_FIXED || opcode == OP_WRITEV_FIXED;
+}
+
+/* -EFAULT as the kernel says, wherever there is no memory. Where a sandbox forbids the system call,
+ * it is only said where there certainly is none. */
+static int copy_in(void *to, const void *from, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
+    if (sys_bad_pointer(from))
+        return -EFAULT;
+    long copied = sys_call6(SYS_process_vm_readv, sys_call1(SYS_getpid, 0), (long)&local, 1,
+                            (long)&remote, 1, 0);
+    if (copied == -EFAULT || (copied >= 0 && (size_t)copied != size))
+        return -EFAULT;
+    if (copied < 0)
+        memcpy(to, from, size);
+    return 0;
+}
+
+int preload_uring_memory(struct preload_request *request, const struct io_uring_sqe *sqe)
+{
+    int result = is_vectored(sqe->opcode) ? preload_request_vectors(request, sqe->addr, sqe->len)
+                                          : preload_request_buffer(request, sqe->addr, sqe->len);
+    return result == 0 && preload_request_lacks_memory(request) ? -EFAULT : result;
+}
+
+/* ---- registered files ---- */
+
+bool preload_uring_source_managed(struct preload_uring *record, const struct io_uring_sqe *sqe)
+{
+    const unsigned fixed = 1U << 31; /* SPLICE_F_FD_IN_FIXED */
+    if (sqe->splice_flags & fixed)
+        return preload_uring_files_managed(record, (unsigned)sqe->splice_fd_in);
+    return file_is_managed(sqe->splice_fd_in);
+}
+
+static void demote_slot(struct preload_uring *record, unsigned slot)
+{
+    int fd;
+    struct file_open *open = preload_uring_files_get(record, slot, &fd);
+    if (!open)
+        return;
+    file_demote(fd, "passed to another ring");
+    file_put(open);
+}
+
+/* Descriptors that are registered by a request of the ring: the table is not followed that far. */
+static void files_update(struct preload_uring *record, const struct io_uring_sqe *sqe)
+{
+    const int *files = (const int *)(uintptr_t)sqe->addr;
+    for (unsigned i = 0; i < sqe->len; i++) {
+        int fd;
+        if (copy_in(&fd, files + i, sizeof(fd)) < 0)
+            return;
+        if (file_is_managed(fd))
+            file_demote(fd, "registered by a request of a ring");
+        if (sqe->off != UINT32_MAX && sqe->off + i < UINT32_MAX && fd != -2)
+            preload_uring_files_updated(record, (unsigned)sqe->off + i, NULL, 1);
+    }
+}
+
+void preload_uring_table_changes(struct preload_uring *record, const struct io_uring_sqe *sqe)
+{
+    if (sqe->opcode == IORING_OP_FILES_UPDATE)
+        files_update(record, sqe);
+    else if (sqe->opcode == IORING_OP_MSG_RING)
+        demote_slot(record, (unsigned)sqe->addr3);
+    else if (file_index(sqe) != UINT32_MAX) /* IORING_FILE_INDEX_ALLOC: an empty slot */
+        preload_uring_files_updated(record, file_index(sqe) - 1, NULL, 1);
+}
+
+/* ---- paths ---- */
+
+/* Is this a regular file below a mount, or would it be if it were made? */
+static bool on_mount(int dirfd, const char *path, int flags)
+{
+    char directory[PATH_MAX];
+    struct stat status;
+    if (flags & (O_PATH | O_DIRECTORY))
+        return false;
+    int result = sys_fstatat(dirfd, path, &status, 0);
+    if (result == 0)
+        return S_ISREG(status.st_mode) && file_on_mount(status.st_dev);
+    if (result != -ENOENT || !(flags & O_CREAT) || strlen(path) >= sizeof(directory))
+        return false;
+    strcpy(directory, path);
+    char *slash = strrchr(directory, '/');
+    if (!slash)
+        strcpy(directory, ".");
+    else
+        slash[slash == directory] = '\0';
+    return sys_fstatat(dirfd, directory, &status, 0) == 0 && file_on_mount(status.st_dev);
+}
+
+/* Adopted like any other that is opened; otherwise the kernel opens it in its own time. */
+static ssize_t open_now(const struct io_uring_sqe *sqe)
+{
+    const char *path = (const char *)(uintptr_t)sqe->addr;
+    struct open_how how = {.flags = sqe->open_flags, .mode = sqe->len};
+    if (sqe->opcode == IORING_OP_OPENAT2 &&
+        (sqe->len < sizeof(how) ||
+         copy_in(&how, (const void *)(uintptr_t)sqe->off, sizeof(how)) < 0))
+        return FILE_KERNEL;
+    if (!on_mount(sqe->fd, path, (int)how.flags))
+        return FILE_KERNEL;
+    int fd = sqe->opcode == IORING_OP_OPENAT
+                 ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
+                 : (int)sys_call4(SYS_openat2, sqe->fd, path, sqe->off, sqe->len);
+    if (fd >= 0)
+        preload_adopt(fd, (int)how.flags);
+    return fd;
+}
+
+static ssize_t statx_managed(int fd, struct file_open *open, struct statx *extended)
+{
+    struct stat status;
+    int result = sys_fstat(fd, &status);
+    if (result == 0)
+        result = file_stat(open, fd, &status);
+    if (result < 0)
+        return result;
+    extended->stx_size = (uint64_t)status.st_size;
+    extended->stx_blocks = (uint64_t)status.st_blocks;
+    extended->stx_mtime.tv_sec = status.st_mtim.tv_sec;
+    extended->stx_mtime.tv_nsec = (uint32_t)status.st_mtim.tv_nsec;
+    extended->stx_ctime.tv_sec = status.st_ctim.tv_sec;
+    extended->stx_ctime.tv_nsec = (uint32_t)status.st_ctim.tv_nsec;
+    return 0;
+}
+
+static ssize_t statx_now(const struct io_uring_sqe *sqe)
+{
+    const char *path = (const char *)(uintptr_t)sqe->addr;
+    struct statx *extended = (struct statx *)(uintptr_t)sqe->off;
+    int flags = (int)sqe->statx_flags;
+    int result = sys_statx(sqe->fd, path, flags, sqe->len, extended);
+    if (result != 0)
+        return result;
+    struct file_open *open = NULL;
+    if ((flags & AT_EMPTY_PATH) && (!path || *path == '\0'))
+        open = file_get(sqe->fd);
+    if (open) {
+        ssize_t overlaid = statx_managed(sqe->fd, open, extended);
+        file_put(open);
+        return overlaid;
+    }
+    if (file_on_mount(makedev(extended->stx_dev_major, extended->stx_dev_minor)))
+        file_statx_path(extended);
+    return 0;
+}
+
+/* ---- files ---- */
+
+static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
+                        const struct file_request *memory)
+{
+    off_t offset = (off_t)sqe->off;
+    int flags = (int)sqe->rw_flags;
+    bool write = preload_uring_is_write(sqe->opcode);
+    if (offset < -1)
+        return -EINVAL;
+    if (offset >= 0)
+        return (write ? file_pwritev : file_preadv)(open, fd, memory->vectors, memory->count,
+                                                    offset, flags);
+    /* The position is the kernel descriptor's, which must still be there. */
+    struct file_open *named = file_get(fd);
+    if (named)
+        file_put(named);
+    if (named != open)
+        return -EOPNOTSUPP;
+    return (write ? file_writev : file_readv)(open, fd, memory->vectors, memory->count, flags);
+}
+
+static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
+                            bool *complete)
+{
+    struct preload_request request;
+    request.more = NULL;
+    request.more_room = 0;
+    ssize_t result = preload_uring_memory(&request, sqe);
+    if (result == 0) {
+        result = transfer(sqe, open, fd, &request.file);
+        *complete = result == (ssize_t)request.length;
+    }
+    free(request.more);
+    return result;
+}
+
+static ssize_t close_now(int fd)
+{
+    int error = file_closing(fd);
+    int result = sys_close(fd);
+    /* On Linux the descriptor is gone whatever close() says. */
+    return result < 0 && result != -EINTR ? result : error;
+}
+
+ssize_t preload_uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
+                          bool *complete)
+{
+    switch (sqe->opcode) {
+    case IORING_OP_OPENAT:
+    case IORING_OP_OPENAT2:
+        return open_now(sqe);
+    case IORING_OP_STATX:
+        return statx_now(sqe);
+    case IORING_OP_SPLICE:
+    case IORING_OP_TEE:
+        return -EINVAL; /* as splice() itself: programs fall back on reading and writing */
+    case IORING_OP_CLOSE:
+        return sqe->flags & IOSQE_FIXED_FILE ? -EBADF : close_now(fd);
+    case IORING_OP_FSYNC:
+        return sqe->fsync_flags & ~IORING_FSYNC_DATASYNC ? -EINVAL : file_fsync(open, fd);
+    case IORING_OP_SYNC_FILE_RANGE: /* hints, which vouch for nothing */
+    case IORING_OP_FADVISE:
+        return 0;
+    case IORING_OP_FALLOCATE:
+        if ((int64_t)sqe->off < 0 || (int64_t)sqe->addr <= 0)
+            return -EINVAL;
+        return file_allocate(open, fd, (int)sqe->len, (off_t)sqe->off, (off_t)sqe->addr, false);
+    case OP_FTRUNCATE:
+        if (sqe->addr || sqe->len || sqe->rw_flags || sqe->buf_index || sqe->splice_fd_in ||
+            (int64_t)sqe->off < 0)
+            return -EINVAL;
+        return file_ftruncate(open, fd, (off_t)sqe->off);
+    default:
+        return transfer_now(sqe, open, fd, complete);
+    }
+}

@@ -1,0 +1,498 @@
+/*
+ * Submission: which SQEs are ours, and what becomes of them.
+ *
+ * Reads and writes of managed files are submitted to src/file together. What src/file can only do
+ * at once (fsync, fallocate, close, ...) is done before io_uring_submit() returns, and so are
+ * chains (IOSQE_IO_LINK) of our requests, in order. A use of a managed file that the engine cannot
+ * serve, and a chain that involves other descriptors too, makes the file the kernel's.
+ */
+#include <string.h>
+
+#include "preload/uring/uring.h"
+#include "preload/uring/now.h"
+#include "sys/log.h"
+
+enum { BATCH = 64 };
+
+/* One call of preload_uring_dispatch(). On its stack. */
+struct dispatch {
+    struct preload_uring *record;
+    struct io_uring *ring;
+    uint64_t number;
+    unsigned mask, shift;
+    unsigned end;  /* the next free place of the queue: what stays is moved to the front */
+    unsigned kept; /* SQEs that stay */
+    unsigned count;
+    struct file_request *requests[BATCH];
+    struct preload_request *returned; /* by src/file: the kernel's */
+};
+
+static _Atomic uint64_t dispatches;
+static __thread struct dispatch *dispatching;
+
+static struct io_uring_sqe *sqe_at(const struct dispatch *dispatch, unsigned index)
+{
+    return &dispatch->ring->sq.sqes[(index & dispatch->mask) << dispatch->shift];
+}
+
+/* ---- completion ---- */
+
+static void post(struct preload_uring *record, const struct io_uring_sqe *sqe, ssize_t result,
+                 bool complete)
+{
+    if (complete && (sqe->flags & IOSQE_CQE_SKIP_SUCCESS))
+        return;
+    preload_uring_post_add(&record->post, sqe->user_data, (int32_t)result);
+    /* A thread that drives this ring sends them together, unless somebody waits for each. */
+    if (preload_uring_driving != record || atomic_load(&record->waiters) > 0)
+        preload_uring_post_send(&record->post);
+}
+
+static void post_now(struct dispatch *dispatch, const struct io_uring_sqe *sqe, ssize_t result,
+                     bool complete)
+{
+    struct preload_uring *record = dispatch->record;
+    pthread_mutex_lock(&record->lock);
+    post(record, sqe, result, complete);
+    pthread_mutex_unlock(&record->lock);
+}
+
+/* In any thread. */
+static void one_done(struct preload_request *request)
+{
+    struct preload_uring_request *uring = (struct preload_uring_request *)request;
+    struct preload_uring *record = uring->record;
+    ssize_t result = request->file.result;
+    if (result == FILE_KERNEL) {
+        if (dispatching && dispatching->number == uring->dispatch) {
+            request->next = dispatching->returned;
+            dispatching->returned = request;
+            return;
+        }
+        result = preload_request_by_kernel(request);
+    }
+    pthread_mutex_lock(&record->lock);
+    post(record, &uring->sqe, result, result >= 0 && (size_t)result == request->length);
+    preload_pool_give(&record->pool, request);
+    pthread_mutex_unlock(&record->lock);
+}
+
+static void request_done(struct file_request *first)
+{
+    while (first) {
+        struct file_request *next = first->next;
+        one_done((struct preload_request *)first);
+        first = next;
+    }
+}
+
+/* ---- requests ---- */
+
+static struct preload_request *take_request(struct preload_uring *record)
+{
+    pthread_mutex_lock(&record->lock);
+    struct preload_request *request = preload_pool_take(&record->pool);
+    pthread_mutex_unlock(&record->lock);
+    return request;
+}
+
+static void give_back(struct preload_uring *record, struct preload_request *request)
+{
+    pthread_mutex_lock(&record->lock);
+    preload_pool_give(&record->pool, request);
+    pthread_mutex_unlock(&record->lock);
+}
+
+static void send_batch(struct dispatch *dispatch)
+{
+    if (dispatch->count == 0)
+        return;
+    dispatching = dispatch;
+    file_submit(dispatch->record->lane, dispatch->requests, dispatch->count);
+    dispatching = NULL;
+    dispatch->count = 0;
+}
+
+/* An fsync that the kernel carries out vouches for what others of this host wrote through the
+ * engine, too; where it cannot, the kernel refuses it. */
+static void sync_of_others(struct io_uring_sqe *sqe)
+{
+    if (sqe->opcode == IORING_OP_FSYNC && !(sqe->flags & IOSQE_FIXED_FILE) &&
+        file_fsynced_by_kernel(sqe->fd) != 0)
+        sqe->opcode = UINT8_MAX;
+}
+
+static void keep(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
+{
+    struct io_uring_sqe *place = sqe_at(dispatch, dispatch->end++);
+    if (place != sqe)
+        memmove(place, sqe, sizeof(*sqe) << dispatch->shift);
+    sync_of_others(place);
+    dispatch->kept++;
+}
+
+/* Takes over the reference to `open`. */
+static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe *sqe,
+                           struct file_open *open, int fd)
+{
+    struct preload_request *request = take_request(dispatch->record);
+    if (!request) {
+        file_put(open);
+        post_now(dispatch, sqe, -ENOMEM, false);
+        return;
+    }
+    struct preload_uring_request *uring = (struct preload_uring_request *)request;
+    uring->record = dispatch->record;
+    uring->dispatch = dispatch->number;
+    uring->sqe = *sqe;
+    preload_request_file(request, open, fd);
+    int result = (int64_t)sqe->off < 0 ? -EINVAL : preload_uring_memory(request, sqe);
+    if (result < 0) {
+        file_put(open);
+        give_back(dispatch->record, request);
+        post_now(dispatch, sqe, result, false);
+        return;
+    }
+    struct file_request *file = &request->file;
+    file->operation = preload_uring_is_write(sqe->opcode) ? FILE_WRITE : FILE_READ;
+    file->offset = (off_t)sqe->off;
+    file->flags = (int)sqe->rw_flags;
+    file->done = request_done;
+    if (dispatch->count == BATCH)
+        send_batch(dispatch);
+    dispatch->requests[dispatch->count++] = file;
+}
+
+/* ---- one SQE, one chain ---- */
+
+/* The file of an SQE, with a reference; NULL: the kernel's. */
+static struct file_open *file_of(struct preload_uring *record, const struct io_uring_sqe *sqe,
+                                 int *fd)
+{
+    *fd = sqe->fd;
+    if (sqe->flags & IOSQE_FIXED_FILE)
+        return preload_uring_files_get(record, (unsigned)sqe->fd, fd);
+    return file_get(sqe->fd);
+}
+
+/*
+ * Makes the file of an SQE the kernel's. Where that cannot be (a registered file whose descriptor
+ * is closed), the SQE becomes one that the kernel refuses.
+ */
+static void hand_over(struct preload_uring *record, struct io_uring_sqe *sqe, const char *reason)
+{
+    int fd;
+    struct file_open *open = file_of(record, sqe, &fd);
+    if (!open)
+        return;
+    struct file_open *named = file_get(fd);
+    if (named)
+        file_put(named);
+    if (named == open)
+        file_demote(fd, reason);
+    else
+        sqe->opcode = UINT8_MAX;
+    file_put(open);
+}
+
+static bool of_interest(struct preload_uring *record, const struct io_uring_sqe *sqe)
+{
+    enum preload_uring_kind kind = preload_uring_kind(sqe);
+    if (kind == PRELOAD_URING_PASS)
+        return false;
+    if (kind == PRELOAD_URING_NAME || kind == PRELOAD_URING_TABLE ||
+        (kind == PRELOAD_URING_COPY && preload_uring_source_managed(record, sqe)))
+        return true;
+    if (sqe->flags & IOSQE_FIXED_FILE)
+        return preload_uring_files_managed(record, (unsigned)sqe->fd);
+    return file_is_managed(sqe->fd);
+}
+
+/* No request of this ring is in flight when this returns, those before this SQE included. */
+static void settle(struct dispatch *dispatch)
+{
+    struct file_lane *lane = dispatch->record->lane;
+    send_batch(dispatch);
+    while (preload_uring_in_flight(dispatch->record) > 0) {
+        file_lane_wait(lane, NULL, NULL, 0);
+        if (sys_critical.deferred) { /* a signal has to wait, and that function does not */
+            file_lane_attend(lane);
+            sys_nanosleep_ms(1);
+        }
+    }
+}
+
+static bool drained(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
+{
+    if (!(sqe->flags & IOSQE_IO_DRAIN))
+        return true;
+    settle(dispatch);
+    return dispatch->kept == 0 && preload_uring_in_flight(dispatch->record) == 0 &&
+           preload_uring_kernel_idle(dispatch->record, dispatch->ring);
+}
+
+static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
+{
+    struct preload_uring *record = dispatch->record;
+    if (!of_interest(record, sqe)) {
+        if (sqe->flags & IOSQE_IO_DRAIN)
+            settle(dispatch);
+        keep(dispatch, sqe);
+        return;
+    }
+    enum preload_uring_kind kind = preload_uring_kind(sqe);
+    if (kind == PRELOAD_URING_TABLE || kind == PRELOAD_URING_OTHER ||
+        (sqe->flags & IOSQE_BUFFER_SELECT)) {
+        if (kind == PRELOAD_URING_TABLE)
+            preload_uring_table_changes(record, sqe);
+        else
+            hand_over(record, sqe, "a request of io_uring that is not supported");
+        keep(dispatch, sqe);
+        return;
+    }
+    if (kind == PRELOAD_URING_NAME && (sqe->flags & IOSQE_IO_DRAIN)) {
+        settle(dispatch);
+        keep(dispatch, sqe);
+        return;
+    }
+    if (!drained(dispatch, sqe)) {
+        post_now(dispatch, sqe, -EOPNOTSUPP, false);
+        return;
+    }
+    int fd = sqe->fd;
+    struct file_open *open = kind == PRELOAD_URING_NAME ? NULL : file_of(record, sqe, &fd);
+    if (!open && kind != PRELOAD_URING_NAME && kind != PRELOAD_URING_COPY) {
+        keep(dispatch, sqe); /* closed or handed to the kernel just now */
+        return;
+    }
+    bool positioned = (int64_t)sqe->off != -1;
+    if (kind == PRELOAD_URING_TRANSFER && positioned && !(sqe->flags & IOSQE_IO_DRAIN)) {
+        start_transfer(dispatch, sqe, open, fd);
+        return;
+    }
+    bool complete = true;
+    send_batch(dispatch); /* what was asked for before is under way */
+    ssize_t result = preload_uring_now(sqe, open, fd, &complete);
+    if (open)
+        file_put(open);
+    if (result == FILE_KERNEL)
+        keep(dispatch, sqe);
+    else
+        post_now(dispatch, sqe, result, complete && result >= 0);
+}
+
+/* Can the member of a chain be done here? */
+static bool chainable(struct preload_uring *record, const struct io_uring_sqe *sqe)
+{
+    enum preload_uring_kind kind = preload_uring_kind(sqe);
+    if (sqe->opcode == IORING_OP_NOP || sqe->opcode == IORING_OP_LINK_TIMEOUT)
+        return true;
+    return (kind == PRELOAD_URING_TRANSFER || kind == PRELOAD_URING_AT_ONCE) &&
+           !(sqe->flags & IOSQE_BUFFER_SELECT) && of_interest(record, sqe);
+}
+
+/*
+ * One after the other. A member that fails, or transfers less than it should, cancels those that
+ * follow, unless it is linked hard: io_uring_enter(2). A timeout for a member is cancelled by its
+ * end, as always when the request is faster.
+ */
+static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
+{
+    struct preload_uring *record = dispatch->record;
+    bool broken = false;
+    for (unsigned i = 0; i < count; i++) {
+        struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
+        bool complete = true;
+        ssize_t result = -ECANCELED;
+        int fd = sqe->fd;
+        if (!broken && sqe->opcode == IORING_OP_NOP) {
+            result = 0;
+        } else if (!broken && sqe->opcode != IORING_OP_LINK_TIMEOUT) {
+            struct file_open *open = file_of(record, sqe, &fd);
+            result = open ? preload_uring_now(sqe, open, fd, &complete) : FILE_KERNEL;
+            if (open)
+                file_put(open);
+        }
+        if (result == FILE_KERNEL) { /* the rest of the chain is the kernel's */
+            for (; i < count; i++) {
+                sqe = sqe_at(dispatch, first + i);
+                hand_over(record, sqe, "linked to a request of the kernel");
+                keep(dispatch, sqe);
+            }
+            return;
+        }
+        complete = complete && result >= 0;
+        post_now(dispatch, sqe, result, complete);
+        if (!complete && sqe->opcode != IORING_OP_LINK_TIMEOUT && !(sqe->flags & IOSQE_IO_HARDLINK))
+            broken = true;
+    }
+}
+
+static void treat_chain(struct dispatch *dispatch, unsigned first, unsigned count)
+{
+    struct preload_uring *record = dispatch->record;
+    bool ours = false, all = true, drain = false;
+    for (unsigned i = 0; i < count; i++) {
+        const struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
+        ours |= of_interest(record, sqe);
+        all &= chainable(record, sqe);
+        drain |= sqe->flags & IOSQE_IO_DRAIN;
+    }
+    if (drain)
+        settle(dispatch);
+    if (ours && all &&
+        (!drain || (dispatch->kept == 0 && preload_uring_kernel_idle(record, dispatch->ring)))) {
+        send_batch(dispatch);
+        run_chain(dispatch, first, count);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
+        enum preload_uring_kind kind = preload_uring_kind(sqe);
+        if (kind == PRELOAD_URING_TABLE)
+            preload_uring_table_changes(record, sqe);
+        else if (kind != PRELOAD_URING_NAME && of_interest(record, sqe))
+            hand_over(record, sqe, "linked to a request of the kernel");
+        keep(dispatch, sqe);
+    }
+}
+
+/* ---- the queue ---- */
+
+/* How many SQEs from `at` on belong together. */
+static unsigned chain_length(const struct dispatch *dispatch, unsigned at, unsigned tail)
+{
+    unsigned count = 1;
+    while (at + count != tail &&
+           (sqe_at(dispatch, at + count - 1)->flags & (IOSQE_IO_LINK | IOSQE_IO_HARDLINK)))
+        count++;
+    return count;
+}
+
+static bool anything_of_interest(const struct dispatch *dispatch)
+{
+    const struct preload_uring_sq *sq = &dispatch->ring->sq;
+    for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
+        const struct io_uring_sqe *sqe = sqe_at(dispatch, at);
+        if (of_interest(dispatch->record, sqe) ||
+            ((sqe->flags & IOSQE_IO_DRAIN) && preload_uring_in_flight(dispatch->record) > 0))
+            return true;
+    }
+    return false;
+}
+
+/* What src/file gave back goes to the kernel after all; there is room, it was taken from here. */
+static void keep_returned(struct dispatch *dispatch)
+{
+    while (dispatch->returned) {
+        struct preload_request *request = dispatch->returned;
+        dispatch->returned = request->next;
+        struct io_uring_sqe *place = sqe_at(dispatch, dispatch->end++);
+        memcpy(place, &((struct preload_uring_request *)request)->sqe, sizeof(*place));
+        dispatch->kept++;
+        give_back(dispatch->record, request);
+    }
+}
+
+static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tail)
+{
+    for (unsigned at = head; at != tail; at++) {
+        struct io_uring_sqe *sqe = sqe_at(dispatch, at);
+        enum preload_uring_kind kind = preload_uring_kind(sqe);
+        if (kind == PRELOAD_URING_TABLE)
+            preload_uring_table_changes(dispatch->record, sqe);
+        else if (kind != PRELOAD_URING_NAME && of_interest(dispatch->record, sqe))
+            hand_over(dispatch->record, sqe, "a ring of a kind that is not supported");
+        sync_of_others(sqe);
+    }
+}
+
+/* All of the queue is the kernel's. */
+static void pass(const struct dispatch *dispatch)
+{
+    const struct preload_uring_sq *sq = &dispatch->ring->sq;
+    for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
+        struct io_uring_sqe *sqe = sqe_at(dispatch, at);
+        if (sqe->opcode != IORING_OP_FSYNC)
+            continue;
+        struct preload_stay stay = preload_stay_begin();
+        sync_of_others(sqe);
+        preload_stay_end(stay);
+    }
+}
+
+unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *ring)
+{
+    /* What these flags do to the queue is known: with others its SQEs cannot be rearranged. */
+    const unsigned known = PRELOAD_URING_CQE_MIXED * 2 - 1;
+    struct preload_uring_sq *sq = &ring->sq;
+    struct dispatch dispatch = {.record = record,
+                                .ring = ring,
+                                .mask = *sq->kring_mask,
+                                .shift = ring->flags & IORING_SETUP_SQE128 ? 1 : 0,
+                                .end = sq->sqe_head};
+    if (sq->sqe_head == sq->sqe_tail || atomic_load(&record->disabled))
+        return 0;
+    if (!anything_of_interest(&dispatch)) {
+        pass(&dispatch);
+        return 0;
+    }
+
+    struct preload_stay stay = preload_stay_begin();
+    unsigned head = sq->sqe_head, tail = sq->sqe_tail;
+    if ((ring->flags & ~known) || !preload_uring_open(record, ring->ring_fd)) {
+        hand_over_all(&dispatch, head, tail);
+        preload_stay_end(stay);
+        return 0;
+    }
+    dispatch.number = atomic_fetch_add(&dispatches, 1) + 1;
+    atomic_fetch_add(&record->drivers, 1);
+    preload_uring_driving = record;
+    for (unsigned at = head; at != tail;) {
+        unsigned count = chain_length(&dispatch, at, tail);
+        if (count == 1)
+            treat_one(&dispatch, sqe_at(&dispatch, at));
+        else
+            treat_chain(&dispatch, at, count);
+        at += count;
+    }
+    send_batch(&dispatch);
+    keep_returned(&dispatch);
+    sq->sqe_tail = dispatch.end;
+    preload_uring_driving = NULL;
+    pthread_mutex_lock(&record->lock);
+    preload_uring_post_send(&record->post);
+    pthread_mutex_unlock(&record->lock);
+    atomic_fetch_sub(&record->drivers, 1);
+
+    if (preload_uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane)) {
+        if (atomic_load(&record->waiters) > 0)
+            file_lane_attend(record->lane);
+        else
+            preload_uring_watch();
+    }
+    preload_stay_end(stay);
+    return tail - head - dispatch.kept;
+}
+
+void preload_uring_hand_over(struct preload_uring *record)
+{
+    const struct preload_uring_sq *sq = &record->made.sq;
+    struct dispatch dispatch = {.record = record,
+                                .ring = &record->made,
+                                .mask = *sq->kring_mask,
+                                .shift = record->made.flags & IORING_SETUP_SQE128 ? 1 : 0};
+    struct preload_stay stay = preload_stay_begin();
+    unsigned head = __atomic_load_n(sq->khead, __ATOMIC_ACQUIRE);
+    unsigned tail = __atomic_load_n(sq->ktail, __ATOMIC_ACQUIRE);
+    if (sq->array && tail - head <= dispatch.mask + 1) {
+        for (unsigned at = head; at != tail; at++) {
+            unsigned index = sq->array[at & dispatch.mask];
+            if (index <= dispatch.mask)
+                hand_over_all(&dispatch, index, index + 1);
+        }
+    } else {
+        hand_over_all(&dispatch, 0, dispatch.mask + 1);
+    }
+    preload_stay_end(stay);
+}

@@ -1,0 +1,424 @@
+/*
+ * The functions of liburing that a program calls. Each is the real one, with two things added: what
+ * is ours leaves the queue before the real one flushes it, and a thread that waits for requests of
+ * ours drives them.
+ */
+#include <link.h>
+#include <string.h>
+
+#include "preload/uring/uring.h"
+#include "sys/log.h"
+
+/* ---- which liburing ---- */
+
+struct range {
+    uintptr_t inside, low, high;
+};
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    struct range *range = context;
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type != PT_LOAD)
+            continue;
+        uintptr_t from = info->dlpi_addr + header->p_vaddr;
+        low = from < low ? from : low;
+        high = from + header->p_memsz > high ? from + header->p_memsz : high;
+    }
+    if (range->inside < low || range->inside >= high)
+        return 0;
+    range->low = low;
+    range->high = high;
+    return 1;
+}
+
+/* liburing's functions call one another through the dynamic linker: those calls are its own. */
+bool preload_uring_by_liburing(const void *return_address)
+{
+    static _Atomic uintptr_t low, high;
+    uintptr_t address = (uintptr_t)return_address;
+    if (PRELOAD_UNLIKELY(atomic_load_explicit(&high, memory_order_acquire) == 0)) {
+        struct range range = {.inside = (uintptr_t)PRELOAD_REAL(io_uring_submit)};
+        if (!dl_iterate_phdr(find_range, &range))
+            return false;
+        atomic_store(&low, range.low);
+        atomic_store_explicit(&high, range.high, memory_order_release);
+    }
+    return address >= atomic_load_explicit(&low, memory_order_relaxed) &&
+           address < atomic_load_explicit(&high, memory_order_relaxed);
+}
+
+static bool has(const char *symbol)
+{
+    void *library = PRELOAD_REAL(dlopen)("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD);
+    bool found = library && preload_lookup()(library, symbol);
+    if (library)
+        dlclose(library);
+    return found;
+}
+
+void preload_uring_say_version(void)
+{
+    static atomic_bool said;
+    if (atomic_exchange(&said, true))
+        return;
+    /* The library tells its version since 2.4; the symbols of each earlier version tell theirs. */
+    int (*major)(void) = (int (*)(void))preload_lookup()(RTLD_DEFAULT, "io_uring_major_version");
+    int (*minor)(void) = (int (*)(void))preload_lookup()(RTLD_DEFAULT, "io_uring_minor_version");
+    if (major && minor)
+        log_info("io_uring: liburing %d.%d (2.0 and newer are served)", major(), minor());
+    else
+        log_info("io_uring: liburing %s (2.0 and newer are served)",
+                 has("io_uring_enter")                   ? "2.3"
+                 : has("io_uring_register_files_sparse") ? "2.2"
+                 : has("io_uring_mlock_size")            ? "2.1"
+                                                         : "2.0");
+}
+
+/* Is this call an application's, and are there mounts? */
+#define ACTIVE()         \
+    (preload_active() && \
+     !preload_uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
+
+/* ---- begin and end ---- */
+
+/* A ring was made. 0, or -ENOSYS if we cannot serve it, in which case it is gone again. */
+static int ring_made(struct io_uring *ring)
+{
+    /* What was known of a ring in the same place, which ended without a call, is void. */
+    preload_uring_end(ring);
+    struct preload_stay stay = preload_stay_begin();
+    preload_uring_say_version();
+    bool possible = preload_uring_post_possible(ring->ring_fd);
+    preload_stay_end(stay);
+    if (possible && preload_uring_get(ring))
+        return 0;
+    static atomic_bool said;
+    if (!possible && !atomic_exchange(&said, true))
+        log_warning("io_uring is refused to the application, because this kernel lacks "
+                    "IORING_OP_MSG_RING (Linux 5.18)");
+    PRELOAD_REAL(io_uring_queue_exit)(ring);
+    return possible ? -ENOMEM : -ENOSYS;
+}
+
+PRELOAD_EXPORT int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
+{
+    if (!ACTIVE())
+        return PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
+    if (flags & PRELOAD_URING_REGISTERED_FD_ONLY)
+        return -EINVAL;
+    int result = PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
+    return result == 0 ? ring_made(ring) : result;
+}
+
+PRELOAD_EXPORT int io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
+                                              struct io_uring_params *parameters)
+{
+    if (!ACTIVE())
+        return PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
+    if (parameters->flags & PRELOAD_URING_REGISTERED_FD_ONLY)
+        return -EINVAL;
+    int result = PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
+    return result == 0 ? ring_made(ring) : result;
+}
+
+/* Returns the size that it used of the memory, on success. */
+PRELOAD_EXPORT int io_uring_queue_init_mem(unsigned entries, struct io_uring *ring,
+                                           struct io_uring_params *parameters, void *memory,
+                                           size_t size)
+{
+    if (!ACTIVE())
+        return PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
+    if (parameters->flags & PRELOAD_URING_REGISTERED_FD_ONLY)
+        return -EINVAL;
+    int result = PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
+    int error = result >= 0 ? ring_made(ring) : 0;
+    return error < 0 ? error : result;
+}
+
+PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameters,
+                                       struct io_uring *ring)
+{
+    int result = PRELOAD_REAL(io_uring_queue_mmap)(fd, parameters, ring);
+    if (result == 0 && ACTIVE()) {
+        preload_uring_end(ring);
+        preload_uring_get(ring);
+    }
+    return result;
+}
+
+PRELOAD_EXPORT void io_uring_queue_exit(struct io_uring *ring)
+{
+    if (ACTIVE())
+        preload_uring_end(ring);
+    PRELOAD_REAL(io_uring_queue_exit)(ring);
+}
+
+PRELOAD_EXPORT int io_uring_enable_rings(struct io_uring *ring)
+{
+    int result = PRELOAD_REAL(io_uring_enable_rings)(ring);
+    struct preload_uring *record = result >= 0 && ACTIVE() ? preload_uring_find(ring) : NULL;
+    if (record)
+        atomic_store(&record->disabled, false);
+    return result;
+}
+
+PRELOAD_EXPORT int io_uring_resize_rings(struct io_uring *ring, struct io_uring_params *parameters)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    /* The new memory is known by another address. */
+    if (record)
+        preload_uring_end(ring);
+    int result = PRELOAD_REAL(io_uring_resize_rings)(ring, parameters);
+    if (record)
+        preload_uring_get(ring);
+    return result;
+}
+
+/* The number goes, the ring stays: ours for posting is made while there is one. */
+PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_get(ring) : NULL;
+    if (record) {
+        struct preload_stay stay = preload_stay_begin();
+        preload_uring_open(record, ring->ring_fd);
+        preload_stay_end(stay);
+    }
+    return PRELOAD_REAL(io_uring_close_ring_fd)(ring);
+}
+
+/* ---- submitting ---- */
+
+/* After the real submission of what was left: the sum, as if all had gone to the kernel. */
+static int submitted(struct preload_uring *record, unsigned taken, int result)
+{
+    if (result > 0)
+        atomic_fetch_add(&record->passed, (unsigned)result);
+    if (result < 0)
+        return taken > 0 ? (int)taken : result;
+    return (int)taken + result;
+}
+
+/* NULL: the call is not ours to change. */
+static struct preload_uring *begin_submit(struct io_uring *ring, unsigned *taken)
+{
+    struct preload_uring *record = preload_uring_get(ring);
+    if (record)
+        preload_uring_count_anew(record, ring);
+    *taken = record ? preload_uring_dispatch(record, ring) : 0;
+    return record;
+}
+
+PRELOAD_EXPORT int io_uring_submit(struct io_uring *ring)
+{
+    unsigned taken;
+    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    int result = PRELOAD_REAL(io_uring_submit)(ring);
+    return record ? submitted(record, taken, result) : result;
+}
+
+PRELOAD_EXPORT int io_uring_submit_and_get_events(struct io_uring *ring)
+{
+    unsigned taken;
+    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    int result = PRELOAD_REAL(io_uring_submit_and_get_events)(ring);
+    if (!record)
+        return result;
+    preload_uring_poll(record, ring);
+    return submitted(record, taken, result);
+}
+
+PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
+{
+    unsigned taken;
+    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    if (!record)
+        return PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+    if (preload_uring_in_flight(record) == 0 && taken == 0) {
+        preload_uring_block_begin(record);
+        int result = PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+        preload_uring_block_end(record);
+        return submitted(record, 0, result);
+    }
+    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+    if (result < 0)
+        return result;
+    if (preload_uring_wait(record, ring, wait_nr, 0) == PRELOAD_URING_KERNEL) {
+        preload_uring_block_begin(record);
+        PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+        preload_uring_block_end(record);
+    }
+    return result;
+}
+
+/* ---- waiting ---- */
+
+/*
+ * Waits as long as the requests in flight are all ours. True: the real function shall be called,
+ * between preload_uring_block_begin() and -end(), to find what is there or wait for the rest.
+ */
+static bool wait_ours(struct preload_uring *record, struct io_uring *ring, unsigned wait_nr,
+                      uint64_t deadline_ns)
+{
+    if (wait_nr == 0) {
+        if (preload_uring_ready(ring) == 0)
+            preload_uring_poll(record, ring);
+        return true;
+    }
+    return preload_uring_wait(record, ring, wait_nr, deadline_ns) != PRELOAD_URING_SIGNAL;
+}
+
+static uint64_t deadline_of(const struct __kernel_timespec *limit)
+{
+    return limit ? sys_deadline(sys_nanoseconds(limit->tv_sec, limit->tv_nsec)) : 0;
+}
+
+static int interrupted(struct io_uring_cqe **cqe)
+{
+    *cqe = NULL;
+    return -EINTR;
+}
+
+PRELOAD_EXPORT int __io_uring_get_cqe(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                      unsigned submit, unsigned wait_nr, sigset_t *mask)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    if (!record)
+        return PRELOAD_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
+    if (!mask && !wait_ours(record, ring, wait_nr, 0))
+        return interrupted(cqe);
+    preload_uring_block_begin(record);
+    int result = PRELOAD_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
+    preload_uring_block_end(record);
+    return result;
+}
+
+PRELOAD_EXPORT int io_uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                      unsigned wait_nr, struct __kernel_timespec *limit,
+                                      sigset_t *mask)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    if (!record)
+        return PRELOAD_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
+    uint64_t deadline_ns = deadline_of(limit);
+    struct __kernel_timespec rest;
+    struct timespec left;
+    if (!mask && !wait_ours(record, ring, wait_nr, deadline_ns))
+        return interrupted(cqe);
+    if (sys_time_left(deadline_ns, 0, &left)) {
+        rest = (struct __kernel_timespec){left.tv_sec, left.tv_nsec};
+        limit = &rest;
+    }
+    preload_uring_block_begin(record);
+    int result = PRELOAD_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
+    preload_uring_block_end(record);
+    return result;
+}
+
+PRELOAD_EXPORT int io_uring_wait_cqe_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                             struct __kernel_timespec *limit)
+{
+    if (!ACTIVE())
+        return PRELOAD_REAL(io_uring_wait_cqe_timeout)(ring, cqe, limit);
+    return io_uring_wait_cqes(ring, cqe, 1, limit, NULL);
+}
+
+PRELOAD_EXPORT int io_uring_submit_and_wait_timeout(struct io_uring *ring,
+                                                    struct io_uring_cqe **cqe, unsigned wait_nr,
+                                                    struct __kernel_timespec *limit, sigset_t *mask)
+{
+    unsigned taken;
+    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    if (!record)
+        return PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
+    if (taken == 0) {
+        preload_uring_attend(record);
+        unsigned before = __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE);
+        preload_uring_block_begin(record);
+        int result =
+            PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
+        preload_uring_block_end(record);
+        atomic_fetch_add(&record->passed,
+                         __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE) - before);
+        return result;
+    }
+    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+    if (result < 0) {
+        *cqe = NULL;
+        return result;
+    }
+    int waited = io_uring_wait_cqes(ring, cqe, wait_nr, limit, mask);
+    return waited < 0 ? waited : result;
+}
+
+/* The following wait in ways of their own: attendants complete what is ours meanwhile. */
+
+PRELOAD_EXPORT int io_uring_submit_and_wait_min_timeout(struct io_uring *ring,
+                                                        struct io_uring_cqe **cqe, unsigned wait_nr,
+                                                        struct __kernel_timespec *limit,
+                                                        unsigned min_wait, sigset_t *mask)
+{
+    unsigned taken;
+    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    if (!record)
+        return PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
+                                                                  min_wait, mask);
+    preload_uring_attend(record);
+    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+    preload_uring_block_begin(record);
+    int waited = PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
+                                                                    min_wait, mask);
+    preload_uring_block_end(record);
+    return waited < 0 ? waited : result;
+}
+
+PRELOAD_EXPORT int io_uring_wait_cqes_min_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                                  unsigned wait_nr, struct __kernel_timespec *limit,
+                                                  unsigned min_wait, sigset_t *mask)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    if (record)
+        preload_uring_block_begin(record);
+    int result =
+        PRELOAD_REAL(io_uring_wait_cqes_min_timeout)(ring, cqe, wait_nr, limit, min_wait, mask);
+    if (record)
+        preload_uring_block_end(record);
+    return result;
+}
+
+PRELOAD_EXPORT int io_uring_submit_and_wait_reg(struct io_uring *ring, struct io_uring_cqe **cqe,
+                                                unsigned wait_nr, int index)
+{
+    unsigned taken;
+    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    if (!record)
+        return PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
+    preload_uring_attend(record);
+    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+    preload_uring_block_begin(record);
+    int waited = PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
+    preload_uring_block_end(record);
+    return waited < 0 ? waited : result;
+}
+
+PRELOAD_EXPORT unsigned io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
+                                                unsigned count)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    if (record && preload_uring_ready(ring) == 0)
+        preload_uring_poll(record, ring);
+    return PRELOAD_REAL(io_uring_peek_batch_cqe)(ring, cqes, count);
+}
+
+PRELOAD_EXPORT int io_uring_get_events(struct io_uring *ring)
+{
+    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    if (record)
+        preload_uring_poll(record, ring);
+    return PRELOAD_REAL(io_uring_get_events)(ring);
+}
+
+PRELOAD_URING(PRELOAD_NOTHING, PRELOAD_ALIAS)

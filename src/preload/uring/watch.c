@@ -1,0 +1,89 @@
+/*
+ * Who looks after requests that nobody waits for. As a rule the thread that waits on a ring drives
+ * it. A program may also look at the completion queue in memory, or poll the ring's descriptor, and
+ * of that no call tells us. So a thread looks every other millisecond, while requests are in flight
+ * in rings without attendants: if none of their threads came by since the last look, the ring gets
+ * attendants for good. It sleeps while there is nothing to watch.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "preload/uring/uring.h"
+#include "sys/log.h"
+#include "sys/thread.h"
+
+enum { INTERVAL_MS = 2, IDLE_LOOKS = 50 };
+
+enum state { NEVER_STARTED, STARTING, AWAKE, ASLEEP };
+
+static _Atomic uint32_t state = NEVER_STARTED; /* a futex */
+
+static void look(struct preload_uring *record, void *context)
+{
+    bool *busy = context;
+    if (preload_uring_in_flight(record) == 0 || file_lane_is_attended(record->lane)) {
+        record->in_flight_seen = false;
+        return;
+    }
+    *busy = true;
+    unsigned visits = atomic_load(&record->visits);
+    if (record->in_flight_seen && visits == record->visits_seen &&
+        atomic_load(&record->drivers) == 0) {
+        file_lane_attend(record->lane);
+        log_debug("io_uring: completions of ring %d are looked for without a call; a thread serves "
+                  "it from now on",
+                  record->made.ring_fd);
+    }
+    record->visits_seen = visits;
+    record->in_flight_seen = true;
+}
+
+static void *watch(void *argument)
+{
+    (void)argument;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    atomic_store(&state, AWAKE);
+    unsigned idle = 0;
+    for (;;) {
+        bool busy = false;
+        sys_nanosleep_ms(INTERVAL_MS);
+        preload_uring_each(look, &busy);
+        idle = busy ? 0 : idle + 1;
+        if (idle < IDLE_LOOKS)
+            continue;
+        atomic_store(&state, ASLEEP);
+        preload_uring_each(look, &busy); /* what was submitted before it could be seen */
+        while (!busy && atomic_load(&state) == ASLEEP)
+            sys_futex(&state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL);
+        atomic_store(&state, AWAKE);
+        idle = 0;
+    }
+    return NULL;
+}
+
+PRELOAD_SLOW static void start(void)
+{
+    uint32_t expected = NEVER_STARTED;
+    if (!atomic_compare_exchange_strong(&state, &expected, STARTING))
+        return;
+    if (sys_thread_start(watch, NULL, "io_uring"))
+        return;
+    atomic_store(&state, NEVER_STARTED);
+    file_async_attend_all(); /* which needs threads too, and says so */
+}
+
+void preload_uring_watch(void)
+{
+    uint32_t now = atomic_load(&state);
+    if (PRELOAD_UNLIKELY(now == NEVER_STARTED)) {
+        start();
+    } else if (PRELOAD_UNLIKELY(now == ASLEEP) &&
+               atomic_compare_exchange_strong(&state, &now, AWAKE)) {
+        sys_futex(&state, FUTEX_WAKE_PRIVATE, 1, NULL);
+    }
+}
+
+void preload_uring_watch_child(void)
+{
+    atomic_store(&state, NEVER_STARTED);
+}

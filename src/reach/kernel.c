@@ -1,0 +1,83 @@
+#include "reach/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "config/mountinfo.h"
+#include "sys/sys.h"
+
+enum { NFS_PORT = 2049 };
+
+/* The kernel's handle, in the host's byte order. It is padded to a multiple of 4 bytes; its
+ * handle_type is its length in such units. */
+struct kernel_handle {
+    uint32_t number_high, number_low; /* the file id */
+    uint32_t type;                    /* S_IFMT */
+    uint16_t length;                  /* of the server's handle */
+    uint8_t data[];
+} __attribute__((packed));
+
+bool reach_kernel_decode(const struct file_handle *handle, mode_t type, uint64_t number,
+                         struct nfs3_fh *fh)
+{
+    struct kernel_handle head;
+    size_t size = handle->handle_bytes, unit = sizeof(uint32_t);
+    const uint8_t *data = handle->f_handle + sizeof(head);
+    if (size < sizeof(head))
+        return false;
+    memcpy(&head, handle->f_handle, sizeof(head));
+    size_t needed = sizeof(head) + head.length, padded = (needed + unit - 1) / unit * unit;
+    if (size != padded || handle->handle_type != (int)(size / unit) || head.length == 0 ||
+        head.length > sizeof(fh->data) || head.type != (type & S_IFMT) ||
+        ((uint64_t)head.number_high << 32 | head.number_low) != number)
+        return false;
+    for (size_t i = needed; i < padded; i++) {
+        if (handle->f_handle[i] != 0)
+            return false;
+    }
+    memset(fh, 0, sizeof(*fh));
+    fh->len = head.length;
+    memcpy(fh->data, data, head.length);
+    return true;
+}
+
+int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs3_fh *fh)
+{
+    union {
+        struct file_handle handle;
+        uint8_t room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+    } told = {.handle.handle_bytes = MAX_HANDLE_SZ};
+    int mount_id;
+    long result = sys_call5(SYS_name_to_handle_at, fd, path, &told.handle, &mount_id,
+                            AT_EMPTY_PATH | AT_SYMLINK_FOLLOW);
+    if (result != 0)
+        return (int)result;
+    return reach_kernel_decode(&told.handle, status->st_mode, status->st_ino, fh) ? 0 : -EBADMSG;
+}
+
+struct reach_kernel_mount reach_kernel_mount_of(dev_t device)
+{
+    struct reach_kernel_mount found = {.version3 = false};
+    struct conf_mountinfo info;
+    if (conf_mountinfo_load(&info, "/proc/self/mountinfo") != 0)
+        return found;
+    for (size_t i = 0; i < info.count; i++) {
+        const struct conf_mount *mount = &info.mounts[i];
+        char value[32];
+        if (makedev(mount->major, mount->minor) != device || strcmp(mount->type, "nfs") != 0)
+            continue;
+        const char *options = mount->super_options;
+        found.version3 =
+            conf_mount_option(options, "vers", value, sizeof(value)) && strcmp(value, "3") == 0;
+        found.close_to_open = !conf_mount_option(options, "nocto", NULL, 0);
+        found.auth_sys =
+            !conf_mount_option(options, "sec", value, sizeof(value)) || strcmp(value, "sys") == 0;
+        int port =
+            conf_mount_option(options, "port", value, sizeof(value)) ? atoi(value) : NFS_PORT;
+        found.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;
+        break;
+    }
+    conf_mountinfo_free(&info);
+    return found;
+}

@@ -1,0 +1,40 @@
+/*
+ * What the kernel's NFS client tells of its mounts: the server's handles.
+ *
+ * name_to_handle_at(2) asks nobody and needs no privilege (Linux 4.13 and later). Filters of system
+ * calls may forbid it: then files are proven by name.
+ */
+#ifndef REACH_KERNEL_H
+#define REACH_KERNEL_H
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "nfs/nfs3_types.h"
+
+/* What the kernel's table of mounts says of a kernel NFS mount. */
+struct reach_kernel_mount {
+    bool version3;      /* of NFS: its handles are those that we use */
+    bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
+    bool auth_sys;      /* it asks with the same credentials as we do */
+    uint16_t port;      /* of the server */
+};
+
+/*
+ * The server's handle in one that the kernel's NFS client made (fs/nfs/export.c), if all of it is
+ * as it must be for a file of this type (S_IFMT) and number.
+ */
+bool reach_kernel_decode(const struct file_handle *handle, mode_t type, uint64_t number,
+                         struct nfs3_fh *fh);
+
+/* The server's handle of what has this status on a kernel NFS mount: what is open as `fd` if `path`
+ * is empty, else what that names. 0; what the kernel said; or -EBADMSG: no handle of this file. */
+int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs3_fh *fh);
+
+/* What the kernel's table of mounts says of the NFS mount with this device. All false if it is
+ * none, or not of version 3. */
+struct reach_kernel_mount reach_kernel_mount_of(dev_t device);
+
+#endif

@@ -1,0 +1,43 @@
+#include "reach/server.h"
+
+#include <string.h>
+
+#include "sys/sys.h"
+
+enum { GROUPS_ASKED = 1024 };
+
+void reach_identity_now(const struct conf_server *conf, struct reach_identity *identity)
+{
+    uint32_t groups[GROUPS_ASKED];
+    long count = sys_call2(SYS_getgroups, GROUPS_ASKED, groups);
+    /* An identifier that does not exist changes nothing, and the old one is returned. */
+    uint32_t uid = (uint32_t)sys_call1(SYS_setfsuid, -1);
+    uint32_t gid = (uint32_t)sys_call1(SYS_setfsgid, -1);
+    identity->uid = conf->uid != CONF_ID_PROCESS ? conf->uid : uid;
+    identity->gid = conf->gid != (gid_t)CONF_ID_PROCESS ? conf->gid : gid;
+    identity->group_count = count < 0                  ? 0
+                            : count > REACH_GROUPS_MAX ? REACH_GROUPS_MAX
+                                                       : (unsigned)count;
+    memcpy(identity->groups, groups, identity->group_count * sizeof(groups[0]));
+}
+
+enum net_port reach_port_policy(const struct conf_tunables *tunables)
+{
+    return tunables->privileged_port == CONF_PRIVILEGED_PORT_YES  ? NET_PORT_PRIVILEGED
+           : tunables->privileged_port == CONF_PRIVILEGED_PORT_NO ? NET_PORT_ANY
+                                                                  : NET_PORT_AUTO;
+}
+
+int reach_over(const struct net_address *address, enum net_port ports, unsigned connections,
+               const struct conf_tunables *tunables, struct net_server **server)
+{
+    struct net_server_options options = {.name = address->peer_text,
+                                         .connections_max = connections,
+                                         .port_policy = ports,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s =
+                                             (unsigned)tunables->retransmit_timeout,
+                                         .hidden = true};
+    *server = NULL;
+    return net_server_create(&options, address, 1, server);
+}

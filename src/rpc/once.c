@@ -1,0 +1,21 @@
+/* One call over a connection of its own. */
+#include "rpc/rpc.h"
+
+int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
+                  int timeout_ms)
+{
+    struct net_server_options options = {.name = address->peer_text,
+                                         .connections_max = 1,
+                                         .port_policy = ports,
+                                         .retransmit_timeout_s = (unsigned)timeout_ms / 1000 + 2,
+                                         .hidden = true,
+                                         .once = true};
+    struct net_server *server;
+    int result = net_server_create(&options, address, 1, &server);
+    if (result != 0)
+        return result;
+    rpc_submit(server, &call, 1);
+    rpc_wait_for(&call, 1, timeout_ms);
+    rpc_server_destroy(server);
+    return call->error;
+}

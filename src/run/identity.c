@@ -1,0 +1,100 @@
+#include "run/identity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/proc.h"
+#include "sys/sys.h"
+
+/* Reads a small file of /proc whole; returns its length without the terminator, or -errno. */
+static ssize_t read_small(const char *name, char *text, size_t size)
+{
+    int fd = sys_proc_open(name, O_RDONLY);
+    if (fd < 0)
+        return fd;
+    ssize_t length;
+    do
+        length = sys_read(fd, text, size - 1);
+    while (length == -EINTR);
+    sys_close(fd);
+    if (length >= 0)
+        text[length] = '\0';
+    return length;
+}
+
+/* What proc(5) says of a process in stat: fields 3, 20, 22 and 28. */
+struct process_stat {
+    char state;
+    long threads;
+    uint64_t starttime;
+    uint64_t image; /* where its stack begins: the kernel draws another place at each exec */
+};
+
+static int read_stat(const char *name, struct process_stat *stat)
+{
+    char text[1024];
+    ssize_t length = read_small(name, text, sizeof(text));
+    if (length < 0)
+        return (int)length;
+    /* The program's name, in parentheses, may hold anything. */
+    char *field = strrchr(text, ')');
+    if (!field || field[1] != ' ')
+        return -EBADMSG;
+    field += 2;
+    stat->state = *field;
+    for (int number = 3; number < 28; number++) {
+        if (number == 20)
+            stat->threads = strtol(field, NULL, 10);
+        else if (number == 22)
+            stat->starttime = strtoull(field, NULL, 10);
+        field = strchr(field, ' ');
+        if (!field)
+            return -EBADMSG;
+        field++;
+    }
+    stat->image = strtoull(field, NULL, 10); /* 0 to who may not know */
+    return 0;
+}
+
+int run_identity_self(struct run_identity *identity)
+{
+    struct process_stat stat;
+    int error = read_stat("self/stat", &stat);
+    if (error == 0)
+        *identity = (struct run_identity){(uint32_t)sys_getpid(), stat.starttime, stat.image};
+    return error;
+}
+
+bool run_identity_alive(const struct run_identity *identity)
+{
+    char path[40];
+    struct process_stat stat;
+    if (sys_kill((pid_t)identity->pid, 0) == -ESRCH)
+        return false;
+    snprintf(path, sizeof(path), "%u/stat", identity->pid);
+    if (read_stat(path, &stat) < 0)
+        return true; /* dying just now, or hidden: not surely dead */
+    if (stat.starttime != identity->starttime ||
+        (stat.image && identity->image && stat.image != identity->image))
+        return false;
+    /* The first thread may have ended before the others: only without them it is a zombie. */
+    return !((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1);
+}
+
+uint64_t run_boot_id(void)
+{
+    char text[64];
+    ssize_t length = read_small("sys/kernel/random/boot_id", text, sizeof(text));
+    uint64_t hash = 14695981039346656037u;
+    for (ssize_t i = 0; i < length; i++)
+        hash = (hash ^ (uint8_t)text[i]) * 1099511628211u;
+    return length > 0 ? hash : 0;
+}
+
+uint64_t run_pid_namespace(void)
+{
+    struct stat status;
+    return sys_proc_stat("self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}

@@ -1,0 +1,31 @@
+/*
+ * Which process this is, and whether another still runs.
+ */
+#ifndef RUN_IDENTITY_H
+#define RUN_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A process for ever: pids are used again, a pid with its time of start (clock ticks since boot,
+ * /proc/PID/stat) is not. */
+struct run_identity {
+    uint32_t pid;
+    uint64_t starttime;
+    uint64_t image; /* of the program that it runs, another after each exec; 0: not known */
+};
+
+/* 0, or -errno when /proc cannot be read. */
+int run_identity_self(struct run_identity *identity);
+
+/*
+ * False only if the process surely is no more (a zombie is no more: its memory is gone), or runs
+ * another program since exec. The process must be of the same pid namespace.
+ */
+bool run_identity_alive(const struct run_identity *identity);
+
+/* Tell this host's boot, and this process's pid namespace, from others. 0 where not known. */
+uint64_t run_boot_id(void);
+uint64_t run_pid_namespace(void);
+
+#endif

@@ -1,0 +1,434 @@
+/*
+ * The file holds two tables. The lowest bit of the generation names the one that is in force: a
+ * writer, alone by flock(), fills the other one and then counts the generation up. So a writer that
+ * dies in the middle has changed nothing, and a reader that sees the same generation before and
+ * after knows that nobody wrote what it read.
+ */
+#include "run/offline.h"
+
+#include <linux/futex.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "run/directory.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+#define NAME  "paths"
+#define MAGIC UINT64_C(0x6874617053464e44) /* "DNFSpath" in memory */
+
+enum { LAYOUT = 1, LOCK_ATTEMPTS = 100, LOCK_PAUSE_MS = 5, READ_ATTEMPTS = 100 };
+
+#define SECOND_NS     UINT64_C(1000000000)
+#define LOOK_EVERY_NS (2 * SECOND_NS)
+
+struct table {
+    uint32_t count;
+    uint32_t spare;
+    struct run_offline paths[RUN_OFFLINE_MAX];
+};
+
+struct head {
+    uint64_t magic;
+    uint32_t layout;
+    uint32_t size; /* of the file */
+    _Atomic uint32_t generation;
+    uint32_t spare;
+};
+
+struct file {
+    struct head head;
+    struct table tables[2];
+};
+
+static const _Atomic uint32_t nothing_said;
+_Atomic(const _Atomic uint32_t *) run_offline_word = &nothing_said;
+
+static _Atomic bool opened;
+static const struct file *_Atomic mapped;
+
+/* ---- the file ---- */
+
+static int read_at(int fd, void *buffer, size_t size, size_t offset)
+{
+    ssize_t got;
+    do
+        got = sys_pread(fd, buffer, size, (off_t)offset);
+    while (got == -EINTR);
+    return got == (ssize_t)size ? 0 : got < 0 ? (int)got : -EBADMSG;
+}
+
+static int write_at(int fd, const void *buffer, size_t size, size_t offset)
+{
+    ssize_t put;
+    do
+        put = sys_call4(SYS_pwrite64, fd, buffer, size, offset);
+    while (put == -EINTR);
+    return put == (ssize_t)size ? 0 : put < 0 ? (int)put : -ENOSPC;
+}
+
+/* -EBADMSG: not a file of ours, or not all of it. */
+static int examine(int fd, uint32_t *generation)
+{
+    struct stat status;
+    struct head head;
+    int error = read_at(fd, &head, sizeof(head), 0);
+    if (error)
+        return error;
+    if (head.magic != MAGIC)
+        return -EBADMSG;
+    if (head.layout != LAYOUT || head.size != sizeof(struct file))
+        return -EPROTO;
+    error = sys_fstat(fd, &status);
+    if (!error && status.st_size != sizeof(struct file))
+        error = -EBADMSG;
+    *generation = head.generation;
+    return error;
+}
+
+static bool is_text(const char *field, size_t size)
+{
+    return field[0] != '\0' && memchr(field, '\0', size) != NULL;
+}
+
+static bool is_valid(const struct table *table)
+{
+    if (table->count > RUN_OFFLINE_MAX)
+        return false;
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct run_offline *path = &table->paths[i];
+        if (!is_text(path->server, sizeof(path->server)) ||
+            !is_text(path->peer, sizeof(path->peer)) ||
+            !memchr(path->local, '\0', sizeof(path->local)))
+            return false;
+    }
+    return true;
+}
+
+static size_t table_offset(uint32_t generation)
+{
+    return offsetof(struct file, tables) + (generation & 1) * sizeof(struct table);
+}
+
+/* Reads the table in force as one that nobody was writing meanwhile. */
+static int load(int fd, struct table *table, uint32_t *generation)
+{
+    uint32_t after;
+    for (int i = 0; i < READ_ATTEMPTS; i++) {
+        int error = examine(fd, generation);
+        if (!error)
+            error = read_at(fd, table, sizeof(*table), table_offset(*generation));
+        if (!error)
+            error = read_at(fd, &after, sizeof(after), offsetof(struct head, generation));
+        if (error)
+            return error;
+        if (after == *generation)
+            return is_valid(table) ? 0 : -EBADMSG;
+    }
+    return -EAGAIN;
+}
+
+/* Those who wait for the next generation. */
+static void wake_all(int fd)
+{
+    void *memory = sys_mmap(NULL, sizeof(struct head), PROT_READ, MAP_SHARED, fd, 0);
+    if (sys_mmap_failed(memory))
+        return; /* they take notice before their next call */
+    sys_futex(&((struct head *)memory)->generation, FUTEX_WAKE, INT32_MAX, NULL);
+    sys_call2(SYS_munmap, memory, sizeof(struct head));
+}
+
+/* Puts a table in force. */
+static int store(int fd, const struct table *table, uint32_t generation)
+{
+    int error = write_at(fd, table, sizeof(*table), table_offset(generation));
+    if (!error)
+        error = write_at(fd, &generation, sizeof(generation), offsetof(struct head, generation));
+    wake_all(fd);
+    return error;
+}
+
+/* Processes may have the file mapped: it is put in order where it is, and all of its memory is had
+ * before, as a page that is missing when /dev/shm is full would kill them. */
+static int begin_anew(int fd)
+{
+    static const struct table none;
+    struct head head = {.magic = MAGIC, .layout = LAYOUT, .size = sizeof(struct file)};
+    struct stat status;
+    uint32_t old = 0, generation = 0;
+    int error = sys_fstat(fd, &status);
+    if (error)
+        return error;
+    if (status.st_size) {
+        /* Unlike the one there, and unlike what it may have been before it was damaged. */
+        read_at(fd, &old, sizeof(old), offsetof(struct head, generation));
+        generation = (uint32_t)(sys_now_ns() / 1000);
+        generation += generation == old || generation == 0 ? 2 : 0;
+    }
+    error = (int)sys_call2(SYS_fchmod, fd, 0600);
+    if (!error)
+        error = sys_fd_lengthen(fd, sizeof(struct file));
+    if (!error) {
+        do
+            error = (int)sys_call4(SYS_fallocate, fd, 0, 0, sizeof(struct file));
+        while (error == -EINTR);
+        error = error == -EOPNOTSUPP ? 0 : error;
+    }
+    if (!error)
+        error = store(fd, &none, generation);
+    if (!error)
+        error = write_at(fd, &head, offsetof(struct head, generation), 0);
+    if (!error && status.st_size)
+        log_warning("the file `paths` in the run directory was damaged and is begun anew: no path "
+                    "is offline any more");
+    return error;
+}
+
+static int lock_file(int fd)
+{
+    int error = 0;
+    for (int i = 0; i < LOCK_ATTEMPTS; i++) {
+        if (i)
+            sys_nanosleep_ms(LOCK_PAUSE_MS);
+        error = (int)sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB);
+        if (error != -EAGAIN && error != -EINTR)
+            return error;
+    }
+    return -ETIMEDOUT;
+}
+
+/* close() alone keeps the lock while the file is mapped, or open in a child that was just forked.
+ */
+static void close_locked(int fd)
+{
+    sys_call2(SYS_flock, fd, LOCK_UN);
+    sys_close(fd);
+}
+
+/* Opens the file for writing, alone, in order. Its table in force is read. A descriptor. */
+static int open_locked(int run, struct table *table, uint32_t *generation)
+{
+    int fd = run_open_file(run, NAME, O_RDWR | O_CREAT);
+    if (fd < 0)
+        return fd;
+    int error = lock_file(fd);
+    if (!error)
+        error = load(fd, table, generation);
+    if (error == -EBADMSG) {
+        error = begin_anew(fd);
+        if (!error)
+            error = load(fd, table, generation);
+    }
+    if (error)
+        close_locked(fd);
+    return error ? error : fd;
+}
+
+/* ---- in processes that use paths ---- */
+
+static int map_file(int run)
+{
+    uint32_t generation;
+    int fd = run_open_file(run, NAME, O_RDONLY);
+    int error = fd < 0 ? fd : examine(fd, &generation);
+    if (error == -ENOENT || error == -EBADMSG) {
+        static struct table table; /* a thread of the application may have a small stack */
+        if (fd >= 0)
+            sys_close(fd);
+        fd = open_locked(run, &table, &generation);
+        if (fd >= 0)
+            close_locked(fd);
+        fd = fd < 0 ? fd : run_open_file(run, NAME, O_RDONLY);
+        error = fd < 0 ? fd : 0;
+    }
+    if (error) {
+        if (fd >= 0)
+            sys_close(fd);
+        return error;
+    }
+    void *memory = sys_mmap(NULL, sizeof(struct file), PROT_READ, MAP_SHARED, fd, 0);
+    sys_close(fd);
+    if (sys_mmap_failed(memory))
+        return (int)(long)memory;
+    const struct file *file = memory;
+    atomic_store(&mapped, file);
+    atomic_store(&run_offline_word, &file->head.generation);
+    return 0;
+}
+
+void run_offline_open(void)
+{
+    int run = atomic_exchange(&opened, true) ? -1 : run_make();
+    if (run < 0)
+        return;
+    int error = map_file(run);
+    run_close(run);
+    if (error == -EPROTO)
+        log_warning("the file `paths` in the run directory is of another version of directnfs: "
+                    "paths cannot be taken offline in this process; remove the file when no "
+                    "process of the other version runs, or set DIRECTNFS_RUN");
+    else if (error)
+        log_warning("paths cannot be taken offline in this process: the file `paths` in the run "
+                    "directory cannot be used: %s",
+                    strerror(-error));
+}
+
+void run_offline_move(void)
+{
+    /* What is mapped stays so: a thread of ours may sleep on it. */
+    if (atomic_exchange(&opened, false))
+        run_offline_open();
+}
+
+/* The field is in shared memory and may hold anything; `text` fits or is unlike every field. */
+static bool same(const char *field, const char *text, size_t size)
+{
+    return strncmp(field, text, size) == 0 && strlen(text) < size;
+}
+
+static bool is_of(const struct run_offline *path, const char *server, const char *peer)
+{
+    return same(path->server, server, sizeof(path->server)) &&
+           same(path->peer, peer, sizeof(path->peer));
+}
+
+static bool covers(const struct table *table, const char *server, const char *peer,
+                   const char *local)
+{
+    uint32_t count = *(const volatile uint32_t *)&table->count;
+    for (uint32_t i = 0; i < count && i < RUN_OFFLINE_MAX; i++) {
+        const struct run_offline *path = &table->paths[i];
+        if (is_of(path, server, peer) &&
+            (path->local[0] == '\0' || same(path->local, local, sizeof(path->local))))
+            return true;
+    }
+    return false;
+}
+
+bool run_is_offline(const char *server, const char *peer, const char *local)
+{
+    const struct file *file = atomic_load(&mapped);
+    bool offline = false;
+    /* A generation that changes all the time is asked about again: any answer does then. */
+    for (int i = 0; file && i < READ_ATTEMPTS; i++) {
+        uint32_t generation = atomic_load(&file->head.generation);
+        offline = covers(&file->tables[generation & 1], server, peer, local ? local : "");
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load(&file->head.generation) == generation)
+            break;
+    }
+    return offline;
+}
+
+void run_offline_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generation,
+                      uint64_t limit_ns)
+{
+    const struct file *file = atomic_load(&mapped);
+    uint64_t until_ns = sys_now_ns() + limit_ns;
+    const struct futex_waitv words[] = {
+        {.val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+        {.val = generation,
+         .uaddr = (uintptr_t)(file ? &file->head.generation : NULL),
+         .flags = FUTEX_32}};
+    struct timespec until = {(time_t)(until_ns / SECOND_NS), (long)(until_ns % SECOND_NS)};
+    static _Atomic bool refused; /* by an old kernel, or by a filter of system calls */
+    int error = refused ? -ENOSYS : sys_futex_wait_any(words, file ? 2 : 1, &until);
+    if (error != -ENOSYS && error != -EPERM)
+        return;
+    refused = true;
+    if (file && limit_ns > LOOK_EVERY_NS)
+        limit_ns = LOOK_EVERY_NS;
+    struct timespec limit = {(time_t)(limit_ns / SECOND_NS), (long)(limit_ns % SECOND_NS)};
+    sys_futex(word, FUTEX_WAIT_PRIVATE, value, &limit);
+}
+
+/* ---- for the command ---- */
+
+static bool fill(char *field, size_t size, const char *text)
+{
+    size_t length = strlen(text);
+    if (length >= size)
+        return false;
+    memset(field, 0, size);
+    memcpy(field, text, length);
+    return true;
+}
+
+/* Removes the path, with every local address if `local` is empty. True if there was one. */
+static bool forget(struct table *table, const char *server, const char *peer, const char *local)
+{
+    uint32_t kept = 0, count = table->count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct run_offline *path = &table->paths[i];
+        bool gone = is_of(path, server, peer) &&
+                    (local[0] == '\0' || same(path->local, local, sizeof(path->local)));
+        if (!gone && kept++ != i)
+            table->paths[kept - 1] = *path;
+    }
+    table->count = kept;
+    return kept != count;
+}
+
+/* 1 if the table was changed, 0 if nothing was to do, or -errno. */
+static int change(struct table *table, const struct run_offline *path, bool offline)
+{
+    bool covered = covers(table, path->server, path->peer, path->local);
+    if (offline) {
+        if (covered)
+            return 0;
+        forget(table, path->server, path->peer, path->local);
+        if (table->count == RUN_OFFLINE_MAX)
+            return -ENOSPC;
+        table->paths[table->count++] = *path;
+        return 1;
+    }
+    bool forgotten = forget(table, path->server, path->peer, path->local);
+    if (covers(table, path->server, path->peer, path->local))
+        return -EBUSY;
+    return forgotten;
+}
+
+int run_offline_set(const char *server, const char *peer, const char *local, bool offline)
+{
+    struct table table;
+    uint32_t generation;
+    struct timespec now;
+    sys_clock_gettime(CLOCK_REALTIME, &now);
+    struct run_offline path = {.since_ns =
+                                   (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec};
+    if (!fill(path.server, sizeof(path.server), server) ||
+        !fill(path.peer, sizeof(path.peer), peer) ||
+        !fill(path.local, sizeof(path.local), local ? local : ""))
+        return -ENAMETOOLONG;
+    if (!path.server[0] || !path.peer[0])
+        return -EINVAL;
+    int run = run_make(), error = 0;
+    int fd = run < 0 ? run : open_locked(run, &table, &generation);
+    run_close(run);
+    if (fd < 0)
+        return fd;
+    int changed = change(&table, &path, offline);
+    if (changed > 0) {
+        generation++;
+        error = store(fd, &table, generation ? generation : 2);
+    }
+    close_locked(fd);
+    return changed < 0 ? changed : error;
+}
+
+int run_offline_read(struct run_offline paths[RUN_OFFLINE_MAX])
+{
+    struct table table;
+    uint32_t generation;
+    int fd = run_open_named(NAME, O_RDONLY);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    int error = load(fd, &table, &generation);
+    sys_close(fd);
+    if (error)
+        return error;
+    memcpy(paths, table.paths, table.count * sizeof(*paths));
+    return (int)table.count;
+}

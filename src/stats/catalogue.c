@@ -1,0 +1,179 @@
+#include "stats/catalogue.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A column, a member and its size. */
+#define FIELD(column, is, record, member, ...)                                                 \
+    {                                                                                          \
+        .name = (column), .kind = (is), .offset = offsetof(struct directnfs_##record, member), \
+        .bound = sizeof(((struct directnfs_##record *)0)->member), __VA_ARGS__                 \
+    }
+/* The same of a number that has a bound. */
+#define UP_TO(most, column, is, record, member)               \
+    {                                                         \
+        .name = (column), .kind = (is), .bound = (most),      \
+        .offset = offsetof(struct directnfs_##record, member) \
+    }
+#define TIMES(record, member)                                                                   \
+    FIELD("MEAN_US", STATS_MEAN, record, member), FIELD("P50_US", STATS_P50, record, member),   \
+        FIELD("P90_US", STATS_P90, record, member), FIELD("P99_US", STATS_P99, record, member), \
+        FIELD("MAX_US", STATS_MAX, record, member)
+#define MADE(column, is)               \
+    {                                  \
+        .name = (column), .kind = (is) \
+    }
+
+static const struct stats_field server_fields[] = {
+    MADE("ID", STATS_SERVER_OWN),
+    FIELD("SVRNAME", STATS_CUT_END, server_stats, name),
+    FIELD("DIRNAME", STATS_CUT_START, server_stats, directory),
+    FIELD("MNTPORT", STATS_NUMBER, server_stats, mntport),
+    FIELD("NFSPORT", STATS_NUMBER, server_stats, nfsport),
+    FIELD("NFSVERSION", STATS_VERSION, server_stats, version),
+    FIELD("WTMAX", STATS_NUMBER, server_stats, wtmax),
+    FIELD("RTMAX", STATS_NUMBER, server_stats, rtmax),
+    FIELD("SECURITY", STATS_TEXT, server_stats, security),
+    FIELD("MOUNT", STATS_CUT_START, server_stats, mount),
+    UP_TO(DIRECTNFS_STANDALONE, "KIND", STATS_MOUNT_KIND, server_stats, kind),
+    UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, server_stats, slot),
+};
+
+static const struct stats_field path_fields[] = {
+    MADE("PNUM", STATS_PROCESS),
+    FIELD("SVRNAME", STATS_CUT_END, path_stats, name),
+    FIELD("PATH", STATS_TEXT, path_stats, path),
+    FIELD("LOCAL", STATS_TEXT, path_stats, local),
+    UP_TO(DIRECTNFS_CHANNEL_OFFLINE, "STATE", STATS_STATE, path_stats, state),
+    FIELD("CALLS", STATS_LATENCY, path_stats, latency, .metric = "path_call_duration_seconds",
+          .help = "Time from sending a call to its answer, by network path."),
+    TIMES(path_stats, latency),
+    FIELD("DOWNS", STATS_COUNT, path_stats, downs, .metric = "path_downs_total",
+          .help = "Times a path went down."),
+    FIELD("REISSUED", STATS_COUNT, path_stats, reissued, .metric = "path_reissued_calls_total",
+          .help = "Calls moved from a path to another one."),
+    FIELD("SINCE", STATS_TIME, path_stats, since_ns),
+    FIELD("REASON", STATS_CUT_END, path_stats, reason),
+    UP_TO(DIRECTNFS_SERVERS, NULL, STATS_SERVER, path_stats, server),
+    UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, path_stats, slot),
+};
+
+static const struct stats_field channel_fields[] = {
+    MADE("PNUM", STATS_PROCESS),
+    UP_TO(DIRECTNFS_SERVERS, "SVRNAME", STATS_SERVER_NAME, channel_stats, server),
+    FIELD("PATH", STATS_TEXT, channel_stats, path),
+    FIELD("LOCAL", STATS_TEXT, channel_stats, local),
+    FIELD("CH_ID", STATS_NUMBER, channel_stats, id),
+    UP_TO(DIRECTNFS_SERVERS, "SVR_ID", STATS_SERVER, channel_stats, server),
+    FIELD("SENDS", STATS_COUNT, channel_stats, sends),
+    FIELD("RECVS", STATS_COUNT, channel_stats, recvs),
+    FIELD("PINGS", STATS_COUNT, channel_stats, pings),
+    FIELD("RECO", STATS_COUNT, channel_stats, reconnects),
+    UP_TO(DIRECTNFS_CHANNEL_OFFLINE, "STATE", STATS_STATE, channel_stats, state),
+    FIELD("OUTSTANDING", STATS_GAUGE, channel_stats, outstanding),
+    FIELD("SENT_BYTES", STATS_COUNT, channel_stats, sent_bytes),
+    FIELD("RECV_BYTES", STATS_COUNT, channel_stats, received_bytes),
+    FIELD("RTT_US", STATS_GAUGE, channel_stats, rtt_us),
+    FIELD("REISSUED", STATS_COUNT, channel_stats, reissued),
+    UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, channel_stats, slot),
+};
+
+static const struct stats_field file_fields[] = {
+    FIELD("FILENAME", STATS_CUT_START, file_stats, name),
+    FIELD("FILESIZE", STATS_GAUGE, file_stats, size),
+    MADE("PNUM", STATS_PROCESS),
+    UP_TO(DIRECTNFS_SERVERS, "SVR_ID", STATS_SERVER, file_stats, server),
+    MADE("UNCOMMITTED", STATS_UNCOMMITTED),
+    UP_TO(DIRECTNFS_FILE_KERNEL, "STATE", STATS_FILE_STATE, file_stats, state),
+    FIELD(NULL, STATS_COUNT, file_stats, reads),
+    FIELD(NULL, STATS_COUNT, file_stats, writes),
+    FIELD(NULL, STATS_COUNT, file_stats, read_bytes),
+    FIELD(NULL, STATS_COUNT, file_stats, write_bytes),
+    FIELD(NULL, STATS_TEXT, file_stats, reason),
+    UP_TO(DIRECTNFS_SLOT_CLOSED, NULL, STATS_SLOT, file_stats, slot),
+};
+
+#define TABLE(member)                                                     \
+    {                                                                     \
+        .offset = offsetof(struct directnfs_stats, member##s),            \
+        .count_offset = offsetof(struct directnfs_stats, member##_count), \
+        .slot = sizeof(struct directnfs_##member##_stats),                \
+        .slots = LENGTH(((struct directnfs_stats *)0)->member##s),        \
+        .fields = {member##_fields, LENGTH(member##_fields)},             \
+    }
+
+const struct stats_table stats_tables[STATS_TABLES] = {
+    [STATS_SERVERS] = TABLE(server),
+    [STATS_PATHS] = TABLE(path),
+    [STATS_CHANNELS] = TABLE(channel),
+    [STATS_FILES] = TABLE(file),
+};
+
+static const struct stats_field process_fields[] = {
+    MADE("PNUM", STATS_PROCESS),
+    FIELD("PROGRAM", STATS_TEXT, stats, program),
+    FIELD("READS", STATS_LATENCY, stats, counters.procedures[6].latency),
+    FIELD("READ_BYTES", STATS_COUNT, stats, counters.read_bytes),
+    FIELD("READ_US", STATS_MEAN, stats, counters.procedures[6].latency),
+    FIELD("WRITES", STATS_LATENCY, stats, counters.procedures[7].latency),
+    FIELD("WRITE_BYTES", STATS_COUNT, stats, counters.write_bytes),
+    FIELD("WRITE_US", STATS_MEAN, stats, counters.procedures[7].latency),
+    FIELD("ERRORS", STATS_ERRORS, stats, counters),
+    FIELD("DIRECT", STATS_COUNT, stats, counters.files_direct),
+    FIELD("KERNEL", STATS_COUNT, stats, counters.files_kernel),
+};
+
+static const struct stats_field procedure_fields[] = {
+    MADE("PROCEDURE", STATS_PROCEDURE),
+    FIELD("CALLS", STATS_LATENCY, procedure_stats, latency),
+    FIELD("ERRORS", STATS_COUNT, procedure_stats, errors),
+    TIMES(procedure_stats, latency),
+};
+
+#define COUNTER(column, member, metric_name, sentence) \
+    FIELD(column, STATS_COUNT, counters, member, .metric = (metric_name), .help = (sentence))
+
+static const struct stats_field counters[] = {
+    COUNTER("NFS_READBYTES", read_bytes, "read_bytes_total", "Bytes received by READ."),
+    COUNTER("NFS_WRITEBYTES", write_bytes, "written_bytes_total", "Bytes acknowledged by WRITE."),
+    COUNTER("VERIFIER_CHANGES", verifier_changes, "verifier_changes_total",
+            "COMMITs that showed that the server had restarted since the WRITEs."),
+    COUNTER("REWRITTEN_BYTES", rewritten_bytes, "rewritten_bytes_total",
+            "Bytes written again after a restart of the server."),
+    COUNTER("JUKEBOX_WAITS", jukebox_waits, "jukebox_waits_total",
+            "Answers that asked to try again later."),
+    COUNTER("RETRANSMISSIONS", retransmissions, "retransmissions_total", "Calls sent again."),
+    COUNTER("FILES_DIRECT", files_direct, "files_direct_total", "Files served by directnfs."),
+    COUNTER("FILES_KERNEL", files_kernel, "files_kernel_total",
+            "Files of a mount left or handed to the kernel."),
+    COUNTER("FILES_NOT_SHOWN", files_not_shown, "files_not_shown_total",
+            "Files that the table had no room for."),
+    COUNTER("CHANNELS_NOT_SHOWN", channels_not_shown, "channels_not_shown_total",
+            "Connections that the table had no room for."),
+    COUNTER("PATHS_NOT_SHOWN", paths_not_shown, "paths_not_shown_total",
+            "Network paths that the table had no room for."),
+};
+
+const struct stats_fields stats_process_fields = {process_fields, LENGTH(process_fields)};
+const struct stats_fields stats_procedure_fields = {procedure_fields, LENGTH(procedure_fields)};
+const struct stats_fields stats_counters = {counters, LENGTH(counters)};
+
+const char *stats_procedure_name(unsigned procedure)
+{
+    static const char *const names[DIRECTNFS_PROCEDURES] = {
+        "NFS_NULL",   "NFS_GETATTR", "NFS_SETATTR",  "NFS_LOOKUP", "NFS_ACCESS",  "NFS_READLINK",
+        "NFS_READ",   "NFS_WRITE",   "NFS_CREATE",   "NFS_MKDIR",  "NFS_SYMLINK", "NFS_MKNOD",
+        "NFS_REMOVE", "NFS_RMDIR",   "NFS_RENAME",   "NFS_LINK",   "NFS_READDIR", "NFS_READDIRPLUS",
+        "NFS_FSSTAT", "NFS_FSINFO",  "NFS_PATHCONF", "NFS_COMMIT", "NFS_MOUNT"};
+    return procedure < DIRECTNFS_PROCEDURES ? names[procedure] : NULL;
+}
+
+const char *stats_state_name(uint32_t state)
+{
+    static const char *const names[] = {
+        [DIRECTNFS_CHANNEL_DOWN] = "down",
+        [DIRECTNFS_CHANNEL_UP] = "up",
+        [DIRECTNFS_CHANNEL_PROBING] = "probing",
+        [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
+    };
+    return state < LENGTH(names) ? names[state] : "unknown";
+}

@@ -1,0 +1,586 @@
+#include "stats/count.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "stats/segment.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/proc.h"
+#include "sys/sys.h"
+
+enum state { PRIVATE, OPEN, FAILED, FORKED, FINISHED };
+enum { BACK_STEP = 8192 };
+
+/* The segment is mapped over these pages, so its address never changes. */
+static union {
+    struct directnfs_stats stats;
+    uint8_t pages[STATS_BYTES];
+} memory __attribute__((aligned(STATS_PAGE)));
+
+struct directnfs_stats *const stats_own = &memory.stats;
+
+/* Take what the tables have no room for; nobody reads them. */
+static struct directnfs_path_stats unshown_path;
+static struct directnfs_channel_stats unshown_channel;
+static struct directnfs_file_stats unshown_file;
+
+/* Guards the tables, and everything below. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int state = PRIVATE;
+static int failure;
+static uint64_t backed; /* a bit per BACK_STEP bytes of the segment's file: it has memory */
+_Static_assert(STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
+static uint32_t last_channel_id;
+static struct run_identity identity;
+
+/* What this thread has counted and not entered yet. */
+struct amount {
+    uint64_t *counter, *sum;
+    uint64_t times, bytes;
+};
+static __thread struct {
+    bool on;
+    struct stats_tally tally;
+    struct amount transfers, file;
+} together;
+
+static uint64_t wall_clock(clockid_t clock)
+{
+    struct timespec now;
+    sys_clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void touch(void)
+{
+    stats_set(&memory.stats.updated_ns, wall_clock(CLOCK_REALTIME_COARSE));
+}
+
+/* Copies a string into a field; of a too long one the end is kept if `tail`. */
+static void copy_text(char *field, size_t size, const char *text, bool tail)
+{
+    size_t length = text ? strlen(text) : 0;
+    memset(field, 0, size);
+    if (length < size)
+        memcpy(field, text ? text : "", length);
+    else if (tail)
+        snprintf(field, size, "...%s", text + length - (size - 4));
+    else
+        memcpy(field, text, size - 1);
+}
+
+static void read_program(char *name, size_t size)
+{
+    int fd = sys_proc_open("self/comm", O_RDONLY);
+    ssize_t length = fd < 0 ? 0 : sys_read(fd, name, size - 1);
+    if (fd >= 0)
+        sys_close(fd);
+    name[length > 0 ? length : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+}
+
+/*
+ * Gives memory to bytes of the segment's file: memory that is touched without being there would be
+ * a SIGBUS when /dev/shm is full.
+ */
+static int back(int fd, size_t from, size_t to)
+{
+    int error;
+    from = from / BACK_STEP;
+    to = (to + BACK_STEP - 1) / BACK_STEP;
+    do
+        error = (int)sys_call4(SYS_fallocate, fd, 0, from * BACK_STEP, (to - from) * BACK_STEP);
+    while (error == -EINTR);
+    if (error && error != -EOPNOTSUPP)
+        return error;
+    for (; from < to; from++)
+        backed |= UINT64_C(1) << from;
+    return 0;
+}
+
+/* Under the lock: may this slot of the segment be used? */
+static bool ensure_backed(const void *slot, size_t size)
+{
+    char name[STATS_NAME];
+    size_t from = (size_t)((const uint8_t *)slot - memory.pages), to = from + size;
+    int now = atomic_load(&state);
+    if ((now != OPEN && now != FINISHED) ||
+        (backed >> (from / BACK_STEP) & 1 && backed >> ((to - 1) / BACK_STEP) & 1))
+        return true;
+    stats_segment_name(name, &identity);
+    int fd = now == FINISHED ? -EBADF : run_open_named(name, O_RDWR);
+    if (fd < 0)
+        return false;
+    int error = back(fd, from, to);
+    sys_close(fd);
+    return error == 0;
+}
+
+/* Memory for what is used already. */
+static int back_used(int fd)
+{
+    int error = back(fd, 0, offsetof(struct directnfs_stats, paths));
+    for (unsigned i = 0; !error && i < STATS_TABLES; i++) {
+        const struct stats_table *table = &stats_tables[i];
+        size_t used = stats_used(&memory.stats, table);
+        error = used ? back(fd, table->offset, table->offset + used) : 0;
+    }
+    return error;
+}
+
+/* Makes the file with what was counted so far, and maps it in place of the private memory. */
+static int make_segment(int run)
+{
+    char name[STATS_NAME];
+    stats_segment_name(name, &identity);
+    int fd = run_open_file(run, name, O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0)
+        return fd;
+    int error = sys_fd_lengthen(fd, STATS_BYTES);
+    if (!error)
+        error = back_used(fd);
+    if (!error)
+        error = stats_write_raw(fd, &memory.stats);
+    if (!error) {
+        void *mapped = sys_mmap(memory.pages, STATS_BYTES, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_FIXED, fd, 0);
+        error = sys_mmap_failed(mapped) ? (int)(long)mapped : 0;
+    }
+    if (error)
+        sys_unlinkat(run, name, 0);
+    sys_close(fd);
+    return error;
+}
+
+static int open_segment(int run)
+{
+    char path[RUN_PATH_MAX];
+    struct directnfs_stats *stats = &memory.stats;
+    int error = run_identity_self(&identity);
+    if (error)
+        return error;
+    stats->magic = DIRECTNFS_STATS_MAGIC;
+    stats->layout = DIRECTNFS_STATS_LAYOUT;
+    stats->size = sizeof(*stats);
+    stats->pid = identity.pid;
+    stats->starttime = identity.starttime;
+    stats->uid = (uint32_t)run_owner();
+    stats->pid_namespace = run_pid_namespace();
+    read_program(stats->program, sizeof(stats->program));
+    stats->started_ns = wall_clock(CLOCK_REALTIME);
+    touch();
+    error = make_segment(run);
+    if (error == -EEXIST) {
+        /* Of this process before exec(). */
+        stats_fold(run, &identity, NULL, STATS_LOCK_MS);
+        error = make_segment(run);
+    }
+    if (error)
+        log_warning("no statistics of this process will be seen: cannot make its file in %s: %s",
+                    run_name(path), strerror(-error));
+    return error;
+}
+
+int stats_open(void)
+{
+    pthread_mutex_lock(&lock);
+    int now = atomic_load(&state);
+    bool first = now == PRIVATE || now == FORKED;
+    int run = -1;
+    if (first) {
+        run = run_make();
+        failure = run < 0 ? run : open_segment(run);
+        atomic_store(&state, failure ? FAILED : OPEN);
+    }
+    int error = failure;
+    pthread_mutex_unlock(&lock);
+    if (now == PRIVATE && !error)
+        stats_reap_at_start(run);
+    run_close(run);
+    return error;
+}
+
+/* A child that uses the network shows itself. */
+static void open_in_child(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&state, memory_order_relaxed) == FORKED, 0))
+        stats_open();
+}
+
+void stats_call(unsigned procedure, uint64_t latency_ns, bool error)
+{
+    if (!STATS_COUNTING || procedure >= DIRECTNFS_PROCEDURES)
+        return;
+    open_in_child();
+    struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];
+    if (error)
+        stats_add(&stats->errors, 1);
+    stats_tally_add(&together.tally, &stats->latency, latency_ns);
+    if (together.on)
+        return;
+    stats_tally_end(&together.tally);
+    touch();
+}
+
+/* ---- what a thread counts together ---- */
+
+static void amount_end(struct amount *amount)
+{
+    if (amount->times) {
+        if (amount->counter)
+            stats_add(amount->counter, amount->times);
+        stats_add(amount->sum, amount->bytes);
+    }
+    amount->times = amount->bytes = 0;
+}
+
+/* Counts one transfer in `counter` (may be NULL), and its bytes in `sum`. */
+static void amount_add(struct amount *amount, uint64_t *counter, uint64_t *sum, uint64_t bytes)
+{
+    if (!STATS_COUNTING)
+        return;
+    if (amount->sum != sum)
+        amount_end(amount);
+    amount->counter = counter;
+    amount->sum = sum;
+    amount->times++;
+    amount->bytes += bytes;
+    if (!together.on)
+        amount_end(amount);
+}
+
+void stats_transferred(bool write, uint64_t bytes)
+{
+    struct directnfs_counters *counters = &memory.stats.counters;
+    amount_add(&together.transfers, NULL, write ? &counters->write_bytes : &counters->read_bytes,
+               bytes);
+}
+
+void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes)
+{
+    amount_add(&together.file, &file->reads, &file->read_bytes, bytes);
+}
+
+void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes)
+{
+    amount_add(&together.file, &file->writes, &file->write_bytes, bytes);
+}
+
+void stats_together_begin(void)
+{
+    together.on = true;
+}
+
+void stats_together_end(void)
+{
+    together.on = false;
+    if (together.tally.calls)
+        touch();
+    stats_tally_end(&together.tally);
+    amount_end(&together.transfers);
+    amount_end(&together.file);
+}
+
+/* What is counted in a slot of a table begins again. */
+static void zero_counts(unsigned table, void *slot)
+{
+    const struct stats_fields *fields = &stats_tables[table].fields;
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct stats_field *field = &fields->list[i];
+        if (field->kind == STATS_COUNT || field->kind == STATS_LATENCY)
+            memset(stats_at(field, slot), 0, field->bound);
+    }
+}
+
+static void set_slot(uint32_t *slot, uint32_t value)
+{
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+}
+
+/* ---- servers ---- */
+
+unsigned stats_server(const struct stats_server *server)
+{
+    struct directnfs_server_stats wanted = {.kind = server->kind,
+                                            .mntport = server->mntport,
+                                            .nfsport = server->nfsport,
+                                            .version = 3,
+                                            .wtmax = server->wtmax,
+                                            .rtmax = server->rtmax};
+    copy_text(wanted.name, sizeof(wanted.name), server->name, false);
+    copy_text(wanted.directory, sizeof(wanted.directory), server->directory, true);
+    copy_text(wanted.mount, sizeof(wanted.mount), server->mount, true);
+    copy_text(wanted.security, sizeof(wanted.security), server->security, false);
+
+    pthread_mutex_lock(&lock);
+    unsigned count = memory.stats.server_count, id = 0;
+    while (id < count && !stats_same_server(&memory.stats.servers[id], &wanted))
+        id++;
+    if (id < DIRECTNFS_SERVERS) {
+        struct directnfs_server_stats *slot = &memory.stats.servers[id];
+        if (id == count) {
+            *slot = wanted;
+            set_slot(&slot->slot, DIRECTNFS_SLOT_USED);
+            stats_set(&memory.stats.server_count, id + 1);
+        } else {
+            stats_set(&slot->kind, wanted.kind);
+            stats_set(&slot->mntport, wanted.mntport);
+            stats_set(&slot->nfsport, wanted.nfsport);
+            stats_set(&slot->wtmax, wanted.wtmax);
+            stats_set(&slot->rtmax, wanted.rtmax);
+        }
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+    return id;
+}
+
+/* ---- paths ---- */
+
+static bool same_path(const struct directnfs_path_stats *slot,
+                      const struct directnfs_path_stats *wanted)
+{
+    return slot->server == wanted->server && strcmp(slot->path, wanted->path) == 0 &&
+           strcmp(slot->local, wanted->local) == 0;
+}
+
+struct directnfs_path_stats *stats_path(unsigned server, const char *path, const char *local)
+{
+    struct directnfs_path_stats wanted = {.server = server, .since_ns = wall_clock(CLOCK_REALTIME)};
+    copy_text(wanted.path, sizeof(wanted.path), path, false);
+    copy_text(wanted.local, sizeof(wanted.local), local, false);
+
+    pthread_mutex_lock(&lock);
+    if (server < memory.stats.server_count)
+        copy_text(wanted.name, sizeof(wanted.name), memory.stats.servers[server].name, false);
+    struct directnfs_path_stats *found = memory.stats.paths;
+    unsigned count = memory.stats.path_count;
+    while (found < &memory.stats.paths[count] && !same_path(found, &wanted))
+        found++;
+    if (found == &memory.stats.paths[count]) {
+        if (count < DIRECTNFS_PATHS && ensure_backed(found, sizeof(*found))) {
+            *found = wanted;
+            set_slot(&found->slot, DIRECTNFS_SLOT_USED);
+            stats_set(&memory.stats.path_count, count + 1);
+        } else {
+            found = &unshown_path;
+            stats_add(&memory.stats.counters.paths_not_shown, 1);
+        }
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state now,
+                      const char *reason)
+{
+    if (path == &unshown_path)
+        return;
+    pthread_mutex_lock(&lock);
+    if (path->state != now) {
+        stats_set(&path->since_ns, wall_clock(CLOCK_REALTIME));
+        if (now == DIRECTNFS_CHANNEL_DOWN)
+            stats_add(&path->downs, 1);
+        stats_set(&path->state, now);
+    }
+    copy_text(path->reason, sizeof(path->reason), reason, false);
+    touch();
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- channels ---- */
+
+struct directnfs_channel_stats *stats_channel(unsigned server, const char *path, const char *local)
+{
+    struct directnfs_channel_stats *channel = &unshown_channel;
+    open_in_child();
+    pthread_mutex_lock(&lock);
+    unsigned count = memory.stats.channel_count, index = 0;
+    while (index < count && memory.stats.channels[index].slot != DIRECTNFS_SLOT_FREE)
+        index++;
+    if (index < DIRECTNFS_CHANNELS &&
+        ensure_backed(&memory.stats.channels[index], sizeof(*channel))) {
+        channel = &memory.stats.channels[index];
+        memset(channel, 0, sizeof(*channel));
+        channel->server = server;
+        channel->id = ++last_channel_id;
+        copy_text(channel->path, sizeof(channel->path), path, false);
+        copy_text(channel->local, sizeof(channel->local), local, false);
+        set_slot(&channel->slot, DIRECTNFS_SLOT_USED);
+        if (index == count)
+            stats_set(&memory.stats.channel_count, index + 1);
+    } else {
+        stats_add(&memory.stats.counters.channels_not_shown, 1);
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+    return channel;
+}
+
+void stats_channel_free(struct directnfs_channel_stats *channel)
+{
+    if (channel == &unshown_channel)
+        return;
+    pthread_mutex_lock(&lock);
+    set_slot(&channel->slot, DIRECTNFS_SLOT_FREE);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- files ---- */
+
+static uint64_t hash_name(const char *name, unsigned server)
+{
+    uint64_t hash = 14695981039346656037u + server;
+    while (*name)
+        hash = (hash ^ (uint8_t)*name++) * 1099511628211u;
+    return hash;
+}
+
+/* The slot of this file, else a free one, else the one closed for the longest time, else NULL. */
+static struct directnfs_file_stats *file_slot(uint64_t hash, unsigned server)
+{
+    struct directnfs_file_stats *oldest = NULL;
+    unsigned count = memory.stats.file_count;
+    for (unsigned i = 0; i < count; i++) {
+        struct directnfs_file_stats *file = &memory.stats.files[i];
+        if (file->name_hash == hash && file->server == server)
+            return file;
+        if (file->slot == DIRECTNFS_SLOT_CLOSED && (!oldest || file->closed_ns < oldest->closed_ns))
+            oldest = file;
+    }
+    if (count < DIRECTNFS_FILES &&
+        ensure_backed(&memory.stats.files[count], sizeof(memory.stats.files[0]))) {
+        stats_set(&memory.stats.file_count, count + 1);
+        return &memory.stats.files[count];
+    }
+    return oldest;
+}
+
+static void count_file(enum directnfs_file_state file_state)
+{
+    stats_add(file_state == DIRECTNFS_FILE_KERNEL ? &memory.stats.counters.files_kernel
+                                                  : &memory.stats.counters.files_direct,
+              1);
+}
+
+struct directnfs_file_stats *stats_file(const char *name, unsigned server, uint64_t size,
+                                        enum directnfs_file_state file_state, const char *reason)
+{
+    uint64_t hash = hash_name(name, server);
+    pthread_mutex_lock(&lock);
+    struct directnfs_file_stats *file = file_slot(hash, server);
+    if (!file) {
+        file = &unshown_file;
+        stats_add(&memory.stats.counters.files_not_shown, 1);
+    } else {
+        bool known =
+            file->slot != DIRECTNFS_SLOT_FREE && file->name_hash == hash && file->server == server;
+        if (!known) {
+            set_slot(&file->slot, DIRECTNFS_SLOT_FREE);
+            file->server = server;
+            file->name_hash = hash;
+            file->device = file->inode = 0;
+            zero_counts(STATS_FILES, file);
+            stats_set(&file->opens, 0);
+            copy_text(file->name, sizeof(file->name), name, true);
+        }
+        copy_text(file->reason, sizeof(file->reason), reason, false);
+        stats_set(&file->state, file_state);
+        stats_set(&file->size, size);
+        stats_add(&file->opens, 1);
+        set_slot(&file->slot, DIRECTNFS_SLOT_USED);
+    }
+    count_file(file_state);
+    touch();
+    pthread_mutex_unlock(&lock);
+    return file;
+}
+
+void stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_state file_state,
+                      const char *reason)
+{
+    pthread_mutex_lock(&lock);
+    if (file == &unshown_file || file->state != file_state)
+        count_file(file_state);
+    if (file != &unshown_file) {
+        copy_text(file->reason, sizeof(file->reason), reason, false);
+        stats_set(&file->state, file_state);
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+}
+
+void stats_file_close(struct directnfs_file_stats *file)
+{
+    if (file == &unshown_file)
+        return;
+    pthread_mutex_lock(&lock);
+    uint32_t opens = stats_get(&file->opens);
+    if (opens)
+        stats_set(&file->opens, opens - 1);
+    if (opens <= 1) {
+        file->closed_ns = sys_now_ns();
+        set_slot(&file->slot, DIRECTNFS_SLOT_CLOSED);
+    }
+    touch();
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- life ---- */
+
+void stats_after_fork(void)
+{
+    int now = atomic_load(&state);
+    pthread_mutex_init(&lock, NULL); /* another thread of the parent may have held it */
+    if (now == OPEN || now == FORKED || now == FINISHED) {
+        /* These pages are the parent's segment: move a private copy over them. */
+        struct directnfs_stats *copy = stats_allocate();
+        if (!copy)
+            return;
+        stats_copy_used(copy, &memory.stats);
+        void *moved = (void *)sys_call5(SYS_mremap, copy, STATS_BYTES, STATS_BYTES,
+                                        MREMAP_MAYMOVE | MREMAP_FIXED, memory.pages);
+        if (sys_mmap_failed(moved))
+            return;
+    }
+    memset(&memory.stats.counters, 0, sizeof(memory.stats.counters));
+    for (unsigned i = 0; i < memory.stats.path_count; i++)
+        zero_counts(STATS_PATHS, &memory.stats.paths[i]);
+    for (unsigned i = 0; i < memory.stats.file_count; i++)
+        zero_counts(STATS_FILES, &memory.stats.files[i]);
+    for (unsigned i = 0; i < memory.stats.channel_count; i++)
+        memory.stats.channels[i].slot = DIRECTNFS_SLOT_FREE;
+    memory.stats.channel_count = 0;
+    last_channel_id = 0;
+    backed = 0;
+    atomic_store(&state, now == PRIVATE ? PRIVATE : FORKED);
+}
+
+void stats_move(void)
+{
+    bool seen = atomic_load(&state) == OPEN;
+    stats_after_fork();
+    if (seen)
+        stats_open();
+}
+
+void stats_finish(void)
+{
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&state) == OPEN) {
+        int run = run_open();
+        stats_set(&memory.stats.ended_ns, wall_clock(CLOCK_REALTIME));
+        if (run >= 0) {
+            stats_fold(run, &identity, &memory.stats, STATS_LOCK_MS);
+            run_close(run);
+        }
+    }
+    atomic_store(&state, FINISHED);
+    pthread_mutex_unlock(&lock);
+}

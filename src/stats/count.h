@@ -1,0 +1,167 @@
+/*
+ * Counters of this process for `directnfs stat`: the writer's side.
+ *
+ * Everything may be called at any time from any thread: until stats_open() the memory is this
+ * process's own, then it is the shared segment, at the same address. So pointers into it stay valid
+ * for the life of the process, fork included (a child counts in a segment of its own, from zero).
+ * Counters are changed with stats_add() and stats_set(); nothing here blocks or fails.
+ */
+#ifndef STATS_COUNT_H
+#define STATS_COUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "directnfs/stats.h"
+
+extern struct directnfs_stats *const stats_own;
+
+/* A library without counting shows what counting costs: CFLAGS='-O2 -DDIRECTNFS_NO_STATS'. */
+#ifdef DIRECTNFS_NO_STATS
+#define STATS_COUNTING 0
+#else
+#define STATS_COUNTING 1
+#endif
+
+/* Relaxed atomics: `stats_add(&channel->sends, 1)`. Fields of 32 and 64 bits. */
+#define stats_add(field, n) \
+    ((void)(STATS_COUNTING && __atomic_fetch_add((field), (n), __ATOMIC_RELAXED)))
+#define stats_sub(field, n) \
+    ((void)(STATS_COUNTING && __atomic_fetch_sub((field), (n), __ATOMIC_RELAXED)))
+/* For a field that is changed under a lock only. */
+#define stats_add_locked(field, n) \
+    ((void)(STATS_COUNTING && (stats_set((field), stats_get(field) + (n)), 1)))
+#define stats_set(field, value) __atomic_store_n((field), (value), __ATOMIC_RELAXED)
+#define stats_get(field)        __atomic_load_n((field), __ATOMIC_RELAXED)
+
+/*
+ * Calls on their way into one latency: those that fall into the same bucket one after the other are
+ * entered together, since every locked instruction costs as much as twenty others. Of one thread.
+ */
+struct stats_tally {
+    struct directnfs_latency *latency;
+    unsigned bucket;
+    uint64_t calls, total_ns, max_ns;
+};
+
+static inline void stats_tally_end(struct stats_tally *tally)
+{
+    struct directnfs_latency *latency = tally->latency;
+    if (tally->calls == 0)
+        return;
+    uint64_t max = stats_get(&latency->max_ns);
+    stats_add(&latency->calls, tally->calls);
+    stats_add(&latency->total_ns, tally->total_ns);
+    stats_add(&latency->histogram[tally->bucket], tally->calls);
+    while (tally->max_ns > max &&
+           !__atomic_compare_exchange_n(&latency->max_ns, &max, tally->max_ns, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    tally->calls = tally->total_ns = tally->max_ns = 0;
+}
+
+static inline void stats_tally_add(struct stats_tally *tally, struct directnfs_latency *latency,
+                                   uint64_t ns)
+{
+    if (!STATS_COUNTING)
+        return;
+    uint64_t microseconds = ns / 1000;
+    unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
+    if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)
+        bucket = DIRECTNFS_HISTOGRAM_BUCKETS - 1;
+    if (tally->latency != latency || tally->bucket != bucket)
+        stats_tally_end(tally);
+    tally->latency = latency;
+    tally->bucket = bucket;
+    tally->calls++;
+    tally->total_ns += ns;
+    if (ns > tally->max_ns)
+        tally->max_ns = ns;
+}
+
+/*
+ * Makes the segment in the run directory and maps it; again only after a fork (and then it happens
+ * by itself at the child's first channel or call). 0 or -errno, said on the log once; counting goes
+ * on in private memory then.
+ */
+int stats_open(void);
+
+/*
+ * Between these, in one thread, what is counted of calls, transfers, and reads and writes of files
+ * is added up, and entered at the end. Not nested.
+ */
+void stats_together_begin(void);
+void stats_together_end(void);
+
+/*
+ * Counts an answered call: `procedure` is the number of NFSv3's or DIRECTNFS_PROCEDURE_MOUNT, from
+ * sending to the reply in nanoseconds, `error` for a status other than OK or an unusable reply.
+ */
+void stats_call(unsigned procedure, uint64_t latency_ns, bool error);
+
+/* A mount of a server. Strings are copied, and cut when too long. */
+struct stats_server {
+    const char *name, *directory, *mount, *security;
+    enum directnfs_mount_kind kind;
+    unsigned mntport, nfsport;
+    unsigned wtmax, rtmax; /* bytes */
+};
+
+/*
+ * Enters a mount, or updates it when name, directory and mount are known already. Returns its
+ * number, DIRECTNFS_SERVERS when the table is full (it is then not shown; valid as an argument
+ * below).
+ */
+unsigned stats_server(const struct stats_server *server);
+
+/*
+ * A network path of a server, from `local` (may be NULL) to `path`: enters it, state down, or finds
+ * it. Never NULL: when the table is full, memory that is not shown. Valid for the life of the
+ * process; a child of fork() keeps it, with its state, and counts from zero.
+ */
+struct directnfs_path_stats *stats_path(unsigned server, const char *path, const char *local);
+/* Enters its state and why (NULL: no reason). A change is dated; one to `down` is counted. */
+void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state state,
+                      const char *reason);
+/* Counts bytes that a READ or WRITE moved. */
+void stats_transferred(bool write, uint64_t bytes);
+/* Count a read or a write of the application that was served. */
+void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes);
+void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes);
+
+/* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
+struct directnfs_channel_stats *stats_channel(unsigned server, const char *path, const char *local);
+/* The channel is gone. Its counters are not used by anyone any more. */
+void stats_channel_free(struct directnfs_channel_stats *channel);
+
+/*
+ * A file was opened: enters it, or counts another open of the same name and server. `reason` (may
+ * be NULL) says why the kernel serves it. Never NULL.
+ */
+struct directnfs_file_stats *stats_file(const char *name, unsigned server, uint64_t size,
+                                        enum directnfs_file_state state, const char *reason);
+/* Which file it is, so that others can tell what is uncommitted in it. */
+static inline void stats_file_is(struct directnfs_file_stats *file, uint64_t device, uint64_t inode)
+{
+    stats_set(&file->device, device);
+    stats_set(&file->inode, inode);
+}
+/* A change of who serves it (demotion): counts in files_kernel when it goes to the kernel. */
+void stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_state state,
+                      const char *reason);
+/* One open less; without any the slot may be reused for another file. */
+void stats_file_close(struct directnfs_file_stats *file);
+
+/* In the child of fork(), before anything else here: keeps servers and open files, zeroes counters
+ * and forgets channels. No system call that could fail matters; the parent's segment is untouched.
+ */
+void stats_after_fork(void);
+/* The run directory is another one: what is counted from now on is shown there. What was counted
+ * before stays where it is, until the process ends. */
+void stats_move(void);
+
+/* At exit: adds the counters to those of ended processes and removes the segment. Idempotent;
+ * counting afterwards is harmless and lost. */
+void stats_finish(void);
+
+#endif

@@ -1,0 +1,81 @@
+#include "stats/read.h"
+
+#include <stddef.h>
+
+#include "stats/segment.h"
+#include "sys/text.h"
+
+static void clean_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    sys_text_clean(text);
+}
+
+static void clean_field(const struct stats_field *field, void *member)
+{
+    uint32_t *word = member;
+    switch (field->kind) {
+    case STATS_TEXT:
+    case STATS_CUT_END:
+    case STATS_CUT_START:
+        clean_text(member, field->bound);
+        break;
+    case STATS_SERVER:
+        if (*word > field->bound)
+            *word = (uint32_t)field->bound;
+        break;
+    case STATS_SLOT:
+    case STATS_STATE:
+    case STATS_FILE_STATE:
+    case STATS_MOUNT_KIND:
+        if (*word > field->bound)
+            *word = 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Slots that were never used are left untouched: they need no memory. */
+void stats_clean(struct directnfs_stats *stats)
+{
+    clean_text(stats->program, sizeof(stats->program));
+    for (unsigned t = 0; t < STATS_TABLES; t++) {
+        const struct stats_table *table = &stats_tables[t];
+        const struct stats_fields *fields = &table->fields;
+        for (size_t i = 0; i < *stats_count(stats, table) * fields->count; i++) {
+            const struct stats_field *field = &fields->list[i % fields->count];
+            clean_field(field, stats_at(field, stats_slot(stats, table, i / fields->count)));
+        }
+    }
+}
+
+/* Where the share `part` of all calls lies, in microseconds. */
+static double percentile(const struct directnfs_latency *counted, double total, double part)
+{
+    double wanted = total * part, seen = 0;
+    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
+        double count = (double)counted->histogram[i];
+        if (count > 0 && seen + count >= wanted) {
+            double low = i ? (double)(UINT64_C(1) << (i - 1)) : 0;
+            double high = i ? low * 2 : 1;
+            double at = low + (high - low) * (wanted - seen) / count;
+            double max = (double)counted->max_ns / 1000;
+            return at < max ? at : max;
+        }
+        seen += count;
+    }
+    return 0;
+}
+
+void stats_latency(const struct directnfs_latency *counted, struct stats_latency *latency)
+{
+    double total = 0;
+    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
+        total += (double)counted->histogram[i];
+    latency->max = (double)counted->max_ns / 1000;
+    latency->mean = counted->calls ? (double)counted->total_ns / 1000 / (double)counted->calls : 0;
+    latency->p50 = percentile(counted, total, 0.50);
+    latency->p90 = percentile(counted, total, 0.90);
+    latency->p99 = percentile(counted, total, 0.99);
+}

@@ -1,0 +1,106 @@
+/*
+ * Statistics as a reader sees them: checked copies, so that neither a writer nor a damaged file can
+ * hurt. For the command; may allocate.
+ */
+#ifndef STATS_READ_H
+#define STATS_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "stats/catalogue.h"
+
+/* A file that could not be used, and why. */
+enum { STATS_PROBLEMS = 20 };
+struct stats_problem {
+    char path[512];
+    char reason[160];
+};
+
+/* A file with data that was written and is kept until it is committed; the data of all processes.
+ */
+struct stats_uncommitted {
+    uint64_t device, inode;
+    uint64_t bytes;
+};
+
+/*
+ * The statistics of one moment. In these copies every count is within its table, every string
+ * terminated and printable, every enum known. No process is counted twice or left out: what a
+ * process that ends counted is either among `processes` or in `ended`.
+ */
+struct stats_snapshot {
+    uint64_t taken_ns; /* CLOCK_REALTIME */
+    double clock;      /* CLOCK_MONOTONIC, in seconds */
+    double seconds;    /* that the counters are of; 0: since each process started */
+    unsigned count;
+    struct directnfs_stats **processes; /* that run, by pid */
+    unsigned ended_count;
+    struct directnfs_stats **ended; /* of each user: the sum of those that ended, see stats.h */
+    uint64_t uncommitted;           /* bytes in all files */
+    unsigned uncommitted_count;
+    struct stats_uncommitted *uncommitted_files;
+    unsigned problem_count, problems_left_out; /* the first STATS_PROBLEMS are kept */
+    struct stats_problem *problems;
+};
+
+/* What a run directory of somebody else may cost who reads it, whatever is in it. */
+struct stats_bounds {
+    uint64_t cpu_ns; /* for adding up what ended, and again for reading */
+    int lock_ms;     /* to wait for the lock there */
+    size_t bytes;    /* of memory, for statistics */
+};
+
+/*
+ * Adds what is in the run directory; of several users, one after the other. The snapshot is
+ * zero-initialised before the first. What dead processes left is added up on the way, so this
+ * writes there. A process waits for a reader only when it ends, and not for ever. No run directory
+ * adds nothing. Who is left out for `bounds` (NULL: nobody) is a problem. 0 or -errno;
+ * stats_snapshot_free() in any case.
+ */
+int stats_snapshot_read(struct stats_snapshot *snapshot, const struct stats_bounds *bounds);
+void stats_snapshot_free(struct stats_snapshot *snapshot);
+
+/* 0 or -ENOMEM; stats_snapshot_free() in any case. Problems are not copied. */
+int stats_snapshot_copy(struct stats_snapshot *to, const struct stats_snapshot *from);
+
+/*
+ * Leaves in `now` what was counted since `before`, and in `seconds` how long that is. Gauges
+ * (states, sizes, calls outstanding) stay as they are. What processes that ended in between counted
+ * is among `ended`.
+ */
+void stats_snapshot_subtract(struct stats_snapshot *now, const struct stats_snapshot *before);
+
+/*
+ * The sum over all processes of a snapshot, ended ones included: counters and paths, and in
+ * `processes` how many ended. The other tables are empty. Calloc'd; NULL without memory.
+ */
+struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot);
+
+/* Adds to a sum; max_ns is compared. For snapshots and for what processes leave at their end. */
+void stats_add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one);
+void stats_add_record(const struct stats_fields *fields, void *sum, const void *one);
+void stats_add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one);
+/* Of all procedures. */
+uint64_t stats_errors(const struct directnfs_counters *counters);
+/* Adds up the same paths; the state is the latest. Without room counts paths_not_shown. */
+void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats);
+/* Leaves in `now` what was counted since `before`. */
+void stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before);
+
+/* Adds what is uncommitted, out of the registry in the run directory `run`, without a lock. 0, also
+ * when there is none; -EBADMSG when it cannot be used. */
+int stats_read_uncommitted(int run, struct stats_snapshot *snapshot);
+
+/* Makes the used parts of a copy of somebody else's memory harmless, as promised above; its counts
+ * are within their tables. */
+void stats_clean(struct directnfs_stats *stats);
+
+/* Latencies in microseconds. Percentiles are interpolated in a bucket, so within a factor of two.
+ */
+struct stats_latency {
+    double mean, p50, p90, p99, max;
+};
+void stats_latency(const struct directnfs_latency *counted, struct stats_latency *latency);
+
+#endif

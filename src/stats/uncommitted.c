@@ -1,0 +1,76 @@
+/*
+ * What is uncommitted, as the registry's file tells a reader that is no process of it.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "ledger/stripes.h"
+#include "run/directory.h"
+#include "stats/read.h"
+#include "sys/sys.h"
+
+/* A file that shrinks meanwhile ends the reading; it is no SIGBUS. */
+static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
+{
+    ssize_t got;
+    do
+        got = sys_pread(fd, buffer, size, (off_t)offset);
+    while (got == -EINTR);
+    return got == (ssize_t)size;
+}
+
+static bool usable(int fd, const struct ledger_shared *shared)
+{
+    return read_at(fd, (void *)shared, offsetof(struct ledger_shared, processes), 0) &&
+           shared->magic == LEDGER_REGISTRY_MAGIC && shared->layout == LEDGER_REGISTRY_LAYOUT &&
+           shared->header_size == sizeof(*shared);
+}
+
+static int add_file(struct stats_snapshot *snapshot, const struct ledger_entry *entry)
+{
+    unsigned count = snapshot->uncommitted_count;
+    struct stats_uncommitted *more =
+        reallocarray(snapshot->uncommitted_files, count + 1, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    snapshot->uncommitted_files = more;
+    more[snapshot->uncommitted_count++] =
+        (struct stats_uncommitted){entry->device, entry->inode, entry->uncommitted};
+    return 0;
+}
+
+/* The sets in use, of stripes with something uncommitted; as ledger_uncommitted_next(). */
+static int read_entries(struct stats_snapshot *snapshot, int fd, const struct ledger_shared *shared)
+{
+    struct ledger_entry set[LEDGER_SET_SIZE];
+    uint64_t at = ledger_registry_entries_at(shared);
+    int error = 0;
+    for (uint32_t i = 0; !error && i < LEDGER_SETS; i++) {
+        if (!shared->set_state[i] ||
+            !shared->stripes[ledger_stripe_of(i * LEDGER_SET_SIZE)].uncommitted)
+            continue;
+        if (!read_at(fd, set, sizeof(set), at + i * sizeof(set)))
+            return -EBADMSG;
+        for (int k = 0; !error && k < LEDGER_SET_SIZE; k++) {
+            if (set[k].uncommitted)
+                error = add_file(snapshot, &set[k]);
+        }
+    }
+    return error;
+}
+
+int stats_read_uncommitted(int run, struct stats_snapshot *snapshot)
+{
+    int fd = run_open_file(run, "registry", O_RDONLY);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd == -EPERM ? -EBADMSG : fd;
+    struct ledger_shared *shared = malloc(sizeof(*shared));
+    int error = !shared ? -ENOMEM : usable(fd, shared) ? 0 : -EBADMSG;
+    for (int i = 0; !error && i < LEDGER_STRIPES; i++)
+        snapshot->uncommitted += shared->stripes[i].uncommitted;
+    if (!error)
+        error = read_entries(snapshot, fd, shared);
+    free(shared);
+    sys_close(fd);
+    return error;
+}

@@ -1,0 +1,211 @@
+/* Sizes and times of files in the registry: src/ledger/attributes.c. */
+#include "entries_scene.h"
+
+UNIT_TEST(what_was_learned_is_known_to_all)
+{
+    struct ledger_file file, other;
+    struct ledger_attributes attributes;
+    uint64_t verified;
+    attach(&file, 1);
+    assert_false(ledger_file_attributes(&file, &attributes, &verified));
+    assert_false(ledger_file_peek(77, 1, &attributes));
+    learn_now(&file, 1234, 100);
+    attach(&other, 1);
+    assert_true(ledger_file_attributes(&other, &attributes, &verified));
+    assert_int_equal(attributes.size, 1234);
+    assert_int_equal(attributes.used, 2468);
+    assert_int_equal(attributes.ctime.tv_sec, 100);
+    assert_int_equal(attributes.ctime.tv_nsec, 5);
+    assert_int_equal(attributes.mtime.tv_nsec, 7);
+    assert_int_equal(verified, 100);
+    assert_true(ledger_file_peek(77, 1, &attributes));
+    assert_int_equal(attributes.size, 1234);
+    assert_false(ledger_file_peek(78, 1, &attributes));
+}
+
+UNIT_TEST(the_size_grows_with_a_write_that_succeeds)
+{
+    struct ledger_file file;
+    attach_learned(&file, 2, 100, 1);
+    write_bytes(&file, 50, 10, LEDGER_WRITE_STABLE);
+    assert_int_equal(size_of(&file), 100);
+    write_bytes(&file, 100, 10, LEDGER_WRITE_STABLE);
+    assert_int_equal(size_of(&file), 110);
+    write_bytes(&file, 200, 10, LEDGER_WRITE_FAILED);
+    assert_int_equal(size_of(&file), 110);
+}
+
+UNIT_TEST(a_reply_from_before_a_write_does_not_shrink)
+{
+    struct ledger_file file;
+    attach_learned(&file, 3, 100, 1);
+    uint64_t epoch = ledger_file_asking(&file);
+    write_bytes(&file, 100, 50, LEDGER_WRITE_STABLE);
+    learn(&file, epoch, 100, 2);
+    assert_int_equal(size_of(&file), 150);
+    epoch = ledger_file_asking(&file);
+    write_bytes(&file, 0, 1, LEDGER_WRITE_STABLE);
+    learn(&file, epoch, 400, 3);
+    assert_int_equal(size_of(&file), 400);
+    learn_now(&file, 80, 4); /* nothing of ours meanwhile: someone elsewhere truncated it */
+    assert_int_equal(size_of(&file), 80);
+}
+
+UNIT_TEST(a_reply_from_before_a_truncation_changes_no_size)
+{
+    struct ledger_file file;
+    attach_learned(&file, 4, 1000, 1);
+    uint64_t epoch = ledger_file_asking(&file);
+    ledger_file_truncate_begin(&file, 10);
+    ledger_file_truncate_end(&file, 10, true);
+    assert_int_equal(size_of(&file), 10);
+    learn(&file, epoch, 1000, 2);
+    assert_int_equal(size_of(&file), 10);
+}
+
+UNIT_TEST(after_a_truncation_that_failed_the_size_is_asked_for)
+{
+    struct ledger_file file;
+    attach_learned(&file, 81, 10, 1);
+    ledger_file_truncate_begin(&file, 5);
+    ledger_file_truncate_end(&file, 5, false);
+    assert_int_equal(size_of(&file), UINT64_MAX);
+    struct ledger_attributes attributes = {.size = 5, .ctime = {2, 0}};
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
+    assert_int_equal(size_of(&file), 5);
+}
+
+UNIT_TEST(a_reply_that_was_overtaken_changes_no_size)
+{
+    struct ledger_file file;
+    attach_learned(&file, 82, 100, 1);
+    learn_now(&file, 200, 3); /* someone elsewhere writes to it */
+    learn_now(&file, 100, 2);
+    assert_int_equal(size_of(&file), 200);
+    uint64_t epoch = ledger_file_asking(&file);
+    write_bytes(&file, 0, 1, LEDGER_WRITE_STABLE);
+    learn_now(&file, 50, 4); /* and cuts it */
+    learn(&file, epoch, 200, 3);
+    assert_int_equal(size_of(&file), 50);
+}
+
+UNIT_TEST(the_size_never_falls_below_uncommitted_data)
+{
+    struct ledger_file file;
+    struct ledger_commit commit;
+    attach_learned(&file, 5, 0, 1);
+    write_bytes(&file, 1000, 24, LEDGER_WRITE_UNSTABLE);
+    learn_now(&file, 0, 2); /* the server was restarted and lost it */
+    assert_int_equal(size_of(&file), 1024);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, verifier), 0);
+    learn_now(&file, 7, 3);
+    assert_int_equal(size_of(&file), 7);
+}
+
+UNIT_TEST(times_follow_the_later_ctime)
+{
+    struct ledger_file file;
+    struct ledger_attributes attributes;
+    uint64_t verified;
+    attach_learned(&file, 6, 1, 50);
+    learn_now(&file, 2, 40); /* a reply that was overtaken */
+    assert_true(ledger_file_attributes(&file, &attributes, &verified));
+    assert_int_equal(attributes.ctime.tv_sec, 50);
+    assert_int_equal(verified, 50);
+}
+
+UNIT_TEST(a_truncation_drops_data_beyond)
+{
+    struct ledger_file file;
+    attach(&file, 7);
+    write_bytes(&file, 0, 30000, LEDGER_WRITE_UNSTABLE);
+    ledger_file_truncate_begin(&file, 10000);
+    ledger_file_truncate_end(&file, 10000, true);
+    assert_int_equal(ledger_file_uncommitted(&file), 10000);
+    uint64_t epoch = ledger_file_read_epoch(&file), replays = ledger_file_replays(&file);
+    struct ledger_file again;
+    assert_false(ledger_file_truncated_by_kernel(NUMBER_KEY(7), 0, &again));
+    assert_int_equal(again.index, file.index);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+    /* Who reads now finds no trace of what a server that restarted has lost. */
+    assert_int_not_equal(ledger_file_read_epoch(&file), epoch);
+    assert_int_equal(ledger_file_replays(&file), replays);
+    assert_false(ledger_file_truncated_by_kernel(NUMBER_KEY(4711), 0, &again));
+    assert_int_equal(again.generation, 0);
+    check_invariants();
+}
+
+static _Atomic int wrote;
+static void *write_beyond(void *argument)
+{
+    write_bytes(argument, 500, 10, LEDGER_WRITE_STABLE);
+    atomic_store(&wrote, 1);
+    return NULL;
+}
+
+UNIT_TEST(writes_beyond_wait_for_a_truncation)
+{
+    struct ledger_file file;
+    pthread_t thread;
+    attach(&file, 8);
+    ledger_file_truncate_begin(&file, 100);
+    assert_int_equal(pthread_create(&thread, NULL, write_beyond, &file), 0);
+    write_bytes(&file, 0, 100, LEDGER_WRITE_STABLE); /* below it does not wait */
+    usleep(150000);
+    assert_int_equal(wrote, 0);
+    ledger_file_truncate_end(&file, 100, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(wrote, 1);
+}
+
+static int child_dies_truncating(void *argument)
+{
+    ledger_file_truncate_begin(argument, 0);
+    return 0;
+}
+
+UNIT_TEST(a_dead_process_truncates_no_more)
+{
+    struct ledger_file file;
+    attach_learned(&file, 9, 100, 1);
+    assert_int_equal(run_child(child_dies_truncating, &file), 0);
+    write_bytes(&file, 0, 10, LEDGER_WRITE_STABLE); /* does not wait for ever */
+    assert_int_equal(size_of(&file), UINT64_MAX);   /* and the size must be asked for */
+}
+
+static uint64_t verified_at(struct ledger_file *file)
+{
+    struct ledger_attributes attributes;
+    uint64_t verified = 0;
+    assert_true(ledger_file_attributes(file, &attributes, &verified));
+    return verified;
+}
+
+UNIT_TEST(what_the_kernel_was_told_is_as_good_as_asked_for)
+{
+    struct ledger_file file;
+    struct ledger_attributes same = {.size = 100, .ctime = {1, 5}}, other = same;
+    attach(&file, 21);
+    ledger_file_confirmed(&file, &same, 1);
+    assert_int_equal(size_of(&file), UINT64_MAX); /* nothing was known */
+    ledger_file_learned(&file, ledger_file_asking(&file), &same, 1);
+    ledger_file_confirmed(&file, &same, 10);
+    assert_int_equal(verified_at(&file), 10);
+    other.ctime.tv_nsec = 6;
+    ledger_file_confirmed(&file, &other, 20);
+    other = same;
+    other.size = 101;
+    ledger_file_confirmed(&file, &other, 20);
+    ledger_file_confirmed(&file, &same, 5);
+    assert_int_equal(verified_at(&file), 10);
+    /* An answer that is on its way since before that still tells what is newer. */
+    other.ctime.tv_nsec = 7;
+    ledger_file_learned(&file, ledger_file_asking(&file), &other, 9);
+    assert_int_equal(size_of(&file), 101);
+}
+
+int main(void)
+{
+    return unit_run(open_registry, remove_run_directory);
+}

@@ -1,0 +1,191 @@
+/* The first contact with a server: MOUNT is asked as all else is. */
+#include <dirent.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+
+#include "file_scene.h"
+#include "reach/server.h"
+
+enum { LOW_PORTS = 512, TAKEN_FROM = 665, LOW_PORTS_END = 1024 };
+
+/* Another address than the server's: the ports below 1024 of it are this test's alone. */
+#define LOCAL "127.0.0.93"
+
+static const char one_path[] = "server: s\nnfsport: %u mntport: %u\n"
+                               "local: " LOCAL " path: 127.0.0.1\n"
+                               "export: %s/export mount: %s/export\n";
+static const char not_routed[] = "server: s\nnfsport: %u mntport: %u\n"
+                                 "path: 127.0.0.1 dontroute\n"
+                                 "export: %s/export mount: %s/export\n";
+
+static void configure(const char *nfstab, const char *conf)
+{
+    disk_make("f", 100, 1);
+    scene.nfstab = nfstab;
+    snprintf(scene.conf, sizeof(scene.conf), "%s", conf);
+    scene_environment();
+}
+
+/* ---- groups ---- */
+
+static void adopts_with_groups(void)
+{
+    const gid_t groups[] = {7, 8, 9};
+    CHECK_EQUAL(setgroups(3, groups), 0);
+    engine_adopt("f", O_RDONLY);
+}
+
+SCENE_TEST(mount_is_sent_with_the_supplementary_groups)
+{
+    if (geteuid() != 0)
+        return; /* only root has others than those it began with */
+    configure(one_path, "");
+    scene_run(adopts_with_groups);
+    CHECK_EQUAL(scene.control->mount_calls, 1);
+    CHECK_EQUAL(scene.control->mount_groups, 3);
+}
+
+/* ---- source ports ---- */
+
+/* Takes a port of LOCAL for as long as the process lives. False: not permitted. */
+static bool take_port(in_port_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && inet_pton(AF_INET, LOCAL, &address.sin_addr) == 1);
+    int result = bind(fd, (struct sockaddr *)&address, sizeof(address));
+    CHECK(result == 0 || errno == EACCES);
+    return result == 0;
+}
+
+static void adopts(void)
+{
+    engine_adopt("f", O_RDONLY);
+}
+
+SCENE_TEST(mount_takes_the_ports_that_nfs_takes)
+{
+    for (in_port_t port = TAKEN_FROM; port < LOW_PORTS_END; port++) {
+        if (!take_port(port))
+            return;
+    }
+    configure(one_path, "privileged_port = \"yes\";");
+    scene_run(adopts);
+    CHECK(scene.control->mount_port >= LOW_PORTS && scene.control->mount_port < TAKEN_FROM);
+}
+
+static void has_no_right_to_a_low_port(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    CHECK(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective &= ~(1u << CAP_NET_BIND_SERVICE);
+    CHECK(syscall(SYS_capset, &header, data) == 0);
+    CHECK(!file_is_managed(engine_open("f", O_RDONLY)));
+}
+
+SCENE_TEST(mount_is_not_sent_from_any_port_where_low_ones_are_demanded)
+{
+    configure(one_path, "privileged_port = \"yes\";");
+    scene_run(has_no_right_to_a_low_port);
+    CHECK_EQUAL(scene.control->mount_calls, 0);
+}
+
+/* ---- dontroute ---- */
+
+/* The socket of this process that is connected to the server; -1: none. */
+static int socket_to_server(void)
+{
+    int found = -1;
+    DIR *descriptors = opendir("/proc/self/fd");
+    CHECK(descriptors != NULL);
+    for (struct dirent *entry; found < 0 && (entry = readdir(descriptors));) {
+        struct sockaddr_in peer = {0};
+        socklen_t length = sizeof(peer);
+        int fd = atoi(entry->d_name);
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && peer.sin_family == AF_INET &&
+            ntohs(peer.sin_port) == scene.control->port)
+            found = fd;
+    }
+    closedir(descriptors);
+    return found;
+}
+
+/* Looks at the connection of MOUNT, which waits for that. */
+static void *look(void *dontroute)
+{
+    socklen_t length = sizeof(int);
+    while (!atomic_load(&scene.control->mount_calls))
+        usleep(1000);
+    CHECK_EQUAL(getsockopt(socket_to_server(), SOL_SOCKET, SO_DONTROUTE, dontroute, &length), 0);
+    atomic_store(&scene.control->mount_waits, false);
+    return NULL;
+}
+
+static void adopts_while_looked_at(void)
+{
+    int dontroute = -1;
+    pthread_t thread;
+    CHECK_EQUAL(pthread_create(&thread, NULL, look, &dontroute), 0);
+    engine_adopt("f", O_RDONLY);
+    pthread_join(thread, NULL);
+    CHECK_EQUAL(dontroute, 1);
+}
+
+SCENE_TEST(mount_is_not_routed_where_nothing_is)
+{
+    configure(not_routed, "");
+    atomic_store(&scene.control->mount_waits, true);
+    scene_run(adopts_while_looked_at);
+}
+
+/* ---- what is found ---- */
+
+static void leaves_to_the_kernel(void)
+{
+    char path[SCENE_PATH], line[1024];
+    bool said = false;
+    CHECK(!file_is_managed(engine_open("f", O_RDONLY)));
+    snprintf(path, sizeof(path), "%s/log", scene.top);
+    FILE *log = fopen(path, "r");
+    while (log && fgets(line, sizeof(line), log))
+        said = said || strstr(line, "(another change time); the kernel serves its files");
+    CHECK(said);
+}
+
+/* As `directnfs check` says, which gives other advice for it than for another directory. */
+SCENE_TEST(a_root_with_another_change_time_is_said_to_have_one)
+{
+    configure(one_path, "");
+    atomic_store(&scene.control->root_ctime_error, 5);
+    scene_run(leaves_to_the_kernel);
+}
+
+/* Servers judge by the identity for file access (setfsuid), as of the kernel's own calls. */
+SCENE_TEST(calls_are_made_as_the_thread_has_files)
+{
+    struct conf_server conf = {.uid = CONF_ID_PROCESS, .gid = CONF_ID_PROCESS};
+    struct reach_identity identity;
+    const gid_t groups[] = {7, 8};
+    if (geteuid() != 0)
+        return;
+    CHECK_EQUAL(setgroups(2, groups), 0);
+    setfsuid(4711);
+    setfsgid(4712);
+    reach_identity_now(&conf, &identity);
+    CHECK_EQUAL(identity.uid, 4711);
+    CHECK_EQUAL(identity.gid, 4712);
+    CHECK_EQUAL(identity.group_count, 2);
+    CHECK_EQUAL(identity.groups[1], 8);
+    conf.uid = 1;
+    reach_identity_now(&conf, &identity);
+    CHECK_EQUAL(identity.uid, 1);
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}

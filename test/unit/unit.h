@@ -1,0 +1,57 @@
+/*
+ * A program of tests. A test is written once, with UNIT_TEST(); main() runs all of them in the
+ * order in which they stand in the file. Include once per program.
+ */
+#ifndef TEST_UNIT_H
+#define TEST_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+enum { UNIT_TESTS_MOST = 100 };
+
+static struct {
+    unsigned count;
+    unsigned lines[UNIT_TESTS_MOST];
+    struct CMUnitTest tests[UNIT_TESTS_MOST];
+} unit;
+
+/* Constructors run in no order that is promised: the lines tell it. */
+static inline void unit_add(unsigned line, struct CMUnitTest test)
+{
+    if (unit.count == UNIT_TESTS_MOST)
+        abort();
+    unsigned at = unit.count++;
+    for (; at > 0 && unit.lines[at - 1] > line; at--) {
+        unit.lines[at] = unit.lines[at - 1];
+        unit.tests[at] = unit.tests[at - 1];
+    }
+    unit.lines[at] = line;
+    unit.tests[at] = test;
+}
+
+/* A test with what is to be done before and after it; NULL: nothing. */
+#define UNIT_TEST_WITH(name, before, after)                                        \
+    static void name(void **state);                                                \
+    __attribute__((constructor)) static void name##_add(void)                      \
+    {                                                                              \
+        unit_add(__LINE__, (struct CMUnitTest){#name, name, before, after, NULL}); \
+    }                                                                              \
+    static void name(__attribute__((unused)) void **state)
+
+#define UNIT_TEST(name) UNIT_TEST_WITH(name, NULL, NULL)
+
+/* With what is to be done before the first test and after the last. $TEST_FILTER is a pattern of
+ * the names of those that are to run. */
+static inline int unit_run(CMFixtureFunction before, CMFixtureFunction after)
+{
+    cmocka_set_test_filter(getenv("TEST_FILTER"));
+    return _cmocka_run_group_tests("tests", unit.tests, unit.count, before, after);
+}
+
+#endif
