@@ -74,9 +74,16 @@ $(BUILD)/version: always
 $(BUILD)/libdirectnfs.a: $(call obj,$(CORE))
 	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
 
-$(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a src/preload/preload.map
+# The other names of wrappers, as a script for the linker.
+$(BUILD)/twins.ld: src/preload/symbols.h
+	@mkdir -p $(@D)
+	$(call say,CPP,$@)printf '%s\n' '#include "$<"' '#define SYMBOL(...)' '#define TWIN(name, target) name = target;' \
+	    'PRELOAD_ALL(SYMBOL, TWIN)' | $(CC) -E -P -I. - -o $@
+
+$(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(BUILD)/twins.ld src/preload/preload.map
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
-	    -Wl,--version-script=src/preload/preload.map -Wl,--exclude-libs,ALL -o $@ $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(LIBS)
+	    -Wl,--version-script=src/preload/preload.map -Wl,--exclude-libs,ALL -o $@ $(call obj,$(FACE)) $(BUILD)/twins.ld \
+	    $(BUILD)/libdirectnfs.a $(LIBS)
 
 $(BUILD)/directnfs: $(call obj,$(CMD)) $(BUILD)/libdirectnfs.a
 	$(call say,LD,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) $(CURSES) -lm

@@ -140,5 +140,3 @@ PRELOAD_EXPORT int dup3(int from, int to, int flags)
     preload_duplicated(from, result);
     return result;
 }
-
-PRELOAD_CLOSE(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -175,5 +175,3 @@ PRELOAD_EXPORT ssize_t vmsplice(int fd, const struct iovec *vectors, size_t coun
         return preload_fail(EINVAL);
     return PRELOAD_REAL(vmsplice)(fd, vectors, count, flags);
 }
-
-PRELOAD_COPY(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -125,5 +125,3 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
         return preload_fail(EOPNOTSUPP);
     return PRELOAD_REAL(ioctl)(fd, request, argument);
 }
-
-PRELOAD_FLAGS(PRELOAD_NOTHING, PRELOAD_ALIAS)

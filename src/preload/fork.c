@@ -253,5 +253,3 @@ PRELOAD_EXPORT LEAVE_BY_JUMP void *dlmopen(Lmid_t space, const char *file, int m
     mode &= ~RTLD_DEEPBIND;
     JUMP PRELOAD_REAL(dlmopen)(space, file, mode);
 }
-
-PRELOAD_PROCESS(PRELOAD_NOTHING, PRELOAD_ALIAS)

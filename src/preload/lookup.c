@@ -29,8 +29,9 @@ LEAVE_BY_JUMP preload_lookup_function *preload_lookup(void)
     return function;
 }
 
-#define NAME(type, name, parameters, ...) #name "\0"
-static const char names[] = PRELOAD_ALL(NAME, NAME);
+#define SYMBOL(type, name, parameters, ...) #name "\0"
+#define TWIN(name, target)                  #name "\0"
+static const char names[] = PRELOAD_ALL(SYMBOL, TWIN);
 
 static bool is_wrapped(const char *name)
 {
@@ -76,5 +77,3 @@ PRELOAD_EXPORT LEAVE_BY_JUMP void *dlsym(void *handle, const char *name)
         JUMP preload_lookup()(handle, name);
     return wrapper_or(preload_lookup()(handle, name), name);
 }
-
-PRELOAD_LOOKUP(PRELOAD_NOTHING, PRELOAD_ALIAS)

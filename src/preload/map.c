@@ -17,8 +17,8 @@ PRELOAD_SLOW static void shared_map(int fd)
 
 /*
  * A shared map, though it be read-only, shows what others write. A private one shows the file as it
- * is now, and need not show more. MAP_SYNC asks for persistent memory, which no file on NFS is: the kernel's answer, and no reason to give
- * the file away (MariaDB asks for its log).
+ * is now, and need not show more. MAP_SYNC asks for persistent memory, which no file on NFS is: the
+ * kernel's answer, and no reason to give the file away (MariaDB asks for its log).
  */
 PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags, int fd,
                           off_t offset)
@@ -55,5 +55,3 @@ PRELOAD_EXPORT ssize_t readahead(int fd, off64_t offset, size_t count)
     }
     return PRELOAD_REAL(readahead)(fd, offset, count);
 }
-
-PRELOAD_MAP(PRELOAD_NOTHING, PRELOAD_ALIAS)

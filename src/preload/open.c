@@ -78,5 +78,3 @@ PRELOAD_EXPORT int mkostemps(char *pattern, int length, int flags)
 {
     return preload_opened(PRELOAD_REAL(mkostemps)(pattern, length, flags), TEMPORARY | flags);
 }
-
-PRELOAD_OPEN(PRELOAD_NOTHING, PRELOAD_ALIAS)

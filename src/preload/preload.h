@@ -10,11 +10,32 @@
 #ifndef PRELOAD_PRELOAD_H
 #define PRELOAD_PRELOAD_H
 
+#include <aio.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/openat2.h>
+#include <linux/types.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "file/file.h"
 #include "preload/symbols.h"
@@ -36,19 +57,25 @@
 #define JUMP          return
 #endif
 
-/* The names of struct stat and struct stat64 differ, their layouts do not: twins are meant. */
-#ifndef __clang__
-#pragma GCC diagnostic ignored "-Wattribute-alias"
-#pragma GCC diagnostic ignored "-Wmissing-attributes"
+#if defined(_FILE_OFFSET_BITS) || defined(_FORTIFY_SOURCE) && _FORTIFY_SOURCE > 0
+#error "src/preload defines the plain and the 64-bit names side by side: headers must not redirect"
 #endif
 
-#define PRELOAD_DECLARE(type, name, parameters, ...) extern PRELOAD_EXPORT type name parameters;
-PRELOAD_ALL(PRELOAD_DECLARE, PRELOAD_DECLARE)
+typedef void (*preload_handler)(int);
 
-/* For the end of each file: PRELOAD_family(PRELOAD_NOTHING, PRELOAD_ALIAS) */
-#define PRELOAD_NOTHING(type, name, parameters, ...)
-#define PRELOAD_ALIAS(type, name, parameters, target) \
-    extern PRELOAD_EXPORT __attribute__((alias(#target))) type name parameters;
+/* Of liburing, defined in preload/uring/uring.h and <linux/io_uring.h> */
+struct io_uring;
+struct io_uring_cqe;
+struct io_uring_params;
+struct __kernel_timespec;
+
+#ifndef SYS_open /* newer processors do without these: numbers that no call has */
+enum { SYS_creat = -1000, SYS_dup2, SYS_stat, SYS_lstat };
+#endif
+
+#define PRELOAD_NOTHING(...)
+#define PRELOAD_DECLARE(type, name, parameters, ...) extern PRELOAD_EXPORT type name parameters;
+PRELOAD_ALL(PRELOAD_DECLARE, PRELOAD_NOTHING)
 
 #define PRELOAD_NUMBER(type, name, parameters, ...) PRELOAD_##name,
 enum preload_symbol { PRELOAD_ALL(PRELOAD_NUMBER, PRELOAD_NOTHING) PRELOAD_SYMBOLS };
@@ -139,6 +166,14 @@ static inline ssize_t preload_result(ssize_t result)
     }
     return result;
 }
+
+/* Returns from the wrapper unless the real call is to be made. */
+#define PRELOAD_RETURN_IF_SERVED(call) \
+    do {                               \
+        ssize_t served = (call);       \
+        if (served != FILE_KERNEL)     \
+            return served;             \
+    } while (0)
 
 static inline int preload_fail(int error)
 {

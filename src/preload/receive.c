@@ -81,5 +81,3 @@ PRELOAD_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, in
         sends(&messages[i].msg_hdr);
     return PRELOAD_REAL(sendmmsg)(fd, messages, count, flags);
 }
-
-PRELOAD_RECEIVE(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,4 +1,4 @@
-/* Reading and writing: streaming, positioned, vectors. */
+/* Reading and writing: streaming, positioned, vectors; and the file offset. */
 #include <limits.h>
 
 #include "preload/preload.h"
@@ -58,19 +58,11 @@ PRELOAD_SLOW static ssize_t managed_at(transfer_at *function, int fd, const stru
     return preload_result(result);
 }
 
-/* Returns from the wrapper unless the real call is to be made. */
-#define RETURN_IF_SERVED(call)     \
-    do {                           \
-        ssize_t served = (call);   \
-        if (served != FILE_KERNEL) \
-            return served;         \
-    } while (0)
-
 PRELOAD_EXPORT ssize_t read(int fd, void *buffer, size_t size)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        RETURN_IF_SERVED(managed(file_readv, fd, &vector, 1, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(file_readv, fd, &vector, 1, 0));
     }
     return PRELOAD_REAL(read)(fd, buffer, size);
 }
@@ -87,7 +79,7 @@ PRELOAD_EXPORT ssize_t write(int fd, const void *buffer, size_t size)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        RETURN_IF_SERVED(managed(file_writev, fd, &vector, 1, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(file_writev, fd, &vector, 1, 0));
     }
     return PRELOAD_REAL(write)(fd, buffer, size);
 }
@@ -96,7 +88,7 @@ PRELOAD_EXPORT ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        RETURN_IF_SERVED(managed_at(file_preadv, fd, &vector, 1, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(file_preadv, fd, &vector, 1, offset, 0));
     }
     return PRELOAD_REAL(pread)(fd, buffer, size, offset);
 }
@@ -112,7 +104,7 @@ PRELOAD_EXPORT ssize_t pwrite(int fd, const void *buffer, size_t size, off_t off
 {
     if (preload_managed(fd)) {
         struct iovec vector = one_vector(buffer, size);
-        RETURN_IF_SERVED(managed_at(file_pwritev, fd, &vector, 1, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(file_pwritev, fd, &vector, 1, offset, 0));
     }
     return PRELOAD_REAL(pwrite)(fd, buffer, size, offset);
 }
@@ -120,28 +112,28 @@ PRELOAD_EXPORT ssize_t pwrite(int fd, const void *buffer, size_t size, off_t off
 PRELOAD_EXPORT ssize_t readv(int fd, const struct iovec *vectors, int count)
 {
     if (preload_managed(fd))
-        RETURN_IF_SERVED(managed(file_readv, fd, vectors, count, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(file_readv, fd, vectors, count, 0));
     return PRELOAD_REAL(readv)(fd, vectors, count);
 }
 
 PRELOAD_EXPORT ssize_t writev(int fd, const struct iovec *vectors, int count)
 {
     if (preload_managed(fd))
-        RETURN_IF_SERVED(managed(file_writev, fd, vectors, count, 0));
+        PRELOAD_RETURN_IF_SERVED(managed(file_writev, fd, vectors, count, 0));
     return PRELOAD_REAL(writev)(fd, vectors, count);
 }
 
 PRELOAD_EXPORT ssize_t preadv(int fd, const struct iovec *vectors, int count, off_t offset)
 {
     if (preload_managed(fd))
-        RETURN_IF_SERVED(managed_at(file_preadv, fd, vectors, count, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(file_preadv, fd, vectors, count, offset, 0));
     return PRELOAD_REAL(preadv)(fd, vectors, count, offset);
 }
 
 PRELOAD_EXPORT ssize_t pwritev(int fd, const struct iovec *vectors, int count, off_t offset)
 {
     if (preload_managed(fd))
-        RETURN_IF_SERVED(managed_at(file_pwritev, fd, vectors, count, offset, 0));
+        PRELOAD_RETURN_IF_SERVED(managed_at(file_pwritev, fd, vectors, count, offset, 0));
     return PRELOAD_REAL(pwritev)(fd, vectors, count, offset);
 }
 
@@ -150,8 +142,9 @@ PRELOAD_EXPORT ssize_t preadv2(int fd, const struct iovec *vectors, int count, o
                                int flags)
 {
     if (preload_managed(fd))
-        RETURN_IF_SERVED(offset == -1 ? managed(file_readv, fd, vectors, count, flags)
-                                      : managed_at(file_preadv, fd, vectors, count, offset, flags));
+        PRELOAD_RETURN_IF_SERVED(offset == -1
+                                     ? managed(file_readv, fd, vectors, count, flags)
+                                     : managed_at(file_preadv, fd, vectors, count, offset, flags));
     return PRELOAD_REAL(preadv2)(fd, vectors, count, offset, flags);
 }
 
@@ -159,10 +152,26 @@ PRELOAD_EXPORT ssize_t pwritev2(int fd, const struct iovec *vectors, int count, 
                                 int flags)
 {
     if (preload_managed(fd))
-        RETURN_IF_SERVED(offset == -1
-                             ? managed(file_writev, fd, vectors, count, flags)
-                             : managed_at(file_pwritev, fd, vectors, count, offset, flags));
+        PRELOAD_RETURN_IF_SERVED(offset == -1
+                                     ? managed(file_writev, fd, vectors, count, flags)
+                                     : managed_at(file_pwritev, fd, vectors, count, offset, flags));
     return PRELOAD_REAL(pwritev2)(fd, vectors, count, offset, flags);
 }
 
-PRELOAD_RW(PRELOAD_NOTHING, PRELOAD_ALIAS)
+/* The offset is the kernel's, the end of the file is the server's. */
+PRELOAD_SLOW static off_t managed_lseek(int fd, off_t offset, int whence)
+{
+    struct file_open *open = preload_enter(fd);
+    if (open == NULL)
+        return FILE_KERNEL;
+    off_t result = file_lseek(open, fd, offset, whence);
+    preload_leave(open);
+    return preload_result(result);
+}
+
+PRELOAD_EXPORT off_t lseek(int fd, off_t offset, int whence)
+{
+    if (preload_managed(fd))
+        PRELOAD_RETURN_IF_SERVED(managed_lseek(fd, offset, whence));
+    return PRELOAD_REAL(lseek)(fd, offset, whence);
+}

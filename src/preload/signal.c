@@ -274,5 +274,3 @@ void preload_signal_start(void)
             sigaction(number, &action, NULL);
     }
 }
-
-PRELOAD_SIGNAL(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -13,11 +13,8 @@ PRELOAD_SLOW static int managed_ftruncate(int fd, off_t size)
 
 PRELOAD_EXPORT int ftruncate(int fd, off_t size)
 {
-    if (preload_managed(fd)) {
-        int result = managed_ftruncate(fd, size);
-        if (result != FILE_KERNEL)
-            return result;
-    }
+    if (preload_managed(fd))
+        PRELOAD_RETURN_IF_SERVED(managed_ftruncate(fd, size));
     int result = PRELOAD_REAL(ftruncate)(fd, size);
     if (result == 0 && preload_active()) {
         sys_critical_enter();
@@ -64,11 +61,8 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
 
 PRELOAD_EXPORT int truncate(const char *path, off_t size)
 {
-    if (preload_active() && size >= 0) {
-        int result = mounted_truncate(path, size);
-        if (result != FILE_KERNEL)
-            return result;
-    }
+    if (preload_active() && size >= 0)
+        PRELOAD_RETURN_IF_SERVED(mounted_truncate(path, size));
     return PRELOAD_REAL(truncate)(path, size);
 }
 
@@ -124,5 +118,3 @@ PRELOAD_EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct
 {
     return limited(PRELOAD_REAL(prlimit)(pid, resource, limit, old), resource);
 }
-
-PRELOAD_SIZE(PRELOAD_NOTHING, PRELOAD_ALIAS)

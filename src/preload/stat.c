@@ -135,5 +135,3 @@ PRELOAD_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask,
     }
     return 0;
 }
-
-PRELOAD_STAT(PRELOAD_NOTHING, PRELOAD_ALIAS)

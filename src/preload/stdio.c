@@ -157,5 +157,3 @@ PRELOAD_EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
     va_end(arguments);
     return result;
 }
-
-PRELOAD_STDIO(PRELOAD_NOTHING, PRELOAD_ALIAS)

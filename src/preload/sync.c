@@ -25,11 +25,8 @@ static int after_kernel(int fd, int result)
 
 static int flush(int fd, int (*by_kernel)(int fd))
 {
-    if (preload_managed(fd)) {
-        int result = managed_fsync(fd);
-        if (result != FILE_KERNEL)
-            return result;
-    }
+    if (preload_managed(fd))
+        PRELOAD_RETURN_IF_SERVED(managed_fsync(fd));
     return after_kernel(fd, by_kernel(fd));
 }
 
@@ -81,5 +78,3 @@ PRELOAD_EXPORT int syncfs(int fd)
         result = sync_all();
     return result;
 }
-
-PRELOAD_SYNC(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -88,7 +88,7 @@ static inline long pass(void *wrapper, long a, long b, long c, long d, long e, l
 }
 
 #define CALL(type, name, parameters, ...) \
-    __VA_OPT__(case __VA_ARGS__: return (long)(type)pass((void *)name, a, b, c, d, e, f);)
+    __VA_OPT__(case __VA_ARGS__ : return (long)(type)pass((void *)name, a, b, c, d, e, f);)
 
 PRELOAD_EXPORT long syscall(long number, ...)
 {
@@ -157,17 +157,9 @@ PRELOAD_EXPORT long syscall(long number, ...)
         preload_finish();
         break;
 
-#ifdef SYS_open /* calls that newer processors do without */
+#ifdef SYS_open
     case SYS_open:
         return open((const char *)a, (int)b, (mode_t)c);
-    case SYS_creat:
-        return creat((const char *)a, (mode_t)b);
-    case SYS_dup2:
-        return dup2((int)a, (int)b);
-    case SYS_stat:
-        return stat((const char *)a, (struct stat *)b);
-    case SYS_lstat:
-        return lstat((const char *)a, (struct stat *)b);
     case SYS_fork:
     case SYS_vfork:
         return returned(preload_raw_fork(SYS_fork, 0, 0, 0, 0, 0));

@@ -55,5 +55,3 @@ PRELOAD_EXPORT int chroot(const char *path)
     preload_stay_end(stay);
     return result;
 }
-
-PRELOAD_USER(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -1,16 +1,15 @@
 /*
  * The names of the wrappers, out of the list that the library itself is made of.
  */
-#undef _FORTIFY_SOURCE /* the list wants headers that redirect nothing */
-#undef _FILE_OFFSET_BITS
 #include "preload/symbols.h"
 
 #include <string.h>
 
 #include "cmd/check/binary.h"
 
-#define NAME(type, name, parameters, ...) #name,
-static const char *const names[] = {PRELOAD_ALL(NAME, NAME)};
+#define SYMBOL(type, name, parameters, ...) #name,
+#define TWIN(name, target)                  #name,
+static const char *const names[] = {PRELOAD_ALL(SYMBOL, TWIN)};
 
 bool program_wrapped(const char *name)
 {

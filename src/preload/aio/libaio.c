@@ -79,5 +79,3 @@ PRELOAD_EXPORT int io_queue_wait(aio_context_t context, struct timespec *timeout
 {
     return io_getevents(context, 0, 0, NULL, timeout);
 }
-
-PRELOAD_LIBAIO(PRELOAD_NOTHING, PRELOAD_ALIAS)

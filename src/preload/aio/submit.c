@@ -126,19 +126,24 @@ static int prepare(struct preload_request *request, const struct iocb *iocb)
 /* ---- a batch ---- */
 
 struct batch {
-    unsigned managed, kernel; /* how many of each */
+    struct aio_context *context;
+    aio_context_t id;
+    unsigned wanted;                /* managed iocbs, as they were counted */
+    struct preload_request *unused; /* for them: as many, or all that there are */
+    int error;                      /* of the first iocb that is not accepted */
+    unsigned managed, kernel;       /* how many of each */
     struct file_request *requests[BATCH];
     struct iocb *iocbs[BATCH];
     unsigned char request_at[BATCH], iocb_at[BATCH]; /* their places in the list */
 };
 
-static void add_managed(struct aio_context *context, struct batch *batch,
-                        struct preload_request *request, struct iocb *iocb, unsigned place)
+static void add_managed(struct batch *batch, struct preload_request *request, struct iocb *iocb,
+                        unsigned place)
 {
     struct aio_request *aio = (struct aio_request *)request;
     iocb->aio_key = 0; /* as the kernel does: io_cancel() looks at it */
     request->file.done = aio_request_done;
-    aio->context = context;
+    aio->context = batch->context;
     aio->object = (uint64_t)(uintptr_t)iocb;
     aio->data = iocb->aio_data;
     batch->request_at[batch->managed] = (unsigned char)place;
@@ -153,40 +158,40 @@ static unsigned count_managed(struct iocb **list, long count)
     return managed;
 }
 
-/*
- * Sorts the list up to the first iocb that is in error, into `unused` requests, which are as many
- * as are wanted, or all that there are. Returns how many there are before it.
- */
-static unsigned sort(struct aio_context *context, struct batch *batch, struct iocb **list,
-                     unsigned count, unsigned wanted, struct preload_request *unused, int *error)
+/* 0: managed, and added; FILE_KERNEL; or -errno. */
+static int sort_one(struct batch *batch, struct iocb *iocb, unsigned place)
+{
+    /* Beyond what was counted: another thread makes a descriptor managed just now. */
+    if (batch->wanted == 0 || !is_managed(iocb))
+        return FILE_KERNEL;
+    struct preload_request *request = batch->unused;
+    batch->wanted--;
+    if (request == NULL)
+        return -EAGAIN;
+    int result = prepare(request, iocb);
+    if (result == 0) {
+        batch->unused = request->next;
+        add_managed(batch, request, iocb, place);
+    }
+    return result;
+}
+
+/* Sorts the list up to the first iocb that is in error. Returns how many there are before it. */
+static unsigned sort(struct batch *batch, struct iocb **list, unsigned count)
 {
     unsigned i;
     batch->managed = batch->kernel = 0;
-    for (i = 0; i < count && *error == 0; i++) {
-        int result = FILE_KERNEL;
-        /* Beyond what was counted: another thread makes a descriptor managed just now. */
-        if (wanted > 0 && is_managed(list[i])) {
-            wanted--;
-            if (unused == NULL) {
-                *error = -EAGAIN;
-                break;
-            }
-            struct preload_request *request = unused;
-            result = prepare(request, list[i]);
-            if (result == 0) {
-                unused = request->next;
-                add_managed(context, batch, request, list[i], i);
-            }
-        }
+    for (i = 0; i < count; i++) {
+        int result = sort_one(batch, list[i], i);
         if (result == FILE_KERNEL) {
             batch->iocb_at[batch->kernel] = (unsigned char)i;
             batch->iocbs[batch->kernel++] = list[i];
         } else if (result < 0) {
-            *error = result;
+            batch->error = result;
             break;
         }
     }
-    aio_requests_give(context, unused);
+    aio_requests_give(batch->context, batch->unused);
     return i;
 }
 
@@ -203,13 +208,6 @@ static long submit_kernel(struct aio_context *context, aio_context_t id, struct 
     return taken;
 }
 
-/* With the result that it has. */
-static void fail(struct file_request *request)
-{
-    request->next = NULL;
-    aio_request_done(request);
-}
-
 /* From whoever looks there for completions: see context.h. */
 static void hide_ring(aio_context_t id)
 {
@@ -218,9 +216,9 @@ static void hide_ring(aio_context_t id)
         __atomic_store_n(&ring->magic, 0, __ATOMIC_RELAXED);
 }
 
-static void submit_managed(struct aio_context *context, aio_context_t id, struct batch *batch,
-                           unsigned accepted)
+static void submit_managed(struct batch *batch, unsigned accepted)
 {
+    struct aio_context *context = batch->context;
     unsigned count = batch->managed;
     while (count > 0 && batch->request_at[count - 1] >= accepted) {
         struct file_request *request = batch->requests[--count];
@@ -231,39 +229,36 @@ static void submit_managed(struct aio_context *context, aio_context_t id, struct
     }
     if (count == 0)
         return;
-    hide_ring(id);
+    hide_ring(batch->id);
     unsigned kept = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (PRELOAD_LIKELY(batch->requests[i]->open != NULL))
-            batch->requests[kept++] = batch->requests[i];
-        else
-            fail(batch->requests[i]);
+        struct file_request *request = batch->requests[i];
+        if (PRELOAD_LIKELY(request->open != NULL)) {
+            batch->requests[kept++] = request;
+        } else { /* it has its result */
+            request->next = NULL;
+            aio_request_done(request);
+        }
     }
     /* A program that looks for completions after each submission may have some sent together. */
     bool reaped = atomic_load_explicit(&context->reaped, memory_order_relaxed);
     atomic_store_explicit(&context->reaped, false, memory_order_relaxed);
-    if (reaped)
-        file_submit_later(context->lane, batch->requests, kept);
-    else
-        file_submit(context->lane, batch->requests, kept);
+    (reaped ? file_submit_later : file_submit)(context->lane, batch->requests, kept);
 }
 
-/* Up to BATCH of the list. Returns how many were accepted; fewer than all: see *error. */
-static unsigned submit_batch(struct aio_context *context, aio_context_t id, struct iocb **list,
-                             unsigned count, unsigned wanted, struct preload_request *unused,
-                             int *error)
+/* Up to BATCH of the list. Returns how many were accepted; fewer than all: see batch->error. */
+static unsigned submit_batch(struct batch *batch, struct iocb **list, unsigned count)
 {
-    struct batch batch;
-    unsigned accepted = sort(context, &batch, list, count, wanted, unused, error);
-    if (batch.kernel > 0) {
-        long taken = submit_kernel(context, id, batch.iocbs, batch.kernel);
-        if (taken < (long)batch.kernel) {
+    unsigned accepted = sort(batch, list, count);
+    if (batch->kernel > 0) {
+        long taken = submit_kernel(batch->context, batch->id, batch->iocbs, batch->kernel);
+        if (taken < (long)batch->kernel) {
             /* The error of one that is not the first is told when it is submitted again. */
-            *error = taken < 0 ? (int)taken : -EAGAIN;
-            accepted = batch.iocb_at[taken > 0 ? taken : 0];
+            batch->error = taken < 0 ? (int)taken : -EAGAIN;
+            accepted = batch->iocb_at[taken > 0 ? taken : 0];
         }
     }
-    submit_managed(context, id, &batch, accepted);
+    submit_managed(batch, accepted);
     return accepted;
 }
 
@@ -271,17 +266,23 @@ static unsigned submit_batch(struct aio_context *context, aio_context_t id, stru
 static long submit(struct aio_context *context, aio_context_t id, long count, struct iocb **list,
                    unsigned wanted, struct preload_request *unused)
 {
+    struct batch batch;
     long done = 0;
-    int error = 0;
-    while (done < count && error == 0) {
+    batch.context = context;
+    batch.id = id;
+    batch.wanted = wanted;
+    batch.unused = unused;
+    batch.error = 0;
+    while (done < count && batch.error == 0) {
         unsigned part = count - done < BATCH ? (unsigned)(count - done) : BATCH;
-        if (done > 0 && (wanted = count_managed(list + done, part)) > 0)
-            aio_requests_take(context, wanted, &unused);
-        done += submit_batch(context, id, list + done, part, wanted, unused, &error);
-        unused = NULL;
+        if (done > 0) {
+            batch.wanted = count_managed(list + done, part);
+            aio_requests_take(context, batch.wanted, &batch.unused);
+        }
+        done += submit_batch(&batch, list + done, part);
     }
     aio_context_pass_on(context);
-    return done > 0 ? done : error;
+    return done > 0 ? done : batch.error;
 }
 
 static bool any_managed(struct iocb **list, long count)

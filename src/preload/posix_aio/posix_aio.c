@@ -349,5 +349,3 @@ PRELOAD_EXPORT int lio_listio(int mode, struct aiocb *const *list, int count,
         return list_both(mode, list, count, event);
     return PRELOAD_REAL(lio_listio)(mode, list, count, event);
 }
-
-PRELOAD_ASYNC(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -207,5 +207,3 @@ PRELOAD_EXPORT int io_uring_register(unsigned fd, unsigned operation, const void
 {
     return (int)preload_uring_register((int)fd, operation, argument, count);
 }
-
-PRELOAD_URING_REGISTER(PRELOAD_NOTHING, PRELOAD_ALIAS)

@@ -420,5 +420,3 @@ PRELOAD_EXPORT int io_uring_get_events(struct io_uring *ring)
         preload_uring_poll(record, ring);
     return PRELOAD_REAL(io_uring_get_events)(ring);
 }
-
-PRELOAD_URING(PRELOAD_NOTHING, PRELOAD_ALIAS)
