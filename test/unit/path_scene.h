@@ -113,6 +113,14 @@ static inline void use_all_paths(void)
         eventually(usable(i));
 }
 
+/* Returns when the thread that probes has ended what it does for the server, and has written all
+ * that it writes of it: a path is usable a little before its state is shown and said. */
+static inline void wait_for_prober(struct net_server *server)
+{
+    net_health_leave(server);
+    net_health_enter(server);
+}
+
 /* Submits an ECHO over the path, whatever the policy says, and waits for it. */
 static inline void echo_over(unsigned path, uint32_t token, struct query *query)
 {

@@ -383,19 +383,23 @@ PATH_TEST(a_change_of_a_path_is_said_once_by_all)
                        net_path_usable(&seers[i]->paths[1]));
             net_path_heard(&seers[i]->paths[0], sys_now_ns() + 10 * SECOND_NS);
         }
+        for (unsigned i = 0; i < 2; i++)
+            wait_for_prober(seers[i]);
         assert_int_equal(lines_with(log, "path path1 is up again"), round - 1);
         assert_int_equal(client->paths[1].stats->state, DIRECTNFS_CHANNEL_UP);
         const char *was_down = strstr(client->paths[1].stats->reason, " s: replies stopped");
         assert_int_equal(was_down != NULL, round > 1);
-        atomic_store(&probed[1], -ETIMEDOUT);
+        atomic_store(&probed[1], -EAGAIN); /* it stays down for the reason that it has */
         for (unsigned i = 0; i < 2; i++)
             net_path_failed(&seers[i]->paths[1], "replies stopped");
         assert_int_equal(lines_with(log, "path path1 is down"), round);
         assert_string_equal(client->paths[1].stats->reason, "replies stopped");
     }
     assert_int_equal(run_offline_set("several", "path0", NULL, true), 0);
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
         net_server_look_offline(seers[i]);
+        wait_for_prober(seers[i]); /* which may have seen it first, and say it */
+    }
     assert_int_equal(lines_with(log, "path path0 is offline by command"), 1);
     assert_int_equal(run_offline_set("several", "path0", NULL, false), 0);
     log_open("/dev/null");
