@@ -1,0 +1,276 @@
+/*
+ * The files of the server of file_server.h, and what tests ask of it.
+ *
+ * UNSTABLE writes reach the file at once, as on a real server. What the file would be after a loss
+ * of power is kept aside until COMMIT.
+ */
+#ifndef TEST_FILE_STORE_H
+#define TEST_FILE_STORE_H
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "nfs3_server.h"
+
+enum { FILE_SERVER_NODES = 256, FILE_SERVER_HANDLE = 16 };
+
+enum file_server_command {
+    FILE_SERVER_LOSE_POWER = 1, /* uncommitted data vanishes, connections break, new verifier */
+    FILE_SERVER_NEW_VERIFIER,   /* only that */
+    FILE_SERVER_RESET,          /* connections break */
+    FILE_SERVER_RELEASE,        /* what was held is executed */
+    FILE_SERVER_DROP_HELD,      /* what was held is forgotten, and its connections break */
+    FILE_SERVER_STOP,           /* connections break and new ones are refused ... */
+    FILE_SERVER_REFUSE,         /* only new connections are refused ... */
+    FILE_SERVER_START           /* ... until now */
+};
+
+/* What answers to READ and WRITE say that cannot be. */
+enum file_server_lie {
+    FILE_SERVER_TRUTH,
+    FILE_SERVER_NOTHING, /* no bytes, and neither an error nor the end */
+    FILE_SERVER_MORE,    /* a byte more than was asked for; of WRITE */
+    FILE_SERVER_WEAK,    /* less stable than was asked for */
+    FILE_SERVER_HALF,    /* half of the bytes, and the end; of READ */
+    FILE_SERVER_BEYOND,  /* bytes behind the end */
+    FILE_SERVER_GROWS    /* no lie: somebody makes the file longer before the attributes are taken */
+};
+
+/* What tests set and read; shared memory of all processes of a test. */
+struct file_control {
+    in_port_t port;
+    _Atomic unsigned calls[NFS3_PROC_COUNT]; /* executed */
+    _Atomic unsigned writes[3];              /* by stable_how */
+    _Atomic unsigned longest_read, longest_write;
+    /* For the next `fail_count` calls. */
+    _Atomic unsigned fail_count[NFS3_PROC_COUNT];
+    _Atomic uint32_t fail_status[NFS3_PROC_COUNT];
+    /* After that many calls more (1: the next): executed, but the connection breaks. */
+    _Atomic unsigned drop_after[NFS3_PROC_COUNT];
+    /* Likewise: executed, then power fails. */
+    _Atomic unsigned power_after[NFS3_PROC_COUNT];
+    _Atomic uint32_t short_read, short_write; /* bytes of a reply at most; 0: no limit */
+    _Atomic unsigned lie;                     /* enum file_server_lie */
+    _Atomic uint64_t full_at; /* there is no room for bytes of a file from here on; 0: no limit */
+    _Atomic uint32_t rtmax, wtmax;
+    _Atomic uint64_t maxfilesize;
+    _Atomic uint32_t committed; /* at least */
+    _Atomic uint32_t access;    /* bits that ACCESS may grant */
+    _Atomic uint32_t hold;      /* procedures (bits) that are not executed for now */
+    _Atomic unsigned held;
+    _Atomic unsigned delay_ms; /* before each call */
+    _Atomic unsigned commit_delay_ms; /* before each COMMIT */
+    /* Of other programs (MOUNT): so many are answered by breaking the connection; what was seen of
+     * them; while `mount_waits` none is answered. */
+    _Atomic unsigned mount_resets;
+    _Atomic unsigned mount_calls, mount_port, mount_groups;
+    _Atomic bool mount_waits;
+    /* Part of all handles: when it changes, those given before are stale. */
+    _Atomic uint32_t handles;
+    _Atomic int fileid_error, ctime_error, size_error;
+    _Atomic int root_ctime_error; /* of directories */
+    _Atomic bool no_attributes;
+    /* What is looked up as "twin" is another file than the one that has this name on the disk: with
+     * the same number and times, but a handle and data of its own. */
+    _Atomic bool twins;
+    _Atomic bool restless; /* each WRITE is answered with another verifier */
+    _Atomic uint64_t verifier;
+    _Atomic uint64_t lost_bytes; /* of files that power losses changed */
+};
+
+struct file_server_node {
+    ino_t inode;
+    bool twin;
+    int fd;
+    int shown; /* whose attributes it has; `fd`, but for a twin */
+    bool directory;
+    bool dirty; /* `durable` is what the file will be after a loss of power */
+    char *durable;
+    size_t durable_size;
+};
+
+/* The server process's own. */
+static struct {
+    struct file_control *control;
+    struct file_server_node nodes[FILE_SERVER_NODES];
+    unsigned node_count;
+} file_store;
+
+static inline struct file_server_node *file_server_node_of(int fd)
+{
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0)
+        return NULL;
+    for (unsigned i = 0; i < file_store.node_count; i++) {
+        if (file_store.nodes[i].inode == status.st_ino && !file_store.nodes[i].twin) {
+            close(fd);
+            return &file_store.nodes[i];
+        }
+    }
+    if (file_store.node_count == FILE_SERVER_NODES)
+        abort();
+    struct file_server_node *node = &file_store.nodes[file_store.node_count++];
+    *node = (struct file_server_node){
+        .inode = status.st_ino, .fd = fd, .shown = fd, .directory = S_ISDIR(status.st_mode)};
+    return node;
+}
+
+/* The twin of the file that is open as `fd`: only one is ever asked for. */
+static inline struct file_server_node *file_server_twin_of(int fd)
+{
+    for (unsigned i = 0; i < file_store.node_count; i++) {
+        if (file_store.nodes[i].twin)
+            return &file_store.nodes[i];
+    }
+    struct file_server_node *node = file_server_node_of(fd);
+    if (!node || file_store.node_count == FILE_SERVER_NODES)
+        abort();
+    struct file_server_node *twin = &file_store.nodes[file_store.node_count++];
+    *twin = (struct file_server_node){.inode = node->inode,
+                                      .twin = true,
+                                      .fd = memfd_create("twin", MFD_CLOEXEC),
+                                      .shown = node->fd};
+    return twin;
+}
+
+static inline struct nfs3_fh file_server_handle(const struct file_server_node *node)
+{
+    struct nfs3_fh fh = {.len = FILE_SERVER_HANDLE};
+    uint32_t handles = atomic_load(&file_store.control->handles);
+    memcpy(fh.data, node->twin ? "twin" : "file", 4);
+    memcpy(fh.data + 4, &handles, 4);
+    memcpy(fh.data + 8, &node->inode, 8);
+    return fh;
+}
+
+static inline bool file_server_take(_Atomic unsigned *count)
+{
+    unsigned now = atomic_load(count);
+    while (now > 0 && !atomic_compare_exchange_weak(count, &now, now - 1))
+        ;
+    return now > 0;
+}
+
+static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh, uint32_t *status)
+{
+    ino_t inode;
+    uint32_t handles;
+    struct stat now;
+    *status = NFS3ERR_BADHANDLE;
+    if (fh->len != FILE_SERVER_HANDLE)
+        return NULL;
+    memcpy(&inode, fh->data + 8, 8);
+    memcpy(&handles, fh->data + 4, 4);
+    *status = NFS3ERR_STALE;
+    if (handles != atomic_load(&file_store.control->handles))
+        return NULL;
+    for (unsigned i = 0; i < file_store.node_count; i++) {
+        struct file_server_node *node = &file_store.nodes[i];
+        if (node->inode != inode || node->twin != (memcmp(fh->data, "twin", 4) == 0))
+            continue;
+        *status = fstat(node->shown, &now) != 0 || now.st_nlink == 0 ? NFS3ERR_STALE : NFS3_OK;
+        return *status == NFS3_OK ? node : NULL;
+    }
+    return NULL;
+}
+
+/* Of which file a call speaks, and how it is to be answered: a failure that a test asked for counts
+ * as one of the file. */
+static inline struct file_server_node *
+file_server_of_call(unsigned procedure, const struct nfs3_fh *fh, uint32_t *status)
+{
+    struct file_control *control = file_store.control;
+    struct file_server_node *node = file_server_find(fh, status);
+    uint32_t failure = atomic_load(&control->fail_status[procedure]);
+    if (file_server_take(&control->fail_count[procedure]) && failure != NFS3_OK)
+        *status = failure;
+    return node;
+}
+
+static inline struct nfs3_time file_server_time(struct timespec time)
+{
+    return (struct nfs3_time){(uint32_t)time.tv_sec, (uint32_t)time.tv_nsec};
+}
+
+static inline void file_server_attr(const struct file_server_node *node, struct nfs3_attr *attr)
+{
+    struct stat status;
+    fstat(node->shown, &status);
+    *attr = (struct nfs3_attr){.type = node->directory ? NFS3_DIR : NFS3_REG,
+                               .mode = status.st_mode & 07777,
+                               .nlink = (uint32_t)status.st_nlink,
+                               .uid = status.st_uid,
+                               .gid = status.st_gid,
+                               .size = (uint64_t)status.st_size,
+                               .used = (uint64_t)status.st_blocks * 512,
+                               .fsid = status.st_dev,
+                               .fileid = status.st_ino,
+                               .atime = file_server_time(status.st_atim),
+                               .mtime = file_server_time(status.st_mtim),
+                               .ctime = file_server_time(status.st_ctim)};
+    if (node->directory) {
+        attr->ctime.sec += (uint32_t)atomic_load(&file_store.control->root_ctime_error);
+        return;
+    }
+    attr->fileid += (uint64_t)atomic_load(&file_store.control->fileid_error);
+    attr->ctime.sec += (uint32_t)atomic_load(&file_store.control->ctime_error);
+    attr->size += (uint64_t)atomic_load(&file_store.control->size_error);
+}
+
+static inline void file_server_post(const struct file_server_node *node,
+                                    struct nfs3_post_attr *post)
+{
+    post->present = node && !atomic_load(&file_store.control->no_attributes);
+    if (post->present)
+        file_server_attr(node, &post->attr);
+}
+
+static inline void file_server_save(struct file_server_node *node)
+{
+    struct stat status;
+    if (node->dirty)
+        return;
+    fstat(node->fd, &status);
+    node->durable_size = (size_t)status.st_size;
+    node->durable = malloc(node->durable_size + 1);
+    if (pread(node->fd, node->durable, node->durable_size, 0) != (ssize_t)node->durable_size)
+        abort();
+    node->dirty = true;
+}
+
+static inline void file_server_commit(struct file_server_node *node)
+{
+    free(node->durable);
+    node->durable = NULL;
+    node->dirty = false;
+}
+
+/* What is on stable storage at once must survive the loss of other data. */
+static inline void file_server_durable_size(struct file_server_node *node, size_t size)
+{
+    if (!node->dirty)
+        return;
+    node->durable = realloc(node->durable, size + 1);
+    if (size > node->durable_size)
+        memset(node->durable + node->durable_size, 0, size - node->durable_size);
+    node->durable_size = size;
+}
+
+static inline void file_server_durable_write(struct file_server_node *node, const void *data,
+                                             size_t length, uint64_t offset)
+{
+    if (!node->dirty)
+        return;
+    if (offset + length > node->durable_size)
+        file_server_durable_size(node, offset + length);
+    memcpy(node->durable + offset, data, length);
+}
+
+#endif
