@@ -20,7 +20,7 @@
 #include <getopt.h>
 
 #include "check.h"
-#include "plan.h"
+#include "kinds.h"
 #include "processes.h"
 
 enum { GENERATION = 8 };
