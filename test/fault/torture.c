@@ -415,38 +415,21 @@ static void journal_start(const char *directory)
         journal->apis[API_io_uring] = options.run.words[0] != NULL; /* the library has its own */
 }
 
-int main(int argc, char **argv)
+static void options_read(int argc, char **argv, const char **directory, const char **faults)
 {
-    static const struct option names[] = {{"dir", required_argument, NULL, 'd'},
-                                          {"journal", required_argument, NULL, 'j'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"first", required_argument, NULL, 'f'},
-                                          {"processes", required_argument, NULL, 'p'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"run", required_argument, NULL, 'u'},
-                                          {"proxy", required_argument, NULL, 'x'},
-                                          {"paths", required_argument, NULL, 'n'},
-                                          {"power", required_argument, NULL, 'w'},
-                                          {"restart", no_argument, NULL, 'R'},
-                                          {"offline", no_argument, NULL, 'O'},
-                                          {"soft", no_argument, NULL, 'E'},
-                                          {"faults", required_argument, NULL, 'F'},
-                                          {"sabotage", required_argument, NULL, 'S'},
-                                          {"verbose", no_argument, NULL, 'v'},
-                                          {"apart", required_argument, NULL, 'a'},
-                                          {NULL, 0, NULL, 0}};
-    const char *directory = NULL, *faults = NULL;
+    static const struct option names[] = {
+        OPTION("dir", 'd'),      OPTION("journal", 'j'), OPTION("seed", 's'),
+        OPTION("rounds", 'r'),   OPTION("first", 'f'),   OPTION("processes", 'p'),
+        OPTION("threads", 't'),  OPTION("run", 'u'),     OPTION("proxy", 'x'),
+        OPTION("paths", 'n'),    OPTION("power", 'w'),   OPTION("faults", 'F'),
+        OPTION("sabotage", 'S'), OPTION("apart", 'a'),   FLAG("restart", 'R'),
+        FLAG("offline", 'O'),    FLAG("soft", 'E'),      FLAG("verbose", 'v'),
+        {NULL, 0, NULL, 0}};
     int option;
-    if (argc > 1 && strcmp(argv[1], "--worker") == 0)
-        return worker_process(argc, argv);
-    if (argc > 1 && strcmp(argv[1], "--visitor") == 0)
-        return visitor_process(argc, argv);
-    options.self = argv[0];
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
         switch (option) {
         case 'd':
-            directory = optarg;
+            *directory = optarg;
             break;
         case 'j':
             options.journal = optarg;
@@ -491,7 +474,7 @@ int main(int argc, char **argv)
             options.soft = true;
             break;
         case 'F':
-            faults = optarg;
+            *faults = optarg;
             break;
         case 'S':
             options.sabotage = optarg;
@@ -500,9 +483,20 @@ int main(int argc, char **argv)
             options.verbose = true;
             break;
         default:
-            return 2;
+            exit(2);
         }
     }
+}
+
+int main(int argc, char **argv)
+{
+    const char *directory = NULL, *faults = NULL;
+    if (argc > 1 && strcmp(argv[1], "--worker") == 0)
+        return worker_process(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "--visitor") == 0)
+        return visitor_process(argc, argv);
+    options.self = argv[0];
+    options_read(argc, argv, &directory, &faults);
     if (!directory || !options.journal || optind != argc)
         die("--dir and --journal are needed; see the top of test/fault/torture.c");
     signal(SIGPIPE, SIG_IGN);

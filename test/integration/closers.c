@@ -59,18 +59,8 @@ static void close_all_of_proc(void)
     CHECK(closedir(list) == 0);
 }
 
-int main(int argc, char **argv)
+static void close_ranges(int numbers)
 {
-    char name[PATH_MAX], block[100];
-    snprintf(name, sizeof(name), "%s/closers", directory(argc, argv));
-    path = name;
-    struct rlimit limit;
-    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    if (limit.rlim_cur > 20000) {
-        limit.rlim_cur = 20000;
-        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    }
-
     int fd = working(1);
     CHECK(close_range(3, ~0U, 0) == 0);
     closed(fd);
@@ -95,23 +85,29 @@ int main(int argc, char **argv)
     close_all_of_proc();
     closed(fd);
     fd = working(5);
-    for (int i = 3; i < (int)limit.rlim_cur; i++)
+    for (int i = 3; i < numbers; i++)
         close(i);
     closed(fd);
+}
 
-    /* Closed inside libc, where nobody sees it: the number may become another file. */
+/* Closed inside libc, where nobody sees it: the number may become another file. */
+static void close_inside_libc(void)
+{
+    char block[100];
     for (int i = 0; i < 2; i++) {
         int zero = open("/dev/zero", O_RDONLY);
-        fd = working(6);
+        int fd = working(6);
         CHECK(mq_close(fd) == 0 && (i ? open("/dev/zero", O_RDONLY) : dup(zero)) == fd);
         CHECK(read(fd, block, sizeof(block)) == (ssize_t)sizeof(block) && block[50] == 0);
         CHECK(close(fd) == 0 && close(zero) == 0);
     }
+}
 
-    /* dup2 onto every number there is; those that are refused are not ours to take. */
-    fd = working(6);
+/* dup2 onto every number there is; those that are refused are not ours to take. */
+static void take_all_numbers(int fd, int numbers)
+{
     int refused = 0;
-    for (int i = fd + 1; i < (int)limit.rlim_cur; i++) {
+    for (int i = fd + 1; i < numbers; i++) {
         int result = dup2(fd, i);
         if (result != i) {
             refused++;
@@ -126,8 +122,12 @@ int main(int argc, char **argv)
         fail("%d numbers were refused", refused);
     CHECK(close_range((unsigned)fd + 1, ~0U, 0) == 0);
     still_working(fd, 6);
+}
 
-    /* Another file put in the place of one that was written, and back. */
+/* Another file put in the place of one that was written, and back. */
+static void exchange(int fd)
+{
+    char block[100];
     int zero = open("/dev/zero", O_RDONLY);
     CHECK(zero >= 0 && dup2(zero, fd) == fd);
     CHECK(read(fd, block, sizeof(block)) == (ssize_t)sizeof(block) && block[50] == 0);
@@ -140,6 +140,25 @@ int main(int argc, char **argv)
     CHECK(dup2(fd, fd) == fd);
     still_working(fd, 6);
     CHECK(close(fd) == 0 && close(again) == 0 && close(zero) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof(name), "%s/closers", directory(argc, argv));
+    path = name;
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (limit.rlim_cur > 20000) {
+        limit.rlim_cur = 20000;
+        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    }
+
+    close_ranges((int)limit.rlim_cur);
+    close_inside_libc();
+    int fd = working(6);
+    take_all_numbers(fd, (int)limit.rlim_cur);
+    exchange(fd);
     CHECK(close(working(7)) == 0);
     CHECK(unlink(path) == 0);
     return 0;

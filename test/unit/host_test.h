@@ -153,27 +153,13 @@ static inline void attach(struct ledger_file *file, uint64_t inode)
     ledger_file_attach(file, &key, &(struct timespec){0}, &(uint64_t){0});
 }
 
-/*
- * With no other process running: acknowledged records do not overlap, every chunk and record is
- * free or used exactly as often as it is referred to, lists and counters agree with the records.
- */
-static inline void check_invariants(void)
+/* Records: how often each chunk is used by them. Returns the acknowledged bytes. */
+static inline uint64_t check_records(uint16_t *users)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    struct ledger_piece piece = {0, 1, 0};
-    /* Whatever a dead process left is put in order by the next one that takes the lock. */
-    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
-        ledger_stripe_lock(i);
-        ledger_stripe_unlock(i);
-    }
-    ledger_pocket_empty();
-    if (ledger_arena_take(&piece, 1, false, 0) == 0)
-        ledger_arena_free(piece.record);
-    uint32_t records = shared->next_record, chunks = shared->next_chunk, used = 0;
-    uint16_t *users = calloc(chunks, sizeof(*users));
-    uint8_t *seen = calloc(records, 1);
-    uint64_t bytes = 0, listed = 0;
-    for (uint32_t i = 1; i < records; i++) {
+    uint64_t bytes = 0;
+    uint32_t used = 0;
+    for (uint32_t i = 1; i < shared->next_record; i++) {
         const struct ledger_record *record = ledger_record(i);
         if (record->state == LEDGER_RECORD_FREE)
             continue;
@@ -181,7 +167,7 @@ static inline void check_invariants(void)
         if (record->state == LEDGER_RECORD_PRIVATE) /* else it is lost */
             assert_int_equal(shared->processes[record->owner].state, 1);
         for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {
-            assert_true(record->chunk[k] < chunks);
+            assert_true(record->chunk[k] < shared->next_chunk);
             users[record->chunk[k]]++;
         }
         if (record->state != LEDGER_RECORD_ACKED && record->state != LEDGER_RECORD_REPLAY)
@@ -201,13 +187,23 @@ static inline void check_invariants(void)
         }
         assert_true(found);
     }
+    assert_int_equal(shared->free_records + used, shared->next_record - 1);
+    return bytes;
+}
+
+/* The lists of free records and chunks. */
+static inline void check_free(uint16_t *users)
+{
+    const struct ledger_shared *shared = ledger_map.shared;
+    uint32_t records = shared->next_record, chunks = shared->next_chunk;
+    uint8_t *seen = calloc(records, 1);
     for (uint32_t i = 0; i < shared->free_records; i++) {
         uint32_t index = ledger_map.free_records[i];
         assert_true(index && index < records && !seen[index]);
         assert_int_equal(ledger_record(index)->state, LEDGER_RECORD_FREE);
         seen[index] = 1;
     }
-    assert_int_equal(shared->free_records + used, records - 1);
+    free(seen);
     for (uint32_t i = 0; i < shared->free_chunks; i++) {
         uint32_t index = ledger_map.free_chunks[i];
         assert_true(index && index < chunks);
@@ -219,28 +215,53 @@ static inline void check_invariants(void)
         if (users[i] != UINT16_MAX)
             assert_int_equal(users[i], ledger_map.chunk_users[i]);
     }
+}
+
+/* The list of a file. Returns its bytes. */
+static inline uint64_t check_entry(const struct ledger_entry *entry)
+{
+    uint64_t sum = 0, sequence = 0;
+    uint32_t previous = 0;
+    for (uint32_t r = entry->first; r; r = ledger_record(r)->file_next) {
+        sum += ledger_record_to(ledger_record(r)) - ledger_record_from(ledger_record(r));
+        assert_int_equal(ledger_record(r)->file_previous, previous);
+        assert_true(ledger_record(r)->sequence >= sequence);
+        sequence = ledger_record(r)->sequence;
+        previous = r;
+    }
+    assert_int_equal(entry->last, previous);
+    assert_int_equal(entry->uncommitted, sum);
+    assert_int_equal(entry->sequence & 1, 0);
+    return sum;
+}
+
+/*
+ * With no other process running: acknowledged records do not overlap, every chunk and record is
+ * free or used exactly as often as it is referred to, lists and counters agree with the records.
+ */
+static inline void check_invariants(void)
+{
+    struct ledger_shared *shared = ledger_map.shared;
+    struct ledger_piece piece = {0, 1, 0};
+    uint64_t listed = 0;
+    /* Whatever a dead process left is put in order by the next one that takes the lock. */
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        ledger_stripe_lock(i);
+        ledger_stripe_unlock(i);
+    }
+    ledger_pocket_empty();
+    if (ledger_arena_take(&piece, 1, false, 0) == 0)
+        ledger_arena_free(piece.record);
+    uint16_t *users = calloc(shared->next_chunk, sizeof(*users));
+    uint64_t bytes = check_records(users);
+    check_free(users);
+    free(users);
     for (uint32_t set = 0; set < LEDGER_SETS; set++) {
-        for (uint32_t i = 0; shared->set_state[set] && i < LEDGER_SET_SIZE; i++) {
-            struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
-            uint64_t sum = 0, sequence = 0;
-            uint32_t previous = 0;
-            for (uint32_t r = entry->first; r; r = ledger_record(r)->file_next) {
-                sum += ledger_record_to(ledger_record(r)) - ledger_record_from(ledger_record(r));
-                assert_int_equal(ledger_record(r)->file_previous, previous);
-                assert_true(ledger_record(r)->sequence >= sequence);
-                sequence = ledger_record(r)->sequence;
-                previous = r;
-            }
-            assert_int_equal(entry->last, previous);
-            assert_int_equal(entry->uncommitted, sum);
-            assert_int_equal(entry->sequence & 1, 0);
-            listed += sum;
-        }
+        for (uint32_t i = 0; shared->set_state[set] && i < LEDGER_SET_SIZE; i++)
+            listed += check_entry(&ledger_map.entries[set * LEDGER_SET_SIZE + i]);
     }
     assert_int_equal(listed, bytes);
     assert_int_equal(ledger_uncommitted(), bytes);
-    free(users);
-    free(seen);
 }
 
 /* The byte of the ledger at `offset` of a file, -1 when it has none; of acknowledged data only. */
