@@ -1,6 +1,6 @@
 /*
- * What powerserver.c makes of a call: it is executed, and it is noted what stable storage would hold
- * then. And the files get other handles.
+ * What powerserver.c makes of a call: it is executed, and it is noted what stable storage would
+ * hold then. And the files get other handles.
  */
 #ifndef FAULT_EXECUTE_H
 #define FAULT_EXECUTE_H

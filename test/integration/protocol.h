@@ -1,7 +1,7 @@
 /*
  * Calls that are made in two directories: the one given, and one that is a plain local directory (a
- * second argument, or a new one in /tmp). The results, the errors and the contents of all files must
- * be the same, call for call and byte for byte.
+ * second argument, or a new one in /tmp). The results, the errors and the contents of all files
+ * must be the same, call for call and byte for byte.
  *
  * What may differ by the file system and not by us (fallocate's modes, allocated blocks, reflinks,
  * times) is left out, or only checked to be one of the answers that programs expect.

@@ -65,8 +65,7 @@ static inline void file_server_lose_power(void)
             continue;
         /* No server's clock goes on for what it lost. */
         if (fstat(node->fd, &status) != 0 || ftruncate(node->fd, 0) != 0 ||
-            pwrite(node->fd, node->durable, node->durable_size, 0) !=
-                (ssize_t)node->durable_size ||
+            pwrite(node->fd, node->durable, node->durable_size, 0) != (ssize_t)node->durable_size ||
             futimens(node->fd, (struct timespec[]){status.st_atim, status.st_mtim}) != 0)
             abort();
         atomic_fetch_add(&file_store.control->lost_bytes, node->durable_size + 1);

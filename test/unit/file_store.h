@@ -40,7 +40,7 @@ enum file_server_lie {
     FILE_SERVER_WEAK,    /* less stable than was asked for */
     FILE_SERVER_HALF,    /* half of the bytes, and the end; of READ */
     FILE_SERVER_BEYOND,  /* bytes behind the end */
-    FILE_SERVER_GROWS    /* no lie: somebody makes the file longer before the attributes are taken */
+    FILE_SERVER_GROWS /* no lie: somebody makes the file longer before the attributes are taken */
 };
 
 /* What tests set and read; shared memory of all processes of a test. */
@@ -65,7 +65,7 @@ struct file_control {
     _Atomic uint32_t access;    /* bits that ACCESS may grant */
     _Atomic uint32_t hold;      /* procedures (bits) that are not executed for now */
     _Atomic unsigned held;
-    _Atomic unsigned delay_ms; /* before each call */
+    _Atomic unsigned delay_ms;        /* before each call */
     _Atomic unsigned commit_delay_ms; /* before each COMMIT */
     /* Of other programs (MOUNT): so many are answered by breaking the connection; what was seen of
      * them; while `mount_waits` none is answered. */
