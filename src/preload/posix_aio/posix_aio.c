@@ -8,26 +8,6 @@ enum { OPERATION_MASK = 127 };
 
 /* ---- submitting ---- */
 
-static int begin(struct aiocb *control, enum file_operation operation, struct file_open *open,
-                 struct posix_aio_cell *group, struct file_request **submit)
-{
-    struct posix_aio_cell *cell = NULL;
-    bool priority_right = operation == FILE_SYNC || /* it has none */
-                          (control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX);
-    *submit = NULL;
-    if (priority_right && (operation != FILE_SYNC || posix_aio_work_ready()))
-        cell = posix_aio_cell_get();
-    if (!cell) {
-        int error = priority_right ? EAGAIN : EINVAL;
-        file_put(open);
-        posix_aio_refuse(control, error);
-        return -error;
-    }
-    if (posix_aio_start(cell, control, operation, open, group))
-        *submit = &cell->base.file;
-    return 0;
-}
-
 /* FILE_KERNEL: it is glibc's; else as aio_read() returns. */
 PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation operation)
 {
@@ -37,7 +17,7 @@ PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation opera
         return FILE_KERNEL;
     int result = -EAGAIN;
     if (posix_aio_prepare())
-        result = begin(control, operation, open, NULL, &submit);
+        result = posix_aio_start(control, operation, open, NULL, &submit);
     else
         file_put(open);
     if (result == 0 && submit)
@@ -103,10 +83,10 @@ static bool in_use(void)
 
 PRELOAD_EXPORT int aio_error(const struct aiocb *control)
 {
-    struct posix_aio_cell *cell = in_use() ? posix_aio_find(control) : NULL;
-    if (cell) {
+    struct posix_aio_request *request = in_use() ? posix_aio_find(control) : NULL;
+    if (request) {
         sys_critical_enter();
-        posix_aio_look(cell, control);
+        posix_aio_look(request, control);
         sys_critical_leave();
         return posix_aio_error_of(control);
     }
@@ -201,8 +181,8 @@ PRELOAD_EXPORT int aio_cancel(int fd, struct aiocb *control)
 enum { BATCH = 64 };
 
 struct listing {
-    struct posix_aio_cell *group;
-    struct aiocb **theirs; /* the list without ours */
+    struct posix_aio_request *group; /* if the end of the list is told; or NULL */
+    struct aiocb **theirs;           /* the list without ours */
     unsigned theirs_count;
     int error; /* of those that could not be queued, or 0 */
     unsigned count;
@@ -238,7 +218,8 @@ static bool list_one(struct listing *listing, struct aiocb *control)
         return false;
     bool read = (control->aio_lio_opcode & OPERATION_MASK) == LIO_READ;
     struct file_request *submit;
-    int result = begin(control, read ? FILE_READ : FILE_WRITE, open, listing->group, &submit);
+    int result =
+        posix_aio_start(control, read ? FILE_READ : FILE_WRITE, open, listing->group, &submit);
     if (result != 0)
         listing->error = -result;
     if (submit)
@@ -291,32 +272,39 @@ static int list_and_go(struct listing *listing, int count)
     return result == 0 && listing->error ? preload_fail(listing->error) : result;
 }
 
-/* LIO_WAIT: for all, so that one part may be waited for after the other. */
-static int list_and_wait(struct listing *listing, int count)
+static bool any_failed(struct aiocb *const *list, int count)
 {
-    struct posix_aio_cell *group = listing->group;
+    for (int i = 0; i < count; i++)
+        if (list[i] && posix_aio_error_of(list[i]) != 0)
+            return true;
+    return false;
+}
+
+/* LIO_WAIT: for all, so that one part may be waited for after the other. */
+static int list_and_wait(struct listing *listing, struct aiocb *const *list, int count)
+{
     int result = 0;
-    sys_critical_enter();
-    posix_aio_group_leave(group);
-    if (listing->theirs_count > 0)
+    if (listing->theirs_count > 0) {
+        sys_critical_enter();
         file_lane_attend(posix_aio_lane);
-    sys_critical_leave();
-    if (listing->theirs_count > 0 &&
-        PRELOAD_REAL(lio_listio)(LIO_WAIT, listing->theirs, count, NULL) != 0)
-        result = -errno;
+        sys_critical_leave();
+        if (PRELOAD_REAL(lio_listio)(LIO_WAIT, listing->theirs, count, NULL) != 0)
+            result = -errno;
+    }
     if (result != -EINTR) {
-        struct posix_aio_wait wait = {.group = group};
+        struct aiocb **ours = listing->theirs;
+        for (int i = 0; i < count; i++)
+            ours[i] = ours[i] ? NULL : list[i];
+        struct posix_aio_wait wait = {
+            .list = (const struct aiocb *const *)ours, .count = count, .all = true};
         int waited = posix_aio_wait(&wait);
         if (waited != 0)
             result = waited;
         else if (listing->error && result == 0)
             result = -listing->error;
-        else if (atomic_load(&group->group.failed))
+        else if (!listing->error && any_failed(ours, count))
             result = -EIO;
     }
-    sys_critical_enter();
-    posix_aio_group_forget(group);
-    sys_critical_leave();
     return (int)preload_result(result);
 }
 
@@ -325,20 +313,17 @@ PRELOAD_SLOW static int list_both(int mode, struct aiocb *const *list, int count
 {
     struct aiocb *theirs[count];
     struct listing listing = {.theirs = theirs};
-    bool told = mode == LIO_NOWAIT && event &&
-                (event->sigev_notify == SIGEV_SIGNAL || event->sigev_notify == SIGEV_THREAD);
+    bool told = mode == LIO_NOWAIT && event && posix_aio_is_told(event);
     sys_critical_enter();
     bool ready = posix_aio_prepare();
-    if (ready && (told || mode == LIO_WAIT)) {
-        listing.group = posix_aio_group_get(event, mode == LIO_WAIT);
-        ready = listing.group != NULL;
-    }
+    if (ready && told)
+        ready = (listing.group = posix_aio_group_get(event)) != NULL;
     if (ready)
         list_ours(&listing, list, count);
     sys_critical_leave();
     if (!ready)
         return preload_fail(EAGAIN);
-    return mode == LIO_WAIT ? list_and_wait(&listing, count) : list_and_go(&listing, count);
+    return mode == LIO_WAIT ? list_and_wait(&listing, list, count) : list_and_go(&listing, count);
 }
 
 PRELOAD_EXPORT int lio_listio(int mode, struct aiocb *const *list, int count,

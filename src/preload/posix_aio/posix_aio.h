@@ -6,10 +6,10 @@
  * read one, is therefore not wrapped, and aio_error() of a request that has ended may be either's.
  * A third private field, which glibc does not use, leads from an aiocb to our request.
  *
- *   posix_aio.c          the wrappers: ours or glibc's, lists of both
- *   posix_aio_request.c  a request from its start to its notification
- *   posix_aio_wait.c     waiting, for ours and for both
- *   posix_aio_work.c     threads for what would keep the submitter
+ *   posix_aio.c   the wrappers: ours or glibc's, lists of both
+ *   request.c     a request from its start to its notification
+ *   wait.c        waiting, for ours and for both
+ *   work.c        threads for what would keep the submitter
  *
  * All requests of a process go to one lane. As long as none of them announces its end, whoever asks
  * for it drives the lane; with the first signal or thread notification, or the first wait for both
@@ -20,6 +20,7 @@
 
 #include <aio.h>
 #include <signal.h>
+#include <sys/queue.h>
 
 #include "preload/request.h"
 
@@ -30,67 +31,27 @@ enum posix_aio_state {
     POSIX_AIO_RUNNING, /* in a worker */
 };
 
-/* Beside struct preload_request, which is with src/file while ON_LANE. */
-struct posix_aio_request {
-    struct posix_aio_cell *next, *previous; /* all that have not ended, oldest first */
-    struct posix_aio_cell *next_work;       /* while QUEUED */
-    struct sigevent event;                  /* copied: the aiocb may be gone when it is needed */
-    struct posix_aio_cell *group;           /* of lio_listio(), or NULL */
-    uint64_t sequence;                      /* counts requests */
-    struct file_open *open;                 /* which file: for comparing only */
-    unsigned behind;                        /* writes that an aio_fsync() still waits for */
-    bool kernel;                            /* demoted before any I/O: a worker asks the kernel */
-    _Atomic int state;                      /* enum posix_aio_state; changed under the lock */
-    _Atomic unsigned asked;                 /* posix_aio_drives when aio_error() was last asked */
-};
-
-/* A list whose end somebody waits for, or is told of. */
-struct posix_aio_group {
-    _Atomic unsigned remaining; /* members, and a share of whoever still adds some */
-    _Atomic unsigned off_lane;  /* members that ever left the lane */
-    _Atomic bool failed;        /* a member ended with an error */
-    bool waited;                /* the waiter frees the group; else its end is told */
-    struct sigevent event;
-};
-
-/* A thread in posix_aio_wait() that attendants and workers must wake: at the end of any request. */
-struct posix_aio_waiter {
-    struct posix_aio_cell *next;
-    _Atomic uint32_t ends;           /* futex */
-    struct posix_aio_cell *doorbell; /* rung once, when the thread waits in glibc; or NULL */
-};
-
-/* What wakes a thread that waits in glibc's aio_suspend(): a request of glibc's that reads an
- * eventfd. Keeps the eventfd for ever. */
-struct posix_aio_doorbell {
-    struct posix_aio_cell *next; /* while idle */
-    struct aiocb control;
-    uint64_t value;
-    int eventfd;
-};
-
-/* What a notification thread is to call. */
-struct posix_aio_start {
-    void (*function)(union sigval value);
-    union sigval value;
-};
-
 /*
- * One of the pool. `control` leads back to the aiocb while the cell is a request in flight;
- * else it is NULL: a pointer that the application's memory happens to hold is believed only if both
- * agree. Everything under the lock, but for what is atomic and a request that is on the lane.
+ * A request; or a list of lio_listio() whose end is to be told, of which only `event` and
+ * `remaining` count. `control` leads back to the aiocb while a request is in flight; else it is
+ * NULL: a pointer that the application's memory happens to hold is believed only if both agree.
+ * Everything under the lock, but for what is atomic and a request that is on the lane.
  */
-struct posix_aio_cell {
-    struct preload_request base; /* first */
+struct posix_aio_request {
+    struct preload_request base; /* first; with src/file while ON_LANE */
     _Atomic(struct aiocb *) control;
-    union {
-        struct posix_aio_request request;
-        struct posix_aio_group group;
-        struct posix_aio_waiter waiter;
-        struct posix_aio_doorbell doorbell;
-        struct posix_aio_start start;
-    };
+    TAILQ_ENTRY(posix_aio_request) place; /* among all that have not ended, oldest first */
+    TAILQ_ENTRY(posix_aio_request) work;  /* while QUEUED */
+    struct sigevent event;                /* copied: the aiocb may be gone when it is needed */
+    struct posix_aio_request *group;      /* the list whose end is told, or NULL */
+    struct file_open *open;               /* which file: for comparing only */
+    unsigned behind;                      /* writes that an aio_fsync() still waits for */
+    bool kernel;                          /* demoted before any I/O: a worker asks the kernel */
+    _Atomic int state;                    /* enum posix_aio_state; changed under the lock */
+    _Atomic unsigned asked;               /* posix_aio_drives when aio_error() was last asked */
+    _Atomic unsigned remaining;           /* of a list: members, and a share of who adds some */
 };
+TAILQ_HEAD(posix_aio_list, posix_aio_request);
 
 /* Guards all of the above. Held briefly, in critical sections only; never while src/file is
  * called. */
@@ -106,77 +67,69 @@ extern _Atomic unsigned posix_aio_drives;
 /* Makes the lane, at first. False: no memory. */
 bool posix_aio_prepare(void);
 
-/* NULL: none is left, which is EAGAIN. */
-struct posix_aio_cell *posix_aio_cell_get(void);
-void posix_aio_cell_free(struct posix_aio_cell *cell);
-void posix_aio_cell_free_locked(struct posix_aio_cell *cell);
-
 /* The request in flight of an aiocb, or NULL if it is not ours. Without the lock it may end, or be
  * another's, at any moment. */
-struct posix_aio_cell *posix_aio_find(const struct aiocb *control);
+struct posix_aio_request *posix_aio_find(const struct aiocb *control);
 
 static inline int posix_aio_error_of(const struct aiocb *control)
 {
     return __atomic_load_n(&control->__error_code, __ATOMIC_ACQUIRE);
 }
-/* For a request that never started. */
-void posix_aio_refuse(struct aiocb *control, int error);
 
 /*
- * Starts a request in `cell`, as a member of `group` if that is not NULL. Takes over the reference
- * to `open`. Returns what is left to do: give it to file_submit(), or nothing.
+ * Starts a request, as a member of `group` if that is not NULL. Takes over the reference to `open`.
+ * 0, with what is left to do in *submit: give it to file_submit(), or NULL; or -errno, which is
+ * the error of the aiocb, too.
  */
-bool posix_aio_start(struct posix_aio_cell *cell, struct aiocb *control,
-                     enum file_operation operation, struct file_open *open,
-                     struct posix_aio_cell *group);
-/* Ends a request: bytes, or -errno. Tells whoever wants to know, and frees the cell. */
-void posix_aio_end(struct posix_aio_cell *cell, ssize_t result);
+int posix_aio_start(struct aiocb *control, enum file_operation operation, struct file_open *open,
+                    struct posix_aio_request *group, struct file_request **submit);
+/* Ends a request: bytes, or -errno. Tells whoever wants to know, and frees it. */
+void posix_aio_end(struct posix_aio_request *request, ssize_t result);
 /* aio_cancel() of one: AIO_CANCELED, AIO_NOTCANCELED, or AIO_ALLDONE when it is not ours. */
 int posix_aio_cancel(const struct aiocb *control);
 /* Of all requests on a descriptor. */
 int posix_aio_cancel_all(int fd);
 
-/* A group with one share, which is the caller's. NULL: none is left. */
-struct posix_aio_cell *posix_aio_group_get(const struct sigevent *event, bool waited);
-void posix_aio_group_add(struct posix_aio_cell *group);
-/* Gives up a share; the last one ends the list. */
-void posix_aio_group_leave(struct posix_aio_cell *group);
-/* When its waiter goes: with the group ended, or before. */
-void posix_aio_group_forget(struct posix_aio_cell *group);
+/* Is somebody to be told of the end? */
+bool posix_aio_is_told(const struct sigevent *event);
+/* A list with one share, which is the caller's. NULL: no request is left, which is EAGAIN. */
+struct posix_aio_request *posix_aio_group_get(const struct sigevent *event);
+void posix_aio_group_add(struct posix_aio_request *group);
+/* Gives up a share; with the last one the end of the list is told. */
+void posix_aio_group_leave(struct posix_aio_request *group);
 
-/* ---- posix_aio_wait.c ---- */
+/* ---- wait.c ---- */
 
-/* What is waited for: the end of one of a list, or of a whole group. */
+/* What is waited for: the end of one of a list, or of all. */
 struct posix_aio_wait {
-    const struct aiocb *const *list;
+    const struct aiocb *const *list; /* with NULL for none */
     int count;
-    struct posix_aio_cell *group; /* if not NULL, the list is nothing */
-    uint64_t deadline_ns;         /* CLOCK_MONOTONIC; 0: never */
+    bool all;
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: never */
 };
 
 /*
  * Outside of critical sections. 0; -EAGAIN when the time has passed; -EINTR when a handler of a
  * signal ran. For requests of ours only.
  */
-int posix_aio_wait(const struct posix_aio_wait *wait);
+int posix_aio_wait(struct posix_aio_wait *wait);
 /* The same for a list with requests of glibc's in it, which are given as a copy of the list with
  * NULL for all others, and room for one more. */
-int posix_aio_wait_both(const struct posix_aio_wait *wait, const struct aiocb **theirs);
+int posix_aio_wait_both(struct posix_aio_wait *wait, const struct aiocb **theirs);
 /* Asks what has arrived, if nobody did since the last time that this request was asked for. */
-void posix_aio_look(struct posix_aio_cell *cell, const struct aiocb *control);
+void posix_aio_look(struct posix_aio_request *request, const struct aiocb *control);
 /* Wakes those who wait for a request to end. */
 void posix_aio_wake_locked(void);
 void posix_aio_wait_child(void);
 
-/* ---- posix_aio_work.c ---- */
+/* ---- work.c ---- */
 
 /* Makes sure that there is a worker. False: no thread could be started. */
 bool posix_aio_work_ready(void);
-/* Queues a request; true: call posix_aio_work_more() without the lock. */
-bool posix_aio_work_add_locked(struct posix_aio_cell *cell);
-void posix_aio_work_more(void);
+/* Queues a request, after that. */
+void posix_aio_work_add_locked(struct posix_aio_request *request);
 /* Takes a QUEUED request out of the queue. */
-void posix_aio_work_remove_locked(struct posix_aio_cell *cell);
+void posix_aio_work_remove_locked(struct posix_aio_request *request);
 void posix_aio_work_child(void);
 
 /* In the child of fork(): it has none of the parent's requests. */

@@ -7,7 +7,7 @@
 
 #include "sys/log.h"
 
-enum { CELLS = 16384 };
+enum { REQUESTS = 16384 };
 
 /* Above this src/file takes several calls, for which it would keep the submitter, as for a write
  * that appends. */
@@ -18,9 +18,8 @@ atomic_bool posix_aio_used;
 struct file_lane *posix_aio_lane;
 _Atomic unsigned posix_aio_drives;
 
-static struct preload_pool pool = {.size = sizeof(struct posix_aio_cell), .most = CELLS};
-static struct posix_aio_cell *oldest, *newest; /* requests in flight */
-static uint64_t sequence;
+static struct preload_pool pool = {.size = sizeof(struct posix_aio_request), .most = REQUESTS};
+static struct posix_aio_list in_flight = TAILQ_HEAD_INITIALIZER(in_flight);
 static unsigned behind_count; /* requests that are BEHIND */
 
 static void lock(void)
@@ -48,37 +47,33 @@ bool posix_aio_prepare(void)
     return atomic_load(&posix_aio_used);
 }
 
-struct posix_aio_cell *posix_aio_cell_get(void)
+/* NULL: none is left, which is EAGAIN. */
+static struct posix_aio_request *request_get(void)
 {
     lock();
     struct preload_request *request = preload_pool_take(&pool);
     unlock();
-    return (struct posix_aio_cell *)request;
+    return (struct posix_aio_request *)request;
 }
 
-void posix_aio_cell_free_locked(struct posix_aio_cell *cell)
-{
-    preload_pool_give(&pool, &cell->base);
-}
-
-void posix_aio_cell_free(struct posix_aio_cell *cell)
+static void request_free(struct posix_aio_request *request)
 {
     lock();
-    posix_aio_cell_free_locked(cell);
+    preload_pool_give(&pool, &request->base);
     unlock();
 }
 
-struct posix_aio_cell *posix_aio_find(const struct aiocb *control)
+struct posix_aio_request *posix_aio_find(const struct aiocb *control)
 {
     uintptr_t number = (uintptr_t)__atomic_load_n(&control->__next_prio, __ATOMIC_RELAXED);
-    struct posix_aio_cell *cell = (struct posix_aio_cell *)preload_pool_at(&pool, number);
-    bool ours = cell && atomic_load_explicit(&cell->control, memory_order_acquire) == control;
-    return ours ? cell : NULL;
+    struct posix_aio_request *request = (struct posix_aio_request *)preload_pool_at(&pool, number);
+    bool ours = request && atomic_load_explicit(&request->control, memory_order_acquire) == control;
+    return ours ? request : NULL;
 }
 
 /* ---- notification ---- */
 
-static bool is_told(const struct sigevent *event)
+bool posix_aio_is_told(const struct sigevent *event)
 {
     return event->sigev_notify == SIGEV_SIGNAL || event->sigev_notify == SIGEV_THREAD;
 }
@@ -99,127 +94,85 @@ static void send_signal(const struct sigevent *event)
  * takes all signals. */
 static void *notification_thread(void *argument)
 {
-    struct posix_aio_cell *cell = argument;
+    struct posix_aio_request *request = argument;
     unsigned long none = 0;
     sys_critical_enter();
-    struct posix_aio_start start = cell->start;
-    posix_aio_cell_free(cell);
+    struct sigevent event = request->event;
+    request_free(request);
     sys_critical_leave();
     sys_sigprocmask(SIG_SETMASK, &none, NULL);
-    start.function(start.value);
+    event.sigev_notify_function(event.sigev_value);
     return NULL;
 }
 
-static void start_thread(struct posix_aio_cell *cell, const struct sigevent *event)
+static void start_thread(struct posix_aio_request *request)
 {
     pthread_t thread;
-    pthread_attr_t detached, *attributes = event->sigev_notify_attributes;
-    cell->start.function = event->sigev_notify_function;
-    cell->start.value = event->sigev_value;
+    pthread_attr_t detached, *attributes = request->event.sigev_notify_attributes;
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     int error =
-        pthread_create(&thread, attributes ? attributes : &detached, notification_thread, cell);
+        pthread_create(&thread, attributes ? attributes : &detached, notification_thread, request);
     pthread_attr_destroy(&detached);
     if (error != 0) {
         log_error("no thread could be started to tell that asynchronous I/O has ended: %s",
                   strerrordesc_np(error));
-        posix_aio_cell_free(cell);
+        request_free(request);
     }
 }
 
-/* Takes over the cell, whose contents are `event` at most. */
-static void tell(struct posix_aio_cell *cell, struct sigevent event)
+/* The end of a request or list, which is freed. */
+static void tell(struct posix_aio_request *request)
 {
-    if (event.sigev_notify == SIGEV_THREAD) {
-        start_thread(cell, &event);
+    if (request->event.sigev_notify == SIGEV_THREAD) {
+        start_thread(request);
         return;
     }
-    if (event.sigev_notify == SIGEV_SIGNAL)
-        send_signal(&event);
-    posix_aio_cell_free(cell);
+    send_signal(&request->event);
+    request_free(request);
 }
 
-/* ---- groups ---- */
+/* ---- lists ---- */
 
-struct posix_aio_cell *posix_aio_group_get(const struct sigevent *event, bool waited)
+struct posix_aio_request *posix_aio_group_get(const struct sigevent *event)
 {
-    struct posix_aio_cell *cell = posix_aio_cell_get();
-    if (!cell)
-        return NULL;
-    memset(&cell->group, 0, sizeof(cell->group));
-    cell->group.remaining = 1;
-    cell->group.waited = waited;
-    cell->group.event.sigev_notify = SIGEV_NONE;
-    if (!waited)
-        cell->group.event = *event;
-    return cell;
+    struct posix_aio_request *group = request_get();
+    if (group) {
+        group->event = *event;
+        atomic_store(&group->remaining, 1);
+    }
+    return group;
 }
 
-void posix_aio_group_add(struct posix_aio_cell *group)
+void posix_aio_group_add(struct posix_aio_request *group)
 {
-    atomic_fetch_add(&group->group.remaining, 1);
+    atomic_fetch_add(&group->remaining, 1);
 }
 
-/* True: call tell() for the group, without the lock. */
-static bool group_leave_locked(struct posix_aio_cell *group)
+void posix_aio_group_leave(struct posix_aio_request *group)
 {
-    return atomic_fetch_sub(&group->group.remaining, 1) == 1 && !group->group.waited;
-}
-
-void posix_aio_group_leave(struct posix_aio_cell *group)
-{
-    lock();
-    bool ended = group_leave_locked(group);
-    posix_aio_wake_locked();
-    unlock();
-    if (ended)
-        tell(group, group->group.event);
-}
-
-void posix_aio_group_forget(struct posix_aio_cell *group)
-{
-    lock();
-    group->group.waited = false;
-    bool ended = atomic_load(&group->group.remaining) == 0;
-    unlock();
-    if (ended)
-        posix_aio_cell_free(group);
+    if (atomic_fetch_sub(&group->remaining, 1) == 1)
+        tell(group);
 }
 
 /* ---- the end ---- */
 
-static bool same_file(const struct posix_aio_cell *a, const struct posix_aio_cell *b)
+static bool same_file(const struct posix_aio_request *a, const struct posix_aio_request *b)
 {
-    return a->base.file.fd == b->base.file.fd || a->request.open == b->request.open;
+    return a->base.file.fd == b->base.file.fd || a->open == b->open;
 }
 
-/* A write ended: those that were only waiting for it go on. True: more work. */
-static bool release_behind(const struct posix_aio_cell *write)
+/* A write ended: those that were only waiting for it go on. */
+static void release_behind(struct posix_aio_request *write)
 {
-    bool more = false;
-    for (struct posix_aio_cell *at = oldest; at && behind_count > 0; at = at->request.next) {
-        struct posix_aio_request *sync = &at->request;
-        if (atomic_load(&sync->state) != POSIX_AIO_BEHIND ||
-            sync->sequence < write->request.sequence || !same_file(at, write) || --sync->behind > 0)
+    struct posix_aio_request *at = write;
+    while (behind_count > 0 && (at = TAILQ_NEXT(at, place)) != NULL) {
+        if (atomic_load(&at->state) != POSIX_AIO_BEHIND || !same_file(at, write) ||
+            --at->behind > 0)
             continue;
         behind_count--;
-        more |= posix_aio_work_add_locked(at);
+        posix_aio_work_add_locked(at);
     }
-    return more;
-}
-
-static void unlink_request(struct posix_aio_cell *cell)
-{
-    struct posix_aio_request *request = &cell->request;
-    if (request->previous)
-        request->previous->request.next = request->next;
-    else
-        oldest = request->next;
-    if (request->next)
-        request->next->request.previous = request->previous;
-    else
-        newest = request->previous;
 }
 
 static void show_result(struct aiocb *control, ssize_t result)
@@ -228,39 +181,25 @@ static void show_result(struct aiocb *control, ssize_t result)
     __atomic_store_n(&control->__error_code, result < 0 ? (int)-result : 0, __ATOMIC_RELEASE);
 }
 
-void posix_aio_refuse(struct aiocb *control, int error)
+void posix_aio_end(struct posix_aio_request *request, ssize_t result)
 {
-    show_result(control, -error);
-}
-
-void posix_aio_end(struct posix_aio_cell *cell, ssize_t result)
-{
-    struct posix_aio_request *request = &cell->request;
-    bool more = false, group_ended = false;
+    bool told = posix_aio_is_told(&request->event);
+    struct posix_aio_request *group = request->group;
     lock();
-    struct sigevent event = request->event;
-    struct posix_aio_cell *group = request->group;
-    unlink_request(cell);
-    if (cell->base.file.operation == FILE_WRITE && behind_count > 0)
-        more = release_behind(cell);
-    struct aiocb *control = atomic_load(&cell->control);
-    atomic_store(&cell->control, NULL);
+    if (request->base.file.operation == FILE_WRITE)
+        release_behind(request);
+    TAILQ_REMOVE(&in_flight, request, place);
+    struct aiocb *control = atomic_load(&request->control);
+    atomic_store(&request->control, NULL);
     show_result(control, result); /* from here on the aiocb is the application's */
-    if (group) {
-        if (result < 0)
-            atomic_store(&group->group.failed, true);
-        group_ended = group_leave_locked(group);
-    }
     posix_aio_wake_locked();
-    if (!is_told(&event))
-        posix_aio_cell_free_locked(cell);
+    if (!told)
+        preload_pool_give(&pool, &request->base);
     unlock();
-    if (more)
-        posix_aio_work_more();
-    if (is_told(&event))
-        tell(cell, event);
-    if (group_ended)
-        tell(group, group->group.event);
+    if (told)
+        tell(request);
+    if (group)
+        posix_aio_group_leave(group);
 }
 
 /* ---- the start ---- */
@@ -268,20 +207,17 @@ void posix_aio_end(struct posix_aio_cell *cell, ssize_t result)
 /* In any thread, which may be the reader of a channel: must not wait. */
 static void one_done(struct file_request *file)
 {
-    struct posix_aio_cell *cell = (struct posix_aio_cell *)file;
+    struct posix_aio_request *request = (struct posix_aio_request *)file;
     if (file->result != FILE_KERNEL) {
-        posix_aio_end(cell, file->result);
-        return;
+        posix_aio_end(request, file->result);
+    } else if (!posix_aio_work_ready()) { /* then it has to */
+        posix_aio_end(request, preload_request_by_kernel(&request->base));
+    } else {
+        lock();
+        request->kernel = true;
+        posix_aio_work_add_locked(request);
+        unlock();
     }
-    lock();
-    cell->request.kernel = true;
-    if (cell->request.group)
-        atomic_fetch_add(&cell->request.group->group.off_lane, 1);
-    bool more = posix_aio_work_add_locked(cell);
-    posix_aio_wake_locked();
-    unlock();
-    if (more)
-        posix_aio_work_more();
 }
 
 static void lane_done(struct file_request *first)
@@ -293,21 +229,21 @@ static void lane_done(struct file_request *first)
     }
 }
 
-static unsigned count_writes_before(const struct posix_aio_cell *sync)
+static unsigned count_writes_before(const struct posix_aio_request *sync)
 {
     unsigned count = 0;
-    for (struct posix_aio_cell *at = oldest; at; at = at->request.next)
-        count += at->base.file.operation == FILE_WRITE && same_file(at, sync);
+    const struct posix_aio_request *at;
+    TAILQ_FOREACH(at, &in_flight, place)
+    count += at->base.file.operation == FILE_WRITE && same_file(at, sync);
     return count;
 }
 
 /* 0, or what is wrong with it. */
-static int fill(struct posix_aio_cell *cell, struct aiocb *control, enum file_operation operation,
-                struct file_open *open)
+static int fill(struct posix_aio_request *request, struct aiocb *control,
+                enum file_operation operation, struct file_open *open)
 {
-    struct posix_aio_request *request = &cell->request;
-    struct file_request *file = &cell->base.file;
-    preload_request_file(&cell->base, open, control->aio_fildes);
+    struct file_request *file = &request->base.file;
+    preload_request_file(&request->base, open, control->aio_fildes);
     file->operation = operation;
     file->offset = control->aio_offset;
     file->flags = 0;
@@ -322,123 +258,124 @@ static int fill(struct posix_aio_cell *cell, struct aiocb *control, enum file_op
     if (control->aio_nbytes > SSIZE_MAX)
         return -EFAULT;
     int result =
-        preload_request_buffer(&cell->base, (uintptr_t)control->aio_buf, control->aio_nbytes);
+        preload_request_buffer(&request->base, (uintptr_t)control->aio_buf, control->aio_nbytes);
     return result == 0 && control->aio_offset < 0 ? -EINVAL : result;
 }
 
-static void link_request(struct posix_aio_cell *cell)
+/* From here on it is in flight: with a worker if `aside`, behind writes, or for the lane. */
+static enum posix_aio_state launch(struct posix_aio_request *request, struct aiocb *control,
+                                   bool aside)
 {
-    struct posix_aio_request *request = &cell->request;
-    request->sequence = ++sequence;
-    request->next = NULL;
-    request->previous = newest;
-    if (newest)
-        newest->request.next = cell;
-    else
-        oldest = cell;
-    newest = cell;
+    enum posix_aio_state state = aside ? POSIX_AIO_QUEUED : POSIX_AIO_ON_LANE;
+    lock();
+    if (request->base.file.operation == FILE_SYNC)
+        request->behind = count_writes_before(request);
+    TAILQ_INSERT_TAIL(&in_flight, request, place);
+    control->__return_value = 0;
+    __atomic_store_n(&control->__error_code, EINPROGRESS, __ATOMIC_RELAXED);
+    __atomic_store_n(&control->__next_prio, (struct aiocb *)(uintptr_t)request->base.number,
+                     __ATOMIC_RELAXED);
+    atomic_store(&request->control, control);
+    if (request->behind > 0) {
+        state = POSIX_AIO_BEHIND;
+        behind_count++;
+    }
+    atomic_store(&request->state, state);
+    if (state == POSIX_AIO_QUEUED)
+        posix_aio_work_add_locked(request);
+    unlock();
+    return state;
 }
 
-bool posix_aio_start(struct posix_aio_cell *cell, struct aiocb *control,
-                     enum file_operation operation, struct file_open *open,
-                     struct posix_aio_cell *group)
+int posix_aio_start(struct aiocb *control, enum file_operation operation, struct file_open *open,
+                    struct posix_aio_request *group, struct file_request **submit)
 {
-    struct posix_aio_request *request = &cell->request;
-    bool sync = operation == FILE_SYNC, more = false;
-    int invalid = fill(cell, control, operation, open);
+    bool sync = operation == FILE_SYNC; /* it has no priority */
+    bool valid = sync || (control->aio_reqprio >= 0 && control->aio_reqprio <= AIO_PRIO_DELTA_MAX);
+    struct posix_aio_request *request = NULL;
+    *submit = NULL;
+    if (valid && (!sync || posix_aio_work_ready()))
+        request = request_get();
+    if (!request) {
+        int error = valid ? -EAGAIN : -EINVAL;
+        file_put(open);
+        show_result(control, error);
+        return error;
+    }
+    int invalid = fill(request, control, operation, open);
     bool large = !sync && !invalid &&
                  (control->aio_nbytes > LARGE ||
                   (operation == FILE_WRITE && file_appends(open, control->aio_fildes, 0))) &&
                  posix_aio_work_ready();
-    bool told = is_told(&request->event) || (group && is_told(&group->group.event));
+    /* The application may never ask for what it is told of. */
+    bool told = group || posix_aio_is_told(&request->event);
     request->group = group;
     if (group)
         posix_aio_group_add(group);
-
-    lock();
-    if (sync)
-        request->behind = count_writes_before(cell);
-    link_request(cell);
-    control->__return_value = 0;
-    __atomic_store_n(&control->__error_code, EINPROGRESS, __ATOMIC_RELAXED);
-    __atomic_store_n(&control->__next_prio, (struct aiocb *)(uintptr_t)cell->base.number,
-                     __ATOMIC_RELAXED);
-    atomic_store(&cell->control, control);
-    if ((sync || large) && group)
-        atomic_fetch_add(&group->group.off_lane, 1);
-    if (sync && request->behind > 0) {
-        atomic_store(&request->state, POSIX_AIO_BEHIND);
-        behind_count++;
-    } else if (sync || large) {
-        more = posix_aio_work_add_locked(cell);
-    } else {
-        atomic_store(&request->state, POSIX_AIO_ON_LANE);
-    }
-    bool behind = sync && request->behind > 0;
-    unlock();
-
-    if (more)
-        posix_aio_work_more();
+    enum posix_aio_state state = launch(request, control, sync || large);
     if (invalid) {
         file_put(open);
-        posix_aio_end(cell, invalid);
-        return false;
+        posix_aio_end(request, invalid);
+        return 0;
     }
-    /* The application may never ask for what it is told of. */
-    bool on_lane = !sync && !large;
-    if ((on_lane && told) || behind)
+    if (state == POSIX_AIO_ON_LANE)
+        *submit = &request->base.file;
+    if (state == POSIX_AIO_BEHIND || (state == POSIX_AIO_ON_LANE && told))
         file_lane_attend(posix_aio_lane);
-    return on_lane;
+    return 0;
 }
 
 /* ---- aio_cancel() ---- */
 
 /* What no reply is awaited for. Under the lock; true: the caller ends it. */
-static bool take_back(struct posix_aio_cell *cell)
+static bool take_back(struct posix_aio_request *request)
 {
-    int state = atomic_load(&cell->request.state);
+    int state = atomic_load(&request->state);
     if (state == POSIX_AIO_QUEUED)
-        posix_aio_work_remove_locked(cell);
+        posix_aio_work_remove_locked(request);
     else if (state == POSIX_AIO_BEHIND)
         behind_count--;
     else
         return false;
-    atomic_store(&cell->request.state, POSIX_AIO_RUNNING); /* in this thread */
+    atomic_store(&request->state, POSIX_AIO_RUNNING); /* in this thread */
     return true;
 }
 
-static void end_canceled(struct posix_aio_cell *cell)
+static void end_canceled(struct posix_aio_request *request)
 {
-    if (!cell->request.kernel)
-        file_put(cell->request.open);
-    posix_aio_end(cell, -ECANCELED);
+    if (!request->kernel)
+        file_put(request->open);
+    posix_aio_end(request, -ECANCELED);
 }
 
 int posix_aio_cancel(const struct aiocb *control)
 {
     lock();
-    struct posix_aio_cell *cell = posix_aio_find(control);
-    bool taken = cell && take_back(cell);
+    struct posix_aio_request *request = posix_aio_find(control);
+    bool taken = request && take_back(request);
     unlock();
     if (taken)
-        end_canceled(cell);
-    return !cell ? AIO_ALLDONE : taken ? AIO_CANCELED : AIO_NOTCANCELED;
+        end_canceled(request);
+    return !request ? AIO_ALLDONE : taken ? AIO_CANCELED : AIO_NOTCANCELED;
 }
 
 int posix_aio_cancel_all(int fd)
 {
     int result = AIO_ALLDONE;
-    struct posix_aio_cell *taken;
+    struct posix_aio_request *taken;
     do {
         taken = NULL;
         lock();
-        for (struct posix_aio_cell *at = oldest; at && !taken; at = at->request.next) {
+        struct posix_aio_request *at;
+        TAILQ_FOREACH(at, &in_flight, place)
+        {
             if (at->base.file.fd != fd)
                 continue;
-            if (take_back(at))
+            if (take_back(at)) {
                 taken = at;
-            else
-                result = AIO_NOTCANCELED;
+                break;
+            }
+            result = AIO_NOTCANCELED;
         }
         unlock();
         if (taken)
@@ -456,13 +393,13 @@ void posix_aio_fork_child(void)
     pthread_mutex_init(&posix_aio_lock, NULL);
     posix_aio_wait_child();
     posix_aio_work_child();
-    oldest = newest = NULL;
+    TAILQ_INIT(&in_flight);
     behind_count = 0;
     pool.free = NULL;
     for (unsigned i = 0; i < atomic_load(&pool.made); i++) {
-        struct posix_aio_cell *cell = (struct posix_aio_cell *)preload_pool_at(&pool, i);
-        atomic_store(&cell->control, NULL);
-        posix_aio_cell_free_locked(cell);
+        struct preload_request *request = preload_pool_at(&pool, i);
+        atomic_store(&((struct posix_aio_request *)request)->control, NULL);
+        preload_pool_give(&pool, request);
     }
     atomic_store(&posix_aio_used, false);
 }
