@@ -1,6 +1,6 @@
 /*
- * Finds things by a key of 64 bits, in the same time however many there are: what other users wrote
- * decides how many, and must not make the command slow.
+ * Finds things by a key of 64 bits, in a tree that libc keeps balanced: what other users wrote
+ * decides how many there are and which, and must not make the command slow.
  */
 #ifndef CMD_INDEX_H
 #define CMD_INDEX_H
@@ -13,8 +13,7 @@
 
 /* Zero-initialised; freed by cmd_index_free(). */
 struct cmd_index {
-    struct cmd_index_slot *slots;
-    size_t size, used; /* size: a power of two */
+    void *root; /* of tsearch(3) */
 };
 
 /* Goes on with a key: first with any number. */
