@@ -38,25 +38,28 @@ static void add_offline(struct cmd_snapshot *snapshot)
         more[snapshot->offline_count++] = (struct cmd_offline){geteuid(), paths[i]};
 }
 
-/* Whatever somebody else put into a directory, root shall wait for less than a second, and spend
- * less than 64 MiB, all copies of a snapshot and what is made of it together. */
-static int read_bounded(struct stats_snapshot *stats, unsigned copies)
-{
-    const struct stats_bounds bounds = {
-        .cpu_ns = 150000000, .lock_ms = 100, .bytes = ((size_t)26 << 20) / copies};
-    return stats_snapshot_read(stats, cmd_rundir_is_foreign() ? &bounds : NULL);
-}
-
-struct snapshot_reading {
-    struct cmd_snapshot *snapshot;
+struct reading {
+    const char *command;
+    struct stats_snapshot *stats;
+    struct cmd_snapshot *snapshot; /* NULL: only the statistics are wanted */
     unsigned copies;
 };
 
 static void read_directory(void *argument)
 {
-    const struct snapshot_reading *reading = argument;
+    const struct reading *reading = argument;
     struct cmd_snapshot *snapshot = reading->snapshot;
-    int error = read_bounded(&snapshot->stats, reading->copies);
+    char problem[CMD_RUNDIR_PROBLEM];
+    /* Whatever somebody else put into a directory, root shall wait for less than a second, and
+     * spend less than 64 MiB, all copies of a snapshot and what is made of it together. */
+    const struct stats_bounds bounds = {
+        .cpu_ns = 150000000, .lock_ms = 100, .bytes = ((size_t)26 << 20) / reading->copies};
+    int error = stats_snapshot_read(reading->stats, cmd_rundir_is_foreign() ? &bounds : NULL);
+    if (snapshot == NULL) {
+        if (error)
+            cmd_complain(reading->command, "%s", cmd_rundir_problem(error, problem));
+        return;
+    }
     snapshot->unread |= error != 0;
     if (error && snapshot->problem[0] == '\0')
         cmd_rundir_problem(error, snapshot->problem);
@@ -65,7 +68,7 @@ static void read_directory(void *argument)
 
 void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot, unsigned copies)
 {
-    struct snapshot_reading reading = {snapshot, copies};
+    struct reading reading = {command, &snapshot->stats, snapshot, copies};
     *snapshot = (struct cmd_snapshot){0};
     snapshot->unread |= cmd_rundir_visit(command, read_directory, &reading, snapshot->problem) != 0;
     for (unsigned i = 0; i < snapshot->stats.problem_count; i++)
@@ -73,33 +76,18 @@ void cmd_snapshot_read(const char *command, struct cmd_snapshot *snapshot, unsig
                      snapshot->stats.problems[i].reason);
 }
 
+void cmd_stats_read(const char *command, struct stats_snapshot *stats, unsigned copies)
+{
+    struct reading reading = {command, stats, NULL, copies};
+    char problem[CMD_RUNDIR_PROBLEM];
+    *stats = (struct stats_snapshot){0};
+    if (cmd_rundir_visit(command, read_directory, &reading, problem) != 0)
+        cmd_complain(command, "%s", problem);
+}
+
 void cmd_snapshot_free(struct cmd_snapshot *snapshot)
 {
     stats_snapshot_free(&snapshot->stats);
     free(snapshot->offline);
     *snapshot = (struct cmd_snapshot){0};
-}
-
-struct stats_reading {
-    const char *command;
-    struct stats_snapshot *stats;
-    unsigned copies;
-};
-
-static void read_stats(void *argument)
-{
-    const struct stats_reading *reading = argument;
-    char problem[CMD_RUNDIR_PROBLEM];
-    int error = read_bounded(reading->stats, reading->copies);
-    if (error)
-        cmd_complain(reading->command, "%s", cmd_rundir_problem(error, problem));
-}
-
-void cmd_stats_read(const char *command, struct stats_snapshot *stats, unsigned copies)
-{
-    struct stats_reading reading = {command, stats, copies};
-    char problem[CMD_RUNDIR_PROBLEM];
-    *stats = (struct stats_snapshot){0};
-    if (cmd_rundir_visit(command, read_stats, &reading, problem) != 0)
-        cmd_complain(command, "%s", problem);
 }
