@@ -129,13 +129,11 @@ static bool add_process(struct making *making, const struct directnfs_stats *sta
 /* What was said without a local address is of all paths to the same address. */
 static bool add_said(struct making *making, const struct cmd_offline *said)
 {
+    const struct cmd_path_name name = {said->path.server, said->path.peer, said->path.local};
     bool found = false;
     for (size_t i = 0; i < making->list->count; i++) {
         struct cmd_path *path = &making->list->paths[i];
-        if ((path->user != said->user && path->user != CMD_NO_USER) ||
-            strcmp(path->server, said->path.server) != 0 ||
-            strcmp(path->path, said->path.peer) != 0 ||
-            (said->path.local[0] != '\0' && strcmp(path->local, said->path.local) != 0))
+        if ((path->user != said->user && path->user != CMD_NO_USER) || !cmd_path_is(path, &name))
             continue;
         path->offline = found = true;
         path->user = said->user;
@@ -160,24 +158,19 @@ static bool add_configured(struct making *making, const struct conf_server *serv
     snprintf(name, sizeof(name), "%s", server->name);
     snprintf(peer, sizeof(peer), "%.63s", configured->peer);
     snprintf(local, sizeof(local), "%.63s", configured->local);
-    size_t before = making->list->count;
-    bool found = false, of_server = false;
-    for (size_t i = 0; i < before; i++) {
+    uid_t user = CMD_NO_USER;
+    bool found = false;
+    for (size_t i = 0; i < making->list->count; i++) {
         struct cmd_path *path = &making->list->paths[i];
         if (strcmp(path->server, name) != 0)
             continue;
-        of_server = true;
+        user = path->user; /* it joins the processes that have the server's other paths */
         bool same = strcmp(path->path, peer) == 0 && strcmp(path->local, local) == 0;
         path->configured |= same;
         found |= same;
     }
     if (found)
         return true;
-    /* It joins the processes that have the server's other paths. */
-    uid_t user = CMD_NO_USER;
-    for (size_t i = 0; of_server && i < before; i++)
-        if (strcmp(making->list->paths[i].server, name) == 0)
-            user = making->list->paths[i].user;
     struct cmd_path *path = entry(making, user, name, peer, local);
     if (path == NULL)
         return false;
@@ -231,27 +224,26 @@ bool cmd_path_usable(const struct cmd_path *path)
     return !path->offline && (path->lost == 0 || path->seen[DIRECTNFS_CHANNEL_UP] > 0);
 }
 
-bool cmd_path_is(const struct cmd_path *entry, const char *server, const char *path,
-                 const char *local)
+bool cmd_path_is(const struct cmd_path *path, const struct cmd_path_name *name)
 {
-    return strcmp(entry->server, server) == 0 && strcmp(entry->path, path) == 0 &&
-           (local[0] == '\0' || strcmp(entry->local, local) == 0);
+    return strcmp(path->server, name->server) == 0 && strcmp(path->path, name->path) == 0 &&
+           (name->local[0] == '\0' || strcmp(path->local, name->local) == 0);
 }
 
-bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user, const char *server,
-                      const char *path, const char *local)
+bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user,
+                      const struct cmd_path_name *name)
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct cmd_path *gone = &list->paths[i];
         bool other = false;
-        if (!cmd_path_is(gone, server, path, local) || gone->offline ||
+        if (!cmd_path_is(gone, name) || gone->offline ||
             (user != CMD_NO_USER && gone->user != user))
             continue;
         for (size_t k = 0; k < list->count && !other; k++) {
             const struct cmd_path *left = &list->paths[k];
-            other = strcmp(left->server, server) == 0 &&
+            other = strcmp(left->server, name->server) == 0 &&
                     (left->user == gone->user || left->user == CMD_NO_USER) &&
-                    !cmd_path_is(left, server, path, local) && cmd_path_usable(left);
+                    !cmd_path_is(left, name) && cmd_path_usable(left);
         }
         if (!other)
             return true;
@@ -263,7 +255,7 @@ bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user, const char *
 
 struct saying {
     uid_t user;
-    const char *server, *path, *local;
+    const struct cmd_path_name *name;
     bool offline;
     int error;
     unsigned told;
@@ -272,18 +264,19 @@ struct saying {
 static void say(void *argument)
 {
     struct saying *saying = argument;
+    const struct cmd_path_name *name = saying->name;
     if (saying->user != CMD_NO_USER && saying->user != geteuid())
         return;
-    int error = run_offline_set(saying->server, saying->path, saying->local, saying->offline);
+    int error = run_offline_set(name->server, name->path, name->local, saying->offline);
     saying->told += error == 0;
     if (error && !saying->error)
         saying->error = error;
 }
 
-int cmd_path_say(const char *command, uid_t user, const char *server, const char *path,
-                 const char *local, bool offline, unsigned *told)
+int cmd_path_say(const char *command, uid_t user, const struct cmd_path_name *name, bool offline,
+                 unsigned *told)
 {
-    struct saying saying = {user, server, path, local, offline, 0, 0};
+    struct saying saying = {.user = user, .name = name, .offline = offline};
     char problem[CMD_RUNDIR_PROBLEM];
     int error = cmd_rundir_visit(command, say, &saying, problem);
     *told = saying.told;

@@ -20,6 +20,12 @@
 enum { CMD_USER_NUMBER = 24 };
 const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER]);
 
+/* How an administrator names a path. */
+struct cmd_path_name {
+    const char *server, *path;
+    const char *local; /* empty: every local address */
+};
+
 /* A path, for the processes of one user. Text is printable as far as stats_snapshot_read()
  * says.
  */
@@ -61,22 +67,21 @@ const char *cmd_path_state(const struct cmd_path *path, unsigned *count);
 /* Could it carry calls: neither offline, nor down in all processes that tried it? */
 bool cmd_path_usable(const struct cmd_path *path);
 
-/* Is it the path of this name? An empty `local` is every local address. */
-bool cmd_path_is(const struct cmd_path *entry, const char *server, const char *path,
-                 const char *local);
+/* Is it the path of this name? */
+bool cmd_path_is(const struct cmd_path *path, const struct cmd_path_name *name);
 
 /* Would taking that path offline leave the processes of some user, or of `user` (else CMD_NO_USER),
  * without a path to the server that could carry calls? */
-bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user, const char *server,
-                      const char *path, const char *local);
+bool cmd_path_is_last(const struct cmd_path_list *list, uid_t user,
+                      const struct cmd_path_name *name);
 
 /*
  * Says that a path is offline or online again to the processes of `user`, or of all users that have
- * a run directory (CMD_NO_USER); an empty `local` is every local address. 0 and the number of
- * directories in `*told`, or -errno of the first that failed (run_offline_set()).
+ * a run directory (CMD_NO_USER). 0 and the number of directories in `*told`, or -errno of the first
+ * that failed (run_offline_set()).
  */
-int cmd_path_say(const char *command, uid_t user, const char *server, const char *path,
-                 const char *local, bool offline, unsigned *told);
+int cmd_path_say(const char *command, uid_t user, const struct cmd_path_name *name, bool offline,
+                 unsigned *told);
 
 /* Why that failed, and what to do. Static. */
 const char *cmd_path_say_problem(int error);

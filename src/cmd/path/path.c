@@ -20,9 +20,9 @@
 /* What was asked for. */
 struct request {
     bool json, force;
-    const char *user;                  /* NULL: not said */
-    double wait;                       /* seconds until nothing is under way; -1: not said */
-    const char *server, *path, *local; /* local: empty for every one */
+    const char *user; /* NULL: not said */
+    double wait;      /* seconds until nothing is under way; -1: not said */
+    struct cmd_path_name name;
 };
 
 /* What is known. */
@@ -150,40 +150,35 @@ static void complain_of_name(const struct known *known, const char *nothing, con
     free(names);
 }
 
-static bool is_meant(const struct request *request, const struct cmd_path *path)
-{
-    return cmd_path_is(path, request->server, request->path, request->local);
-}
-
 /* Is there such a path? Complains of the first word that names nothing. */
-static bool find(const struct request *request, const struct known *known)
+static bool find(const struct cmd_path_name *name, const struct known *known)
 {
     bool server = false, path = false, found = false;
     for (size_t i = 0; i < known->list.count; i++) {
         const struct cmd_path *entry = &known->list.paths[i];
-        bool of_server = strcmp(entry->server, request->server) == 0;
+        bool of_server = strcmp(entry->server, name->server) == 0;
         server |= of_server;
-        path |= of_server && strcmp(entry->path, request->path) == 0;
-        found |= is_meant(request, entry);
+        path |= of_server && strcmp(entry->path, name->path) == 0;
+        found |= cmd_path_is(entry, name);
     }
     if (!server)
-        complain_of_name(known, "no server is called", request->server, NULL, NULL);
+        complain_of_name(known, "no server is called", name->server, NULL, NULL);
     else if (!path)
-        complain_of_name(known, "this server has no path", request->path, request->server, NULL);
+        complain_of_name(known, "this server has no path", name->path, name->server, NULL);
     else if (!found)
-        complain_of_name(known, "this path has no local address", request->local, request->server,
-                         request->path);
+        complain_of_name(known, "this path has no local address", name->local, name->server,
+                         name->path);
     return found;
 }
 
-static unsigned processes_of(const struct request *request, const struct known *known)
+static unsigned processes_of(const struct cmd_path_name *name, const struct known *known)
 {
     unsigned most = 0, sum = 0;
     uid_t user = CMD_NO_USER;
     /* By path and then by user: a process has several paths that differ in `local`. */
     for (size_t i = 0; i < known->list.count; i++) {
         const struct cmd_path *path = &known->list.paths[i];
-        if (!is_meant(request, path))
+        if (!cmd_path_is(path, name))
             continue;
         if (path->user != user) {
             sum += most;
@@ -195,17 +190,16 @@ static unsigned processes_of(const struct request *request, const struct known *
     return sum + most;
 }
 
-static int tell(const struct request *request, bool offline, unsigned processes)
+static int tell(const struct cmd_path_name *name, bool offline, unsigned processes)
 {
     unsigned told = 0;
     const char *state = offline ? "offline" : "online";
     if (!cmd_rundir_make("path"))
         return CMD_NOT_FINE;
-    int error = cmd_path_say("path", CMD_NO_USER, request->server, request->path, request->local,
-                             offline, &told);
+    int error = cmd_path_say("path", CMD_NO_USER, name, offline, &told);
     if (error) {
-        cmd_complain("path", "cannot take path %s of server %s %s: %s", request->path,
-                     request->server, state, cmd_path_say_problem(error));
+        cmd_complain("path", "cannot take path %s of server %s %s: %s", name->path, name->server,
+                     state, cmd_path_say_problem(error));
         return CMD_NOT_FINE;
     }
     if (told == 0) {
@@ -214,8 +208,8 @@ static int tell(const struct request *request, bool offline, unsigned processes)
     }
     printf("server %s: path %s%s%s is %s for %u running process%s and for those that start from "
            "now on\n",
-           request->server, request->path, request->local[0] ? " from " : "", request->local, state,
-           processes, processes == 1 ? "" : "es");
+           name->server, name->path, name->local[0] ? " from " : "", name->local, state, processes,
+           processes == 1 ? "" : "es");
     fflush(stdout);
     return CMD_FINE;
 }
@@ -224,14 +218,14 @@ struct load {
     uint64_t under_way, answered;
 };
 
-static struct load measure(const struct request *request)
+static struct load measure(const struct cmd_path_name *name)
 {
     struct known known = {0};
     struct load load = {0};
     cmd_snapshot_read("path", &known.snapshot, 2);
     cmd_path_list_make(&known.list, &known.snapshot, NULL);
     for (size_t i = 0; i < known.list.count; i++) {
-        if (is_meant(request, &known.list.paths[i])) {
+        if (cmd_path_is(&known.list.paths[i], name)) {
             load.under_way += known.list.paths[i].outstanding;
             load.answered += known.list.paths[i].latency.calls;
         }
@@ -244,16 +238,16 @@ static struct load measure(const struct request *request)
 static int drain(const struct request *request)
 {
     uint64_t end = sys_now_ns() + (uint64_t)(request->wait * 1e9);
-    for (struct load before = measure(request), now;; before = now) {
+    for (struct load before = measure(&request->name), now;; before = now) {
         usleep(DRAIN_PAUSE_US);
-        now = measure(request);
+        now = measure(&request->name);
         if (before.under_way == 0 && now.under_way == 0 && now.answered == before.answered)
             return CMD_FINE;
         if (sys_now_ns() >= end) {
             cmd_complain("path",
                          "after %g s calls still use path %s of server %s, %llu at this moment: "
                          "see 'directnfs path list'",
-                         request->wait, request->path, request->server,
+                         request->wait, request->name.path, request->name.server,
                          (unsigned long long)now.under_way);
             return CMD_NOT_FINE;
         }
@@ -266,18 +260,18 @@ static int set_path(const struct request *request, bool offline)
     int result = CMD_NOT_FINE;
     bool drains = false;
     learn(&known);
-    if (find(request, &known)) {
-        unsigned processes = processes_of(request, &known);
-        bool last = offline && cmd_path_is_last(&known.list, CMD_NO_USER, request->server,
-                                                request->path, request->local);
+    const struct cmd_path_name *name = &request->name;
+    if (find(name, &known)) {
+        unsigned processes = processes_of(name, &known);
+        bool last = offline && cmd_path_is_last(&known.list, CMD_NO_USER, name);
         if (last && !request->force)
             cmd_complain("path",
                          "%s is the last path to server %s that is online and not down: its calls "
                          "could only stay on it. --force says it anyway: it is left when another "
                          "path works",
-                         request->path, request->server);
+                         name->path, name->server);
         else
-            result = tell(request, offline, processes);
+            result = tell(name, offline, processes);
         drains = offline && !last && processes > 0 && request->wait > 0;
     }
     forget(&known);
@@ -306,9 +300,7 @@ static int act(int count, char **words, struct request *request)
     if (count < 3 || count > 4)
         return cmd_usage_error("path", "%s takes a server, a path and perhaps a local address",
                                verb);
-    request->server = words[1];
-    request->path = words[2];
-    request->local = count > 3 ? words[3] : "";
+    request->name = (struct cmd_path_name){words[1], words[2], count > 3 ? words[3] : ""};
     return set_path(request, offline);
 }
 

@@ -47,8 +47,8 @@ static void ask(struct top_ui *ui, const struct top_model *model, const struct c
     ui->pending = model->total.paths.paths[source];
     const struct cmd_path *path = &ui->pending;
     cmd_path_list_make(&list, &model->now, model->tab);
-    bool last = !path->offline &&
-                cmd_path_is_last(&list, path->user, path->server, path->path, path->local);
+    const struct cmd_path_name name = {path->server, path->path, path->local};
+    bool last = !path->offline && cmd_path_is_last(&list, path->user, &name);
     free(list.paths);
     int length = asprintf(
         &ui->box, "%sTake path %s%s%s of server %s %s for %u running process%s? y or n",
@@ -67,9 +67,9 @@ static enum top_action take(struct top_ui *ui)
     const struct cmd_path *path = &ui->pending;
     unsigned told = 0;
     bool offline = !path->offline;
-    int error = !cmd_rundir_make("top") ? -ENOENT
-                                        : cmd_path_say("top", path->user, path->server, path->path,
-                                                       path->local, offline, &told);
+    const struct cmd_path_name name = {path->server, path->path, path->local};
+    int error =
+        !cmd_rundir_make("top") ? -ENOENT : cmd_path_say("top", path->user, &name, offline, &told);
     if (error || !told)
         snprintf(ui->message, sizeof(ui->message), "not %s: %.120s",
                  offline ? "taken offline" : "taken online",
