@@ -107,75 +107,28 @@ static const char *find_string(const struct elf_file *file, int64_t tag)
 
 /* ---- symbols ---- */
 
-/* One more than the highest symbol that a table of relocations names. */
-static uint64_t count_relocated(const struct elf_file *file, int64_t table, int64_t table_size)
+/* The length of the dynamic symbol table stands nowhere; it ends at the latest where the next table
+ * begins that the dynamic section names. `room`: bytes that are loaded there. */
+static uint64_t count_symbols(const struct elf_file *file, uint64_t address, uint64_t room)
 {
-    uint64_t address, size, count = 0;
-    if (!find_entry(file, table, &address) || !find_entry(file, table_size, &size))
-        return 0;
-    Elf64_Rela *relocations = piece_at(file, address, size);
-    for (uint64_t i = 0; relocations && i < size / sizeof(*relocations); i++) {
-        uint64_t symbol = ELF64_R_SYM(relocations[i].r_info);
-        count = symbol >= count ? symbol + 1 : count;
+    static const int64_t tables[] = {DT_STRTAB, DT_HASH,   DT_GNU_HASH, DT_RELA,
+                                     DT_JMPREL, DT_VERSYM, DT_VERNEED,  DT_VERDEF};
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        uint64_t next;
+        if (find_entry(file, tables[i], &next) && next > address && next - address < room)
+            room = next - address;
     }
-    free(relocations);
-    return count;
-}
-
-/* As far as hash tables say it, as the dynamic linker uses them. 0: not known. */
-static uint64_t count_hashed(const struct elf_file *file)
-{
-    uint64_t address, offset, room;
-    if (find_entry(file, DT_HASH, &address)) {
-        uint32_t *words = piece_at(file, address, 2 * sizeof(*words));
-        uint64_t count = words ? words[1] : 0;
-        free(words);
-        return count;
-    }
-    if (!find_entry(file, DT_GNU_HASH, &address) || !file_offset(file, address, &offset, &room))
-        return 0;
-    uint32_t *words = elf_piece(file, offset, room < PIECE_MAX ? room : PIECE_MAX);
-    uint64_t length = (room < PIECE_MAX ? room : PIECE_MAX) / sizeof(*words), count = 0;
-    if (words == NULL || length < 4) {
-        free(words);
-        return 0;
-    }
-    /* Buckets hold the first symbol of each chain; the last of a chain has an odd hash. */
-    uint64_t buckets = words[0], first = words[1], start = 4 + 2 * (uint64_t)words[2];
-    uint64_t last = 0;
-    for (uint64_t i = start; i < start + buckets && i < length; i++)
-        last = words[i] > last ? words[i] : last;
-    if (last < first) {
-        count = first;
-    } else {
-        uint64_t at = start + buckets + (last - first);
-        while (at < length && (words[at] & 1) == 0)
-            at++;
-        if (at < length)
-            count = first + (at - start - buckets) + 1;
-    }
-    free(words);
-    return count;
-}
-
-/* The length of the dynamic symbol table stands nowhere. It follows from the hash tables; but one
- * that leaves out what is only wanted from elsewhere may be empty: all of that is relocated. */
-static uint64_t count_symbols(const struct elf_file *file)
-{
-    uint64_t hashed = count_hashed(file);
-    uint64_t relocated = count_relocated(file, DT_RELA, DT_RELASZ);
-    uint64_t called = count_relocated(file, DT_JMPREL, DT_PLTRELSZ);
-    relocated = called > relocated ? called : relocated;
-    return hashed > relocated ? hashed : relocated;
+    return room / sizeof(Elf64_Sym);
 }
 
 static bool read_symbols(struct elf_file *file)
 {
-    uint64_t address, offset, room, count = count_symbols(file);
-    if (count == 0 || !find_entry(file, DT_SYMTAB, &address))
+    uint64_t address, offset, room;
+    if (!find_entry(file, DT_SYMTAB, &address))
         return true;
-    if (!file_offset(file, address, &offset, &room) || count > room / sizeof(Elf64_Sym))
+    if (!file_offset(file, address, &offset, &room))
         return false;
+    uint64_t count = count_symbols(file, address, room);
     Elf64_Sym *table = elf_piece(file, offset, count * sizeof(*table));
     file->symbols = calloc(count, sizeof(*file->symbols));
     for (uint64_t i = 0; table && file->symbols && i < count; i++) {
