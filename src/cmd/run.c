@@ -13,7 +13,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
-#include "cmd/check/binary.h"
+#include "cmd/check/program.h"
 
 #define LIBRARY "libdirectnfs.so"
 

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/cmd/check/export.h"
 #include "../../src/cmd/check/kernel.c"
 #include "../../src/cmd/check/report.c"
 #include "../../src/cmd/check/route.c"
@@ -15,19 +14,19 @@ static char *text;
 static size_t text_size;
 static FILE *terminal;
 
-static void begin(struct check_report *report, bool json)
+static void begin(bool json)
 {
     free(text);
     terminal = stdout;
     stdout = open_memstream(&text, &text_size);
     assert_non_null(stdout);
-    check_begin(report, json, "nfstab", "na\"me");
+    check_begin(json, "nfstab", "na\"me");
 }
 
 /* The text is valid up to the next begin(). */
-static int end(struct check_report *report)
+static int end(void)
 {
-    int status = check_end(report, "the %s", "end");
+    int status = check_end("the %s", "end");
     fclose(stdout);
     stdout = terminal;
     return status;
@@ -50,27 +49,26 @@ static int forget(void **state)
 
 /* ---- reports ---- */
 
-static void say_all(struct check_report *report)
+static void say_all(void)
 {
     static const char *const names[] = {"one", "two"};
-    check_enter(report, "server", "%s", "s\x1b[31m");
-    check_enter(report, "", "path %d", 1);
-    check_say(report, CHECK_INFO, "NFS", "answers");
-    check_number(report, "rtt_us", 17);
-    check_leave(report);
-    check_say(report, CHECK_WARNING, "routes", "are odd");
-    check_names(report, "names", names, 2);
-    check_remedy(report, "do this");
-    check_remedy(report, "or that");
-    check_leave(report);
+    check_enter("server", "%s", "s\x1b[31m");
+    check_enter("", "path %d", 1);
+    check_say(CHECK_INFO, "NFS", "answers");
+    check_number("rtt_us", 17);
+    check_leave();
+    check_say(CHECK_WARNING, "routes", "are odd");
+    check_names("names", names, 2);
+    check_remedy("do this");
+    check_remedy("or that");
+    check_leave();
 }
 
 TEST(report_for_people)
 {
-    struct check_report report;
-    begin(&report, false);
-    say_all(&report);
-    assert_int_equal(end(&report), CMD_FINE);
+    begin(false);
+    say_all();
+    assert_int_equal(end(), CMD_FINE);
     assert_string_equal(text, "\nserver      s\\x1b[31m\n"
                               "  path 1\n"
                               "    NFS         answers\n"
@@ -83,11 +81,10 @@ TEST(report_for_people)
 
 TEST(report_for_programs)
 {
-    struct check_report report;
-    begin(&report, true);
-    say_all(&report);
-    check_say(&report, CHECK_ERROR, "MOUNT", "refused");
-    assert_int_equal(end(&report), CMD_NOT_FINE);
+    begin(true);
+    say_all();
+    check_say(CHECK_ERROR, "MOUNT", "refused");
+    assert_int_equal(end(), CMD_NOT_FINE);
     char flat[4096], *to = flat;
     for (const char *from = text; *from; from++)
         if (*from != '\n' && *from != ' ')
@@ -107,12 +104,11 @@ TEST(report_for_programs)
 TEST(many_names_are_wrapped)
 {
     const char *names[100];
-    struct check_report report;
     for (size_t i = 0; i < 100; i++)
         names[i] = "pwritev64v2";
-    begin(&report, false);
-    check_names(&report, "names", names, 100);
-    end(&report);
+    begin(false);
+    check_names("names", names, 100);
+    end();
     size_t longest = 0, lines = 0;
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL && *line;) {
         longest = strlen(line) > longest ? strlen(line) : longest;
@@ -139,14 +135,13 @@ static struct check_route route(const char *out, const char *owner, const char *
 /* Compares and returns the number of warnings. */
 static unsigned compare(const struct check_route *list, size_t count)
 {
-    struct check_report report;
     const struct check_route *routes[8];
     for (size_t i = 0; i < count; i++)
         routes[i] = &list[i];
-    begin(&report, false);
-    check_routes_compare(&report, routes, count);
-    unsigned warnings = report.counts[CHECK_WARNING];
-    end(&report);
+    begin(false);
+    check_routes_compare(routes, count);
+    unsigned warnings = check_report.counts[CHECK_WARNING];
+    end();
     return warnings;
 }
 
@@ -202,14 +197,13 @@ TEST(frames_of_different_size)
 /* Says one route; returns whether anything can be sent. */
 static bool say(const struct check_route *route, const char *local, bool dontroute, int expected)
 {
-    struct check_report report;
     struct net_address address = {.dontroute = dontroute, .peer_text = "10.1.1.1"};
     snprintf(address.local_text, sizeof(address.local_text), "%s", local);
-    begin(&report, false);
-    bool result = check_route_say(&report, &address, route);
-    assert_int_equal(report.counts[CHECK_WARNING] ? CHECK_WARNING : CHECK_INFO,
+    begin(false);
+    bool result = check_route_say(&address, route);
+    assert_int_equal(check_report.counts[CHECK_WARNING] ? CHECK_WARNING : CHECK_INFO,
                      expected == CHECK_WARNING ? CHECK_WARNING : CHECK_INFO);
-    assert_int_equal(end(&report), expected == CHECK_ERROR ? CMD_NOT_FINE : CMD_FINE);
+    assert_int_equal(end(), expected == CHECK_ERROR ? CMD_NOT_FINE : CMD_FINE);
     return result;
 }
 
@@ -259,13 +253,12 @@ UNIT_TEST(route_to_this_host)
 
 static unsigned mounted(const char *type, const char *options)
 {
-    struct check_report report;
     struct conf_mount mount = {
         .type = type, .source = "nas:/x", .options = "rw,relatime", .super_options = options};
-    begin(&report, false);
-    check_kernel_mount(&report, &mount);
-    unsigned warnings = report.counts[CHECK_WARNING];
-    end(&report);
+    begin(false);
+    check_kernel_mount(&mount);
+    unsigned warnings = check_report.counts[CHECK_WARNING];
+    end();
     return warnings;
 }
 

@@ -36,11 +36,10 @@ struct request {
 
 /* Mistakes have the form that editors know, one on a line of the standard error output; in JSON
  * they are findings. */
-static void say_mistake(struct check_report *report, enum check_severity severity,
-                        const char *label, const char *line)
+static void say_mistake(enum check_severity severity, const char *label, const char *line)
 {
-    if (report->json) {
-        check_say(report, severity, label, "%s", line);
+    if (check_report.json) {
+        check_say(severity, label, "%s", line);
         return;
     }
     char *printable = cmd_printable(line, SIZE_MAX);
@@ -48,19 +47,19 @@ static void say_mistake(struct check_report *report, enum check_severity severit
     free(printable);
 }
 
-static void say_diagnostics(struct check_report *report, const struct conf_diagnostics *found)
+static void say_diagnostics(const struct conf_diagnostics *found)
 {
     for (size_t i = 0; i < found->count; i++) {
         char line[PATH_MAX + 1024];
         bool error = found->list[i].severity == CONF_ERROR;
         conf_diagnostic_format(&found->list[i], line, sizeof(line));
-        say_mistake(report, error ? CHECK_ERROR : CHECK_WARNING, "mistake", line);
+        say_mistake(error ? CHECK_ERROR : CHECK_WARNING, "mistake", line);
     }
-    if (found->errors + found->notices > found->count && !report->json)
+    if (found->errors + found->notices > found->count && !check_report.json)
         fprintf(stderr, "... and %zu more\n", found->errors + found->notices - found->count);
 }
 
-static void say_overridden(struct check_report *report, const struct conf_nfstab *tab)
+static void say_overridden(const struct conf_nfstab *tab)
 {
     for (size_t i = 0; i < tab->overridden_count; i++) {
         const struct conf_overridden *entry = &tab->overridden[i];
@@ -72,33 +71,22 @@ static void say_overridden(struct check_report *report, const struct conf_nfstab
                      entry->server, entry->mount, entry->by.file, entry->by.line,
                      entry->by.column) < 0)
             continue;
-        say_mistake(report, CHECK_WARNING, "overridden", line);
+        say_mistake(CHECK_WARNING, "overridden", line);
         free(line);
     }
 }
 
-/* Sources: what was named on the command line and nothing else, or the documented order. */
-static void choose_sources(struct conf_sources *sources, const char *nfstab)
-{
-    conf_sources_default(sources);
-    if (nfstab == NULL)
-        return;
-    memset(sources, 0, sizeof(*sources));
-    strncpy(sources->only, nfstab, sizeof(sources->only) - 1);
-}
-
-static void say_sources(struct check_report *report, const struct conf_nfstab *tab,
-                        const char *conf)
+static void say_sources(const struct conf_nfstab *tab, const char *conf)
 {
     struct stat unused;
     size_t mounts = 0;
     for (size_t i = 0; i < tab->server_count; i++)
         mounts += tab->servers[i].export_count;
     for (size_t i = 0; i < tab->file_count; i++)
-        check_say(report, CHECK_INFO, "nfstab", "%s", tab->files[i]);
-    check_say(report, CHECK_INFO, "tunables", "%s%s", conf,
+        check_say(CHECK_INFO, "nfstab", "%s", tab->files[i]);
+    check_say(CHECK_INFO, "tunables", "%s%s", conf,
               stat(conf, &unused) == 0 ? "" : " is not there: the defaults are used");
-    check_say(report, CHECK_INFO, "found", "%zu server%s, %zu mount%s", tab->server_count,
+    check_say(CHECK_INFO, "found", "%zu server%s, %zu mount%s", tab->server_count,
               tab->server_count == 1 ? "" : "s", mounts, mounts == 1 ? "" : "s");
 }
 
@@ -106,13 +94,13 @@ static void say_sources(struct check_report *report, const struct conf_nfstab *t
  * The run directory as a process of this user would find it, and whether there is room for what is
  * kept until the server has committed it.
  */
-static void say_run_directory(struct check_report *report, const struct conf_tunables *tunables)
+static void say_run_directory(const struct conf_tunables *tunables)
 {
     char path[RUN_PATH_MAX], parent[RUN_PATH_MAX], why[RUN_WHY];
     struct statvfs system;
     if (run_path(path) != 0) {
-        check_say(report, CHECK_ERROR, "run", "the run directory's name is too long");
-        check_remedy(report, "set DIRECTNFS_RUN to a shorter one");
+        check_say(CHECK_ERROR, "run", "the run directory's name is too long");
+        check_remedy("set DIRECTNFS_RUN to a shorter one");
         return;
     }
     int run = run_open_at(AT_FDCWD, path, geteuid(), why);
@@ -120,53 +108,50 @@ static void say_run_directory(struct check_report *report, const struct conf_tun
     if (exists)
         close(run);
     else if (run != -ENOENT) {
-        check_say(report, CHECK_ERROR, "run", "the run directory %s %s, so no file is served", path,
-                  why);
-        check_remedy(report,
-                     "give it to this user with mode 0700, remove it, or set DIRECTNFS_RUN");
+        check_say(CHECK_ERROR, "run", "the run directory %s %s, so no file is served", path, why);
+        check_remedy("give it to this user with mode 0700, remove it, or set DIRECTNFS_RUN");
         return;
     }
     snprintf(parent, sizeof(parent), "%s", path);
     if (!exists)
         dirname(parent);
     if (!exists && access(parent, W_OK | X_OK) != 0) {
-        check_say(report, CHECK_ERROR, "run", "the run directory %s cannot be made: %s", path,
+        check_say(CHECK_ERROR, "run", "the run directory %s cannot be made: %s", path,
                   strerror(errno));
-        check_remedy(report, "make it with mode 0700 for user %u, or set DIRECTNFS_RUN", geteuid());
+        check_remedy("make it with mode 0700 for user %u, or set DIRECTNFS_RUN", geteuid());
         return;
     }
     if (statvfs(parent, &system) != 0)
         return;
     uint64_t room = (uint64_t)system.f_bavail * system.f_frsize >> 20;
     uint64_t wanted = (uint64_t)tunables->uncommitted_max >> 20;
-    check_say(report, room < wanted ? CHECK_WARNING : CHECK_INFO, "run",
+    check_say(room < wanted ? CHECK_WARNING : CHECK_INFO, "run",
               "%s%s, %" PRIu64 " MiB free; up to %" PRIu64 " MiB are kept there for writing again",
               path, exists ? "" : " (will be made)", room, wanted);
     if (room < wanted)
-        check_remedy(report, "enlarge the file system (a container: --shm-size), or lower "
-                             "uncommitted_max");
+        check_remedy("enlarge the file system (a container: --shm-size), or lower uncommitted_max");
 }
 
 /* Asks all servers, and sums up. Returns the exit status. */
 static int contact(struct check *check, const struct conf_nfstab *tab, const char *conf)
 {
-    struct check_report *report = &check->report;
-    say_sources(report, tab, conf);
-    say_run_directory(report, check->tunables);
+    say_sources(tab, conf);
+    say_run_directory(&check->tunables);
     if (tab->server_count == 0) {
-        check_say(report, CHECK_ERROR, "servers", "none is configured");
-        check_remedy(report, "name one in %s, see nfstab(5)",
+        check_say(CHECK_ERROR, "servers", "none is configured");
+        check_remedy("name one in %s, see nfstab(5)",
                      tab->file_count ? tab->files[0] : "/etc/directnfs/nfstab");
-        return check_end(report, "No mount is configured, so all files are the kernel's.");
+        return check_end("No mount is configured, so all files are the kernel's.");
     }
     for (size_t i = 0; i < tab->server_count; i++)
         check_server(check, &tab->servers[i]);
     if (check->read && !check->read_found) {
-        check_say(report, CHECK_ERROR, "read", "%s was not read: no mount that was granted has it",
+        check_say(CHECK_ERROR, "read", "%s was not read: no mount that was granted has it",
                   check->read);
-        check_remedy(report, "name a file by its path below a mount of the nfstab");
+        check_remedy("name a file by its path below a mount of the nfstab");
     }
-    unsigned errors = report->counts[CHECK_ERROR], warnings = report->counts[CHECK_WARNING];
+    unsigned errors = check_report.counts[CHECK_ERROR],
+             warnings = check_report.counts[CHECK_WARNING];
     char rest[128] = "";
     if (errors > 0)
         snprintf(rest, sizeof(rest), "; %u thing%s not fine", errors,
@@ -174,7 +159,7 @@ static int contact(struct check *check, const struct conf_nfstab *tab, const cha
     if (warnings > 0)
         snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), "; %u warning%s", warnings,
                  warnings == 1 ? "" : "s");
-    return check_end(report, "%u of %u mount%s would be served by directnfs%s.", check->served,
+    return check_end("%u of %u mount%s would be served by directnfs%s.", check->served,
                      check->mounts, check->mounts == 1 ? "" : "s", rest);
 }
 
@@ -191,14 +176,13 @@ static int print_effective(const struct conf_nfstab *tab)
 }
 
 /* Without a configuration that the library would use there is nobody to contact. */
-static int say_mistakes(struct check_report *report, size_t tab_errors, const char *conf,
-                        size_t conf_errors)
+static int say_mistakes(size_t tab_errors, const char *conf, size_t conf_errors)
 {
     static const char text[] =
         "%s has %zu mistake%s: a program started with it leaves all files to "
         "the kernel. No server was contacted.";
-    if (report->json)
-        return check_end(report, text, "the configuration", tab_errors + conf_errors,
+    if (check_report.json)
+        return check_end(text, "the configuration", tab_errors + conf_errors,
                          tab_errors + conf_errors == 1 ? "" : "s");
     if (tab_errors)
         cmd_complain("check", text, "the nfstab", tab_errors, tab_errors == 1 ? "" : "s");
@@ -210,26 +194,27 @@ static int say_mistakes(struct check_report *report, size_t tab_errors, const ch
 static int check_configuration(const struct request *request)
 {
     struct conf_nfstab tab = {0};
-    struct conf_tunables tunables;
     struct conf_diagnostics found = {0}, found_conf = {0};
-    struct conf_sources sources;
+    struct conf_sources sources = {0};
     double timeout = request->timeout ? request->timeout : TIMEOUT_DEFAULT;
-    struct check check = {
-        .tunables = &tunables, .timeout_ms = (int)(timeout * 1000), .read = request->read};
+    struct check check = {.timeout_ms = (int)(timeout * 1000), .read = request->read};
     char conf[PATH_MAX];
     int status;
 
-    check_begin(&check.report, request->json, "nfstab", request->nfstab ? request->nfstab : "");
-    choose_sources(&sources, request->nfstab);
+    check_begin(request->json, "nfstab", request->nfstab ? request->nfstab : "");
+    if (request->nfstab)
+        snprintf(sources.only, sizeof(sources.only), "%s", request->nfstab);
+    else
+        conf_sources_default(&sources);
     int tab_error = conf_nfstab_load(&tab, &sources, &found);
     int required = conf_tunables_file(conf);
-    int conf_error = conf_tunables_load(&tunables, conf, required, &found_conf);
-    say_diagnostics(&check.report, &found);
-    say_diagnostics(&check.report, &found_conf);
-    say_overridden(&check.report, &tab);
+    int conf_error = conf_tunables_load(&check.tunables, conf, required, &found_conf);
+    say_diagnostics(&found);
+    say_diagnostics(&found_conf);
+    say_overridden(&tab);
     if (tab_error || conf_error) {
-        status = say_mistakes(&check.report, tab_error ? found.errors : 0, conf,
-                              conf_error ? found_conf.errors : 0);
+        status =
+            say_mistakes(tab_error ? found.errors : 0, conf, conf_error ? found_conf.errors : 0);
         if (request->print && !tab_error)
             print_effective(&tab);
     } else if (request->print) {
@@ -269,11 +254,9 @@ static int run(int argc, char **argv)
     if (request.program && (request.program[0] == '\0' || strlen(request.program) >= PATH_MAX))
         return cmd_usage_error("check", "the program's name is empty or too long");
     log_set_level(LOG_LEVEL_ERROR); /* what goes wrong on a path is in the report */
-    if (request.program)
-        return check_program(request.program, request.json);
-    if (request.pid)
-        return check_process(request.pid, request.json);
-    return check_configuration(&request);
+    return request.program ? check_program(request.program, request.json)
+           : request.pid   ? check_process(request.pid, request.json)
+                           : check_configuration(&request);
 }
 
 #define AT(member) offsetof(struct request, member)

@@ -1,41 +1,121 @@
 /*
- * What the parts of `directnfs check` share: check.c reads the configuration, check_server.c
- * contacts servers, check_wait.c keeps the kernel and the resolver from blocking for ever.
+ * What the parts of `directnfs check` share that ask servers. check.c reads the configuration;
+ * server.c goes through the paths of a server and compares them; path.c and route.c look at one,
+ * export.c at an export over it, with mount.c (MOUNT, source ports), kernel.c (the kernel's own
+ * mount) and read.c (throughput); wait.c keeps the kernel and the resolver from blocking for ever.
  */
 #ifndef CMD_CHECK_H
 #define CMD_CHECK_H
 
-#include <stdbool.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "cmd/check/report.h"
+#include "cmd/check/route.h"
+#include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
+#include "net/net.h"
+#include "nfs/mount3.h"
+#include "nfs/nfs3_proc.h"
+#include "reach/server.h"
 
-/* The state of one check. Owned by cmd_check(). */
+/* The state of one check. Owned by check.c. */
 struct check {
-    const struct conf_tunables *tunables;
+    struct conf_tunables tunables;
     int timeout_ms;   /* for each question */
     const char *read; /* a file to read for a while, absolute; or NULL */
     bool read_found;  /* it lies below a mount */
     unsigned mounts;  /* exports of all servers */
     unsigned served;  /* of these: would be served by the library */
-    struct check_report report;
 };
 
-/* Contacts a server on each path and prints what would be used and how. */
-void check_server(struct check *check, const struct conf_server *server);
+/* What was found out of a path. Set up and freed by check_server(); does not move, as parts point
+ * to others. */
+struct check_path {
+    struct check *check;
+    const struct conf_server *stanza;
+    const struct conf_path *conf;
+    size_t number;              /* from 1 */
+    struct net_address address; /* with the port of NFS */
+    struct check_route route;
+    struct mount3_target target; /* of the MOUNT service */
+    bool mounts;                 /* which answers */
+    bool needs_mount;            /* the library would have to ask it */
+    uint16_t kernel_port;        /* of NFS, as the kernel's own mount has it; 0: not known */
+    struct nfs3_client client;   /* without a server: the NFS service does not answer */
+    uint64_t rtt_us;
+    double mib_per_s; /* of the read test; 0: none */
+};
+
+/* What the first path that granted an export showed of its root. The library uses the others if
+ * they lead to the same directory. */
+struct check_root {
+    const struct conf_export *export;
+    const struct check_path *path; /* NULL: none has granted it */
+    bool served;                   /* the library would serve it */
+    struct nfs3_fh handle;
+    struct nfs3_fh told;  /* the handle that the kernel tells; of no bytes: none */
+    ino_t inode;          /* of the mount point, and */
+    uint16_t kernel_port; /* the port of NFS there; if told */
+    uint64_t verifier;    /* of writes, as --read saw it over that path; 0: not known */
+};
+
+/* Asks a server on each path, and says what would be used and how. */
+void check_server(struct check *check, const struct conf_server *conf);
+
+/* Asks all that needs no export. */
+void check_path(struct check_path *path);
+
+/* What the kernel tells of the mount point, as it does to the library, which needs no MOUNT then.
+ */
+void check_told(const struct check *check, struct check_root *root);
+
+/* Mounts the export, asks what it grants, and tells how its files would be served. */
+void check_export(struct check_path *path, struct check_root *root);
+
+/* Do the times of a file lie between steps of so many nanoseconds? Then FSINFO (RFC 1813 section
+ * 3.3.19) tells longer steps than there are: the Linux kernel's server always says a second. */
+static inline bool check_times_are_finer(const struct nfs3_attr *attr, int64_t step)
+{
+    const struct nfs3_time times[] = {attr->atime, attr->mtime, attr->ctime};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        if (((int64_t)times[i].sec * 1000000000 + times[i].nsec) % step != 0)
+            return true;
+    }
+    return false;
+}
+
+/* MNT. False, and said why, if the export cannot be used by it; how bad that is, `severity` says.
+ */
+bool check_mount(const struct check_path *path, const struct conf_export *export,
+                 enum check_severity severity, struct nfs3_fh *handle);
+
+/* After a refusal: the source port may be why. */
+void check_explain_port(const struct check_path *path);
+
+/* Says whether calls must come from a port below 1024. `fh` is the root of `directory`,
+ * which is NULL where MOUNT is not needed. */
+void check_ports(const struct check_path *path, const char *directory, const struct nfs3_fh *fh);
+
+/* Says which options of an NFS mount of the kernel hurt what is left to it: names, locks, files
+ * that are not served. */
+void check_kernel_mount(const struct conf_mount *mount);
+
+/* Reads the file that the user named over the path, for about a second, if it is below this root.
+ */
+void check_read(struct check_path *path, struct check_root *root);
+
+/* Is the path the directory, or below it? Both absolute and without "..". */
+bool check_lies_in(const char *path, const char *directory);
 
 /*
  * conf_path_resolve(), bounded. Returns 0, an EAI_ code, or EAI_AGAIN when the resolver took longer
  * (it is left alone then, in a thread that dies with the command).
  */
-int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address,
-                  socklen_t *length);
+int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address);
 
-/* statx(2), bounded (reach_statx; *timeout_ms is an int): the mount point may be a kernel mount of a
- * server that does not answer. Returns 0 or -errno, -ETIMEDOUT in that case. */
+/* statx(2), bounded (reach_statx; *timeout_ms is an int): the mount point may be a kernel mount of
+ * a server that does not answer. Returns 0 or -errno, -ETIMEDOUT in that case. */
 int check_statx(const void *timeout_ms, const char *path, int flags, struct statx *status);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * directnfs check: one export on one path: FSINFO, GETATTR, ACCESS, and the mount point.
  */
-#include "cmd/check/export.h"
+#include "cmd/check/check.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,9 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/check/kernel.h"
-#include "cmd/check/mount.h"
-#include "cmd/check/read.h"
 #include "reach/root.h"
 
 enum { SMALL_TRANSFER = 1 << 16 };
@@ -31,29 +28,30 @@ static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 
 /* ---- what the server grants ---- */
 
-static bool check_fsinfo(struct check *check, struct check_path *path, const struct nfs3_fh *fh)
+static bool check_fsinfo(struct check_path *path, const struct nfs3_fh *fh)
 {
+    const struct conf_tunables *tunables = &path->check->tunables;
     struct nfs3_client *client = &path->client;
     struct nfs3_fsinfo_res res;
     int error = nfs3_fsinfo(client, fh, &res);
     if (error) {
-        check_say(&check->report, CHECK_ERROR, "FSINFO", "%s", strerror(-error));
+        check_say(CHECK_ERROR, "FSINFO", "%s", strerror(-error));
         if (error == -EACCES || error == -EPERM)
-            check_explain_port(check, path);
+            check_explain_port(path);
         return false;
     }
-    client->read_max = nfs3_transfer_size(res.rtmax, check->tunables->rsize);
-    client->write_max = nfs3_transfer_size(res.wtmax, check->tunables->wsize);
-    check_say(&check->report, CHECK_INFO, "sizes",
+    client->read_max = nfs3_transfer_size(res.rtmax, tunables->rsize);
+    client->write_max = nfs3_transfer_size(res.wtmax, tunables->wsize);
+    check_say(CHECK_INFO, "sizes",
               "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
               client->read_max, client->write_max, res.rtmax, res.wtmax);
-    check_number(&check->report, "read_bytes", client->read_max);
-    check_number(&check->report, "write_bytes", client->write_max);
+    check_number("read_bytes", client->read_max);
+    check_number("write_bytes", client->write_max);
     if (client->read_max < SMALL_TRANSFER || client->write_max < SMALL_TRANSFER) {
-        check_say(&check->report, CHECK_WARNING, "sizes",
+        check_say(CHECK_WARNING, "sizes",
                   "large requests are split into many: less than %d bytes in one", SMALL_TRANSFER);
-        check_remedy(&check->report, "raise the server's transfer size%s",
-                     check->tunables->rsize || check->tunables->wsize
+        check_remedy("raise the server's transfer size%s",
+                     tunables->rsize || tunables->wsize
                          ? ", and take rsize and wsize out of directnfs.conf"
                          : "");
     }
@@ -61,17 +59,16 @@ static bool check_fsinfo(struct check *check, struct check_path *path, const str
     int64_t step = nanoseconds(res.time_delta.sec, res.time_delta.nsec);
     if (step > COARSE_NS &&
         (nfs3_getattr(client, fh, &attr) != 0 || !check_times_are_finer(&attr, step))) {
-        check_say(&check->report, CHECK_WARNING, "times",
-                  "the server's times go in steps of %.3f s: two changes within one are not told "
-                  "apart",
-                  (double)step / 1e9);
-        check_remedy(&check->report, "export a file system with finer times");
+        check_say(
+            CHECK_WARNING, "times",
+            "the server's times go in steps of %.3f s: two changes within one are not told apart",
+            (double)step / 1e9);
+        check_remedy("export a file system with finer times");
     }
     return true;
 }
 
-static bool check_access(struct check *check, const struct nfs3_client *client,
-                         const struct nfs3_fh *fh)
+static bool check_access(const struct nfs3_client *client, const struct nfs3_fh *fh)
 {
     static const struct {
         uint32_t bit;
@@ -89,7 +86,7 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
     uint32_t access = wanted;
     int error = nfs3_access(client, fh, &access, &attr);
     if (error) {
-        check_say(&check->report, CHECK_ERROR, "ACCESS", "%s", strerror(-error));
+        check_say(CHECK_ERROR, "ACCESS", "%s", strerror(-error));
         return false;
     }
     char granted[64] = "";
@@ -99,16 +96,13 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
                      granted[0] ? ", " : "", rights[i].name);
     const struct rpc_auth *auth = client->auth;
     if ((access & NFS3_ACCESS_LOOKUP) == 0) {
-        check_say(&check->report, CHECK_ERROR, "access",
-                  "uid %u, gid %u may not enter the directory (%s)", auth->uid, auth->gid,
-                  granted[0] ? granted : "no right at all");
-        check_remedy(&check->report, "correct the owner or the mode of the directory on the "
-                                     "server; root is mostly squashed: run check as the "
-                                     "database's user");
+        check_say(CHECK_ERROR, "access", "uid %u, gid %u may not enter the directory (%s)",
+                  auth->uid, auth->gid, granted[0] ? granted : "no right at all");
+        check_remedy("correct the owner or the mode of the directory on the server; root is mostly "
+                     "squashed: run check as the database's user");
         return false;
     }
-    check_say(&check->report, CHECK_INFO, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid,
-              granted,
+    check_say(CHECK_INFO, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid, granted,
               access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
                   ? ""
                   : "; nothing can be created: read-only export, or the directory's mode");
@@ -117,12 +111,11 @@ static bool check_access(struct check *check, const struct nfs3_client *client,
 
 /* ---- how it would be served ---- */
 
-static bool standalone(struct check *check, const struct conf_server *conf,
-                       const struct conf_export *export, const char *why)
+static bool standalone(const struct conf_server *conf, const struct conf_export *export,
+                       const char *why)
 {
-    check_say(&check->report, CHECK_ERROR, "kind",
-              "standalone, which is not served yet: %s; the library "
-              "leaves the files to the kernel",
+    check_say(CHECK_ERROR, "kind",
+              "standalone, which is not served yet: %s; the library leaves the files to the kernel",
               why);
     const char *peer = conf->paths[0].peer;
     bool colons = strchr(peer, ':') != NULL;
@@ -132,8 +125,8 @@ static bool standalone(struct check *check, const struct conf_server *conf,
     if (conf->mntport)
         snprintf(ports + strlen(ports), sizeof(ports) - strlen(ports), ",mountport=%u",
                  conf->mntport);
-    check_remedy(&check->report, "mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports,
-                 colons ? "[" : "", peer, colons ? "]" : "", export->directory, export->mount);
+    check_remedy("mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports, colons ? "[" : "",
+                 peer, colons ? "]" : "", export->directory, export->mount);
     return false;
 }
 
@@ -157,66 +150,65 @@ static bool ganesha_runs(void)
 }
 
 /* This host exports the directory itself, by a server that is a process as others. */
-static void warn_of_own_server(struct check *check, const char *mount)
+static void warn_of_own_server(const char *mount)
 {
     struct statfs system;
     if (statfs(mount, &system) != 0 || system.f_type == NFS_SUPER_MAGIC || !ganesha_runs())
         return;
-    check_say(
-        &check->report, CHECK_WARNING, "kind",
-        "this host exports the directory itself by nfs-ganesha, which keeps files open: those "
-        "that are removed keep their space, and a program that was written there is \"Text "
-        "file busy\", as long as it does");
-    check_remedy(&check->report, "if that matters, export the directory by the kernel's server");
+    check_say(CHECK_WARNING, "kind",
+              "this host exports the directory itself by nfs-ganesha, which keeps files open: "
+              "those that are removed keep their space, and a program that was written there is "
+              "\"Text file busy\", as long as it does");
+    check_remedy("if that matters, export the directory by the kernel's server");
 }
 
-static bool check_kind(struct check *check, const struct conf_server *conf,
-                       const struct conf_export *export, const struct nfs3_client *client,
+static bool check_kind(const struct check_path *path, const struct conf_export *export,
                        const struct nfs3_fh *fh)
 {
-    struct check_report *report = &check->report;
+    const struct conf_server *conf = path->stanza;
+    int timeout_ms = path->check->timeout_ms;
     struct reach_finding finding;
     char why[256];
     if (export->kernel == CONF_KERNEL_NO)
-        return standalone(check, conf, export, "the nfstab says `kernel: no`");
-    reach_prove_root(export->mount, check_statx, &check->timeout_ms, client, fh, &finding);
+        return standalone(conf, export, "the nfstab says `kernel: no`");
+    reach_prove_root(export->mount, check_statx, &timeout_ms, &path->client, fh, &finding);
     switch (finding.what) {
     case REACH_SAME:
-        check_say(report, CHECK_INFO, "kind",
+        check_say(CHECK_INFO, "kind",
                   "kernel-backed: the mount point shows the server's directory (file id %" PRIu64
                   ")",
                   finding.attr.fileid);
-        warn_of_own_server(check, export->mount);
+        warn_of_own_server(export->mount);
         return true;
     case REACH_OTHER_TIME:
-        check_say(report, CHECK_ERROR, "kind",
-                  "its time of change is not the server's; the library leaves the files to the "
-                  "kernel");
-        check_remedy(report, "a server that keeps attributes of a directory that others change "
-                             "must not (nfs-ganesha: Attr_Expiration_Time = 0)");
+        check_say(
+            CHECK_ERROR, "kind",
+            "its time of change is not the server's; the library leaves the files to the kernel");
+        check_remedy("a server that keeps attributes of a directory that others change must not "
+                     "(nfs-ganesha: Attr_Expiration_Time = 0)");
         return false;
     case REACH_OTHER_FILE:
         snprintf(why, sizeof(why),
                  "the directory at the mount point is another one (file id %" PRIu64
                  ", the server's has %" PRIu64 ")",
                  finding.seen.fileid, finding.attr.fileid);
-        return standalone(check, conf, export, why);
+        return standalone(conf, export, why);
     case REACH_NO_DIRECTORY:
         snprintf(why, sizeof(why), "there is no directory %s",
                  finding.attr.type != NFS3_DIR ? "on the server" : "at the mount point");
-        return standalone(check, conf, export, why);
+        return standalone(conf, export, why);
     case REACH_KERNEL_FAILED:
         if (finding.error == -ETIMEDOUT) {
-            check_say(report, CHECK_ERROR, "kind",
+            check_say(CHECK_ERROR, "kind",
                       "the kernel does not answer for %s within %g s: its own mount hangs",
-                      export->mount, check->timeout_ms / 1000.0);
+                      export->mount, timeout_ms / 1000.0);
             return false;
         }
         snprintf(why, sizeof(why), "at the mount point the kernel says: %s",
                  strerror(-finding.error));
-        return standalone(check, conf, export, why);
+        return standalone(conf, export, why);
     default:
-        check_say(report, CHECK_ERROR, "GETATTR", "%s", strerror(-finding.error));
+        check_say(CHECK_ERROR, "GETATTR", "%s", strerror(-finding.error));
         return false;
     }
 }
@@ -242,10 +234,9 @@ static int look_at_root(void *context, uint64_t since_ns, struct nfs3_attr *attr
 
 /* Does this path lead to the export's root, which is known over another? False: said. `handle` is
  * what MOUNT gave here. */
-static bool same_root(struct check *check, const struct check_path *path,
-                      const struct nfs3_fh *handle, const struct check_root *root)
+static bool same_root(const struct check_path *path, const struct nfs3_fh *handle,
+                      const struct check_root *root)
 {
-    struct check_report *report = &check->report;
     struct reach_finding finding;
     struct proven proven = {.root = root};
     const struct nfs3_attr *here = &finding.attr, *there = &finding.seen;
@@ -254,41 +245,39 @@ static bool same_root(struct check *check, const struct check_path *path,
                 memcmp(handle->data, root->handle.data, handle->len) == 0;
     int result = reach_prove_path(&path->client, &root->handle, look_at_root, &proven, &finding);
     if (proven.error != 0) {
-        check_say(report, CHECK_ERROR, "same server", "path %zu no longer answers: %s", number,
+        check_say(CHECK_ERROR, "same server", "path %zu no longer answers: %s", number,
                   strerror(-proven.error));
         return false;
     }
     if (result == 0) {
-        check_say(report, same ? CHECK_INFO : CHECK_WARNING, "same server",
-                  "as path %zu: file system %#jx, file id %ju, time of change; its handle works "
-                  "here%s",
-                  number, (uintmax_t)here->fsid, (uintmax_t)here->fileid,
-                  same ? "" : ", though MOUNT gives another");
+        check_say(
+            same ? CHECK_INFO : CHECK_WARNING, "same server",
+            "as path %zu: file system %#jx, file id %ju, time of change; its handle works here%s",
+            number, (uintmax_t)here->fsid, (uintmax_t)here->fileid,
+            same ? "" : ", though MOUNT gives another");
         return true;
     }
     if (finding.what == REACH_UNKNOWN_HANDLE || finding.what == REACH_SERVER_FAILED)
-        check_say(report, CHECK_ERROR, "same server",
-                  "the file handle of path %zu means nothing here: %s", number,
-                  strerror(-finding.error));
+        check_say(CHECK_ERROR, "same server", "the file handle of path %zu means nothing here: %s",
+                  number, strerror(-finding.error));
     else
-        check_say(report, CHECK_ERROR, "same server",
+        check_say(CHECK_ERROR, "same server",
                   "the root is not that of path %zu: file system %#jx, file id %ju, there %#jx and "
                   "%ju, or changed at another time",
                   number, (uintmax_t)here->fsid, (uintmax_t)here->fileid, (uintmax_t)there->fsid,
                   (uintmax_t)there->fileid);
-    check_remedy(report, "all paths of a stanza must be addresses of one server");
+    check_remedy("all paths of a stanza must be addresses of one server");
     return false;
 }
 
 /* ---- clocks ---- */
 
 /* NFSv3 has no call for the server's time. A time of a file that lies ahead tells something. */
-static void check_clock(struct check *check, const struct check_path *path,
-                        const struct nfs3_fh *fh)
+static void check_clock(const struct nfs3_client *client, const struct nfs3_fh *fh)
 {
     struct nfs3_attr attr;
     struct timespec now;
-    if (nfs3_getattr(&path->client, fh, &attr) != 0)
+    if (nfs3_getattr(client, fh, &attr) != 0)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     const struct nfs3_time times[] = {attr.atime, attr.mtime, attr.ctime};
@@ -298,14 +287,14 @@ static void check_clock(struct check *check, const struct check_path *path,
         ahead = difference > ahead ? difference : ahead;
     }
     if (ahead > SKEW_NS) {
-        check_say(&check->report, CHECK_WARNING, "clock",
+        check_say(CHECK_WARNING, "clock",
                   "a time of the root is %.1f s ahead of this host: so is the server's clock, or "
                   "it was set by hand",
                   (double)ahead / 1e9);
-        check_number(&check->report, "ahead_ms", (uint64_t)ahead / 1000000);
-        check_remedy(&check->report, "let both follow one time server (chrony, NTP)");
+        check_number("ahead_ms", (uint64_t)ahead / 1000000);
+        check_remedy("let both follow one time server (chrony, NTP)");
     } else {
-        check_say(&check->report, CHECK_INFO, "clock",
+        check_say(CHECK_INFO, "clock",
                   "the server's is not seen ahead; whether it is behind can only be told by a time "
                   "that it sets (--read)");
     }
@@ -314,7 +303,7 @@ static void check_clock(struct check *check, const struct check_path *path,
 /* ---- the export ---- */
 
 /* The kernel's mount that the directory lies in, if it is one by NFS. */
-static void check_mount_point(struct check *check, const struct conf_export *export)
+static void check_mount_point(const struct conf_export *export)
 {
     struct conf_mountinfo info = {0};
     char path[PATH_MAX];
@@ -328,13 +317,14 @@ static void check_mount_point(struct check *check, const struct conf_export *exp
                 break;
         }
         if (mount)
-            check_kernel_mount(&check->report, mount);
+            check_kernel_mount(mount);
     }
     conf_mountinfo_free(&info);
 }
 
-void check_told(struct check *check, const struct conf_export *export, struct check_root *root)
+void check_told(const struct check *check, struct check_root *root)
 {
+    const struct conf_export *export = root->export;
     struct statx status;
     if (export->kernel == CONF_KERNEL_NO ||
         check_statx(&check->timeout_ms, export->mount, AT_STATX_SYNC_AS_STAT, &status) != 0)
@@ -350,43 +340,41 @@ void check_told(struct check *check, const struct conf_export *export, struct ch
     root->kernel_port = kernel.port;
 }
 
-void check_export(struct check *check, const struct conf_server *conf,
-                  const struct conf_export *export, struct check_path *path,
-                  struct check_root *root)
+void check_export(struct check_path *path, struct check_root *root)
 {
+    const struct conf_export *export = root->export;
     struct nfs3_fh handle = root->handle;
-    bool told = path->server && root->told.len > 0 &&
+    bool answers = path->client.server != NULL;
+    bool told = answers && root->told.len > 0 &&
                 reach_root_known(&path->client, &root->told, root->inode) == 0;
     bool needed = !told && root->path == NULL; /* over one path will do */
-    bool granted = path->mounts &&
-                   check_mount(check, export, path, needed ? CHECK_ERROR : CHECK_WARNING, &handle);
+    bool granted =
+        path->mounts && check_mount(path, export, needed ? CHECK_ERROR : CHECK_WARNING, &handle);
     if (needed && !path->mounts && !path->needs_mount)
-        check_say(&check->report, CHECK_ERROR, "MOUNT",
+        check_say(CHECK_ERROR, "MOUNT",
                   "needed: the server does not know the file handle that the kernel has");
-    if ((needed && !granted) || path->server == NULL)
+    if ((needed && !granted) || !answers)
         return;
     if (told)
         handle = root->told;
     if (!granted)
-        check_say(&check->report, CHECK_INFO, "MOUNT",
-                  "not needed here: the file handle is that of %s",
+        check_say(CHECK_INFO, "MOUNT", "not needed here: the file handle is that of %s",
                   told ? "the kernel's mount" : "another path");
     bool first = root->path == NULL;
     if (first) {
         root->path = path;
         root->handle = handle;
-    } else if (!same_root(check, path, &handle, root)) {
+    } else if (!same_root(path, &handle, root)) {
         return;
     }
-    if (!check_fsinfo(check, path, &root->handle))
+    if (!check_fsinfo(path, &root->handle))
         return;
-    check_ports(check, granted && !told ? export->directory : NULL, path, &root->handle);
-    bool fine = check_access(check, &path->client, &root->handle);
+    check_ports(path, granted && !told ? export->directory : NULL, &root->handle);
+    bool fine = check_access(&path->client, &root->handle);
     if (first) {
-        check_clock(check, path, &handle);
-        root->served = check_kind(check, conf, export, &path->client, &handle) && fine;
-        check_mount_point(check, export);
+        check_clock(&path->client, &handle);
+        root->served = check_kind(path, export, &handle) && fine;
+        check_mount_point(export);
     }
-    if (check_read_lies_in(check, export))
-        check_read(check, conf, export, path, root);
+    check_read(path, root);
 }

@@ -1,4 +1,4 @@
-#include "cmd/check/kernel.h"
+#include "cmd/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static bool has(const struct conf_mount *mount, const char *option)
            (wanted == NULL || strcmp(value, wanted) == 0);
 }
 
-static void check_sizes(struct check_report *report, const struct conf_mount *mount)
+static void check_sizes(const struct conf_mount *mount)
 {
     static const char *const names[] = {"rsize", "wsize"};
     char value[32];
@@ -51,35 +51,34 @@ static void check_sizes(struct check_report *report, const struct conf_mount *mo
         if (!conf_mount_option(mount->super_options, names[i], value, sizeof(value)) ||
             strtoul(value, NULL, 10) >= SMALLEST_TRANSFER)
             continue;
-        check_say(report, CHECK_WARNING, "kernel",
-                  "mounted with %s=%s: files that are left to the "
-                  "kernel are moved in small pieces",
+        check_say(CHECK_WARNING, "kernel",
+                  "mounted with %s=%s: files that are left to the kernel are moved in small pieces",
                   names[i], value);
-        check_remedy(report, "mount without %s: client and server agree on the largest", names[i]);
+        check_remedy("mount without %s: client and server agree on the largest", names[i]);
     }
 }
 
-void check_kernel_mount(struct check_report *report, const struct conf_mount *mount)
+void check_kernel_mount(const struct conf_mount *mount)
 {
     char version[16] = "";
     if (strncmp(mount->type, "nfs", 3) != 0)
         return;
     conf_mount_option(mount->super_options, "vers", version, sizeof(version));
-    check_say(report, CHECK_INFO, "kernel", "mounted from %s, NFS version %s", mount->source,
+    check_say(CHECK_INFO, "kernel", "mounted from %s, NFS version %s", mount->source,
               version[0] ? version : "unknown");
-    check_word(report, "options", mount->super_options);
+    check_word("options", mount->super_options);
     for (size_t i = 0; i < sizeof(bad_options) / sizeof(bad_options[0]); i++) {
         if (!has(mount, bad_options[i].option))
             continue;
-        check_say(report, CHECK_WARNING, "kernel", "mounted with %s: %s", bad_options[i].option,
+        check_say(CHECK_WARNING, "kernel", "mounted with %s: %s", bad_options[i].option,
                   bad_options[i].harm);
-        check_remedy(report, "mount %s", bad_options[i].remedy);
+        check_remedy("mount %s", bad_options[i].remedy);
     }
     if (version[0] == '4') {
-        check_say(report, CHECK_WARNING, "kernel",
+        check_say(CHECK_WARNING, "kernel",
                   "mounted by NFS version 4: the server may give the kernel a delegation of a "
                   "file, and takes it back when the library writes, which costs time");
-        check_remedy(report, "mount with vers=3");
+        check_remedy("mount with vers=3");
     }
-    check_sizes(report, mount);
+    check_sizes(mount);
 }

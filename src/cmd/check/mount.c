@@ -1,7 +1,7 @@
 /*
  * directnfs check: the MOUNT service, and the source ports that a server accepts.
  */
-#include "cmd/check/mount.h"
+#include "cmd/check/check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,20 +13,26 @@ enum { EXPORTS_SHOWN = 20 };
 /* Do calls come from a port below 1024, as many exports demand? */
 static bool is_privileged(const struct check_path *path)
 {
-    return path->server && atomic_load(&path->server->privileged);
+    return path->client.server && atomic_load(&path->client.server->privileged);
 }
 
-void check_explain_port(struct check *check, const struct check_path *path)
+void check_explain_port(const struct check_path *path)
 {
     if (!is_privileged(path))
-        check_remedy(&check->report,
-                     "the call came from a port above 1023: export with `insecure` "
-                     "(nfs-ganesha: PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+        check_remedy("the call came from a port above 1023: export with `insecure` (nfs-ganesha: "
+                     "PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+}
+
+bool check_lies_in(const char *path, const char *directory)
+{
+    size_t length = strlen(directory);
+    while (length > 0 && directory[length - 1] == '/')
+        length--;
+    return strncmp(path, directory, length) == 0 && (path[length] == '/' || path[length] == '\0');
 }
 
 /* The server's exports, as far as they are shown. */
 struct exports {
-    struct check *check;
     const char *wanted;
     unsigned count;
     bool listed;        /* `wanted`, or a directory above it, is among them */
@@ -36,10 +42,8 @@ struct exports {
 static void export_found(void *argument, const char *directory, const char *groups)
 {
     struct exports *exports = argument;
-    struct check *check = exports->check;
     if (exports->count++ < EXPORTS_SHOWN)
-        check_say(&check->report, CHECK_INFO, "exported", "%s to %s", directory,
-                  groups[0] ? groups : "everybody");
+        check_say(CHECK_INFO, "exported", "%s to %s", directory, groups[0] ? groups : "everybody");
     if (check_lies_in(exports->wanted, directory)) {
         exports->listed = true;
         snprintf(exports->clients, sizeof(exports->clients), "%s", groups);
@@ -47,48 +51,43 @@ static void export_found(void *argument, const char *directory, const char *grou
 }
 
 /* Says why MNT was refused; the list of exports helps to find a wrong directory or client. */
-static void explain_refusal(struct check *check, const struct conf_export *export,
-                            const struct check_path *path, enum check_severity severity, int error)
+static void explain_refusal(const struct check_path *path, const struct conf_export *export,
+                            enum check_severity severity, int error)
 {
     const char *reason =
         error == -EREMOTEIO ? "the server is at fault (MNT3ERR_SERVERFAULT)" : strerror(-error);
-    check_say(&check->report, severity, "MOUNT", "refused: %s (%s:%u:%u)", reason, export->at.file,
-              export->at.line, export->at.column);
+    check_say(severity, "MOUNT", "refused: %s (%s:%u:%u)", reason, export->at.file, export->at.line,
+              export->at.column);
 
-    struct exports exports = {.check = check, .wanted = export->directory};
+    struct exports exports = {.wanted = export->directory};
     int listing = mount3_exports(&path->target, export_found, &exports);
     if (exports.count > EXPORTS_SHOWN)
-        check_say(&check->report, CHECK_INFO, "exported", "... and %u more",
-                  exports.count - EXPORTS_SHOWN);
+        check_say(CHECK_INFO, "exported", "... and %u more", exports.count - EXPORTS_SHOWN);
     if (listing == 0 && exports.count == 0)
-        check_say(&check->report, CHECK_INFO, "exported", "nothing");
+        check_say(CHECK_INFO, "exported", "nothing");
     if (listing == 0 && !exports.listed) {
-        check_remedy(&check->report,
-                     "%s is not among the server's exports: correct the nfstab, "
-                     "or export it",
+        check_remedy("%s is not among the server's exports: correct the nfstab, or export it",
                      export->directory);
         return;
     }
     if (error == -ENOENT || error == -ENOTDIR) {
-        check_remedy(&check->report, "see whether %s is a directory on the server",
-                     export->directory);
+        check_remedy("see whether %s is a directory on the server", export->directory);
         return;
     }
     if (error != -EACCES && error != -EPERM)
         return;
-    check_explain_port(check, path);
-    check_remedy(&check->report, "see whether the export is for this client%s%s",
+    check_explain_port(path);
+    check_remedy("see whether the export is for this client%s%s",
                  exports.clients[0] ? "; it is for " : "", exports.clients);
 }
 
-bool check_mount(struct check *check, const struct conf_export *export,
-                 const struct check_path *path, enum check_severity severity,
-                 struct nfs3_fh *handle)
+bool check_mount(const struct check_path *path, const struct conf_export *export,
+                 enum check_severity severity, struct nfs3_fh *handle)
 {
     uint32_t flavors[MOUNT3_FLAVORS_MAX], count = MOUNT3_FLAVORS_MAX;
     int error = mount3_mount(&path->target, export->directory, handle, flavors, &count);
     if (error) {
-        explain_refusal(check, export, path, severity, error);
+        explain_refusal(path, export, severity, error);
         return false;
     }
     bool sys = count == 0; /* a server that lists nothing does not care */
@@ -96,22 +95,19 @@ bool check_mount(struct check *check, const struct conf_export *export,
         sys = sys || flavors[i] == MOUNT3_AUTH_SYS;
     mount3_umount(&path->target, export->directory);
     if (!sys) {
-        check_say(&check->report, severity, "MOUNT",
-                  "granted, but the export does not take AUTH_SYS");
-        check_remedy(&check->report, "export with sec=sys; Kerberos is not supported yet");
+        check_say(severity, "MOUNT", "granted, but the export does not take AUTH_SYS");
+        check_remedy("export with sec=sys; Kerberos is not supported yet");
         return false;
     }
-    check_say(&check->report, CHECK_INFO, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS",
-              handle->len);
+    check_say(CHECK_INFO, "MOUNT", "granted, a file handle of %u bytes, AUTH_SYS", handle->len);
     return true;
 }
 
 /* ---- source ports ---- */
 
 /* 0 if the services answer calls from a port above 1023, else -errno and which refused. */
-static int try_any_port(const struct check *check, const char *directory,
-                        const struct check_path *path, const struct nfs3_fh *fh,
-                        const char **service)
+static int try_any_port(const struct check_path *path, const char *directory,
+                        const struct nfs3_fh *fh, const char **service)
 {
     struct mount3_target target = path->target;
     struct nfs3_client client = path->client;
@@ -123,37 +119,35 @@ static int try_any_port(const struct check *check, const char *directory,
     if (error)
         return error;
     *service = "NFS";
-    error = reach_over(&path->address, NET_PORT_ANY, 1, check->tunables, &client.server);
+    error = reach_over(&path->address, NET_PORT_ANY, 1, &path->check->tunables, &client.server);
     if (error == 0)
         error = nfs3_getattr(&client, fh, &attr);
     rpc_server_destroy(client.server);
     return error;
 }
 
-void check_ports(struct check *check, const char *directory, const struct check_path *path,
-                 const struct nfs3_fh *fh)
+void check_ports(const struct check_path *path, const char *directory, const struct nfs3_fh *fh)
 {
-    struct check_report *report = &check->report;
     if (!is_privileged(path)) {
-        check_say(report, CHECK_INFO, "ports", "a source port above 1023 is accepted");
-        check_word(report, "source_port", "any");
+        check_say(CHECK_INFO, "ports", "a source port above 1023 is accepted");
+        check_word("source_port", "any");
         return;
     }
     const char *service;
-    int error = try_any_port(check, directory, path, fh, &service);
+    int error = try_any_port(path, directory, fh, &service);
     if (error == 0) {
-        check_say(report, CHECK_INFO, "ports", "any source port is accepted (`insecure`)");
-        check_word(report, "source_port", "any");
+        check_say(CHECK_INFO, "ports", "any source port is accepted (`insecure`)");
+        check_word("source_port", "any");
         return;
     }
     /* The user who asks may not be the one whose programs will. */
-    check_say(report, geteuid() == 0 ? CHECK_WARNING : CHECK_INFO, "ports",
+    check_say(geteuid() == 0 ? CHECK_WARNING : CHECK_INFO, "ports",
               "the %s service accepts source ports below 1024 only (from above: %s), which the "
               "database's user needs CAP_NET_BIND_SERVICE for",
               service, strerror(-error));
-    check_word(report, "source_port", "below 1024");
+    check_word("source_port", "below 1024");
     if (geteuid() == 0)
-        check_remedy(report, "AmbientCapabilities=CAP_NET_BIND_SERVICE in the systemd unit, or "
-                             "export with `insecure` (nfs-ganesha: PrivilegedPort = false); then "
-                             "run check as that user");
+        check_remedy(
+            "AmbientCapabilities=CAP_NET_BIND_SERVICE in the systemd unit, or export with "
+            "`insecure` (nfs-ganesha: PrivilegedPort = false); then run check as that user");
 }

@@ -1,7 +1,7 @@
 /*
  * directnfs check: one path to a server: addresses, route, ports, round trip time.
  */
-#include "cmd/check/path.h"
+#include "cmd/check/check.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/check/export.h"
 #include "sys/sys.h"
 
 enum { CALLS_TIMED = 9 };
@@ -19,113 +18,88 @@ enum { CALLS_TIMED = 9 };
 
 /* ---- addresses ---- */
 
-static void address_text(const struct sockaddr_storage *address, socklen_t length, char *text,
-                         size_t size)
+/* Finds the address of one end of the path. False: reported. */
+static bool resolve(struct check_path *path, bool local)
 {
-    if (getnameinfo((const struct sockaddr *)address, length, text, (socklen_t)size, NULL, 0,
-                    NI_NUMERICHOST) != 0)
-        snprintf(text, size, "?");
-}
-
-static bool resolve(struct check *check, const char *label, const char *text, int family,
-                    const struct conf_position *at, struct sockaddr_storage *address,
-                    socklen_t *length)
-{
-    int error = check_resolve(text, family, check->timeout_ms, address, length);
-    if (error == 0)
-        return true;
-    check_say(&check->report, CHECK_ERROR, label, "%s:%u:%u: '%s' cannot be resolved: %s", at->file,
-              at->line, at->column, text, gai_strerror(error));
-    if (family != AF_UNSPEC)
-        check_remedy(&check->report, "its local is of IPv%d, and so must be an address of it",
-                     family == AF_INET6 ? 6 : 4);
-    check_remedy(&check->report, "correct the name, or write the address in its place");
-    return false;
-}
-
-/* Resolves the pair of addresses of a path. False: reported. */
-static bool resolve_path(struct check *check, const struct conf_path *path,
-                         struct net_address *address)
-{
-    socklen_t length;
-    memset(address, 0, sizeof(*address));
-    address->dontroute = path->dontroute;
-    /* A name of the path is to be of the family that the local has. */
-    if (path->local[0] != '\0') {
-        if (!resolve(check, "local", path->local, AF_UNSPEC, &path->local_at, &address->local,
-                     &length))
-            return false;
-        address_text(&address->local, length, address->local_text, sizeof(address->local_text));
-    }
-    if (!resolve(check, "path", path->peer, address->local.ss_family, &path->at, &address->peer,
-                 &length))
+    const struct conf_path *conf = path->conf;
+    struct net_address *address = &path->address;
+    struct sockaddr_storage *end = local ? &address->local : &address->peer;
+    const struct conf_position *at = local ? &conf->local_at : &conf->at;
+    const char *name = local ? conf->local : conf->peer;
+    int family = address->local.ss_family; /* a peer's name is to be of that of its local */
+    int error = check_resolve(name, family, path->check->timeout_ms, end);
+    if (error) {
+        check_say(CHECK_ERROR, local ? "local" : "path", "%s:%u:%u: '%s' cannot be resolved: %s",
+                  at->file, at->line, at->column, name, gai_strerror(error));
+        if (family != AF_UNSPEC)
+            check_remedy("its local is of IPv%d, and so must be an address of it",
+                         family == AF_INET6 ? 6 : 4);
+        check_remedy("correct the name, or write the address in its place");
         return false;
-    address_text(&address->peer, length, address->peer_text, sizeof(address->peer_text));
+    }
+    char *text = local ? address->local_text : address->peer_text;
+    if (getnameinfo((const struct sockaddr *)end, sizeof(*end), text, sizeof(address->peer_text),
+                    NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(text, "?");
     return true;
 }
 
 /* Addresses such as 127.0.0.2 are ours without standing at an interface. False: reported. */
-static bool local_is_ours(struct check *check, const struct conf_path *path,
-                          const struct net_address *address)
+static bool local_is_ours(const struct check_path *path)
 {
-    if (net_address_is_ours(&address->local))
+    const struct conf_position *at = &path->conf->local_at;
+    if (net_address_is_ours(&path->address.local))
         return true;
-    check_say(&check->report, CHECK_ERROR, "local", "%s:%u:%u: %s is no address of this host",
-              path->local_at.file, path->local_at.line, path->local_at.column, address->local_text);
-    check_remedy(&check->report, "correct `local` in the nfstab, or give the address to an "
-                                 "interface (ip address add)");
+    check_say(CHECK_ERROR, "local", "%s:%u:%u: %s is no address of this host", at->file, at->line,
+              at->column, path->address.local_text);
+    check_remedy(
+        "correct `local` in the nfstab, or give the address to an interface (ip address add)");
     return false;
 }
 
 /* ---- what went wrong ---- */
 
 /* Explains why `service` at `port` gave no answer, and what to do about it. */
-static void unreachable(struct check *check, enum check_severity severity, const char *label,
-                        const char *service, unsigned port, int error)
+static void unreachable(const struct check_path *path, enum check_severity severity,
+                        const char *label, const char *service, unsigned port, int error)
 {
     switch (-error) {
     case ECONNREFUSED:
-        check_say(&check->report, severity, label,
-                  "port %u refuses connections: no %s listens there", port, service);
-        check_remedy(&check->report, "start the %s on the server, or correct the port", service);
+        check_say(severity, label, "port %u refuses connections: no %s listens there", port,
+                  service);
+        check_remedy("start the %s on the server, or correct the port", service);
         break;
     case ETIMEDOUT:
-        check_say(&check->report, severity, label, "no answer from the %s on port %u within %g s",
-                  service, port, check->timeout_ms / 1000.0);
-        check_remedy(&check->report,
-                     "see whether the server runs and no firewall drops TCP port %u; "
-                     "--timeout SECONDS waits longer",
+        check_say(severity, label, "no answer from the %s on port %u within %g s", service, port,
+                  path->check->timeout_ms / 1000.0);
+        check_remedy("see whether the server runs and no firewall drops TCP port %u; --timeout "
+                     "SECONDS waits longer",
                      port);
         break;
     case EHOSTUNREACH:
     case ENETUNREACH:
     case EADDRNOTAVAIL:
     case EINVAL:
-        check_say(&check->report, severity, label, "port %u cannot be reached: %s", port,
-                  strerror(-error));
-        check_remedy(&check->report,
-                     "correct `path` and `local` in the nfstab, or the route (ip route)");
+        check_say(severity, label, "port %u cannot be reached: %s", port, strerror(-error));
+        check_remedy("correct `path` and `local` in the nfstab, or the route (ip route)");
         break;
     case ECONNRESET:
     case EBADMSG:
-        check_say(&check->report, severity, label, "what listens on port %u is no %s: %s", port,
-                  service, error == -EBADMSG ? "its answer makes no sense" : "it hangs up");
-        check_remedy(&check->report, "correct the port; ask the server with rpcinfo -p");
+        check_say(severity, label, "what listens on port %u is no %s: %s", port, service,
+                  error == -EBADMSG ? "its answer makes no sense" : "it hangs up");
+        check_remedy("correct the port; ask the server with rpcinfo -p");
         break;
     case EPROTONOSUPPORT:
-        check_say(&check->report, severity, label, "the %s on port %u does not speak version 3",
-                  service, port);
-        check_remedy(&check->report,
-                     "allow NFS version 3 on the server (NFSv4 alone is not enough)");
+        check_say(severity, label, "the %s on port %u does not speak version 3", service, port);
+        check_remedy("allow NFS version 3 on the server (NFSv4 alone is not enough)");
         break;
     case EKEYREJECTED:
-        check_say(&check->report, severity, label, "the %s on port %u refuses AUTH_SYS credentials",
-                  service, port);
-        check_remedy(&check->report, "export with sec=sys");
+        check_say(severity, label, "the %s on port %u refuses AUTH_SYS credentials", service, port);
+        check_remedy("export with sec=sys");
         break;
     default:
-        check_say(&check->report, severity, label, "the %s on port %u cannot be asked: %s", service,
-                  port, strerror(-error));
+        check_say(severity, label, "the %s on port %u cannot be asked: %s", service, port,
+                  strerror(-error));
     }
 }
 
@@ -141,34 +115,31 @@ struct service {
 
 /* Finds the port: as configured, else the kernel's, else as the port mapper says. 0, or -errno
  * after it was reported. */
-static int find_port(struct check *check, const struct mount3_target *target,
-                     const struct service *service, uint16_t *port)
+static int find_port(const struct check_path *path, const struct service *service, uint16_t *port)
 {
     const char *label = service->label;
     *port = (uint16_t)(service->configured ? service->configured : service->kernel);
     if (*port != 0) {
-        check_say(&check->report, CHECK_INFO, label, "port %u (%s%s)", *port,
+        check_say(CHECK_INFO, label, "port %u (%s%s)", *port,
                   service->configured ? service->key : "of the kernel's mount",
                   service->configured ? " of the nfstab" : "");
         return 0;
     }
-    struct mount3_target mapper = *target;
+    struct mount3_target mapper = path->target;
     mapper.port = 0;
     int error = mount3_portmap(&mapper, service->program, 3, port);
     if (error == 0) {
-        check_say(&check->report, CHECK_INFO, label, "port %u (from the port mapper)", *port);
+        check_say(CHECK_INFO, label, "port %u (from the port mapper)", *port);
         return 0;
     }
     if (error == -ENOENT) {
-        check_say(&check->report, service->severity, label,
-                  "the port mapper knows no %s version 3 over TCP", label);
-        check_remedy(&check->report,
-                     "start the service on the server, allow version 3 there, or set %s",
+        check_say(service->severity, label, "the port mapper knows no %s version 3 over TCP",
+                  label);
+        check_remedy("start the service on the server, allow version 3 there, or set %s",
                      service->key);
     } else {
-        unreachable(check, service->severity, label, "port mapper", PORTMAP_PORT, error);
-        check_remedy(&check->report, "or set %s in the nfstab, which needs no port mapper",
-                     service->key);
+        unreachable(path, service->severity, label, "port mapper", PORTMAP_PORT, error);
+        check_remedy("or set %s in the nfstab, which needs no port mapper", service->key);
     }
     return error;
 }
@@ -176,17 +147,17 @@ static int find_port(struct check *check, const struct mount3_target *target,
 /* ---- NFS ---- */
 
 /* Says why the NFS service gave no answer to its first call. */
-static void no_answer(struct check *check, unsigned port, int error)
+static void no_answer(const struct check_path *path, unsigned port, int error)
 {
     if (error != -ETIMEDOUT) {
-        unreachable(check, CHECK_ERROR, "NFS", "NFS service", port, error);
+        unreachable(path, CHECK_ERROR, "NFS", "NFS service", port, error);
         return;
     }
-    check_say(&check->report, CHECK_ERROR, "NFS",
+    check_say(CHECK_ERROR, "NFS",
               "port %u takes connections, but gives no answer of NFS within %g s", port,
-              check->timeout_ms / 1000.0);
-    check_remedy(&check->report, "see whether this is the port of the NFS service (rpcinfo -p), "
-                                 "and whether the service hangs");
+              path->check->timeout_ms / 1000.0);
+    check_remedy("see whether this is the port of the NFS service (rpcinfo -p), and whether the "
+                 "service hangs");
 }
 
 static int by_value(const void *a, const void *b)
@@ -196,23 +167,23 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Where there are several paths the library gives one up that answers too late. */
-static void check_patience(struct check *check, uint64_t rtt_us)
+static void check_patience(const struct check_path *path)
 {
-    uint64_t silence_us = (uint64_t)(check->tunables->path_timeout * 1e6);
+    uint64_t silence_us = (uint64_t)(path->check->tunables.path_timeout * 1e6);
     uint64_t probe_us = NET_PROBE_TIMEOUT_MS * 1000;
     uint64_t limit_us = silence_us != 0 && silence_us < probe_us ? silence_us : probe_us;
-    if (rtt_us <= limit_us)
+    if (path->stanza->path_count == 1 || path->rtt_us <= limit_us)
         return;
-    check_say(&check->report, CHECK_ERROR, "NFS",
-              "that is too late: a path that gives no answer for %g s%s is not used while another "
-              "works",
-              (double)limit_us / 1e6, limit_us == silence_us ? " (path_timeout)" : "");
-    check_remedy(&check->report, "see what is slow in the network%s",
+    check_say(
+        CHECK_ERROR, "NFS",
+        "that is too late: a path that gives no answer for %g s%s is not used while another works",
+        (double)limit_us / 1e6, limit_us == silence_us ? " (path_timeout)" : "");
+    check_remedy("see what is slow in the network%s",
                  limit_us == silence_us ? ", or raise path_timeout in directnfs.conf" : "");
 }
 
 /* Calls NULL a few times on the connection, and says the median. 0 or -errno. */
-static int time_calls(struct check *check, struct check_path *path, uint64_t connecting_ns)
+static int time_calls(struct check_path *path, uint64_t connecting_ns)
 {
     uint64_t times[CALLS_TIMED], start = sys_now_ns();
     size_t count = 0;
@@ -225,108 +196,98 @@ static int time_calls(struct check *check, struct check_path *path, uint64_t con
     }
     qsort(times, count, sizeof(times[0]), by_value);
     uint64_t rtt_us = path->rtt_us = times[count / 2] / 1000;
-    check_say(&check->report, CHECK_INFO, "NFS",
+    check_say(CHECK_INFO, "NFS",
               "NFS answers in %" PRIu64 " us (median of %zu calls), connecting in %" PRIu64 " us",
               rtt_us, count, connecting_ns / 1000);
-    check_number(&check->report, "rtt_us", rtt_us);
-    check_number(&check->report, "connect_us", connecting_ns / 1000);
-    if (path->is_one_of_several)
-        check_patience(check, rtt_us);
+    check_number("rtt_us", rtt_us);
+    check_number("connect_us", connecting_ns / 1000);
+    check_patience(path);
     return 0;
 }
 
-/* Connects and calls NULL: path->server and path->client, or NULL there, and said. Returns -errno
- * if it cannot connect. */
-static int connect_nfs(struct check *check, struct check_path *path, unsigned port,
-                       const struct rpc_auth *auth)
+/* Connects and calls NULL: path->client.server, or none, and said why. Returns -errno if it cannot
+ * connect. */
+static int connect_nfs(struct check_path *path, unsigned port)
 {
-    enum net_port policy = reach_port_policy(check->tunables);
+    const struct conf_tunables *tunables = &path->check->tunables;
+    enum net_port policy = reach_port_policy(tunables);
     /* One attempt tells why it fails; the engine would try again until the time is over. */
     uint64_t before = sys_now_ns();
-    int fd = net_connect(&path->address, policy, check->timeout_ms);
+    int fd = net_connect(&path->address, policy, path->check->timeout_ms);
     uint64_t connecting_ns = sys_now_ns() - before;
     if (fd == -EACCES && policy == NET_PORT_PRIVILEGED) {
-        check_say(&check->report, CHECK_ERROR, "NFS",
+        check_say(CHECK_ERROR, "NFS",
                   "no source port below 1024 can be had, as privileged_port = \"yes\" demands");
-        check_remedy(&check->report,
-                     "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
+        check_remedy("give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
         return fd;
     }
     if (fd < 0) {
-        unreachable(check, CHECK_ERROR, "NFS", "NFS service", port, fd);
+        unreachable(path, CHECK_ERROR, "NFS", "NFS service", port, fd);
         return fd;
     }
     sys_close(fd);
 
-    struct net_server *server;
-    if (reach_over(&path->address, policy, 1, check->tunables, &server) != 0) {
-        check_say(&check->report, CHECK_ERROR, "NFS", "there is not enough memory");
+    if (reach_over(&path->address, policy, 1, tunables, &path->client.server) != 0) {
+        check_say(CHECK_ERROR, "NFS", "there is not enough memory");
         return 0;
     }
-    path->client =
-        (struct nfs3_client){.server = server, .auth = auth, .timeout_ms = check->timeout_ms};
     int error = nfs3_null(&path->client);
     if (error == 0)
-        error = time_calls(check, path, connecting_ns);
-    if (error == 0) {
-        path->server = server;
-        return 0;
+        error = time_calls(path, connecting_ns);
+    if (error) {
+        no_answer(path, port, error);
+        rpc_server_destroy(path->client.server);
+        path->client.server = NULL;
     }
-    no_answer(check, port, error);
-    rpc_server_destroy(server);
     return 0;
 }
 
 /* ---- the path ---- */
 
-static bool is_there(struct check *check, const struct check_path *path,
-                     enum check_severity severity)
+static bool mount_is_there(const struct check_path *path, enum check_severity severity)
 {
     int error = mount3_null(&path->target);
     if (error)
-        unreachable(check, severity, "MOUNT", "MOUNT service", path->target.port, error);
+        unreachable(path, severity, "MOUNT", "MOUNT service", path->target.port, error);
     return error == 0;
 }
 
-void check_path(struct check *check, const struct conf_server *conf, struct check_path *path,
-                const struct rpc_auth *auth)
+void check_path(struct check_path *path)
 {
     struct net_address *address = &path->address;
-    if (!resolve_path(check, path->conf, address))
+    const struct conf_server *conf = path->stanza;
+    address->dontroute = path->conf->dontroute;
+    if ((path->conf->local[0] != '\0' && !resolve(path, true)) || !resolve(path, false))
         return;
     if (strcmp(address->peer_text, path->conf->peer) != 0)
-        check_say(&check->report, CHECK_INFO, "address", "%s", address->peer_text);
-    if (!local_is_ours(check, path->conf, address))
+        check_say(CHECK_INFO, "address", "%s", address->peer_text);
+    if (!local_is_ours(path))
         return;
     check_route_find(address, &path->route);
-    if (!check_route_say(&check->report, address, &path->route))
+    if (!check_route_say(address, &path->route))
         return;
 
     path->target = (struct mount3_target){.address = address,
-                                          .ports = reach_port_policy(check->tunables),
-                                          .timeout_ms = check->timeout_ms,
-                                          .auth = auth};
-    uint16_t nfsport, mntport;
+                                          .ports = reach_port_policy(&path->check->tunables),
+                                          .timeout_ms = path->check->timeout_ms,
+                                          .auth = path->client.auth};
     const struct service nfs = {"NFS",        "nfsport",  conf->nfsport, path->kernel_port,
                                 NFS3_PROGRAM, CHECK_ERROR};
     const struct service mount = {"MOUNT",        "mntport",
                                   conf->mntport,  0,
                                   MOUNT3_PROGRAM, path->needs_mount ? CHECK_ERROR : CHECK_WARNING};
-    int error = find_port(check, &path->target, &nfs, &nfsport);
+    uint16_t nfsport;
+    int error = find_port(path, &nfs, &nfsport);
     if (error == 0) {
         net_address_set_port(&address->peer, nfsport);
-        error = connect_nfs(check, path, nfsport, auth);
+        error = connect_nfs(path, nfsport);
     } else if (conf->mntport != 0) {
         error = 0; /* for MOUNT the port mapper is not needed */
     }
     /* Also without NFS: the administrator wants to see all that is wrong at once. But where nothing
      * comes back, that is wrong. */
-    if (error == -ETIMEDOUT || error == -EHOSTUNREACH) {
-        check_say(&check->report, CHECK_INFO, "MOUNT", "not asked, since there was no answer");
-        return;
-    }
-    if (find_port(check, &path->target, &mount, &mntport) == 0) {
-        path->target.port = mntport;
-        path->mounts = is_there(check, path, mount.severity);
-    }
+    if (error == -ETIMEDOUT || error == -EHOSTUNREACH)
+        check_say(CHECK_INFO, "MOUNT", "not asked, since there was no answer");
+    else if (find_port(path, &mount, &path->target.port) == 0)
+        path->mounts = mount_is_there(path, mount.severity);
 }

@@ -13,8 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/check/check.h"
 #include "cmd/check/program.h"
 #include "cmd/cmd.h"
+#include "cmd/print.h"
 #include "cmd/rundir.h"
 #include "cmd/snapshot.h"
 #include "config/nfstab.h"
@@ -26,7 +28,6 @@ enum { TEXT_MAX = 4 << 20, FILES_SHOWN = 20 };
 
 struct process {
     unsigned pid;
-    struct check_report *report;
     struct program program; /* element 0 is what it executes */
     char *environment;      /* NAME=VALUE, each with a NUL, one more behind; NULL: not readable */
     bool secure, foreign;   /* AT_SECURE; in a container, where numbers and files differ */
@@ -44,37 +45,25 @@ static const char *proc_path(const struct process *process, const char *name)
     return path;
 }
 
-/* A file of /proc with two NULs behind it; memory for free(3). NULL with errno. */
+/* A file of /proc, or its beginning, with two NULs behind it; memory for free(3). NULL with errno.
+ */
 static char *read_proc(const struct process *process, const char *name, size_t *size)
 {
-    int fd = open(proc_path(process, name), O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    FILE *file = fopen(proc_path(process, name), "re");
+    if (file == NULL)
         return NULL;
-    char *text = NULL;
-    size_t used = 0, room = 0;
-    for (ssize_t got = 1; got > 0 && used < TEXT_MAX; used += (size_t)got) {
-        if (room - used < 4098) {
-            room = room ? 2 * room : 16384;
-            char *more = realloc(text, room);
-            if (more == NULL)
-                break;
-            text = more;
-        }
-        got = read(fd, text + used, room - used - 2);
-        if (got < 0) {
-            int error = errno;
-            free(text);
-            close(fd);
-            errno = error;
-            return NULL;
-        }
-    }
-    close(fd);
-    if (text != NULL)
-        text[used] = text[used + 1] = '\0';
+    char *text = cmd_need(malloc(TEXT_MAX + 2));
+    size_t used = fread(text, 1, TEXT_MAX, file);
+    int error = ferror(file) ? errno : 0;
+    fclose(file);
+    text[used] = text[used + 1] = '\0';
     if (size)
         *size = used;
-    return text;
+    if (error == 0)
+        return text;
+    free(text);
+    errno = error;
+    return NULL;
 }
 
 static const char *variable(const struct process *process, const char *name)
@@ -102,18 +91,17 @@ static const char *name_inside(const struct process *process, const char *path)
 /* Why nothing can be seen of it. */
 static void say_no_process(struct process *process, int error)
 {
-    struct check_report *report = process->report;
     struct stat status;
     if (stat(proc_path(process, ""), &status) != 0) {
-        check_say(report, CHECK_ERROR, "process", "there is no process %u", process->pid);
-        check_remedy(report, "pgrep -a NAME lists processes; in a container the numbers differ");
+        check_say(CHECK_ERROR, "process", "there is no process %u", process->pid);
+        check_remedy("pgrep -a NAME lists processes; in a container the numbers differ");
     } else if (error == EACCES || error == EPERM) {
-        check_say(report, CHECK_ERROR, "process",
+        check_say(CHECK_ERROR, "process",
                   "process %u belongs to user %u, and user %u may not look at it", process->pid,
                   status.st_uid, geteuid());
-        check_remedy(report, "run check as root, with CAP_SYS_PTRACE");
+        check_remedy("run check as root, with CAP_SYS_PTRACE");
     } else {
-        check_say(report, CHECK_ERROR, "process",
+        check_say(CHECK_ERROR, "process",
                   "process %u is a thread of the kernel, or has ended and waits for its parent",
                   process->pid);
     }
@@ -217,7 +205,7 @@ static void read_environment(struct process *process)
         return;
     free(process->environment);
     process->environment = parent.environment;
-    check_say(process->report, CHECK_INFO, "environment",
+    check_say(CHECK_INFO, "environment",
               "it wrote over its own; that of its parent, process %u:", parent.pid);
 }
 
@@ -237,63 +225,57 @@ static void read_start(struct process *process)
                        stat(proc_path(process, "ns/pid"), &theirs) == 0 &&
                        ours.st_ino != theirs.st_ino;
     if (process->foreign) {
-        check_say(process->report, CHECK_WARNING, "container",
+        check_say(CHECK_WARNING, "container",
                   "it runs in another pid namespace: its files and statistics are not seen");
-        check_remedy(process->report,
-                     "run check where it runs, in the container, or by nsenter -t %u -a",
+        check_remedy("run check where it runs, in the container, or by nsenter -t %u -a",
                      process->pid);
     }
 }
 
 static void say_environment(struct process *process)
 {
-    struct check_report *report = process->report;
     if (process->environment == NULL || strchr(process->environment, '=') == NULL) {
-        check_say(report, CHECK_INFO, "environment", "%s",
+        check_say(CHECK_INFO, "environment", "%s",
                   process->environment ? "the process has none, or wrote over it"
                                        : "may not be read");
         return;
     }
     for (const char *at = process->environment; *at; at += strlen(at) + 1)
         if (strncmp(at, "LD_PRELOAD=", 11) == 0 || strncmp(at, "DIRECTNFS_", 10) == 0)
-            check_say(report, CHECK_INFO, "environment", "%s", at);
+            check_say(CHECK_INFO, "environment", "%s", at);
     const char *off = variable(process, "DIRECTNFS_DISABLE");
     if (off != NULL && strcmp(off, "1") == 0) {
-        check_say(report, CHECK_ERROR, "disabled", "DIRECTNFS_DISABLE=1 switches the library off");
-        check_remedy(report, "start it again without this variable");
+        check_say(CHECK_ERROR, "disabled", "DIRECTNFS_DISABLE=1 switches the library off");
+        check_remedy("start it again without this variable");
     }
 }
 
 /* The library is not mapped: why? */
 static void say_absent(struct process *process)
 {
-    struct check_report *report = process->report;
     const char *preload = variable(process, "LD_PRELOAD");
     if (!process->program.objects[0].elf.dynamic)
         return; /* said */
     if (process->secure) {
-        check_say(report, CHECK_ERROR, "library",
+        check_say(CHECK_ERROR, "library",
                   "it was started as set-user-ID, set-group-ID or with file capabilities "
                   "(AT_SECURE), so ld.so ignored LD_PRELOAD");
-        check_remedy(report, "check --program %s says what to change",
-                     process->program.objects[0].path);
+        check_remedy("check --program %s says what to change", process->program.objects[0].path);
     } else if (preload == NULL || strstr(preload, "libdirectnfs") == NULL) {
-        check_say(report, CHECK_ERROR, "library", "it was started without libdirectnfs.so%s",
+        check_say(CHECK_ERROR, "library", "it was started without libdirectnfs.so%s",
                   process->environment ? "" : ", as far as can be seen");
-        check_remedy(report, "start it by directnfs run, or with LD_PRELOAD in its systemd unit");
+        check_remedy("start it by directnfs run, or with LD_PRELOAD in its systemd unit");
     } else {
-        check_say(report, CHECK_ERROR, "library",
-                  "libdirectnfs.so is not mapped, though LD_PRELOAD names it: ld.so could not load "
-                  "it");
-        check_remedy(report,
-                     "see whether the file is there and the process's user may read it, and "
-                     "what ld.so wrote to the standard error output at the start");
+        check_say(
+            CHECK_ERROR, "library",
+            "libdirectnfs.so is not mapped, though LD_PRELOAD names it: ld.so could not load it");
+        check_remedy("see whether the file is there and the process's user may read it, and what "
+                     "ld.so wrote to the standard error output at the start");
     }
 }
 
 static void say_library(struct process *process)
 {
-    struct check_report *report = process->report;
     const struct program_object *library = process->library;
     if (library == NULL) {
         say_absent(process);
@@ -301,16 +283,16 @@ static void say_library(struct process *process)
     }
     char *version = check_library_version(&library->elf);
     bool same = version && strcmp(version, DIRECTNFS_VERSION) == 0;
-    check_say(report, same || library->deleted || !version ? CHECK_INFO : CHECK_WARNING, "library",
+    check_say(same || library->deleted || !version ? CHECK_INFO : CHECK_WARNING, "library",
               "%s is loaded, version %s%s%s", library->path, version ? version : "unknown",
               same || !version ? "" : "; this command is of version ",
               same || !version ? "" : DIRECTNFS_VERSION);
-    check_word(report, "version", version ? version : "");
+    check_word("version", version ? version : "");
     free(version);
     if (library->deleted) {
-        check_say(report, CHECK_WARNING, "library",
+        check_say(CHECK_WARNING, "library",
                   "the file was replaced or removed since: the process runs the old one");
-        check_remedy(report, "restart it to use the new one");
+        check_remedy("restart it to use the new one");
     }
 }
 
@@ -346,28 +328,27 @@ static void adopt_variables(const struct process *process)
 
 static void say_stats(struct process *process)
 {
-    struct check_report *report = process->report;
     const struct directnfs_stats *stats = process->stats = find_stats(process);
     char directory[RUN_PATH_MAX];
     cmd_rundir_name(directory);
     if (stats == NULL) {
-        check_say(report, CHECK_WARNING, "statistics",
+        check_say(CHECK_WARNING, "statistics",
                   "%s has none of this process: it has not opened a file of a mount, has no "
                   "configured mount, or may not use that directory",
                   directory);
-        check_remedy(report, "see the messages of the library (DIRECTNFS_LOG), and run directnfs "
-                             "check as the process's user");
+        check_remedy("see the messages of the library (DIRECTNFS_LOG), and run directnfs check as "
+                     "the process's user");
     } else {
         const struct directnfs_counters *sum = &stats->counters;
-        check_say(report, CHECK_INFO, "statistics",
+        check_say(CHECK_INFO, "statistics",
                   "in %s: %" PRIu64 " bytes read, %" PRIu64 " written, %" PRIu64
                   " files adopted, %" PRIu64 " left to the kernel",
                   directory, sum->read_bytes, sum->write_bytes, sum->files_direct,
                   sum->files_kernel);
-        check_number(report, "read_bytes", sum->read_bytes);
-        check_number(report, "write_bytes", sum->write_bytes);
-        check_number(report, "files_direct", sum->files_direct);
-        check_number(report, "files_kernel", sum->files_kernel);
+        check_number("read_bytes", sum->read_bytes);
+        check_number("write_bytes", sum->write_bytes);
+        check_number("files_direct", sum->files_direct);
+        check_number("files_kernel", sum->files_kernel);
     }
 }
 
@@ -405,7 +386,6 @@ static const struct directnfs_file_stats *file_stats(const struct process *proce
  * Returns the number of those that are served. */
 static unsigned say_descriptors(struct process *process)
 {
-    struct check_report *report = process->report;
     unsigned served = 0, kernel = 0;
     DIR *directory = opendir(proc_path(process, "fd"));
     if (directory == NULL)
@@ -429,20 +409,20 @@ static unsigned say_descriptors(struct process *process)
         }
         if (++kernel > FILES_SHOWN)
             continue;
-        check_say(report, CHECK_INFO, "descriptor", "%s: %s: %s", entry->d_name, path,
+        check_say(CHECK_INFO, "descriptor", "%s: %s: %s", entry->d_name, path,
                   file && file->reason[0] ? file->reason
-                  : process->library      ? "not in the statistics (inherited, or opened by means "
-                                            "that the library does not see)"
-                                          : "the library is not loaded");
-        check_word(report, "path", path);
+                  : process->library ? "not in the statistics (inherited, or opened by means that "
+                                       "the library does not see)"
+                                     : "the library is not loaded");
+        check_word("path", path);
     }
     closedir(directory);
-    check_say(report, served == 0 && kernel > 0 ? CHECK_WARNING : CHECK_INFO, "files",
+    check_say(served == 0 && kernel > 0 ? CHECK_WARNING : CHECK_INFO, "files",
               "%u open file%s of configured mounts: %u served, %u on the kernel%s", served + kernel,
               served + kernel == 1 ? "" : "s", served, kernel,
               kernel > FILES_SHOWN ? " (the first 20 are above)" : "");
-    check_number(report, "served", served);
-    check_number(report, "kernel", kernel);
+    check_number("served", served);
+    check_number("kernel", kernel);
     return served;
 }
 
@@ -450,21 +430,20 @@ static unsigned say_descriptors(struct process *process)
 
 static unsigned look(struct process *process)
 {
-    struct check_report *report = process->report;
     read_root(process);
     if (!read_mappings(process))
         return 0;
     struct program_object *object = &process->program.objects[0];
-    check_say(report, CHECK_INFO, "process", "%u runs %s", process->pid, object->path);
-    check_word(report, "path", object->path);
+    check_say(CHECK_INFO, "process", "%u runs %s", process->pid, object->path);
+    check_word("path", object->path);
     if (object->deleted) {
-        check_say(report, CHECK_WARNING, "process",
+        check_say(CHECK_WARNING, "process",
                   "its program was replaced or removed since it was started");
-        check_remedy(report, "restart it to run the new one");
+        check_remedy("restart it to run the new one");
     }
     read_start(process);
     say_environment(process);
-    bool sound = check_elf(report, object);
+    bool sound = check_elf(object);
     say_library(process);
     unsigned served = 0;
     if (!process->foreign) {
@@ -479,24 +458,23 @@ static unsigned look(struct process *process)
         served = say_descriptors(process);
     }
     if (sound)
-        check_calls(report, &process->program);
+        check_calls(&process->program);
     return served;
 }
 
 int check_process(unsigned pid, bool json)
 {
-    struct check_report report;
+    struct process process = {.pid = pid};
     char name[16];
     snprintf(name, sizeof(name), "%u", pid);
-    check_begin(&report, json, "process", name);
-    struct process process = {.pid = pid, .report = &report};
+    check_begin(json, "process", name);
     unsigned served = look(&process);
     free(process.environment);
     stats_snapshot_free(&process.snapshot);
     conf_nfstab_free(&process.tab);
     program_free(&process.program);
-    if (report.counts[CHECK_ERROR] > 0)
-        return check_end(&report, "Process %u is not served: %s.", pid, report.worst);
-    return check_end(&report, "Process %u has the library, and %u file%s open that %s served.", pid,
-                     served, served == 1 ? "" : "s", served == 1 ? "is" : "are");
+    if (check_report.counts[CHECK_ERROR] > 0)
+        return check_end("Process %u is not served: %s.", pid, check_report.worst);
+    return check_end("Process %u has the library, and %u file%s open that %s served.", pid, served,
+                     served == 1 ? "" : "s", served == 1 ? "is" : "are");
 }

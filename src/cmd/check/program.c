@@ -41,24 +41,24 @@ static bool find_in_path(const char *name, char path[PATH_MAX])
     }
 }
 
-static void say_open_error(struct check_report *report, const char *path, int error)
+static void say_open_error(const char *path, int error)
 {
     switch (-error) {
     case EISDIR:
-        check_say(report, CHECK_ERROR, "program", "%s is a directory", path);
-        check_remedy(report, "name the program's file");
+        check_say(CHECK_ERROR, "program", "%s is a directory", path);
+        check_remedy("name the program's file");
         break;
     case EINVAL:
-        check_say(report, CHECK_ERROR, "program", "%s is no regular file", path);
-        check_remedy(report, "name the program's file");
+        check_say(CHECK_ERROR, "program", "%s is no regular file", path);
+        check_remedy("name the program's file");
         break;
     case EACCES:
     case EPERM:
-        check_say(report, CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
-        check_remedy(report, "run check as root, or as a user who may read the file");
+        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
+        check_remedy("run check as root, or as a user who may read the file");
         break;
     default:
-        check_say(report, CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
+        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
     }
 }
 
@@ -86,7 +86,7 @@ static bool skip_env(char *rest, char path[PATH_MAX])
 enum step { STEP_HERE, STEP_ON, STEP_STOP };
 
 /* If `fd` is a script: says so, and puts the path of its interpreter in `path` (STEP_ON). */
-static enum step follow_script(struct check_report *report, int fd, char path[PATH_MAX])
+static enum step follow_script(int fd, char path[PATH_MAX])
 {
     char line[SCRIPT_LINE_MAX + 1];
     ssize_t length = pread(fd, line, SCRIPT_LINE_MAX, 0);
@@ -97,8 +97,8 @@ static enum step follow_script(struct check_report *report, int fd, char path[PA
     char *rest = line + 2;
     char *interpreter = next_word(&rest);
     if (interpreter == NULL) {
-        check_say(report, CHECK_ERROR, "script", "%s is a script without an interpreter", path);
-        check_remedy(report, "correct its first line");
+        check_say(CHECK_ERROR, "script", "%s is a script without an interpreter", path);
+        check_remedy("correct its first line");
         return STEP_STOP;
     }
     const char *base = strrchr(interpreter, '/');
@@ -106,22 +106,22 @@ static enum step follow_script(struct check_report *report, int fd, char path[PA
     char script[PATH_MAX];
     memcpy(script, path, PATH_MAX);
     if (env ? !skip_env(rest, path) : !find_in_path(interpreter, path)) {
-        check_say(report, CHECK_ERROR, "script", "the interpreter of %s is not found", script);
-        check_remedy(report, "correct its first line, or $PATH");
+        check_say(CHECK_ERROR, "script", "the interpreter of %s is not found", script);
+        check_remedy("correct its first line, or $PATH");
         return STEP_STOP;
     }
-    check_say(report, CHECK_INFO, "script",
-              "%s is a script for %s, which is looked at; what it starts has the library too, "
-              "and is to be checked by itself",
+    check_say(CHECK_INFO, "script",
+              "%s is a script for %s, which is looked at; what it starts has the library too, and "
+              "is to be checked by itself",
               script, path);
-    check_word(report, "interpreter", path);
+    check_word("interpreter", path);
     return STEP_ON;
 }
 
 /* ---- does ld.so heed LD_PRELOAD? ---- */
 
 /* A capability that the file gives makes the kernel call the start secure, unless it is root's. */
-static void check_capabilities(struct check_report *report, const struct program_object *object)
+static void check_capabilities(const struct program_object *object)
 {
     struct vfs_ns_cap_data data = {0};
     ssize_t size = fgetxattr(object->fd, "security.capability", &data, sizeof(data));
@@ -132,50 +132,47 @@ static void check_capabilities(struct check_report *report, const struct program
     bool effective = data.magic_etc & VFS_CAP_FLAGS_EFFECTIVE;
     if (permitted == 0 && inheritable == 0 && !effective)
         return;
-    check_say(
-        report, permitted || effective ? CHECK_ERROR : CHECK_WARNING, "capability",
-        "%s has file capabilities (permitted %#jx, inheritable %#jx), for which ld.so ignores "
-        "LD_PRELOAD unless root starts it",
-        object->path, (uintmax_t)permitted, (uintmax_t)inheritable);
-    check_remedy(report,
-                 "setcap -r %s, and give the capability by AmbientCapabilities= of the systemd "
+    check_say(permitted || effective ? CHECK_ERROR : CHECK_WARNING, "capability",
+              "%s has file capabilities (permitted %#jx, inheritable %#jx), for which ld.so "
+              "ignores LD_PRELOAD unless root starts it",
+              object->path, (uintmax_t)permitted, (uintmax_t)inheritable);
+    check_remedy("setcap -r %s, and give the capability by AmbientCapabilities= of the systemd "
                  "unit, which does not switch preloading off",
                  object->path);
 }
 
-static void check_mode(struct check_report *report, const struct program_object *object)
+static void check_mode(const struct program_object *object)
 {
     struct stat status;
     struct statvfs system;
     if (fstat(object->fd, &status) != 0)
         return;
     if ((status.st_mode & 0111) == 0) {
-        check_say(report, CHECK_ERROR, "mode", "%s has no execute permission (mode %04o)",
-                  object->path, status.st_mode & 07777u);
-        check_remedy(report, "chmod a+x %s, if it is a program", object->path);
+        check_say(CHECK_ERROR, "mode", "%s has no execute permission (mode %04o)", object->path,
+                  status.st_mode & 07777u);
+        check_remedy("chmod a+x %s, if it is a program", object->path);
     }
     if (fstatvfs(object->fd, &system) == 0 && (system.f_flag & ST_NOSUID))
         return; /* nothing of what follows counts there */
     if (status.st_mode & S_ISUID) {
-        check_say(report, CHECK_ERROR, "mode",
+        check_say(CHECK_ERROR, "mode",
                   "%s is set-user-ID to user %u, so ld.so ignores LD_PRELOAD for everybody else",
                   object->path, status.st_uid);
-        check_remedy(report, "chmod u-s %s, and start it as user %u", object->path, status.st_uid);
+        check_remedy("chmod u-s %s, and start it as user %u", object->path, status.st_uid);
     }
     if ((status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP)) {
-        check_say(report, CHECK_ERROR, "mode",
+        check_say(CHECK_ERROR, "mode",
                   "%s is set-group-ID to group %u, so ld.so ignores LD_PRELOAD for who does not "
                   "have this as the first group",
                   object->path, status.st_gid);
-        check_remedy(report, "chmod g-s %s, and start it with group %u", object->path,
-                     status.st_gid);
+        check_remedy("chmod g-s %s, and start it with group %u", object->path, status.st_gid);
     }
-    check_capabilities(report, object);
+    check_capabilities(object);
 }
 
 /* ---- the ELF file ---- */
 
-bool check_elf(struct check_report *report, struct program_object *object)
+bool check_elf(struct program_object *object)
 {
     const char *why = "";
     struct elf_file *elf = &object->elf;
@@ -184,96 +181,92 @@ bool check_elf(struct check_report *report, struct program_object *object)
     case 0:
         break;
     case ENOEXEC:
-        check_say(report, CHECK_ERROR, "program", "%s is neither an ELF program nor a script",
+        check_say(CHECK_ERROR, "program", "%s is neither an ELF program nor a script",
                   object->path);
-        check_remedy(report, "name the program itself");
+        check_remedy("name the program itself");
         return false;
     case EXDEV:
-        check_say(report, CHECK_ERROR, "program",
+        check_say(CHECK_ERROR, "program",
                   "%s is a program for %s, and the library is for 64-bit programs of this machine",
                   object->path, elf_machine_name(elf));
-        check_remedy(report, "use the build for this machine");
+        check_remedy("use the build for this machine");
         return false;
     case EBADMSG:
-        check_say(report, CHECK_ERROR, "program", "%s is damaged: %s", object->path, why);
-        check_remedy(report, "install it again");
+        check_say(CHECK_ERROR, "program", "%s is damaged: %s", object->path, why);
+        check_remedy("install it again");
         return false;
     default:
-        check_say(report, CHECK_ERROR, "program", "%s cannot be read: %s", object->path,
-                  strerror(-error));
+        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", object->path, strerror(-error));
         return false;
     }
     if (elf->header.e_type != ET_EXEC && elf->header.e_type != ET_DYN) {
-        check_say(report, CHECK_ERROR, "program", "%s is an ELF file, but no program",
-                  object->path);
-        check_remedy(report, "name the program itself");
+        check_say(CHECK_ERROR, "program", "%s is an ELF file, but no program", object->path);
+        check_remedy("name the program itself");
         return false;
     }
     if (elf->interpreter != NULL && elf->dynamic)
         return true;
     if (elf->dynamic && !(elf->flags_1 & DF_1_PIE)) {
-        check_say(report, CHECK_ERROR, "program", "%s is a shared library, no program",
-                  object->path);
-        check_remedy(report, "name the program that uses it");
+        check_say(CHECK_ERROR, "program", "%s is a shared library, no program", object->path);
+        check_remedy("name the program that uses it");
         return false;
     }
-    check_say(report, CHECK_ERROR, "linked",
+    check_say(CHECK_ERROR, "linked",
               "%s is linked statically%s: there is no ld.so that could load a library into it",
               object->path, elf->dynamic ? " (static-pie)" : "");
-    check_remedy(report, "use a build that is linked dynamically");
+    check_remedy("use a build that is linked dynamically");
     return false;
 }
 
-static void check_interpreter(struct check_report *report, const struct program_object *object)
+static void check_interpreter(const struct program_object *object)
 {
     if (access(object->elf.interpreter, X_OK) == 0)
         return;
-    check_say(report, CHECK_ERROR, "linked", "%s is not there, which %s needs to be started: %s",
+    check_say(CHECK_ERROR, "linked", "%s is not there, which %s needs to be started: %s",
               object->elf.interpreter, object->path, strerror(errno));
-    check_remedy(report, "use a build for this system");
+    check_remedy("use a build for this system");
 }
 
-static void say_libraries(struct check_report *report, const struct program *program)
+static void say_libraries(const struct program *program)
 {
     for (size_t i = 1; i < program->count; i++) {
         const struct program_object *object = &program->objects[i];
         if (object->path != NULL)
             continue;
-        check_say(report, CHECK_ERROR, "library",
+        check_say(CHECK_ERROR, "library",
                   "%s, which %s needs, is not found: the program would not start", object->name,
                   program->objects[object->parent].name);
-        check_remedy(report, "install it, or set LD_LIBRARY_PATH as for the program");
+        check_remedy("install it, or set LD_LIBRARY_PATH as for the program");
     }
     if (program->too_many)
-        check_say(report, CHECK_WARNING, "library", "more than %d libraries: the rest is not seen",
+        check_say(CHECK_WARNING, "library", "more than %d libraries: the rest is not seen",
                   PROGRAM_OBJECTS_MAX);
 }
 
 /* Follows scripts to the program. True: it is in `program`, opened and sound. */
-static bool open_program(struct check_report *report, const char *name, struct program *program)
+static bool open_program(const char *name, struct program *program)
 {
     char path[PATH_MAX];
     if (!find_in_path(name, path)) {
-        check_say(report, CHECK_ERROR, "program", "%s is not found in $PATH", name);
-        check_remedy(report, "name it with its directory");
+        check_say(CHECK_ERROR, "program", "%s is not found in $PATH", name);
+        check_remedy("name it with its directory");
         return false;
     }
     for (int scripts = 0;; scripts++) {
         int fd = program_open(path);
         if (fd < 0) {
-            say_open_error(report, path, fd);
+            say_open_error(path, fd);
             return false;
         }
-        enum step step = follow_script(report, fd, path);
+        enum step step = follow_script(fd, path);
         if (step == STEP_HERE)
             return program_add(program, path, path, fd, 0) != NULL &&
-                   (check_mode(report, &program->objects[0]),
-                    check_elf(report, &program->objects[0]));
+                   (check_mode(&program->objects[0]), check_elf(&program->objects[0]));
         close(fd);
         if (step == STEP_STOP)
             return false;
         if (scripts == SCRIPTS_MAX) {
-            check_say(report, CHECK_ERROR, "script", "too many scripts start one another");
+            check_say(CHECK_ERROR, "script", "too many scripts start one another");
             return false;
         }
     }
@@ -281,30 +274,28 @@ static bool open_program(struct check_report *report, const char *name, struct p
 
 int check_program(const char *name, bool json)
 {
-    struct check_report report;
     struct program program = {0};
-    check_begin(&report, json, "program", name);
-    if (open_program(&report, name, &program)) {
-        check_interpreter(&report, &program.objects[0]);
-        program_find_libraries(&program, report.counts[CHECK_ERROR] > 0);
+    check_begin(json, "program", name);
+    if (open_program(name, &program)) {
+        check_interpreter(&program.objects[0]);
+        program_find_libraries(&program, check_report.counts[CHECK_ERROR] > 0);
         const struct elf_file *elf = &program.objects[0].elf;
-        check_say(&report, CHECK_INFO, "program",
-                  "%s: for %s, linked dynamically, with %zu libraries", program.objects[0].path,
-                  elf_machine_name(elf), program.count - 1);
-        check_word(&report, "path", program.objects[0].path);
-        check_number(&report, "libraries", program.count - 1);
-        say_libraries(&report, &program);
-        check_calls(&report, &program);
-        check_say(&report, CHECK_INFO, "not seen",
-                  "what the program loads while it runs (dlopen): check --pid looks at a running "
-                  "one");
+        check_say(CHECK_INFO, "program", "%s: for %s, linked dynamically, with %zu libraries",
+                  program.objects[0].path, elf_machine_name(elf), program.count - 1);
+        check_word("path", program.objects[0].path);
+        check_number("libraries", program.count - 1);
+        say_libraries(&program);
+        check_calls(&program);
+        check_say(
+            CHECK_INFO, "not seen",
+            "what the program loads while it runs (dlopen): check --pid looks at a running one");
     }
     program_free(&program);
-    if (report.counts[CHECK_ERROR] > 0)
-        return check_end(&report, "%s: the kernel serves its files: %s.", name, report.worst);
-    if (report.counts[CHECK_WARNING] > 0)
-        return check_end(&report, "%s can be served, but for what the warning%s above say%s.", name,
-                         report.counts[CHECK_WARNING] > 1 ? "s" : "",
-                         report.counts[CHECK_WARNING] > 1 ? "" : "s");
-    return check_end(&report, "%s can be served: directnfs run %s", name, name);
+    if (check_report.counts[CHECK_ERROR] > 0)
+        return check_end("%s: the kernel serves its files: %s.", name, check_report.worst);
+    if (check_report.counts[CHECK_WARNING] > 0)
+        return check_end("%s can be served, but for what the warning%s above say%s.", name,
+                         check_report.counts[CHECK_WARNING] > 1 ? "s" : "",
+                         check_report.counts[CHECK_WARNING] > 1 ? "" : "s");
+    return check_end("%s can be served: directnfs run %s", name, name);
 }

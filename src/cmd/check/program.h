@@ -1,31 +1,89 @@
 /*
- * directnfs check --program and --pid: would preloading work, and what would it not see?
+ * directnfs check --program and --pid: would preloading work, and what would it not see? program.c
+ * and pid.c look at a program and at a process, libraries.c finds what ld.so would load, calls.c
+ * says what their calls mean, wrapped.c knows the wrappers of the library.
  */
 #ifndef CMD_CHECK_PROGRAM_H
 #define CMD_CHECK_PROGRAM_H
 
+#include "cmd/check/elf.h"
 #include "cmd/check/report.h"
-#include "cmd/check/binary.h"
 
-/* The program that execvp(3) would start for this name. Returns CMD_FINE or CMD_NOT_FINE. */
+/* The directory of libraries for this processor, below / and /usr. */
+#if defined(__x86_64__)
+#define PROGRAM_LIB "lib/x86_64-linux-gnu"
+#else
+#define PROGRAM_LIB "lib/aarch64-linux-gnu"
+#endif
+
+enum { PROGRAM_OBJECTS_MAX = 1024 };
+
+struct program_object {
+    char *name; /* as it is asked for: "libc.so.6"; of the program its path */
+    char *path; /* where it was found; NULL if nowhere */
+    int fd;     /* -1 if not found */
+    size_t parent;
+    bool deleted; /* of a process: the file that is mapped is no longer there */
+    struct elf_file elf;
+};
+
+/* A program and its libraries. Zero-initialised; element 0 is the program. Freed by program_free().
+ */
+struct program {
+    struct program_object *objects;
+    size_t count;
+    bool too_many;
+};
+
+/* The program that execvp(3) would start for this name, or the running process: the whole report.
+ * Return CMD_FINE or CMD_NOT_FINE. */
 int check_program(const char *name, bool json);
-
-/* The running process. Returns likewise. */
 int check_process(unsigned pid, bool json);
 
-/* ---- inside of these two ---- */
-
 /* Says what the calls of a program and its libraries, all opened, mean for the library. */
-void check_calls(struct check_report *report, const struct program *program);
+void check_calls(const struct program *program);
 
-/* A program whose files the kernel serves: says so if it is linked statically, for another machine,
- * damaged, or no program. False: nothing more can be said about it. */
-bool check_elf(struct check_report *report, struct program_object *object);
+/* Opens the ELF file of a program. A program whose files the kernel serves: says so if it is linked
+ * statically, for another machine, damaged, or no program. False: nothing more can be said about
+ * it. */
+bool check_elf(struct program_object *object);
 
 /* Is this object the library itself? */
 bool check_is_ours(const struct program_object *object);
 
 /* The version in a libdirectnfs.so, memory for free(3); NULL if it has none. */
 char *check_library_version(const struct elf_file *elf);
+
+/* ---- libraries.c ---- */
+
+/*
+ * Opens a file for reading, without waiting for devices and pipes. Returns the descriptor of a
+ * regular file, or -errno: -EISDIR, -EINVAL for what else is no regular file.
+ */
+int program_open(const char *path);
+
+/* Adds an object; takes over `fd`. NULL: no memory or too many, `fd` is closed. */
+struct program_object *program_add(struct program *program, const char *name, const char *path,
+                                   int fd, size_t parent);
+
+/*
+ * Finds the libraries that objects of the program need, as ld.so(8) does when the program is
+ * started by the caller now: DT_RPATH, $LD_LIBRARY_PATH (not when `secure`), DT_RUNPATH, its cache,
+ * and the directories of the system. Nothing is executed. Libraries that are not found are objects
+ * without a path. Subdirectories for special processors (glibc-hwcaps) hold the same symbols and
+ * are not looked at.
+ */
+void program_find_libraries(struct program *program, bool secure);
+
+/* The soname of an object, or its name without directories. */
+const char *program_soname(const struct program_object *object);
+
+/* The library whose soname is `soname` or begins with it and a dot. */
+const struct program_object *program_find(const struct program *program, const char *soname);
+
+void program_free(struct program *program);
+
+/* True if the library has a wrapper of this name. */
+bool program_wrapped(const char *name);
 
 #endif

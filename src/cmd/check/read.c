@@ -1,4 +1,7 @@
-#include "cmd/check/read.h"
+/*
+ * directnfs check --read: the throughput of a path.
+ */
+#include "cmd/check/check.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,11 +14,6 @@
 #define REGION_MAX ((uint64_t)64 << 20) /* bytes of the file that are read, again and again */
 #define PIECE_MAX  ((size_t)8 << 20)
 #define SKEW_FAR   1.0 /* seconds between clocks */
-
-bool check_read_lies_in(const struct check *check, const struct conf_export *export)
-{
-    return check->read != NULL && check_lies_in(check->read, export->mount);
-}
 
 /* Finds the file below the root, name by name. 0 or -errno. */
 static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root, const char *rest,
@@ -81,11 +79,10 @@ static int read_for_a_while(struct reading *reading, bool once)
     return 0;
 }
 
-static void say_failure(struct check *check, const char *what, int error)
+static void say_failure(const char *what, const char *file, int error)
 {
-    check_say(&check->report, CHECK_ERROR, "read", "%s of %s: %s", what, check->read,
-              strerror(-error));
-    check_remedy(&check->report, "name a file that user and group of the calls may read");
+    check_say(CHECK_ERROR, "read", "%s of %s: %s", what, file, strerror(-error));
+    check_remedy("name a file that user and group of the calls may read");
 }
 
 static double seconds(int64_t sec, int64_t nsec)
@@ -95,18 +92,18 @@ static double seconds(int64_t sec, int64_t nsec)
 
 /* Reading, which took from `start` to `end` here, may have set the time of access by the server's
  * clock. */
-static void say_clock(struct check *check, const struct nfs3_attr *before,
-                      const struct nfs3_attr *after, double start, double end)
+static void say_clock(const struct nfs3_attr *before, const struct nfs3_attr *after, double start,
+                      double end)
 {
     if (before->atime.sec == after->atime.sec && before->atime.nsec == after->atime.nsec)
         return;
     double at = seconds(after->atime.sec, after->atime.nsec);
     double skew = at < start ? start - at : at > end ? at - end : 0;
-    check_say(&check->report, skew > SKEW_FAR ? CHECK_WARNING : CHECK_INFO, "clock",
+    check_say(skew > SKEW_FAR ? CHECK_WARNING : CHECK_INFO, "clock",
               "the server's is %.1f s %s, by the time of access that reading set", skew,
               at < start ? "behind" : "ahead");
     if (skew > SKEW_FAR)
-        check_remedy(&check->report, "let both follow one time server (chrony, NTP)");
+        check_remedy("let both follow one time server (chrony, NTP)");
 }
 
 static double now_here(void)
@@ -117,8 +114,8 @@ static double now_here(void)
 }
 
 /* Asks for the verifier by a COMMIT of nothing. Instances of one server have the same. */
-static void compare_verifiers(struct check *check, const struct check_path *path,
-                              const struct nfs3_fh *fh, struct check_root *root)
+static void compare_verifiers(const struct check_path *path, const struct nfs3_fh *fh,
+                              struct check_root *root)
 {
     bool repeated;
     uint64_t verifier;
@@ -127,24 +124,24 @@ static void compare_verifiers(struct check *check, const struct check_path *path
     if (root->path == path) {
         root->verifier = verifier;
     } else if (root->verifier != 0 && root->verifier != verifier) {
-        check_say(&check->report, CHECK_ERROR, "same server",
+        check_say(CHECK_ERROR, "same server",
                   "the write verifier differs from that of path %zu: another instance of a server "
                   "answers here, which does not vouch for writes over that path",
                   root->path->number);
-        check_remedy(&check->report, "all paths of a stanza must lead to one server, or to one "
-                                     "node of a cluster");
+        check_remedy("all paths of a stanza must lead to one server, or to one node of a cluster");
     }
 }
 
 /* Reads over a server of its own, with all sockets that the library would open. */
-static void measure(struct check *check, const struct conf_server *conf, struct check_path *path,
-                    const struct nfs3_fh *fh, uint64_t size, const struct check_root *root)
+static void measure(struct check_path *path, const struct nfs3_fh *fh, uint64_t size,
+                    const struct check_root *root)
 {
+    const struct conf_tunables *tunables = &path->check->tunables;
     unsigned connections =
-        conf->connections ? conf->connections : (unsigned)check->tunables->connections;
+        path->stanza->connections ? path->stanza->connections : (unsigned)tunables->connections;
     struct nfs3_client client = path->client;
-    int error = reach_over(&path->address, reach_port_policy(check->tunables), connections,
-                           check->tunables, &client.server);
+    int error = reach_over(&path->address, reach_port_policy(tunables), connections, tunables,
+                           &client.server);
     struct reading reading = {
         .client = &client,
         .fh = fh,
@@ -158,43 +155,45 @@ static void measure(struct check *check, const struct conf_server *conf, struct 
     if (error == 0)
         error = read_for_a_while(&reading, false);
     if (error) {
-        say_failure(check, "READ", error);
+        say_failure("READ", path->check->read, error);
     } else {
         path->mib_per_s = (double)reading.bytes / (1 << 20) / ((double)reading.taken_ns / 1e9);
-        check_say(&check->report, CHECK_INFO, "read",
+        check_say(CHECK_INFO, "read",
                   "%.0f MiB/s, one reader, at most %u sockets: %.1f MiB in %.1f s, mostly from the "
                   "server's memory",
                   path->mib_per_s, connections, (double)reading.bytes / (1 << 20),
                   (double)reading.taken_ns / 1e9);
-        check_number(&check->report, "bytes_per_second", (uint64_t)(path->mib_per_s * (1 << 20)));
+        check_number("bytes_per_second", (uint64_t)(path->mib_per_s * (1 << 20)));
     }
     free(reading.buffer);
     rpc_server_destroy(client.server);
 }
 
-void check_read(struct check *check, const struct conf_server *conf,
-                const struct conf_export *export, struct check_path *path, struct check_root *root)
+void check_read(struct check_path *path, struct check_root *root)
 {
+    struct check *check = path->check;
+    const char *mount = root->export->mount;
     struct nfs3_fh fh;
     struct nfs3_attr before, after;
-    const char *rest = check->read + strlen(export->mount);
+    if (check->read == NULL || !check_lies_in(check->read, mount))
+        return;
     check->read_found = true;
-    int error = look_up(&path->client, &root->handle, rest, &fh);
+    int error = look_up(&path->client, &root->handle, check->read + strlen(mount), &fh);
     if (error == 0)
         error = nfs3_getattr(&path->client, &fh, &before);
     if (error) {
-        say_failure(check, "LOOKUP", error);
+        say_failure("LOOKUP", check->read, error);
         return;
     }
     if (before.type != NFS3_REG || before.size == 0) {
-        check_say(&check->report, CHECK_ERROR, "read", "%s is %s", check->read,
+        check_say(CHECK_ERROR, "read", "%s is %s", check->read,
                   before.type != NFS3_REG ? "no regular file" : "empty");
-        check_remedy(&check->report, "name a file with some megabytes");
+        check_remedy("name a file with some megabytes");
         return;
     }
-    compare_verifiers(check, path, &fh, root);
+    compare_verifiers(path, &fh, root);
     double start = now_here();
-    measure(check, conf, path, &fh, before.size, root);
+    measure(path, &fh, before.size, root);
     if (nfs3_getattr(&path->client, &fh, &after) == 0)
-        say_clock(check, &before, &after, start, now_here());
+        say_clock(&before, &after, start, now_here());
 }

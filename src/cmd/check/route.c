@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cmd/check/report.h"
+
 #define LINK(member) offsetof(struct check_route, member)
 
 /* ---- addresses ---- */
@@ -221,17 +223,16 @@ void check_route_find(const struct net_address *address, struct check_route *rou
 
 /* ---- what it means ---- */
 
-bool check_route_say(struct check_report *report, const struct net_address *address,
-                     const struct check_route *route)
+bool check_route_say(const struct net_address *address, const struct check_route *route)
 {
     char source[INET6_ADDRSTRLEN] = "";
     const char *local = address->local_text;
     if (route->source.ss_family != AF_UNSPEC)
         address_text(&route->source, source);
     if (route->error) {
-        check_say(report, CHECK_ERROR, "route", "there is no route to %s: %s", address->peer_text,
+        check_say(CHECK_ERROR, "route", "there is no route to %s: %s", address->peer_text,
                   strerror(-route->error));
-        check_remedy(report, "set one up (ip route add), or correct `path` in the nfstab");
+        check_remedy("set one up (ip route add), or correct `path` in the nfstab");
         return false;
     }
     if (route->out[0] == '\0')
@@ -239,33 +240,32 @@ bool check_route_say(struct check_report *report, const struct net_address *addr
     char speed[48] = "";
     if (route->speed)
         snprintf(speed, sizeof(speed), ", %u Mb/s", route->speed);
-    check_say(report, CHECK_INFO, "route", "from %s by %s%s%s, MTU %u%s", source, route->out,
+    check_say(CHECK_INFO, "route", "from %s by %s%s%s, MTU %u%s", source, route->out,
               route->ours         ? ": the server is this host"
               : route->gateway[0] ? " and the gateway "
                                   : ", on the link",
               route->ours ? "" : route->gateway, route->mtu, speed);
-    check_word(report, "interface", route->out);
-    check_word(report, "gateway", route->gateway);
-    check_word(report, "source", source);
-    check_number(report, "mtu", route->mtu);
-    check_number(report, "speed_mbit", route->speed);
+    check_word("interface", route->out);
+    check_word("gateway", route->gateway);
+    check_word("source", source);
+    check_number("mtu", route->mtu);
+    check_number("speed_mbit", route->speed);
     if (route->ours)
         return true;
     if (address->dontroute && route->gateway[0]) {
-        check_say(report, CHECK_ERROR, "dontroute",
+        check_say(CHECK_ERROR, "dontroute",
                   "%s is behind the gateway %s, and `dontroute` forbids to use it",
                   address->peer_text, route->gateway);
-        check_remedy(report, "take `dontroute` out of the stanza, or use an address of the server "
-                             "that is on the link");
+        check_remedy("take `dontroute` out of the stanza, or use an address of the server that is "
+                     "on the link");
         return false;
     }
     if (local[0] && route->owner[0] && strcmp(route->out, route->owner) != 0) {
-        check_say(report, CHECK_WARNING, "route",
+        check_say(CHECK_WARNING, "route",
                   "%s is an address of %s, but packets from it leave by %s%s", local, route->owner,
                   route->out,
                   route->strict ? ", and rp_filter drops what comes back by the other" : "");
-        check_remedy(report,
-                     "route by source: ip route add to the server by %s in a table of its own, and "
+        check_remedy("route by source: ip route add to the server by %s in a table of its own, and "
                      "ip rule add from %s for it%s",
                      route->owner, local,
                      route->strict ? "; or net.ipv4.conf.*.rp_filter = 2" : "");
@@ -288,8 +288,7 @@ static bool is_first(const struct check_route *const *routes, size_t at, size_t 
     return true;
 }
 
-static void compare_links(struct check_report *report, const struct check_route *const *routes,
-                          size_t count, size_t at)
+static void compare_links(const struct check_route *const *routes, size_t count, size_t at)
 {
     char paths[256] = "";
     unsigned sharing = 0;
@@ -301,51 +300,49 @@ static void compare_links(struct check_report *report, const struct check_route 
     }
     if (sharing < 2)
         return;
-    check_say(report, CHECK_WARNING, "routes",
+    check_say(CHECK_WARNING, "routes",
               "the paths %s all leave by %s: they share its bandwidth, and fail with it", paths,
               routes[at]->out);
-    check_remedy(report, "give each path an interface of its own: `local`, and a subnet for each, "
-                         "or routes by source");
+    check_remedy("give each path an interface of its own: `local`, and a subnet for each, or "
+                 "routes by source");
 }
 
-static void compare_two(struct check_report *report, const struct check_route *const *routes,
-                        size_t i, size_t k)
+static void compare_two(const struct check_route *const *routes, size_t i, size_t k)
 {
     const struct check_route *a = routes[i], *b = routes[k];
     char first[INET6_ADDRSTRLEN], second[INET6_ADDRSTRLEN];
     if (a->mtu != b->mtu && a->mtu && b->mtu && is_first(routes, i, LINK(out)) &&
         is_first(routes, k, LINK(out))) {
         check_say(
-            report, CHECK_WARNING, "routes",
+            CHECK_WARNING, "routes",
             "path %zu has MTU %u and path %zu MTU %u: the smaller one is slower, or a mistake",
             i + 1, a->mtu, k + 1, b->mtu);
-        check_remedy(report, "set the same MTU on all interfaces and switches of both");
+        check_remedy("set the same MTU on all interfaces and switches of both");
     }
     unsigned bits = a->prefix < b->prefix ? a->prefix : b->prefix;
     if (!a->owner[0] || !b->owner[0] || !is_first(routes, i, LINK(owner)) ||
         !is_first(routes, k, LINK(owner)) || !same_subnet(&a->source, &b->source, bits))
         return;
     bool apart = strcmp(a->out, a->owner) == 0 && strcmp(b->out, b->owner) == 0;
-    check_say(report, apart ? CHECK_INFO : CHECK_WARNING, "subnet",
+    check_say(apart ? CHECK_INFO : CHECK_WARNING, "subnet",
               "%s (%s) and %s (%s) are in one subnet of %u bits%s", address_text(&a->source, first),
               a->owner, address_text(&b->source, second), b->owner, bits,
               apart ? "; routes by source keep them apart"
                     : ", for which the kernel uses one interface only");
     if (!apart)
-        check_remedy(report, "put each path in a subnet of its own, or route by source (ip rule) "
-                             "with arp_ignore = 1 and arp_announce = 2");
+        check_remedy("put each path in a subnet of its own, or route by source (ip rule) with "
+                     "arp_ignore = 1 and arp_announce = 2");
 }
 
-void check_routes_compare(struct check_report *report, const struct check_route *const *routes,
-                          size_t count)
+void check_routes_compare(const struct check_route *const *routes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (!is_usable(routes[i]))
             continue;
         if (is_first(routes, i, LINK(out)))
-            compare_links(report, routes, count, i);
+            compare_links(routes, count, i);
         for (size_t k = i + 1; k < count; k++)
             if (is_usable(routes[k]))
-                compare_two(report, routes, i, k);
+                compare_two(routes, i, k);
     }
 }

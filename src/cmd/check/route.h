@@ -7,7 +7,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include "cmd/check/report.h"
 #include "net/net.h"
 
 struct check_route {
@@ -27,9 +26,7 @@ struct check_route {
 void check_route_find(const struct net_address *address, struct check_route *route);
 
 /* What one route tells (false: nothing can be sent), and all of a server together. */
-bool check_route_say(struct check_report *report, const struct net_address *address,
-                     const struct check_route *route);
-void check_routes_compare(struct check_report *report, const struct check_route *const *routes,
-                          size_t count);
+bool check_route_say(const struct net_address *address, const struct check_route *route);
+void check_routes_compare(const struct check_route *const *routes, size_t count);
 
 #endif

@@ -68,18 +68,17 @@ static void resolve(struct bounded *call)
     call->result = conf_path_resolve(call->text, call->number, &call->address, &call->length);
 }
 
-int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address,
-                  socklen_t *length)
+int check_resolve(const char *text, int family, int timeout_ms, struct sockaddr_storage *address)
 {
     int error;
+    socklen_t length;
     if (conf_address_family(text) != AF_UNSPEC) /* nobody is asked */
-        return conf_path_resolve(text, family, address, length);
+        return conf_path_resolve(text, family, address, &length);
     struct bounded *call = bounded_run(resolve, text, family, timeout_ms, &error);
     if (call == NULL)
         return error == ETIMEDOUT ? EAI_AGAIN : EAI_MEMORY;
     int result = call->result;
     *address = call->address;
-    *length = call->length;
     free(call);
     return result;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "cmd/check/binary.h"
+#include "cmd/check/program.h"
 
 #define SYMBOL(type, name, parameters, ...) #name,
 #define TWIN(name, target)                  #name,

@@ -1,4 +1,7 @@
-#include "cmd/check/binary.h"
+/*
+ * A program and the libraries that ld.so would load with it.
+ */
+#include "cmd/check/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,17 +81,18 @@ void program_free(struct program *program)
     *program = (struct program){0};
 }
 
-static const char *soname_of(const struct program_object *object)
+const char *program_soname(const struct program_object *object)
 {
-    const char *slash = strrchr(object->name, '/');
-    return object->elf.soname ? object->elf.soname : slash ? slash + 1 : object->name;
+    const char *name = object->elf.soname ? object->elf.soname : object->name;
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
 }
 
 const struct program_object *program_find(const struct program *program, const char *soname)
 {
     size_t length = strlen(soname);
     for (size_t i = 1; i < program->count; i++) {
-        const char *name = soname_of(&program->objects[i]);
+        const char *name = program_soname(&program->objects[i]);
         if (strncmp(name, soname, length) == 0 && (name[length] == '\0' || name[length] == '.'))
             return &program->objects[i];
     }
@@ -130,29 +134,6 @@ static const char *cache_text(size_t *size)
     return text;
 }
 
-/* Calls `take` with each path that the cache has for the name, until it returns true. */
-static bool search_cache(const char *name, bool (*take)(void *argument, const char *path),
-                         void *argument)
-{
-    size_t size;
-    const char *text = cache_text(&size);
-    struct cache_header header;
-    if (text == NULL || size < sizeof(header))
-        return false;
-    memcpy(&header, text, sizeof(header));
-    if (memcmp(header.magic, CACHE_MAGIC, sizeof(header.magic)) != 0 ||
-        header.count > (size - sizeof(header)) / sizeof(struct cache_entry))
-        return false;
-    for (uint32_t i = 0; i < header.count; i++) {
-        struct cache_entry entry;
-        memcpy(&entry, text + sizeof(header) + i * sizeof(entry), sizeof(entry));
-        if (entry.flags == CACHE_FLAGS && entry.key < size && entry.value < size &&
-            strcmp(text + entry.key, name) == 0 && take(argument, text + entry.value))
-            return true;
-    }
-    return false;
-}
-
 /* ---- the search ---- */
 
 /* One library that is looked for. */
@@ -163,9 +144,8 @@ struct wanted {
 };
 
 /* Takes the file if it is a library for this machine; others are passed over, as ld.so does. */
-static bool take(void *argument, const char *path)
+static bool take(struct wanted *wanted, const char *path)
 {
-    struct wanted *wanted = argument;
     const char *why;
     struct elf_file elf;
     int fd = program_open(path);
@@ -184,6 +164,27 @@ static bool take(void *argument, const char *path)
     else
         object->elf = elf;
     return true;
+}
+
+static bool search_cache(struct wanted *wanted)
+{
+    size_t size;
+    const char *text = cache_text(&size);
+    struct cache_header header;
+    if (text == NULL || size < sizeof(header))
+        return false;
+    memcpy(&header, text, sizeof(header));
+    if (memcmp(header.magic, CACHE_MAGIC, sizeof(header.magic)) != 0 ||
+        header.count > (size - sizeof(header)) / sizeof(struct cache_entry))
+        return false;
+    for (uint32_t i = 0; i < header.count; i++) {
+        struct cache_entry entry;
+        memcpy(&entry, text + sizeof(header) + i * sizeof(entry), sizeof(entry));
+        if (entry.flags == CACHE_FLAGS && entry.key < size && entry.value < size &&
+            strcmp(text + entry.key, wanted->name) == 0 && take(wanted, text + entry.value))
+            return true;
+    }
+    return false;
 }
 
 /* Replaces $ORIGIN, ${ORIGIN}, $LIB and $PLATFORM in a directory. False: too long. */
@@ -273,8 +274,7 @@ static void search(struct program *program, size_t parent, const char *name, boo
                search_list(&wanted, object->elf.runpath, ":", object)) {
         return;
     } else if ((object->elf.flags_1 & DF_1_NODEFLIB) == 0 &&
-               (search_cache(name, take, &wanted) ||
-                search_list(&wanted, directories, ":", object))) {
+               (search_cache(&wanted) || search_list(&wanted, directories, ":", object))) {
         return;
     }
     program_add(program, name, NULL, -1, parent);
