@@ -49,6 +49,7 @@ enum stats_kind {
     STATS_STATE, /* enum directnfs_channel_state */
     STATS_FILE_STATE,
     STATS_MOUNT_KIND,
+    STATS_LAST_BOUNDED = STATS_MOUNT_KIND,
     /* Other words. */
     STATS_VERSION,     /* uint32_t, of NFS */
     STATS_TIME,        /* uint64_t, CLOCK_REALTIME in nanoseconds */

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "stats/segment.h"
 #include "sys/fd.h"
@@ -49,29 +48,18 @@ static __thread struct {
     struct amount transfers, file;
 } together;
 
-static uint64_t wall_clock(clockid_t clock)
-{
-    struct timespec now;
-    sys_clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void touch(void)
 {
-    stats_set(&memory.stats.updated_ns, wall_clock(CLOCK_REALTIME_COARSE));
+    stats_set(&memory.stats.updated_ns, sys_clock_ns(CLOCK_REALTIME_COARSE));
 }
 
-/* Copies a string into a field; of a too long one the end is kept if `tail`. */
+/* Copies a string (NULL: none) into a field; of a too long one the end is kept if `tail`. */
 static void copy_text(char *field, size_t size, const char *text, bool tail)
 {
     size_t length = text ? strlen(text) : 0;
-    memset(field, 0, size);
-    if (length < size)
-        memcpy(field, text ? text : "", length);
-    else if (tail)
+    strncpy(field, text ? text : "", size - 1);
+    if (length >= size && tail)
         snprintf(field, size, "...%s", text + length - (size - 4));
-    else
-        memcpy(field, text, size - 1);
 }
 
 static void read_program(char *name, size_t size)
@@ -172,7 +160,7 @@ static int open_segment(int run)
     stats->uid = (uint32_t)run_owner();
     stats->pid_namespace = run_pid_namespace();
     read_program(stats->program, sizeof(stats->program));
-    stats->started_ns = wall_clock(CLOCK_REALTIME);
+    stats->started_ns = sys_clock_ns(CLOCK_REALTIME);
     touch();
     error = make_segment(run);
     if (error == -EEXIST) {
@@ -214,7 +202,7 @@ static void open_in_child(void)
 
 void stats_call(unsigned procedure, uint64_t latency_ns, bool error)
 {
-    if (!STATS_COUNTING || procedure >= DIRECTNFS_PROCEDURES)
+    if (procedure >= DIRECTNFS_PROCEDURES)
         return;
     open_in_child();
     struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];
@@ -242,8 +230,6 @@ static void amount_end(struct amount *amount)
 /* Counts one transfer in `counter` (may be NULL), and its bytes in `sum`. */
 static void amount_add(struct amount *amount, uint64_t *counter, uint64_t *sum, uint64_t bytes)
 {
-    if (!STATS_COUNTING)
-        return;
     if (amount->sum != sum)
         amount_end(amount);
     amount->counter = counter;
@@ -297,16 +283,18 @@ static void zero_counts(unsigned table, void *slot)
     }
 }
 
-static void set_slot(uint32_t *slot, uint32_t value)
+/* Changes a count, or what a slot is; what was written there before can be seen by then. */
+static void publish(uint32_t *word, uint32_t value)
 {
-    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 /* ---- servers ---- */
 
 unsigned stats_server(const struct stats_server *server)
 {
-    struct directnfs_server_stats wanted = {.kind = server->kind,
+    struct directnfs_server_stats wanted = {.slot = DIRECTNFS_SLOT_USED,
+                                            .kind = server->kind,
                                             .mntport = server->mntport,
                                             .nfsport = server->nfsport,
                                             .version = 3,
@@ -322,18 +310,8 @@ unsigned stats_server(const struct stats_server *server)
     while (id < count && !stats_same_server(&memory.stats.servers[id], &wanted))
         id++;
     if (id < DIRECTNFS_SERVERS) {
-        struct directnfs_server_stats *slot = &memory.stats.servers[id];
-        if (id == count) {
-            *slot = wanted;
-            set_slot(&slot->slot, DIRECTNFS_SLOT_USED);
-            stats_set(&memory.stats.server_count, id + 1);
-        } else {
-            stats_set(&slot->kind, wanted.kind);
-            stats_set(&slot->mntport, wanted.mntport);
-            stats_set(&slot->nfsport, wanted.nfsport);
-            stats_set(&slot->wtmax, wanted.wtmax);
-            stats_set(&slot->rtmax, wanted.rtmax);
-        }
+        memory.stats.servers[id] = wanted;
+        publish(&memory.stats.server_count, id < count ? count : id + 1);
     }
     touch();
     pthread_mutex_unlock(&lock);
@@ -351,7 +329,8 @@ static bool same_path(const struct directnfs_path_stats *slot,
 
 struct directnfs_path_stats *stats_path(unsigned server, const char *path, const char *local)
 {
-    struct directnfs_path_stats wanted = {.server = server, .since_ns = wall_clock(CLOCK_REALTIME)};
+    struct directnfs_path_stats wanted = {
+        .slot = DIRECTNFS_SLOT_USED, .server = server, .since_ns = sys_clock_ns(CLOCK_REALTIME)};
     copy_text(wanted.path, sizeof(wanted.path), path, false);
     copy_text(wanted.local, sizeof(wanted.local), local, false);
 
@@ -365,8 +344,7 @@ struct directnfs_path_stats *stats_path(unsigned server, const char *path, const
     if (found == &memory.stats.paths[count]) {
         if (count < DIRECTNFS_PATHS && ensure_backed(found, sizeof(*found))) {
             *found = wanted;
-            set_slot(&found->slot, DIRECTNFS_SLOT_USED);
-            stats_set(&memory.stats.path_count, count + 1);
+            publish(&memory.stats.path_count, count + 1);
         } else {
             found = &unshown_path;
             stats_add(&memory.stats.counters.paths_not_shown, 1);
@@ -384,7 +362,7 @@ void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_
         return;
     pthread_mutex_lock(&lock);
     if (path->state != now) {
-        stats_set(&path->since_ns, wall_clock(CLOCK_REALTIME));
+        stats_set(&path->since_ns, sys_clock_ns(CLOCK_REALTIME));
         if (now == DIRECTNFS_CHANNEL_DOWN)
             stats_add(&path->downs, 1);
         stats_set(&path->state, now);
@@ -412,7 +390,7 @@ struct directnfs_channel_stats *stats_channel(unsigned server, const char *path,
         channel->id = ++last_channel_id;
         copy_text(channel->path, sizeof(channel->path), path, false);
         copy_text(channel->local, sizeof(channel->local), local, false);
-        set_slot(&channel->slot, DIRECTNFS_SLOT_USED);
+        publish(&channel->slot, DIRECTNFS_SLOT_USED);
         if (index == count)
             stats_set(&memory.stats.channel_count, index + 1);
     } else {
@@ -428,7 +406,7 @@ void stats_channel_free(struct directnfs_channel_stats *channel)
     if (channel == &unshown_channel)
         return;
     pthread_mutex_lock(&lock);
-    set_slot(&channel->slot, DIRECTNFS_SLOT_FREE);
+    publish(&channel->slot, DIRECTNFS_SLOT_FREE);
     pthread_mutex_unlock(&lock);
 }
 
@@ -482,7 +460,7 @@ struct directnfs_file_stats *stats_file(const char *name, unsigned server, uint6
         bool known =
             file->slot != DIRECTNFS_SLOT_FREE && file->name_hash == hash && file->server == server;
         if (!known) {
-            set_slot(&file->slot, DIRECTNFS_SLOT_FREE);
+            publish(&file->slot, DIRECTNFS_SLOT_FREE);
             file->server = server;
             file->name_hash = hash;
             file->device = file->inode = 0;
@@ -494,7 +472,7 @@ struct directnfs_file_stats *stats_file(const char *name, unsigned server, uint6
         stats_set(&file->state, file_state);
         stats_set(&file->size, size);
         stats_add(&file->opens, 1);
-        set_slot(&file->slot, DIRECTNFS_SLOT_USED);
+        publish(&file->slot, DIRECTNFS_SLOT_USED);
     }
     count_file(file_state);
     touch();
@@ -526,7 +504,7 @@ void stats_file_close(struct directnfs_file_stats *file)
         stats_set(&file->opens, opens - 1);
     if (opens <= 1) {
         file->closed_ns = sys_now_ns();
-        set_slot(&file->slot, DIRECTNFS_SLOT_CLOSED);
+        publish(&file->slot, DIRECTNFS_SLOT_CLOSED);
     }
     touch();
     pthread_mutex_unlock(&lock);
@@ -575,7 +553,7 @@ void stats_finish(void)
     pthread_mutex_lock(&lock);
     if (atomic_load(&state) == OPEN) {
         int run = run_open();
-        stats_set(&memory.stats.ended_ns, wall_clock(CLOCK_REALTIME));
+        stats_set(&memory.stats.ended_ns, sys_clock_ns(CLOCK_REALTIME));
         if (run >= 0) {
             stats_fold(run, &identity, &memory.stats, STATS_LOCK_MS);
             run_close(run);

@@ -16,23 +16,13 @@
 
 extern struct directnfs_stats *const stats_own;
 
-/* A library without counting shows what counting costs: CFLAGS='-O2 -DDIRECTNFS_NO_STATS'. */
-#ifdef DIRECTNFS_NO_STATS
-#define STATS_COUNTING 0
-#else
-#define STATS_COUNTING 1
-#endif
-
 /* Relaxed atomics: `stats_add(&channel->sends, 1)`. Fields of 32 and 64 bits. */
-#define stats_add(field, n) \
-    ((void)(STATS_COUNTING && __atomic_fetch_add((field), (n), __ATOMIC_RELAXED)))
-#define stats_sub(field, n) \
-    ((void)(STATS_COUNTING && __atomic_fetch_sub((field), (n), __ATOMIC_RELAXED)))
+#define stats_add(field, n) ((void)__atomic_fetch_add((field), (n), __ATOMIC_RELAXED))
+#define stats_sub(field, n) ((void)__atomic_fetch_sub((field), (n), __ATOMIC_RELAXED))
 /* For a field that is changed under a lock only. */
-#define stats_add_locked(field, n) \
-    ((void)(STATS_COUNTING && (stats_set((field), stats_get(field) + (n)), 1)))
-#define stats_set(field, value) __atomic_store_n((field), (value), __ATOMIC_RELAXED)
-#define stats_get(field)        __atomic_load_n((field), __ATOMIC_RELAXED)
+#define stats_add_locked(field, n) stats_set((field), stats_get(field) + (n))
+#define stats_set(field, value)    __atomic_store_n((field), (value), __ATOMIC_RELAXED)
+#define stats_get(field)           __atomic_load_n((field), __ATOMIC_RELAXED)
 
 /*
  * Calls on their way into one latency: those that fall into the same bucket one after the other are
@@ -63,8 +53,6 @@ static inline void stats_tally_end(struct stats_tally *tally)
 static inline void stats_tally_add(struct stats_tally *tally, struct directnfs_latency *latency,
                                    uint64_t ns)
 {
-    if (!STATS_COUNTING)
-        return;
     uint64_t microseconds = ns / 1000;
     unsigned bucket = microseconds ? 64 - (unsigned)__builtin_clzll(microseconds) : 0;
     if (bucket >= DIRECTNFS_HISTOGRAM_BUCKETS)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 
 #include "stats/read.h"
 #include "stats/segment.h"
@@ -66,19 +65,30 @@ void stats_release(struct directnfs_stats *stats)
         sys_munmap(stats, STATS_BYTES);
 }
 
-static int read_at(int fd, void *buffer, size_t size, size_t offset)
+/* pread() or pwrite() of all of it. */
+static int transfer(long call, int fd, const void *data, size_t size, size_t offset)
 {
     while (size) {
-        ssize_t got = sys_pread(fd, buffer, size, (off_t)offset);
-        if (got == -EINTR)
+        ssize_t done = sys_call4(call, fd, data, size, offset);
+        if (done == -EINTR)
             continue;
-        if (got <= 0)
-            return got ? (int)got : -EBADMSG;
-        buffer = (uint8_t *)buffer + got;
-        size -= (size_t)got;
-        offset += (size_t)got;
+        if (done <= 0)
+            return done ? (int)done : -EBADMSG;
+        data = (const uint8_t *)data + done;
+        size -= (size_t)done;
+        offset += (size_t)done;
     }
     return 0;
+}
+
+int stats_read_at(int fd, void *buffer, size_t size, size_t offset)
+{
+    return transfer(SYS_pread64, fd, buffer, size, offset);
+}
+
+static int write_at(int fd, const void *data, size_t size, size_t offset)
+{
+    return transfer(SYS_pwrite64, fd, data, size, offset);
 }
 
 /* Whole pages: the tables lie apart. */
@@ -96,7 +106,7 @@ static bool take_room(size_t *room, size_t size)
 static int read_segment(int fd, struct directnfs_stats *stats, size_t *room)
 {
     const size_t head = offsetof(struct directnfs_stats, servers);
-    int error = take_room(room, head) ? read_at(fd, stats, head, 0) : -E2BIG;
+    int error = take_room(room, head) ? stats_read_at(fd, stats, head, 0) : -E2BIG;
     if (!error && stats->magic == 0)
         return -EAGAIN;
     if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
@@ -108,7 +118,7 @@ static int read_segment(int fd, struct directnfs_stats *stats, size_t *room)
             return -EBADMSG;
         size_t used = stats_used(stats, table);
         error = take_room(room, used)
-                    ? read_at(fd, (uint8_t *)stats + table->offset, used, table->offset)
+                    ? stats_read_at(fd, (uint8_t *)stats + table->offset, used, table->offset)
                     : -E2BIG;
     }
     return error;
@@ -130,21 +140,6 @@ int stats_read_raw(int run, const char *name, struct directnfs_stats *stats, siz
         error = read_segment(fd, stats, room);
     sys_close(fd);
     return error;
-}
-
-static int write_at(int fd, const void *data, size_t size, size_t offset)
-{
-    while (size) {
-        ssize_t put = sys_call4(SYS_pwrite64, fd, data, size, offset);
-        if (put == -EINTR)
-            continue;
-        if (put <= 0)
-            return put ? (int)put : -EIO;
-        data = (const uint8_t *)data + put;
-        size -= (size_t)put;
-        offset += (size_t)put;
-    }
-    return 0;
 }
 
 int stats_write_raw(int fd, const struct directnfs_stats *stats)
@@ -189,20 +184,16 @@ void stats_unlock(int fd)
 /* The other tables of the last process that had files are kept. */
 static void take_tables(struct directnfs_stats *ended, const struct directnfs_stats *stats)
 {
-    ended->pid = stats->pid;
-    ended->uid = stats->uid;
-    ended->starttime = stats->starttime;
-    ended->pid_namespace = stats->pid_namespace;
-    memcpy(ended->program, stats->program, sizeof(ended->program));
-    ended->started_ns = stats->started_ns;
-    ended->updated_ns = stats_get(&stats->updated_ns);
-    ended->ended_ns = stats->ended_ns;
-    ended->server_count = stats->server_count;
-    ended->channel_count = stats->channel_count;
-    ended->file_count = stats->file_count;
-    memcpy(ended->servers, stats->servers, stats->server_count * sizeof(stats->servers[0]));
-    memcpy(ended->channels, stats->channels, stats->channel_count * sizeof(stats->channels[0]));
-    memcpy(ended->files, stats->files, stats->file_count * sizeof(stats->files[0]));
+    const size_t process = offsetof(struct directnfs_stats, pid);
+    memcpy((uint8_t *)ended + process, (const uint8_t *)stats + process,
+           offsetof(struct directnfs_stats, processes) - process);
+    for (unsigned i = 0; i < STATS_TABLES; i++) {
+        const struct stats_table *table = &stats_tables[i];
+        if (i == STATS_PATHS)
+            continue;
+        *stats_count(ended, table) = *stats_count(stats, table);
+        memcpy(stats_slot(ended, table, 0), stats_slot(stats, table, 0), stats_used(stats, table));
+    }
 }
 
 static int replace_ended(int run, const struct directnfs_stats *ended)
@@ -313,35 +304,7 @@ static bool may_reap(int run, const struct run_identity *process, struct directn
            scratch->pid_namespace == run_pid_namespace();
 }
 
-static uint64_t cpu_time(void)
-{
-    struct timespec now;
-    sys_clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-uint64_t stats_deadline(const struct stats_bounds *bounds)
-{
-    return bounds ? cpu_time() + bounds->cpu_ns : UINT64_MAX;
-}
-
-bool stats_late(uint64_t deadline)
-{
-    return deadline != UINT64_MAX && cpu_time() >= deadline;
-}
-
-/* False: no more for now. */
-static bool reap_one(int run, const char *name, struct directnfs_stats *scratch,
-                     const struct stats_bounds *bounds)
-{
-    struct run_identity process;
-    if (!stats_parse_name(name, &process) || !may_reap(run, &process, scratch))
-        return true;
-    int error = stats_fold(run, &process, NULL, bounds ? bounds->lock_ms : STATS_LOCK_MS);
-    return !(bounds && error == -ETIMEDOUT);
-}
-
-void stats_reap(int run, const struct stats_bounds *bounds)
+int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument)
 {
     struct entry {
         uint64_t inode;
@@ -351,29 +314,57 @@ void stats_reap(int run, const struct stats_bounds *bounds)
         char name[];
     } * entry;
     char buffer[4096] __attribute__((aligned(8)));
-    struct directnfs_stats *scratch = stats_allocate();
+    const uint64_t began = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     int fd = sys_openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    const uint64_t deadline = stats_deadline(bounds);
-    bool more = scratch && fd >= 0;
+    int result = fd < 0 ? fd : 0;
     ssize_t length;
-    while (more && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
-        for (ssize_t at = 0; more && at < length; at += entry->length) {
+    while (!result && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
+        for (ssize_t at = 0; !result && at < length; at += entry->length) {
+            struct run_identity process;
             entry = (struct entry *)(buffer + at);
-            more = reap_one(run, entry->name, scratch, bounds) && !stats_late(deadline);
+            if (stats_parse_name(entry->name, &process))
+                result = visit(argument, entry->name, &process);
+            if (!result && bounds &&
+                sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began >= bounds->cpu_ns)
+                result = -ETIME;
         }
     }
     if (fd >= 0)
         sys_close(fd);
-    stats_release(scratch);
+    return result;
+}
+
+struct reaping {
+    int run;
+    const struct stats_bounds *bounds;
+    struct directnfs_stats *scratch;
+};
+
+static int reap_one(void *argument, const char *name, const struct run_identity *process)
+{
+    const struct reaping *reaping = argument;
+    const struct stats_bounds *bounds = reaping->bounds;
+    (void)name;
+    if (!may_reap(reaping->run, process, reaping->scratch))
+        return 0;
+    int error = stats_fold(reaping->run, process, NULL, bounds ? bounds->lock_ms : STATS_LOCK_MS);
+    return bounds && error == -ETIMEDOUT ? error : 0;
+}
+
+void stats_reap(int run, const struct stats_bounds *bounds)
+{
+    struct reaping reaping = {run, bounds, stats_allocate()};
+    if (reaping.scratch)
+        stats_visit(run, bounds, reap_one, &reaping);
+    stats_release(reaping.scratch);
 }
 
 void stats_reap_at_start(int run)
 {
     struct stat status;
-    struct timespec now;
-    sys_clock_gettime(CLOCK_REALTIME, &now);
     if (sys_fstatat(run, "stats.lock", &status, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (status.st_mtim.tv_sec <= now.tv_sec && status.st_mtim.tv_sec >= now.tv_sec - 1)
+        time_t now = (time_t)(sys_clock_ns(CLOCK_REALTIME) / 1000000000u);
+        if (status.st_mtim.tv_sec <= now && status.st_mtim.tv_sec >= now - 1)
             return;
         sys_call4(SYS_utimensat, run, "stats.lock", NULL, AT_SYMLINK_NOFOLLOW);
     }

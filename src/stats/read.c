@@ -13,27 +13,14 @@ static void clean_text(char *text, size_t size)
 
 static void clean_field(const struct stats_field *field, void *member)
 {
+    enum stats_kind kind = field->kind;
     uint32_t *word = member;
-    switch (field->kind) {
-    case STATS_TEXT:
-    case STATS_CUT_END:
-    case STATS_CUT_START:
+    if (kind >= STATS_TEXT && kind <= STATS_LAST_TEXT)
         clean_text(member, field->bound);
-        break;
-    case STATS_SERVER:
-        if (*word > field->bound)
-            *word = (uint32_t)field->bound;
-        break;
-    case STATS_SLOT:
-    case STATS_STATE:
-    case STATS_FILE_STATE:
-    case STATS_MOUNT_KIND:
-        if (*word > field->bound)
-            *word = 0;
-        break;
-    default:
-        break;
-    }
+    else if (kind == STATS_SERVER && *word > field->bound)
+        *word = (uint32_t)field->bound;
+    else if (kind >= STATS_SLOT && kind <= STATS_LAST_BOUNDED && *word > field->bound)
+        *word = 0;
 }
 
 /* Slots that were never used are left untouched: they need no memory. */

@@ -41,7 +41,7 @@ struct stats_snapshot {
     unsigned uncommitted_count;
     struct stats_uncommitted *uncommitted_files;
     unsigned problem_count, problems_left_out; /* the first STATS_PROBLEMS are kept */
-    struct stats_problem *problems;
+    struct stats_problem problems[STATS_PROBLEMS];
 };
 
 /* What a run directory of somebody else may cost who reads it, whatever is in it. */
@@ -79,7 +79,6 @@ struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot
 
 /* Adds to a sum; max_ns is compared. For snapshots and for what processes leave at their end. */
 void stats_add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one);
-void stats_add_record(const struct stats_fields *fields, void *sum, const void *one);
 void stats_add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one);
 /* Of all procedures. */
 uint64_t stats_errors(const struct directnfs_counters *counters);

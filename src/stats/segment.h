@@ -50,21 +50,21 @@ void stats_release(struct directnfs_stats *stats);
  * NULL) is how many bytes of memory it may take, and is lowered by them: -E2BIG.
  */
 int stats_read_raw(int run, const char *name, struct directnfs_stats *stats, size_t *room);
+/* pread() of so many bytes: -EBADMSG if there are less. */
+int stats_read_at(int fd, void *buffer, size_t size, size_t offset);
 /* Writes the used parts to an open, empty file; the header last. */
 int stats_write_raw(int fd, const struct directnfs_stats *stats);
 
 /*
  * One at a time in the run directory adds up, or reads what must add up exactly. A descriptor for
- * stats_unlock(), or -errno; a holder that was stopped is not waited for longer than
- * `limit_ms`
+ * stats_unlock(), or -errno; a holder that was stopped is not waited for longer than `limit_ms`
  * (-ETIMEDOUT).
  */
 enum { STATS_LOCK_MS = 2000 };
 int stats_lock(int run, int limit_ms);
 void stats_unlock(int fd);
 
-/* Under the lock: is this the process that was added to `ended` last? Then its file is left over.
- */
+/* Under the lock: is this the process that was added to `ended` last? Its file is left over. */
 bool stats_added(const struct directnfs_stats *ended, const struct directnfs_stats *stats);
 
 /*
@@ -75,10 +75,13 @@ bool stats_added(const struct directnfs_stats *ended, const struct directnfs_sta
 int stats_fold(int run, const struct run_identity *process, const struct directnfs_stats *stats,
                int limit_ms);
 
-/* When this process will have used the CPU time of `bounds` (NULL: never), and whether it has. */
-struct stats_bounds;
-uint64_t stats_deadline(const struct stats_bounds *bounds);
-bool stats_late(uint64_t deadline);
+/*
+ * Calls `visit` with each segment of a process in the run directory, as its name says, until it
+ * returns another result than 0, which is returned. -ETIME: the CPU time of `bounds` (NULL: no
+ * limit) is used up.
+ */
+typedef int stats_visitor(void *argument, const char *name, const struct run_identity *process);
+int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument);
 
 /*
  * Adds and removes the segments of processes that died without stats_finish(): all of them, or

@@ -1,46 +1,34 @@
 /*
  * Snapshots of the statistics of all processes.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "stats/read.h"
 #include "stats/segment.h"
 #include "sys/sys.h"
 
 /* About `name` in the run directory, or about the directory itself. */
-static int add_problem(struct stats_snapshot *snapshot, const char *name, const char *reason)
+static void add_problem(struct stats_snapshot *snapshot, const char *name, const char *reason)
 {
     char path[RUN_PATH_MAX];
     if (snapshot->problem_count == STATS_PROBLEMS) {
         snapshot->problems_left_out++;
-        return 0;
+        return;
     }
-    void *more =
-        reallocarray(snapshot->problems, snapshot->problem_count + 1, sizeof(*snapshot->problems));
-    if (!more)
-        return -ENOMEM;
-    snapshot->problems = more;
     struct stats_problem *problem = &snapshot->problems[snapshot->problem_count++];
     snprintf(problem->path, sizeof(problem->path), "%.*s%s%s", (int)sizeof(problem->path) / 2,
              run_name(path), name ? "/" : "", name ? name : "");
     snprintf(problem->reason, sizeof(problem->reason), "%s", reason);
-    return 0;
 }
 
-static const char *reason_of(int error)
+static void add_unusable(struct stats_snapshot *snapshot, const char *name, int error)
 {
-    switch (error) {
-    case -EBADMSG:
-        return "damaged, or of another version of directnfs";
-    case -EPERM:
-        return "it belongs to another user";
-    default:
-        return strerror(-error);
-    }
+    add_problem(snapshot, name,
+                error == -EBADMSG ? "damaged, or of another version of directnfs"
+                : error == -EPERM ? "it belongs to another user"
+                                  : strerror(-error));
 }
 
 /* Takes over `stats`, also when it fails. */
@@ -81,102 +69,96 @@ static int add_ended(struct reading *reading)
 {
     struct stats_snapshot *snapshot = reading->snapshot;
     struct directnfs_stats *stats = stats_allocate();
-    int error = stats ? read_one(reading, "stats.ended", stats) : -ENOMEM;
+    if (!stats)
+        return -ENOMEM;
+    int error = read_one(reading, "stats.ended", stats);
     if (!error) {
         reading->ended = stats;
         return add(&snapshot->ended, &snapshot->ended_count, stats);
     }
-    if (stats)
-        error = error == -ENOENT ? 0 : add_problem(snapshot, "stats.ended", reason_of(error));
+    if (error != -ENOENT)
+        add_unusable(snapshot, "stats.ended", error);
     stats_release(stats);
-    return error;
+    return 0;
 }
 
-static int add_process(struct reading *reading, const char *name,
-                       const struct run_identity *process)
+static int add_process(void *argument, const char *name, const struct run_identity *process)
 {
+    struct reading *reading = argument;
     struct stats_snapshot *snapshot = reading->snapshot;
     struct directnfs_stats *stats = stats_allocate();
-    int error = stats ? read_one(reading, name, stats) : -ENOMEM;
+    if (!stats)
+        return -ENOMEM;
+    int error = read_one(reading, name, stats);
     if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
         error = -EBADMSG;
     if (!error && !(reading->ended && stats_added(reading->ended, stats)))
         return add(&snapshot->processes, &snapshot->count, stats);
     reading->left_out += error == -E2BIG;
     /* Just ended, or just starting, or in the sum already. */
-    if (error == -ENOENT || error == -EAGAIN || error == -E2BIG)
-        error = 0;
-    else if (error && stats)
-        error = add_problem(snapshot, name, reason_of(error));
+    if (error && error != -ENOENT && error != -EAGAIN && error != -E2BIG)
+        add_unusable(snapshot, name, error);
     stats_release(stats);
-    return error;
+    return 0;
 }
 
-static int add_processes(struct reading *reading, DIR *directory)
+static int add_processes(struct reading *reading)
 {
-    struct run_identity process;
-    const uint64_t deadline = stats_deadline(reading->bounds);
-    int error = 0;
-    bool late = false;
-    for (struct dirent *entry; !error && !late && (entry = readdir(directory));) {
-        if (stats_parse_name(entry->d_name, &process))
-            error = add_process(reading, entry->d_name, &process);
-        late = stats_late(deadline);
-    }
-    if (!error && (late || reading->left_out))
-        error = add_problem(reading->snapshot, NULL,
-                            late ? "there is more than can be read in reasonable time: ask as the "
-                                   "user whose it is"
-                                 : "its processes need more memory than another user gets for "
-                                   "them, and some are left out: ask as the user whose it is");
-    return error;
+    int error = stats_visit(reading->run, reading->bounds, add_process, reading);
+    bool late = error == -ETIME;
+    if (late || (!error && reading->left_out))
+        add_problem(reading->snapshot, NULL,
+                    late ? "there is more than can be read in reasonable time: ask as the user "
+                           "whose it is"
+                         : "its processes need more memory than another user gets for them, and "
+                           "some are left out: ask as the user whose it is");
+    return late ? 0 : error;
 }
 
 /* Under the lock nothing moves from a process to the sum. */
 static int read_directory(struct reading *reading)
 {
-    int lock, error = 0;
-    int fd = sys_openat(reading->run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (!directory) {
-        error = fd < 0 ? fd : -errno;
-        if (fd >= 0)
-            sys_close(fd);
-        return error;
-    }
+    struct stats_snapshot *snapshot = reading->snapshot;
     stats_reap(reading->run, reading->bounds);
-    lock = stats_lock(reading->run, reading->bounds ? reading->bounds->lock_ms : STATS_LOCK_MS);
+    int lock = stats_lock(reading->run, reading->bounds ? reading->bounds->lock_ms : STATS_LOCK_MS);
     if (lock < 0) {
         char reason[128];
         snprintf(reason, sizeof(reason),
                  "cannot lock stats.lock there (%s): a process that ends now may count wrongly",
                  strerror(-lock));
-        error = add_problem(reading->snapshot, NULL, reason);
+        add_problem(snapshot, NULL, reason);
     }
+    int error = add_ended(reading);
     if (!error)
-        error = add_ended(reading);
-    if (!error)
-        error = add_processes(reading, directory);
+        error = add_processes(reading);
     if (lock >= 0)
         stats_unlock(lock);
-    closedir(directory);
     if (!error)
-        error = stats_read_uncommitted(reading->run, reading->snapshot);
-    if (error == -EBADMSG)
-        error = add_problem(reading->snapshot, "registry", reason_of(-EBADMSG));
-    return error;
+        error = stats_read_uncommitted(reading->run, snapshot);
+    if (error != -EBADMSG)
+        return error;
+    add_unusable(snapshot, "registry", error);
+    return 0;
 }
 
+static int compare(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
+/* The same pid may be there several times: of several containers, or before and after exec(). */
 static int by_pid(const void *a, const void *b)
 {
     const struct directnfs_stats *left = *(struct directnfs_stats *const *)a;
     const struct directnfs_stats *right = *(struct directnfs_stats *const *)b;
-    return (left->pid > right->pid) - (left->pid < right->pid);
+    int order = compare(left->pid, right->pid);
+    if (!order)
+        order = compare(left->starttime, right->starttime);
+    return order ? order : compare(left->started_ns, right->started_ns);
 }
 
 int stats_snapshot_read(struct stats_snapshot *snapshot, const struct stats_bounds *bounds)
 {
-    struct timespec wall, now;
     struct reading reading = {.snapshot = snapshot, .bounds = bounds, .run = run_open()};
     int error = reading.run == -ENOENT ? 0 : reading.run;
     if (bounds) {
@@ -187,10 +169,8 @@ int stats_snapshot_read(struct stats_snapshot *snapshot, const struct stats_boun
         error = read_directory(&reading);
         run_close(reading.run);
     }
-    sys_clock_gettime(CLOCK_REALTIME, &wall);
-    sys_clock_gettime(CLOCK_MONOTONIC, &now);
-    snapshot->taken_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
-    snapshot->clock = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    snapshot->taken_ns = sys_clock_ns(CLOCK_REALTIME);
+    snapshot->clock = (double)sys_now_ns() / 1e9;
     if (snapshot->count)
         qsort(snapshot->processes, snapshot->count, sizeof(*snapshot->processes), by_pid);
     return error;
@@ -205,7 +185,6 @@ void stats_snapshot_free(struct stats_snapshot *snapshot)
     free(snapshot->processes);
     free(snapshot->ended);
     free(snapshot->uncommitted_files);
-    free(snapshot->problems);
     *snapshot = (struct stats_snapshot){0};
 }
 
@@ -262,22 +241,11 @@ struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot
 static struct directnfs_stats *find_process(const struct stats_snapshot *snapshot,
                                             const struct directnfs_stats *wanted)
 {
-    struct directnfs_stats *const *found =
-        snapshot->count ? bsearch(&wanted, snapshot->processes, snapshot->count,
-                                  sizeof(*snapshot->processes), by_pid)
-                        : NULL;
-    if (!found)
-        return NULL;
-    /* The same pid in several containers, or before and after exec(). */
-    unsigned i = (unsigned)(found - snapshot->processes);
-    while (i > 0 && snapshot->processes[i - 1]->pid == wanted->pid)
-        i--;
-    for (; i < snapshot->count && snapshot->processes[i]->pid == wanted->pid; i++) {
-        const struct directnfs_stats *one = snapshot->processes[i];
-        if (one->starttime == wanted->starttime && one->started_ns == wanted->started_ns)
-            return snapshot->processes[i];
-    }
-    return NULL;
+    struct directnfs_stats **found = snapshot->count
+                                         ? bsearch(&wanted, snapshot->processes, snapshot->count,
+                                                   sizeof(*snapshot->processes), by_pid)
+                                         : NULL;
+    return found ? *found : NULL;
 }
 
 static struct directnfs_stats *ended_of(const struct stats_snapshot *snapshot, uint32_t uid)

@@ -7,38 +7,68 @@
 #include "stats/read.h"
 #include "stats/segment.h"
 
-void stats_add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one)
+/* Adds, or subtracts. Of a counter that began again there is no difference to tell: it counts from
+ * zero. */
+static void combine(bool minus, uint64_t *to, uint64_t from)
 {
-    uint64_t max = stats_get(&one->max_ns);
-    sum->calls += stats_get(&one->calls);
-    sum->total_ns += stats_get(&one->total_ns);
-    sum->max_ns = max > sum->max_ns ? max : sum->max_ns;
-    for (int i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
-        sum->histogram[i] += stats_get(&one->histogram[i]);
+    if (!minus)
+        *to += from;
+    else if (*to >= from)
+        *to -= from;
 }
 
-void stats_add_record(const struct stats_fields *fields, void *sum, const void *one)
+static void combine_latency(bool minus, struct directnfs_latency *to,
+                            const struct directnfs_latency *from)
+{
+    unsigned highest = 0;
+    combine(minus, &to->calls, from->calls);
+    combine(minus, &to->total_ns, from->total_ns);
+    for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
+        combine(minus, &to->histogram[i], from->histogram[i]);
+        if (to->histogram[i])
+            highest = i;
+    }
+    /* A maximum that did not grow is not of this interval: the highest bucket in use bounds it. */
+    uint64_t bound = to->calls ? UINT64_C(1000) << highest : 0;
+    if (!minus)
+        to->max_ns = from->max_ns > to->max_ns ? from->max_ns : to->max_ns;
+    else if (to->max_ns <= from->max_ns && to->max_ns > bound)
+        to->max_ns = bound;
+}
+
+static void combine_record(bool minus, const struct stats_fields *fields, void *to,
+                           const void *from)
 {
     for (size_t i = 0; i < fields->count; i++) {
         const struct stats_field *field = &fields->list[i];
         if (field->kind == STATS_COUNT)
-            *(uint64_t *)stats_at(field, sum) += stats_get((uint64_t *)stats_at(field, one));
+            combine(minus, stats_at(field, to), *(const uint64_t *)stats_at(field, from));
         else if (field->kind == STATS_LATENCY)
-            stats_add_latency(stats_at(field, sum), stats_at(field, one));
+            combine_latency(minus, stats_at(field, to), stats_at(field, from));
     }
 }
 
-/* Counters that only a newer version knows take the place of spare words. */
-#define FOR_WORDS(i)                                                                    \
-    for (size_t i = offsetof(struct directnfs_counters, read_bytes) / sizeof(uint64_t); \
-         i < sizeof(struct directnfs_counters) / sizeof(uint64_t); i++)
+static void combine_counters(bool minus, struct directnfs_counters *to,
+                             const struct directnfs_counters *from)
+{
+    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++)
+        combine_record(minus, &stats_procedure_fields, &to->procedures[i], &from->procedures[i]);
+    /* Counters that only a newer version knows take the place of spare words. */
+    for (size_t i = offsetof(struct directnfs_counters, read_bytes) / sizeof(uint64_t);
+         i < sizeof(*to) / sizeof(uint64_t); i++)
+        combine(minus, &((uint64_t *)to)[i], ((const uint64_t *)from)[i]);
+}
+
+/* ---- sums ---- */
+
+void stats_add_latency(struct directnfs_latency *sum, const struct directnfs_latency *one)
+{
+    combine_latency(false, sum, one);
+}
 
 void stats_add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one)
 {
-    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++)
-        stats_add_record(&stats_procedure_fields, &sum->procedures[i], &one->procedures[i]);
-    FOR_WORDS(i)
-    ((uint64_t *)sum)[i] += stats_get(&((const uint64_t *)one)[i]);
+    combine_counters(false, sum, one);
 }
 
 uint64_t stats_errors(const struct directnfs_counters *counters)
@@ -85,7 +115,7 @@ void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *
                 to->since_ns = from->since_ns;
                 memcpy(to->reason, from->reason, sizeof(to->reason));
             }
-            stats_add_record(&stats_tables[STATS_PATHS].fields, to, from);
+            combine_record(false, &stats_tables[STATS_PATHS].fields, to, from);
         } else if (sum->path_count < DIRECTNFS_PATHS) {
             to = &sum->paths[sum->path_count++];
             *to = *from;
@@ -98,67 +128,27 @@ void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *
 
 /* ---- differences ---- */
 
-/* Of a counter that began again there is no difference to tell: it counts from zero. */
-static void subtract(uint64_t *now, uint64_t before)
-{
-    *now -= *now < before ? 0 : before;
-}
-
-/* A maximum that did not grow is not of this interval: the highest bucket in use bounds it. */
-static void subtract_latency(struct directnfs_latency *now, const struct directnfs_latency *before)
-{
-    unsigned highest = 0;
-    subtract(&now->calls, before->calls);
-    subtract(&now->total_ns, before->total_ns);
-    for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
-        subtract(&now->histogram[i], before->histogram[i]);
-        if (now->histogram[i])
-            highest = i;
-    }
-    uint64_t bound = now->calls ? UINT64_C(1000) << highest : 0;
-    if (now->max_ns <= before->max_ns && now->max_ns > bound)
-        now->max_ns = bound;
-}
-
-static void subtract_record(const struct stats_fields *fields, void *now, const void *before)
-{
-    for (size_t i = 0; i < fields->count; i++) {
-        const struct stats_field *field = &fields->list[i];
-        if (field->kind == STATS_COUNT)
-            subtract(stats_at(field, now), *(uint64_t *)stats_at(field, before));
-        else if (field->kind == STATS_LATENCY)
-            subtract_latency(stats_at(field, now), stats_at(field, before));
-    }
-}
-
-/* Of the same file in the same slot; another one counted from zero. */
-static bool same_file(const struct directnfs_file_stats *a, const struct directnfs_file_stats *b)
-{
-    return a->name_hash == b->name_hash && a->server == b->server;
-}
-
 void stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before)
 {
-    subtract(&now->processes, before->processes);
-    FOR_WORDS(i)
-    subtract(&((uint64_t *)&now->counters)[i], ((const uint64_t *)&before->counters)[i]);
-    for (int i = 0; i < DIRECTNFS_PROCEDURES; i++)
-        subtract_record(&stats_procedure_fields, &now->counters.procedures[i],
-                        &before->counters.procedures[i]);
+    combine(true, &now->processes, before->processes);
+    combine_counters(true, &now->counters, &before->counters);
     for (unsigned i = 0; i < before->path_count; i++) {
         struct directnfs_path_stats *path = find_path(now, &before->paths[i]);
         if (path)
-            subtract_record(&stats_tables[STATS_PATHS].fields, path, &before->paths[i]);
+            combine_record(true, &stats_tables[STATS_PATHS].fields, path, &before->paths[i]);
     }
     for (unsigned i = 0; i < now->channel_count; i++) {
         for (unsigned k = 0; k < before->channel_count; k++) {
             if (now->channels[i].id == before->channels[k].id)
-                subtract_record(&stats_tables[STATS_CHANNELS].fields, &now->channels[i],
-                                &before->channels[k]);
+                combine_record(true, &stats_tables[STATS_CHANNELS].fields, &now->channels[i],
+                               &before->channels[k]);
         }
     }
     for (unsigned i = 0; i < now->file_count && i < before->file_count; i++) {
-        if (same_file(&now->files[i], &before->files[i]))
-            subtract_record(&stats_tables[STATS_FILES].fields, &now->files[i], &before->files[i]);
+        struct directnfs_file_stats *file = &now->files[i];
+        const struct directnfs_file_stats *old = &before->files[i];
+        /* Another file in the same slot counted from zero. */
+        if (file->name_hash == old->name_hash && file->server == old->server)
+            combine_record(true, &stats_tables[STATS_FILES].fields, file, old);
     }
 }

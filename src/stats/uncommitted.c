@@ -5,23 +5,13 @@
 #include <stdlib.h>
 
 #include "ledger/stripes.h"
-#include "run/directory.h"
-#include "stats/read.h"
+#include "stats/segment.h"
 #include "sys/sys.h"
 
-/* A file that shrinks meanwhile ends the reading; it is no SIGBUS. */
-static bool read_at(int fd, void *buffer, size_t size, uint64_t offset)
+/* read(), not mmap(): a file that shrinks meanwhile ends the reading; it is no SIGBUS. */
+static bool usable(int fd, struct ledger_shared *shared)
 {
-    ssize_t got;
-    do
-        got = sys_pread(fd, buffer, size, (off_t)offset);
-    while (got == -EINTR);
-    return got == (ssize_t)size;
-}
-
-static bool usable(int fd, const struct ledger_shared *shared)
-{
-    return read_at(fd, (void *)shared, offsetof(struct ledger_shared, processes), 0) &&
+    return stats_read_at(fd, shared, offsetof(struct ledger_shared, processes), 0) == 0 &&
            shared->magic == LEDGER_REGISTRY_MAGIC && shared->layout == LEDGER_REGISTRY_LAYOUT &&
            shared->header_size == sizeof(*shared);
 }
@@ -49,7 +39,7 @@ static int read_entries(struct stats_snapshot *snapshot, int fd, const struct le
         if (!shared->set_state[i] ||
             !shared->stripes[ledger_stripe_of(i * LEDGER_SET_SIZE)].uncommitted)
             continue;
-        if (!read_at(fd, set, sizeof(set), at + i * sizeof(set)))
+        if (stats_read_at(fd, set, sizeof(set), at + i * sizeof(set)) != 0)
             return -EBADMSG;
         for (int k = 0; !error && k < LEDGER_SET_SIZE; k++) {
             if (set[k].uncommitted)

@@ -247,12 +247,16 @@ static inline int sys_sigprocmask(int how, const unsigned long *set, unsigned lo
  * compare their times. */
 extern int (*sys_clock_gettime)(clockid_t clock, struct timespec *now);
 
+static inline uint64_t sys_clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    sys_clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 /* Nanoseconds of CLOCK_MONOTONIC: one clock for all processes of the host; served by the vDSO. */
 static inline uint64_t sys_now_ns(void)
 {
-    struct timespec now;
-    sys_clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return sys_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* The length of a timeout. As in the kernel its two parts are added, whatever they are. */
