@@ -93,9 +93,14 @@ void cmd_table_count(struct cmd_table *table, uint64_t number)
         cmd_table_number(table, number);
 }
 
-void cmd_table_time(struct cmd_table *table, const struct directnfs_latency *counted, double time)
+void cmd_table_time(struct cmd_table *table, const struct directnfs_latency *counted,
+                    enum stats_kind which)
 {
     char text[CMD_BRIEF];
+    struct stats_latency latency;
+    stats_latency(counted, &latency);
+    const double times[] = {latency.mean, latency.p50, latency.p90, latency.p99, latency.max};
+    const double time = times[which - STATS_MEAN];
     if (!table->brief)
         cmd_table_real(table, time);
     else if (counted->calls && !table->unknown)
@@ -131,24 +136,16 @@ struct order {
     bool number, brief, reverse;
 };
 
-/* As text: doubles would not tell large counts apart. */
-static int compare_digits(const char *left, const char *right)
-{
-    size_t left_size = strcspn(left, "."), right_size = strcspn(right, ".");
-    if (left_size != right_size)
-        return left_size < right_size ? 1 : -1;
-    return -strcmp(left, right);
-}
-
 static int compare_rows(const void *a, const void *b, void *argument)
 {
     const struct order *order = argument;
     const struct cmd_row *first = a, *second = b;
     const struct cmd_cell *left = &first->cells[order->column];
     const struct cmd_cell *right = &second->cells[order->column];
+    /* As text, as far as it is exact: doubles would not tell large counts apart. */
     int result = !order->number ? strcmp(left->text, right->text)
                  : order->brief ? (left->number < right->number) - (left->number > right->number)
-                                : compare_digits(left->text, right->text);
+                                : strverscmp(right->text, left->text);
     if (order->reverse)
         result = -result;
     return result ? result : (first->source > second->source) - (first->source < second->source);

@@ -22,7 +22,7 @@ struct cmd_column {
     unsigned drop;     /* no room: those with the highest number go first, together; 0: never */
     bool wide;         /* takes what room is left */
     bool history;      /* a sparkline instead of text */
-    bool state;        /* shown as the row's mark says */
+    bool state;        /* has the row's look */
 };
 
 #define CMD_COLUMN(text, is)         \
@@ -40,7 +40,7 @@ struct cmd_row {
     size_t source; /* rows that are equal stand in this order; its number, or what top sets */
     uint64_t key;  /* the same thing has the same key at each update */
     uint32_t pid;  /* of the process; 0: of none */
-    unsigned mark; /* enum top_mark */
+    unsigned look; /* of its state; enum top_look */
     const struct top_history *history; /* of the model; may be NULL */
     struct cmd_cell *cells;
 };
@@ -72,8 +72,9 @@ void cmd_table_text(struct cmd_table *table, const char *text, size_t limit);
 void cmd_table_number(struct cmd_table *table, uint64_t number);
 void cmd_table_real(struct cmd_table *table, double number);    /* with one decimal */
 void cmd_table_count(struct cmd_table *table, uint64_t number); /* see `seconds` */
-/* Microseconds out of what was counted. */
-void cmd_table_time(struct cmd_table *table, const struct directnfs_latency *counted, double time);
+/* Microseconds out of what was counted: the mean, or another time of enum stats_kind. */
+void cmd_table_time(struct cmd_table *table, const struct directnfs_latency *counted,
+                    enum stats_kind which);
 
 /* The place of a column by its name, in upper or lower case; -1: there is none. */
 int cmd_column_find(const struct cmd_column *columns, size_t count, const char *name);

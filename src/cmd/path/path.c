@@ -66,10 +66,8 @@ static void add_user(struct cmd_table *table, uid_t user)
 
 static void add_row(struct cmd_table *table, const struct cmd_path *path)
 {
-    struct stats_latency latency;
     unsigned count;
     const char *state = cmd_path_state(path, &count);
-    stats_latency(&path->latency, &latency);
     cmd_table_text(table, path->server, sizeof(path->server));
     cmd_table_text(table, path->path, sizeof(path->path));
     cmd_table_text(table, path->local, sizeof(path->local));
@@ -80,8 +78,8 @@ static void add_row(struct cmd_table *table, const struct cmd_path *path)
     cmd_table_number(table, path->channels);
     cmd_table_number(table, path->outstanding);
     cmd_table_number(table, path->latency.calls);
-    cmd_table_real(table, latency.mean);
-    cmd_table_real(table, latency.p99);
+    cmd_table_time(table, &path->latency, STATS_MEAN);
+    cmd_table_time(table, &path->latency, STATS_P99);
     cmd_table_number(table, path->reissued);
     cmd_table_number(table, path->downs);
     cmd_table_text(table, path->reason, sizeof(path->reason));

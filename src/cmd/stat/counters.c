@@ -26,9 +26,8 @@ static void print_counters(const struct output *output, const struct directnfs_s
                            uint64_t uncommitted)
 {
     const struct stat_view *view = stat_view_find("stats");
-    double seconds = output->set->seconds;
-    struct cmd_column columns[STAT_COLUMNS];
-    struct cmd_table table = stat_table(view, output->set, columns);
+    double seconds = output->set->snapshot->seconds;
+    struct cmd_table table = stat_table(view, seconds);
     struct stat_row row = {.set = output->set, .stats = from};
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         row.record = &from->counters.procedures[p];
@@ -94,9 +93,9 @@ void stat_counters_print(const struct stat_set *set, size_t width, const char *s
         if (!set->only_sum && set->count)
             fputc('\n', out);
         print_sum_title(set, out);
-        print_counters(&output, set->sum, set->uncommitted);
-    } else if (set->uncommitted) {
-        fprintf(out, "UNCOMMITTED_BYTES %llu\n", (unsigned long long)set->uncommitted);
+        print_counters(&output, set->sum, set->snapshot->uncommitted);
+    } else if (set->snapshot->uncommitted) {
+        fprintf(out, "UNCOMMITTED_BYTES %llu\n", (unsigned long long)set->snapshot->uncommitted);
     }
 }
 
@@ -136,7 +135,7 @@ static void print_process(const struct stat_set *set, const struct directnfs_sta
     for (size_t i = 0; i < stats_counters.count; i++)
         cmd_json_number(json, stats_counters.list[i].name, counter(stats, i));
     if (sum)
-        cmd_json_number(json, "uncommitted_bytes", set->uncommitted);
+        cmd_json_number(json, "uncommitted_bytes", set->snapshot->uncommitted);
     cmd_json_open(json, "latency", '{');
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
         if (from->procedures[p].latency.calls > 0)

@@ -22,7 +22,7 @@ static void print_buckets(const struct stat_set *set, const struct directnfs_lat
     struct cmd_table table = {.columns = bucket_columns,
                               .column_count = LENGTH(bucket_columns),
                               .none = "No call was answered.",
-                              .seconds = set->seconds};
+                              .seconds = set->snapshot->seconds};
     unsigned first = 0, end = DIRECTNFS_HISTOGRAM_BUCKETS;
     double total = 0, seen = 0;
     for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)

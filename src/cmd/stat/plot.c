@@ -232,7 +232,7 @@ static void over_time(const struct stat_plot *plot, FILE *out)
 void stat_plot_add(struct stat_plot *plot, const struct stat_set *set)
 {
     stats_add_counters(&plot->sum, &set->sum->counters);
-    if (set->seconds <= 0)
+    if (set->snapshot->seconds <= 0)
         return;
     struct stat_plot_point *more =
         reallocarray(plot->points, plot->point_count + 1, sizeof(*plot->points));
@@ -240,7 +240,7 @@ void stat_plot_add(struct stat_plot *plot, const struct stat_set *set)
         return;
     plot->points = more;
     struct stat_plot_point *point = &more[plot->point_count++];
-    point->at = (double)set->taken_ns / 1e9;
+    point->at = (double)set->snapshot->taken_ns / 1e9;
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
         stats_latency(&set->sum->counters.procedures[p].latency, &point->latency[p]);
 }

@@ -15,6 +15,16 @@ static void head(FILE *out, const char *name, const char *type, const char *help
     fprintf(out, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
 }
 
+/* A metric without labels. */
+static void single(FILE *out, const char *name, const char *type, const char *help,
+                   unsigned long long value)
+{
+    head(out, name, type, help);
+    fprintf(out, PREFIX "%s %llu\n", name, value);
+}
+
+/* ---- labels ---- */
+
 /* Writes `name="value"`, escaped; `separator` goes before. */
 static void label(FILE *out, const char *separator, const char *name, const char *value,
                   size_t limit)
@@ -27,104 +37,81 @@ static void label(FILE *out, const char *separator, const char *name, const char
     free(text);
 }
 
-static void path_labels(FILE *out, const char *server, size_t server_size, const char *path,
-                        const char *local)
+/* For free(). */
+static char *path_labels(const struct directnfs_path_stats *path)
 {
-    label(out, "", "server", server, server_size);
-    label(out, ",", "path", path, DIRECTNFS_ADDRESS_BYTES);
-    label(out, ",", "local", local, DIRECTNFS_ADDRESS_BYTES);
+    char *text;
+    size_t size;
+    FILE *out = cmd_need(open_memstream(&text, &size));
+    label(out, "", "server", path->name, sizeof(path->name));
+    label(out, ",", "path", path->path, sizeof(path->path));
+    label(out, ",", "local", path->local, sizeof(path->local));
+    fclose(out);
+    return cmd_need(text);
 }
 
-/* "read" of "NFS_READ" */
-static void procedure_label(FILE *out, unsigned procedure)
+/* "read" of "NFS_READ"; for free(). */
+static char *procedure_labels(unsigned procedure)
 {
-    fputs("procedure=\"", out);
-    for (const char *p = stats_procedure_name(procedure) + strlen("NFS_"); *p; p++)
-        fputc(tolower((unsigned char)*p), out);
-    fputc('"', out);
+    char *text = NULL;
+    if (asprintf(&text, "procedure=\"%s\"", stats_procedure_name(procedure) + strlen("NFS_")) < 0)
+        text = NULL;
+    for (char *p = cmd_need(text); *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    return text;
 }
 
-struct labels {
-    unsigned procedure;
-    const struct directnfs_path_stats *path; /* NULL: of a procedure */
-};
+/* ---- metrics ---- */
 
-static void print_labels(FILE *out, const struct labels *labels)
+static void sample(FILE *out, const char *name, const char *labels, unsigned long long value)
 {
-    if (labels->path)
-        path_labels(out, labels->path->name, sizeof(labels->path->name), labels->path->path,
-                    labels->path->local);
-    else
-        procedure_label(out, labels->procedure);
+    fprintf(out, PREFIX "%s{%s} %llu\n", name, labels, value);
 }
 
 /* The last bucket has no upper bound but infinity. The count is that of the buckets: they were not
  * read in one instant. */
-static void histogram(FILE *out, const char *name, const struct labels *labels,
+static void histogram(FILE *out, const char *name, const char *labels,
                       const struct directnfs_latency *counted)
 {
     unsigned long long calls = 0;
     for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
         calls += counted->histogram[i];
-        fprintf(out, PREFIX "%s_bucket{", name);
-        print_labels(out, labels);
         if (i < DIRECTNFS_HISTOGRAM_BUCKETS - 1)
-            fprintf(out, ",le=\"%g\"} %llu\n", (double)stat_bucket_to(i) / 1e6, calls);
-        else
-            fprintf(out, ",le=\"+Inf\"} %llu\n", calls);
+            fprintf(out, PREFIX "%s_bucket{%s,le=\"%g\"} %llu\n", name, labels,
+                    (double)stat_bucket_to(i) / 1e6, calls);
     }
-    fprintf(out, PREFIX "%s_sum{", name);
-    print_labels(out, labels);
-    fprintf(out, "} %.9f\n" PREFIX "%s_count{", (double)counted->total_ns / 1e9, name);
-    print_labels(out, labels);
-    fprintf(out, "} %llu\n", calls);
+    fprintf(out, PREFIX "%s_bucket{%s,le=\"+Inf\"} %llu\n", name, labels, calls);
+    fprintf(out, PREFIX "%s_sum{%s} %.9f\n", name, labels, (double)counted->total_ns / 1e9);
+    fprintf(out, PREFIX "%s_count{%s} %llu\n", name, labels, calls);
 }
 
 static void print_calls(const struct stat_set *set, FILE *out)
 {
-    const struct directnfs_procedure_stats *procedures = set->sum->counters.procedures;
-    head(out, "call_duration_seconds", "histogram", "Time from sending a call to its answer.");
-    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
-        if (procedures[p].latency.calls)
-            histogram(out, "call_duration_seconds", &(struct labels){.procedure = p},
-                      &procedures[p].latency);
-    head(out, "call_errors_total", "counter", "Calls answered with an error, or unusably.");
-    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
-        if (!procedures[p].latency.calls)
-            continue;
-        fputs(PREFIX "call_errors_total{", out);
-        procedure_label(out, p);
-        fprintf(out, "} %llu\n", (unsigned long long)procedures[p].errors);
+    for (int errors = 0; errors < 2; errors++) {
+        const char *name = errors ? "call_errors_total" : "call_duration_seconds";
+        head(out, name, errors ? "counter" : "histogram",
+             errors ? "Calls answered with an error, or unusably."
+                    : "Time from sending a call to its answer.");
+        for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
+            const struct directnfs_procedure_stats *one = &set->sum->counters.procedures[p];
+            if (!one->latency.calls)
+                continue;
+            char *labels = procedure_labels(p);
+            if (errors)
+                sample(out, name, labels, one->errors);
+            else
+                histogram(out, name, labels, &one->latency);
+            free(labels);
+        }
     }
-}
-
-static unsigned long long count_of(const struct stats_field *field, const void *record)
-{
-    return *(const uint64_t *)stats_at(field, record);
 }
 
 static void print_totals(const struct stat_set *set, FILE *out)
 {
     for (size_t i = 0; i < stats_counters.count; i++) {
         const struct stats_field *field = &stats_counters.list[i];
-        head(out, field->metric, "counter", field->help);
-        fprintf(out, PREFIX "%s %llu\n", field->metric, count_of(field, &set->sum->counters));
-    }
-}
-
-static void print_path_field(const struct stat_set *set, FILE *out, const struct stats_field *field)
-{
-    bool counter = field->kind == STATS_COUNT;
-    head(out, field->metric, counter ? "counter" : "histogram", field->help);
-    for (unsigned i = 0; i < set->sum->path_count; i++) {
-        const struct labels labels = {.path = &set->sum->paths[i]};
-        if (!counter) {
-            histogram(out, field->metric, &labels, stats_at(field, labels.path));
-            continue;
-        }
-        fprintf(out, PREFIX "%s{", field->metric);
-        print_labels(out, &labels);
-        fprintf(out, "} %llu\n", count_of(field, labels.path));
+        single(out, field->metric, "counter", field->help,
+               *(const uint64_t *)stats_at(field, &set->sum->counters));
     }
 }
 
@@ -142,20 +129,33 @@ static unsigned seen(const struct stat_set *set, const struct directnfs_path_sta
 
 static void print_paths(const struct stat_set *set, FILE *out)
 {
+    const struct directnfs_stats *sum = set->sum;
+    const struct stats_fields *fields = &stats_tables[STATS_PATHS].fields;
+    char *labels[DIRECTNFS_PATHS];
     head(out, "path_processes", "gauge", "Running processes that see a path in this state.");
-    for (unsigned i = 0; i < set->sum->path_count; i++) {
-        const struct directnfs_path_stats *path = &set->sum->paths[i];
-        for (uint32_t state = 0; state <= DIRECTNFS_CHANNEL_OFFLINE; state++) {
-            fputs(PREFIX "path_processes{", out);
-            print_labels(out, &(struct labels){.path = path});
-            fprintf(out, ",state=\"%s\"} %u\n", stats_state_name(state), seen(set, path, state));
+    for (unsigned i = 0; i < sum->path_count; i++) {
+        labels[i] = path_labels(&sum->paths[i]);
+        for (uint32_t state = 0; state <= DIRECTNFS_CHANNEL_OFFLINE; state++)
+            fprintf(out, PREFIX "path_processes{%s,state=\"%s\"} %u\n", labels[i],
+                    stats_state_name(state), seen(set, &sum->paths[i], state));
+    }
+    /* First the counters, then the histograms. */
+    for (size_t f = 0; f < 2 * fields->count; f++) {
+        const struct stats_field *field = &fields->list[f % fields->count];
+        bool counter = field->kind == STATS_COUNT;
+        if (!field->metric || counter != (f < fields->count))
+            continue;
+        head(out, field->metric, counter ? "counter" : "histogram", field->help);
+        for (unsigned i = 0; i < sum->path_count; i++) {
+            const void *at = stats_at(field, &sum->paths[i]);
+            if (counter)
+                sample(out, field->metric, labels[i], *(const uint64_t *)at);
+            else
+                histogram(out, field->metric, labels[i], at);
         }
     }
-    const struct stats_fields *fields = &stats_tables[STATS_PATHS].fields;
-    for (int histograms = 0; histograms < 2; histograms++)
-        for (size_t i = 0; i < fields->count; i++)
-            if (fields->list[i].metric && (fields->list[i].kind == STATS_LATENCY) == histograms)
-                print_path_field(set, out, &fields->list[i]);
+    for (unsigned i = 0; i < sum->path_count; i++)
+        free(labels[i]);
 }
 
 static void print_now(const struct stat_set *set, FILE *out)
@@ -174,19 +174,16 @@ static void print_now(const struct stat_set *set, FILE *out)
             if (stats->files[k].slot == DIRECTNFS_SLOT_USED)
                 open[stats->files[k].state == DIRECTNFS_FILE_KERNEL]++;
     }
-    head(out, "processes", "gauge", "Processes that use directnfs now.");
-    fprintf(out, PREFIX "processes %zu\n", set->count);
-    head(out, "ended_processes_total", "counter", "Processes that used directnfs and have ended.");
-    fprintf(out, PREFIX "ended_processes_total %llu\n", (unsigned long long)set->sum->processes);
-    head(out, "connections", "gauge", "Connections to servers.");
-    fprintf(out, PREFIX "connections %u\n", connections);
-    head(out, "outstanding_calls", "gauge", "Calls in flight.");
-    fprintf(out, PREFIX "outstanding_calls %llu\n", outstanding);
+    single(out, "processes", "gauge", "Processes that use directnfs now.", set->count);
+    single(out, "ended_processes_total", "counter", "Processes that used directnfs and have ended.",
+           set->sum->processes);
+    single(out, "connections", "gauge", "Connections to servers.", connections);
+    single(out, "outstanding_calls", "gauge", "Calls in flight.", outstanding);
     head(out, "open_files", "gauge", "Files of mounts that are open, by who serves them.");
-    fprintf(out, PREFIX "open_files{by=\"directnfs\"} %llu\n", open[0]);
-    fprintf(out, PREFIX "open_files{by=\"kernel\"} %llu\n", open[1]);
-    head(out, "uncommitted_bytes", "gauge", "Bytes written and kept until they are committed.");
-    fprintf(out, PREFIX "uncommitted_bytes %llu\n", (unsigned long long)set->uncommitted);
+    sample(out, "open_files", "by=\"directnfs\"", open[0]);
+    sample(out, "open_files", "by=\"kernel\"", open[1]);
+    single(out, "uncommitted_bytes", "gauge", "Bytes written and kept until they are committed.",
+           set->snapshot->uncommitted);
 }
 
 static void print_mounts(const struct stat_set *set, FILE *out)

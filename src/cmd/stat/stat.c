@@ -14,6 +14,7 @@
 #include "cmd/stat/plot.h"
 #include "cmd/stat/view.h"
 #include "sys/log.h"
+#include "sys/sys.h"
 
 /* What was asked for. */
 struct request {
@@ -52,9 +53,9 @@ static void print_json(const struct stat_set *set, const struct request *request
     }
     cmd_json_open(&json, NULL, '{');
     if (request->interval) {
-        stat_time(time, set->taken_ns);
+        stat_time(time, set->snapshot->taken_ns);
         cmd_json_text(&json, "time", time, sizeof(time));
-        cmd_json_real(&json, "seconds", set->seconds);
+        cmd_json_real(&json, "seconds", set->snapshot->seconds);
     }
     for (size_t i = 0; i < STAT_VIEWS; i++) {
         const struct stat_view *view = &stat_views[i];
@@ -70,9 +71,9 @@ static void print(const struct stat_set *set, const struct request *request)
     size_t width = cmd_terminal_width();
     char time[STAT_TIME_BYTES];
     if (request->interval) {
-        stat_time(time, set->taken_ns);
-        if (set->seconds > 0)
-            printf("%s, per second over %.2f s\n", time, set->seconds);
+        stat_time(time, set->snapshot->taken_ns);
+        if (set->snapshot->seconds > 0)
+            printf("%s, per second over %.2f s\n", time, set->snapshot->seconds);
         else
             printf("%s, since start\n", time);
     }
@@ -136,23 +137,10 @@ static int report(const struct request *request, struct stats_snapshot *snapshot
         print(&set, request);
     }
     /* Of several reports the first is of another time than the others. */
-    if (request->plot && (!request->interval || set.seconds > 0))
+    if (request->plot && (!request->interval || snapshot->seconds > 0))
         stat_plot_add(plot, &set);
     stat_set_free(&set);
     return result;
-}
-
-static void sleep_until(struct timespec *next, double seconds)
-{
-    double whole = (double)(time_t)seconds;
-    next->tv_sec += (time_t)whole;
-    next->tv_nsec += (long)((seconds - whole) * 1e9);
-    if (next->tv_nsec >= 1000000000) {
-        next->tv_sec++;
-        next->tv_nsec -= 1000000000;
-    }
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
-        ;
 }
 
 /* The first report is since the start, each later one of an interval. */
@@ -160,15 +148,17 @@ static int report_again(const struct request *request, struct stats_snapshot *be
                         struct stat_plot *plot)
 {
     struct stats_snapshot now, shown;
-    struct timespec next;
-    clock_gettime(CLOCK_MONOTONIC, &next);
+    uint64_t next_ns = sys_now_ns();
     int error = stats_snapshot_copy(&shown, before);
     for (unsigned reports = 1; !error; reports++) {
         report(request, &shown, plot);
         stats_snapshot_free(&shown);
         if (fflush(stdout) != 0 || reports == request->count)
             return CMD_FINE;
-        sleep_until(&next, request->interval);
+        next_ns += (uint64_t)(request->interval * 1e9);
+        const struct timespec next = {(time_t)(next_ns / 1000000000), (long)(next_ns % 1000000000)};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
+            ;
         cmd_stats_read("stat", &now, 4);
         error = stats_snapshot_copy(&shown, &now);
         stats_snapshot_subtract(&shown, before);
@@ -225,13 +215,12 @@ static int check_request(struct request *request)
     if (view->fields == NULL || (request->json && view->print_json))
         return cmd_usage_error("stat", "the view %s is not sorted%s", view->name,
                                view->fields ? " as JSON" : "");
-    struct cmd_column columns[STAT_COLUMNS];
-    size_t count = stat_view_columns(view, columns);
-    if (cmd_column_find(columns, count, request->sort) < 0) {
+    struct cmd_table table = stat_table(view, 0);
+    if (cmd_column_find(table.columns, table.column_count, request->sort) < 0) {
         char names[512] = "";
-        for (size_t i = 0, at = 0; i < count; i++)
+        for (size_t i = 0, at = 0; i < table.column_count; i++)
             at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i ? ", " : "",
-                                   columns[i].name);
+                                   table.columns[i].name);
         return cmd_usage_error("stat", "the view %s has no column '%s'; there are %s", view->name,
                                request->sort, names);
     }

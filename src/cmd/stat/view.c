@@ -20,8 +20,8 @@ void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns)
 
 static uint64_t uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file)
 {
-    for (size_t i = 0; file->inode && i < set->uncommitted_count; i++) {
-        const struct stats_uncommitted *one = &set->uncommitted_files[i];
+    for (size_t i = 0; file->inode && i < set->snapshot->uncommitted_count; i++) {
+        const struct stats_uncommitted *one = &set->snapshot->uncommitted_files[i];
         if (one->inode == file->inode && one->device == file->device)
             return one->bytes;
     }
@@ -51,17 +51,6 @@ static uint64_t number_of(const struct stat_row *row, const struct stats_field *
     default:
         return *(const uint32_t *)at;
     }
-}
-
-static double time_of(const struct directnfs_latency *counted, enum stats_kind kind)
-{
-    struct stats_latency latency;
-    stats_latency(counted, &latency);
-    return kind == STATS_MEAN  ? latency.mean
-           : kind == STATS_P50 ? latency.p50
-           : kind == STATS_P90 ? latency.p90
-           : kind == STATS_P99 ? latency.p99
-                               : latency.max;
 }
 
 /* "kernel: mmap (closed)" */
@@ -111,7 +100,7 @@ static void put_cell(struct cmd_table *table, const struct stat_row *row,
     const void *at = stats_at(field, row->record);
     char text[WORD];
     if (field->kind >= STATS_MEAN && field->kind <= STATS_MAX)
-        cmd_table_real(table, time_of(at, field->kind));
+        cmd_table_time(table, at, field->kind);
     else if (field->kind == STATS_PROCESS && row->stats == row->set->sum && table->for_people)
         cmd_table_text(table, "sum", SIZE_MAX);
     else if (field->kind <= STATS_LAST_COUNT)
@@ -149,21 +138,6 @@ static void put_process(struct cmd_table *table, const struct stat_view *view,
     }
 }
 
-size_t stat_view_columns(const struct stat_view *view, struct cmd_column columns[STAT_COLUMNS])
-{
-    size_t count = 0;
-    for (; view->fields && count < view->fields->count && view->fields->list[count].name; count++) {
-        const struct stats_field *field = &view->fields->list[count];
-        columns[count] = (struct cmd_column){
-            .name = field->name,
-            .kind = field->kind <= STATS_LAST_NUMBER ? CMD_NUMBER
-                    : field->kind == STATS_CUT_START ? CMD_CUT_START
-                    : field->kind == STATS_CUT_END || field->kind == STATS_FILE_STATE ? CMD_CUT_END
-                                                                                      : CMD_TEXT};
-    }
-    return count;
-}
-
 /* ---- printing ---- */
 
 const struct stat_view stat_views[STAT_VIEWS] = {
@@ -192,15 +166,24 @@ const struct stat_view *stat_view_find(const char *name)
     return NULL;
 }
 
-struct cmd_table stat_table(const struct stat_view *view, const struct stat_set *set,
-                            struct cmd_column columns[STAT_COLUMNS])
+struct cmd_table stat_table(const struct stat_view *view, double seconds)
 {
-    return (struct cmd_table){.columns = columns,
-                              .column_count = stat_view_columns(view, columns),
+    static struct cmd_column columns[24];
+    struct cmd_table table = {.columns = columns,
                               .key_columns = view->key_columns,
                               .none = view->none,
                               .for_people = true,
-                              .seconds = set->seconds};
+                              .seconds = seconds};
+    for (size_t i = 0; view->fields && i < view->fields->count && view->fields->list[i].name; i++) {
+        enum stats_kind kind = view->fields->list[i].kind;
+        columns[table.column_count++] = (struct cmd_column){
+            .name = view->fields->list[i].name,
+            .kind = kind <= STATS_LAST_NUMBER                           ? CMD_NUMBER
+                    : kind == STATS_CUT_START                           ? CMD_CUT_START
+                    : kind == STATS_CUT_END || kind == STATS_FILE_STATE ? CMD_CUT_END
+                                                                        : CMD_TEXT};
+    }
+    return table;
 }
 
 void stat_table_sort(struct cmd_table *table, const char *sort)
@@ -227,8 +210,7 @@ static void fill(const struct stat_view *view, const struct stat_set *set, const
 void stat_view_print(const struct stat_view *view, const struct stat_set *set, size_t width,
                      const char *sort, FILE *out)
 {
-    struct cmd_column columns[STAT_COLUMNS];
-    struct cmd_table table = stat_table(view, set, columns);
+    struct cmd_table table = stat_table(view, set->snapshot->seconds);
     if (view->print) {
         view->print(set, width, sort, out);
         return;
@@ -241,8 +223,8 @@ void stat_view_print(const struct stat_view *view, const struct stat_set *set, s
 void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
                           const char *sort, struct cmd_json *json, const char *key)
 {
-    struct cmd_column columns[STAT_COLUMNS];
-    struct cmd_table table = {.columns = columns, .column_count = stat_view_columns(view, columns)};
+    struct cmd_table table = stat_table(view, 0);
+    table.for_people = false;
     if (view->print_json) {
         view->print_json(set, json, key);
         return;

@@ -26,11 +26,7 @@ struct stat_set {
     bool last;     /* they are sums of processes that ended, one for each user */
     bool only_sum; /* views that can add up show the sum and no process */
     struct directnfs_stats *sum;
-    uint64_t uncommitted; /* bytes that are kept until they are committed, and in which files */
-    const struct stats_uncommitted *uncommitted_files;
-    size_t uncommitted_count;
-    double seconds; /* that the counters are of; 0: since each process started */
-    uint64_t taken_ns;
+    const struct stats_snapshot *snapshot;
     const struct directnfs_server_stats **servers;
     size_t server_count;
 };
@@ -83,10 +79,6 @@ void stat_view_print(const struct stat_view *view, const struct stat_set *set, s
 void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
                           const char *sort, struct cmd_json *json, const char *key);
 
-/* Its columns, and how many. */
-enum { STAT_COLUMNS = 24 };
-size_t stat_view_columns(const struct stat_view *view, struct cmd_column columns[STAT_COLUMNS]);
-
 /* What a row shows: a record of a process. */
 struct stat_row {
     const struct stat_set *set;
@@ -95,9 +87,8 @@ struct stat_row {
 };
 void stat_row_put(struct cmd_table *table, const struct stat_view *view,
                   const struct stat_row *row);
-/* A table for people, without rows, with columns of the view. */
-struct cmd_table stat_table(const struct stat_view *view, const struct stat_set *set,
-                            struct cmd_column columns[STAT_COLUMNS]);
+/* A table without rows, with columns of the view, for people: until the next call. */
+struct cmd_table stat_table(const struct stat_view *view, double seconds);
 /* By a column, if that is not NULL. */
 void stat_table_sort(struct cmd_table *table, const char *sort);
 

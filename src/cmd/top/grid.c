@@ -64,16 +64,14 @@ static void set(struct top_grid *grid, int row, int column, struct top_place pla
     grid->places[(size_t)row * (size_t)grid->width + (size_t)column] = place;
 }
 
-int top_grid_put(struct top_grid *grid, int row, int column, int room, unsigned look, bool end,
+int top_grid_put(struct top_grid *grid, int row, int column, int room, unsigned look,
                  const char *text)
 {
     static const struct top_place cut = {.text = "~"}, rest = {.text = ""};
     struct top_place place;
+    bool end = look & TOP_CUT_START;
+    room = room < grid->width - column ? room : grid->width - column;
     int used = 0, width, missing = top_grid_width(grid, text) - room;
-    if (room > grid->width - column)
-        return room > 0 && column < grid->width
-                   ? top_grid_put(grid, row, column, grid->width - column, look, end, text)
-                   : 0;
     if (room <= 0)
         return 0;
     if (missing > 0 && end) {

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* How a character looks; one of these, and perhaps TOP_REVERSE. */
+/* How a character looks; one of these, and perhaps TOP_REVERSE. Text that is too long loses its
+ * end, with TOP_CUT_START its beginning. */
 enum top_look {
     TOP_LOOK_PLAIN,
     TOP_LOOK_STRONG,
@@ -17,6 +18,7 @@ enum top_look {
     TOP_LOOK_WARNING,
     TOP_LOOK_BAD,
     TOP_REVERSE = 0x80,
+    TOP_CUT_START = 0x100,
 };
 
 struct top_place {
@@ -37,10 +39,9 @@ void top_grid_free(struct top_grid *grid);
 
 /*
  * Writes printable text from (row, column) on, in at most `room` columns; a `~` says that something
- * is missing at its end, or, with `end`, at its beginning. Outside of the grid nothing is written.
- * Returns the columns it took.
+ * is missing. Outside of the grid nothing is written. Returns the columns it took.
  */
-int top_grid_put(struct top_grid *grid, int row, int column, int room, unsigned look, bool end,
+int top_grid_put(struct top_grid *grid, int row, int column, int room, unsigned look,
                  const char *text);
 
 /* Makes a part of a row look so, without changing what it says. */

@@ -99,42 +99,39 @@ static enum top_action press_in_box(int key, struct top_ui *ui)
 
 /* ---- moving about ---- */
 
-static void select_row(struct top_ui *ui, const struct cmd_table *table, size_t row)
-{
-    if (table->count == 0)
-        return;
-    row = row < table->count ? row : table->count - 1;
-    ui->cursor[ui->choice.view] = row;
-    ui->selected[ui->choice.view] = table->rows[row].key;
-}
-
 static bool move(int key, struct top_ui *ui, const struct cmd_table *table)
 {
     size_t row = ui->cursor[ui->choice.view], page = ui->page ? ui->page : 1;
     switch (key) {
     case TOP_KEY_UP:
     case 'k':
-        select_row(ui, table, row ? row - 1 : 0);
-        return true;
+        row -= row > 0;
+        break;
     case TOP_KEY_DOWN:
     case 'j':
-        select_row(ui, table, row + 1);
-        return true;
+        row++;
+        break;
     case TOP_KEY_PAGE_UP:
-        select_row(ui, table, row > page ? row - page : 0);
-        return true;
+        row -= row < page ? row : page;
+        break;
     case TOP_KEY_PAGE_DOWN:
-        select_row(ui, table, row + page);
-        return true;
+        row += page;
+        break;
     case TOP_KEY_HOME:
-        select_row(ui, table, 0);
-        return true;
+        row = 0;
+        break;
     case TOP_KEY_END:
-        select_row(ui, table, table->count);
-        return true;
+        row = table->count;
+        break;
     default:
         return false;
     }
+    if (table->count) {
+        row = row < table->count ? row : table->count - 1;
+        ui->cursor[ui->choice.view] = row;
+        ui->selected[ui->choice.view] = table->rows[row].key;
+    }
+    return true;
 }
 
 static void sort_by(struct top_ui *ui, const struct cmd_table *table, int step)
@@ -183,10 +180,7 @@ enum top_action top_press(int key, struct top_ui *ui, struct top_model *model,
     case '?':
         ui->box = strdup(help);
         break;
-    case '1':
-    case '2':
-    case '3':
-    case '4':
+    case '1' ... '4':
         ui->choice.view = (enum top_view)(key - '1');
         break;
     case TOP_KEY_TAB:

@@ -7,32 +7,21 @@
 
 /* ---- histories ---- */
 
-uint64_t top_key(char kind, uint64_t number, const char *text, const char *more)
+uint64_t top_key(char kind, uint64_t number)
 {
-    uint64_t hash = (14695981039346656037u ^ (unsigned char)kind) * 1099511628211u;
-    hash = (hash ^ number) * 1099511628211u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    for (hash *= 1099511628211u; *more; more++)
-        hash = (hash ^ (unsigned char)*more) * 1099511628211u;
-    return hash;
+    return cmd_index_key(number << 8 | (unsigned char)kind, "");
 }
 
 uint64_t top_path_key(const struct top_model *model, const struct cmd_path *path)
 {
-    uint64_t whose = (uint64_t)model->pid << 32 | path->user;
-    return top_key('n', top_key('n', whose, path->server, path->path), path->local, "");
+    uint64_t key = top_key('n', model->pid) + path->user;
+    return cmd_index_key(cmd_index_key(cmd_index_key(key, path->server), path->path), path->local);
 }
 
-static struct top_history *find_history(const struct top_model *model, uint64_t key)
+struct top_history *top_history_of(const struct top_model *model, uint64_t key)
 {
     size_t found = cmd_index_find(&model->history_index, key);
     return found == CMD_INDEX_NONE ? NULL : &model->histories[found];
-}
-
-const struct top_history *top_history_of(const struct top_model *model, uint64_t key)
-{
-    return find_history(model, key);
 }
 
 float top_history_max(const struct top_history *history)
@@ -46,7 +35,7 @@ float top_history_max(const struct top_history *history)
 
 static bool note(struct top_model *model, uint64_t key, uint64_t calls)
 {
-    struct top_history *history = find_history(model, key);
+    struct top_history *history = top_history_of(model, key);
     if (!history) {
         struct top_history *more =
             reallocarray(model->histories, model->history_count + 1, sizeof(*more));
@@ -59,7 +48,7 @@ static bool note(struct top_model *model, uint64_t key, uint64_t calls)
     }
     history->update = model->updates;
     history->values[history->count++ % TOP_HISTORY] =
-        (float)((double)calls / model->interval.seconds);
+        (float)((double)calls / model->interval.stats.seconds);
     return true;
 }
 
@@ -70,19 +59,19 @@ static bool note_all(struct top_model *model)
         const struct directnfs_stats *stats = model->interval.stats.processes[i];
         struct directnfs_latency calls = {0};
         top_add_calls(&calls, &stats->counters);
-        complete &= note(model, top_key('p', stats->pid, "", ""), calls.calls);
+        complete &= note(model, top_key('p', stats->pid), calls.calls);
     }
     for (size_t i = 0; i < model->interval.paths.count; i++) {
         const struct cmd_path *path = &model->interval.paths.paths[i];
         complete &= note(model, top_path_key(model, path), path->latency.calls);
     }
     struct directnfs_latency all = {0};
-    for (unsigned i = 0; model->sum && i < DIRECTNFS_PROCEDURES; i++) {
-        const struct directnfs_latency *one = &model->sum->counters.procedures[i].latency;
+    for (unsigned i = 0; model->interval.sum && i < DIRECTNFS_PROCEDURES; i++) {
+        const struct directnfs_latency *one = &model->interval.sum->counters.procedures[i].latency;
         all.calls += one->calls;
-        complete &= note(model, top_key('c', i, "", ""), one->calls);
+        complete &= note(model, top_key('c', i), one->calls);
     }
-    complete &= note(model, top_key('a', 0, "", ""), all.calls);
+    complete &= note(model, top_key('a', 0), all.calls);
 
     /* Things that are gone. */
     size_t kept = 0;
@@ -102,6 +91,7 @@ static bool note_all(struct top_model *model)
 static void free_period(struct top_period *period)
 {
     stats_snapshot_free(&period->stats);
+    free(period->sum);
     free(period->paths.paths);
     *period = (struct top_period){0};
 }
@@ -132,19 +122,10 @@ static bool fill(struct top_model *model, struct top_period *period,
     free_period(period);
     if (stats_snapshot_copy(&period->stats, &model->now.stats) != 0)
         return false;
-    if (before) {
+    if (before)
         stats_snapshot_subtract(&period->stats, before);
-        period->seconds = period->stats.seconds;
-    }
-    return list_paths(model, period);
-}
-
-static bool fill_total(struct top_model *model)
-{
-    bool complete = fill(model, &model->total, model->has_base ? &model->base : NULL);
-    free(model->total_sum);
-    model->total_sum = stats_snapshot_sum(&model->total.stats);
-    return complete && model->total_sum;
+    period->sum = stats_snapshot_sum(&period->stats);
+    return list_paths(model, period) && period->sum;
 }
 
 bool top_model_update(struct top_model *model, struct cmd_snapshot *snapshot)
@@ -154,13 +135,11 @@ bool top_model_update(struct top_model *model, struct cmd_snapshot *snapshot)
     *snapshot = (struct cmd_snapshot){0};
     bool complete = fill(model, &model->interval, model->updates ? &before.stats : NULL);
     cmd_snapshot_free(&before);
-    complete &= fill_total(model);
-    free(model->sum);
-    model->sum = stats_snapshot_sum(&model->interval.stats);
+    complete &= fill(model, &model->total, model->has_base ? &model->base : NULL);
     model->updates++;
-    if (model->interval.seconds > 0)
+    if (model->interval.stats.seconds > 0)
         complete &= note_all(model);
-    return complete && model->sum;
+    return complete;
 }
 
 void top_model_reset(struct top_model *model)
@@ -169,7 +148,7 @@ void top_model_reset(struct top_model *model)
     model->has_base = stats_snapshot_copy(&model->base, &model->now.stats) == 0;
     model->history_count = 0;
     cmd_index_free(&model->history_index);
-    fill_total(model);
+    fill(model, &model->total, model->has_base ? &model->base : NULL);
 }
 
 void top_model_select(struct top_model *model, uint32_t pid)
@@ -185,8 +164,6 @@ void top_model_free(struct top_model *model)
     stats_snapshot_free(&model->base);
     free_period(&model->interval);
     free_period(&model->total);
-    free(model->sum);
-    free(model->total_sum);
     free(model->histories);
     cmd_index_free(&model->history_index);
     *model = (struct top_model){0};

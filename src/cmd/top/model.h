@@ -25,11 +25,12 @@ struct top_history {
     float values[TOP_HISTORY];
 };
 
-/* Numbers of one period, of all processes or of one. */
+/* Numbers of one period. */
 struct top_period {
-    struct stats_snapshot stats; /* differences; gauges as they are now */
-    struct cmd_path_list paths;
-    double seconds; /* 0: unknown, there is no rate */
+    /* Differences; gauges as they are now. `seconds` 0: unknown, there is no rate. */
+    struct stats_snapshot stats;
+    struct directnfs_stats *sum; /* of all processes, those that ended included; or NULL */
+    struct cmd_path_list paths;  /* of all processes, or of one */
 };
 
 /* Zero-initialised, then `tab` set; freed by top_model_free(). */
@@ -38,10 +39,8 @@ struct top_model {
     struct cmd_snapshot now;
     struct stats_snapshot base; /* what is subtracted from totals */
     bool has_base;
-    struct top_period interval;        /* since the update before */
-    struct top_period total;           /* since the base, or since each process started */
-    struct directnfs_stats *sum;       /* of the interval, ended processes included; or NULL */
-    struct directnfs_stats *total_sum; /* likewise of the total */
+    struct top_period interval; /* since the update before */
+    struct top_period total;    /* since the base, or since each process started */
     struct top_history *histories;
     size_t history_count;
     struct cmd_index history_index; /* by key */
@@ -60,11 +59,11 @@ void top_model_select(struct top_model *model, uint32_t pid);
 
 void top_model_free(struct top_model *model);
 
-/* What histories are kept of. */
-uint64_t top_key(char kind, uint64_t number, const char *text, const char *more);
+/* What histories are kept of: paths, and for other things a letter and a number. */
+uint64_t top_key(char kind, uint64_t number);
 uint64_t top_path_key(const struct top_model *model, const struct cmd_path *path);
 /* NULL: there is none yet. */
-const struct top_history *top_history_of(const struct top_model *model, uint64_t key);
+struct top_history *top_history_of(const struct top_model *model, uint64_t key);
 float top_history_max(const struct top_history *history);
 
 /* Counts the files of a process that are shown: those that are open, and those that were left to

@@ -123,33 +123,26 @@ void top_screen_show(const struct top_grid *grid, bool repair)
 
 static int translate(int key)
 {
-    switch (key) {
-    case KEY_UP:
-        return TOP_KEY_UP;
-    case KEY_DOWN:
-        return TOP_KEY_DOWN;
-    case KEY_PPAGE:
-        return TOP_KEY_PAGE_UP;
-    case KEY_NPAGE:
-        return TOP_KEY_PAGE_DOWN;
-    case KEY_HOME:
-        return TOP_KEY_HOME;
-    case KEY_END:
-        return TOP_KEY_END;
-    case KEY_BTAB:
-        return TOP_KEY_BACK_TAB;
-    case KEY_ENTER:
-    case '\r':
-        return TOP_KEY_ENTER;
-    case KEY_F(1):
-        return 'h';
-    case KEY_LEFT:
-        return '<';
-    case KEY_RIGHT:
-        return '>';
-    default:
-        return key < 0x80 ? key : TOP_KEY_OTHER;
-    }
+    static const struct {
+        int curses, ours;
+    } keys[] = {
+        {KEY_UP, TOP_KEY_UP},
+        {KEY_DOWN, TOP_KEY_DOWN},
+        {KEY_PPAGE, TOP_KEY_PAGE_UP},
+        {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
+        {KEY_HOME, TOP_KEY_HOME},
+        {KEY_END, TOP_KEY_END},
+        {KEY_BTAB, TOP_KEY_BACK_TAB},
+        {KEY_ENTER, TOP_KEY_ENTER},
+        {'\r', TOP_KEY_ENTER},
+        {KEY_F(1), 'h'},
+        {KEY_LEFT, '<'},
+        {KEY_RIGHT, '>'},
+    };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (keys[i].curses == key)
+            return keys[i].ours;
+    return key < 0x80 ? key : TOP_KEY_OTHER;
 }
 
 int top_screen_key(double seconds)

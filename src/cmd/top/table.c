@@ -16,7 +16,6 @@ struct filling {
     struct cmd_table *table;
     const struct top_model *model;
     const struct top_period *period; /* rates, or totals */
-    bool totals;
 };
 
 static struct cmd_row *begin_row(const struct filling *filling, uint64_t key, size_t source)
@@ -70,13 +69,13 @@ static const struct cmd_column path_columns[] = {
     {.name = "HISTORY", .drop = 8, .wide = true, .history = true},
 };
 
-static enum top_mark path_mark(const char *state)
+static enum top_look look_of_path(const char *state)
 {
-    return strcmp(state, "up") == 0        ? TOP_GOOD
-           : strcmp(state, "down") == 0    ? TOP_BAD
-           : strcmp(state, "probing") == 0 ? TOP_WARNING
-           : strcmp(state, "unused") == 0  ? TOP_PLAIN
-                                           : TOP_NOTICE;
+    return strcmp(state, "up") == 0        ? TOP_LOOK_GOOD
+           : strcmp(state, "down") == 0    ? TOP_LOOK_BAD
+           : strcmp(state, "probing") == 0 ? TOP_LOOK_WARNING
+           : strcmp(state, "unused") == 0  ? TOP_LOOK_PLAIN
+                                           : TOP_LOOK_NOTICE;
 }
 
 static void fill_paths(const struct filling *filling)
@@ -85,17 +84,15 @@ static void fill_paths(const struct filling *filling)
     const struct cmd_path_list *totals = &filling->model->total.paths;
     for (size_t i = 0; i < filling->period->paths.count && i < totals->count; i++) {
         const struct cmd_path *path = &filling->period->paths.paths[i];
-        struct stats_latency latency;
         unsigned count;
         char state[40];
         struct cmd_row *row = begin_row(filling, top_path_key(filling->model, path), i);
         const char *word = cmd_path_state(path, &count);
-        row->mark = path_mark(word);
+        row->look = look_of_path(word);
         if (path->processes > count && count)
             snprintf(state, sizeof(state), "%s %u/%u", word, count, path->processes);
         else
             snprintf(state, sizeof(state), "%s", word);
-        stats_latency(&path->latency, &latency);
         cmd_table_text(table, path->server, sizeof(path->server));
         cmd_table_text(table, path->path, sizeof(path->path));
         cmd_table_text(table, path->local, sizeof(path->local));
@@ -107,8 +104,8 @@ static void fill_paths(const struct filling *filling)
         cmd_table_count(table, path->latency.calls);
         cmd_table_count(table, path->received_bytes);
         cmd_table_count(table, path->sent_bytes);
-        cmd_table_time(table, &path->latency, latency.mean);
-        cmd_table_time(table, &path->latency, latency.p99);
+        cmd_table_time(table, &path->latency, STATS_MEAN);
+        cmd_table_time(table, &path->latency, STATS_P99);
         cmd_table_number(table, totals->paths[i].reissued);
         cmd_table_number(table, totals->paths[i].downs);
         cmd_table_text(table, path->reason, sizeof(path->reason));
@@ -143,12 +140,10 @@ static void fill_processes(const struct filling *filling)
         const struct directnfs_stats *stats = filling->period->stats.processes[i];
         const struct directnfs_counters *counters = &stats->counters;
         struct directnfs_latency calls = {0};
-        struct stats_latency latency;
         unsigned files = 0, kernel = 0;
-        struct cmd_row *row = begin_row(filling, top_key('p', stats->pid, "", ""), i);
+        struct cmd_row *row = begin_row(filling, top_key('p', stats->pid), i);
         row->pid = stats->pid;
         top_add_calls(&calls, counters);
-        stats_latency(&calls, &latency);
         top_count_files(stats, &files, &kernel);
         put_pid(table, stats->pid);
         put_user(table, stats->uid);
@@ -159,8 +154,8 @@ static void fill_processes(const struct filling *filling)
         cmd_table_count(table, counters->write_bytes);
         cmd_table_count(table, calls.calls);
         cmd_table_number(table, top_outstanding(stats));
-        cmd_table_time(table, &calls, latency.mean);
-        cmd_table_time(table, &calls, latency.p99);
+        cmd_table_time(table, &calls, STATS_MEAN);
+        cmd_table_time(table, &calls, STATS_P99);
         cmd_table_count(table, stats_errors(counters));
         cmd_table_number(table, files);
         cmd_table_number(table, kernel);
@@ -193,10 +188,10 @@ static void fill_files_of(const struct filling *filling, const struct directnfs_
         if (!top_shows_file(file))
             continue;
         uint64_t whose = (uint64_t)stats->pid << 16 | i;
-        struct cmd_row *row = begin_row(filling, top_key('f', whose, file->name, ""), i);
+        struct cmd_row *row = begin_row(filling, cmd_index_key(top_key('f', whose), file->name), i);
         bool kernel = file->state == DIRECTNFS_FILE_KERNEL;
         row->pid = stats->pid;
-        row->mark = kernel ? TOP_WARNING : TOP_GOOD;
+        row->look = kernel ? TOP_LOOK_WARNING : TOP_LOOK_GOOD;
         cmd_table_text(table, file->name, sizeof(file->name));
         cmd_table_number(table, file->size);
         cmd_table_text(table, kernel ? "kernel" : "direct", 8);
@@ -243,7 +238,7 @@ static const struct directnfs_counters *counters_of(const struct filling *fillin
     for (unsigned i = 0; model->pid && i < filling->period->stats.count; i++)
         if (filling->period->stats.processes[i]->pid == model->pid)
             return &filling->period->stats.processes[i]->counters;
-    const struct directnfs_stats *sum = filling->totals ? model->total_sum : model->sum;
+    const struct directnfs_stats *sum = filling->period->sum;
     return sum && model->pid == 0 ? &sum->counters : NULL;
 }
 
@@ -254,20 +249,17 @@ static void fill_calls(const struct filling *filling)
     for (unsigned i = 0; counters && i < DIRECTNFS_PROCEDURES; i++) {
         const struct directnfs_procedure_stats *one = &counters->procedures[i];
         const char *name = stats_procedure_name(i);
-        struct stats_latency latency;
-        bool ever = filling->model->total_sum &&
-                    filling->model->total_sum->counters.procedures[i].latency.calls;
-        if (!ever)
+        const struct directnfs_stats *ever = filling->model->total.sum;
+        if (!ever || !ever->counters.procedures[i].latency.calls)
             continue;
-        begin_row(filling, top_key('c', i, "", ""), i);
-        stats_latency(&one->latency, &latency);
+        begin_row(filling, top_key('c', i), i);
         cmd_table_text(table, name + strlen("NFS_"), 32);
         cmd_table_count(table, one->latency.calls);
         cmd_table_count(table, one->errors);
-        cmd_table_time(table, &one->latency, latency.mean);
-        cmd_table_time(table, &one->latency, latency.p50);
-        cmd_table_time(table, &one->latency, latency.p99);
-        cmd_table_time(table, &one->latency, latency.max);
+        cmd_table_time(table, &one->latency, STATS_MEAN);
+        cmd_table_time(table, &one->latency, STATS_P50);
+        cmd_table_time(table, &one->latency, STATS_P99);
+        cmd_table_time(table, &one->latency, STATS_MAX);
         put_history(table);
     }
 }
@@ -304,8 +296,8 @@ void top_table_make(struct cmd_table *table, const struct top_model *model,
                                 .column_count = views[view].count,
                                 .none = views[view].none,
                                 .brief = true,
-                                .unknown = !choice->totals && period->seconds <= 0,
-                                .seconds = choice->totals ? 0 : period->seconds};
-    views[view].fill(&(struct filling){table, model, period, choice->totals});
+                                .unknown = !choice->totals && period->stats.seconds <= 0,
+                                .seconds = choice->totals ? 0 : period->stats.seconds};
+    views[view].fill(&(struct filling){table, model, period});
     cmd_table_sort(table, choice->sort[view].column, choice->sort[view].reverse);
 }

@@ -8,13 +8,11 @@
 #include <stddef.h>
 
 #include "cmd/table.h"
+#include "cmd/top/grid.h"
 #include "cmd/top/model.h"
 
 enum top_view { TOP_PATHS, TOP_PROCESSES, TOP_FILES, TOP_CALLS, TOP_VIEWS };
 enum { TOP_COLUMNS = 17 };
-
-/* How a row or a word is to be seen. */
-enum top_mark { TOP_PLAIN, TOP_GOOD, TOP_NOTICE, TOP_WARNING, TOP_BAD };
 
 /* What a view shows and how; `sort` is an index of its columns. */
 struct top_choice {

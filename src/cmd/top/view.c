@@ -1,5 +1,6 @@
 #include "cmd/top/view.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,145 +15,139 @@ enum {
     PRINT_WIDTH_MAX = 2000
 };
 
-static unsigned look_of(enum top_mark mark)
+/* Where the next text goes. */
+struct line {
+    struct top_grid *grid;
+    int row, column;
+};
+
+__attribute__((format(printf, 3, 4))) static void put(struct line *line, unsigned look,
+                                                      const char *format, ...)
 {
-    static const unsigned looks[] = {[TOP_PLAIN] = TOP_LOOK_PLAIN,
-                                     [TOP_GOOD] = TOP_LOOK_GOOD,
-                                     [TOP_NOTICE] = TOP_LOOK_NOTICE,
-                                     [TOP_WARNING] = TOP_LOOK_WARNING,
-                                     [TOP_BAD] = TOP_LOOK_BAD};
-    return looks[mark];
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    line->column +=
+        top_grid_put(line->grid, line->row, line->column, line->grid->width, look, text);
 }
 
 /* ---- sparklines ---- */
 
 /* Draws the last values, the newest at the right. */
-static void put_bars(struct top_grid *grid, int row, int column, int room, unsigned look,
-                     const struct top_history *history, float max)
+static void put_bars(struct line line, int room, const struct top_history *history, float max)
 {
     static const char *const bars[] = {"\u2581", "\u2582", "\u2583", "\u2584",
                                        "\u2585", "\u2586", "\u2587", "\u2588"};
     static const char *const plain[] = {".", ",", "-", "~", "=", "+", "*", "#"};
     int kept = !history ? 0 : history->count < TOP_HISTORY ? (int)history->count : TOP_HISTORY;
     int shown = kept < room ? kept : room;
-    for (int i = 0; i < shown; i++) {
+    line.column += room - shown;
+    for (int i = 0; i < shown; i++, line.column++) {
         float value = history->values[(history->count - (unsigned)(shown - i)) % TOP_HISTORY];
         int level = max > 0 ? (int)(value / max * 8) : 0;
         level = level > 7 ? 7 : level;
         if (value > 0)
-            top_grid_put(grid, row, column + room - shown + i, 1, look, false,
-                         grid->wide ? bars[level] : plain[level]);
+            top_grid_put(line.grid, line.row, line.column, 1, TOP_LOOK_GOOD,
+                         line.grid->wide ? bars[level] : plain[level]);
     }
 }
 
 /* ---- the head ---- */
 
-static void count_all(const struct top_model *model, char *text, size_t size)
+static const char *plural(size_t count)
 {
-    unsigned files = 0, kernel = 0, down = 0, offline = 0, seen;
-    for (unsigned i = 0; i < model->now.stats.count; i++)
-        top_count_files(model->now.stats.processes[i], &files, &kernel);
-    for (size_t i = 0; i < model->total.paths.count; i++) {
-        const struct cmd_path *path = &model->total.paths.paths[i];
-        down += strcmp(cmd_path_state(path, &seen), "down") == 0;
-        offline += path->offline;
-    }
-    snprintf(text, size, "%u process%s, %zu path%s (%u down, %u offline), %u file%s (%u kernel)",
-             model->now.stats.count, model->now.stats.count == 1 ? "" : "es",
-             model->total.paths.count, model->total.paths.count == 1 ? "" : "s", down, offline,
-             files, files == 1 ? "" : "s", kernel);
+    return count == 1 ? "" : "s";
 }
 
-static void put_title(struct top_grid *grid, int row, const struct top_model *model)
+static void put_title(struct line line, const struct top_model *model)
 {
-    char counts[128], line[192], clock[16];
+    unsigned files = 0, kernel = 0, down = 0, offline = 0, seen;
+    unsigned processes = model->now.stats.count;
+    const struct cmd_path_list *paths = &model->total.paths;
+    char clock[16];
     struct tm local;
     time_t seconds = (time_t)(model->now.stats.taken_ns / 1000000000u);
     if (seconds == 0)
         time(&seconds); /* there was nothing to read */
     localtime_r(&seconds, &local);
     strftime(clock, sizeof(clock), "%H:%M:%S", &local);
-    count_all(model, counts, sizeof(counts));
-    snprintf(line, sizeof(line), "directnfs %s  %s", clock, counts);
-    top_grid_put(grid, row, 0, grid->width, TOP_LOOK_STRONG, false, line);
+    for (unsigned i = 0; i < processes; i++)
+        top_count_files(model->now.stats.processes[i], &files, &kernel);
+    for (size_t i = 0; i < paths->count; i++) {
+        down += strcmp(cmd_path_state(&paths->paths[i], &seen), "down") == 0;
+        offline += paths->paths[i].offline;
+    }
+    put(&line, TOP_LOOK_STRONG,
+        "directnfs %s  %u process%s, %zu path%s (%u down, %u offline), %u file%s (%u kernel)",
+        clock, processes, processes == 1 ? "" : "es", paths->count, plural(paths->count), down,
+        offline, files, plural(files), kernel);
 }
 
 /* "READ 12.3k/s 96.2MB/s 212us p99 900us" */
-static int put_calls(struct top_grid *grid, int row, int column, const struct top_model *model,
-                     const char *name, unsigned procedure, uint64_t bytes)
+static void put_calls(struct line *line, const struct top_model *model, const char *name,
+                      unsigned procedure, uint64_t bytes)
 {
-    const struct directnfs_latency *calls = &model->sum->counters.procedures[procedure].latency;
-    double seconds = model->interval.seconds;
-    char line[128], rate[CMD_BRIEF], volume[CMD_BRIEF], mean[CMD_BRIEF], p99[CMD_BRIEF];
+    const struct directnfs_latency *calls =
+        &model->interval.sum->counters.procedures[procedure].latency;
+    double seconds = model->interval.stats.seconds;
+    char rate[CMD_BRIEF], volume[CMD_BRIEF], mean[CMD_BRIEF], p99[CMD_BRIEF];
     struct stats_latency latency;
     stats_latency(calls, &latency);
-    snprintf(line, sizeof(line), "%s %s/s %sB/s %s p99 %s", name,
-             cmd_brief(rate, (double)calls->calls / seconds),
-             cmd_brief(volume, (double)bytes / seconds), cmd_brief_time(mean, latency.mean),
-             cmd_brief_time(p99, latency.p99));
-    return column +
-           top_grid_put(grid, row, column, grid->width - column, TOP_LOOK_PLAIN, false, line);
+    put(line, TOP_LOOK_PLAIN, "%s %s/s %sB/s %s p99 %s", name,
+        cmd_brief(rate, (double)calls->calls / seconds), cmd_brief(volume, (double)bytes / seconds),
+        cmd_brief_time(mean, latency.mean), cmd_brief_time(p99, latency.p99));
+    line->column += 2;
 }
 
-static void put_totals(struct top_grid *grid, int row, const struct top_model *model)
+static void put_totals(struct line line, const struct top_model *model)
 {
-    if (!model->sum || model->interval.seconds <= 0) {
-        top_grid_put(grid, row, 0, grid->width, TOP_LOOK_PLAIN, false, "measuring");
+    double seconds = model->interval.stats.seconds;
+    if (!model->interval.sum || seconds <= 0) {
+        put(&line, TOP_LOOK_PLAIN, "measuring");
         return;
     }
-    char rate[CMD_BRIEF], line[64];
-    const struct directnfs_counters *counters = &model->sum->counters;
-    double seconds = model->interval.seconds;
+    char rate[CMD_BRIEF];
+    const struct directnfs_counters *counters = &model->interval.sum->counters;
     uint64_t errors = stats_errors(counters);
-    int column = 0;
     if (errors) {
-        snprintf(line, sizeof(line), "errors %s/s", cmd_brief(rate, (double)errors / seconds));
-        column = 2 + top_grid_put(grid, row, 0, grid->width, TOP_LOOK_WARNING, false, line);
+        put(&line, TOP_LOOK_WARNING, "errors %s/s", cmd_brief(rate, (double)errors / seconds));
+        line.column += 2;
     }
-    column = put_calls(grid, row, column, model, "READ", 6, counters->read_bytes);
-    column = put_calls(grid, row, column + 2, model, "WRITE", 7, counters->write_bytes);
-    snprintf(line, sizeof(line), "COMMIT %s/s",
-             cmd_brief(rate, (double)counters->procedures[21].latency.calls / seconds));
-    column += 2;
-    column +=
-        2 + top_grid_put(grid, row, column, grid->width - column, TOP_LOOK_PLAIN, false, line);
-    if (model->now.stats.uncommitted) {
-        snprintf(line, sizeof(line), "uncommitted %sB",
-                 cmd_brief(rate, (double)model->now.stats.uncommitted));
-        top_grid_put(grid, row, column, grid->width - column, TOP_LOOK_PLAIN, false, line);
-    }
+    put_calls(&line, model, "READ", 6, counters->read_bytes);
+    put_calls(&line, model, "WRITE", 7, counters->write_bytes);
+    put(&line, TOP_LOOK_PLAIN, "COMMIT %s/s",
+        cmd_brief(rate, (double)counters->procedures[21].latency.calls / seconds));
+    line.column += 2;
+    if (model->now.stats.uncommitted)
+        put(&line, TOP_LOOK_PLAIN, "uncommitted %sB",
+            cmd_brief(rate, (double)model->now.stats.uncommitted));
 }
 
-static void put_graph(struct top_grid *grid, int row, const struct top_model *model)
+static void put_graph(struct line line, const struct top_model *model)
 {
-    char line[64], rate[CMD_BRIEF];
-    const struct top_history *history = top_history_of(model, top_key('a', 0, "", ""));
+    char rate[CMD_BRIEF];
+    const struct top_history *history = top_history_of(model, top_key('a', 0));
     float max = history ? top_history_max(history) : 0;
-    snprintf(line, sizeof(line), "calls/s, at most %s: ", cmd_brief(rate, max));
-    int column = top_grid_put(grid, row, 0, grid->width, TOP_LOOK_PLAIN, false, line);
-    int room = grid->width - column < TOP_HISTORY ? grid->width - column : TOP_HISTORY;
-    put_bars(grid, row, column, room, TOP_LOOK_GOOD, history, max);
+    put(&line, TOP_LOOK_PLAIN, "calls/s, at most %s: ", cmd_brief(rate, max));
+    int room = line.grid->width - line.column;
+    put_bars(line, room < TOP_HISTORY ? room : TOP_HISTORY, history, max);
 }
 
-static void put_tabs(struct top_grid *grid, int row, const struct top_model *model,
-                     const struct top_ui *ui)
+static void put_tabs(struct line line, const struct top_model *model, const struct top_ui *ui)
 {
-    int column = 0;
-    char line[96];
-    for (unsigned i = 0; i < TOP_VIEWS; i++) {
-        unsigned look =
-            i == (unsigned)ui->choice.view ? TOP_LOOK_STRONG | TOP_REVERSE : TOP_LOOK_PLAIN;
-        snprintf(line, sizeof(line), "%u %s", i + 1, top_view_names[i]);
-        column += 1 + top_grid_put(grid, row, column, grid->width - column, look, false, line);
-    }
-    line[0] = '\0';
+    char process[32] = "";
+    for (unsigned i = 0; i < TOP_VIEWS; i++, line.column++)
+        put(&line, i == (unsigned)ui->choice.view ? TOP_LOOK_STRONG | TOP_REVERSE : TOP_LOOK_PLAIN,
+            "%u %s", i + 1, top_view_names[i]);
     if (model->pid)
-        snprintf(line, sizeof(line), "  process %u only", model->pid);
-    if (ui->choice.totals)
-        strcat(line, model->has_base ? "  totals since the reset" : "  totals");
-    if (ui->paused)
-        strcat(line, "  paused");
-    top_grid_put(grid, row, column, grid->width - column, TOP_LOOK_NOTICE, false, line);
+        snprintf(process, sizeof(process), "  process %u only", model->pid);
+    put(&line, TOP_LOOK_NOTICE, "%s%s%s", process,
+        !ui->choice.totals ? ""
+        : model->has_base  ? "  totals since the reset"
+                           : "  totals",
+        ui->paused ? "  paused" : "");
 }
 
 /* ---- the rows ---- */
@@ -236,35 +231,30 @@ static void put_heading(struct top_grid *grid, int row, const struct cmd_table *
     for (unsigned i = 0; i < table->column_count; i++) {
         const struct cmd_column *column = &table->columns[i];
         const char *name = column_name(column, ui->choice.totals);
-        int room = places[i].room,
-            shift = column->kind == CMD_NUMBER ? room - (int)strlen(name) : 0;
+        int room = places[i].room;
+        int shift = column->kind == CMD_NUMBER ? room - (int)strlen(name) : 0;
         unsigned look = i == ui->choice.sort[ui->choice.view].column ? TOP_LOOK_STRONG : 0;
         if (room)
             top_grid_put(grid, row, places[i].at + (shift > 0 ? shift : 0), room,
-                         look | TOP_REVERSE, false, name);
+                         look | TOP_REVERSE, name);
     }
 }
 
 static void put_row(struct top_grid *grid, int line, const struct cmd_table *table,
-                    const struct cmd_row *row, bool selected, const struct column_place *places,
-                    float max)
+                    const struct cmd_row *row, const struct column_place *places, float max)
 {
     for (unsigned i = 0; i < table->column_count; i++) {
         const struct cmd_column *column = &table->columns[i];
         const char *text = row->cells[i].text;
         int room = places[i].room, width = top_grid_width(grid, text);
         int shift = column->kind == CMD_NUMBER && width < room ? room - width : 0;
-        unsigned look = column->state ? look_of(row->mark) : TOP_LOOK_PLAIN;
-        if (!room)
-            continue;
-        if (column->history)
-            put_bars(grid, line, places[i].at, room, TOP_LOOK_GOOD, row->history, max);
-        else
-            top_grid_put(grid, line, places[i].at + shift, room - shift, look,
-                         column->kind == CMD_CUT_START, text);
+        unsigned look = (column->state ? row->look : TOP_LOOK_PLAIN) |
+                        (column->kind == CMD_CUT_START ? TOP_CUT_START : 0);
+        if (room && column->history)
+            put_bars((struct line){grid, line, places[i].at}, room, row->history, max);
+        else if (room)
+            top_grid_put(grid, line, places[i].at + shift, room - shift, look, text);
     }
-    if (selected)
-        top_grid_look(grid, line, 0, grid->width, TOP_LOOK_STRONG | TOP_REVERSE);
 }
 
 /* One scale for all rows, so that they compare. */
@@ -310,11 +300,13 @@ static void put_rows(struct top_grid *grid, int line, int end, const struct cmd_
     place_columns(grid, table, ui, first, last, places);
     put_heading(grid, line++, table, ui, places);
     float max = common_max(table);
-    for (size_t i = first; i < last; i++)
-        put_row(grid, line++, table, &table->rows[i], i == ui->cursor[ui->choice.view], places,
-                max);
+    for (size_t i = first; i < last; i++, line++) {
+        put_row(grid, line, table, &table->rows[i], places, max);
+        if (i == ui->cursor[ui->choice.view])
+            top_grid_look(grid, line, 0, grid->width, TOP_LOOK_STRONG | TOP_REVERSE);
+    }
     if (table->count == 0 && line < end)
-        top_grid_put(grid, line, 0, grid->width, TOP_LOOK_PLAIN, false, table->none);
+        top_grid_put(grid, line, 0, grid->width, TOP_LOOK_PLAIN, table->none);
 }
 
 /* ---- boxes ---- */
@@ -337,48 +329,47 @@ static const char *line_after(const char *end)
     return *end == ' ' || *end == '\n' ? end + 1 : end;
 }
 
+/* Draws `count` lines of the text in the box, from number `first` on, at the foot of the screen.
+ * Returns how many it has. */
+static size_t put_lines(struct top_grid *grid, const char *text, size_t first, size_t count)
+{
+    size_t number = 0;
+    for (const char *at = text, *end; *at && grid->width > 0; at = line_after(end), number++) {
+        end = line_end(at, grid->width);
+        if (number < first || number >= first + count)
+            continue;
+        struct line line = {grid, grid->height - (int)(first + count - number), 0};
+        put(&line, TOP_LOOK_STRONG, "%.*s", (int)(end - at), at);
+        for (; line.column < grid->width; line.column++)
+            top_grid_put(grid, line.row, line.column, 1, TOP_LOOK_PLAIN, " ");
+    }
+    return number;
+}
+
 /* Text over the lower part of the screen; it is ASCII. */
 static void put_box(struct top_grid *grid, struct top_ui *ui)
 {
-    size_t lines = 0, room = (size_t)(grid->height > 1 ? grid->height - 1 : grid->height);
-    for (const char *at = ui->box, *end; *at && grid->width > 0; at = line_after(end), lines++)
-        end = line_end(at, grid->width);
-    if (ui->box_first + room > lines)
-        ui->box_first = lines > room ? lines - room : 0;
-    size_t shown = lines < room ? lines : room, number = 0;
-    int top = grid->height - (int)shown;
-    for (const char *at = ui->box, *end; *at && grid->width > 0; at = line_after(end)) {
-        end = line_end(at, grid->width);
-        if (number >= ui->box_first && number < ui->box_first + shown) {
-            char *line = strndup(at, (size_t)(end - at));
-            int row = top + (int)(number - ui->box_first);
-            top_grid_put(grid, row, 0, grid->width, TOP_LOOK_PLAIN, false, "");
-            for (int i = 0; i < grid->width; i++)
-                top_grid_put(grid, row, i, 1, TOP_LOOK_PLAIN, false, " ");
-            top_grid_put(grid, row, 0, grid->width, TOP_LOOK_STRONG, false, line ? line : "");
-            free(line);
-        }
-        number++;
-    }
-    if (top > 0) {
-        static const char rule[] = "----------------------------------------";
-        for (int i = 0; i < grid->width; i += (int)sizeof(rule) - 1)
-            top_grid_put(grid, top - 1, i, (int)sizeof(rule) - 1, TOP_LOOK_PLAIN, false, rule);
-    }
+    size_t lines = put_lines(grid, ui->box, 0, 0);
+    size_t room = (size_t)(grid->height > 1 ? grid->height - 1 : grid->height);
+    size_t shown = lines < room ? lines : room;
+    if (ui->box_first + shown > lines)
+        ui->box_first = lines - shown;
+    put_lines(grid, ui->box, ui->box_first, shown);
+    static const char rule[] = "----------------------------------------";
+    for (int i = 0; i < grid->width; i += (int)sizeof(rule) - 1)
+        top_grid_put(grid, grid->height - (int)shown - 1, i, sizeof(rule) - 1, TOP_LOOK_PLAIN,
+                     rule);
 }
 
-static void put_foot(struct top_grid *grid, int row, const struct top_model *model,
-                     const struct top_ui *ui)
+static void put_foot(struct line line, const struct top_model *model, const struct top_ui *ui)
 {
-    const char *text = ui->message[0] ? ui->message
-                       : model->now.problem[0]
-                           ? model->now.problem
-                           : "q quit  h help  Tab view  <> sort  Enter process  "
-                             "o offline/online  z reset";
-    unsigned look = ui->message[0]          ? TOP_LOOK_NOTICE
-                    : model->now.problem[0] ? TOP_LOOK_BAD
-                                            : TOP_LOOK_PLAIN;
-    top_grid_put(grid, row, 0, grid->width, look, false, text);
+    if (ui->message[0])
+        put(&line, TOP_LOOK_NOTICE, "%s", ui->message);
+    else if (model->now.problem[0])
+        put(&line, TOP_LOOK_BAD, "%s", model->now.problem);
+    else
+        put(&line, TOP_LOOK_PLAIN,
+            "q quit  h help  Tab view  <> sort  Enter process  o offline/online  z reset");
 }
 
 /* ---- all of it ---- */
@@ -386,19 +377,19 @@ static void put_foot(struct top_grid *grid, int row, const struct top_model *mod
 void top_view_draw(struct top_grid *grid, const struct top_model *model,
                    const struct cmd_table *table, struct top_ui *ui)
 {
-    int height = grid->height, line = 0, end = height;
+    int height = grid->height, row = 0, end = height;
     /* Of a low screen the rows come first. */
     if (height >= 4)
-        put_title(grid, line++, model);
+        put_title((struct line){grid, row++, 0}, model);
     if (height >= 10)
-        put_totals(grid, line++, model);
+        put_totals((struct line){grid, row++, 0}, model);
     if (height >= 16)
-        put_graph(grid, line++, model);
+        put_graph((struct line){grid, row++, 0}, model);
     if (height >= 7)
-        put_tabs(grid, line++, model, ui);
+        put_tabs((struct line){grid, row++, 0}, model, ui);
     if (height >= 5 && (height >= 7 || ui->message[0] || model->now.problem[0]))
-        put_foot(grid, --end, model, ui);
-    put_rows(grid, line, end, table, ui);
+        put_foot((struct line){grid, --end, 0}, model, ui);
+    put_rows(grid, row, end, table, ui);
     if (ui->box)
         put_box(grid, ui);
 }
@@ -416,22 +407,22 @@ bool top_view_print(const struct top_model *model, const struct cmd_table *table
     struct top_ui ui = {.choice = *choice, .lines = true};
     struct top_grid grid = {.wide = wide};
     struct column_place places[TOP_COLUMNS];
+    const struct line line = {&grid, 0, 0};
     if (!top_grid_begin(&grid, 1, PRINT_WIDTH_MAX))
         return false;
-    put_title(&grid, 0, model);
+    put_title(line, model);
     print_line(&grid, out);
-    put_totals(&grid, 0, model);
+    put_totals(line, model);
     print_line(&grid, out);
     place_columns(&grid, table, &ui, 0, table->count, places);
     put_heading(&grid, 0, table, &ui, places);
     print_line(&grid, out);
-    float max = common_max(table);
     for (size_t i = 0; i < table->count; i++) {
-        put_row(&grid, 0, table, &table->rows[i], i == 0, places, max);
+        put_row(&grid, 0, table, &table->rows[i], places, 0); /* there are no histories */
         print_line(&grid, out);
     }
     if (table->count == 0) {
-        top_grid_put(&grid, 0, 0, grid.width, TOP_LOOK_PLAIN, false, table->none);
+        put(&(struct line){&grid, 0, 0}, TOP_LOOK_PLAIN, "%s", table->none);
         print_line(&grid, out);
     }
     top_grid_free(&grid);
