@@ -3,11 +3,14 @@
  *
  *     intruder_files KIND COUNT        fills the current directory
  *     intruder_files exchange A B      exchanges two names until it is ended
+ *     intruder_files sort COUNT        makes nothing: see below
  *
  * dead: segments of processes that do not exist, to be added up; sparse, with full tables.
  * sparse: such segments of another process namespace, whose processes cannot be asked for.
  * files, paths: the same, every file or path of which has a name of its own.
  * registry: COUNT does not matter; something is uncommitted in each of its files.
+ * sort: sorts the names of the files of so many segments. What that costs says how fast the machine
+ * is just now, and so how much a reader may cost.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -104,6 +107,27 @@ static void make_registry(void)
     close(fd);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_names(unsigned count)
+{
+    size_t names = (size_t)count * DIRECTNFS_FILES;
+    char(*text)[DIRECTNFS_FILE_NAME_BYTES] = malloc(names * sizeof(*text)),
+    **sorted = malloc(names * sizeof(*sorted));
+    must(text && sorted, "malloc");
+    for (unsigned i = 0; i < count; i++) {
+        fill_files(i * 7919 % count);
+        for (size_t k = 0; k < DIRECTNFS_FILES; k++) {
+            size_t to = i * (size_t)DIRECTNFS_FILES + k;
+            sorted[to] = strcpy(text[to], stats.files[k].name);
+        }
+    }
+    qsort(sorted, names, sizeof(*sorted), by_name);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 4)
@@ -113,6 +137,8 @@ int main(int argc, char **argv)
     unsigned count = (unsigned)atoi(argv[2]);
     if (strcmp(argv[1], "registry") == 0)
         make_registry();
+    else if (strcmp(argv[1], "sort") == 0)
+        sort_names(count);
     else
         for (unsigned i = 0; i < count; i++)
             make_segment(argv[1], i);
