@@ -7,16 +7,14 @@
 
 #include "preload/preload.h"
 
-PRELOAD_SLOW static int managed_close(int fd)
+PRELOAD_SLOW int preload_close(int fd)
 {
     sys_critical_enter();
     int error = file_closing(fd);
     int result = sys_close(fd);
     sys_critical_leave();
     /* On Linux the descriptor is gone whatever close() says, so EINTR would tell nothing. */
-    if (result == -EINTR)
-        result = 0;
-    return (int)preload_result(result < 0 ? result : error);
+    return result < 0 && result != -EINTR ? result : error;
 }
 
 PRELOAD_EXPORT int close(int fd)
@@ -24,7 +22,7 @@ PRELOAD_EXPORT int close(int fd)
     if (PRELOAD_UNLIKELY(sys_fd_is_ours(fd)) && !sys_critical_inside())
         return preload_fail(EBADF);
     if (preload_managed(fd))
-        return managed_close(fd);
+        return (int)preload_result(preload_close(fd));
     return PRELOAD_REAL(close)(fd);
 }
 

@@ -200,14 +200,14 @@ PRELOAD_SLOW int preload_demote(int fd, const char *reason)
 void preload_fork_prepare(void)
 {
     sys_critical_enter();
-    preload_uring_fork_prepare();
+    uring_fork_prepare();
     file_fork_prepare();
 }
 
 void preload_fork_parent(void)
 {
     file_fork_parent();
-    preload_uring_fork_parent();
+    uring_fork_parent();
     sys_critical_leave();
 }
 
@@ -218,7 +218,7 @@ void preload_fork_child(void)
     file_fork_child();
     aio_fork_child();
     posix_aio_fork_child();
-    preload_uring_fork_child();
+    uring_fork_child();
     sys_critical_leave();
 }
 

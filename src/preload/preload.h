@@ -203,6 +203,12 @@ void preload_duplicated(int from, int to);
  * committed. No-op on unmanaged descriptors. */
 int preload_demote(int fd, const char *reason);
 
+/* Closes a managed descriptor. 0 or -errno. */
+int preload_close(int fd);
+
+/* After a successful statx(2): its answer made right for files of ours. 0 or -errno. */
+int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended);
+
 /* Is the descriptor a standard one, or known to have a stream on it? Such a one is the kernel's. */
 bool preload_is_stream(int fd);
 /* Hands descriptors to the kernel that had streams when the library started. */

@@ -102,13 +102,24 @@ static struct statx_timestamp statx_time(struct timespec time)
     return (struct statx_timestamp){.tv_sec = time.tv_sec, .tv_nsec = (uint32_t)time.tv_nsec};
 }
 
-/* statx() of a managed descriptor: what fstat() says goes over the kernel's answer. */
-PRELOAD_SLOW static int overlay_managed_statx(int fd, struct statx *extended)
+int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended)
 {
     struct stat status;
-    int result = sys_fstat(fd, &status);
-    result = result < 0 ? (int)preload_result(result) : overlay_managed(fd, &status);
-    if (result < 0)
+    int result = 0;
+    sys_critical_enter();
+    struct file_open *open = names_descriptor(path, flags) ? file_get(dirfd) : NULL;
+    if (open != NULL) {
+        result = sys_fstat(dirfd, &status);
+        if (result == 0)
+            result = file_stat(open, dirfd, &status);
+        file_put(open);
+        if (result == FILE_KERNEL)
+            result = sys_fstat(dirfd, &status);
+    } else if (file_on_mount(makedev(extended->stx_dev_major, extended->stx_dev_minor))) {
+        file_statx_path(extended);
+    }
+    sys_critical_leave();
+    if (open == NULL || result < 0)
         return result;
     extended->stx_size = (uint64_t)status.st_size;
     extended->stx_blocks = (uint64_t)status.st_blocks;
@@ -124,14 +135,11 @@ PRELOAD_EXPORT int statx(int dirfd, const char *path, int flags, unsigned mask,
     int result = PRELOAD_REAL(statx)(dirfd, path, flags, mask, status);
     if (result != 0 || !preload_active())
         return result;
-    if (names_descriptor(path, flags) && file_is_managed(dirfd))
-        return overlay_managed_statx(dirfd, status);
-    if (file_on_mount(makedev(status->stx_dev_major, status->stx_dev_minor))) {
-        int saved = errno;
-        sys_critical_enter();
-        file_statx_path(status);
-        sys_critical_leave();
-        errno = saved;
-    }
-    return 0;
+    bool ours = names_descriptor(path, flags) && file_is_managed(dirfd);
+    if (!ours && !file_on_mount(makedev(status->stx_dev_major, status->stx_dev_minor)))
+        return 0;
+    int saved = errno;
+    result = preload_statx_overlay(dirfd, path, flags, status);
+    errno = saved;
+    return (int)preload_result(result);
 }

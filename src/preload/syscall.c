@@ -131,12 +131,12 @@ PRELOAD_EXPORT long syscall(long number, ...)
                                          (struct timespec *)e, (const struct aio_sigset *)f));
 
     case SYS_io_uring_setup:
-        return returned(preload_uring_setup((unsigned)a, (void *)b));
+        return returned(uring_setup((unsigned)a, (void *)b));
     case SYS_io_uring_enter:
-        return returned(preload_uring_enter((int)a, (unsigned)b, (unsigned)c, (unsigned)d,
-                                            (const void *)e, (size_t)f));
+        return returned(
+            uring_enter((int)a, (unsigned)b, (unsigned)c, (unsigned)d, (const void *)e, (size_t)f));
     case SYS_io_uring_register:
-        return returned(preload_uring_register((int)a, (unsigned)b, (const void *)c, (unsigned)d));
+        return returned(uring_register((int)a, (unsigned)b, (const void *)c, (unsigned)d));
 
     case SYS_rt_sigaction:
         return call_rt_sigaction((int)a, (const struct kernel_sigaction *)b,

@@ -11,7 +11,7 @@
 enum { EMPTY = -1, KEEP = -2 }; /* entries of an update that are no descriptors */
 
 /* Under the record's lock. */
-static void clear(struct preload_uring_slot *slot)
+static void clear(struct uring_slot *slot)
 {
     if (slot->open)
         file_put(slot->open);
@@ -19,7 +19,7 @@ static void clear(struct preload_uring_slot *slot)
     slot->fd = -1;
 }
 
-static void clear_all(struct preload_uring *record)
+static void clear_all(struct uring *record)
 {
     for (unsigned i = 0; i < record->slot_count; i++)
         clear(&record->slots[i]);
@@ -29,13 +29,14 @@ static void clear_all(struct preload_uring *record)
     atomic_store(&record->has_slots, false);
 }
 
-void preload_uring_files_updated(struct preload_uring *record, unsigned offset, const int *files,
-                                 unsigned count)
+void uring_files_updated(struct uring *record, unsigned offset, const int *files, unsigned count)
 {
+    if (!record)
+        return;
     struct preload_stay stay = preload_stay_begin();
     pthread_mutex_lock(&record->lock);
     for (unsigned i = 0; i < count && offset + i < record->slot_count; i++) {
-        struct preload_uring_slot *slot = &record->slots[offset + i];
+        struct uring_slot *slot = &record->slots[offset + i];
         int fd = files ? files[i] : EMPTY;
         if (fd == KEEP)
             continue;
@@ -49,8 +50,10 @@ void preload_uring_files_updated(struct preload_uring *record, unsigned offset, 
     preload_stay_end(stay);
 }
 
-void preload_uring_files_made(struct preload_uring *record, const int *files, unsigned count)
+void uring_files_made(struct uring *record, const int *files, unsigned count)
 {
+    if (!record)
+        return;
     struct preload_stay stay = preload_stay_begin();
     pthread_mutex_lock(&record->lock);
     clear_all(record);
@@ -60,15 +63,17 @@ void preload_uring_files_made(struct preload_uring *record, const int *files, un
     pthread_mutex_unlock(&record->lock);
     preload_stay_end(stay);
     if (files && record->slots) {
-        preload_uring_files_updated(record, 0, files, count);
+        uring_files_updated(record, 0, files, count);
     } else if (files) { /* no memory: what cannot be followed is the kernel's */
         for (unsigned i = 0; i < count; i++)
             preload_demote(files[i], "registered with a ring");
     }
 }
 
-void preload_uring_files_gone(struct preload_uring *record)
+void uring_files_gone(struct uring *record)
 {
+    if (!record)
+        return;
     struct preload_stay stay = preload_stay_begin();
     pthread_mutex_lock(&record->lock);
     clear_all(record);
@@ -76,7 +81,7 @@ void preload_uring_files_gone(struct preload_uring *record)
     preload_stay_end(stay);
 }
 
-struct file_open *preload_uring_files_get(struct preload_uring *record, unsigned slot, int *fd)
+struct file_open *uring_files_get(struct uring *record, unsigned slot, int *fd)
 {
     struct file_open *open = NULL;
     pthread_mutex_lock(&record->lock);
@@ -89,7 +94,7 @@ struct file_open *preload_uring_files_get(struct preload_uring *record, unsigned
     return open;
 }
 
-bool preload_uring_files_managed(struct preload_uring *record, unsigned slot)
+bool uring_files_managed(struct uring *record, unsigned slot)
 {
     if (!atomic_load_explicit(&record->has_slots, memory_order_relaxed))
         return false;
@@ -101,10 +106,10 @@ bool preload_uring_files_managed(struct preload_uring *record, unsigned slot)
 
 /* References of this room were forgotten by src/file; those of files that are still open under the
  * same number are taken again, the others are the kernel's, which has them in its table. */
-void preload_uring_files_child(struct preload_uring *record)
+void uring_files_child(struct uring *record)
 {
     for (unsigned i = 0; i < record->slot_count; i++) {
-        struct preload_uring_slot *slot = &record->slots[i];
+        struct uring_slot *slot = &record->slots[i];
         if (!slot->open)
             continue;
         struct file_open *open = slot->fd >= 0 ? file_get(slot->fd) : NULL;

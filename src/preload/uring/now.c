@@ -1,10 +1,9 @@
 /* What SQEs mean, and carrying one out at once. */
-#include "preload/uring/now.h"
+#include "preload/uring/uring.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 
 #include <linux/openat2.h>
 
@@ -26,12 +25,12 @@ static uint32_t file_index(const struct io_uring_sqe *sqe)
 }
 
 /* With a personality the kernel looks the name up as somebody else, which this thread is not. */
-static enum preload_uring_kind by_name(const struct io_uring_sqe *sqe)
+static enum uring_kind by_name(const struct io_uring_sqe *sqe)
 {
-    return sqe->personality ? PRELOAD_URING_PASS : PRELOAD_URING_NAME;
+    return sqe->personality ? URING_PASS : URING_NAME;
 }
 
-enum preload_uring_kind preload_uring_kind(const struct io_uring_sqe *sqe)
+enum uring_kind uring_kind(const struct io_uring_sqe *sqe)
 {
     switch (sqe->opcode) {
     case IORING_OP_READV:
@@ -42,36 +41,36 @@ enum preload_uring_kind preload_uring_kind(const struct io_uring_sqe *sqe)
     case IORING_OP_WRITE_FIXED:
     case OP_READV_FIXED:
     case OP_WRITEV_FIXED:
-        return PRELOAD_URING_TRANSFER;
+        return URING_TRANSFER;
     case IORING_OP_FSYNC:
     case IORING_OP_SYNC_FILE_RANGE:
     case IORING_OP_FALLOCATE:
     case IORING_OP_FADVISE:
     case OP_FTRUNCATE:
-        return PRELOAD_URING_AT_ONCE;
+        return URING_AT_ONCE;
     case IORING_OP_CLOSE:
-        return file_index(sqe) ? PRELOAD_URING_TABLE : PRELOAD_URING_AT_ONCE;
+        return file_index(sqe) ? URING_TABLE : URING_AT_ONCE;
     case IORING_OP_SPLICE:
     case IORING_OP_TEE:
-        return PRELOAD_URING_COPY;
+        return URING_COPY;
     case IORING_OP_OPENAT:
     case IORING_OP_OPENAT2:
-        return file_index(sqe) ? PRELOAD_URING_TABLE : by_name(sqe);
+        return file_index(sqe) ? URING_TABLE : by_name(sqe);
     case IORING_OP_STATX:
         return by_name(sqe);
     case IORING_OP_ACCEPT:
     case IORING_OP_SOCKET:
     case OP_PIPE:
-        return file_index(sqe) ? PRELOAD_URING_TABLE : PRELOAD_URING_PASS;
+        return file_index(sqe) ? URING_TABLE : URING_PASS;
     case IORING_OP_FILES_UPDATE:
-        return PRELOAD_URING_TABLE;
+        return URING_TABLE;
     case IORING_OP_MSG_RING:
-        return sqe->addr == MESSAGE_SEND_FD ? PRELOAD_URING_TABLE : PRELOAD_URING_PASS;
+        return sqe->addr == MESSAGE_SEND_FD ? URING_TABLE : URING_PASS;
     case OP_READ_MULTISHOT:
     case OP_FIXED_FD_INSTALL:
-        return PRELOAD_URING_OTHER;
+        return URING_OTHER;
     default:
-        return sqe->opcode > OP_LAST_KNOWN ? PRELOAD_URING_OTHER : PRELOAD_URING_PASS;
+        return sqe->opcode > OP_LAST_KNOWN ? URING_OTHER : URING_PASS;
     }
 }
 
@@ -81,7 +80,7 @@ static bool is_vectored(unsigned opcode)
            opcode == OP_WRITEV_FIXED;
 }
 
-bool preload_uring_is_write(unsigned opcode)
+bool uring_is_write(unsigned opcode)
 {
     return opcode == IORING_OP_WRITE || opcode == IORING_OP_WRITEV ||
            opcode == IORING_OP_WRITE_FIXED || opcode == OP_WRITEV_FIXED;
@@ -103,7 +102,7 @@ static int copy_in(void *to, const void *from, size_t size)
     return 0;
 }
 
-int preload_uring_memory(struct preload_request *request, const struct io_uring_sqe *sqe)
+int uring_memory(struct preload_request *request, const struct io_uring_sqe *sqe)
 {
     int result = is_vectored(sqe->opcode) ? preload_request_vectors(request, sqe->addr, sqe->len)
                                           : preload_request_buffer(request, sqe->addr, sqe->len);
@@ -112,18 +111,18 @@ int preload_uring_memory(struct preload_request *request, const struct io_uring_
 
 /* ---- registered files ---- */
 
-bool preload_uring_source_managed(struct preload_uring *record, const struct io_uring_sqe *sqe)
+bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe)
 {
     const unsigned fixed = 1U << 31; /* SPLICE_F_FD_IN_FIXED */
     if (sqe->splice_flags & fixed)
-        return preload_uring_files_managed(record, (unsigned)sqe->splice_fd_in);
+        return uring_files_managed(record, (unsigned)sqe->splice_fd_in);
     return file_is_managed(sqe->splice_fd_in);
 }
 
-static void demote_slot(struct preload_uring *record, unsigned slot)
+static void demote_slot(struct uring *record, unsigned slot)
 {
     int fd;
-    struct file_open *open = preload_uring_files_get(record, slot, &fd);
+    struct file_open *open = uring_files_get(record, slot, &fd);
     if (!open)
         return;
     file_demote(fd, "passed to another ring");
@@ -131,7 +130,7 @@ static void demote_slot(struct preload_uring *record, unsigned slot)
 }
 
 /* Descriptors that are registered by a request of the ring: the table is not followed that far. */
-static void files_update(struct preload_uring *record, const struct io_uring_sqe *sqe)
+static void files_update(struct uring *record, const struct io_uring_sqe *sqe)
 {
     const int *files = (const int *)(uintptr_t)sqe->addr;
     for (unsigned i = 0; i < sqe->len; i++) {
@@ -141,18 +140,18 @@ static void files_update(struct preload_uring *record, const struct io_uring_sqe
         if (file_is_managed(fd))
             file_demote(fd, "registered by a request of a ring");
         if (sqe->off != UINT32_MAX && sqe->off + i < UINT32_MAX && fd != -2)
-            preload_uring_files_updated(record, (unsigned)sqe->off + i, NULL, 1);
+            uring_files_updated(record, (unsigned)sqe->off + i, NULL, 1);
     }
 }
 
-void preload_uring_table_changes(struct preload_uring *record, const struct io_uring_sqe *sqe)
+void uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe)
 {
     if (sqe->opcode == IORING_OP_FILES_UPDATE)
         files_update(record, sqe);
     else if (sqe->opcode == IORING_OP_MSG_RING)
         demote_slot(record, (unsigned)sqe->addr3);
     else if (file_index(sqe) != UINT32_MAX) /* IORING_FILE_INDEX_ALLOC: an empty slot */
-        preload_uring_files_updated(record, file_index(sqe) - 1, NULL, 1);
+        uring_files_updated(record, file_index(sqe) - 1, NULL, 1);
 }
 
 /* ---- paths ---- */
@@ -197,42 +196,13 @@ static ssize_t open_now(const struct io_uring_sqe *sqe)
     return fd;
 }
 
-static ssize_t statx_managed(int fd, struct file_open *open, struct statx *extended)
-{
-    struct stat status;
-    int result = sys_fstat(fd, &status);
-    if (result == 0)
-        result = file_stat(open, fd, &status);
-    if (result < 0)
-        return result;
-    extended->stx_size = (uint64_t)status.st_size;
-    extended->stx_blocks = (uint64_t)status.st_blocks;
-    extended->stx_mtime.tv_sec = status.st_mtim.tv_sec;
-    extended->stx_mtime.tv_nsec = (uint32_t)status.st_mtim.tv_nsec;
-    extended->stx_ctime.tv_sec = status.st_ctim.tv_sec;
-    extended->stx_ctime.tv_nsec = (uint32_t)status.st_ctim.tv_nsec;
-    return 0;
-}
-
 static ssize_t statx_now(const struct io_uring_sqe *sqe)
 {
     const char *path = (const char *)(uintptr_t)sqe->addr;
     struct statx *extended = (struct statx *)(uintptr_t)sqe->off;
     int flags = (int)sqe->statx_flags;
     int result = sys_statx(sqe->fd, path, flags, sqe->len, extended);
-    if (result != 0)
-        return result;
-    struct file_open *open = NULL;
-    if ((flags & AT_EMPTY_PATH) && (!path || *path == '\0'))
-        open = file_get(sqe->fd);
-    if (open) {
-        ssize_t overlaid = statx_managed(sqe->fd, open, extended);
-        file_put(open);
-        return overlaid;
-    }
-    if (file_on_mount(makedev(extended->stx_dev_major, extended->stx_dev_minor)))
-        file_statx_path(extended);
-    return 0;
+    return result != 0 ? result : preload_statx_overlay(sqe->fd, path, flags, extended);
 }
 
 /* ---- files ---- */
@@ -242,7 +212,7 @@ static ssize_t transfer(const struct io_uring_sqe *sqe, struct file_open *open, 
 {
     off_t offset = (off_t)sqe->off;
     int flags = (int)sqe->rw_flags;
-    bool write = preload_uring_is_write(sqe->opcode);
+    bool write = uring_is_write(sqe->opcode);
     if (offset < -1)
         return -EINVAL;
     if (offset >= 0)
@@ -263,7 +233,7 @@ static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *op
     struct preload_request request;
     request.more = NULL;
     request.more_room = 0;
-    ssize_t result = preload_uring_memory(&request, sqe);
+    ssize_t result = uring_memory(&request, sqe);
     if (result == 0) {
         result = transfer(sqe, open, fd, &request.file);
         *complete = result == (ssize_t)request.length;
@@ -272,16 +242,7 @@ static ssize_t transfer_now(const struct io_uring_sqe *sqe, struct file_open *op
     return result;
 }
 
-static ssize_t close_now(int fd)
-{
-    int error = file_closing(fd);
-    int result = sys_close(fd);
-    /* On Linux the descriptor is gone whatever close() says. */
-    return result < 0 && result != -EINTR ? result : error;
-}
-
-ssize_t preload_uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd,
-                          bool *complete)
+ssize_t uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd, bool *complete)
 {
     switch (sqe->opcode) {
     case IORING_OP_OPENAT:
@@ -293,7 +254,7 @@ ssize_t preload_uring_now(const struct io_uring_sqe *sqe, struct file_open *open
     case IORING_OP_TEE:
         return -EINVAL; /* as splice() itself: programs fall back on reading and writing */
     case IORING_OP_CLOSE:
-        return sqe->flags & IOSQE_FIXED_FILE ? -EBADF : close_now(fd);
+        return sqe->flags & IOSQE_FIXED_FILE ? -EBADF : preload_close(fd);
     case IORING_OP_FSYNC:
         return sqe->fsync_flags & ~IORING_FSYNC_DATASYNC ? -EINVAL : file_fsync(open, fd);
     case IORING_OP_SYNC_FILE_RANGE: /* hints, which vouch for nothing */

@@ -10,7 +10,7 @@
 
 enum { TRIES = 5000 }; /* of a millisecond */
 
-bool preload_uring_post_possible(int ring_fd)
+bool uring_post_possible(int ring_fd)
 {
     enum { OPERATIONS = IORING_OP_MSG_RING + 1 };
     _Alignas(struct io_uring_probe) char
@@ -22,7 +22,7 @@ bool preload_uring_post_possible(int ring_fd)
            (probe->ops[IORING_OP_MSG_RING].flags & IO_URING_OP_SUPPORTED);
 }
 
-static int map_ring(struct preload_uring_post *post, const struct io_uring_params *parameters)
+static int map_ring(struct uring_post *post, const struct io_uring_params *parameters)
 {
     size_t sq_size = parameters->sq_off.array + parameters->sq_entries * sizeof(unsigned);
     size_t cq_size = parameters->cq_off.cqes + parameters->cq_entries * sizeof(struct io_uring_cqe);
@@ -54,14 +54,14 @@ static int map_ring(struct preload_uring_post *post, const struct io_uring_param
     return 0;
 }
 
-int preload_uring_post_open(struct preload_uring_post *post, int ring_fd)
+int uring_post_open(struct uring_post *post, int ring_fd)
 {
     struct io_uring_params parameters = {0};
     memset(post, 0, sizeof(*post));
     int target = sys_fcntl(ring_fd, F_DUPFD_CLOEXEC, 0);
     if (target < 0)
         return target;
-    int fd = (int)sys_call2(SYS_io_uring_setup, PRELOAD_URING_POSTS, &parameters);
+    int fd = (int)sys_call2(SYS_io_uring_setup, URING_POSTS, &parameters);
     if (fd < 0) {
         sys_close(target);
         return fd;
@@ -79,7 +79,7 @@ int preload_uring_post_open(struct preload_uring_post *post, int ring_fd)
     return 0;
 }
 
-void preload_uring_post_close(struct preload_uring_post *post)
+void uring_post_close(struct uring_post *post)
 {
     if (!post->opened)
         return;
@@ -90,9 +90,9 @@ void preload_uring_post_close(struct preload_uring_post *post)
     memset(post, 0, sizeof(*post));
 }
 
-static void queue(struct preload_uring_post *post, uint64_t user_data, int32_t result)
+static void queue(struct uring_post *post, uint64_t user_data, int32_t result)
 {
-    unsigned index = post->tail & (PRELOAD_URING_POSTS - 1);
+    unsigned index = post->tail & (URING_POSTS - 1);
     struct io_uring_sqe *sqe = (struct io_uring_sqe *)post->sqes + index;
     memset(sqe, 0, sizeof(*sqe));
     sqe->opcode = IORING_OP_MSG_RING;
@@ -107,7 +107,7 @@ static void queue(struct preload_uring_post *post, uint64_t user_data, int32_t r
     post->queued++;
 }
 
-static void give_to_kernel(struct preload_uring_post *post)
+static void give_to_kernel(struct uring_post *post)
 {
     __atomic_store_n(post->sq_tail, post->tail, __ATOMIC_RELEASE);
     for (unsigned tries = 0; post->queued > 0; tries++) {
@@ -129,15 +129,15 @@ static void give_to_kernel(struct preload_uring_post *post)
 }
 
 /* Failures. Returns how many were queued again. */
-static unsigned look_at_failures(struct preload_uring_post *post)
+static unsigned look_at_failures(struct uring_post *post)
 {
     unsigned again = 0;
     unsigned head = *post->cq_head;
     while (head != __atomic_load_n(post->cq_tail, __ATOMIC_ACQUIRE)) {
         struct io_uring_cqe cqe = post->cqes[head++ & post->cq_mask];
         __atomic_store_n(post->cq_head, head, __ATOMIC_RELEASE);
-        unsigned index = (unsigned)cqe.user_data & (PRELOAD_URING_POSTS - 1);
-        bool known = post->tail - (unsigned)cqe.user_data <= PRELOAD_URING_POSTS;
+        unsigned index = (unsigned)cqe.user_data & (URING_POSTS - 1);
+        bool known = post->tail - (unsigned)cqe.user_data <= URING_POSTS;
         if (known && (cqe.res == -EOVERFLOW || cqe.res == -ENOMEM || cqe.res == -EAGAIN ||
                       cqe.res == -EINTR)) {
             queue(post, post->user_data[index], post->results[index]);
@@ -149,7 +149,7 @@ static unsigned look_at_failures(struct preload_uring_post *post)
     return again;
 }
 
-void preload_uring_post_send(struct preload_uring_post *post)
+void uring_post_send(struct uring_post *post)
 {
     if (post->queued == 0)
         return;
@@ -161,9 +161,9 @@ void preload_uring_post_send(struct preload_uring_post *post)
     }
 }
 
-void preload_uring_post_add(struct preload_uring_post *post, uint64_t user_data, int32_t result)
+void uring_post_add(struct uring_post *post, uint64_t user_data, int32_t result)
 {
-    if (post->queued == PRELOAD_URING_POSTS)
-        preload_uring_post_send(post);
+    if (post->queued == URING_POSTS)
+        uring_post_send(post);
     queue(post, user_data, result);
 }

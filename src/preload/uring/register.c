@@ -7,17 +7,16 @@
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 
-static struct preload_uring *record_of(const struct io_uring *ring)
+/* The ring, after a call that changed it; else NULL, which the functions below take for none. */
+static struct uring *changed(const struct io_uring *ring, int result)
 {
-    return preload_active() ? preload_uring_get(ring) : NULL;
+    return result >= 0 && preload_active() ? uring_get(ring) : NULL;
 }
 
 PRELOAD_EXPORT int io_uring_register_files(struct io_uring *ring, const int *files, unsigned count)
 {
     int result = PRELOAD_REAL(io_uring_register_files)(ring, files, count);
-    struct preload_uring *record = result >= 0 ? record_of(ring) : NULL;
-    if (record)
-        preload_uring_files_made(record, files, count);
+    uring_files_made(changed(ring, result), files, count);
     return result;
 }
 
@@ -25,18 +24,14 @@ PRELOAD_EXPORT int io_uring_register_files_tags(struct io_uring *ring, const int
                                                 const __u64 *tags, unsigned count)
 {
     int result = PRELOAD_REAL(io_uring_register_files_tags)(ring, files, tags, count);
-    struct preload_uring *record = result >= 0 ? record_of(ring) : NULL;
-    if (record)
-        preload_uring_files_made(record, files, count);
+    uring_files_made(changed(ring, result), files, count);
     return result;
 }
 
 PRELOAD_EXPORT int io_uring_register_files_sparse(struct io_uring *ring, unsigned count)
 {
     int result = PRELOAD_REAL(io_uring_register_files_sparse)(ring, count);
-    struct preload_uring *record = result >= 0 ? record_of(ring) : NULL;
-    if (record)
-        preload_uring_files_made(record, NULL, count);
+    uring_files_made(changed(ring, result), NULL, count);
     return result;
 }
 
@@ -45,9 +40,7 @@ PRELOAD_EXPORT int io_uring_register_files_update(struct io_uring *ring, unsigne
                                                   const int *files, unsigned count)
 {
     int result = PRELOAD_REAL(io_uring_register_files_update)(ring, offset, files, count);
-    struct preload_uring *record = result > 0 ? record_of(ring) : NULL;
-    if (record)
-        preload_uring_files_updated(record, offset, files, (unsigned)result);
+    uring_files_updated(changed(ring, result), offset, files, (unsigned)result);
     return result;
 }
 
@@ -56,23 +49,21 @@ PRELOAD_EXPORT int io_uring_register_files_update_tag(struct io_uring *ring, uns
                                                       unsigned count)
 {
     int result = PRELOAD_REAL(io_uring_register_files_update_tag)(ring, offset, files, tags, count);
-    struct preload_uring *record = result > 0 ? record_of(ring) : NULL;
-    if (record)
-        preload_uring_files_updated(record, offset, files, (unsigned)result);
+    uring_files_updated(changed(ring, result), offset, files, (unsigned)result);
     return result;
 }
 
 PRELOAD_EXPORT int io_uring_unregister_files(struct io_uring *ring)
 {
     int result = PRELOAD_REAL(io_uring_unregister_files)(ring);
-    struct preload_uring *record = result >= 0 ? record_of(ring) : NULL;
-    if (record)
-        preload_uring_files_gone(record);
+    uring_files_gone(changed(ring, result));
     return result;
 }
 
-static void eventfd_registered(struct preload_uring *record)
+static void eventfd_registered(struct uring *record)
 {
+    if (!record)
+        return;
     atomic_store(&record->eventfd, true);
     if (!atomic_load(&record->opened))
         return; /* it will be looked at then */
@@ -84,18 +75,14 @@ static void eventfd_registered(struct preload_uring *record)
 PRELOAD_EXPORT int io_uring_register_eventfd(struct io_uring *ring, int fd)
 {
     int result = PRELOAD_REAL(io_uring_register_eventfd)(ring, fd);
-    struct preload_uring *record = result >= 0 ? record_of(ring) : NULL;
-    if (record)
-        eventfd_registered(record);
+    eventfd_registered(changed(ring, result));
     return result;
 }
 
 PRELOAD_EXPORT int io_uring_register_eventfd_async(struct io_uring *ring, int fd)
 {
     int result = PRELOAD_REAL(io_uring_register_eventfd_async)(ring, fd);
-    struct preload_uring *record = result >= 0 ? record_of(ring) : NULL;
-    if (record)
-        eventfd_registered(record);
+    eventfd_registered(changed(ring, result));
     return result;
 }
 
@@ -108,7 +95,7 @@ struct resources {
     /* An update goes on with its count. */
 };
 
-static void registered(struct preload_uring *record, unsigned operation, const void *argument,
+static void registered(struct uring *record, unsigned operation, const void *argument,
                        unsigned count, long result)
 {
     const struct resources *resources = argument;
@@ -116,21 +103,21 @@ static void registered(struct preload_uring *record, unsigned operation, const v
     const struct io_uring_rsrc_update2 *update2 = argument;
     switch (operation) {
     case IORING_REGISTER_FILES:
-        preload_uring_files_made(record, argument, count);
+        uring_files_made(record, argument, count);
         break;
     case IORING_REGISTER_FILES2:
-        preload_uring_files_made(record, (const int *)(uintptr_t)resources->data, resources->count);
+        uring_files_made(record, (const int *)(uintptr_t)resources->data, resources->count);
         break;
     case IORING_UNREGISTER_FILES:
-        preload_uring_files_gone(record);
+        uring_files_gone(record);
         break;
     case IORING_REGISTER_FILES_UPDATE:
-        preload_uring_files_updated(record, update->offset, (const int *)(uintptr_t)update->fds,
-                                    (unsigned)result);
+        uring_files_updated(record, update->offset, (const int *)(uintptr_t)update->fds,
+                            (unsigned)result);
         break;
     case IORING_REGISTER_FILES_UPDATE2:
-        preload_uring_files_updated(record, update2->offset, (const int *)(uintptr_t)update2->data,
-                                    (unsigned)result);
+        uring_files_updated(record, update2->offset, (const int *)(uintptr_t)update2->data,
+                            (unsigned)result);
         break;
     case IORING_REGISTER_EVENTFD:
     case IORING_REGISTER_EVENTFD_ASYNC:
@@ -145,7 +132,7 @@ static void registered(struct preload_uring *record, unsigned operation, const v
 }
 
 /* A ring that is not made by liburing would reach managed files behind our back. */
-long preload_uring_setup(unsigned entries, void *parameters)
+long uring_setup(unsigned entries, void *parameters)
 {
     static atomic_bool said;
     if (!preload_active() || file_allows_raw_io_uring())
@@ -156,29 +143,28 @@ long preload_uring_setup(unsigned entries, void *parameters)
     return -ENOSYS;
 }
 
-long preload_uring_enter(int fd, unsigned submit, unsigned complete, unsigned flags,
-                         const void *argument, size_t size)
+long uring_enter(int fd, unsigned submit, unsigned complete, unsigned flags, const void *argument,
+                 size_t size)
 {
-    struct preload_uring *record = preload_active() ? preload_uring_find_fd(fd) : NULL;
+    struct uring *record = preload_active() ? uring_find_fd(fd) : NULL;
     if (!record)
         return sys_call6(SYS_io_uring_enter, fd, submit, complete, flags, (long)argument,
                          (long)size);
     if (submit > 0)
-        preload_uring_hand_over(record);
-    preload_uring_block_begin(record);
+        uring_hand_over(record);
+    uring_block_begin(record);
     long result =
         sys_call6(SYS_io_uring_enter, fd, submit, complete, flags, (long)argument, (long)size);
-    preload_uring_block_end(record);
+    uring_block_end(record);
     if (result > 0)
         atomic_fetch_add(&record->passed, (unsigned)result);
     return result;
 }
 
-long preload_uring_register(int fd, unsigned operation, const void *argument, unsigned count)
+long uring_register(int fd, unsigned operation, const void *argument, unsigned count)
 {
     long result = sys_call4(SYS_io_uring_register, fd, operation, argument, count);
-    struct preload_uring *record =
-        result >= 0 && preload_active() ? preload_uring_find_fd(fd) : NULL;
+    struct uring *record = result >= 0 && preload_active() ? uring_find_fd(fd) : NULL;
     if (record)
         registered(record, operation, argument, count, result);
     return result;
@@ -187,23 +173,23 @@ long preload_uring_register(int fd, unsigned operation, const void *argument, un
 /* liburing's own calls of these are inline system calls. */
 PRELOAD_EXPORT int io_uring_setup(unsigned entries, struct io_uring_params *parameters)
 {
-    return (int)preload_uring_setup(entries, parameters);
+    return (int)uring_setup(entries, parameters);
 }
 
 PRELOAD_EXPORT int io_uring_enter2(unsigned fd, unsigned submit, unsigned complete, unsigned flags,
                                    void *argument, size_t size)
 {
-    return (int)preload_uring_enter((int)fd, submit, complete, flags, argument, size);
+    return (int)uring_enter((int)fd, submit, complete, flags, argument, size);
 }
 
 PRELOAD_EXPORT int io_uring_enter(unsigned fd, unsigned submit, unsigned complete, unsigned flags,
                                   sigset_t *mask)
 {
-    return (int)preload_uring_enter((int)fd, submit, complete, flags, mask, _NSIG / 8);
+    return (int)uring_enter((int)fd, submit, complete, flags, mask, _NSIG / 8);
 }
 
 PRELOAD_EXPORT int io_uring_register(unsigned fd, unsigned operation, const void *argument,
                                      unsigned count)
 {
-    return (int)preload_uring_register((int)fd, operation, argument, count);
+    return (int)uring_register((int)fd, operation, argument, count);
 }

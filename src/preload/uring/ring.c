@@ -8,31 +8,31 @@
 
 enum { BUCKETS = 64, SLICE_NS = 10000000 };
 
-__thread struct preload_uring *preload_uring_driving;
+__thread struct uring *uring_driving;
 
 /* Chains only grow; `rings_lock` is for making and reusing records. */
-static _Atomic(struct preload_uring *) buckets[BUCKETS];
+static _Atomic(struct uring *) buckets[BUCKETS];
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static _Atomic(struct preload_uring *) *bucket_of(const unsigned *key)
+static _Atomic(struct uring *) *bucket_of(const unsigned *key)
 {
     /* The address is that of a page. */
     return &buckets[((uintptr_t)key >> 12) * 0x9e3779b97f4a7c15u >> 58];
 }
 
-struct preload_uring *preload_uring_find(const struct io_uring *ring)
+struct uring *uring_find(const struct io_uring *ring)
 {
     const unsigned *key = ring->sq.khead;
-    struct preload_uring *record = atomic_load_explicit(bucket_of(key), memory_order_acquire);
+    struct uring *record = atomic_load_explicit(bucket_of(key), memory_order_acquire);
     while (record && atomic_load_explicit(&record->key, memory_order_acquire) != key)
         record = record->next;
     return record;
 }
 
-void preload_uring_each(void (*visit)(struct preload_uring *record, void *context), void *context)
+void uring_each(void (*visit)(struct uring *record, void *context), void *context)
 {
     for (unsigned i = 0; i < BUCKETS; i++) {
-        struct preload_uring *record = atomic_load_explicit(&buckets[i], memory_order_acquire);
+        struct uring *record = atomic_load_explicit(&buckets[i], memory_order_acquire);
         for (; record; record = record->next) {
             if (atomic_load_explicit(&record->key, memory_order_acquire))
                 visit(record, context);
@@ -42,26 +42,26 @@ void preload_uring_each(void (*visit)(struct preload_uring *record, void *contex
 
 struct by_fd {
     int fd;
-    struct preload_uring *found;
+    struct uring *found;
 };
 
-static void compare_fd(struct preload_uring *record, void *context)
+static void compare_fd(struct uring *record, void *context)
 {
     struct by_fd *by_fd = context;
     if (record->made.ring_fd == by_fd->fd)
         by_fd->found = record;
 }
 
-struct preload_uring *preload_uring_find_fd(int ring_fd)
+struct uring *uring_find_fd(int ring_fd)
 {
     struct by_fd by_fd = {ring_fd, NULL};
-    preload_uring_each(compare_fd, &by_fd);
+    uring_each(compare_fd, &by_fd);
     return by_fd.found;
 }
 
 /* The ring's memory may be missing in the child of fork(), so its tail is not read before its use.
  */
-void preload_uring_count_anew(struct preload_uring *record, const struct io_uring *ring)
+void uring_count_anew(struct uring *record, const struct io_uring *ring)
 {
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&record->inherited, memory_order_relaxed)) &&
         atomic_exchange(&record->inherited, false)) {
@@ -71,10 +71,10 @@ void preload_uring_count_anew(struct preload_uring *record, const struct io_urin
 }
 
 /* Under rings_lock. */
-static struct preload_uring *make(const struct io_uring *ring)
+static struct uring *make(const struct io_uring *ring)
 {
-    _Atomic(struct preload_uring *) *bucket = bucket_of(ring->sq.khead);
-    struct preload_uring *record = atomic_load(bucket);
+    _Atomic(struct uring *) *bucket = bucket_of(ring->sq.khead);
+    struct uring *record = atomic_load(bucket);
     while (record && atomic_load(&record->key))
         record = record->next;
     bool fresh = !record;
@@ -84,11 +84,11 @@ static struct preload_uring *make(const struct io_uring *ring)
         return NULL;
     if (fresh)
         pthread_mutex_init(&record->lock, NULL);
-    record->pool.size = sizeof(struct preload_uring_request);
+    record->pool.size = sizeof(struct uring_request);
     record->pool.most = UINT_MAX;
     record->made = *ring;
     atomic_store(&record->inherited, true);
-    preload_uring_count_anew(record, ring);
+    uring_count_anew(record, ring);
     atomic_store(&record->visits, 0);
     atomic_store(&record->eventfd, false);
     atomic_store(&record->disabled, ring->flags & IORING_SETUP_R_DISABLED);
@@ -103,14 +103,14 @@ static struct preload_uring *make(const struct io_uring *ring)
     return record;
 }
 
-struct preload_uring *preload_uring_get(const struct io_uring *ring)
+struct uring *uring_get(const struct io_uring *ring)
 {
-    struct preload_uring *record = preload_uring_find(ring);
+    struct uring *record = uring_find(ring);
     if (record)
         return record;
     struct preload_stay stay = preload_stay_begin();
     pthread_mutex_lock(&rings_lock);
-    record = preload_uring_find(ring);
+    record = uring_find(ring);
     if (!record)
         record = make(ring);
     pthread_mutex_unlock(&rings_lock);
@@ -118,7 +118,7 @@ struct preload_uring *preload_uring_get(const struct io_uring *ring)
     return record;
 }
 
-bool preload_uring_open(struct preload_uring *record, int ring_fd)
+bool uring_open(struct uring *record, int ring_fd)
 {
     if (atomic_load_explicit(&record->opened, memory_order_acquire))
         return true;
@@ -126,7 +126,7 @@ bool preload_uring_open(struct preload_uring *record, int ring_fd)
     int result = 0;
     if (!atomic_load(&record->opened)) {
         struct file_lane *lane = file_lane_new();
-        result = lane ? preload_uring_post_open(&record->post, ring_fd) : -ENOMEM;
+        result = lane ? uring_post_open(&record->post, ring_fd) : -ENOMEM;
         if (result == 0) {
             record->lane = lane;
             atomic_store_explicit(&record->opened, true, memory_order_release);
@@ -144,9 +144,9 @@ bool preload_uring_open(struct preload_uring *record, int ring_fd)
     return result == 0;
 }
 
-void preload_uring_end(const struct io_uring *ring)
+void uring_end(const struct io_uring *ring)
 {
-    struct preload_uring *record = preload_uring_find(ring);
+    struct uring *record = uring_find(ring);
     if (!record)
         return;
     struct preload_stay stay = preload_stay_begin();
@@ -156,10 +156,10 @@ void preload_uring_end(const struct io_uring *ring)
         file_lane_free(record->lane);
     pthread_mutex_lock(&rings_lock);
     pthread_mutex_lock(&record->lock);
-    preload_uring_post_close(&record->post);
+    uring_post_close(&record->post);
     preload_pool_end(&record->pool);
     pthread_mutex_unlock(&record->lock);
-    preload_uring_files_gone(record);
+    uring_files_gone(record);
     atomic_store_explicit(&record->key, NULL, memory_order_release);
     pthread_mutex_unlock(&rings_lock);
     preload_stay_end(stay);
@@ -173,7 +173,7 @@ void preload_uring_end(const struct io_uring *ring)
  * numbers say nothing; mostly they differ then, and where they agree by chance a wait is only
  * longer, by a slice of time.
  */
-bool preload_uring_kernel_idle(struct preload_uring *record, const struct io_uring *ring)
+bool uring_kernel_idle(struct uring *record, const struct io_uring *ring)
 {
     unsigned tail = __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE);
     return tail - atomic_load(&record->base) - atomic_load(&record->post.posted) ==
@@ -181,7 +181,7 @@ bool preload_uring_kernel_idle(struct preload_uring *record, const struct io_uri
 }
 
 struct wanted {
-    struct preload_uring *record;
+    struct uring *record;
     const struct io_uring *ring;
     unsigned count;
 };
@@ -191,21 +191,21 @@ static bool enough(void *context)
 {
     const struct wanted *wanted = context;
     unsigned queued = __atomic_load_n(&wanted->record->post.queued, __ATOMIC_RELAXED);
-    return preload_uring_ready(wanted->ring) + queued >= wanted->count;
+    return uring_ready(wanted->ring) + queued >= wanted->count;
 }
 
 /* True if a signal is waiting to be handled. */
-static bool drive(struct preload_uring *record, bool (*satisfied)(void *context), void *context,
+static bool drive(struct uring *record, bool (*satisfied)(void *context), void *context,
                   uint64_t deadline_ns)
 {
     struct preload_stay stay = preload_stay_begin();
     atomic_fetch_add(&record->visits, 1);
     atomic_fetch_add(&record->drivers, 1);
-    preload_uring_driving = record;
+    uring_driving = record;
     file_lane_wait(record->lane, satisfied, context, deadline_ns);
-    preload_uring_driving = NULL;
+    uring_driving = NULL;
     pthread_mutex_lock(&record->lock);
-    preload_uring_post_send(&record->post);
+    uring_post_send(&record->post);
     pthread_mutex_unlock(&record->lock);
     atomic_fetch_sub(&record->drivers, 1);
     bool deferred = sys_critical.deferred;
@@ -213,75 +213,74 @@ static bool drive(struct preload_uring *record, bool (*satisfied)(void *context)
     return deferred;
 }
 
-enum preload_uring_wait preload_uring_wait(struct preload_uring *record,
-                                           const struct io_uring *ring, unsigned count,
-                                           uint64_t deadline_ns)
+enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, unsigned count,
+                           uint64_t deadline_ns)
 {
     struct wanted wanted = {record, ring, count};
     for (;;) {
-        if (preload_uring_ready(ring) >= count)
-            return PRELOAD_URING_READY;
-        if (preload_uring_in_flight(record) == 0 || file_lane_is_attended(record->lane) ||
-            !preload_uring_kernel_idle(record, ring))
-            return PRELOAD_URING_KERNEL;
+        if (uring_ready(ring) >= count)
+            return URING_READY;
+        if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane) ||
+            !uring_kernel_idle(record, ring))
+            return URING_KERNEL;
         uint64_t slice = sys_now_ns() + SLICE_NS;
         if (sys_deadline_passed(deadline_ns))
-            return PRELOAD_URING_LATE;
+            return URING_LATE;
         /* In slices, since another thread may give something to the kernel meanwhile. */
         if (drive(record, enough, &wanted,
                   deadline_ns && deadline_ns < slice ? deadline_ns : slice) &&
-            preload_uring_ready(ring) < count)
-            return PRELOAD_URING_SIGNAL;
+            uring_ready(ring) < count)
+            return URING_SIGNAL;
     }
 }
 
-void preload_uring_poll(struct preload_uring *record, const struct io_uring *ring)
+void uring_poll(struct uring *record, const struct io_uring *ring)
 {
     struct wanted wanted = {record, ring, 1};
-    if (preload_uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane))
+    if (uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane))
         drive(record, enough, &wanted, 1);
 }
 
-void preload_uring_attend(struct preload_uring *record)
+void uring_attend(struct uring *record)
 {
-    if (preload_uring_in_flight(record) == 0 || file_lane_is_attended(record->lane))
+    if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane))
         return;
     struct preload_stay stay = preload_stay_begin();
     file_lane_attend(record->lane);
     preload_stay_end(stay);
 }
 
-void preload_uring_block_begin(struct preload_uring *record)
+void uring_block_begin(struct uring *record)
 {
     /* Either this thread sees the request, or its submitter sees this thread. */
     atomic_fetch_add(&record->waiters, 1);
-    preload_uring_attend(record);
+    uring_attend(record);
 }
 
-void preload_uring_block_end(struct preload_uring *record)
+void uring_block_end(struct uring *record)
 {
     atomic_fetch_sub(&record->waiters, 1);
 }
 
 /* ---- fork ---- */
 
-void preload_uring_fork_prepare(void)
+void uring_fork_prepare(void)
 {
     pthread_mutex_lock(&rings_lock);
 }
 
-void preload_uring_fork_parent(void)
+void uring_fork_parent(void)
 {
     pthread_mutex_unlock(&rings_lock);
 }
 
 /* What was in flight is the parent's. */
-static void forget_parent(struct preload_uring *record, void *context)
+static void forget_parent(struct uring *record, void *context)
 {
     (void)context;
     pthread_mutex_init(&record->lock, NULL);
     preload_pool_end(&record->pool);
-    preload_uring_files_child(record);
+    uring_files_child(record);
     if (record->post.opened) {
         sys_fd_close(record->post.fd);
         sys_fd_close(record->post.target);
@@ -294,10 +293,10 @@ static void forget_parent(struct preload_uring *record, void *context)
     atomic_store(&record->drivers, 0);
 }
 
-void preload_uring_fork_child(void)
+void uring_fork_child(void)
 {
     pthread_mutex_init(&rings_lock, NULL);
-    preload_uring_driving = NULL;
-    preload_uring_each(forget_parent, NULL);
-    preload_uring_watch_child();
+    uring_driving = NULL;
+    uring_each(forget_parent, NULL);
+    uring_watch_child();
 }

@@ -9,14 +9,13 @@
 #include <string.h>
 
 #include "preload/uring/uring.h"
-#include "preload/uring/now.h"
 #include "sys/log.h"
 
 enum { BATCH = 64 };
 
-/* One call of preload_uring_dispatch(). On its stack. */
+/* One call of uring_dispatch(). On its stack. */
 struct dispatch {
-    struct preload_uring *record;
+    struct uring *record;
     struct io_uring *ring;
     uint64_t number;
     unsigned mask, shift;
@@ -37,21 +36,21 @@ static struct io_uring_sqe *sqe_at(const struct dispatch *dispatch, unsigned ind
 
 /* ---- completion ---- */
 
-static void post(struct preload_uring *record, const struct io_uring_sqe *sqe, ssize_t result,
+static void post(struct uring *record, const struct io_uring_sqe *sqe, ssize_t result,
                  bool complete)
 {
     if (complete && (sqe->flags & IOSQE_CQE_SKIP_SUCCESS))
         return;
-    preload_uring_post_add(&record->post, sqe->user_data, (int32_t)result);
+    uring_post_add(&record->post, sqe->user_data, (int32_t)result);
     /* A thread that drives this ring sends them together, unless somebody waits for each. */
-    if (preload_uring_driving != record || atomic_load(&record->waiters) > 0)
-        preload_uring_post_send(&record->post);
+    if (uring_driving != record || atomic_load(&record->waiters) > 0)
+        uring_post_send(&record->post);
 }
 
 static void post_now(struct dispatch *dispatch, const struct io_uring_sqe *sqe, ssize_t result,
                      bool complete)
 {
-    struct preload_uring *record = dispatch->record;
+    struct uring *record = dispatch->record;
     pthread_mutex_lock(&record->lock);
     post(record, sqe, result, complete);
     pthread_mutex_unlock(&record->lock);
@@ -60,8 +59,8 @@ static void post_now(struct dispatch *dispatch, const struct io_uring_sqe *sqe, 
 /* In any thread. */
 static void one_done(struct preload_request *request)
 {
-    struct preload_uring_request *uring = (struct preload_uring_request *)request;
-    struct preload_uring *record = uring->record;
+    struct uring_request *uring = (struct uring_request *)request;
+    struct uring *record = uring->record;
     ssize_t result = request->file.result;
     if (result == FILE_KERNEL) {
         if (dispatching && dispatching->number == uring->dispatch) {
@@ -88,7 +87,7 @@ static void request_done(struct file_request *first)
 
 /* ---- requests ---- */
 
-static struct preload_request *take_request(struct preload_uring *record)
+static struct preload_request *take_request(struct uring *record)
 {
     pthread_mutex_lock(&record->lock);
     struct preload_request *request = preload_pool_take(&record->pool);
@@ -96,7 +95,7 @@ static struct preload_request *take_request(struct preload_uring *record)
     return request;
 }
 
-static void give_back(struct preload_uring *record, struct preload_request *request)
+static void give_back(struct uring *record, struct preload_request *request)
 {
     pthread_mutex_lock(&record->lock);
     preload_pool_give(&record->pool, request);
@@ -141,12 +140,12 @@ static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe 
         post_now(dispatch, sqe, -ENOMEM, false);
         return;
     }
-    struct preload_uring_request *uring = (struct preload_uring_request *)request;
+    struct uring_request *uring = (struct uring_request *)request;
     uring->record = dispatch->record;
     uring->dispatch = dispatch->number;
     uring->sqe = *sqe;
     preload_request_file(request, open, fd);
-    int result = (int64_t)sqe->off < 0 ? -EINVAL : preload_uring_memory(request, sqe);
+    int result = (int64_t)sqe->off < 0 ? -EINVAL : uring_memory(request, sqe);
     if (result < 0) {
         file_put(open);
         give_back(dispatch->record, request);
@@ -154,7 +153,7 @@ static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe 
         return;
     }
     struct file_request *file = &request->file;
-    file->operation = preload_uring_is_write(sqe->opcode) ? FILE_WRITE : FILE_READ;
+    file->operation = uring_is_write(sqe->opcode) ? FILE_WRITE : FILE_READ;
     file->offset = (off_t)sqe->off;
     file->flags = (int)sqe->rw_flags;
     file->done = request_done;
@@ -166,12 +165,11 @@ static void start_transfer(struct dispatch *dispatch, const struct io_uring_sqe 
 /* ---- one SQE, one chain ---- */
 
 /* The file of an SQE, with a reference; NULL: the kernel's. */
-static struct file_open *file_of(struct preload_uring *record, const struct io_uring_sqe *sqe,
-                                 int *fd)
+static struct file_open *file_of(struct uring *record, const struct io_uring_sqe *sqe, int *fd)
 {
     *fd = sqe->fd;
     if (sqe->flags & IOSQE_FIXED_FILE)
-        return preload_uring_files_get(record, (unsigned)sqe->fd, fd);
+        return uring_files_get(record, (unsigned)sqe->fd, fd);
     return file_get(sqe->fd);
 }
 
@@ -179,7 +177,7 @@ static struct file_open *file_of(struct preload_uring *record, const struct io_u
  * Makes the file of an SQE the kernel's. Where that cannot be (a registered file whose descriptor
  * is closed), the SQE becomes one that the kernel refuses.
  */
-static void hand_over(struct preload_uring *record, struct io_uring_sqe *sqe, const char *reason)
+static void hand_over(struct uring *record, struct io_uring_sqe *sqe, const char *reason)
 {
     int fd;
     struct file_open *open = file_of(record, sqe, &fd);
@@ -195,17 +193,27 @@ static void hand_over(struct preload_uring *record, struct io_uring_sqe *sqe, co
     file_put(open);
 }
 
-static bool of_interest(struct preload_uring *record, const struct io_uring_sqe *sqe)
+static bool of_interest(struct uring *record, const struct io_uring_sqe *sqe)
 {
-    enum preload_uring_kind kind = preload_uring_kind(sqe);
-    if (kind == PRELOAD_URING_PASS)
+    enum uring_kind kind = uring_kind(sqe);
+    if (kind == URING_PASS)
         return false;
-    if (kind == PRELOAD_URING_NAME || kind == PRELOAD_URING_TABLE ||
-        (kind == PRELOAD_URING_COPY && preload_uring_source_managed(record, sqe)))
+    if (kind == URING_NAME || kind == URING_TABLE ||
+        (kind == URING_COPY && uring_source_managed(record, sqe)))
         return true;
     if (sqe->flags & IOSQE_FIXED_FILE)
-        return preload_uring_files_managed(record, (unsigned)sqe->fd);
+        return uring_files_managed(record, (unsigned)sqe->fd);
     return file_is_managed(sqe->fd);
+}
+
+/* What the kernel is about to carry out must not go past the engine. */
+static void to_kernel(struct uring *record, struct io_uring_sqe *sqe, const char *reason)
+{
+    enum uring_kind kind = uring_kind(sqe);
+    if (kind == URING_TABLE)
+        uring_table_changes(record, sqe);
+    else if (kind != URING_NAME && of_interest(record, sqe))
+        hand_over(record, sqe, reason);
 }
 
 /* No request of this ring is in flight when this returns, those before this SQE included. */
@@ -213,7 +221,7 @@ static void settle(struct dispatch *dispatch)
 {
     struct file_lane *lane = dispatch->record->lane;
     send_batch(dispatch);
-    while (preload_uring_in_flight(dispatch->record) > 0) {
+    while (uring_in_flight(dispatch->record) > 0) {
         file_lane_wait(lane, NULL, NULL, 0);
         if (sys_critical.deferred) { /* a signal has to wait, and that function does not */
             file_lane_attend(lane);
@@ -227,30 +235,26 @@ static bool drained(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
     if (!(sqe->flags & IOSQE_IO_DRAIN))
         return true;
     settle(dispatch);
-    return dispatch->kept == 0 && preload_uring_in_flight(dispatch->record) == 0 &&
-           preload_uring_kernel_idle(dispatch->record, dispatch->ring);
+    return dispatch->kept == 0 && uring_in_flight(dispatch->record) == 0 &&
+           uring_kernel_idle(dispatch->record, dispatch->ring);
 }
 
 static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
 {
-    struct preload_uring *record = dispatch->record;
+    struct uring *record = dispatch->record;
     if (!of_interest(record, sqe)) {
         if (sqe->flags & IOSQE_IO_DRAIN)
             settle(dispatch);
         keep(dispatch, sqe);
         return;
     }
-    enum preload_uring_kind kind = preload_uring_kind(sqe);
-    if (kind == PRELOAD_URING_TABLE || kind == PRELOAD_URING_OTHER ||
-        (sqe->flags & IOSQE_BUFFER_SELECT)) {
-        if (kind == PRELOAD_URING_TABLE)
-            preload_uring_table_changes(record, sqe);
-        else
-            hand_over(record, sqe, "a request of io_uring that is not supported");
+    enum uring_kind kind = uring_kind(sqe);
+    if (kind == URING_TABLE || kind == URING_OTHER || (sqe->flags & IOSQE_BUFFER_SELECT)) {
+        to_kernel(record, sqe, "a request of io_uring that is not supported");
         keep(dispatch, sqe);
         return;
     }
-    if (kind == PRELOAD_URING_NAME && (sqe->flags & IOSQE_IO_DRAIN)) {
+    if (kind == URING_NAME && (sqe->flags & IOSQE_IO_DRAIN)) {
         settle(dispatch);
         keep(dispatch, sqe);
         return;
@@ -260,19 +264,19 @@ static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
         return;
     }
     int fd = sqe->fd;
-    struct file_open *open = kind == PRELOAD_URING_NAME ? NULL : file_of(record, sqe, &fd);
-    if (!open && kind != PRELOAD_URING_NAME && kind != PRELOAD_URING_COPY) {
+    struct file_open *open = kind == URING_NAME ? NULL : file_of(record, sqe, &fd);
+    if (!open && kind != URING_NAME && kind != URING_COPY) {
         keep(dispatch, sqe); /* closed or handed to the kernel just now */
         return;
     }
     bool positioned = (int64_t)sqe->off != -1;
-    if (kind == PRELOAD_URING_TRANSFER && positioned && !(sqe->flags & IOSQE_IO_DRAIN)) {
+    if (kind == URING_TRANSFER && positioned && !(sqe->flags & IOSQE_IO_DRAIN)) {
         start_transfer(dispatch, sqe, open, fd);
         return;
     }
     bool complete = true;
     send_batch(dispatch); /* what was asked for before is under way */
-    ssize_t result = preload_uring_now(sqe, open, fd, &complete);
+    ssize_t result = uring_now(sqe, open, fd, &complete);
     if (open)
         file_put(open);
     if (result == FILE_KERNEL)
@@ -282,12 +286,12 @@ static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
 }
 
 /* Can the member of a chain be done here? */
-static bool chainable(struct preload_uring *record, const struct io_uring_sqe *sqe)
+static bool chainable(struct uring *record, const struct io_uring_sqe *sqe)
 {
-    enum preload_uring_kind kind = preload_uring_kind(sqe);
+    enum uring_kind kind = uring_kind(sqe);
     if (sqe->opcode == IORING_OP_NOP || sqe->opcode == IORING_OP_LINK_TIMEOUT)
         return true;
-    return (kind == PRELOAD_URING_TRANSFER || kind == PRELOAD_URING_AT_ONCE) &&
+    return (kind == URING_TRANSFER || kind == URING_AT_ONCE) &&
            !(sqe->flags & IOSQE_BUFFER_SELECT) && of_interest(record, sqe);
 }
 
@@ -298,7 +302,7 @@ static bool chainable(struct preload_uring *record, const struct io_uring_sqe *s
  */
 static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
 {
-    struct preload_uring *record = dispatch->record;
+    struct uring *record = dispatch->record;
     bool broken = false;
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
@@ -309,14 +313,14 @@ static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
             result = 0;
         } else if (!broken && sqe->opcode != IORING_OP_LINK_TIMEOUT) {
             struct file_open *open = file_of(record, sqe, &fd);
-            result = open ? preload_uring_now(sqe, open, fd, &complete) : FILE_KERNEL;
+            result = open ? uring_now(sqe, open, fd, &complete) : FILE_KERNEL;
             if (open)
                 file_put(open);
         }
         if (result == FILE_KERNEL) { /* the rest of the chain is the kernel's */
             for (; i < count; i++) {
                 sqe = sqe_at(dispatch, first + i);
-                hand_over(record, sqe, "linked to a request of the kernel");
+                to_kernel(record, sqe, "linked to a request of the kernel");
                 keep(dispatch, sqe);
             }
             return;
@@ -330,7 +334,7 @@ static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
 
 static void treat_chain(struct dispatch *dispatch, unsigned first, unsigned count)
 {
-    struct preload_uring *record = dispatch->record;
+    struct uring *record = dispatch->record;
     bool ours = false, all = true, drain = false;
     for (unsigned i = 0; i < count; i++) {
         const struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
@@ -341,18 +345,14 @@ static void treat_chain(struct dispatch *dispatch, unsigned first, unsigned coun
     if (drain)
         settle(dispatch);
     if (ours && all &&
-        (!drain || (dispatch->kept == 0 && preload_uring_kernel_idle(record, dispatch->ring)))) {
+        (!drain || (dispatch->kept == 0 && uring_kernel_idle(record, dispatch->ring)))) {
         send_batch(dispatch);
         run_chain(dispatch, first, count);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
-        enum preload_uring_kind kind = preload_uring_kind(sqe);
-        if (kind == PRELOAD_URING_TABLE)
-            preload_uring_table_changes(record, sqe);
-        else if (kind != PRELOAD_URING_NAME && of_interest(record, sqe))
-            hand_over(record, sqe, "linked to a request of the kernel");
+        to_kernel(record, sqe, "linked to a request of the kernel");
         keep(dispatch, sqe);
     }
 }
@@ -371,11 +371,11 @@ static unsigned chain_length(const struct dispatch *dispatch, unsigned at, unsig
 
 static bool anything_of_interest(const struct dispatch *dispatch)
 {
-    const struct preload_uring_sq *sq = &dispatch->ring->sq;
+    const struct uring_sq *sq = &dispatch->ring->sq;
     for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
         const struct io_uring_sqe *sqe = sqe_at(dispatch, at);
         if (of_interest(dispatch->record, sqe) ||
-            ((sqe->flags & IOSQE_IO_DRAIN) && preload_uring_in_flight(dispatch->record) > 0))
+            ((sqe->flags & IOSQE_IO_DRAIN) && uring_in_flight(dispatch->record) > 0))
             return true;
     }
     return false;
@@ -388,7 +388,7 @@ static void keep_returned(struct dispatch *dispatch)
         struct preload_request *request = dispatch->returned;
         dispatch->returned = request->next;
         struct io_uring_sqe *place = sqe_at(dispatch, dispatch->end++);
-        memcpy(place, &((struct preload_uring_request *)request)->sqe, sizeof(*place));
+        memcpy(place, &((struct uring_request *)request)->sqe, sizeof(*place));
         dispatch->kept++;
         give_back(dispatch->record, request);
     }
@@ -398,11 +398,7 @@ static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tai
 {
     for (unsigned at = head; at != tail; at++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, at);
-        enum preload_uring_kind kind = preload_uring_kind(sqe);
-        if (kind == PRELOAD_URING_TABLE)
-            preload_uring_table_changes(dispatch->record, sqe);
-        else if (kind != PRELOAD_URING_NAME && of_interest(dispatch->record, sqe))
-            hand_over(dispatch->record, sqe, "a ring of a kind that is not supported");
+        to_kernel(dispatch->record, sqe, "a ring of a kind that is not supported");
         sync_of_others(sqe);
     }
 }
@@ -410,7 +406,7 @@ static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tai
 /* All of the queue is the kernel's. */
 static void pass(const struct dispatch *dispatch)
 {
-    const struct preload_uring_sq *sq = &dispatch->ring->sq;
+    const struct uring_sq *sq = &dispatch->ring->sq;
     for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, at);
         if (sqe->opcode != IORING_OP_FSYNC)
@@ -421,11 +417,11 @@ static void pass(const struct dispatch *dispatch)
     }
 }
 
-unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *ring)
+unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
 {
     /* What these flags do to the queue is known: with others its SQEs cannot be rearranged. */
-    const unsigned known = PRELOAD_URING_CQE_MIXED * 2 - 1;
-    struct preload_uring_sq *sq = &ring->sq;
+    const unsigned known = URING_CQE_MIXED * 2 - 1;
+    struct uring_sq *sq = &ring->sq;
     struct dispatch dispatch = {.record = record,
                                 .ring = ring,
                                 .mask = *sq->kring_mask,
@@ -440,14 +436,14 @@ unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *r
 
     struct preload_stay stay = preload_stay_begin();
     unsigned head = sq->sqe_head, tail = sq->sqe_tail;
-    if ((ring->flags & ~known) || !preload_uring_open(record, ring->ring_fd)) {
+    if ((ring->flags & ~known) || !uring_open(record, ring->ring_fd)) {
         hand_over_all(&dispatch, head, tail);
         preload_stay_end(stay);
         return 0;
     }
     dispatch.number = atomic_fetch_add(&dispatches, 1) + 1;
     atomic_fetch_add(&record->drivers, 1);
-    preload_uring_driving = record;
+    uring_driving = record;
     for (unsigned at = head; at != tail;) {
         unsigned count = chain_length(&dispatch, at, tail);
         if (count == 1)
@@ -459,25 +455,25 @@ unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *r
     send_batch(&dispatch);
     keep_returned(&dispatch);
     sq->sqe_tail = dispatch.end;
-    preload_uring_driving = NULL;
+    uring_driving = NULL;
     pthread_mutex_lock(&record->lock);
-    preload_uring_post_send(&record->post);
+    uring_post_send(&record->post);
     pthread_mutex_unlock(&record->lock);
     atomic_fetch_sub(&record->drivers, 1);
 
-    if (preload_uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane)) {
+    if (uring_in_flight(record) > 0 && !file_lane_is_attended(record->lane)) {
         if (atomic_load(&record->waiters) > 0)
             file_lane_attend(record->lane);
         else
-            preload_uring_watch();
+            uring_watch();
     }
     preload_stay_end(stay);
     return tail - head - dispatch.kept;
 }
 
-void preload_uring_hand_over(struct preload_uring *record)
+void uring_hand_over(struct uring *record)
 {
-    const struct preload_uring_sq *sq = &record->made.sq;
+    const struct uring_sq *sq = &record->made.sq;
     struct dispatch dispatch = {.record = record,
                                 .ring = &record->made,
                                 .mask = *sq->kring_mask,

@@ -36,7 +36,7 @@ static int find_range(struct dl_phdr_info *info, size_t size, void *context)
 }
 
 /* liburing's functions call one another through the dynamic linker: those calls are its own. */
-bool preload_uring_by_liburing(const void *return_address)
+bool uring_by_liburing(const void *return_address)
 {
     static _Atomic uintptr_t low, high;
     uintptr_t address = (uintptr_t)return_address;
@@ -60,7 +60,7 @@ static bool has(const char *symbol)
     return found;
 }
 
-void preload_uring_say_version(void)
+void uring_say_version(void)
 {
     static atomic_bool said;
     if (atomic_exchange(&said, true))
@@ -81,7 +81,7 @@ void preload_uring_say_version(void)
 /* Is this call an application's, and are there mounts? */
 #define ACTIVE()         \
     (preload_active() && \
-     !preload_uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
+     !uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
 
 /* ---- begin and end ---- */
 
@@ -89,12 +89,12 @@ void preload_uring_say_version(void)
 static int ring_made(struct io_uring *ring)
 {
     /* What was known of a ring in the same place, which ended without a call, is void. */
-    preload_uring_end(ring);
+    uring_end(ring);
     struct preload_stay stay = preload_stay_begin();
-    preload_uring_say_version();
-    bool possible = preload_uring_post_possible(ring->ring_fd);
+    uring_say_version();
+    bool possible = uring_post_possible(ring->ring_fd);
     preload_stay_end(stay);
-    if (possible && preload_uring_get(ring))
+    if (possible && uring_get(ring))
         return 0;
     static atomic_bool said;
     if (!possible && !atomic_exchange(&said, true))
@@ -108,7 +108,7 @@ PRELOAD_EXPORT int io_uring_queue_init(unsigned entries, struct io_uring *ring, 
 {
     if (!ACTIVE())
         return PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
-    if (flags & PRELOAD_URING_REGISTERED_FD_ONLY)
+    if (flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
     int result = PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
     return result == 0 ? ring_made(ring) : result;
@@ -119,7 +119,7 @@ PRELOAD_EXPORT int io_uring_queue_init_params(unsigned entries, struct io_uring 
 {
     if (!ACTIVE())
         return PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
-    if (parameters->flags & PRELOAD_URING_REGISTERED_FD_ONLY)
+    if (parameters->flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
     int result = PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
     return result == 0 ? ring_made(ring) : result;
@@ -132,7 +132,7 @@ PRELOAD_EXPORT int io_uring_queue_init_mem(unsigned entries, struct io_uring *ri
 {
     if (!ACTIVE())
         return PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
-    if (parameters->flags & PRELOAD_URING_REGISTERED_FD_ONLY)
+    if (parameters->flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
     int result = PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
     int error = result >= 0 ? ring_made(ring) : 0;
@@ -144,8 +144,8 @@ PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameter
 {
     int result = PRELOAD_REAL(io_uring_queue_mmap)(fd, parameters, ring);
     if (result == 0 && ACTIVE()) {
-        preload_uring_end(ring);
-        preload_uring_get(ring);
+        uring_end(ring);
+        uring_get(ring);
     }
     return result;
 }
@@ -153,14 +153,14 @@ PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameter
 PRELOAD_EXPORT void io_uring_queue_exit(struct io_uring *ring)
 {
     if (ACTIVE())
-        preload_uring_end(ring);
+        uring_end(ring);
     PRELOAD_REAL(io_uring_queue_exit)(ring);
 }
 
 PRELOAD_EXPORT int io_uring_enable_rings(struct io_uring *ring)
 {
     int result = PRELOAD_REAL(io_uring_enable_rings)(ring);
-    struct preload_uring *record = result >= 0 && ACTIVE() ? preload_uring_find(ring) : NULL;
+    struct uring *record = result >= 0 && ACTIVE() ? uring_find(ring) : NULL;
     if (record)
         atomic_store(&record->disabled, false);
     return result;
@@ -168,23 +168,23 @@ PRELOAD_EXPORT int io_uring_enable_rings(struct io_uring *ring)
 
 PRELOAD_EXPORT int io_uring_resize_rings(struct io_uring *ring, struct io_uring_params *parameters)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     /* The new memory is known by another address. */
     if (record)
-        preload_uring_end(ring);
+        uring_end(ring);
     int result = PRELOAD_REAL(io_uring_resize_rings)(ring, parameters);
     if (record)
-        preload_uring_get(ring);
+        uring_get(ring);
     return result;
 }
 
 /* The number goes, the ring stays: ours for posting is made while there is one. */
 PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_get(ring) : NULL;
+    struct uring *record = ACTIVE() ? uring_get(ring) : NULL;
     if (record) {
         struct preload_stay stay = preload_stay_begin();
-        preload_uring_open(record, ring->ring_fd);
+        uring_open(record, ring->ring_fd);
         preload_stay_end(stay);
     }
     return PRELOAD_REAL(io_uring_close_ring_fd)(ring);
@@ -193,7 +193,7 @@ PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
 /* ---- submitting ---- */
 
 /* After the real submission of what was left: the sum, as if all had gone to the kernel. */
-static int submitted(struct preload_uring *record, unsigned taken, int result)
+static int submitted(struct uring *record, unsigned taken, int result)
 {
     if (result > 0)
         atomic_fetch_add(&record->passed, (unsigned)result);
@@ -203,19 +203,19 @@ static int submitted(struct preload_uring *record, unsigned taken, int result)
 }
 
 /* NULL: the call is not ours to change. */
-static struct preload_uring *begin_submit(struct io_uring *ring, unsigned *taken)
+static struct uring *begin_submit(struct io_uring *ring, unsigned *taken)
 {
-    struct preload_uring *record = preload_uring_get(ring);
+    struct uring *record = uring_get(ring);
     if (record)
-        preload_uring_count_anew(record, ring);
-    *taken = record ? preload_uring_dispatch(record, ring) : 0;
+        uring_count_anew(record, ring);
+    *taken = record ? uring_dispatch(record, ring) : 0;
     return record;
 }
 
 PRELOAD_EXPORT int io_uring_submit(struct io_uring *ring)
 {
     unsigned taken;
-    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     int result = PRELOAD_REAL(io_uring_submit)(ring);
     return record ? submitted(record, taken, result) : result;
 }
@@ -223,33 +223,33 @@ PRELOAD_EXPORT int io_uring_submit(struct io_uring *ring)
 PRELOAD_EXPORT int io_uring_submit_and_get_events(struct io_uring *ring)
 {
     unsigned taken;
-    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     int result = PRELOAD_REAL(io_uring_submit_and_get_events)(ring);
     if (!record)
         return result;
-    preload_uring_poll(record, ring);
+    uring_poll(record, ring);
     return submitted(record, taken, result);
 }
 
 PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr)
 {
     unsigned taken;
-    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
-    if (preload_uring_in_flight(record) == 0 && taken == 0) {
-        preload_uring_block_begin(record);
+    if (uring_in_flight(record) == 0 && taken == 0) {
+        uring_block_begin(record);
         int result = PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
-        preload_uring_block_end(record);
+        uring_block_end(record);
         return submitted(record, 0, result);
     }
     int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
     if (result < 0)
         return result;
-    if (preload_uring_wait(record, ring, wait_nr, 0) == PRELOAD_URING_KERNEL) {
-        preload_uring_block_begin(record);
+    if (uring_wait(record, ring, wait_nr, 0) == URING_KERNEL) {
+        uring_block_begin(record);
         PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
-        preload_uring_block_end(record);
+        uring_block_end(record);
     }
     return result;
 }
@@ -258,17 +258,17 @@ PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait
 
 /*
  * Waits as long as the requests in flight are all ours. True: the real function shall be called,
- * between preload_uring_block_begin() and -end(), to find what is there or wait for the rest.
+ * between uring_block_begin() and -end(), to find what is there or wait for the rest.
  */
-static bool wait_ours(struct preload_uring *record, struct io_uring *ring, unsigned wait_nr,
+static bool wait_ours(struct uring *record, struct io_uring *ring, unsigned wait_nr,
                       uint64_t deadline_ns)
 {
     if (wait_nr == 0) {
-        if (preload_uring_ready(ring) == 0)
-            preload_uring_poll(record, ring);
+        if (uring_ready(ring) == 0)
+            uring_poll(record, ring);
         return true;
     }
-    return preload_uring_wait(record, ring, wait_nr, deadline_ns) != PRELOAD_URING_SIGNAL;
+    return uring_wait(record, ring, wait_nr, deadline_ns) != URING_SIGNAL;
 }
 
 static uint64_t deadline_of(const struct __kernel_timespec *limit)
@@ -285,14 +285,14 @@ static int interrupted(struct io_uring_cqe **cqe)
 PRELOAD_EXPORT int __io_uring_get_cqe(struct io_uring *ring, struct io_uring_cqe **cqe,
                                       unsigned submit, unsigned wait_nr, sigset_t *mask)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (!record)
         return PRELOAD_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
     if (!mask && !wait_ours(record, ring, wait_nr, 0))
         return interrupted(cqe);
-    preload_uring_block_begin(record);
+    uring_block_begin(record);
     int result = PRELOAD_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
-    preload_uring_block_end(record);
+    uring_block_end(record);
     return result;
 }
 
@@ -300,7 +300,7 @@ PRELOAD_EXPORT int io_uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe
                                       unsigned wait_nr, struct __kernel_timespec *limit,
                                       sigset_t *mask)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (!record)
         return PRELOAD_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
     uint64_t deadline_ns = deadline_of(limit);
@@ -312,9 +312,9 @@ PRELOAD_EXPORT int io_uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe
         rest = (struct __kernel_timespec){left.tv_sec, left.tv_nsec};
         limit = &rest;
     }
-    preload_uring_block_begin(record);
+    uring_block_begin(record);
     int result = PRELOAD_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
-    preload_uring_block_end(record);
+    uring_block_end(record);
     return result;
 }
 
@@ -331,16 +331,16 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_timeout(struct io_uring *ring,
                                                     struct __kernel_timespec *limit, sigset_t *mask)
 {
     unsigned taken;
-    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
     if (taken == 0) {
-        preload_uring_attend(record);
+        uring_attend(record);
         unsigned before = __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE);
-        preload_uring_block_begin(record);
+        uring_block_begin(record);
         int result =
             PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
-        preload_uring_block_end(record);
+        uring_block_end(record);
         atomic_fetch_add(&record->passed,
                          __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE) - before);
         return result;
@@ -362,16 +362,16 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_min_timeout(struct io_uring *ring,
                                                         unsigned min_wait, sigset_t *mask)
 {
     unsigned taken;
-    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
                                                                   min_wait, mask);
-    preload_uring_attend(record);
+    uring_attend(record);
     int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
-    preload_uring_block_begin(record);
+    uring_block_begin(record);
     int waited = PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
                                                                     min_wait, mask);
-    preload_uring_block_end(record);
+    uring_block_end(record);
     return waited < 0 ? waited : result;
 }
 
@@ -379,13 +379,13 @@ PRELOAD_EXPORT int io_uring_wait_cqes_min_timeout(struct io_uring *ring, struct 
                                                   unsigned wait_nr, struct __kernel_timespec *limit,
                                                   unsigned min_wait, sigset_t *mask)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (record)
-        preload_uring_block_begin(record);
+        uring_block_begin(record);
     int result =
         PRELOAD_REAL(io_uring_wait_cqes_min_timeout)(ring, cqe, wait_nr, limit, min_wait, mask);
     if (record)
-        preload_uring_block_end(record);
+        uring_block_end(record);
     return result;
 }
 
@@ -393,30 +393,30 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_reg(struct io_uring *ring, struct io
                                                 unsigned wait_nr, int index)
 {
     unsigned taken;
-    struct preload_uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
+    struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
-    preload_uring_attend(record);
+    uring_attend(record);
     int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
-    preload_uring_block_begin(record);
+    uring_block_begin(record);
     int waited = PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
-    preload_uring_block_end(record);
+    uring_block_end(record);
     return waited < 0 ? waited : result;
 }
 
 PRELOAD_EXPORT unsigned io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
                                                 unsigned count)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
-    if (record && preload_uring_ready(ring) == 0)
-        preload_uring_poll(record, ring);
+    struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
+    if (record && uring_ready(ring) == 0)
+        uring_poll(record, ring);
     return PRELOAD_REAL(io_uring_peek_batch_cqe)(ring, cqes, count);
 }
 
 PRELOAD_EXPORT int io_uring_get_events(struct io_uring *ring)
 {
-    struct preload_uring *record = ACTIVE() ? preload_uring_find(ring) : NULL;
+    struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (record)
-        preload_uring_poll(record, ring);
+        uring_poll(record, ring);
     return PRELOAD_REAL(io_uring_get_events)(ring);
 }

@@ -15,8 +15,8 @@
  * when asked for through syscall(), are rings made by io_uring_setup() itself; a program that makes
  * the system call inline, or has liburing linked in statically, is the kernel's.
  */
-#ifndef PRELOAD_URING_H
-#define PRELOAD_URING_H
+#ifndef URING_H
+#define URING_H
 
 #include <linux/io_uring.h>
 #include <linux/time_types.h>
@@ -27,7 +27,7 @@
  * liburing's struct io_uring as far as its inline functions have fixed it: the same from 2.0 on.
  * ring_mask and ring_entries as values came with 2.2; the pointers are always valid.
  */
-struct preload_uring_sq {
+struct uring_sq {
     unsigned *khead;
     unsigned *ktail;
     unsigned *kring_mask;
@@ -43,7 +43,7 @@ struct preload_uring_sq {
     unsigned reserved[4];
 };
 
-struct preload_uring_cq {
+struct uring_cq {
     unsigned *khead;
     unsigned *ktail;
     unsigned *kring_mask;
@@ -57,25 +57,25 @@ struct preload_uring_cq {
 };
 
 struct io_uring {
-    struct preload_uring_sq sq;
-    struct preload_uring_cq cq;
+    struct uring_sq sq;
+    struct uring_cq cq;
     unsigned flags; /* IORING_SETUP_* */
     int ring_fd;
 };
 
 /* Setup flags that change how the queues work, and are newer than <linux/io_uring.h> may be. */
-#define PRELOAD_URING_REGISTERED_FD_ONLY (1U << 15)
-#define PRELOAD_URING_CQE_MIXED          (1U << 18)
+#define URING_REGISTERED_FD_ONLY (1U << 15)
+#define URING_CQE_MIXED          (1U << 18)
 
-/* ---- posting (uring_post.c) ---- */
+/* ---- posting (post.c) ---- */
 
-enum { PRELOAD_URING_POSTS = 64 }; /* a power of two */
+enum { URING_POSTS = 64 }; /* a power of two */
 
 /*
  * The ring of ours from which CQEs are posted into one ring of the application. Owned by that
  * ring's record, whose lock guards it; made at the first managed request, once in each process.
  */
-struct preload_uring_post {
+struct uring_post {
     bool opened;
     int fd;     /* our ring */
     int target; /* a descriptor of ours for the application's ring, which may close its own */
@@ -87,33 +87,33 @@ struct preload_uring_post {
     unsigned queued;         /* in the submission queue, not yet given to the kernel */
     unsigned tail;           /* ours of *sq_tail */
     _Atomic unsigned posted; /* in all: counts as the tail of a completion queue does */
-    uint64_t user_data[PRELOAD_URING_POSTS];
-    int32_t results[PRELOAD_URING_POSTS];
+    uint64_t user_data[URING_POSTS];
+    int32_t results[URING_POSTS];
 };
 
 /* 0 or -errno. */
-int preload_uring_post_open(struct preload_uring_post *post, int ring_fd);
-void preload_uring_post_close(struct preload_uring_post *post);
+int uring_post_open(struct uring_post *post, int ring_fd);
+void uring_post_close(struct uring_post *post);
 /* Queues a CQE; sends all when the queue is full. */
-void preload_uring_post_add(struct preload_uring_post *post, uint64_t user_data, int32_t result);
+void uring_post_add(struct uring_post *post, uint64_t user_data, int32_t result);
 /* In one system call. Never fails: what the kernel refuses for want of memory is tried again. */
-void preload_uring_post_send(struct preload_uring_post *post);
+void uring_post_send(struct uring_post *post);
 /* Has the kernel IORING_OP_MSG_RING? Asks it through any ring. */
-bool preload_uring_post_possible(int ring_fd);
+bool uring_post_possible(int ring_fd);
 
-/* ---- rings (uring_ring.c) ---- */
+/* ---- rings (ring.c) ---- */
 
 /* A registered file: slot of the ring's table. */
-struct preload_uring_slot {
+struct uring_slot {
     struct file_open *open; /* NULL: not managed; else with a reference */
     int fd;                 /* its number when it was registered */
 };
 
 /* A read or write in flight. */
-struct preload_uring_request {
+struct uring_request {
     struct preload_request request; /* first */
-    struct preload_uring *record;
-    uint64_t dispatch; /* the call of preload_uring_dispatch() that submitted it */
+    struct uring *record;
+    uint64_t dispatch; /* the call of uring_dispatch() that submitted it */
     struct io_uring_sqe sqe;
 };
 
@@ -122,14 +122,14 @@ struct preload_uring_request {
  * application may move its struct io_uring. Never freed, used again. `lock` guards post, pool, and
  * the slots; it is held briefly, but for the system call that posts.
  */
-struct preload_uring {
-    struct preload_uring *next; /* constant once linked */
-    _Atomic(unsigned *) key;    /* sq.khead; NULL: not in use */
-    struct io_uring made;       /* as it was when first seen: for rings known by number only */
+struct uring {
+    struct uring *next;      /* constant once linked */
+    _Atomic(unsigned *) key; /* sq.khead; NULL: not in use */
+    struct io_uring made;    /* as it was when first seen: for rings known by number only */
     pthread_mutex_t lock;
-    struct preload_uring_post post;
+    struct uring_post post;
     struct preload_pool pool;
-    struct preload_uring_slot *slots;
+    struct uring_slot *slots;
     unsigned slot_count;
     _Atomic bool has_slots;
     _Atomic bool disabled;    /* IORING_SETUP_R_DISABLED, and not enabled yet */
@@ -148,98 +148,128 @@ struct preload_uring {
 
 /* The ring of this thread's io_uring call, while it drives: completions of it are then posted
  * together, by this thread. */
-extern __thread struct preload_uring *preload_uring_driving;
+extern __thread struct uring *uring_driving;
 
 /* NULL: not known. No lock. */
-struct preload_uring *preload_uring_find(const struct io_uring *ring);
-struct preload_uring *preload_uring_find_fd(int ring_fd);
+struct uring *uring_find(const struct io_uring *ring);
+struct uring *uring_find_fd(int ring_fd);
 /* Finds or makes; NULL: no memory. */
-struct preload_uring *preload_uring_get(const struct io_uring *ring);
+struct uring *uring_get(const struct io_uring *ring);
 /* Waits for the requests in flight, then forgets the ring. */
-void preload_uring_end(const struct io_uring *ring);
+void uring_end(const struct io_uring *ring);
 /* Makes lane and post ready. False: they cannot be, the reason was said on the log. */
-bool preload_uring_open(struct preload_uring *record, int ring_fd);
+bool uring_open(struct uring *record, int ring_fd);
 
-static inline unsigned preload_uring_in_flight(struct preload_uring *record)
+static inline unsigned uring_in_flight(struct uring *record)
 {
     return record && atomic_load(&record->opened) ? file_lane_in_flight(record->lane) : 0;
 }
 
-static inline unsigned preload_uring_ready(const struct io_uring *ring)
+static inline unsigned uring_ready(const struct io_uring *ring)
 {
     return __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE) - *ring->cq.khead;
 }
 
 /* Before a submission: what processes before this one submitted to the ring is not counted. */
-void preload_uring_count_anew(struct preload_uring *record, const struct io_uring *ring);
+void uring_count_anew(struct uring *record, const struct io_uring *ring);
 /* True if the kernel has nothing of this ring in flight, as far as can be counted. */
-bool preload_uring_kernel_idle(struct preload_uring *record, const struct io_uring *ring);
+bool uring_kernel_idle(struct uring *record, const struct io_uring *ring);
 
 /* Around fork(): the child keeps the rings, not what is in flight. */
-void preload_uring_fork_prepare(void);
-void preload_uring_fork_parent(void);
-void preload_uring_fork_child(void);
+void uring_fork_prepare(void);
+void uring_fork_parent(void);
+void uring_fork_child(void);
 
 /* What came of waiting. */
-enum preload_uring_wait {
-    PRELOAD_URING_READY,  /* as many CQEs as were asked for */
-    PRELOAD_URING_KERNEL, /* wait in the kernel: whatever is in flight will be posted there */
-    PRELOAD_URING_LATE,
-    PRELOAD_URING_SIGNAL
+enum uring_wait {
+    URING_READY,  /* as many CQEs as were asked for */
+    URING_KERNEL, /* wait in the kernel: whatever is in flight will be posted there */
+    URING_LATE,
+    URING_SIGNAL
 };
 
 /* Drives the ring's lane until `count` CQEs are ready, when nobody else can complete anything.
  * Outside of a critical section. */
-enum preload_uring_wait preload_uring_wait(struct preload_uring *record,
-                                           const struct io_uring *ring, unsigned count,
-                                           uint64_t deadline_ns);
+enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, unsigned count,
+                           uint64_t deadline_ns);
 /* Does what has arrived: before a look into the completion queue. */
-void preload_uring_poll(struct preload_uring *record, const struct io_uring *ring);
+void uring_poll(struct uring *record, const struct io_uring *ring);
 /* Attendants complete what is in flight now, and what is submitted later. */
-void preload_uring_attend(struct preload_uring *record);
+void uring_attend(struct uring *record);
 /* Around a call that may block in the kernel until completions come. */
-void preload_uring_block_begin(struct preload_uring *record);
-void preload_uring_block_end(struct preload_uring *record);
+void uring_block_begin(struct uring *record);
+void uring_block_end(struct uring *record);
 
-/* ---- submission (uring_submit.c) ---- */
+/* ---- submission (submit.c) ---- */
 
 /* Takes the requests of managed descriptors out of the queue and starts them. Returns how many
  * SQEs are done with; the others are the kernel's. Outside of a critical section. */
-unsigned preload_uring_dispatch(struct preload_uring *record, struct io_uring *ring);
+unsigned uring_dispatch(struct uring *record, struct io_uring *ring);
 /* For SQEs that were flushed without a call of ours: their files are handed to the kernel. */
-void preload_uring_hand_over(struct preload_uring *record);
+void uring_hand_over(struct uring *record);
 
-/* ---- registered files (uring_files.c) ---- */
+/* ---- what SQEs mean, and carrying one out at once (now.c) ---- */
 
-/* After the kernel registered a table of `count` files (NULL: all empty). */
-void preload_uring_files_made(struct preload_uring *record, const int *files, unsigned count);
-void preload_uring_files_updated(struct preload_uring *record, unsigned offset, const int *files,
-                                 unsigned count);
-void preload_uring_files_gone(struct preload_uring *record);
+enum uring_kind {
+    URING_PASS,     /* names no file that could be ours, or does nothing to its data */
+    URING_TRANSFER, /* reads and writes */
+    URING_AT_ONCE,  /* fsync and what else src/file does before it returns */
+    URING_COPY,     /* splice, tee */
+    URING_NAME,     /* openat, statx: a path that may be below a mount */
+    URING_TABLE,    /* changes the table of registered files */
+    URING_OTHER     /* of a managed file: the kernel's */
+};
+
+enum uring_kind uring_kind(const struct io_uring_sqe *sqe);
+bool uring_is_write(unsigned opcode);
+
+/* Copies what an SQE says of its memory, which the application may use again after
+ * io_uring_submit(). 0 or -errno. */
+int uring_memory(struct preload_request *request, const struct io_uring_sqe *sqe);
+
+/* Is the source of a splice or tee managed? */
+bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe);
+
+/* The kernel is about to change slots of the table. */
+void uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe);
+
+/*
+ * Carries an SQE out. `open`: its file, NULL for paths. Returns what its CQE shall hold, or
+ * FILE_KERNEL. *complete is set to false if a transfer was short.
+ */
+ssize_t uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd, bool *complete);
+
+/* ---- registered files (files.c) ---- */
+
+/* After the kernel registered a table of `count` files (NULL: all empty), and so on; of a ring that
+ * is NULL they do nothing. */
+void uring_files_made(struct uring *record, const int *files, unsigned count);
+void uring_files_updated(struct uring *record, unsigned offset, const int *files, unsigned count);
+void uring_files_gone(struct uring *record);
 /* The file of a slot, with a reference; NULL: not managed. */
-struct file_open *preload_uring_files_get(struct preload_uring *record, unsigned slot, int *fd);
-bool preload_uring_files_managed(struct preload_uring *record, unsigned slot);
+struct file_open *uring_files_get(struct uring *record, unsigned slot, int *fd);
+bool uring_files_managed(struct uring *record, unsigned slot);
 /* In the child of fork(). */
-void preload_uring_files_child(struct preload_uring *record);
+void uring_files_child(struct uring *record);
 
-/* ---- who looks after requests that nobody waits for (uring_watch.c) ---- */
+/* ---- who looks after requests that nobody waits for (watch.c) ---- */
 
 /* After a submission to a lane that is not attended. */
-void preload_uring_watch(void);
+void uring_watch(void);
 /* Calls visit() for every ring in use. */
-void preload_uring_each(void (*visit)(struct preload_uring *record, void *context), void *context);
-void preload_uring_watch_child(void);
+void uring_each(void (*visit)(struct uring *record, void *context), void *context);
+void uring_watch_child(void);
 
-/* ---- raw system calls (uring_register.c): results or -errno ---- */
+/* ---- raw system calls (register.c): results or -errno ---- */
 
-long preload_uring_setup(unsigned entries, void *parameters);
-long preload_uring_enter(int fd, unsigned submit, unsigned complete, unsigned flags,
-                         const void *argument, size_t size);
-long preload_uring_register(int fd, unsigned operation, const void *argument, unsigned count);
+long uring_setup(unsigned entries, void *parameters);
+long uring_enter(int fd, unsigned submit, unsigned complete, unsigned flags, const void *argument,
+                 size_t size);
+long uring_register(int fd, unsigned operation, const void *argument, unsigned count);
 
 /* Is this an address in liburing, whose functions call one another? */
-bool preload_uring_by_liburing(const void *return_address);
+bool uring_by_liburing(const void *return_address);
 /* Says on the log which liburing is in use; once. */
-void preload_uring_say_version(void);
+void uring_say_version(void);
 
 #endif

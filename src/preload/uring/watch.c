@@ -18,10 +18,10 @@ enum state { NEVER_STARTED, STARTING, AWAKE, ASLEEP };
 
 static _Atomic uint32_t state = NEVER_STARTED; /* a futex */
 
-static void look(struct preload_uring *record, void *context)
+static void look(struct uring *record, void *context)
 {
     bool *busy = context;
-    if (preload_uring_in_flight(record) == 0 || file_lane_is_attended(record->lane)) {
+    if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane)) {
         record->in_flight_seen = false;
         return;
     }
@@ -40,25 +40,23 @@ static void look(struct preload_uring *record, void *context)
 
 static void *watch(void *argument)
 {
-    (void)argument;
-    sys_critical_enter(); /* for ever: calls made here are the library's own */
     atomic_store(&state, AWAKE);
     unsigned idle = 0;
     for (;;) {
         bool busy = false;
         sys_nanosleep_ms(INTERVAL_MS);
-        preload_uring_each(look, &busy);
+        uring_each(look, &busy);
         idle = busy ? 0 : idle + 1;
         if (idle < IDLE_LOOKS)
             continue;
         atomic_store(&state, ASLEEP);
-        preload_uring_each(look, &busy); /* what was submitted before it could be seen */
+        uring_each(look, &busy); /* what was submitted before it could be seen */
         while (!busy && atomic_load(&state) == ASLEEP)
             sys_futex(&state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL);
         atomic_store(&state, AWAKE);
         idle = 0;
     }
-    return NULL;
+    return argument;
 }
 
 PRELOAD_SLOW static void start(void)
@@ -72,7 +70,7 @@ PRELOAD_SLOW static void start(void)
     file_async_attend_all(); /* which needs threads too, and says so */
 }
 
-void preload_uring_watch(void)
+void uring_watch(void)
 {
     uint32_t now = atomic_load(&state);
     if (PRELOAD_UNLIKELY(now == NEVER_STARTED)) {
@@ -83,7 +81,7 @@ void preload_uring_watch(void)
     }
 }
 
-void preload_uring_watch_child(void)
+void uring_watch_child(void)
 {
     atomic_store(&state, NEVER_STARTED);
 }
