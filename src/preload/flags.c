@@ -14,14 +14,6 @@ PRELOAD_SLOW static int set_flags(int fd, int flags)
     return (int)preload_result(result);
 }
 
-/* A lock may begin at the offset. */
-PRELOAD_SLOW static void show_offset(int fd)
-{
-    sys_critical_enter();
-    file_offset_show(fd);
-    sys_critical_leave();
-}
-
 static bool takes_lock(int command)
 {
     return command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
@@ -56,7 +48,7 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
         return set_flags(fd, (int)(long)argument);
     if (preload_managed(fd) &&
         (command == F_GETLK || command == F_OFD_GETLK || takes_lock(command)))
-        show_offset(fd);
+        preload_stay_call_for(file_offset_show, fd); /* where a lock may begin */
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);
@@ -76,7 +68,7 @@ PRELOAD_EXPORT int flock(int fd, int operation)
 PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
 {
     if (preload_managed(fd))
-        show_offset(fd);
+        preload_stay_call_for(file_offset_show, fd);
     int result = PRELOAD_REAL(lockf)(fd, command, size);
     if (result == 0 && preload_managed(fd) && (command == F_LOCK || command == F_TLOCK))
         managed_locked(fd);

@@ -170,11 +170,8 @@ PRELOAD_EXPORT int execveat(int dirfd, const char *path, char *const argv[], cha
  */
 void preload_share(void)
 {
-    if (!preload_active())
-        return;
-    struct preload_stay stay = preload_stay_begin();
-    file_shared_all();
-    preload_stay_end(stay);
+    if (preload_active())
+        preload_stay_call(file_shared_all);
 }
 
 PRELOAD_EXPORT int posix_spawn(pid_t *pid, const char *path,

@@ -106,6 +106,22 @@ void *preload_resolve(enum preload_symbol symbol)
     return function;
 }
 
+/* ---- stays ---- */
+
+PRELOAD_SLOW void preload_stay_call(void (*function)(void))
+{
+    struct preload_stay stay = preload_stay_begin();
+    function();
+    preload_stay_end(stay);
+}
+
+PRELOAD_SLOW void preload_stay_call_for(void (*function)(int fd), int fd)
+{
+    struct preload_stay stay = preload_stay_begin();
+    function(fd);
+    preload_stay_end(stay);
+}
+
 /* ---- descriptors ---- */
 
 static void note_descriptor(int fd)
@@ -185,14 +201,24 @@ void preload_duplicated(int from, int to)
     preload_stay_end(stay);
 }
 
-PRELOAD_SLOW int preload_demote(int fd, const char *reason)
+static int demote(int fd, const char *reason, int (*how)(int fd, const char *reason))
 {
     if (!preload_managed(fd))
         return 0;
     struct preload_stay stay = preload_stay_begin();
-    int result = file_demote(fd, reason);
+    int result = how(fd, reason);
     preload_stay_end(stay);
     return result < 0 ? preload_fail(-result) : 0;
+}
+
+PRELOAD_SLOW int preload_demote(int fd, const char *reason)
+{
+    return demote(fd, reason, file_demote);
+}
+
+PRELOAD_SLOW int preload_demote_stream(int fd)
+{
+    return demote(fd, "stdio", file_demote_stream);
 }
 
 /* ---- fork, exec, exit ---- */
@@ -233,11 +259,8 @@ void preload_commit(void)
 
 __attribute__((destructor)) void preload_finish(void)
 {
-    if (!preload_active())
-        return;
-    struct preload_stay stay = preload_stay_begin();
-    file_finish();
-    preload_stay_end(stay);
+    if (preload_active())
+        preload_stay_call(file_finish);
 }
 
 static void set_log_level(const char *name)

@@ -1,20 +1,6 @@
 /* Memory maps are the kernel's; advice about its page cache is of no use for a file of ours. */
 #include "preload/preload.h"
 
-PRELOAD_SLOW static void fresh(int fd)
-{
-    struct preload_stay stay = preload_stay_begin();
-    file_fresh(fd);
-    preload_stay_end(stay);
-}
-
-PRELOAD_SLOW static void shared_map(int fd)
-{
-    struct preload_stay stay = preload_stay_begin();
-    file_shared_map(fd);
-    preload_stay_end(stay);
-}
-
 /*
  * A shared map, though it be read-only, shows what others write. A private one shows the file as it
  * is now, and need not show more. MAP_SYNC asks for persistent memory, which no file on NFS is: the
@@ -29,11 +15,11 @@ PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags,
             return MAP_FAILED;
         }
         if ((flags & MAP_TYPE) == MAP_PRIVATE)
-            fresh(fd);
+            preload_stay_call_for(file_fresh, fd);
         else if (preload_demote(fd, "mmap") < 0)
             return MAP_FAILED;
     } else if (!(flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) != MAP_PRIVATE && preload_active()) {
-        shared_map(fd);
+        preload_stay_call_for(file_shared_map, fd);
     }
     return PRELOAD_REAL(mmap)(address, size, protection, flags, fd, offset);
 }

@@ -157,6 +157,10 @@ static inline void preload_stay_end(struct preload_stay stay)
     errno = stay.saved_errno;
 }
 
+/* For functions of src/file of that kind: calls one in a stay. */
+void preload_stay_call(void (*function)(void));
+void preload_stay_call_for(void (*function)(int fd), int fd);
+
 /* A result of src/file as libc returns it. FILE_KERNEL stays, for the caller to look at. */
 static inline ssize_t preload_result(ssize_t result)
 {
@@ -202,12 +206,18 @@ void preload_duplicated(int from, int to);
 /* The descriptor goes to the kernel for good. 0, or -1 and errno when its data could not be
  * committed. No-op on unmanaged descriptors. */
 int preload_demote(int fd, const char *reason);
+/* The same because a stream of stdio is on it. */
+int preload_demote_stream(int fd);
 
 /* Closes a managed descriptor. 0 or -errno. */
 int preload_close(int fd);
 
 /* After a successful statx(2): its answer made right for files of ours. 0 or -errno. */
 int preload_statx_overlay(int dirfd, const char *path, int flags, struct statx *extended);
+
+/* When the kernel flushes what it wrote of a file: others of this host may have written through the
+ * engine. 0, or -1 and errno. */
+int preload_sync_others(int fd);
 
 /* Is the descriptor a standard one, or known to have a stream on it? Such a one is the kernel's. */
 bool preload_is_stream(int fd);

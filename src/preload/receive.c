@@ -13,9 +13,7 @@ PRELOAD_SLOW static void adopt(int fd)
     if (flags < 0)
         return;
     preload_receive(fd, flags & ~(O_CREAT | O_TRUNC));
-    sys_critical_enter();
-    file_shared(fd);
-    sys_critical_leave();
+    preload_stay_call_for(file_shared, fd);
 }
 
 PRELOAD_SLOW static void adopt_passed(struct msghdr *message)

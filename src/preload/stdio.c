@@ -43,16 +43,6 @@ void preload_stdio_start(void)
     }
 }
 
-PRELOAD_SLOW static int demote_stream(int fd)
-{
-    if (!preload_managed(fd))
-        return 0;
-    struct preload_stay stay = preload_stay_begin();
-    int result = file_demote_stream(fd, "stdio");
-    preload_stay_end(stay);
-    return result < 0 ? preload_fail(-result) : 0;
-}
-
 /* The open(2) flags of a mode of fopen(3). */
 static int flags_of_mode(const char *mode)
 {
@@ -92,13 +82,13 @@ PRELOAD_EXPORT FILE *fopen(const char *path, const char *mode)
 PRELOAD_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     if (preload_active())
-        demote_stream(fileno(stream));
+        preload_demote_stream(fileno(stream));
     return opened_stream(PRELOAD_REAL(freopen)(path, mode, stream), mode);
 }
 
 PRELOAD_EXPORT FILE *fdopen(int fd, const char *mode)
 {
-    if (demote_stream(fd) < 0)
+    if (preload_demote_stream(fd) < 0)
         return NULL;
     FILE *stream = PRELOAD_REAL(fdopen)(fd, mode);
     if (stream != NULL)
@@ -113,7 +103,7 @@ PRELOAD_EXPORT int fclose(FILE *stream)
     int saved = errno;
     int fd = fileno(stream);
     errno = saved;
-    int demoted = demote_stream(fd);
+    int demoted = preload_demote_stream(fd);
     saved = errno;
     set_stream(fd, false);
     int result = PRELOAD_REAL(fclose)(stream);
@@ -122,13 +112,13 @@ PRELOAD_EXPORT int fclose(FILE *stream)
 
 PRELOAD_EXPORT void backtrace_symbols_fd(void *const *addresses, int count, int fd)
 {
-    (void)demote_stream(fd);
+    (void)preload_demote_stream(fd);
     PRELOAD_REAL(backtrace_symbols_fd)(addresses, count, fd);
 }
 
 PRELOAD_EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-    if (demote_stream(fd) < 0)
+    if (preload_demote_stream(fd) < 0)
         return -1;
     return PRELOAD_REAL(vdprintf)(fd, format, arguments);
 }
@@ -144,7 +134,7 @@ PRELOAD_EXPORT int dprintf(int fd, const char *format, ...)
 
 PRELOAD_EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
 {
-    if (demote_stream(fd) < 0)
+    if (preload_demote_stream(fd) < 0)
         return -1;
     return PRELOAD_REAL(__vdprintf_chk)(fd, flag, format, arguments);
 }

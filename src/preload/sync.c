@@ -12,13 +12,12 @@ PRELOAD_SLOW static int managed_fsync(int fd)
     return (int)preload_result(result);
 }
 
-/* The kernel flushed what it wrote; others of this host may have written through the engine. */
-static int after_kernel(int fd, int result)
+int preload_sync_others(int fd)
 {
-    if (result != 0 || !preload_active())
-        return result;
+    if (!preload_active())
+        return 0;
     struct preload_stay stay = preload_stay_begin();
-    result = file_fsynced_by_kernel(fd);
+    int result = file_fsynced_by_kernel(fd);
     preload_stay_end(stay);
     return (int)preload_result(result);
 }
@@ -27,7 +26,8 @@ static int flush(int fd, int (*by_kernel)(int fd))
 {
     if (preload_managed(fd))
         PRELOAD_RETURN_IF_SERVED(managed_fsync(fd));
-    return after_kernel(fd, by_kernel(fd));
+    int result = by_kernel(fd);
+    return result == 0 ? preload_sync_others(fd) : result;
 }
 
 PRELOAD_EXPORT int fsync(int fd)

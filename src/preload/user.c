@@ -4,11 +4,8 @@
 
 static int changed(int result)
 {
-    if (result == 0 && preload_active()) {
-        struct preload_stay stay = preload_stay_begin();
-        file_user_changed();
-        preload_stay_end(stay);
-    }
+    if (result == 0 && preload_active())
+        preload_stay_call(file_user_changed);
     return result;
 }
 

@@ -28,47 +28,26 @@ PRELOAD_SLOW static int managed(struct aiocb *control, enum file_operation opera
 
 PRELOAD_EXPORT int aio_read(struct aiocb *control)
 {
-    if (preload_managed(control->aio_fildes)) {
-        int served = managed(control, FILE_READ);
-        if (served != FILE_KERNEL)
-            return served;
-    }
+    if (preload_managed(control->aio_fildes))
+        PRELOAD_RETURN_IF_SERVED(managed(control, FILE_READ));
     return PRELOAD_REAL(aio_read)(control);
 }
 
 PRELOAD_EXPORT int aio_write(struct aiocb *control)
 {
-    if (preload_managed(control->aio_fildes)) {
-        int served = managed(control, FILE_WRITE);
-        if (served != FILE_KERNEL)
-            return served;
-    }
+    if (preload_managed(control->aio_fildes))
+        PRELOAD_RETURN_IF_SERVED(managed(control, FILE_WRITE));
     return PRELOAD_REAL(aio_write)(control);
-}
-
-/* glibc's threads flush what the kernel wrote; others of this host may have written through the
- * engine. 0 or -errno. */
-static int sync_of_others(int fd)
-{
-    if (!preload_active())
-        return 0;
-    struct preload_stay stay = preload_stay_begin();
-    int result = file_fsynced_by_kernel(fd);
-    preload_stay_end(stay);
-    return result;
 }
 
 /* Unlike POSIX, and like glibc, for any open descriptor. */
 PRELOAD_EXPORT int aio_fsync(int operation, struct aiocb *control)
 {
     if (operation == O_SYNC || operation == O_DSYNC) {
-        int served =
-            preload_managed(control->aio_fildes) ? managed(control, FILE_SYNC) : FILE_KERNEL;
-        if (served != FILE_KERNEL)
-            return served;
-        int error = sync_of_others(control->aio_fildes);
-        if (error != 0)
-            return preload_fail(-error);
+        if (preload_managed(control->aio_fildes))
+            PRELOAD_RETURN_IF_SERVED(managed(control, FILE_SYNC));
+        if (preload_sync_others(control->aio_fildes) < 0) /* glibc's threads do the kernel's part */
+            return -1;
     }
     return PRELOAD_REAL(aio_fsync)(operation, control);
 }

@@ -51,15 +51,6 @@ bool uring_by_liburing(const void *return_address)
            address < atomic_load_explicit(&high, memory_order_relaxed);
 }
 
-static bool has(const char *symbol)
-{
-    void *library = PRELOAD_REAL(dlopen)("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    bool found = library && preload_lookup()(library, symbol);
-    if (library)
-        dlclose(library);
-    return found;
-}
-
 void uring_say_version(void)
 {
     static atomic_bool said;
@@ -72,10 +63,10 @@ void uring_say_version(void)
         log_info("io_uring: liburing %d.%d (2.0 and newer are served)", major(), minor());
     else
         log_info("io_uring: liburing %s (2.0 and newer are served)",
-                 has("io_uring_enter")                   ? "2.3"
-                 : has("io_uring_register_files_sparse") ? "2.2"
-                 : has("io_uring_mlock_size")            ? "2.1"
-                                                         : "2.0");
+                 preload_plugin_function("io_uring_enter")                   ? "2.3"
+                 : preload_plugin_function("io_uring_register_files_sparse") ? "2.2"
+                 : preload_plugin_function("io_uring_mlock_size")            ? "2.1"
+                                                                             : "2.0");
 }
 
 /* Is this call an application's, and are there mounts? */
@@ -85,9 +76,13 @@ void uring_say_version(void)
 
 /* ---- begin and end ---- */
 
-/* A ring was made. 0, or -ENOSYS if we cannot serve it, in which case it is gone again. */
-static int ring_made(struct io_uring *ring)
+/* liburing made a ring, if `result` says so. Returns that; or -ENOSYS if we cannot serve it, in
+ * which case it is gone again. */
+static int ring_made(struct io_uring *ring, int result)
 {
+    static atomic_bool said;
+    if (result < 0)
+        return result;
     /* What was known of a ring in the same place, which ended without a call, is void. */
     uring_end(ring);
     struct preload_stay stay = preload_stay_begin();
@@ -95,8 +90,7 @@ static int ring_made(struct io_uring *ring)
     bool possible = uring_post_possible(ring->ring_fd);
     preload_stay_end(stay);
     if (possible && uring_get(ring))
-        return 0;
-    static atomic_bool said;
+        return result;
     if (!possible && !atomic_exchange(&said, true))
         log_warning("io_uring is refused to the application, because this kernel lacks "
                     "IORING_OP_MSG_RING (Linux 5.18)");
@@ -110,8 +104,7 @@ PRELOAD_EXPORT int io_uring_queue_init(unsigned entries, struct io_uring *ring, 
         return PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
     if (flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
-    int result = PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
-    return result == 0 ? ring_made(ring) : result;
+    return ring_made(ring, PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags));
 }
 
 PRELOAD_EXPORT int io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
@@ -121,8 +114,7 @@ PRELOAD_EXPORT int io_uring_queue_init_params(unsigned entries, struct io_uring 
         return PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
     if (parameters->flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
-    int result = PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
-    return result == 0 ? ring_made(ring) : result;
+    return ring_made(ring, PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters));
 }
 
 /* Returns the size that it used of the memory, on success. */
@@ -134,9 +126,8 @@ PRELOAD_EXPORT int io_uring_queue_init_mem(unsigned entries, struct io_uring *ri
         return PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
     if (parameters->flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
-    int result = PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
-    int error = result >= 0 ? ring_made(ring) : 0;
-    return error < 0 ? error : result;
+    return ring_made(
+        ring, PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size));
 }
 
 PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameters,
