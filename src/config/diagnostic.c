@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/source.h"
+
 void conf_diagnostics_add(struct conf_diagnostics *d, enum conf_severity severity,
                           struct conf_position at, const char *format, ...)
 {
@@ -17,14 +19,9 @@ void conf_diagnostics_add(struct conf_diagnostics *d, enum conf_severity severit
     if (d->count >= CONF_DIAGNOSTICS_MAX)
         return;
 
-    if (d->count == d->capacity) {
-        size_t capacity = d->capacity == 0 ? 8 : d->capacity * 2;
-        struct conf_diagnostic *larger = reallocarray(d->list, capacity, sizeof(*larger));
-        if (larger == NULL)
-            return;
-        d->list = larger;
-        d->capacity = capacity;
-    }
+    struct conf_diagnostic *entry = conf_grow(&d->list, d->count, sizeof(*entry));
+    if (entry == NULL)
+        return;
 
     va_list arguments;
     char *text = NULL;
@@ -39,7 +36,8 @@ void conf_diagnostics_add(struct conf_diagnostics *d, enum conf_severity severit
         return;
     }
     at.file = file;
-    d->list[d->count++] = (struct conf_diagnostic){at, severity, text};
+    *entry = (struct conf_diagnostic){at, severity, text};
+    d->count++;
 }
 
 const char *conf_diagnostic_format(const struct conf_diagnostic *entry, char *buffer, size_t size)

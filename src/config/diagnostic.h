@@ -41,10 +41,9 @@ struct conf_diagnostic {
  */
 struct conf_diagnostics {
     struct conf_diagnostic *list;
-    size_t count;    /* entries in list */
-    size_t capacity; /* allocated entries of list */
-    size_t errors;   /* all errors, also those that were not kept */
-    size_t notices;  /* all notices, likewise */
+    size_t count;   /* entries in list */
+    size_t errors;  /* all errors, also those that were not kept */
+    size_t notices; /* all notices, likewise */
 };
 
 /* Appends one finding, text as printf would make it. `d` may be NULL: nothing happens. Without

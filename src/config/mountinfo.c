@@ -11,71 +11,39 @@
 
 #define MOUNTINFO_SIZE_MAX (64 * 1024 * 1024)
 
-/* The next field of a line: separated by single blanks, terminated here. NULL at the end. */
-static char *next_field(char **cursor)
+static bool parse_number(const char *text, unsigned *number)
 {
-    char *field = *cursor;
-    if (field == NULL || *field == '\0')
-        return NULL;
-    char *blank = strchr(field, ' ');
-    if (blank != NULL) {
-        *blank = '\0';
-        *cursor = blank + 1;
-    } else {
-        *cursor = NULL;
-    }
-    return field;
-}
-
-/* A decimal number that ends at `stop`. Returns what follows it, or NULL. */
-static const char *parse_number(const char *text, char stop, unsigned *number)
-{
-    unsigned long value = 0;
-    const char *c = text;
-
-    for (; *c >= '0' && *c <= '9'; c++) {
-        value = value * 10 + (unsigned long)(*c - '0');
-        if (value > UINT_MAX)
-            return NULL;
-    }
-    if (c == text || *c != stop)
-        return NULL;
+    if (text == NULL || *text == '\0' || text[strspn(text, "0123456789")] != '\0')
+        return false;
+    unsigned long value = strtoul(text, NULL, 10);
     *number = (unsigned)value;
-    return c + 1;
+    return value <= UINT_MAX;
 }
 
-static bool unescape_field(char *field)
+/* In place. False if a NUL byte would be in it. */
+static bool unescape(char *field)
 {
     bool has_nul;
-    if (field == NULL)
-        return false;
-    size_t length = conf_unescape(field, strlen(field), &has_nul);
-    field[length] = '\0';
+    field[conf_unescape(field, strlen(field), &has_nul)] = '\0';
     return !has_nul;
 }
 
 /* id parent major:minor root mount-point options [optional fields] - type source super-options */
 static bool parse_line(char *line, struct conf_mount *mount)
 {
-    char *id = next_field(&line), *parent = next_field(&line), *device = next_field(&line);
-    char *root = next_field(&line), *mount_point = next_field(&line), *options = next_field(&line);
-    char *field;
-
-    if (options == NULL || !parse_number(id, '\0', &mount->id) ||
-        !parse_number(parent, '\0', &mount->parent))
-        return false;
-    const char *minor = parse_number(device, ':', &mount->major);
-    if (minor == NULL || !parse_number(minor, '\0', &mount->minor))
-        return false;
+    char *id = strsep(&line, " "), *parent = strsep(&line, " "), *minor = strsep(&line, " ");
+    char *root = strsep(&line, " "), *mount_point = strsep(&line, " "), *field;
+    char *options = strsep(&line, " "), *major = strsep(&minor, ":");
 
     do {
-        field = next_field(&line);
+        field = strsep(&line, " ");
     } while (field != NULL && strcmp(field, "-") != 0);
-
-    char *type = next_field(&line), *source = next_field(&line);
-    char *super_options = next_field(&line);
-    if (!unescape_field(root) || !unescape_field(mount_point) || !unescape_field(options) ||
-        !unescape_field(type) || !unescape_field(source) || !unescape_field(super_options))
+    char *type = strsep(&line, " "), *source = strsep(&line, " ");
+    char *super_options = strsep(&line, " ");
+    if (super_options == NULL || *super_options == '\0' || !parse_number(id, &mount->id) ||
+        !parse_number(parent, &mount->parent) || !parse_number(major, &mount->major) ||
+        !parse_number(minor, &mount->minor) || !unescape(root) || !unescape(mount_point) ||
+        !unescape(options) || !unescape(type) || !unescape(source) || !unescape(super_options))
         return false;
     mount->root = root;
     mount->mount_point = mount_point;
@@ -86,70 +54,36 @@ static bool parse_line(char *line, struct conf_mount *mount)
     return true;
 }
 
-static bool add_mount(struct conf_mountinfo *info, const struct conf_mount *mount)
-{
-    if ((info->count & (info->count - 1)) == 0) {
-        size_t room = info->count ? info->count * 2 : 1;
-        struct conf_mount *larger = sys_realloc(info->mounts, room * sizeof(*larger));
-        if (!larger)
-            return false;
-        info->mounts = larger;
-    }
-    info->mounts[info->count++] = *mount;
-    return true;
-}
-
 int conf_mountinfo_parse(struct conf_mountinfo *info, const char *text, size_t length)
 {
-    *info = (struct conf_mountinfo){0};
-    info->text = sys_alloc(length + 1);
-    if (info->text == NULL)
+    size_t lines = 1;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    *info = (struct conf_mountinfo){.text = sys_alloc(length + 1),
+                                    .mounts = sys_alloc(lines * sizeof(*info->mounts))};
+    if (info->text == NULL || info->mounts == NULL) {
+        conf_mountinfo_free(info);
         return -ENOMEM;
+    }
     memcpy(info->text, text, length);
     info->text[length] = '\0';
 
     char *line = info->text, *end = info->text + length;
     for (unsigned number = 1; line < end; number++) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        char *next = newline == NULL ? end : newline + 1;
-        struct conf_mount mount = {.line = number};
+        char *stop = newline == NULL ? end : newline;
+        struct conf_mount *mount = &info->mounts[info->count];
 
-        if (newline != NULL)
-            *newline = '\0';
+        *stop = '\0';
+        mount->line = number;
         /* A NUL byte inside of a line ends the string early: the line is not of the format. */
-        if (memchr(line, '\0', (size_t)((newline == NULL ? end : newline) - line)) != NULL ||
-            !parse_line(line, &mount)) {
+        if (strlen(line) == (size_t)(stop - line) && parse_line(line, mount))
+            info->count++;
+        else
             info->malformed++;
-        } else {
-            if (!add_mount(info, &mount)) {
-                conf_mountinfo_free(info);
-                return -ENOMEM;
-            }
-        }
-        line = next;
+        line = stop + 1;
     }
     return 0;
-}
-
-/* Not by malloc(): a file may be opened by a handler that interrupted that. */
-static int read_table(int fd, char **text, size_t *length)
-{
-    size_t room = 0;
-    *text = NULL;
-    *length = 0;
-    for (;;) {
-        if (*length == room) {
-            room = room ? room * 2 : 16384;
-            char *larger = room > MOUNTINFO_SIZE_MAX ? NULL : sys_realloc(*text, room);
-            if (!larger)
-                return room > MOUNTINFO_SIZE_MAX ? -EFBIG : -ENOMEM;
-            *text = larger;
-        }
-        ssize_t got = sys_read(fd, *text + *length, room - *length);
-        if (got <= 0 && got != -EINTR)
-            return (int)got;
-        *length += got > 0 ? (size_t)got : 0;
-    }
 }
 
 int conf_mountinfo_load(struct conf_mountinfo *info, const char *file)
@@ -165,10 +99,11 @@ int conf_mountinfo_load(struct conf_mountinfo *info, const char *file)
                  : sys_open(file, flags, 0);
     if (fd < 0)
         return fd;
-    int result = read_table(fd, &text, &length);
+    int result = conf_read_all(fd, MOUNTINFO_SIZE_MAX, &text, &length);
     sys_close(fd);
-    if (result == 0)
-        result = conf_mountinfo_parse(info, text, length);
+    if (result != 0)
+        return result;
+    result = conf_mountinfo_parse(info, text, length);
     sys_free(text);
     return result;
 }

@@ -10,6 +10,7 @@
 #include "config/mountinfo.h"
 #include "config/nfstab_tree.h"
 #include "config/source.h"
+#include "sys/alloc.h"
 
 /* --- where to look ----------------------------------------------------------------------- */
 
@@ -40,84 +41,49 @@ void conf_sources_default(struct conf_sources *sources)
 
 /* --- the first entry for a mount wins ---------------------------------------------------- */
 
-static const struct conf_export *find_export(const struct conf_nfstab *tab, const char *mount)
+/* Moves an export of `server` to the overridden ones. False: there is no memory, and it is gone. */
+static bool override_export(struct conf_nfstab *tab, const struct conf_server *server,
+                            struct conf_export *export, const struct conf_export *by)
 {
-    for (size_t s = 0; s < tab->server_count; s++)
-        for (size_t e = 0; e < tab->servers[s].export_count; e++)
-            if (strcmp(tab->servers[s].exports[e].mount, mount) == 0)
-                return &tab->servers[s].exports[e];
-    return NULL;
-}
-
-/* Moves an export of `server` to the overridden ones. */
-static int override_export(struct conf_nfstab *tab, const struct conf_server *server,
-                           struct conf_export *export, const struct conf_export *by)
-{
-    char *name = strdup(server->name);
     struct conf_overridden *overridden =
-        name == NULL ? NULL
-                     : conf_grow(&tab->overridden, tab->overridden_count, sizeof(*overridden));
-    if (overridden == NULL) {
-        free(name);
-        return -ENOMEM;
+        conf_grow(&tab->overridden, tab->overridden_count, sizeof(*overridden));
+    if (overridden == NULL || (overridden->server = strdup(server->name)) == NULL) {
+        conf_export_clear(export);
+        return false;
     }
     tab->overridden_count++;
-    overridden->server = name;
     overridden->directory = export->directory;
     overridden->mount = export->mount;
     overridden->at = export->at;
     overridden->by = by->at;
-    *export = (struct conf_export){0};
-    return 0;
+    return true;
 }
 
-/* Moves what `from` has to `tab`, entries for mounts that `tab` already has to its overridden ones.
- * `from` is left empty, also when there is no memory. */
-static int merge(struct conf_nfstab *tab, struct conf_nfstab *from)
+/* Of the servers from `first` on, which are of one source: overrides the exports for mounts that
+ * the servers before them have, and drops servers without any. 0 or -ENOMEM. */
+static int override(struct conf_nfstab *tab, size_t first)
 {
+    size_t kept = first;
     int result = 0;
 
-    for (size_t i = 0; result == 0 && i < from->file_count; i++) {
-        char **slot = conf_grow(&tab->files, tab->file_count, sizeof(*slot));
-        if (slot == NULL) {
-            result = -ENOMEM;
-            break;
+    for (size_t s = first; s < tab->server_count; s++) {
+        struct conf_server *server = &tab->servers[s];
+        size_t exports = 0;
+        for (size_t e = 0; e < server->export_count; e++) {
+            struct conf_export *export = &server->exports[e];
+            const struct conf_export *by = conf_nfstab_find(tab, 0, first, export->mount);
+            if (by == NULL)
+                server->exports[exports++] = *export;
+            else if (!override_export(tab, server, export, by))
+                result = -ENOMEM;
         }
-        tab->file_count++;
-        *slot = from->files[i];
-        from->files[i] = NULL;
+        server->export_count = exports;
+        if (exports == 0)
+            conf_server_clear(server);
+        else
+            tab->servers[kept++] = *server;
     }
-
-    size_t earlier = tab->server_count;
-    for (size_t s = 0; result == 0 && s < from->server_count; s++) {
-        struct conf_server *server = &from->servers[s];
-        size_t kept = 0, count = server->export_count;
-
-        for (size_t e = 0; result == 0 && e < count; e++) {
-            struct conf_nfstab before = {.servers = tab->servers, .server_count = earlier};
-            const struct conf_export *by = find_export(&before, server->exports[e].mount);
-            if (by != NULL) {
-                result = override_export(tab, server, &server->exports[e], by);
-            } else {
-                struct conf_export export = server->exports[e];
-                server->exports[e] = (struct conf_export){0};
-                server->exports[kept++] = export;
-            }
-        }
-        if (result != 0)
-            break;
-        server->export_count = kept;
-        if (kept == 0)
-            continue;
-        struct conf_server *slot = conf_nfstab_add_server(tab);
-        if (slot == NULL) {
-            result = -ENOMEM;
-            break;
-        }
-        *slot = *server;
-        *server = (struct conf_server){0};
-    }
-    conf_nfstab_free(from);
+    tab->server_count = kept;
     return result;
 }
 
@@ -126,20 +92,15 @@ static int merge(struct conf_nfstab *tab, struct conf_nfstab *from)
 static int load_file(struct conf_nfstab *tab, const char *file, bool required,
                      struct conf_diagnostics *d)
 {
-    struct conf_nfstab one = {0};
+    size_t first = tab->server_count, length;
     char *text;
-    size_t length;
 
     int result = conf_file_load(file, required, "an nfstab", &text, &length, d);
     if (result != 1)
         return result;
-    int parsed = conf_nfstab_parse(&one, file, text, length, d);
-    free(text);
-    if (parsed == -ENOMEM) {
-        conf_nfstab_free(&one);
-        return parsed;
-    }
-    result = merge(tab, &one);
+    int parsed = conf_nfstab_parse(tab, file, text, length, d);
+    sys_free(text);
+    result = parsed == -ENOMEM ? parsed : override(tab, first);
     return result != 0 ? result : parsed;
 }
 
@@ -168,10 +129,11 @@ static const char *split_source(const char *source, char name[CONF_ADDRESS_SIZE]
     return colon + 1;
 }
 
-static struct conf_server *find_server(struct conf_nfstab *tab, const char *name, const char *peer,
-                                       unsigned nfsport, unsigned mntport)
+/* One of those from `first` on. */
+static struct conf_server *find_server(struct conf_nfstab *tab, size_t first, const char *name,
+                                       const char *peer, unsigned nfsport, unsigned mntport)
 {
-    for (size_t i = 0; i < tab->server_count; i++) {
+    for (size_t i = first; i < tab->server_count; i++) {
         struct conf_server *server = &tab->servers[i];
         if (strcmp(server->name, name) == 0 && strcmp(server->paths[0].peer, peer) == 0 &&
             server->nfsport == nfsport && server->mntport == mntport)
@@ -181,21 +143,18 @@ static struct conf_server *find_server(struct conf_nfstab *tab, const char *name
 }
 
 /* Adds one NFS version 3 mount; one that cannot be used is left out with a notice. */
-static int add_mount(struct conf_nfstab *tab, const char *file, const struct conf_mount *mount,
-                     struct conf_diagnostics *d)
+static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
+                     const struct conf_mount *mount, struct conf_diagnostics *d)
 {
     char name[CONF_ADDRESS_SIZE], option[CONF_ADDRESS_SIZE], peer[CONF_ADDRESS_SIZE];
-    char quoted[CONF_QUOTE_SIZE];
     struct conf_position at = {file, mount->line, 1};
 
-    conf_quote(quoted, mount->mount_point, strlen(mount->mount_point));
     if (conf_mount_option(mount->super_options, "sec", option, sizeof(option)) &&
         strcmp(option, "sys") != 0) {
-        char security[CONF_QUOTE_SIZE];
         conf_diagnostics_add(d, CONF_NOTICE, at,
                              "found mount %s with security %s, which is not supported yet; it is "
                              "left to the kernel",
-                             quoted, conf_quote(security, option, strlen(option)));
+                             CONF_QUOTED(mount->mount_point), CONF_QUOTED(option));
         return 0;
     }
     const char *directory = split_source(mount->source, name);
@@ -205,7 +164,7 @@ static int add_mount(struct conf_nfstab *tab, const char *file, const struct con
         conf_diagnostics_add(d, CONF_NOTICE, at,
                              "found NFS mount %s without an address or a directory of the server; "
                              "it is left to the kernel",
-                             quoted);
+                             CONF_QUOTED(mount->mount_point));
         return 0;
     }
 
@@ -214,34 +173,26 @@ static int add_mount(struct conf_nfstab *tab, const char *file, const struct con
      */
     unsigned nfsport = port_option(mount, "port");
     unsigned mntport = nfsport == 0 ? 0 : port_option(mount, "mountport");
-    struct conf_server *server = find_server(tab, name, peer, nfsport, mntport);
+    struct conf_server *server = find_server(tab, first, name, peer, nfsport, mntport);
     if (server == NULL) {
-        char *copy = strdup(name);
-        server = copy == NULL ? NULL : conf_nfstab_add_server(tab);
-        if (server == NULL) {
-            free(copy);
+        server = conf_nfstab_add_server(tab, name);
+        struct conf_path *path = server == NULL ? NULL : conf_server_add_path(server);
+        if (path == NULL)
             return -ENOMEM;
-        }
-        server->name = copy;
         server->at = at;
         server->nfsport = nfsport;
         server->mntport = mntport;
-        struct conf_path *path = conf_server_add_path(server);
-        if (path == NULL)
-            return -ENOMEM;
         path->at = at;
         memcpy(path->peer, peer, sizeof(peer));
     }
 
-    struct conf_export *export = conf_server_add_export(server);
-    if (export == NULL)
+    struct conf_export *export = conf_server_add_export(server, directory);
+    if (export == NULL || (export->mount = strdup(mount->mount_point)) == NULL)
         return -ENOMEM;
     export->kernel = CONF_KERNEL_YES;
     export->at = at;
     export->mount_at = at;
-    export->directory = strdup(directory);
-    export->mount = strdup(mount->mount_point);
-    return export->directory == NULL || export->mount == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 static bool is_nfs3(const struct conf_mount *mount)
@@ -255,7 +206,7 @@ static bool is_nfs3(const struct conf_mount *mount)
 static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf_diagnostics *d)
 {
     struct conf_mountinfo info;
-    struct conf_nfstab one = {0};
+    size_t first = tab->server_count;
 
     int result = conf_mountinfo_load(&info, file);
     if (result == -ENOMEM)
@@ -275,15 +226,11 @@ static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf
         if (!is_nfs3(mount) || conf_mountinfo_at(&info, mount->mount_point) != mount)
             continue;
         if (name == NULL)
-            name = conf_nfstab_file(&one, file);
-        result = name == NULL ? -ENOMEM : add_mount(&one, name, mount, d);
+            name = conf_nfstab_file(tab, file);
+        result = name == NULL ? -ENOMEM : add_mount(tab, first, name, mount, d);
     }
     conf_mountinfo_free(&info);
-    if (result != 0) {
-        conf_nfstab_free(&one);
-        return result;
-    }
-    return merge(tab, &one);
+    return result != 0 ? result : override(tab, first);
 }
 
 int conf_nfstab_load(struct conf_nfstab *tab, const struct conf_sources *sources,
@@ -341,14 +288,13 @@ int conf_path_resolve(const char *text, int family, struct sockaddr_storage *add
 static int resolve(const char *text, const char *what, struct conf_position at, int family,
                    struct sockaddr_storage *address, struct conf_diagnostics *d)
 {
-    char quoted[CONF_QUOTE_SIZE];
     socklen_t length;
     int result = conf_path_resolve(text, family, address, &length);
 
     if (result == 0)
         return 0;
     conf_diagnostics_add(d, CONF_ERROR, at, "found %s %s, which does not resolve: %s, expected %s",
-                         what, conf_quote(quoted, text, strlen(text)), gai_strerror(result),
+                         what, CONF_QUOTED(text), gai_strerror(result),
                          family == AF_INET6  ? "a known host with an IPv6 address, as its local has"
                          : family == AF_INET ? "a known host with an IPv4 address, as its local has"
                                              : "an address or a known host");

@@ -11,20 +11,17 @@
 
 const char *conf_nfstab_file(struct conf_nfstab *tab, const char *file)
 {
-    char *copy = strdup(file);
-    char **slot = copy == NULL ? NULL : conf_grow(&tab->files, tab->file_count, sizeof(*slot));
-    if (slot == NULL) {
-        free(copy);
+    char **slot = conf_grow(&tab->files, tab->file_count, sizeof(*slot));
+    if (slot == NULL || (*slot = strdup(file)) == NULL)
         return NULL;
-    }
     tab->file_count++;
-    return *slot = copy;
+    return *slot;
 }
 
-struct conf_server *conf_nfstab_add_server(struct conf_nfstab *tab)
+struct conf_server *conf_nfstab_add_server(struct conf_nfstab *tab, const char *name)
 {
     struct conf_server *server = conf_grow(&tab->servers, tab->server_count, sizeof(*server));
-    if (server == NULL)
+    if (server == NULL || (server->name = strdup(name)) == NULL)
         return NULL;
     tab->server_count++;
     server->mnt_timeout = CONF_MNT_TIMEOUT_DEFAULT;
@@ -41,11 +38,12 @@ struct conf_path *conf_server_add_path(struct conf_server *server)
     return path;
 }
 
-struct conf_export *conf_server_add_export(struct conf_server *server)
+struct conf_export *conf_server_add_export(struct conf_server *server, const char *directory)
 {
     struct conf_export *export = conf_grow(&server->exports, server->export_count, sizeof(*export));
-    if (export != NULL)
-        server->export_count++;
+    if (export == NULL || (export->directory = strdup(directory)) == NULL)
+        return NULL;
+    server->export_count++;
     return export;
 }
 
@@ -56,7 +54,7 @@ void conf_export_clear(struct conf_export *export)
     *export = (struct conf_export){0};
 }
 
-static void clear_server(struct conf_server *server)
+void conf_server_clear(struct conf_server *server)
 {
     for (size_t i = 0; i < server->export_count; i++)
         conf_export_clear(&server->exports[i]);
@@ -69,7 +67,7 @@ static void clear_server(struct conf_server *server)
 void conf_nfstab_free(struct conf_nfstab *tab)
 {
     for (size_t i = 0; i < tab->server_count; i++)
-        clear_server(&tab->servers[i]);
+        conf_server_clear(&tab->servers[i]);
     for (size_t i = 0; i < tab->overridden_count; i++) {
         free(tab->overridden[i].server);
         free(tab->overridden[i].directory);
@@ -83,25 +81,16 @@ void conf_nfstab_free(struct conf_nfstab *tab)
     *tab = (struct conf_nfstab){0};
 }
 
-static bool is_ipv6(const char *text)
+const struct conf_export *conf_nfstab_find(const struct conf_nfstab *tab, size_t from, size_t to,
+                                           const char *mount)
 {
-    char number[INET6_ADDRSTRLEN];
-    struct in6_addr address;
-    size_t length = strcspn(text, "%");
-
-    if (length >= sizeof(number))
-        return false;
-    memcpy(number, text, length);
-    number[length] = '\0';
-    if (inet_pton(AF_INET6, number, &address) != 1)
-        return false;
-    if (text[length] == '\0')
-        return true;
-    const char *interface = text + length + 1;
-    for (const char *c = interface; *c != '\0'; c++)
-        if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL)
-            return false;
-    return *interface != '\0';
+    for (size_t s = from; s < to; s++) {
+        const struct conf_server *server = &tab->servers[s];
+        for (size_t e = 0; e < server->export_count; e++)
+            if (server->exports[e].mount != NULL && strcmp(server->exports[e].mount, mount) == 0)
+                return &server->exports[e];
+    }
+    return NULL;
 }
 
 /* The number of an address, an IPv4 address as the IPv6 one that stands for it. False: a name. */
@@ -133,14 +122,20 @@ bool conf_address_same(const char *a, const char *b)
            strcmp(a + strcspn(a, "%"), b + strcspn(b, "%")) == 0;
 }
 
-static bool is_host_name(const char *text)
+/* Of a host, or of an interface. */
+static bool is_name(const char *text)
 {
-    if (*text == '-' || *text == '.')
-        return false;
     for (const char *c = text; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL)
             return false;
     return *text != '\0';
+}
+
+static bool is_ipv6(const char *text)
+{
+    size_t length = strcspn(text, "%");
+    return conf_address_family(text) == AF_INET6 &&
+           (text[length] == '\0' || is_name(text + length + 1));
 }
 
 const char *conf_address_copy(char address[CONF_ADDRESS_SIZE], const char *text)
@@ -171,7 +166,7 @@ const char *conf_address_copy(char address[CONF_ADDRESS_SIZE], const char *text)
     } else if (strspn(address, "0123456789.") == strlen(address)) {
         if (inet_pton(AF_INET, address, &ipv4) != 1)
             expected = "an IPv4 address such as 192.0.2.1";
-    } else if (!is_host_name(address)) {
+    } else if (*address == '-' || *address == '.' || !is_name(address)) {
         expected = "an IPv4 address, an IPv6 address or a host name";
     }
     if (expected != NULL)

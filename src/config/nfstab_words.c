@@ -5,28 +5,6 @@
 
 #include "config/nfstab_tree.h"
 
-static const struct keyword keywords[] = {
-    {"server", KEY_SERVER, "a name"},
-    {"path", KEY_PATH, "an address or a host name"},
-    {"local", KEY_LOCAL, "an address or a host name"},
-    {"dontroute", KEY_DONTROUTE, NULL},
-    {"donotroute", KEY_DONTROUTE, NULL},
-    {"export", KEY_EXPORT, "a directory of the server"},
-    {"mount", KEY_MOUNT, "a directory"},
-    {"kernel", KEY_KERNEL, "auto, yes or no"},
-    {"security", KEY_SECURITY, "sys"},
-    {"security_default", KEY_SECURITY, "sys"},
-    {"nfs_version", KEY_NFS_VERSION, "nfsv3"},
-    {"mnt_timeout", KEY_MNT_TIMEOUT, "a number of seconds"},
-    {"connections", KEY_CONNECTIONS, "a number"},
-    {"nfsport", KEY_NFSPORT, "a port number"},
-    {"mntport", KEY_MNTPORT, "a port number"},
-    {"uid", KEY_UID, "a number or 'process'"},
-    {"gid", KEY_GID, "a number or 'process'"},
-    {"management", KEY_SNMP, "a word"},
-    {"community", KEY_SNMP, "a word"},
-};
-
 #define KEY_LIST                                                                          \
     "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
     "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
@@ -51,18 +29,12 @@ static bool ends_word(char c)
 
 static const struct keyword *find_keyword(const char *text, size_t length)
 {
-    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
-        if (strlen(keywords[i].name) == length && strncasecmp(keywords[i].name, text, length) == 0)
-            return &keywords[i];
+    for (size_t i = 0; i < NFSTAB_KEYWORDS; i++) {
+        const struct keyword *keyword = &nfstab_keywords[i];
+        if (strlen(keyword->name) == length && strncasecmp(keyword->name, text, length) == 0)
+            return keyword;
+    }
     return NULL;
-}
-
-static size_t key_length(const char *text, const char *end)
-{
-    size_t length = 0;
-    while (text + length < end && !ends_word(text[length]) && text[length] != ':')
-        length++;
-    return length;
 }
 
 static size_t word_length(const char *text, const char *end)
@@ -71,6 +43,14 @@ static size_t word_length(const char *text, const char *end)
     while (text + length < end && !ends_word(text[length]))
         length++;
     return length;
+}
+
+/* A key ends at a colon too. */
+static size_t key_length(const char *text, const char *end)
+{
+    size_t length = word_length(text, end);
+    const char *colon = memchr(text, ':', length);
+    return colon != NULL ? (size_t)(colon - text) : length;
 }
 
 static const char *skip_blanks(const char *text, const char *end)
@@ -103,6 +83,7 @@ bool words_next(struct words *words)
     return words->cursor < words->end && *words->cursor != '\n' && *words->cursor != '#';
 }
 
+/* The word under the cursor, for a message. */
 static const char *quote_word(const struct words *words, char quoted[CONF_QUOTE_SIZE])
 {
     if (words->cursor >= words->end || *words->cursor == '\n')
@@ -110,11 +91,6 @@ static const char *quote_word(const struct words *words, char quoted[CONF_QUOTE_
     if (*words->cursor == '#')
         return "a comment";
     return conf_quote(quoted, words->cursor, word_length(words->cursor, words->end));
-}
-
-const char *words_quote(const struct words *words, char quoted[CONF_QUOTE_SIZE])
-{
-    return conf_quote(quoted, words->value, strlen(words->value));
 }
 
 bool words_value(struct words *words, const struct keyword *keyword, struct conf_position *at)
@@ -155,16 +131,20 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
     return true;
 }
 
+/* Passes over the colon under the cursor and the value behind it, if there is one. */
+static void skip_value(struct words *words)
+{
+    words->cursor++;
+    if (words_next(words) && !conf_nfstab_is_item(words->cursor, words->end))
+        words->cursor += word_length(words->cursor, words->end);
+}
+
 /* Passes over the rest of something that is no item, so that one mistake is one message. */
 static void skip_unknown(struct words *words, size_t length)
 {
     words->cursor += length;
-    if (!words_next(words))
-        return;
-    if (*words->cursor == ':') {
-        words->cursor++;
-        if (words_next(words) && !conf_nfstab_is_item(words->cursor, words->end))
-            words->cursor += word_length(words->cursor, words->end);
+    if (words_next(words) && *words->cursor == ':') {
+        skip_value(words);
         return;
     }
     while (words_next(words)) {
@@ -173,14 +153,6 @@ static void skip_unknown(struct words *words, size_t length)
             return;
         words->cursor += word_length(words->cursor, words->end);
     }
-}
-
-/* NULL: it is like none. */
-static const struct keyword *nearest_keyword(const char *text, size_t length)
-{
-    const char *name = conf_nearest_name(text, length, keywords,
-                                         sizeof(keywords) / sizeof(keywords[0]), sizeof(*keywords));
-    return name == NULL ? NULL : find_keyword(name, strlen(name));
 }
 
 const struct keyword *words_key(struct words *words, struct conf_position *at,
@@ -195,7 +167,9 @@ const struct keyword *words_key(struct words *words, struct conf_position *at,
         words->cursor += length;
         return keyword;
     }
-    *meant = nearest_keyword(words->cursor, length);
+    const char *nearest = conf_nearest_name(words->cursor, length, nfstab_keywords, NFSTAB_KEYWORDS,
+                                            sizeof(nfstab_keywords[0]));
+    *meant = nearest == NULL ? NULL : find_keyword(nearest, strlen(nearest));
     if (length == 0)
         length = word_length(words->cursor, words->end);
     conf_quote(quoted, words->cursor, length);
@@ -213,9 +187,7 @@ void words_no_value(struct words *words, const struct keyword *keyword)
         return;
     words_fail(words, position_of(words, words->cursor),
                "found ':' after '%s', expected none: it is a flag", keyword->name);
-    words->cursor++;
-    if (words_next(words) && !conf_nfstab_is_item(words->cursor, words->end))
-        words->cursor += word_length(words->cursor, words->end);
+    skip_value(words);
 }
 
 bool words_next_line(struct words *words)

@@ -8,30 +8,21 @@
 #include "config/nfstab.h"
 #include "config/source.h"
 
-enum key {
-    KEY_SERVER,
-    KEY_PATH,
-    KEY_LOCAL,
-    KEY_DONTROUTE,
-    KEY_EXPORT,
-    KEY_MOUNT,
-    KEY_KERNEL,
-    KEY_SECURITY,
-    KEY_NFS_VERSION,
-    KEY_MNT_TIMEOUT,
-    KEY_CONNECTIONS,
-    KEY_NFSPORT,
-    KEY_MNTPORT,
-    KEY_UID,
-    KEY_GID,
-    KEY_SNMP,
-};
+struct parser;
 
+/* What may stand in a line. */
 struct keyword {
     const char *name;
-    enum key key;
     const char *expected; /* as a value; NULL: a flag */
+    void (*take)(struct parser *parser);
+    bool of_file;              /* may stand before the first server */
+    size_t offset;             /* a number: the unsigned member of struct conf_server, */
+    unsigned long least, most; /* and its bounds */
+    const char *const *later;  /* words that are not supported yet; NULL ends them */
 };
+
+enum { NFSTAB_KEYWORDS = 19 };
+extern const struct keyword nfstab_keywords[NFSTAB_KEYWORDS]; /* nfstab_parse.c */
 
 /* Where the parser stands in a text. Lives on the parser's stack. */
 struct words {
@@ -71,8 +62,5 @@ bool words_value(struct words *words, const struct keyword *keyword, struct conf
 
 /* Takes a colon and a value after a flag, if there are any: a mistake. */
 void words_no_value(struct words *words, const struct keyword *keyword);
-
-/* The value in quotes for a message. */
-const char *words_quote(const struct words *words, char quoted[CONF_QUOTE_SIZE]);
 
 #endif

@@ -6,22 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/alloc.h"
 #include "sys/sys.h"
 
 #define READ_SIZE_FIRST 16384
 #define NAME_LENGTH_MAX 32 /* of those that conf_nearest_name() knows */
 
-static int read_all(int fd, size_t max, char **text, size_t *length)
+/* Not by malloc(): a file may be opened by a handler that interrupted that. */
+int conf_read_all(int fd, size_t max, char **text, size_t *length)
 {
-    size_t capacity = READ_SIZE_FIRST, used = 0;
-    char *buffer = malloc(capacity);
+    size_t room = READ_SIZE_FIRST, used = 0;
+    char *buffer = sys_alloc(room), *larger;
 
     while (buffer != NULL) {
-        ssize_t got = sys_read(fd, buffer + used, capacity - used - 1);
+        ssize_t got = sys_read(fd, buffer + used, room - used - 1);
         if (got == -EINTR)
             continue;
         if (got < 0 || used + (size_t)got > max) {
-            free(buffer);
+            sys_free(buffer);
             return got < 0 ? (int)got : -EFBIG;
         }
         if (got == 0) {
@@ -31,12 +33,11 @@ static int read_all(int fd, size_t max, char **text, size_t *length)
             return 0;
         }
         used += (size_t)got;
-        if (used == capacity - 1) {
-            char *larger = realloc(buffer, capacity * 2);
+        if (used == room - 1) {
+            larger = sys_realloc(buffer, room *= 2);
             if (larger == NULL)
-                free(buffer);
+                sys_free(buffer);
             buffer = larger;
-            capacity *= 2;
         }
     }
     return -ENOMEM;
@@ -56,7 +57,7 @@ int conf_file_read(const char *file, size_t max, char **text, size_t *length)
     else if (result == 0 && !S_ISREG(status.st_mode))
         result = -EINVAL;
     if (result == 0)
-        result = read_all(fd, max, text, length);
+        result = conf_read_all(fd, max, text, length);
     sys_close(fd);
     return result;
 }

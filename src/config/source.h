@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "config/diagnostic.h"
 
@@ -14,9 +15,14 @@
 /* Room for what conf_quote() makes of any text. */
 #define CONF_QUOTE_SIZE 200
 
-/* Reads a whole regular file with raw system calls into memory for free(3), with a NUL behind the
- * `length` bytes. Returns 0, -EFBIG if it has more than `max` bytes, -EISDIR, -EINVAL if it is
- * neither regular nor a directory, -ENOMEM, or what open and read said. */
+/*
+ * Reads all of a descriptor with raw system calls into memory for sys_free(), with a NUL behind the
+ * `length` bytes. Returns 0, -EFBIG if there are more than `max` bytes, -ENOMEM, or what read said.
+ */
+int conf_read_all(int fd, size_t max, char **text, size_t *length);
+
+/* The same of a regular file. Adds -EISDIR, -EINVAL if it is neither regular nor a directory, and
+ * what open said. */
 int conf_file_read(const char *file, size_t max, char **text, size_t *length);
 
 /*
@@ -41,6 +47,9 @@ const char *conf_nearest_name(const char *word, size_t length, const void *names
 /* Puts a piece of unknown text in quotes for a message: bytes that are not printable ASCII become
  * \xNN, and what is longer than a message should be is cut. Returns `out`. */
 const char *conf_quote(char out[CONF_QUOTE_SIZE], const char *text, size_t length);
+
+/* The same of a string, in memory of the block that it stands in. */
+#define CONF_QUOTED(text) conf_quote((char[CONF_QUOTE_SIZE]){0}, (text), strlen(text))
 
 /* Undoes \ooo escapes (three octal digits, as in fstab(5) and mountinfo) in place. Returns the new
  * length. Sets *has_nul if an escape stood for a NUL byte. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "config/source.h"
-#include "sys/sys.h"
+#include "sys/alloc.h"
 
 #define KIB               ((int64_t)1024)
 #define MIB               (1024 * KIB)
@@ -40,21 +40,21 @@ static const struct key {
     {KEY(rsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
     {KEY(wsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
     {KEY(actimeo), TYPE_FLOAT, 3, 0, 3600, {0}},
-    {KEY(stability), TYPE_WORD, CONF_STABILITY_UNSTABLE, 0, 0, {"unstable", "stable"}},
+    {KEY(stability), TYPE_WORD, CONF_STABILITY_UNSTABLE, 0, 1, {"unstable", "stable"}},
     {KEY(uncommitted_max), TYPE_BYTES, 256 * MIB, 16 * MIB, TIB, {0}},
     {KEY(uncommitted_file_max), TYPE_BYTES, 32 * MIB, MIB, TIB, {0}},
-    {KEY(privileged_port), TYPE_WORD, CONF_PRIVILEGED_PORT_AUTO, 0, 0, {"auto", "yes", "no"}},
+    {KEY(privileged_port), TYPE_WORD, CONF_PRIVILEGED_PORT_AUTO, 0, 2, {"auto", "yes", "no"}},
     {KEY(retransmit_timeout), TYPE_INT, 60, 1, 600, {0}},
     {KEY(reconnect_max), TYPE_INT, 5, 1, 60, {0}},
     {KEY(path_timeout), TYPE_FLOAT, 4, 0, 600, {0}},
     {KEY(failover_hold), TYPE_FLOAT, 3, 0, 600, {0}},
     {KEY(soft_timeout), TYPE_INT, 0, 0, 86400, {0}},
-    {KEY(raw_io_uring), TYPE_WORD, CONF_RAW_IO_URING_REFUSE, 0, 0, {"refuse", "kernel"}},
+    {KEY(raw_io_uring), TYPE_WORD, CONF_RAW_IO_URING_REFUSE, 0, 1, {"refuse", "kernel"}},
     {KEY(log_level),
      TYPE_WORD,
      LOG_LEVEL_NOTICE,
      0,
-     0,
+     4,
      {"error", "warning", "notice", "info", "debug"}},
 };
 
@@ -67,27 +67,24 @@ _Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),
                "enums are ints");
 
-static void store_integer(struct conf_tunables *tunables, const struct key *key, int64_t value)
+/* All values that are permitted are exact as a double. */
+static void store(struct conf_tunables *tunables, const struct key *key, double value)
 {
-    char *member = (char *)tunables + key->offset;
-    int small = (int)value;
+    void *member = (char *)tunables + key->offset;
 
-    if (key->type == TYPE_BYTES)
-        memcpy(member, &value, sizeof(value));
+    if (key->type == TYPE_FLOAT)
+        *(double *)member = value;
+    else if (key->type == TYPE_BYTES)
+        *(int64_t *)member = (int64_t)value;
     else
-        memcpy(member, &small, sizeof(small));
+        *(int *)member = (int)value;
 }
 
 void conf_tunables_default(struct conf_tunables *tunables)
 {
     memset(tunables, 0, sizeof(*tunables));
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        double initial = (double)keys[i].initial;
-        if (keys[i].type == TYPE_FLOAT)
-            memcpy((char *)tunables + keys[i].offset, &initial, sizeof(initial));
-        else
-            store_integer(tunables, &keys[i], keys[i].initial);
-    }
+    for (size_t i = 0; i < KEY_COUNT; i++)
+        store(tunables, &keys[i], (double)keys[i].initial);
 }
 
 static const struct key *find_key(const char *name)
@@ -126,95 +123,64 @@ static const char *quote_setting(const config_setting_t *setting, char quoted[CO
     }
 }
 
-static bool take_integer(struct conf_tunables *tunables, const struct key *key,
-                         const config_setting_t *setting, struct conf_position at,
-                         struct conf_diagnostics *d)
+/* What it says for this key; -1, which none may have, if it is of a wrong type or word. */
+static double value_of(const struct key *key, const config_setting_t *setting)
 {
-    char quoted[CONF_QUOTE_SIZE];
     int type = config_setting_type(setting);
-
-    if (type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64) {
-        int64_t value = config_setting_get_int64(setting);
-        if ((value >= key->minimum && value <= key->maximum) ||
-            (key->type == TYPE_SIZE && value == 0)) {
-            store_integer(tunables, key, value);
-            return true;
-        }
-    }
-    conf_diagnostics_add(
-        d, CONF_ERROR, at, "found %s for '%s', expected %sa whole number from %lld to %lld",
-        quote_setting(setting, quoted), key->name, key->type == TYPE_SIZE ? "0 or " : "",
-        (long long)key->minimum, (long long)key->maximum);
-    return false;
-}
-
-static bool take_float(struct conf_tunables *tunables, const struct key *key,
-                       const config_setting_t *setting, struct conf_position at,
-                       struct conf_diagnostics *d)
-{
-    char quoted[CONF_QUOTE_SIZE];
-    int type = config_setting_type(setting);
-    double value = -1;
-
-    if (type == CONFIG_TYPE_FLOAT)
-        value = config_setting_get_float(setting);
-    else if (type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64)
-        value = (double)config_setting_get_int64(setting);
-    if (value >= (double)key->minimum && value <= (double)key->maximum) {
-        memcpy((char *)tunables + key->offset, &value, sizeof(value));
-        return true;
-    }
-    conf_diagnostics_add(d, CONF_ERROR, at,
-                         "found %s for '%s', expected a number from %lld to %lld",
-                         quote_setting(setting, quoted), key->name, (long long)key->minimum,
-                         (long long)key->maximum);
-    return false;
-}
-
-static bool take_word(struct conf_tunables *tunables, const struct key *key,
-                      const config_setting_t *setting, struct conf_position at,
-                      struct conf_diagnostics *d)
-{
-    char quoted[CONF_QUOTE_SIZE], expected[128] = "";
     const char *text = config_setting_get_string(setting); /* NULL for another type */
 
-    for (int i = 0; i < WORDS_MAX && key->words[i] != NULL; i++) {
-        size_t used = strlen(expected);
-        if (text != NULL && strcmp(text, key->words[i]) == 0) {
-            store_integer(tunables, key, i);
-            return true;
-        }
-        snprintf(expected + used, sizeof(expected) - used, "%s\"%s\"", i == 0 ? "" : " or ",
-                 key->words[i]);
+    if (key->type == TYPE_WORD) {
+        int word = (int)key->maximum;
+        while (word >= 0 && (text == NULL || strcmp(text, key->words[word]) != 0))
+            word--;
+        return word;
     }
-    conf_diagnostics_add(d, CONF_ERROR, at, "found %s for '%s', expected %s",
-                         quote_setting(setting, quoted), key->name, expected);
-    return false;
+    if (type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64)
+        return (double)config_setting_get_int64(setting);
+    return type == CONFIG_TYPE_FLOAT && key->type == TYPE_FLOAT ? config_setting_get_float(setting)
+                                                                : -1;
+}
+
+static const char *quote_expected(const struct key *key, char expected[CONF_QUOTE_SIZE])
+{
+    int used = 0;
+
+    if (key->type == TYPE_WORD)
+        for (int i = 0; i <= key->maximum; i++)
+            used += snprintf(expected + used, CONF_QUOTE_SIZE - (size_t)used, "%s\"%s\"",
+                             i == 0 ? "" : " or ", key->words[i]);
+    else
+        snprintf(expected, CONF_QUOTE_SIZE, "%sa %snumber from %lld to %lld",
+                 key->type == TYPE_SIZE ? "0 or " : "", key->type == TYPE_FLOAT ? "" : "whole ",
+                 (long long)key->minimum, (long long)key->maximum);
+    return expected;
 }
 
 static bool take_setting(struct conf_tunables *tunables, const config_setting_t *setting,
                          struct conf_position at, struct conf_diagnostics *d)
 {
-    char quoted[CONF_QUOTE_SIZE];
+    char found[CONF_QUOTE_SIZE], expected[CONF_QUOTE_SIZE];
     const char *name = config_setting_name(setting);
     const struct key *key = find_key(name);
 
     if (key == NULL) {
         const char *near = conf_nearest_name(name, strlen(name), keys, KEY_COUNT, sizeof(*keys));
         conf_diagnostics_add(d, CONF_ERROR, at, "found the unknown key %s, expected %s%s%s",
-                             conf_quote(quoted, name, strlen(name)), near != NULL ? "'" : "",
+                             CONF_QUOTED(name), near != NULL ? "'" : "",
                              near != NULL ? near : "one of directnfs.conf(5)",
                              near != NULL ? "'" : "");
         return false;
     }
-    switch (key->type) {
-    case TYPE_FLOAT:
-        return take_float(tunables, key, setting, at, d);
-    case TYPE_WORD:
-        return take_word(tunables, key, setting, at, d);
-    default:
-        return take_integer(tunables, key, setting, at, d);
+    double value = value_of(key, setting);
+    if (!(value >= (double)key->minimum && value <= (double)key->maximum) &&
+        !(key->type == TYPE_SIZE && value == 0)) {
+        conf_diagnostics_add(d, CONF_ERROR, at, "found %s for '%s', expected %s",
+                             quote_setting(setting, found), key->name,
+                             quote_expected(key, expected));
+        return false;
     }
+    store(tunables, key, value);
+    return true;
 }
 
 /* --- a file ------------------------------------------------------------------------------ */
@@ -268,7 +234,7 @@ static bool check_numbers(const char *file, const char *directory, const char *t
             if (depth < INCLUDE_DEPTH_MAX &&
                 conf_file_read(path, CONF_FILE_SIZE_MAX, &more, &length) == 0) {
                 fine &= check_numbers(path, directory, more, depth + 1, d);
-                free(more);
+                sys_free(more);
             }
         } else if (isalnum((unsigned char)*c) || *c == '_') {
             next =
@@ -379,6 +345,6 @@ int conf_tunables_load(struct conf_tunables *tunables, const char *file, int req
     if (result != 1)
         return result;
     result = conf_tunables_parse(tunables, file, text, length, d);
-    free(text);
+    sys_free(text);
     return result;
 }
