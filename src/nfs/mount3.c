@@ -1,5 +1,6 @@
 #include "nfs/mount3.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <rpc/xdr.h>
 #include <rpc/pmap_prot.h>
 
+#include "nfs/nfs3_status.h"
 #include "sys/alloc.h"
 #include "sys/sys.h"
 
@@ -16,20 +18,6 @@ enum mount3_proc {
     MOUNT3_PROC_MNT = 1,
     MOUNT3_PROC_UMNT = 3,
     MOUNT3_PROC_EXPORT = 5,
-};
-
-/* mountstat3, RFC 1813 appendix I section 5.1.3 */
-enum mount3_status {
-    MNT3_OK = 0,
-    MNT3ERR_PERM = 1,
-    MNT3ERR_NOENT = 2,
-    MNT3ERR_IO = 5,
-    MNT3ERR_ACCES = 13,
-    MNT3ERR_NOTDIR = 20,
-    MNT3ERR_INVAL = 22,
-    MNT3ERR_NAMETOOLONG = 63,
-    MNT3ERR_NOTSUPP = 10004,
-    MNT3ERR_SERVERFAULT = 10006,
 };
 
 /* ---- a call ---- */
@@ -70,30 +58,18 @@ static int finish(struct exchange *exchange, const struct mount3_target *target)
 #define RPCBIND_PROC_GETADDR 3u
 #define UADDR_MAX            64u /* an IPv6 address, a scope, two numbers for the port */
 
-/* A number 0..255 that ends at *end, a dot before it; moves *end to the dot. -1 if it is not so. */
-static int uaddr_number(const char *start, const char **end)
-{
-    const char *p = *end;
-    int value = 0, scale = 1;
-
-    while (p > start && p[-1] >= '0' && p[-1] <= '9' && scale <= 100) {
-        value += (*--p - '0') * scale;
-        scale *= 10;
-    }
-    if (p == *end || p == start || p[-1] != '.' || value > 255)
-        return -1;
-    *end = p - 1;
-    return value;
-}
-
 /* The port in a universal address "host.high.low" (RFC 5665 section 5.2.3.3), or -EBADMSG. */
 static int uaddr_port(const char *uaddr)
 {
-    const char *end = uaddr + strlen(uaddr);
-    int low = uaddr_number(uaddr, &end);
-    int high = low < 0 ? -1 : uaddr_number(uaddr, &end);
-
-    return high < 0 ? -EBADMSG : high * 256 + low;
+    const char *low = strrchr(uaddr, '.');
+    const char *high = low ? memrchr(uaddr, '.', (size_t)(low - uaddr)) : NULL;
+    unsigned number[2];
+    char more;
+    if (!high || !isdigit((uint8_t)high[1]) || !isdigit((uint8_t)low[1]) ||
+        sscanf(high, ".%3u.%3u%c", &number[0], &number[1], &more) != 2 || number[0] > 255 ||
+        number[1] > 255)
+        return -EBADMSG;
+    return (int)(number[0] * 256 + number[1]);
 }
 
 static int portmap_getport(const struct mount3_target *mapper, uint32_t program, uint32_t version)
@@ -152,28 +128,20 @@ int mount3_portmap(const struct mount3_target *target, uint32_t program, uint32_
 
 /* ---- MOUNT (RFC 1813 appendix I) ---- */
 
+/* mountstat3 (RFC 1813 appendix I section 5.1.3) has some of the numbers of nfsstat3. */
 static int mount_status_errno(uint32_t status)
 {
     switch (status) {
-    case MNT3_OK:
-        return 0;
-    case MNT3ERR_PERM:
-        return -EPERM;
-    case MNT3ERR_NOENT:
-        return -ENOENT;
-    case MNT3ERR_IO:
-        return -EIO;
-    case MNT3ERR_ACCES:
-        return -EACCES;
-    case MNT3ERR_NOTDIR:
-        return -ENOTDIR;
-    case MNT3ERR_INVAL:
-        return -EINVAL;
-    case MNT3ERR_NAMETOOLONG:
-        return -ENAMETOOLONG;
-    case MNT3ERR_NOTSUPP:
-        return -EOPNOTSUPP;
-    case MNT3ERR_SERVERFAULT:
+    case NFS3_OK:
+    case NFS3ERR_PERM:
+    case NFS3ERR_NOENT:
+    case NFS3ERR_ACCES:
+    case NFS3ERR_NOTDIR:
+    case NFS3ERR_INVAL:
+    case NFS3ERR_NAMETOOLONG:
+    case NFS3ERR_NOTSUPP:
+        return nfs3_status_errno(status);
+    case NFS3ERR_SERVERFAULT:
         return -EREMOTEIO;
     }
     return -EIO;
@@ -215,7 +183,7 @@ static int get_mnt(XDR *xdrs, struct nfs3_fh *root, uint32_t *flavors, uint32_t 
     struct nfs3_fh fh;
     if (!xdr_u_int(xdrs, &status))
         return -EBADMSG;
-    if (status != MNT3_OK)
+    if (status != NFS3_OK)
         return mount_status_errno(status);
     if (!xdr_u_int(xdrs, &length) || length == 0 || length > NFS3_FH_MAX ||
         !xdr_opaque(xdrs, (char *)fh.data, length) || !xdr_u_int(xdrs, &count))

@@ -5,12 +5,9 @@
 #include "nfs/nfs3_proc.h"
 #include "nfs/xdr.h"
 
-/* Starts a call and points the writer at its arguments. */
+/* Starts a call and points the writer at its arguments, which rpc_call_end() ends. */
 void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
                      enum nfs3_proc procedure, struct xdr_writer *arguments);
-
-/* The arguments are written. */
-void nfs3_call_end(struct rpc_call *call, const struct xdr_writer *arguments);
 
 /*
  * The outcome of an answered call, counted for the statistics: the RPC's error or the meaning of

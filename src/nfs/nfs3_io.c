@@ -43,7 +43,7 @@ void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
     call->destination = data->vectors;
     call->destination_count = data->count;
     call->destination_length = data->length;
-    nfs3_call_end(call, &w);
+    rpc_call_end(call, w.p);
 }
 
 void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
@@ -56,7 +56,7 @@ void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
     call->payload = data->vectors;
     call->payload_count = data->count;
     call->payload_length = data->length;
-    nfs3_call_end(call, &w);
+    rpc_call_end(call, w.p);
 }
 
 /* Do the data go on behind the size of the file, or end before it? */

@@ -30,11 +30,6 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
     xdr_writer_init(arguments, at, RPC_ARGS_MAX);
 }
 
-void nfs3_call_end(struct rpc_call *call, const struct xdr_writer *arguments)
-{
-    rpc_call_end(call, arguments->p);
-}
-
 void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
 {
     rpc_submit(client->server, calls, count);
@@ -91,126 +86,95 @@ void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
     rpc_pause(pause);
 }
 
-/*
- * The shape of every procedure without payload: `put` writes the arguments, `get` reads the
- * results, both through `context`.
- */
-typedef int (*arguments_put)(struct xdr_writer *w, const void *context);
-typedef int (*results_get)(struct xdr_reader *r, void *results);
+/* A procedure without payload, from its arguments to its results. Lives on the caller's stack. */
+struct question {
+    const struct nfs3_client *client;
+    enum nfs3_proc procedure;
+    struct xdr_writer arguments;
+    struct xdr_reader results;
+    bool unsettled, repeated; /* of any time that it was asked */
+    struct rpc_call call;
+    uint8_t room[NFS3_ARGS_MAX]; /* of `arguments`: every call has them anew */
+};
 
-static int run_changing(const struct nfs3_client *client, enum nfs3_proc procedure,
-                        arguments_put put, const void *context, results_get get, void *results,
-                        bool *unsettled, bool *repeated)
+/* Returns where the arguments go. */
+static struct xdr_writer *begin(struct question *question, const struct nfs3_client *client,
+                                enum nfs3_proc procedure)
 {
-    struct rpc_call call, *calls[] = {&call};
-    unsigned waits = 0;
-    *unsettled = *repeated = false;
-    for (;;) {
-        struct xdr_writer w;
-        struct xdr_reader r;
-        nfs3_call_begin(&call, client, procedure, &w);
-        int error = put ? put(&w, context) : 0;
-        if (error != 0)
-            return error;
-        nfs3_call_end(&call, &w);
-        nfs3_call_run(client, calls, 1);
-        *unsettled = *unsettled || call.unsettled;
-        *repeated = *repeated || nfs3_call_repeated(&call);
-        error = nfs3_call_outcome(&call, procedure, &r);
-        if (error == -EAGAIN) {
-            nfs3_jukebox_pause(client, &waits);
-            continue;
-        }
-        if (call.error != 0 || !get)
-            return error;
-        int malformed = get(&r, results);
-        return error != 0 ? error : malformed;
-    }
+    question->client = client;
+    question->procedure = procedure;
+    question->unsettled = question->repeated = false;
+    xdr_writer_init(&question->arguments, question->room, sizeof(question->room));
+    return &question->arguments;
 }
 
-/* For procedures whose late execution harms nobody. */
-static int run(const struct nfs3_client *client, enum nfs3_proc procedure, arguments_put put,
-               const void *context, results_get get, void *results)
+/* `error` is what putting the arguments returned. The answer is 0, and the results can be read, or
+ * -errno; to JUKEBOX the question is asked again. */
+static int ask(struct question *question, int error)
 {
-    bool unsettled, repeated;
-    return run_changing(client, procedure, put, context, get, results, &unsettled, &repeated);
+    struct rpc_call *call = &question->call, *calls[] = {call};
+    unsigned waits = 0;
+    if (error != 0)
+        return error;
+    for (;;) {
+        struct xdr_writer w;
+        nfs3_call_begin(call, question->client, question->procedure, &w);
+        xdr_put_fixed(&w, question->room, (uint32_t)(question->arguments.p - question->room));
+        rpc_call_end(call, w.p);
+        nfs3_call_run(question->client, calls, 1);
+        question->unsettled = question->unsettled || call->unsettled;
+        question->repeated = question->repeated || nfs3_call_repeated(call);
+        error = nfs3_call_outcome(call, question->procedure, &question->results);
+        if (error != -EAGAIN)
+            return error;
+        nfs3_jukebox_pause(question->client, &waits);
+    }
 }
 
 int nfs3_null(const struct nfs3_client *client)
 {
-    return run(client, NFS3_PROC_NULL, NULL, NULL, NULL, NULL);
-}
-
-static int put_fh(struct xdr_writer *w, const void *context)
-{
-    return nfs3_fh_args_put(w, context);
-}
-
-static int get_getattr(struct xdr_reader *r, void *results)
-{
-    return nfs3_getattr_res_get(r, results);
+    struct question question;
+    begin(&question, client, NFS3_PROC_NULL);
+    return ask(&question, 0);
 }
 
 int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh, struct nfs3_attr *attr)
 {
+    struct question question;
     struct nfs3_getattr_res res;
-    int error = run(client, NFS3_PROC_GETATTR, put_fh, fh, get_getattr, &res);
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_GETATTR);
+    int error = ask(&question, nfs3_fh_args_put(w, fh));
+    if (error == 0)
+        error = nfs3_getattr_res_get(&question.results, &res);
     if (error == 0)
         *attr = res.attr;
     return error;
 }
 
-struct setattr_context {
-    const struct nfs3_fh *fh;
-    const struct nfs3_sattr *sattr;
-};
-
-static int put_setattr(struct xdr_writer *w, const void *context)
-{
-    const struct setattr_context *c = context;
-    return nfs3_setattr_args_put(w, c->fh, c->sattr, NULL);
-}
-
-static int get_setattr(struct xdr_reader *r, void *results)
-{
-    return nfs3_setattr_res_get(r, results);
-}
-
 int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
                  const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc, bool *unsettled)
 {
-    struct setattr_context context = {fh, sattr};
+    struct question question;
     struct nfs3_setattr_res res;
-    bool repeated;
-    int error = run_changing(client, NFS3_PROC_SETATTR, put_setattr, &context, get_setattr, &res,
-                             unsettled, &repeated);
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_SETATTR);
+    int error = ask(&question, nfs3_setattr_args_put(w, fh, sattr, NULL));
+    *unsettled = question.unsettled;
+    if (error == 0)
+        error = nfs3_setattr_res_get(&question.results, &res);
     if (error == 0)
         *wcc = res.wcc;
     return error;
 }
 
-struct name_context {
-    const struct nfs3_fh *directory;
-    const char *name;
-};
-
-static int put_lookup(struct xdr_writer *w, const void *context)
-{
-    const struct name_context *c = context;
-    return nfs3_lookup_args_put(w, c->directory, c->name);
-}
-
-static int get_lookup(struct xdr_reader *r, void *results)
-{
-    return nfs3_lookup_res_get(r, results);
-}
-
 int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
                 struct nfs3_fh *fh, struct nfs3_post_attr *attr)
 {
-    struct name_context context = {directory, name};
+    struct question question;
     struct nfs3_lookup_res res;
-    int error = run(client, NFS3_PROC_LOOKUP, put_lookup, &context, get_lookup, &res);
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_LOOKUP);
+    int error = ask(&question, nfs3_lookup_args_put(w, directory, name));
+    if (error == 0)
+        error = nfs3_lookup_res_get(&question.results, &res);
     if (error == 0) {
         *fh = res.fh;
         *attr = res.attr;
@@ -218,28 +182,15 @@ int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *director
     return error;
 }
 
-struct access_context {
-    const struct nfs3_fh *fh;
-    uint32_t access;
-};
-
-static int put_access(struct xdr_writer *w, const void *context)
-{
-    const struct access_context *c = context;
-    return nfs3_access_args_put(w, c->fh, c->access);
-}
-
-static int get_access(struct xdr_reader *r, void *results)
-{
-    return nfs3_access_res_get(r, results);
-}
-
 int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint32_t *access,
                 struct nfs3_post_attr *attr)
 {
-    struct access_context context = {fh, *access};
+    struct question question;
     struct nfs3_access_res res;
-    int error = run(client, NFS3_PROC_ACCESS, put_access, &context, get_access, &res);
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_ACCESS);
+    int error = ask(&question, nfs3_access_args_put(w, fh, *access));
+    if (error == 0)
+        error = nfs3_access_res_get(&question.results, &res);
     if (error == 0) {
         *access = res.access;
         *attr = res.attr;
@@ -247,42 +198,25 @@ int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint
     return error;
 }
 
-static int get_fsinfo(struct xdr_reader *r, void *results)
-{
-    return nfs3_fsinfo_res_get(r, results);
-}
-
 int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
                 struct nfs3_fsinfo_res *res)
 {
-    return run(client, NFS3_PROC_FSINFO, put_fh, fh, get_fsinfo, res);
-}
-
-struct commit_context {
-    const struct nfs3_fh *fh;
-    uint64_t offset;
-    uint32_t count;
-};
-
-static int put_commit(struct xdr_writer *w, const void *context)
-{
-    const struct commit_context *c = context;
-    return nfs3_commit_args_put(w, c->fh, c->offset, c->count);
-}
-
-static int get_commit(struct xdr_reader *r, void *results)
-{
-    return nfs3_commit_res_get(r, results);
+    struct question question;
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_FSINFO);
+    int error = ask(&question, nfs3_fh_args_put(w, fh));
+    return error != 0 ? error : nfs3_fsinfo_res_get(&question.results, res);
 }
 
 int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
                 uint32_t count, uint64_t *verifier, bool *repeated)
 {
-    struct commit_context context = {fh, offset, count};
+    struct question question;
     struct nfs3_commit_res res;
-    bool unsettled;
-    int error = run_changing(client, NFS3_PROC_COMMIT, put_commit, &context, get_commit, &res,
-                             &unsettled, repeated);
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_COMMIT);
+    int error = ask(&question, nfs3_commit_args_put(w, fh, offset, count));
+    *repeated = question.repeated;
+    if (error == 0)
+        error = nfs3_commit_res_get(&question.results, &res);
     if (error == 0)
         *verifier = res.verifier;
     return error;

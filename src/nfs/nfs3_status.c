@@ -1,59 +1,48 @@
 #include "nfs/nfs3_status.h"
 
 #include <errno.h>
+#include <stddef.h>
+
 #include "nfs/nfs3_types.h"
+
+/* The others mean EIO. */
+static const struct {
+    uint32_t status;
+    int error;
+} meanings[] = {
+    {NFS3ERR_PERM, -EPERM},
+    {NFS3ERR_NOENT, -ENOENT},
+    {NFS3ERR_NXIO, -ENXIO},
+    {NFS3ERR_ACCES, -EACCES},
+    {NFS3ERR_EXIST, -EEXIST},
+    {NFS3ERR_XDEV, -EXDEV},
+    {NFS3ERR_NODEV, -ENODEV},
+    {NFS3ERR_NOTDIR, -ENOTDIR},
+    {NFS3ERR_ISDIR, -EISDIR},
+    {NFS3ERR_INVAL, -EINVAL},
+    {NFS3ERR_FBIG, -EFBIG},
+    {NFS3ERR_NOSPC, -ENOSPC},
+    {NFS3ERR_ROFS, -EROFS},
+    {NFS3ERR_MLINK, -EMLINK},
+    {NFS3ERR_NAMETOOLONG, -ENAMETOOLONG},
+    {NFS3ERR_NOTEMPTY, -ENOTEMPTY},
+    {NFS3ERR_DQUOT, -EDQUOT},
+    {NFS3ERR_STALE, -ESTALE},
+    {NFS3ERR_BADHANDLE, -ESTALE},
+    {NFS3ERR_REMOTE, -EREMOTE},
+    {NFS3ERR_NOTSUPP, -EOPNOTSUPP},
+    {NFS3ERR_JUKEBOX, -EAGAIN},
+};
 
 int nfs3_status_errno(uint32_t status)
 {
-    switch (status) {
-    case NFS3_OK:
+    if (status == NFS3_OK)
         return 0;
-    case NFS3ERR_PERM:
-        return -EPERM;
-    case NFS3ERR_NOENT:
-        return -ENOENT;
-    case NFS3ERR_NXIO:
-        return -ENXIO;
-    case NFS3ERR_ACCES:
-        return -EACCES;
-    case NFS3ERR_EXIST:
-        return -EEXIST;
-    case NFS3ERR_XDEV:
-        return -EXDEV;
-    case NFS3ERR_NODEV:
-        return -ENODEV;
-    case NFS3ERR_NOTDIR:
-        return -ENOTDIR;
-    case NFS3ERR_ISDIR:
-        return -EISDIR;
-    case NFS3ERR_INVAL:
-        return -EINVAL;
-    case NFS3ERR_FBIG:
-        return -EFBIG;
-    case NFS3ERR_NOSPC:
-        return -ENOSPC;
-    case NFS3ERR_ROFS:
-        return -EROFS;
-    case NFS3ERR_MLINK:
-        return -EMLINK;
-    case NFS3ERR_NAMETOOLONG:
-        return -ENAMETOOLONG;
-    case NFS3ERR_NOTEMPTY:
-        return -ENOTEMPTY;
-    case NFS3ERR_DQUOT:
-        return -EDQUOT;
-    case NFS3ERR_STALE:
-    case NFS3ERR_BADHANDLE:
-        return -ESTALE;
-    case NFS3ERR_REMOTE:
-        return -EREMOTE;
-    case NFS3ERR_NOTSUPP:
-        return -EOPNOTSUPP;
-    case NFS3ERR_JUKEBOX:
-        return -EAGAIN;
-    default: /* those that mean EIO, and those that the standard does not know */
-        return -EIO;
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+        if (meanings[i].status == status)
+            return meanings[i].error;
     }
+    return -EIO;
 }
 
 const char *nfs3_proc_name(uint32_t proc)
