@@ -97,7 +97,7 @@ static bool may_say_of(const struct net_path *path, const char *what, uint32_t n
 {
     char subject[SUBJECT_MAX];
     name_subject(path, what, number, subject, sizeof(subject));
-    return !path->server->hidden && run_may_say(subject, interval_s);
+    return !path->server->options.hidden && run_may_say(subject, interval_s);
 }
 
 /* May it be said that the path is down, or up? Once a minute, or when the opposite was said. */
@@ -135,7 +135,8 @@ void net_server_look_offline(struct net_server *server)
 bool net_server_drain(struct net_server *server)
 {
     bool busy = false, kept = false;
-    if (!server->close_idle || !atomic_load_explicit(&server->draining, memory_order_relaxed))
+    if (!server->options.close_idle ||
+        !atomic_load_explicit(&server->draining, memory_order_relaxed))
         return true;
     atomic_store(&server->draining, false); /* before: it may become so again meanwhile */
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
@@ -145,7 +146,7 @@ bool net_server_drain(struct net_server *server)
             continue;
         if (!net_path_has_other(channel->path))
             kept = true;
-        else if (!server->close_idle(channel, 0))
+        else if (!server->options.close_idle(channel, 0))
             busy = true;
     }
     if (busy || kept)
@@ -185,7 +186,7 @@ void net_path_show(struct net_path *path)
 bool net_server_may_say(struct net_server *server, unsigned interval_s)
 {
     uint64_t now = sys_now_ns(), said = atomic_load(&server->said_ns);
-    if (server->hidden || (said != 0 && now - said < interval_s * UINT64_C(1000000000)))
+    if (server->options.hidden || (said != 0 && now - said < interval_s * UINT64_C(1000000000)))
         return false;
     if (!atomic_compare_exchange_strong(&server->said_ns, &said, now))
         return false;
@@ -317,7 +318,7 @@ void net_path_works(struct net_path *path)
     if (said && may_say_change(path, false))
         log_warning("server %s: path %s is up again after %.1f s", server->name,
                     path->address.peer_text, seconds);
-    else if (!said && !server->hidden)
+    else if (!said && !server->options.hidden)
         log_info("server %s: path %s works", server->name, path->address.peer_text);
 }
 
@@ -327,7 +328,7 @@ static int probe(struct net_path *path)
 {
     struct net_server *server = path->server;
     bool proven = atomic_load(&path->proven);
-    int result = server->probe(path, proven, NET_PROBE_TIMEOUT_MS);
+    int result = server->options.probe(path, proven, NET_PROBE_TIMEOUT_MS);
     if (result == -EADDRINUSE)
         result = -EAGAIN;
     if (result == 0) {

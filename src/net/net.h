@@ -101,25 +101,42 @@ struct net_path {
     struct directnfs_path_stats *stats;
 };
 
+/* What is wanted of a server. */
+struct net_server_options {
+    const char *name;
+    unsigned id;              /* index in the shared statistics */
+    unsigned connections_max; /* channels per path: 1..NET_CONNECTIONS_MAX */
+    enum net_port port_policy;
+    unsigned reconnect_max_s;      /* longest pause between attempts to connect */
+    unsigned retransmit_timeout_s; /* silence after which a connection is given up */
+    unsigned path_timeout_ms;      /* the same, while another path of the server answers */
+    unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
+    bool hidden;                   /* a probe: not on the log, not in the statistics */
+    bool once;                     /* a connection that fails, or ends, is an error of its calls */
+    /*
+     * Asks over a connection of its own whether the path answers, and unless it is `proven`,
+     * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
+     * now), -EADDRINUSE (nor, as no local port is left), or -errno. Called by several threads at
+     * once for several paths. May be NULL for a server with one path; the paths beside the first
+     * are used only after it said 0.
+     */
+    int (*probe)(struct net_path *path, bool proven, int timeout_ms);
+    /* Closes the channel's connection by net_channel_retire(), unless it is in use, or brought
+     * something in the last `idle_ns`: false. */
+    bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
+    /* Asks over a connection from a port above 1023 whether the server answers such. May be NULL,
+     * as close_idle. */
+    bool (*takes_any_port)(struct net_path *path, int timeout_ms);
+};
+
 /*
  * A server as this process uses it. Immutable after net_server_create() but for what `lock` guards
  * and atomics. Never freed while the process uses the library (handles and calls point here).
  */
 struct net_server {
     char name[256];
-    unsigned id;              /* index in the shared statistics */
-    unsigned connections_max; /* channels per path */
-    enum net_port port_policy;
-    unsigned reconnect_max_s;      /* longest pause between attempts to connect */
-    unsigned retransmit_timeout_s; /* silence after which a connection is given up */
-    unsigned path_timeout_ms;      /* the same, while another path of the server answers */
-    unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
-    _Atomic bool privileged;       /* the last connection came from a port below 1024 */
-    bool hidden;                   /* a probe: not on the log, not in the statistics */
-    bool once;                     /* a connection that fails, or ends, is an error of its calls */
-    int (*probe)(struct net_path *path, bool proven, int timeout_ms);
-    bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
-    bool (*takes_any_port)(struct net_path *path, int timeout_ms);
+    struct net_server_options options;
+    _Atomic bool privileged; /* the last connection came from a port below 1024 */
     unsigned path_count;
     struct net_path paths[NET_PATHS_MAX];
 
@@ -143,33 +160,6 @@ struct net_server {
     uint64_t asked_ns;             /* the last `suspected_ns` that they were asked for */
     _Atomic uint64_t said_ns;      /* when waiting was last said on the log */
     _Atomic uint64_t waiting_ns;   /* since when, if that was said and nothing was heard since */
-};
-
-struct net_server_options {
-    const char *name;
-    unsigned id;
-    unsigned connections_max;
-    enum net_port port_policy;
-    unsigned reconnect_max_s;
-    unsigned retransmit_timeout_s;
-    unsigned path_timeout_ms;
-    unsigned soft_timeout_s;
-    bool hidden;
-    bool once;
-    /*
-     * Asks over a connection of its own whether the path answers, and unless it is `proven`,
-     * whether it leads to the same server. 0, -EXDEV (another server), -EAGAIN (cannot be told
-     * now), -EADDRINUSE (nor, as no local port is left), or -errno. Called by several threads at
-     * once for several paths. May be NULL for a server with one path; the paths beside the first
-     * are used only after it said 0.
-     */
-    int (*probe)(struct net_path *path, bool proven, int timeout_ms);
-    /* Closes the channel's connection by net_channel_retire(), unless it is in use, or brought
-     * something in the last `idle_ns`: false. */
-    bool (*close_idle)(struct net_channel *channel, uint64_t idle_ns);
-    /* Asks over a connection from a port above 1023 whether the server answers such. May be NULL,
-     * as close_idle. */
-    bool (*takes_any_port)(struct net_path *path, int timeout_ms);
 };
 
 /* Makes a server with these paths (1..NET_PATHS_MAX), of which the first is known to lead there. No

@@ -53,7 +53,7 @@ static struct net_channel *channel_add(struct net_path *path)
 {
     struct net_server *server = path->server;
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_relaxed);
-    if (path->channel_count >= server->connections_max)
+    if (path->channel_count >= server->options.connections_max)
         return NULL;
     struct net_channel *channel = sys_alloc_zeroed(sizeof(*channel));
     if (!channel)
@@ -63,7 +63,8 @@ static struct net_channel *channel_add(struct net_path *path)
     channel->fd = -1;
     channel->index = count;
     path->channel_count++;
-    channel->reserve = path->channel_count > 1 && path->channel_count == server->connections_max;
+    channel->reserve =
+        path->channel_count > 1 && path->channel_count == server->options.connections_max;
     server->channels[count] = channel;
     atomic_store_explicit(&server->channel_count, count + 1, memory_order_release);
     return channel;
@@ -78,22 +79,12 @@ int net_server_create(const struct net_server_options *options, const struct net
     if (!server)
         return -ENOMEM;
     snprintf(server->name, sizeof(server->name), "%s", options->name);
-    server->id = options->id;
-    server->connections_max = options->connections_max;
-    if (server->connections_max < 1)
-        server->connections_max = 1;
-    if (server->connections_max > NET_CONNECTIONS_MAX)
-        server->connections_max = NET_CONNECTIONS_MAX;
-    server->port_policy = options->port_policy;
-    server->reconnect_max_s = options->reconnect_max_s;
-    server->retransmit_timeout_s = options->retransmit_timeout_s;
-    server->path_timeout_ms = options->path_timeout_ms;
-    server->soft_timeout_s = options->soft_timeout_s;
-    server->hidden = options->hidden;
-    server->once = options->once;
-    server->probe = options->probe;
-    server->close_idle = options->close_idle;
-    server->takes_any_port = options->takes_any_port;
+    server->options = *options;
+    server->options.name = server->name;
+    if (options->connections_max < 1)
+        server->options.connections_max = 1;
+    if (options->connections_max > NET_CONNECTIONS_MAX)
+        server->options.connections_max = NET_CONNECTIONS_MAX;
     server->path_count = count;
     pthread_mutex_init(&server->lock, NULL);
     for (unsigned i = 0; i < count; i++) {
@@ -103,8 +94,9 @@ int net_server_create(const struct net_server_options *options, const struct net
         path->index = i;
         path->proven = i == 0 || !options->probe;
         pthread_mutex_init(&path->load.lock, NULL);
-        if (!server->hidden)
-            path->stats = stats_path(server->id, path->address.peer_text, path->address.local_text);
+        if (!server->options.hidden)
+            path->stats =
+                stats_path(server->options.id, path->address.peer_text, path->address.local_text);
         net_path_show(path);
     }
     if (!channel_add(&server->paths[0])) {
@@ -169,7 +161,7 @@ static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool 
     uint64_t least = 0;
     bool bulk = bytes >= NET_BULK, failed = false;
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
-    unsigned usable = server->connections_max;
+    unsigned usable = server->options.connections_max;
     if (bulk && usable > 1)
         usable--;
     unsigned left = usable;
@@ -252,10 +244,10 @@ struct net_channel *net_channel_get(struct net_server *server, size_t bytes)
 
 enum net_port net_port_policy(const struct net_server *server)
 {
-    return server->port_policy == NET_PORT_AUTO && atomic_load(&server->privileged) &&
+    return server->options.port_policy == NET_PORT_AUTO && atomic_load(&server->privileged) &&
                    !atomic_load(&server->any_port)
                ? NET_PORT_LOW
-               : server->port_policy;
+               : server->options.port_policy;
 }
 
 /* It is the process that lacks something, so it says so once a minute whatever it lacks it for. */
@@ -285,7 +277,7 @@ static void note_port(struct net_server *server, const struct net_path *path, un
 {
     bool low = port != 0 && port < PRIVILEGED_BELOW;
     atomic_store(&server->privileged, low);
-    if (policy == NET_PORT_LOW && !low && !server->hidden)
+    if (policy == NET_PORT_LOW && !low && !server->options.hidden)
         log_warning("server %s: this process may not use ports below 1024 any more; it connects "
                     "over %s from port %u, which the server must allow (export option `insecure`). "
                     "CAP_NET_BIND_SERVICE as an ambient capability keeps that right",
@@ -324,9 +316,10 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
         fd = net_connect(&path->address, policy, timeout_ms);
     }
     if (!channel->stats)
-        channel->stats = server->hidden ? &hidden_stats
-                                        : stats_channel(server->id, path->address.peer_text,
-                                                        path->address.local_text);
+        channel->stats = server->options.hidden
+                             ? &hidden_stats
+                             : stats_channel(server->options.id, path->address.peer_text,
+                                             path->address.local_text);
     if (fd < 0) {
         stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_DOWN);
         if (fd == -EADDRINUSE)
@@ -339,7 +332,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     /* Wakes the reader now and then, to look after calls that stay unanswered. */
     struct timeval tick = {.tv_usec = NET_TICK_MS * 1000};
     sys_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
-    int unacknowledged_ms = (int)server->retransmit_timeout_s * 1000;
+    int unacknowledged_ms = (int)server->options.retransmit_timeout_s * 1000;
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
     channel->local_port = net_local_port(fd);
@@ -351,7 +344,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
         stats_add(&channel->stats->reconnects, 1);
     stats_set(&channel->stats->state, DIRECTNFS_CHANNEL_UP);
     net_path_show(path);
-    if (!server->hidden)
+    if (!server->options.hidden)
         log_info("server %s: connected over %s (local port %u)", server->name,
                  path->address.peer_text, channel->local_port);
     return 0;
@@ -393,7 +386,7 @@ int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt)
 {
     if (attempt == 0)
         return 0;
-    int longest = (int)server->reconnect_max_s * 1000;
+    int longest = (int)server->options.reconnect_max_s * 1000;
     int pause = attempt > 10 ? longest : PAUSE_FIRST_MS << (attempt - 1);
     return pause < longest ? pause : longest;
 }

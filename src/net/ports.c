@@ -61,7 +61,7 @@ static void give_back_idle(struct net_server *server)
         struct net_channel *channel = server->channels[i];
         if (atomic_load(&channel->fd) < 0)
             continue;
-        if (!server->close_idle(channel, IDLE_NS) && is_waited_for(channel))
+        if (!server->options.close_idle(channel, IDLE_NS) && is_waited_for(channel))
             atomic_store(&channel->turn_over, true);
     }
 }
@@ -86,7 +86,7 @@ static void *give_back(void *argument)
 
 void net_ports_tried(struct net_server *server, unsigned tried)
 {
-    if (!server->close_idle || (tried < SHORT_TRIES && !atomic_load(&server->ports_short)))
+    if (!server->options.close_idle || (tried < SHORT_TRIES && !atomic_load(&server->ports_short)))
         return;
     pthread_mutex_lock(&server->lock);
     server->found_at_once = tried == 1 ? server->found_at_once + 1 : 0;
@@ -113,9 +113,9 @@ bool net_ports_take_any(struct net_path *path)
     struct net_server *server = path->server;
     uint64_t now = sys_now_ns(), asked = atomic_load(&server->any_port_asked_ns);
     char subject[320];
-    if (!server->takes_any_port || (asked != 0 && now - asked < ASK_EVERY_NS) ||
+    if (!server->options.takes_any_port || (asked != 0 && now - asked < ASK_EVERY_NS) ||
         !atomic_compare_exchange_strong(&server->any_port_asked_ns, &asked, now) ||
-        !server->takes_any_port(path, ASK_TIMEOUT_MS))
+        !server->options.takes_any_port(path, ASK_TIMEOUT_MS))
         return false;
     atomic_store(&server->any_port, true);
     snprintf(subject, sizeof(subject), "any port %s", server->name);

@@ -58,7 +58,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
-    else if (timeout_ms < CONNECT_LEAST_MS && !channel->server->once)
+    else if (timeout_ms < CONNECT_LEAST_MS && !channel->server->options.once)
         result = net_channel_connect(channel, CONNECT_LEAST_MS);
     else
         result = net_channel_connect(channel, timeout_ms < longest_ms ? timeout_ms : longest_ms);

@@ -72,7 +72,7 @@ static void ping(struct rpc_transport *transport, uint64_t now)
 static void look_after_path(struct rpc_transport *transport, uint64_t silent_since, uint64_t now)
 {
     struct net_path *path = transport->channel->path;
-    uint64_t limit_ns = path->server->path_timeout_ms * MS_NS;
+    uint64_t limit_ns = path->server->options.path_timeout_ms * MS_NS;
     if (limit_ns == 0 || now - silent_since < limit_ns / 4)
         return;
     if (atomic_load(&path->state) != NET_PATH_UP && net_path_has_other(path)) {
@@ -96,7 +96,7 @@ static void look_after_path(struct rpc_transport *transport, uint64_t silent_sin
 /* Silent for as long as a call may wait (never, unless soft_timeout is set). */
 static bool is_expired(const struct rpc_transport *transport, uint64_t now)
 {
-    unsigned limit_s = transport->channel->server->soft_timeout_s;
+    unsigned limit_s = transport->channel->server->options.soft_timeout_s;
     return limit_s > 0 && transport->silent_since_ns != 0 &&
            now - transport->silent_since_ns >= limit_s * SECOND_NS;
 }
@@ -115,13 +115,13 @@ void rpc_look_after_silence(struct rpc_transport *transport)
             oldest = call->last_sent_ns;
     }
     uint64_t silent_since = oldest > transport->received_ns ? oldest : transport->received_ns;
-    if (now - oldest >= server->retransmit_timeout_s * SECOND_NS) {
+    if (now - oldest >= server->options.retransmit_timeout_s * SECOND_NS) {
         /* A call that is unanswered for too long means that the connection is dead, whatever TCP
          * says. */
         if (net_server_may_say(channel->server, RPC_SAY_EVERY_S)) {
             atomic_store(&channel->server->waiting_ns, oldest);
             log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
-                        channel->path->address.peer_text, server->retransmit_timeout_s);
+                        channel->path->address.peer_text, server->options.retransmit_timeout_s);
         }
         rpc_connection_lost(transport);
         return;
@@ -138,7 +138,7 @@ bool rpc_abandon(struct rpc_transport *transport)
     struct net_channel *channel = transport->channel;
     net_server_look_offline(channel->server);
     bool elsewhere = net_channel_has_other(channel);
-    bool failed = channel->server->once && transport->attempts > 0;
+    bool failed = channel->server->options.once && transport->attempts > 0;
     int error = !failed ? -ENETDOWN : transport->failure ? transport->failure : -ECONNRESET;
     if (transport->sending || transport->withdrawing ||
         (!elsewhere && !failed && !is_expired(transport, sys_now_ns())) ||

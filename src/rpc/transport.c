@@ -233,7 +233,7 @@ void rpc_connection_lost(struct rpc_transport *transport)
 
 void rpc_connection_ended(struct rpc_transport *transport, int error)
 {
-    if (transport->channel->server->once)
+    if (transport->channel->server->options.once)
         transport->failure = error;
     if (transport->connected && transport->attempts > 0)
         net_channel_failed(transport->channel, "connections end without an answer");

@@ -414,7 +414,7 @@ PATH_TEST(the_end_of_waiting_is_said)
     pthread_t thread;
     snprintf(log, sizeof(log), "%s/log", getenv("DIRECTNFS_RUN"));
     assert_int_equal(log_open(log), 0);
-    client->retransmit_timeout_s = 1;
+    client->options.retransmit_timeout_s = 1;
     for (unsigned i = 0; i < PATHS; i++)
         atomic_store(&probed[i], -ETIMEDOUT);
     atomic_store(&servers[0]->silent, true);

@@ -272,7 +272,7 @@ static void waits_for_a_port(void)
     step_done(0);
     step_wait(1);
     for (unsigned i = 0; i < atomic_load(&server->channel_count); i++)
-        CHECK(server->close_idle(server->channels[i], 0));
+        CHECK(server->options.close_idle(server->channels[i], 0));
     atomic_store(&server->ports_short, true);
     CHECK_EQUAL(pthread_create(&thread, NULL, writes_without_port, &fd), 0);
     while (!atomic_load(&server->channels[0]->failed_ns))

@@ -114,7 +114,7 @@ CALL_TEST(reconnects_from_the_same_port)
         if (policy == NET_PORT_PRIVILEGED && !privileged())
             continue;
         struct net_server *client = client_new(server->port, 1, 60);
-        client->port_policy = (enum net_port)policy;
+        client->options.port_policy = (enum net_port)policy;
         struct net_channel *channel = net_channel_get(client, 0);
         assert_int_equal(net_channel_connect(channel, 5000), 0);
         unsigned port = channel->local_port;

@@ -100,7 +100,7 @@ CALL_TEST(limits_of_a_server)
     assert_int_equal(net_server_create(&options, addresses, 0, &server), -EINVAL);
     assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX + 1, &server), -EINVAL);
     assert_int_equal(net_server_create(&options, addresses, NET_PATHS_MAX, &server), 0);
-    assert_int_equal(server->connections_max, NET_CONNECTIONS_MAX);
+    assert_int_equal(server->options.connections_max, NET_CONNECTIONS_MAX);
     for (int i = 0; i < NET_PATHS_MAX * NET_CONNECTIONS_MAX + 10; i++) {
         struct net_channel *channel = net_channel_get(server, 0);
         channel->outstanding++;
@@ -110,7 +110,7 @@ CALL_TEST(limits_of_a_server)
     net_server_destroy(server);
     options.connections_max = 0;
     assert_int_equal(net_server_create(&options, addresses, 1, &server), 0);
-    assert_int_equal(server->connections_max, 1);
+    assert_int_equal(server->options.connections_max, 1);
     net_server_destroy(server);
 }
 

@@ -226,7 +226,7 @@ PATH_TEST(a_ping_does_not_keep_a_connection)
     struct rpc_call *call = &query.call;
     query_begin(&query, ECHO, 2, 0);
     rpc_submit_on(channel, &call, 1);
-    client->path_timeout_ms = 2000; /* a ping after half of it */
+    client->options.path_timeout_ms = 2000; /* a ping after half of it */
     rpc_wait_for(&call, 1, 1800);
     assert_true(transport->pinging);
     assert_int_equal(channel->outstanding, 0);
