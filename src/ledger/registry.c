@@ -56,19 +56,9 @@ uint64_t ledger_registry_entries_at(const struct ledger_shared *shared)
     return at[4];
 }
 
-static int reserve(int fd, uint64_t offset, uint64_t length)
-{
-    int error;
-    do
-        error = (int)sys_call4(SYS_fallocate, fd, 0, offset, length);
-    while (error == -EINTR);
-    /* A file system without it gives memory as it is touched. */
-    return error == -EOPNOTSUPP ? 0 : error;
-}
-
 int ledger_registry_back(uint64_t offset, uint64_t length)
 {
-    int error = reserve(ledger_map.fd, offset, length);
+    int error = sys_fd_reserve(ledger_map.fd, offset, length);
     return error ? -ENOSPC : 0;
 }
 
@@ -153,7 +143,7 @@ static int create(int run, uint64_t uncommitted_max)
     if (!error)
         error = sys_fd_lengthen(fd, (off_t)size);
     if (!error)
-        error = reserve(fd, 0, at[4]);
+        error = sys_fd_reserve(fd, 0, at[4]);
     if (!error) {
         void *memory = sys_mmap(NULL, at[4], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (sys_mmap_failed(memory)) {

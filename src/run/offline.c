@@ -51,41 +51,26 @@ static const struct file *_Atomic mapped;
 
 /* ---- the file ---- */
 
-static int read_at(int fd, void *buffer, size_t size, size_t offset)
-{
-    ssize_t got;
-    do
-        got = sys_pread(fd, buffer, size, (off_t)offset);
-    while (got == -EINTR);
-    return got == (ssize_t)size ? 0 : got < 0 ? (int)got : -EBADMSG;
-}
-
-static int write_at(int fd, const void *buffer, size_t size, size_t offset)
-{
-    ssize_t put;
-    do
-        put = sys_call4(SYS_pwrite64, fd, buffer, size, offset);
-    while (put == -EINTR);
-    return put == (ssize_t)size ? 0 : put < 0 ? (int)put : -ENOSPC;
-}
-
-/* -EBADMSG: not a file of ours, or not all of it. */
-static int examine(int fd, uint32_t *generation)
+/* Maps the file. -EBADMSG: it is not one of ours, or not all of it. */
+static int map(int fd, int protection, struct file **file)
 {
     struct stat status;
     struct head head;
-    int error = read_at(fd, &head, sizeof(head), 0);
+    ssize_t got;
+    do
+        got = sys_pread(fd, &head, sizeof(head), 0);
+    while (got == -EINTR);
+    int error = got < 0 ? (int)got : sys_fstat(fd, &status);
     if (error)
         return error;
-    if (head.magic != MAGIC)
+    if (got != sizeof(head) || head.magic != MAGIC)
         return -EBADMSG;
     if (head.layout != LAYOUT || head.size != sizeof(struct file))
         return -EPROTO;
-    error = sys_fstat(fd, &status);
-    if (!error && status.st_size != sizeof(struct file))
-        error = -EBADMSG;
-    *generation = head.generation;
-    return error;
+    if (status.st_size != sizeof(struct file))
+        return -EBADMSG;
+    *file = sys_mmap(NULL, sizeof(struct file), protection, MAP_SHARED, fd, 0);
+    return sys_mmap_failed(*file) ? (int)(long)*file : 0;
 }
 
 static bool is_text(const char *field, size_t size)
@@ -107,47 +92,12 @@ static bool is_valid(const struct table *table)
     return true;
 }
 
-static size_t table_offset(uint32_t generation)
+/* Puts a table in force, and wakes those who wait for the next generation. */
+static void store(struct file *file, const struct table *table, uint32_t generation)
 {
-    return offsetof(struct file, tables) + (generation & 1) * sizeof(struct table);
-}
-
-/* Reads the table in force as one that nobody was writing meanwhile. */
-static int load(int fd, struct table *table, uint32_t *generation)
-{
-    uint32_t after;
-    for (int i = 0; i < READ_ATTEMPTS; i++) {
-        int error = examine(fd, generation);
-        if (!error)
-            error = read_at(fd, table, sizeof(*table), table_offset(*generation));
-        if (!error)
-            error = read_at(fd, &after, sizeof(after), offsetof(struct head, generation));
-        if (error)
-            return error;
-        if (after == *generation)
-            return is_valid(table) ? 0 : -EBADMSG;
-    }
-    return -EAGAIN;
-}
-
-/* Those who wait for the next generation. */
-static void wake_all(int fd)
-{
-    void *memory = sys_mmap(NULL, sizeof(struct head), PROT_READ, MAP_SHARED, fd, 0);
-    if (sys_mmap_failed(memory))
-        return; /* they take notice before their next call */
-    sys_futex(&((struct head *)memory)->generation, FUTEX_WAKE, INT32_MAX, NULL);
-    sys_call2(SYS_munmap, memory, sizeof(struct head));
-}
-
-/* Puts a table in force. */
-static int store(int fd, const struct table *table, uint32_t generation)
-{
-    int error = write_at(fd, table, sizeof(*table), table_offset(generation));
-    if (!error)
-        error = write_at(fd, &generation, sizeof(generation), offsetof(struct head, generation));
-    wake_all(fd);
-    return error;
+    file->tables[generation & 1] = *table;
+    atomic_store(&file->head.generation, generation);
+    sys_futex(&file->head.generation, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
 /* Processes may have the file mapped: it is put in order where it is, and all of its memory is had
@@ -155,35 +105,32 @@ static int store(int fd, const struct table *table, uint32_t generation)
 static int begin_anew(int fd)
 {
     static const struct table none;
-    struct head head = {.magic = MAGIC, .layout = LAYOUT, .size = sizeof(struct file)};
+    const struct head head = {.magic = MAGIC, .layout = LAYOUT, .size = sizeof(struct file)};
     struct stat status;
-    uint32_t old = 0, generation = 0;
+    uint32_t generation = 0;
     int error = sys_fstat(fd, &status);
-    if (error)
-        return error;
-    if (status.st_size) {
-        /* Unlike the one there, and unlike what it may have been before it was damaged. */
-        read_at(fd, &old, sizeof(old), offsetof(struct head, generation));
-        generation = (uint32_t)(sys_now_ns() / 1000);
-        generation += generation == old || generation == 0 ? 2 : 0;
-    }
-    error = (int)sys_call2(SYS_fchmod, fd, 0600);
+    if (!error)
+        error = (int)sys_call2(SYS_fchmod, fd, 0600);
     if (!error)
         error = sys_fd_lengthen(fd, sizeof(struct file));
-    if (!error) {
-        do
-            error = (int)sys_call4(SYS_fallocate, fd, 0, 0, sizeof(struct file));
-        while (error == -EINTR);
-        error = error == -EOPNOTSUPP ? 0 : error;
-    }
     if (!error)
-        error = store(fd, &none, generation);
-    if (!error)
-        error = write_at(fd, &head, offsetof(struct head, generation), 0);
-    if (!error && status.st_size)
+        error = sys_fd_reserve(fd, 0, sizeof(struct file));
+    if (error)
+        return error;
+    struct file *file = sys_mmap(NULL, sizeof(*file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (sys_mmap_failed(file))
+        return (int)(long)file;
+    if (status.st_size) {
+        /* Unlike the one there, and unlike what it may have been before it was damaged. */
+        generation = (uint32_t)(sys_now_ns() / 1000);
+        generation += generation == file->head.generation || generation == 0 ? 2 : 0;
         log_warning("the file `paths` in the run directory was damaged and is begun anew: no path "
                     "is offline any more");
-    return error;
+    }
+    store(file, &none, generation);
+    memcpy(&file->head, &head, offsetof(struct head, generation));
+    sys_munmap(file, sizeof(*file));
+    return 0;
 }
 
 static int lock_file(int fd)
@@ -207,19 +154,24 @@ static void close_locked(int fd)
     sys_close(fd);
 }
 
-/* Opens the file for writing, alone, in order. Its table in force is read. A descriptor. */
-static int open_locked(int run, struct table *table, uint32_t *generation)
+/* Opens the file for writing, alone, and maps it in order. A descriptor. */
+static int open_locked(int run, struct file **file)
 {
+    const int protection = PROT_READ | PROT_WRITE;
     int fd = run_open_file(run, NAME, O_RDWR | O_CREAT);
     if (fd < 0)
         return fd;
     int error = lock_file(fd);
     if (!error)
-        error = load(fd, table, generation);
+        error = map(fd, protection, file);
+    if (!error && !is_valid(&(*file)->tables[(*file)->head.generation & 1])) {
+        sys_munmap(*file, sizeof(**file));
+        error = -EBADMSG;
+    }
     if (error == -EBADMSG) {
         error = begin_anew(fd);
         if (!error)
-            error = load(fd, table, generation);
+            error = map(fd, protection, file);
     }
     if (error)
         close_locked(fd);
@@ -228,31 +180,29 @@ static int open_locked(int run, struct table *table, uint32_t *generation)
 
 /* ---- in processes that use paths ---- */
 
+static int open_and_map(int run, struct file **file)
+{
+    int fd = run_open_file(run, NAME, O_RDONLY);
+    int error = fd < 0 ? fd : map(fd, PROT_READ, file);
+    if (fd >= 0)
+        sys_close(fd);
+    return error;
+}
+
 static int map_file(int run)
 {
-    uint32_t generation;
-    int fd = run_open_file(run, NAME, O_RDONLY);
-    int error = fd < 0 ? fd : examine(fd, &generation);
+    struct file *file;
+    int error = open_and_map(run, &file);
     if (error == -ENOENT || error == -EBADMSG) {
-        static struct table table; /* a thread of the application may have a small stack */
-        if (fd >= 0)
-            sys_close(fd);
-        fd = open_locked(run, &table, &generation);
-        if (fd >= 0)
-            close_locked(fd);
-        fd = fd < 0 ? fd : run_open_file(run, NAME, O_RDONLY);
-        error = fd < 0 ? fd : 0;
+        int fd = open_locked(run, &file);
+        if (fd < 0)
+            return fd;
+        sys_munmap(file, sizeof(*file));
+        close_locked(fd);
+        error = open_and_map(run, &file);
     }
-    if (error) {
-        if (fd >= 0)
-            sys_close(fd);
+    if (error)
         return error;
-    }
-    void *memory = sys_mmap(NULL, sizeof(struct file), PROT_READ, MAP_SHARED, fd, 0);
-    sys_close(fd);
-    if (sys_mmap_failed(memory))
-        return (int)(long)memory;
-    const struct file *file = memory;
     atomic_store(&mapped, file);
     atomic_store(&run_offline_word, &file->head.generation);
     return 0;
@@ -392,43 +342,50 @@ static int change(struct table *table, const struct run_offline *path, bool offl
 
 int run_offline_set(const char *server, const char *peer, const char *local, bool offline)
 {
-    struct table table;
-    uint32_t generation;
+    struct file *file;
     struct timespec now;
     sys_clock_gettime(CLOCK_REALTIME, &now);
     struct run_offline path = {.since_ns =
-                                   (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec};
+                                   (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec};
     if (!fill(path.server, sizeof(path.server), server) ||
         !fill(path.peer, sizeof(path.peer), peer) ||
         !fill(path.local, sizeof(path.local), local ? local : ""))
         return -ENAMETOOLONG;
     if (!path.server[0] || !path.peer[0])
         return -EINVAL;
-    int run = run_make(), error = 0;
-    int fd = run < 0 ? run : open_locked(run, &table, &generation);
+    int run = run_make();
+    int fd = run < 0 ? run : open_locked(run, &file);
     run_close(run);
     if (fd < 0)
         return fd;
+    uint32_t generation = file->head.generation;
+    struct table table = file->tables[generation & 1];
     int changed = change(&table, &path, offline);
-    if (changed > 0) {
-        generation++;
-        error = store(fd, &table, generation ? generation : 2);
-    }
+    if (changed > 0)
+        store(file, &table, generation + 1 ? generation + 1 : 2);
+    sys_munmap(file, sizeof(*file));
     close_locked(fd);
-    return changed < 0 ? changed : error;
+    return changed < 0 ? changed : 0;
 }
 
 int run_offline_read(struct run_offline paths[RUN_OFFLINE_MAX])
 {
+    struct file *file;
     struct table table;
-    uint32_t generation;
-    int fd = run_open_named(NAME, O_RDONLY);
-    if (fd < 0)
-        return fd == -ENOENT ? 0 : fd;
-    int error = load(fd, &table, &generation);
-    sys_close(fd);
+    int run = run_open(), count = -EAGAIN;
+    int error = run < 0 ? run : open_and_map(run, &file);
+    run_close(run);
     if (error)
-        return error;
-    memcpy(paths, table.paths, table.count * sizeof(*paths));
-    return (int)table.count;
+        return error == -ENOENT ? 0 : error;
+    for (int i = 0; i < READ_ATTEMPTS && count == -EAGAIN; i++) {
+        uint32_t generation = atomic_load(&file->head.generation);
+        table = file->tables[generation & 1];
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load(&file->head.generation) == generation)
+            count = is_valid(&table) ? (int)table.count : -EBADMSG;
+    }
+    sys_munmap(file, sizeof(*file));
+    if (count > 0)
+        memcpy(paths, table.paths, (size_t)count * sizeof(*paths));
+    return count;
 }

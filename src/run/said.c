@@ -46,11 +46,9 @@ static struct subject *map_file(void)
     void *memory = NULL;
     if (sys_fstat(fd, &status) == 0) {
         /* All of it is had now: a page that is missing when /dev/shm is full would kill us. */
-        long error = status.st_size >= (off_t)size ? 0 : sys_fd_lengthen(fd, (off_t)size);
+        int error = status.st_size >= (off_t)size ? 0 : sys_fd_lengthen(fd, (off_t)size);
         if (error == 0)
-            error = sys_call4(SYS_fallocate, fd, 0, 0, size);
-        if (error == -EOPNOTSUPP)
-            error = 0;
+            error = sys_fd_reserve(fd, 0, size);
         if (error == 0)
             memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }

@@ -72,19 +72,13 @@ static void read_program(char *name, size_t size)
     name[strcspn(name, "\n")] = '\0';
 }
 
-/*
- * Gives memory to bytes of the segment's file: memory that is touched without being there would be
- * a SIGBUS when /dev/shm is full.
- */
+/* Gives memory to bytes of the segment's file. */
 static int back(int fd, size_t from, size_t to)
 {
-    int error;
     from = from / BACK_STEP;
     to = (to + BACK_STEP - 1) / BACK_STEP;
-    do
-        error = (int)sys_call4(SYS_fallocate, fd, 0, from * BACK_STEP, (to - from) * BACK_STEP);
-    while (error == -EINTR);
-    if (error && error != -EOPNOTSUPP)
+    int error = sys_fd_reserve(fd, from * BACK_STEP, (to - from) * BACK_STEP);
+    if (error)
         return error;
     for (; from < to; from++)
         backed |= UINT64_C(1) << from;

@@ -33,8 +33,7 @@ static bool make_block(int fd)
     if (block_of(fd))
         return true;
     size_t size = sizeof(first_block);
-    void *made =
-        sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *made = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sys_mmap_failed(made))
         return false;
     _Atomic uint64_t *expected = NULL;
@@ -97,6 +96,15 @@ int sys_fd_lengthen(int fd, off_t size)
     return sys_ftruncate(fd, size);
 }
 
+int sys_fd_reserve(int fd, uint64_t offset, uint64_t length)
+{
+    int error;
+    do
+        error = (int)sys_call4(SYS_fallocate, fd, 0, offset, length);
+    while (error == -EINTR);
+    return error == -EOPNOTSUPP ? 0 : error;
+}
+
 void sys_fd_fork_child(void)
 {
     for (int fd = sys_fd_next_ours(0); fd >= 0; fd = sys_fd_next_ours(fd + 1)) {
@@ -111,8 +119,8 @@ void sys_fd_fork_child(void)
 bool sys_fd_is_ours(int fd)
 {
     _Atomic uint64_t *block = fd < 0 ? NULL : block_of(fd);
-    return block && (atomic_load_explicit(&block[fd % BLOCK_BITS / 64], memory_order_acquire) &
-                     bit_of(fd));
+    return block &&
+           (atomic_load_explicit(&block[fd % BLOCK_BITS / 64], memory_order_acquire) & bit_of(fd));
 }
 
 int sys_fd_next_ours(int fd)

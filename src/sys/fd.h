@@ -6,6 +6,7 @@
 #define SYS_FD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -23,6 +24,12 @@ void sys_fd_close(int fd);
  * kernel would send a signal that ends the program.
  */
 int sys_fd_lengthen(int fd, off_t size);
+
+/* Gives memory to a piece of a file that is to be mapped: a page that is missing when /dev/shm is
+ * full would be a SIGBUS. 0 or -errno. A file system without fallocate(2) gives it as it is
+ * touched.
+ */
+int sys_fd_reserve(int fd, uint64_t offset, uint64_t length);
 
 /* In the child of fork(): closes connections of ours that threads which do not exist here were
  * using. That to the log stays. */
