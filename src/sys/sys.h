@@ -129,14 +129,6 @@ static inline int sys_fsync(int fd)
 {
     return (int)sys_call1(SYS_fsync, fd);
 }
-static inline ssize_t sys_readlink(const char *path, char *buffer, size_t size)
-{
-    return sys_call4(SYS_readlinkat, AT_FDCWD, path, buffer, size);
-}
-static inline int sys_mkdir(const char *path, mode_t mode)
-{
-    return (int)sys_call3(SYS_mkdirat, AT_FDCWD, path, mode);
-}
 static inline int sys_unlinkat(int dirfd, const char *path, int flags)
 {
     return (int)sys_call3(SYS_unlinkat, dirfd, path, flags);
@@ -149,10 +141,6 @@ static inline int sys_renameat2(int from_dirfd, const char *from, int to_dirfd, 
 static inline ssize_t sys_getdents64(int fd, void *buffer, size_t size)
 {
     return sys_call3(SYS_getdents64, fd, buffer, size);
-}
-static inline int sys_dup3(int from, int to, int flags)
-{
-    return (int)sys_call3(SYS_dup3, from, to, flags);
 }
 static inline int sys_socket(int family, int type, int protocol)
 {
