@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/thread.h"

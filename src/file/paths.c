@@ -14,6 +14,8 @@
 #include "nfs/mount3.h"
 #include "reach/root.h"
 #include "reach/server.h"
+#include "net/health.h"
+#include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"

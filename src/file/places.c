@@ -6,6 +6,8 @@
 
 #include "reach/kernel.h"
 #include "file/inode.h"
+#include "net/health.h"
+#include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"

@@ -16,6 +16,7 @@
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "stats/count.h"
+#include "net/ports.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

@@ -9,7 +9,8 @@
  * An estimate that was not confirmed for a while fades to that of the best path, so that a path
  * that was slow once is tried again.
  */
-#include "net/net.h"
+#include "net/balance.h"
+#include "net/health.h"
 #include "sys/sys.h"
 
 enum {

@@ -1,8 +1,36 @@
-/* Sockets of one path: inside src/net only. */
+/* Addresses of a path, and the sockets between them. */
 #ifndef NET_CONNECT_H
 #define NET_CONNECT_H
 
-#include "net/net.h"
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+/*
+ * Whether sockets are bound to a port below 1024. NET_PORT_AUTO: to one where that is permitted and
+ * one is free, else to any; NET_PORT_LOW: to any only where it is not permitted.
+ */
+enum net_port { NET_PORT_AUTO, NET_PORT_LOW, NET_PORT_PRIVILEGED, NET_PORT_ANY };
+
+/* One network path: where to connect (port included), and from where. */
+struct net_address {
+    struct sockaddr_storage peer;
+    struct sockaddr_storage local; /* ss_family AF_UNSPEC: any */
+    bool dontroute;
+    char peer_text[64];
+    char local_text[64];
+};
+
+/*
+ * Opens, binds and connects one socket as net_channel_connect() does. Returns the descriptor or
+ * -errno.
+ */
+int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms);
+
+void net_address_set_port(struct sockaddr_storage *address, unsigned port);
+
+/* A socket can be bound to it, as far as the address is concerned. True of AF_UNSPEC. */
+bool net_address_is_ours(const struct sockaddr_storage *local);
 
 /*
  * As net_connect(), from the local port `preferred_port` (0: none) if that is free, so that the

@@ -3,20 +3,19 @@
  *
  *   net_server --- net_path (address pair) --- net_channel (socket)
  *
- * This room connects sockets, chooses among them (balance.c) and knows which paths are fit for use
- * (health.c). What travels over them is the business of src/rpc, which hangs its state of a channel
- * on `transport`.
+ * This room connects sockets (connect.h), chooses among them (pool.h, balance.h) and knows which
+ * paths are fit for use (health.h). What travels over them is the business of src/rpc, which hangs
+ * its state of a channel on `transport`.
  */
 #ifndef NET_NET_H
 #define NET_NET_H
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
+
+#include "net/connect.h"
 
 enum {
     NET_PATHS_MAX = 32,
@@ -26,21 +25,6 @@ enum {
     NET_TICK_MS = 100,           /* the longest that receiving from a channel's socket sleeps */
     NET_BULK =
         65536 /* bytes from which on a call is bulk data: short calls shall not wait behind it */
-};
-
-/*
- * Whether sockets are bound to a port below 1024. NET_PORT_AUTO: to one where that is permitted and
- * one is free, else to any; NET_PORT_LOW: to any only where it is not permitted.
- */
-enum net_port { NET_PORT_AUTO, NET_PORT_LOW, NET_PORT_PRIVILEGED, NET_PORT_ANY };
-
-/* One network path: where to connect (port included), and from where. */
-struct net_address {
-    struct sockaddr_storage peer;
-    struct sockaddr_storage local; /* ss_family AF_UNSPEC: any */
-    bool dontroute;
-    char peer_text[64];
-    char local_text[64];
 };
 
 /*
@@ -161,147 +145,5 @@ struct net_server {
     _Atomic uint64_t said_ns;      /* when waiting was last said on the log */
     _Atomic uint64_t waiting_ns;   /* since when, if that was said and nothing was heard since */
 };
-
-/* Makes a server with these paths (1..NET_PATHS_MAX), of which the first is known to lead there. No
- * traffic yet. 0, -EINVAL or -ENOMEM. */
-int net_server_create(const struct net_server_options *options, const struct net_address *addresses,
-                      unsigned count, struct net_server **server);
-
-/* Closes all sockets and frees the server. Only for programs that have no calls in flight. */
-void net_server_destroy(struct net_server *server);
-
-/*
- * Chooses the channel for the next call, which carries `bytes` (of arguments and results together):
- * a path by its load, on it the channel with the fewest calls in flight; while all are busy a new
- * one is added, up to connections_max on a path. The channel may not be connected yet.
- */
-struct net_channel *net_channel_get(struct net_server *server, size_t bytes);
-
-/*
- * The same in two steps, for callers that keep to a channel on each path. held[path->index] (NULL:
- * nothing) are bytes that the caller is about to send over each path.
- */
-struct net_path *net_path_choose(struct net_server *server, size_t bytes, const uint64_t *held);
-struct net_channel *net_path_channel(struct net_path *path, size_t bytes);
-
-/* Another call of `bytes` fits on the channel: it was not refused lately, has not as many in flight
- * as servers queue on a connection, and is not left to calls that are shorter. */
-bool net_channel_has_room(const struct net_channel *channel, size_t bytes);
-
-/* ---- load (balance.c) ---- */
-
-/* The policy: the usable path for a call of `bytes`; NULL when none is. `held`: see
- * net_path_choose(). */
-struct net_path *net_balance(struct net_server *server, size_t bytes, const uint64_t *held);
-
-/* A call that carries `bytes` goes to this channel; it left it again, answered or not. */
-void net_load_add(struct net_channel *channel, size_t bytes);
-void net_load_remove(struct net_channel *channel, size_t bytes);
-/* It was answered: sent at `sent_ns`, at `now_ns`. */
-void net_load_answered(struct net_channel *channel, size_t bytes, uint64_t sent_ns,
-                       uint64_t now_ns);
-
-/* What was measured before the path was down says nothing. */
-void net_load_forget(struct net_path *path);
-
-/* ---- health (health.c) ---- */
-
-/* New calls may go there: up, proven, and not offline. */
-bool net_path_usable(const struct net_path *path);
-/* Calls of the channel can go over another: its path is not usable and another is, or it failed
- * while others of its path work. */
-bool net_channel_has_other(const struct net_channel *channel);
-/* Another channel of the same path is connected, as far as is known. */
-bool net_channel_has_sister(const struct net_channel *channel);
-/* The server ended a connection that had brought nothing: it limits them, or does not work behind
- * this address. `why`: see net_path_failed(). */
-void net_channel_failed(struct net_channel *channel, const char *why);
-/* Another path of the server is usable. */
-bool net_path_has_other(const struct net_path *path);
-/* Another usable path received something since then. */
-bool net_path_other_heard(const struct net_path *path, uint64_t since_ns);
-/* Something was received over it at this time. */
-void net_path_heard(struct net_path *path, uint64_t now_ns);
-/* No replies, though calls wait: asks the other paths, in a thread of our own, whether they answer.
- */
-void net_path_suspect(struct net_path *path, uint64_t now_ns);
-/* The path does not work, for a reason that completes a sentence. True if it was up. Others are
- * probed in a thread of our own until they work again. */
-bool net_path_failed(struct net_path *path, const char *why);
-/* The reason when it is not the path that fails: the log has it already. */
-extern const char net_no_port[];
-/* A new path is known not to work, which is on the log. It is probed with the others. */
-void net_path_begin_down(struct net_path *path, const char *why);
-/* It brought an answer. */
-void net_path_works(struct net_path *path);
-/* One path is not enough for what is asked for: have the others proven. */
-void net_server_want_more(struct net_server *server);
-/* Reads again what administrators want offline, if that changed: one atomic load if not. */
-void net_server_look_offline(struct net_server *server);
-/* Closes what is idle of paths that are offline, if it is not done. False: some is in use. */
-bool net_server_drain(struct net_server *server);
-/* True once in `interval_s` for the whole server, in all processes: to limit what is said on the
- * log. */
-bool net_server_may_say(struct net_server *server, unsigned interval_s);
-
-/* Shows the path's state, and why it is or was so, in the statistics. */
-void net_path_show(struct net_path *path);
-/* A server with several paths is made, and goes (waits while it is looked after; a second time: no
- * effect). */
-void net_health_enter(struct net_server *server);
-void net_health_leave(struct net_server *server);
-/* Before its channels are destroyed: no thread of ours looks after the server any more. */
-void net_server_leave(struct net_server *server);
-
-/*
- * Connects the channel's socket (closing an old one abortively: linger 0), once. Non-blocking
- * connect bounded by `timeout_ms`; TCP_NODELAY, keepalive, FD_CLOEXEC, descriptor high in the
- * table. Returns 0 or -errno of the failure (-ETIMEDOUT, -ECONNREFUSED, ...). Logs path up and
- * down.
- */
-int net_channel_connect(struct net_channel *channel, int timeout_ms);
-
-/* Which ports further connections come from: a server that may insist on ports below 1024 gets no
- * other ones when these are used up. Only a process that may no longer bind them uses any. */
-enum net_port net_port_policy(const struct net_server *server);
-
-/* Milliseconds to wait before attempt number `attempt` (0, 1, ...) to connect: 0, then growing. */
-int net_reconnect_pause_ms(const struct net_server *server, unsigned attempt);
-
-/* Ends the connection by a reset; the socket stays. Not while another thread sleeps in it. */
-void net_channel_reset(struct net_channel *channel);
-
-/* Closes the channel's socket abortively. The channel can be connected again. */
-void net_channel_disconnect(struct net_channel *channel);
-
-/* The same, of one that is not needed for now: that its path was taken offline is shown. */
-void net_channel_retire(struct net_channel *channel);
-
-/* The process has no connection, and may have to wait for a port. Who is about to take what other
- * processes wait for makes one first. */
-bool net_server_is_open(const struct net_server *server);
-static inline bool net_server_lacks_port(const struct net_server *server)
-{
-    return atomic_load_explicit(&server->ports_short, memory_order_relaxed) &&
-           !net_server_is_open(server);
-}
-
-/* Around fork(): no thread is in the middle of a change of the list of servers. */
-void net_fork_prepare(void);
-void net_fork_parent(void);
-void net_fork_child(void);
-/* In the child of fork(): closes inherited sockets silently and forgets the channels. */
-void net_server_after_fork(struct net_server *server);
-
-/*
- * Opens, binds and connects one socket as net_channel_connect() does. For callers without a server
- * (checks of a path). Returns the descriptor or -errno.
- */
-int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms);
-
-void net_address_set_port(struct sockaddr_storage *address, unsigned port);
-
-/* A socket can be bound to it, as far as the address is concerned. True of AF_UNSPEC. */
-bool net_address_is_ours(const struct sockaddr_storage *local);
 
 #endif

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "stats/count.h"
-#include "net/connect.h"
+#include "net/pool.h"
+#include "net/balance.h"
+#include "net/health.h"
 #include "net/ports.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"

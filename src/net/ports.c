@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "run/said.h"
-#include "net/net.h"
 #include "net/ports.h"
 #include "sys/critical.h"
 #include "sys/fd.h"

@@ -1,8 +1,17 @@
-/* When ports below 1024 are short: inside src/net only. */
+/* When ports below 1024 are short: see ports.c. */
 #ifndef NET_PORTS_H
 #define NET_PORTS_H
 
 #include "net/net.h"
+
+/* The process has no connection, and may have to wait for a port. Who is about to take what other
+ * processes wait for makes one first. */
+bool net_server_is_open(const struct net_server *server);
+static inline bool net_server_lacks_port(const struct net_server *server)
+{
+    return atomic_load_explicit(&server->ports_short, memory_order_relaxed) &&
+           !net_server_is_open(server);
+}
 
 /* A connection was made, or failed, after so many ports were tried. If that tells that they are
  * short the connections of this server are given back when they are idle. */

@@ -8,6 +8,7 @@
 #include "nfs/nfs3_call.h"
 #include "nfs/nfs3_status.h"
 #include "nfs/nfs3_xdr.h"
+#include "net/health.h"
 #include "sys/log.h"
 
 enum { SAY_EVERY_S = 60 }; /* on the log */

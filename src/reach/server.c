@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "net/pool.h"
 #include "sys/sys.h"
 
 enum { GROUPS_ASKED = 1024 };

@@ -5,6 +5,9 @@
 
 #include "stats/count.h"
 #include "rpc/transport.h"
+#include "net/balance.h"
+#include "net/health.h"
+#include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/log.h"

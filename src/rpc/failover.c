@@ -3,6 +3,8 @@
 
 #include "stats/count.h"
 #include "rpc/transport.h"
+#include "net/health.h"
+#include "net/pool.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 

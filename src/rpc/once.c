@@ -1,5 +1,6 @@
 /* One call over a connection of its own. */
 #include "rpc/rpc.h"
+#include "net/pool.h"
 
 int rpc_call_once(const struct net_address *address, enum net_port ports, struct rpc_call *call,
                   int timeout_ms)

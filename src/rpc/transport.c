@@ -6,6 +6,9 @@
 
 #include "stats/count.h"
 #include "rpc/message.h"
+#include "net/balance.h"
+#include "net/health.h"
+#include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"

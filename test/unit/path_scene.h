@@ -10,6 +10,8 @@
 
 #include "run/offline.h"
 #include "rpc/transport.h"
+#include "net/health.h"
+#include "net/pool.h"
 #include "rpc_server.h"
 #include "sys/log.h"
 #include "sys/sys.h"

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/pool.h"
 #include "rpc_replies.h"
 
 enum procedure { ECHO = 1, READ = 2, WRITE = 3 };

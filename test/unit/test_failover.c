@@ -1,5 +1,7 @@
 /* A server with several paths: losing and regaining them, and what becomes of the calls there. */
 #include "path_scene.h"
+#include "net/health.h"
+#include "net/pool.h"
 
 /* ---- losing a path ---- */
 

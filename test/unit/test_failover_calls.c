@@ -1,5 +1,6 @@
 /* Calls that nobody waits for, and channels that nobody drives. */
 #include "path_scene.h"
+#include "net/pool.h"
 
 /* ---- calls that nobody waits for ---- */
 

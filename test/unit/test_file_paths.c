@@ -1,5 +1,6 @@
 /* Whether further paths lead to the same server: what is asked, and what follows. */
 #include "file_scene.h"
+#include "net/health.h"
 
 enum { PATHS = 4, SIZE = 10000 };
 

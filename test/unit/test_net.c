@@ -5,6 +5,7 @@
 
 #include "low_ports.h"
 #include "rpc/rpc.h"
+#include "net/pool.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "unit.h"

@@ -1,5 +1,7 @@
 /* Pools of connections, on loopback. */
 #include "rpc/rpc.h"
+#include "net/balance.h"
+#include "net/pool.h"
 #include "rpc_server.h"
 #include "sys/log.h"
 #include "unit.h"

@@ -1,5 +1,8 @@
 /* A server with several paths: which of them a call takes, and which none take any more. */
 #include "path_scene.h"
+#include "net/balance.h"
+#include "net/health.h"
+#include "net/pool.h"
 
 /* ---- choosing ---- */
 

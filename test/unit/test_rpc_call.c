@@ -5,6 +5,7 @@
 #include "rpc/rpc.h"
 #include "stats/count.h"
 #include "rpc/transport.h"
+#include "net/pool.h"
 #include "rpc_server.h"
 #include "sys/log.h"
 #include "unit.h"
