@@ -14,13 +14,6 @@
 
 /* --- where to look ----------------------------------------------------------------------- */
 
-static void set_source(char source[PATH_MAX], const char *directory, const char *file)
-{
-    /* What is too long for open() is no file that could be found. */
-    if (snprintf(source, PATH_MAX, "%s%s", directory, file) >= PATH_MAX)
-        source[0] = '\0';
-}
-
 void conf_sources_default(struct conf_sources *sources)
 {
     const char *only = secure_getenv("DIRECTNFS_NFSTAB");
@@ -32,11 +25,13 @@ void conf_sources_default(struct conf_sources *sources)
         snprintf(sources->only, PATH_MAX, "%s", only);
         return;
     }
-    if (home != NULL && *home != '\0')
-        set_source(sources->files[0], home, "/nfstab");
-    set_source(sources->files[1], "/etc/directnfs", "/nfstab");
-    set_source(sources->files[2], "/etc", "/oranfstab");
-    set_source(sources->mountinfo, "/proc", "/self/mountinfo");
+    /* What is too long for open() is no file that could be found. */
+    if (home != NULL && *home != '\0' &&
+        snprintf(sources->files[0], PATH_MAX, "%s/nfstab", home) >= PATH_MAX)
+        sources->files[0][0] = '\0';
+    strcpy(sources->files[1], "/etc/directnfs/nfstab");
+    strcpy(sources->files[2], "/etc/oranfstab");
+    strcpy(sources->mountinfo, "/proc/self/mountinfo");
 }
 
 /* --- the first entry for a mount wins ---------------------------------------------------- */

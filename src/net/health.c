@@ -450,12 +450,12 @@ static void ask_others(struct net_server *server, uint64_t suspected_ns)
 }
 
 /* Does what is due for one server. *due becomes when there is more to do, if that is earlier. */
-static void visit(struct net_server *server, uint64_t *suspected_ns, uint64_t *due)
+static void visit(struct net_server *server, uint64_t *due)
 {
     uint64_t suspected = atomic_load(&server->suspected_ns);
     net_server_look_offline(server);
-    if (suspected != *suspected_ns) {
-        *suspected_ns = suspected;
+    if (suspected != server->asked_ns) {
+        server->asked_ns = suspected;
         ask_others(server, suspected);
     }
     struct probing probings[NET_PATHS_MAX];
@@ -490,7 +490,7 @@ static void *run(void *unused)
         uint32_t kicks = atomic_load(&health.kicks), generation = run_offline_generation();
         uint64_t due = UINT64_MAX, now;
         for (struct net_server *server = next_server(NULL); server; server = next_server(server))
-            visit(server, &server->asked_ns, &due);
+            visit(server, &due);
         now = sys_now_ns();
         if (due <= now)
             continue;
@@ -514,12 +514,11 @@ void net_health_enter(struct net_server *server)
 void net_health_leave(struct net_server *server)
 {
     pthread_mutex_lock(&health.lock);
-    for (struct net_server **at = &health.servers; *at; at = &(*at)->next) {
-        if (*at == server) {
-            *at = server->next;
-            break;
-        }
-    }
+    struct net_server **at = &health.servers;
+    while (*at && *at != server)
+        at = &(*at)->next;
+    if (*at)
+        *at = server->next;
     /* Another one may have left while it is visited, and the thread goes on from there. */
     if (health.visited && health.visited->next == server)
         health.visited->next = server->next;

@@ -1,8 +1,9 @@
 #include "nfs/nfs3_status.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <string.h>
 
+#include "stats/catalogue.h"
 #include "nfs/nfs3_types.h"
 
 /* The others mean EIO. */
@@ -47,19 +48,5 @@ int nfs3_status_errno(uint32_t status)
 
 const char *nfs3_proc_name(uint32_t proc)
 {
-    static const char *const names[NFS3_PROC_COUNT] = {
-        [NFS3_PROC_NULL] = "NULL",         [NFS3_PROC_GETATTR] = "GETATTR",
-        [NFS3_PROC_SETATTR] = "SETATTR",   [NFS3_PROC_LOOKUP] = "LOOKUP",
-        [NFS3_PROC_ACCESS] = "ACCESS",     [NFS3_PROC_READLINK] = "READLINK",
-        [NFS3_PROC_READ] = "READ",         [NFS3_PROC_WRITE] = "WRITE",
-        [NFS3_PROC_CREATE] = "CREATE",     [NFS3_PROC_MKDIR] = "MKDIR",
-        [NFS3_PROC_SYMLINK] = "SYMLINK",   [NFS3_PROC_MKNOD] = "MKNOD",
-        [NFS3_PROC_REMOVE] = "REMOVE",     [NFS3_PROC_RMDIR] = "RMDIR",
-        [NFS3_PROC_RENAME] = "RENAME",     [NFS3_PROC_LINK] = "LINK",
-        [NFS3_PROC_READDIR] = "READDIR",   [NFS3_PROC_READDIRPLUS] = "READDIRPLUS",
-        [NFS3_PROC_FSSTAT] = "FSSTAT",     [NFS3_PROC_FSINFO] = "FSINFO",
-        [NFS3_PROC_PATHCONF] = "PATHCONF", [NFS3_PROC_COMMIT] = "COMMIT",
-    };
-
-    return proc < NFS3_PROC_COUNT ? names[proc] : "unknown";
+    return proc < NFS3_PROC_COUNT ? stats_procedure_name(proc) + strlen("NFS_") : "unknown";
 }

@@ -5,24 +5,15 @@
 size_t sys_text_decode(const unsigned char *bytes, size_t size, uint32_t *character)
 {
     static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length;
-    if (bytes[0] < 0x80) {
-        *character = bytes[0];
-        return 1;
-    } else if (bytes[0] >= 0xc2 && bytes[0] < 0xe0) {
-        length = 2;
-        *character = bytes[0] & 0x1f;
-    } else if (bytes[0] >= 0xe0 && bytes[0] < 0xf0) {
-        length = 3;
-        *character = bytes[0] & 0x0f;
-    } else if (bytes[0] >= 0xf0 && bytes[0] < 0xf5) {
-        length = 4;
-        *character = bytes[0] & 0x07;
-    } else {
+    size_t length = bytes[0] < 0x80   ? 1
+                    : bytes[0] < 0xc2 ? 0
+                    : bytes[0] < 0xe0 ? 2
+                    : bytes[0] < 0xf0 ? 3
+                    : bytes[0] < 0xf5 ? 4
+                                      : 0;
+    if (length == 0 || length > size)
         return 0;
-    }
-    if (length > size)
-        return 0;
+    *character = length == 1 ? bytes[0] : bytes[0] & (0x7f >> length);
     for (size_t i = 1; i < length; i++) {
         if ((bytes[i] & 0xc0) != 0x80)
             return 0;
