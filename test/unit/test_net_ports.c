@@ -7,6 +7,7 @@
 
 #include "low_ports.h"
 #include "rpc/rpc.h"
+#include "net/health.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 
