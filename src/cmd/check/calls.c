@@ -13,6 +13,8 @@
 
 #define VERSION_SECTION ".directnfs.version"
 
+enum { NAMES_MAX = 1024 };
+
 /* ---- which library is what ---- */
 
 static bool begins(const char *text, const char *start)
@@ -47,8 +49,9 @@ char *check_library_version(const struct elf_file *elf)
 
 /* ---- lists of names ---- */
 
+/* Those of wrappers, or of the lists here: there are never more. */
 struct names {
-    const char **list;
+    const char *list[NAMES_MAX];
     size_t count;
 };
 
@@ -60,15 +63,11 @@ static bool has_name(const struct names *names, const char *name)
     return false;
 }
 
-/* Adds a name once; the string stays the caller's. Without memory it is missing. */
+/* Adds a name once; the string stays the caller's. */
 static void add_name(struct names *names, const char *name)
 {
-    const char **more =
-        has_name(names, name) ? NULL : reallocarray(names->list, names->count + 1, sizeof(*more));
-    if (more == NULL)
-        return;
-    names->list = more;
-    more[names->count++] = name;
+    if (!has_name(names, name) && names->count < NAMES_MAX)
+        names->list[names->count++] = name;
 }
 
 static int by_name(const void *a, const void *b)
@@ -79,15 +78,7 @@ static int by_name(const void *a, const void *b)
 
 static void sort_names(struct names *names)
 {
-    if (names->count > 0)
-        qsort(names->list, names->count, sizeof(*names->list), by_name);
-}
-
-/* Says those of the last finding, and frees the list. */
-static void say_names(const char *key, struct names *names)
-{
-    check_names(key, names->list, names->count);
-    free(names->list);
+    qsort(names->list, names->count, sizeof(*names->list), by_name);
 }
 
 /* ---- imports ---- */
@@ -160,10 +151,10 @@ static void say_wrapped(const struct program *program)
     sort_names(&more);
     check_say(CHECK_INFO, "wrapped", "it imports %zu calls that libdirectnfs.so wraps%s", own.count,
               own.count ? ":" : "");
-    say_names("calls", &own);
+    check_names("calls", own.list, own.count);
     if (more.count > 0) {
         check_say(CHECK_INFO, "wrapped", "its libraries import %zu more:", more.count);
-        say_names("library_calls", &more);
+        check_names("library_calls", more.list, more.count);
     }
 }
 
@@ -177,7 +168,7 @@ static void say_escaping(const struct program *program)
         check_say(CHECK_WARNING, "escaping",
                   "file calls of the C library that have no wrapper, so that what is done by them "
                   "is the kernel's:");
-        say_names("calls", &names);
+        check_names("calls", names.list, names.count);
         check_remedy("see whether it uses them for its data: check --pid, stat files");
     }
 }
@@ -220,7 +211,7 @@ static void say_defined(const struct program *program)
         check_say(CHECK_WARNING, "defined",
                   "%s defines calls itself, and its own go before those of the library:",
                   program->objects[0].name);
-        say_names("calls", &names);
+        check_names("calls", names.list, names.count);
         check_remedy("use a build without sanitizers or allocators that do so");
     }
     if (program_find(program, "libasan.so") != NULL ||
@@ -320,7 +311,7 @@ static void say_inline(const struct program_object *object)
         check_say(CHECK_WARNING, "inline",
                   "%s seems to make %u system call%s on files itself, which no wrapper sees:", name,
                   calls.total, calls.total == 1 ? "" : "s");
-        say_names("calls", &names);
+        check_names("calls", names.list, names.count);
         check_number("instructions", calls.total);
         check_remedy("see whether it uses them for its data (strace), and set it to another way of "
                      "I/O then");

@@ -25,22 +25,11 @@ enum {
 #define ORDER ELFDATA2MSB
 #endif
 
+/* A regular file gives all at once. */
 static int read_at(int fd, void *buffer, size_t size, uint64_t offset)
 {
-    char *at = buffer;
-    while (size > 0) {
-        ssize_t got = pread(fd, at, size, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            return -EBADMSG;
-        at += got;
-        offset += (uint64_t)got;
-        size -= (size_t)got;
-    }
-    return 0;
+    ssize_t got = pread(fd, buffer, size, (off_t)offset);
+    return got < 0 ? -errno : (size_t)got < size ? -EBADMSG : 0;
 }
 
 void *elf_piece(const struct elf_file *file, uint64_t offset, uint64_t size)

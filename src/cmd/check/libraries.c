@@ -12,6 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/print.h"
+
+enum { TEXT_MAX = 16 << 20 };
+
 #define CACHE       "/etc/ld.so.cache"
 #define CACHE_MAGIC "glibc-ld.so.cache1.1"
 
@@ -27,44 +31,51 @@ int program_open(const char *path)
 {
     struct stat status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-    int error = 0;
-    if (fstat(fd, &status) != 0)
-        error = -errno;
-    else if (S_ISDIR(status.st_mode))
-        error = -EISDIR;
-    else if (!S_ISREG(status.st_mode))
-        error = -EINVAL;
+    int error = fd < 0 || fstat(fd, &status) != 0 ? -errno
+                : S_ISDIR(status.st_mode)         ? -EISDIR
+                : S_ISREG(status.st_mode)         ? 0
+                                                  : -EINVAL;
     if (error == 0)
         return fd;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return error;
 }
 
-struct program_object *program_add(struct program *program, const char *name, const char *path,
-                                   int fd, size_t parent)
+char *program_read(const char *path, size_t *size)
 {
-    struct program_object *more = NULL;
-    if (program->count < PROGRAM_OBJECTS_MAX)
-        more = reallocarray(program->objects, program->count + 1, sizeof(*more));
-    else
-        program->too_many = true;
-    if (more != NULL) {
-        program->objects = more;
-        struct program_object *object = &more[program->count];
-        *object = (struct program_object){
-            .name = strdup(name), .path = path ? strdup(path) : NULL, .fd = fd, .parent = parent};
-        if (object->name != NULL && (path == NULL || object->path != NULL)) {
-            program->count++;
-            return object;
-        }
-        free(object->name);
-        free(object->path);
-    }
-    if (fd >= 0)
-        close(fd);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return NULL;
+    char *text = cmd_need(malloc(TEXT_MAX + 2));
+    *size = fread(text, 1, TEXT_MAX, file);
+    int error = ferror(file) ? errno : 0;
+    fclose(file);
+    text[*size] = text[*size + 1] = '\0';
+    if (error == 0)
+        return text;
+    free(text);
+    errno = error;
     return NULL;
+}
+
+struct program_object *program_add(struct program *program, const char *name, const char *path,
+                                   int fd, const struct program_object *parent)
+{
+    if (program->objects == NULL)
+        program->objects = cmd_need(calloc(PROGRAM_OBJECTS_MAX, sizeof(*program->objects)));
+    if (program->count == PROGRAM_OBJECTS_MAX) {
+        program->too_many = true;
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    struct program_object *object = &program->objects[program->count++];
+    *object = (struct program_object){.name = cmd_need(strdup(name)),
+                                      .path = path ? cmd_need(strdup(path)) : NULL,
+                                      .fd = fd,
+                                      .parent = parent};
+    return object;
 }
 
 void program_free(struct program *program)
@@ -115,36 +126,17 @@ struct cache_entry {
     uint64_t hardware;
 };
 
-/* The whole file, a NUL behind it; read once. NULL: there is none. */
-static const char *cache_text(size_t *size)
-{
-    static char *text;
-    static size_t length;
-    int fd = text ? -1 : program_open(CACHE);
-    if (fd >= 0) {
-        struct elf_file file = {.fd = fd};
-        struct stat status;
-        if (fstat(fd, &status) == 0) {
-            file.size = length = (size_t)status.st_size;
-            text = elf_piece(&file, 0, length);
-        }
-        close(fd);
-    }
-    *size = length;
-    return text;
-}
-
 /* ---- the search ---- */
 
 /* One library that is looked for. */
 struct wanted {
     struct program *program;
-    size_t parent;
+    const struct program_object *parent;
     const char *name;
 };
 
 /* Takes the file if it is a library for this machine; others are passed over, as ld.so does. */
-static bool take(struct wanted *wanted, const char *path)
+static bool take(const struct wanted *wanted, const char *path)
 {
     const char *why;
     struct elf_file elf;
@@ -152,25 +144,25 @@ static bool take(struct wanted *wanted, const char *path)
     if (fd < 0)
         return false;
     int error = elf_open(&elf, fd, &why);
-    if (error == -ENOEXEC || error == -EXDEV) {
-        elf_close(&elf);
-        close(fd);
-        return false;
-    }
+    bool passed_over = error == -ENOEXEC || error == -EXDEV;
     struct program_object *object =
-        program_add(wanted->program, wanted->name, path, fd, wanted->parent);
-    if (object == NULL)
-        elf_close(&elf);
-    else
+        passed_over ? NULL : program_add(wanted->program, wanted->name, path, fd, wanted->parent);
+    if (object)
         object->elf = elf;
-    return true;
+    else
+        elf_close(&elf);
+    if (passed_over)
+        close(fd);
+    return !passed_over;
 }
 
-static bool search_cache(struct wanted *wanted)
+static bool search_cache(const struct wanted *wanted)
 {
-    size_t size;
-    const char *text = cache_text(&size);
+    static char *text; /* the whole file, read once */
+    static size_t size;
     struct cache_header header;
+    if (text == NULL)
+        text = program_read(CACHE, &size);
     if (text == NULL || size < sizeof(header))
         return false;
     memcpy(&header, text, sizeof(header));
@@ -187,21 +179,20 @@ static bool search_cache(struct wanted *wanted)
     return false;
 }
 
-/* Replaces $ORIGIN, ${ORIGIN}, $LIB and $PLATFORM in a directory. False: too long. */
-static bool expand(const char *text, size_t length, const char *origin, char result[PATH_MAX])
+/* Replaces $ORIGIN, ${ORIGIN}, $LIB and $PLATFORM in a path. False: too long. */
+static bool expand(const char *text, const char *origin, char result[PATH_MAX])
 {
     static const char *const names[] = {"ORIGIN", "LIB", "PLATFORM"};
     const char *const values[] = {origin, PROGRAM_LIB, PLATFORM};
     size_t used = 0;
-    for (size_t i = 0; i < length;) {
+    while (*text) {
         const char *value = NULL;
         size_t skip = 1;
-        for (size_t k = 0; text[i] == '$' && k < 3 && value == NULL; k++) {
+        for (size_t k = 0; text[0] == '$' && k < 3 && value == NULL; k++) {
             size_t name = strlen(names[k]);
-            bool braces = i + 1 < length && text[i + 1] == '{';
-            if (i + 1 + name + 2 * braces <= length &&
-                memcmp(text + i + 1 + braces, names[k], name) == 0 &&
-                (!braces || text[i + 2 + name] == '}')) {
+            bool braces = text[1] == '{';
+            if (strncmp(text + 1 + braces, names[k], name) == 0 &&
+                (!braces || text[2 + name] == '}')) {
                 value = values[k];
                 skip = 1 + name + 2 * braces;
             }
@@ -209,30 +200,29 @@ static bool expand(const char *text, size_t length, const char *origin, char res
         size_t room = value ? strlen(value) : 1;
         if (used + room >= PATH_MAX)
             return false;
-        memcpy(result + used, value ? value : text + i, room);
+        memcpy(result + used, value ? value : text, room);
         used += room;
-        i += skip;
+        text += skip;
     }
     result[used] = '\0';
     return true;
 }
 
 /* Looks in each directory of a list like $PATH. `origin` is the object that the list stands in. */
-static bool search_list(struct wanted *wanted, const char *list, const char *separators,
+static bool search_list(const struct wanted *wanted, const char *list, const char *separators,
                         const struct program_object *origin)
 {
-    char directory[PATH_MAX] = "", expanded[PATH_MAX], path[2 * PATH_MAX];
+    char directory[PATH_MAX] = "", written[2 * PATH_MAX], path[PATH_MAX];
     if (list == NULL)
         return false;
     if (origin->path != NULL && realpath(origin->path, directory) != NULL)
         *strrchr(directory, '/') = '\0';
     for (const char *at = list;; at++) {
         size_t length = strcspn(at, separators);
-        if (expand(at, length, directory, expanded)) {
-            snprintf(path, sizeof(path), "%s%s%s", expanded, length ? "/" : "", wanted->name);
-            if (take(wanted, path))
-                return true;
-        }
+        int size = snprintf(written, sizeof(written), "%.*s%s%s", (int)length, at,
+                            length ? "/" : "", wanted->name);
+        if (size < (int)sizeof(written) && expand(written, directory, path) && take(wanted, path))
+            return true;
         at += length;
         if (*at == '\0')
             return false;
@@ -241,43 +231,27 @@ static bool search_list(struct wanted *wanted, const char *list, const char *sep
 
 /* DT_RPATH of the object that needs it and of those that brought that one, unless it has a
  * DT_RUNPATH, which is for its own needs only. */
-static bool search_rpaths(struct wanted *wanted)
+static bool search_rpaths(const struct wanted *wanted)
 {
-    const struct program *program = wanted->program;
-    if (program->objects[wanted->parent].elf.runpath != NULL)
-        return false;
-    for (size_t i = wanted->parent;; i = program->objects[i].parent) {
-        const struct program_object *object = &program->objects[i];
+    const struct program_object *object = wanted->parent->elf.runpath ? NULL : wanted->parent;
+    for (; object; object = object->parent)
         if (object->elf.runpath == NULL && search_list(wanted, object->elf.rpath, ":", object))
             return true;
-        if (i == 0)
-            return false;
-    }
+    return false;
 }
 
-static void search(struct program *program, size_t parent, const char *name, bool secure)
+static bool search(const struct wanted *wanted, bool secure)
 {
     static const char directories[] =
         "/" PROGRAM_LIB ":/usr/" PROGRAM_LIB ":/lib64:/usr/lib64:/lib:/usr/lib";
-    /* The array moves when it grows, so objects are named by number and strings by pointer. */
-    struct wanted wanted = {program, parent, name};
-    struct program_object *object = &program->objects[parent];
-    if (strchr(name, '/') != NULL) {
-        char path[PATH_MAX], directory[PATH_MAX] = "";
-        if (object->path != NULL && realpath(object->path, directory) != NULL)
-            *strrchr(directory, '/') = '\0';
-        if (expand(name, strlen(name), directory, path) && take(&wanted, path))
-            return;
-    } else if (search_rpaths(&wanted) ||
-               (!secure && getenv("LD_LIBRARY_PATH") != NULL &&
-                search_list(&wanted, getenv("LD_LIBRARY_PATH"), ":;", object)) ||
-               search_list(&wanted, object->elf.runpath, ":", object)) {
-        return;
-    } else if ((object->elf.flags_1 & DF_1_NODEFLIB) == 0 &&
-               (search_cache(&wanted) || search_list(&wanted, directories, ":", object))) {
-        return;
-    }
-    program_add(program, name, NULL, -1, parent);
+    const struct program_object *parent = wanted->parent;
+    if (strchr(wanted->name, '/') != NULL)
+        return search_list(wanted, "", ":", parent);
+    return search_rpaths(wanted) ||
+           (!secure && search_list(wanted, getenv("LD_LIBRARY_PATH"), ":;", parent)) ||
+           search_list(wanted, parent->elf.runpath, ":", parent) ||
+           ((parent->elf.flags_1 & DF_1_NODEFLIB) == 0 &&
+            (search_cache(wanted) || search_list(wanted, directories, ":", parent)));
 }
 
 static bool is_there(const struct program *program, const char *name)
@@ -294,9 +268,9 @@ static bool is_there(const struct program *program, const char *name)
 void program_find_libraries(struct program *program, bool secure)
 {
     for (size_t i = 0; i < program->count && !program->too_many; i++) {
-        const char *name;
-        for (size_t k = 0; (name = elf_needed(&program->objects[i].elf, k)) != NULL; k++)
-            if (!is_there(program, name))
-                search(program, i, name, secure);
+        struct wanted wanted = {program, &program->objects[i], NULL};
+        for (size_t k = 0; (wanted.name = elf_needed(&program->objects[i].elf, k)) != NULL; k++)
+            if (!is_there(program, wanted.name) && !search(&wanted, secure))
+                program_add(program, wanted.name, NULL, -1, wanted.parent);
     }
 }

@@ -24,7 +24,7 @@
 
 #define DELETED " (deleted)"
 
-enum { TEXT_MAX = 4 << 20, FILES_SHOWN = 20 };
+enum { FILES_SHOWN = 20 };
 
 struct process {
     unsigned pid;
@@ -38,32 +38,12 @@ struct process {
     struct conf_nfstab tab;
 };
 
+/* A file of /proc/PID. Until the next call. */
 static const char *proc_path(const struct process *process, const char *name)
 {
     static char path[PATH_MAX + 32];
     snprintf(path, sizeof(path), "/proc/%u/%s", process->pid, name);
     return path;
-}
-
-/* A file of /proc, or its beginning, with two NULs behind it; memory for free(3). NULL with errno.
- */
-static char *read_proc(const struct process *process, const char *name, size_t *size)
-{
-    FILE *file = fopen(proc_path(process, name), "re");
-    if (file == NULL)
-        return NULL;
-    char *text = cmd_need(malloc(TEXT_MAX + 2));
-    size_t used = fread(text, 1, TEXT_MAX, file);
-    int error = ferror(file) ? errno : 0;
-    fclose(file);
-    text[used] = text[used + 1] = '\0';
-    if (size)
-        *size = used;
-    if (error == 0)
-        return text;
-    free(text);
-    errno = error;
-    return NULL;
 }
 
 static const char *variable(const struct process *process, const char *name)
@@ -140,7 +120,7 @@ static void add_mapping(struct process *process, char *line)
         snprintf(inside, sizeof(inside), "root%s", name_inside(process, path));
         fd = program_open(proc_path(process, inside));
     }
-    struct program_object *object = program_add(&process->program, path, path, fd, 0);
+    struct program_object *object = program_add(&process->program, path, path, fd, NULL);
     const char *why;
     if (object == NULL)
         return;
@@ -153,9 +133,10 @@ static void add_mapping(struct process *process, char *line)
 static bool read_mappings(struct process *process)
 {
     char target[PATH_MAX];
+    size_t size;
     ssize_t length = readlink(proc_path(process, "exe"), target, sizeof(target) - 1);
     int fd = length < 0 ? -errno : program_open(proc_path(process, "exe"));
-    char *maps = fd < 0 ? NULL : read_proc(process, "maps", NULL);
+    char *maps = fd < 0 ? NULL : program_read(proc_path(process, "maps"), &size);
     if (maps == NULL) {
         say_no_process(process, fd < 0 ? -fd : errno);
         if (fd >= 0)
@@ -166,18 +147,15 @@ static bool read_mappings(struct process *process)
     char *deleted = strstr(target, DELETED);
     if (deleted)
         *deleted = '\0';
-    struct program_object *object = program_add(&process->program, target, target, fd, 0);
-    if (object != NULL) {
-        object->deleted = deleted != NULL;
-        char *rest = maps;
-        for (char *line; (line = strsep(&rest, "\n")) != NULL;)
-            add_mapping(process, line);
-    }
+    program_add(&process->program, target, target, fd, NULL)->deleted = deleted != NULL;
+    char *rest = maps;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+        add_mapping(process, line);
     free(maps);
     for (size_t i = 1; i < process->program.count; i++)
         if (check_is_ours(&process->program.objects[i]))
             process->library = &process->program.objects[i];
-    return object != NULL;
+    return true;
 }
 
 /* ---- how it was started ---- */
@@ -188,11 +166,12 @@ static bool read_mappings(struct process *process)
  */
 static void read_environment(struct process *process)
 {
-    process->environment = read_proc(process, "environ", NULL);
+    size_t size;
+    process->environment = program_read(proc_path(process, "environ"), &size);
     if (process->environment == NULL || strchr(process->environment, '=') != NULL)
         return;
     char ours[PATH_MAX], theirs[PATH_MAX];
-    char *status = read_proc(process, "status", NULL);
+    char *status = program_read(proc_path(process, "status"), &size);
     const char *line = status ? strstr(status, "\nPPid:") : NULL;
     struct process parent = {.pid = line ? (unsigned)strtoul(line + 6, NULL, 10) : 0};
     free(status);
@@ -200,7 +179,7 @@ static void read_environment(struct process *process)
     if (parent.pid != 0 && length > 0 &&
         readlink(proc_path(&parent, "exe"), theirs, sizeof(theirs)) == length &&
         memcmp(ours, theirs, (size_t)length) == 0)
-        parent.environment = read_proc(&parent, "environ", NULL);
+        parent.environment = program_read(proc_path(&parent, "environ"), &size);
     if (parent.environment == NULL)
         return;
     free(process->environment);
@@ -212,7 +191,7 @@ static void read_environment(struct process *process)
 static void read_start(struct process *process)
 {
     size_t size = 0;
-    Elf64_auxv_t *vector = (Elf64_auxv_t *)read_proc(process, "auxv", &size);
+    Elf64_auxv_t *vector = (Elf64_auxv_t *)program_read(proc_path(process, "auxv"), &size);
     for (size_t i = 0; vector && i < size / sizeof(*vector); i++)
         if (vector[i].a_type == AT_SECURE)
             process->secure = vector[i].a_un.a_val != 0;

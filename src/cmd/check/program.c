@@ -235,7 +235,7 @@ static void say_libraries(const struct program *program)
             continue;
         check_say(CHECK_ERROR, "library",
                   "%s, which %s needs, is not found: the program would not start", object->name,
-                  program->objects[object->parent].name);
+                  object->parent->name);
         check_remedy("install it, or set LD_LIBRARY_PATH as for the program");
     }
     if (program->too_many)
@@ -260,7 +260,7 @@ static bool open_program(const char *name, struct program *program)
         }
         enum step step = follow_script(fd, path);
         if (step == STEP_HERE)
-            return program_add(program, path, path, fd, 0) != NULL &&
+            return program_add(program, path, path, fd, NULL) != NULL &&
                    (check_mode(&program->objects[0]), check_elf(&program->objects[0]));
         close(fd);
         if (step == STEP_STOP)

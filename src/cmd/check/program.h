@@ -22,7 +22,7 @@ struct program_object {
     char *name; /* as it is asked for: "libc.so.6"; of the program its path */
     char *path; /* where it was found; NULL if nowhere */
     int fd;     /* -1 if not found */
-    size_t parent;
+    const struct program_object *parent; /* that needs it; of the program NULL */
     bool deleted; /* of a process: the file that is mapped is no longer there */
     struct elf_file elf;
 };
@@ -30,7 +30,7 @@ struct program_object {
 /* A program and its libraries. Zero-initialised; element 0 is the program. Freed by program_free().
  */
 struct program {
-    struct program_object *objects;
+    struct program_object *objects; /* PROGRAM_OBJECTS_MAX: they do not move */
     size_t count;
     bool too_many;
 };
@@ -62,9 +62,12 @@ char *check_library_version(const struct elf_file *elf);
  */
 int program_open(const char *path);
 
-/* Adds an object; takes over `fd`. NULL: no memory or too many, `fd` is closed. */
+/* A file, or its first 16 MiB, with two NULs behind it; memory for free(3). NULL with errno. */
+char *program_read(const char *path, size_t *size);
+
+/* Adds an object; takes over `fd`. NULL: too many, `fd` is closed. */
 struct program_object *program_add(struct program *program, const char *name, const char *path,
-                                   int fd, size_t parent);
+                                   int fd, const struct program_object *parent);
 
 /*
  * Finds the libraries that objects of the program need, as ld.so(8) does when the program is
