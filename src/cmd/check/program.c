@@ -43,23 +43,15 @@ static bool find_in_path(const char *name, char path[PATH_MAX])
 
 static void say_open_error(const char *path, int error)
 {
-    switch (-error) {
-    case EISDIR:
-        check_say(CHECK_ERROR, "program", "%s is a directory", path);
+    if (error == -EISDIR || error == -EINVAL) {
+        check_say(CHECK_ERROR, "program", "%s is %s", path,
+                  error == -EISDIR ? "a directory" : "no regular file");
         check_remedy("name the program's file");
-        break;
-    case EINVAL:
-        check_say(CHECK_ERROR, "program", "%s is no regular file", path);
-        check_remedy("name the program's file");
-        break;
-    case EACCES:
-    case EPERM:
-        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
-        check_remedy("run check as root, or as a user who may read the file");
-        break;
-    default:
-        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
+        return;
     }
+    check_say(CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
+    if (error == -EACCES || error == -EPERM)
+        check_remedy("run check as root, or as a user who may read the file");
 }
 
 /* ---- scripts ---- */
@@ -174,57 +166,38 @@ static void check_mode(const struct program_object *object)
 
 bool check_elf(struct program_object *object)
 {
-    const char *why = "";
+    const char *why = "", *path = object->path;
     struct elf_file *elf = &object->elf;
     int error = elf_open(elf, object->fd, &why);
-    switch (-error) {
-    case 0:
-        break;
-    case ENOEXEC:
-        check_say(CHECK_ERROR, "program", "%s is neither an ELF program nor a script",
-                  object->path);
+    bool program = elf->header.e_type == ET_EXEC || elf->header.e_type == ET_DYN;
+    if (error == 0 && program && elf->interpreter != NULL && elf->dynamic)
+        return true;
+    if (error == -ENOEXEC) {
+        check_say(CHECK_ERROR, "program", "%s is neither an ELF program nor a script", path);
         check_remedy("name the program itself");
-        return false;
-    case EXDEV:
+    } else if (error == -EXDEV) {
         check_say(CHECK_ERROR, "program",
                   "%s is a program for %s, and the library is for 64-bit programs of this machine",
-                  object->path, elf_machine_name(elf));
+                  path, elf_machine_name(elf));
         check_remedy("use the build for this machine");
-        return false;
-    case EBADMSG:
-        check_say(CHECK_ERROR, "program", "%s is damaged: %s", object->path, why);
+    } else if (error == -EBADMSG) {
+        check_say(CHECK_ERROR, "program", "%s is damaged: %s", path, why);
         check_remedy("install it again");
-        return false;
-    default:
-        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", object->path, strerror(-error));
-        return false;
-    }
-    if (elf->header.e_type != ET_EXEC && elf->header.e_type != ET_DYN) {
-        check_say(CHECK_ERROR, "program", "%s is an ELF file, but no program", object->path);
+    } else if (error) {
+        check_say(CHECK_ERROR, "program", "%s cannot be read: %s", path, strerror(-error));
+    } else if (!program) {
+        check_say(CHECK_ERROR, "program", "%s is an ELF file, but no program", path);
         check_remedy("name the program itself");
-        return false;
-    }
-    if (elf->interpreter != NULL && elf->dynamic)
-        return true;
-    if (elf->dynamic && !(elf->flags_1 & DF_1_PIE)) {
-        check_say(CHECK_ERROR, "program", "%s is a shared library, no program", object->path);
+    } else if (elf->dynamic && !(elf->flags_1 & DF_1_PIE)) {
+        check_say(CHECK_ERROR, "program", "%s is a shared library, no program", path);
         check_remedy("name the program that uses it");
-        return false;
+    } else {
+        check_say(CHECK_ERROR, "linked",
+                  "%s is linked statically%s: there is no ld.so that could load a library into it",
+                  path, elf->dynamic ? " (static-pie)" : "");
+        check_remedy("use a build that is linked dynamically");
     }
-    check_say(CHECK_ERROR, "linked",
-              "%s is linked statically%s: there is no ld.so that could load a library into it",
-              object->path, elf->dynamic ? " (static-pie)" : "");
-    check_remedy("use a build that is linked dynamically");
     return false;
-}
-
-static void check_interpreter(const struct program_object *object)
-{
-    if (access(object->elf.interpreter, X_OK) == 0)
-        return;
-    check_say(CHECK_ERROR, "linked", "%s is not there, which %s needs to be started: %s",
-              object->elf.interpreter, object->path, strerror(errno));
-    check_remedy("use a build for this system");
 }
 
 static void say_libraries(const struct program *program)
@@ -277,12 +250,17 @@ int check_program(const char *name, bool json)
     struct program program = {0};
     check_begin(json, "program", name);
     if (open_program(name, &program)) {
-        check_interpreter(&program.objects[0]);
-        program_find_libraries(&program, check_report.counts[CHECK_ERROR] > 0);
         const struct elf_file *elf = &program.objects[0].elf;
-        check_say(CHECK_INFO, "program", "%s: for %s, linked dynamically, with %zu libraries",
-                  program.objects[0].path, elf_machine_name(elf), program.count - 1);
-        check_word("path", program.objects[0].path);
+        const char *path = program.objects[0].path;
+        if (access(elf->interpreter, X_OK) != 0) {
+            check_say(CHECK_ERROR, "linked", "%s is not there, which %s needs to be started: %s",
+                      elf->interpreter, path, strerror(errno));
+            check_remedy("use a build for this system");
+        }
+        program_find_libraries(&program, check_report.counts[CHECK_ERROR] > 0);
+        check_say(CHECK_INFO, "program", "%s: for %s, linked dynamically, with %zu libraries", path,
+                  elf_machine_name(elf), program.count - 1);
+        check_word("path", path);
         check_number("libraries", program.count - 1);
         say_libraries(&program);
         check_calls(&program);

@@ -31,28 +31,29 @@ const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
 struct making {
     struct cmd_path_list *list;
     struct cmd_index index; /* of its paths */
+    bool incomplete;        /* there was not enough memory */
 };
 
 /* Finds a path, or adds it. NULL without memory. */
-static struct cmd_path *entry(struct making *making, uid_t user, const char *server,
-                              const char *path, const char *local)
+static struct cmd_path *entry(struct making *making, uid_t user, const struct cmd_path_name *name)
 {
     struct cmd_path_list *list = making->list;
-    uint64_t key = cmd_index_key(cmd_index_key(cmd_index_key(user, server), path), local);
+    uint64_t key =
+        cmd_index_key(cmd_index_key(cmd_index_key(user, name->server), name->path), name->local);
     size_t found = cmd_index_find(&making->index, key);
     if (found != CMD_INDEX_NONE)
         return &list->paths[found];
     struct cmd_path *more = reallocarray(list->paths, list->count + 1, sizeof(*more));
+    list->paths = more ? more : list->paths;
     if (more == NULL || !cmd_index_add(&making->index, key, list->count)) {
-        list->paths = more ? more : list->paths;
+        making->incomplete = true;
         return NULL;
     }
-    list->paths = more;
     struct cmd_path *added = &more[list->count++];
     *added = (struct cmd_path){.user = user};
-    snprintf(added->server, sizeof(added->server), "%s", server);
-    snprintf(added->path, sizeof(added->path), "%s", path);
-    snprintf(added->local, sizeof(added->local), "%s", local);
+    snprintf(added->server, sizeof(added->server), "%s", name->server);
+    snprintf(added->path, sizeof(added->path), "%s", name->path);
+    snprintf(added->local, sizeof(added->local), "%s", name->local);
     return added;
 }
 
@@ -76,14 +77,15 @@ static unsigned worst(const struct cmd_path *path)
     return found;
 }
 
-static bool add_seen(struct making *making, const struct directnfs_stats *stats,
+static void add_seen(struct making *making, const struct directnfs_stats *stats,
                      const struct directnfs_path_stats *seen)
 {
-    const char *server =
-        seen->server < stats->server_count ? stats->servers[seen->server].name : seen->name;
-    struct cmd_path *path = entry(making, stats->uid, server, seen->path, seen->local);
+    const struct cmd_path_name name = {
+        seen->server < stats->server_count ? stats->servers[seen->server].name : seen->name,
+        seen->path, seen->local};
+    struct cmd_path *path = entry(making, stats->uid, &name);
     if (path == NULL)
-        return false;
+        return;
     unsigned shown = badness(worst(path)), own = badness(seen->state);
     if (own > shown || (own == shown && path->reason[0] == '\0'))
         memcpy(path->reason, seen->reason, sizeof(path->reason));
@@ -95,39 +97,36 @@ static bool add_seen(struct making *making, const struct directnfs_stats *stats,
     path->reissued += seen->reissued;
     path->downs += seen->downs;
     stats_add_latency(&path->latency, &seen->latency);
-    return true;
 }
 
-static bool add_channel(struct making *making, const struct directnfs_stats *stats,
+static void add_channel(struct making *making, const struct directnfs_stats *stats,
                         const struct directnfs_channel_stats *channel)
 {
     if (channel->server >= stats->server_count)
-        return true; /* of a server that the tables have no room for */
-    struct cmd_path *path = entry(making, stats->uid, stats->servers[channel->server].name,
-                                  channel->path, channel->local);
+        return; /* of a server that the tables have no room for */
+    const struct cmd_path_name name = {stats->servers[channel->server].name, channel->path,
+                                       channel->local};
+    struct cmd_path *path = entry(making, stats->uid, &name);
     if (path == NULL)
-        return false;
+        return;
     path->channels += channel->state == DIRECTNFS_CHANNEL_UP;
     path->outstanding += channel->outstanding;
     path->sent_bytes += channel->sent_bytes;
     path->received_bytes += channel->received_bytes;
-    return true;
 }
 
-static bool add_process(struct making *making, const struct directnfs_stats *stats)
+static void add_process(struct making *making, const struct directnfs_stats *stats)
 {
-    bool complete = true;
     for (uint32_t i = 0; i < stats->path_count; i++)
         if (stats->paths[i].slot == DIRECTNFS_SLOT_USED)
-            complete &= add_seen(making, stats, &stats->paths[i]);
+            add_seen(making, stats, &stats->paths[i]);
     for (uint32_t i = 0; i < stats->channel_count; i++)
         if (stats->channels[i].slot == DIRECTNFS_SLOT_USED)
-            complete &= add_channel(making, stats, &stats->channels[i]);
-    return complete;
+            add_channel(making, stats, &stats->channels[i]);
 }
 
 /* What was said without a local address is of all paths to the same address. */
-static bool add_said(struct making *making, const struct cmd_offline *said)
+static void add_said(struct making *making, const struct cmd_offline *said)
 {
     const struct cmd_path_name name = {said->path.server, said->path.peer, said->path.local};
     bool found = false;
@@ -140,17 +139,15 @@ static bool add_said(struct making *making, const struct cmd_offline *said)
         path->since_ns = said->path.since_ns;
     }
     if (found)
-        return true;
-    struct cmd_path *path =
-        entry(making, said->user, said->path.server, said->path.peer, said->path.local);
+        return;
+    struct cmd_path *path = entry(making, said->user, &name);
     if (path == NULL)
-        return false;
+        return;
     path->offline = true;
     path->since_ns = said->path.since_ns;
-    return true;
 }
 
-static bool add_configured(struct making *making, const struct conf_server *server,
+static void add_configured(struct making *making, const struct conf_server *server,
                            const struct conf_path *configured)
 {
     char name[DIRECTNFS_NAME_BYTES], peer[DIRECTNFS_ADDRESS_BYTES], local[DIRECTNFS_ADDRESS_BYTES];
@@ -170,12 +167,11 @@ static bool add_configured(struct making *making, const struct conf_server *serv
         found |= same;
     }
     if (found)
-        return true;
-    struct cmd_path *path = entry(making, user, name, peer, local);
-    if (path == NULL)
-        return false;
-    path->configured = true;
-    return true;
+        return;
+    const struct cmd_path_name whole = {name, peer, local};
+    struct cmd_path *path = entry(making, user, &whole);
+    if (path != NULL)
+        path->configured = true;
 }
 
 static int by_name(const void *a, const void *b)
@@ -192,20 +188,19 @@ static int by_name(const void *a, const void *b)
 bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *snapshot,
                         const struct conf_nfstab *tab)
 {
-    bool complete = true;
     struct making making = {.list = list};
     *list = (struct cmd_path_list){0};
     for (size_t i = 0; i < snapshot->stats.count; i++)
-        complete &= add_process(&making, snapshot->stats.processes[i]);
+        add_process(&making, snapshot->stats.processes[i]);
     for (size_t i = 0; tab && i < tab->server_count; i++)
         for (size_t k = 0; k < tab->servers[i].path_count; k++)
-            complete &= add_configured(&making, &tab->servers[i], &tab->servers[i].paths[k]);
+            add_configured(&making, &tab->servers[i], &tab->servers[i].paths[k]);
     for (size_t i = 0; i < snapshot->offline_count; i++)
-        complete &= add_said(&making, &snapshot->offline[i]);
+        add_said(&making, &snapshot->offline[i]);
     cmd_index_free(&making.index);
     if (list->count)
         qsort(list->paths, list->count, sizeof(*list->paths), by_name);
-    return complete;
+    return !making.incomplete;
 }
 
 /* ---- what is to say of one ---- */
