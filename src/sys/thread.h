@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 /*
- * Starts a detached thread with a small stack and all signals blocked, for ever in a critical
- * section: calls made there are the library's own. Says so on the log when it cannot; `purpose`
- * completes the sentence "no thread for ... could be started".
+ * Starts a detached thread with a small stack and all signals blocked. `function` begins with
+ * sys_critical_enter(), so that calls made there are the library's own. Says so on the log when it
+ * cannot; `purpose` completes the sentence "no thread for ... could be started".
  */
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose);
 

@@ -46,6 +46,7 @@ static bool worker_start(void)
 
 static void *work(void *argument)
 {
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
         struct posix_aio_request *request;
         pthread_mutex_lock(&posix_aio_lock);

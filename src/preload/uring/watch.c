@@ -40,6 +40,7 @@ static void look(struct uring *record, void *context)
 
 static void *watch(void *argument)
 {
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
     atomic_store(&state, AWAKE);
     unsigned idle = 0;
     for (;;) {
