@@ -9,33 +9,26 @@
 
 /* ---- for people ---- */
 
-struct output {
-    const struct stat_set *set;
-    size_t width;
-    const char *sort;
-    FILE *out;
-};
-
 static uint64_t counter(const struct directnfs_stats *from, size_t index)
 {
     return *(const uint64_t *)stats_at(&stats_counters.list[index], &from->counters);
 }
 
-/* What was never called is left out. `uncommitted` is shown if it is not 0. */
-static void print_counters(const struct output *output, const struct directnfs_stats *from,
-                           uint64_t uncommitted)
+/* What was never called is left out. */
+static void print_counters(const struct stat_set *set, const struct directnfs_stats *from,
+                           size_t width, const char *sort, FILE *out)
 {
     const struct stat_view *view = stat_view_find("stats");
-    double seconds = output->set->snapshot->seconds;
+    double seconds = set->snapshot->seconds;
     struct cmd_table table = stat_table(view, seconds);
-    struct stat_row row = {.set = output->set, .stats = from};
+    struct stat_row row = {.set = set, .stats = from};
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         row.record = &from->counters.procedures[p];
         if (from->counters.procedures[p].latency.calls > 0)
             stat_row_put(&table, view, &row);
     }
-    stat_table_sort(&table, output->sort);
-    cmd_table_print(&table, output->width, output->out);
+    stat_table_sort(&table, sort);
+    cmd_table_print(&table, width, out);
     cmd_table_free(&table);
 
     int shown = 0;
@@ -45,16 +38,14 @@ static void print_counters(const struct output *output, const struct directnfs_s
         if (value == 0 && i >= 2)
             continue;
         if (shown)
-            fputs(shown % 3 ? "  " : "\n", output->out);
+            fputs(shown % 3 ? "  " : "\n", out);
         shown++;
         if (seconds > 0)
-            fprintf(output->out, "%s %.1f", stats_counters.list[i].name, (double)value / seconds);
+            fprintf(out, "%s %.1f", stats_counters.list[i].name, (double)value / seconds);
         else
-            fprintf(output->out, "%s %llu", stats_counters.list[i].name, (unsigned long long)value);
+            fprintf(out, "%s %llu", stats_counters.list[i].name, (unsigned long long)value);
     }
-    if (uncommitted)
-        fprintf(output->out, "\nUNCOMMITTED_BYTES %llu", (unsigned long long)uncommitted);
-    fputc('\n', output->out);
+    fputc('\n', out);
 }
 
 /* "Sum of 2 processes and 5 that have ended" */
@@ -74,7 +65,6 @@ static void print_sum_title(const struct stat_set *set, FILE *out)
 
 void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out)
 {
-    const struct output output = {set, width, sort, out};
     for (size_t i = 0; i < set->count && !set->only_sum; i++) {
         const struct directnfs_stats *stats = set->processes[i];
         char *program = cmd_printable(stats->program, sizeof(stats->program));
@@ -86,17 +76,17 @@ void stat_counters_print(const struct stat_set *set, size_t width, const char *s
         else
             fprintf(out, "PNUM %u (%s)\n", stats->pid, program);
         free(program);
-        print_counters(&output, stats, 0);
+        print_counters(set, stats, width, sort, out);
     }
     bool several = set->last ? set->count > 1 : set->count + set->sum->processes > 1;
     if (set->only_sum || several) {
         if (!set->only_sum && set->count)
             fputc('\n', out);
         print_sum_title(set, out);
-        print_counters(&output, set->sum, set->snapshot->uncommitted);
-    } else if (set->snapshot->uncommitted) {
-        fprintf(out, "UNCOMMITTED_BYTES %llu\n", (unsigned long long)set->snapshot->uncommitted);
+        print_counters(set, set->sum, width, sort, out);
     }
+    if (set->snapshot->uncommitted)
+        fprintf(out, "UNCOMMITTED_BYTES %llu\n", (unsigned long long)set->snapshot->uncommitted);
 }
 
 /* ---- JSON ---- */

@@ -2,14 +2,14 @@
  * directnfs stat --plot: an SVG file with the histogram of latencies and, of several reports,
  * latencies over time.
  */
-#include "cmd/stat/plot.h"
-
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/stat/view.h"
 
 /* Pixels. Each panel has its own margins. */
 enum { WIDTH = 900, PANEL = 380, LEFT = 80, RIGHT = 30, TOP = 92, BOTTOM = 56 };
@@ -31,16 +31,22 @@ static double y_of(const struct panel *panel, double value)
     return panel->top + TOP + height * (1 - share);
 }
 
-static void text(FILE *out, double x, double y, const char *anchor, const char *words)
+__attribute__((format(printf, 5, 6))) static void
+text(const struct panel *panel, double x, double y, const char *anchor, const char *format, ...)
 {
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor, words);
+    va_list arguments;
+    fprintf(panel->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    va_start(arguments, format);
+    vfprintf(panel->out, format, arguments);
+    va_end(arguments);
+    fputs("</text>\n", panel->out);
 }
 
 static void grid_line(const struct panel *panel, double value, const char *label)
 {
     double y = y_of(panel, value);
     fprintf(panel->out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, y, WIDTH - RIGHT);
-    text(panel->out, LEFT - 8, y + 4, "end", label);
+    text(panel, LEFT - 8, y + 4, "end", "%s", label);
 }
 
 static void frame(const struct panel *panel, const char *title, const char *x_axis)
@@ -51,63 +57,70 @@ static void frame(const struct panel *panel, const char *title, const char *x_ax
         panel->out,
         "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888\"/>\n",
         LEFT, panel->top + TOP, WIDTH - LEFT - RIGHT, PANEL - TOP - BOTTOM);
-    text(panel->out, (LEFT + WIDTH - RIGHT) / 2.0, panel->top + PANEL - 14, "middle", x_axis);
+    text(panel, (LEFT + WIDTH - RIGHT) / 2.0, panel->top + PANEL - 14, "middle", "%s", x_axis);
 }
+
+enum { WORDS = 32 };
 
 /* "512 us", "2 ms", "4 s" */
-static void duration(char *words, size_t size, double us)
+static const char *duration(char words[WORDS], double us)
 {
-    if (us < 1000)
-        snprintf(words, size, "%.3g us", us);
-    else if (us < 1e6)
-        snprintf(words, size, "%.3g ms", us / 1000);
-    else
-        snprintf(words, size, "%.3g s", us / 1e6);
+    snprintf(words, WORDS, "%.3g %s",
+             us < 1000  ? us
+             : us < 1e6 ? us / 1000
+                        : us / 1e6,
+             us < 1000  ? "us"
+             : us < 1e6 ? "ms"
+                        : "s");
+    return words;
 }
 
-/* One line for each procedure: its colour, its name, and what `words` says of it. */
-static void legend(const struct panel *panel, unsigned place, const char *words)
+/* The colour of a procedure, and where the line stands that says its name. */
+static double legend(const struct panel *panel, unsigned place)
 {
     double y = panel->top + 46 + 15 * place;
     fprintf(panel->out, "<rect x=\"%d\" y=\"%.1f\" width=\"11\" height=\"11\" fill=\"%s\"/>\n",
             LEFT, y - 10, colours[place]);
-    text(panel->out, LEFT + 18, y, "start", words);
+    return y;
 }
 
 /* ---- the histogram ---- */
 
-static double calls_of(const struct directnfs_latency *counted)
+static const struct directnfs_latency *drawn(const struct stat_plot *plot, unsigned place)
+{
+    return &plot->sum.procedures[plot->procedures[place]].latency;
+}
+
+/* How many percent of the calls are in a bucket; less than 0: there are none. */
+static double percent_in(const struct directnfs_latency *counted, unsigned bucket)
 {
     double calls = 0;
     for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++)
         calls += (double)counted->histogram[i];
-    return calls;
+    return calls > 0 ? 100 * (double)counted->histogram[bucket] / calls : -1;
 }
 
+/* Of the buckets [first, end). */
 static void bars(const struct panel *panel, const struct stat_plot *plot, unsigned first,
                  unsigned end)
 {
     double step = (double)(WIDTH - LEFT - RIGHT) / (end - first);
     double bar = step * 0.8 / plot->procedure_count;
     for (unsigned p = 0; p < plot->procedure_count; p++) {
-        const struct directnfs_latency *counted =
-            &plot->sum.procedures[plot->procedures[p]].latency;
-        double calls = calls_of(counted);
-        for (unsigned i = first; i < end && calls > 0; i++) {
-            double y = y_of(panel, 100 * (double)counted->histogram[i] / calls);
-            fprintf(panel->out,
+        for (unsigned i = first; i < end; i++) {
+            double percent = percent_in(drawn(plot, p), i), y = y_of(panel, percent);
+            if (percent >= 0)
+                fprintf(
+                    panel->out,
                     "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n",
                     LEFT + step * (i - first + 0.1) + bar * p, y, bar, y_of(panel, 0) - y,
                     colours[p]);
         }
     }
-    for (unsigned i = first; i <= end; i++) {
-        char words[32];
-        if (end - first > 12 && (i - first) % 2)
-            continue;
-        duration(words, sizeof(words), (double)stat_bucket_from(i));
-        text(panel->out, LEFT + step * (i - first), panel->top + PANEL - BOTTOM + 18, "middle",
-             i ? words : "0");
+    for (unsigned i = first; i <= end; i += end - first > 12 ? 2 : 1) {
+        char words[WORDS];
+        text(panel, LEFT + step * (i - first), panel->top + PANEL - BOTTOM + 18, "middle", "%s",
+             i ? duration(words, (double)stat_bucket_from(i)) : "0");
     }
 }
 
@@ -115,14 +128,11 @@ static void histogram(const struct stat_plot *plot, FILE *out)
 {
     struct panel panel = {.out = out};
     unsigned first = DIRECTNFS_HISTOGRAM_BUCKETS, end = 0;
+    char words[WORDS], more[WORDS];
     for (unsigned p = 0; p < plot->procedure_count; p++) {
-        const struct directnfs_latency *counted =
-            &plot->sum.procedures[plot->procedures[p]].latency;
-        double calls = calls_of(counted);
         for (unsigned i = 0; i < DIRECTNFS_HISTOGRAM_BUCKETS; i++) {
-            double percent = calls > 0 ? 100 * (double)counted->histogram[i] / calls : 0;
-            if (percent > panel.high)
-                panel.high = percent;
+            double percent = percent_in(drawn(plot, p), i);
+            panel.high = percent > panel.high ? percent : panel.high;
             if (percent > 0 && i < first)
                 first = i;
             if (percent > 0 && i >= end)
@@ -131,24 +141,17 @@ static void histogram(const struct stat_plot *plot, FILE *out)
     }
     panel.high = ceil(panel.high / 10) * 10;
     for (int percent = 0; percent <= panel.high; percent += panel.high > 50 ? 20 : 10) {
-        char words[16];
         snprintf(words, sizeof(words), "%d %%", percent);
         grid_line(&panel, percent, words);
     }
     frame(&panel, "How long calls took: share of the calls of each procedure",
           "time until the answer came");
     for (unsigned p = 0; p < plot->procedure_count; p++) {
-        const struct directnfs_latency *counted =
-            &plot->sum.procedures[plot->procedures[p]].latency;
         struct stats_latency latency;
-        char words[128], half[32], most[32];
-        stats_latency(counted, &latency);
-        duration(half, sizeof(half), latency.p50);
-        duration(most, sizeof(most), latency.p99);
-        snprintf(words, sizeof(words), "%s: %llu, p50 %s, p99 %s",
-                 stats_procedure_name(plot->procedures[p]), (unsigned long long)counted->calls,
-                 half, most);
-        legend(&panel, p, words);
+        stats_latency(drawn(plot, p), &latency);
+        text(&panel, LEFT + 18, legend(&panel, p), "start", "%s: %llu, p50 %s, p99 %s",
+             stats_procedure_name(plot->procedures[p]), (unsigned long long)drawn(plot, p)->calls,
+             duration(words, latency.p50), duration(more, latency.p99));
     }
     bars(&panel, plot, first, end);
 }
@@ -191,10 +194,9 @@ static void over_time(const struct stat_plot *plot, FILE *out)
     for (size_t i = 0; i < plot->point_count; i++) {
         for (unsigned p = 0; p < plot->procedure_count; p++) {
             const struct stats_latency *latency = &plot->points[i].latency[plot->procedures[p]];
-            if (latency->mean > 0 && latency->mean < panel.low)
-                panel.low = latency->mean;
-            if (latency->mean > panel.high || latency->p99 > panel.high)
-                panel.high = latency->p99 > latency->mean ? latency->p99 : latency->mean;
+            if (latency->mean > 0)
+                panel.low = fmin(panel.low, latency->mean);
+            panel.high = fmax(panel.high, fmax(latency->mean, latency->p99));
         }
     }
     if (panel.high <= 0) {
@@ -206,22 +208,19 @@ static void over_time(const struct stat_plot *plot, FILE *out)
     if (panel.high <= panel.low)
         panel.high = panel.low * 10;
     for (double value = panel.low; value <= panel.high * 1.01; value *= 10) {
-        char words[32];
-        duration(words, sizeof(words), value);
-        grid_line(&panel, value, words);
+        char words[WORDS];
+        grid_line(&panel, value, duration(words, value));
     }
     frame(&panel, "Over time: mean (line) and 99th percentile (dashes) of each interval",
           "seconds");
     double length = plot->points[plot->point_count - 1].at - plot->points[0].at;
     double step = round_step(length / 8);
-    for (double at = 0; length > 0 && at <= length; at += step) {
-        char words[32];
-        snprintf(words, sizeof(words), "%g", at);
-        text(out, LEFT + (WIDTH - LEFT - RIGHT) * at / length, PANEL + PANEL - BOTTOM + 18,
-             "middle", words);
-    }
+    for (double at = 0; length > 0 && at <= length; at += step)
+        text(&panel, LEFT + (WIDTH - LEFT - RIGHT) * at / length, PANEL + PANEL - BOTTOM + 18,
+             "middle", "%g", at);
     for (unsigned p = 0; p < plot->procedure_count; p++) {
-        legend(&panel, p, stats_procedure_name(plot->procedures[p]));
+        text(&panel, LEFT + 18, legend(&panel, p), "start", "%s",
+             stats_procedure_name(plot->procedures[p]));
         curve(&panel, plot, p, false);
         curve(&panel, plot, p, true);
     }
@@ -248,19 +247,17 @@ void stat_plot_add(struct stat_plot *plot, const struct stat_set *set)
 /* Those that were called most often. */
 static void choose(struct stat_plot *plot)
 {
-    bool chosen[DIRECTNFS_PROCEDURES] = {false};
-    for (plot->procedure_count = 0; plot->procedure_count < STAT_PLOT_PROCEDURES;) {
-        int best = -1;
-        for (int p = 0; p < DIRECTNFS_PROCEDURES; p++) {
-            uint64_t calls = plot->sum.procedures[p].latency.calls;
-            if (!chosen[p] && calls &&
-                (best < 0 || calls > plot->sum.procedures[best].latency.calls))
-                best = p;
-        }
-        if (best < 0)
-            return;
-        chosen[best] = true;
-        plot->procedures[plot->procedure_count++] = (unsigned)best;
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
+        uint64_t calls = plot->sum.procedures[p].latency.calls;
+        unsigned place = plot->procedure_count;
+        while (place > 0 && calls > drawn(plot, place - 1)->calls)
+            place--;
+        if (calls == 0 || place == STAT_PLOT_PROCEDURES)
+            continue;
+        plot->procedure_count += plot->procedure_count < STAT_PLOT_PROCEDURES;
+        for (unsigned i = plot->procedure_count - 1; i > place; i--)
+            plot->procedures[i] = plot->procedures[i - 1];
+        plot->procedures[place] = p;
     }
 }
 
@@ -272,15 +269,14 @@ int stat_plot_write(struct stat_plot *plot, const char *file)
         return CMD_NOT_FINE;
     }
     bool several = plot->point_count > 1;
-    int height = several ? 2 * PANEL : PANEL;
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "font-family=\"sans-serif\" font-size=\"12\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            WIDTH, height);
+            WIDTH, several ? 2 * PANEL : PANEL);
     choose(plot);
     if (plot->procedure_count == 0) {
-        text(out, LEFT, TOP, "start", "No call was made.");
+        text(&(struct panel){.out = out}, LEFT, TOP, "start", "No call was made.");
     } else {
         histogram(plot, out);
         if (several)

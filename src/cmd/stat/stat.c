@@ -11,7 +11,6 @@
 #include "cmd/options.h"
 #include "cmd/rundir.h"
 #include "cmd/snapshot.h"
-#include "cmd/stat/plot.h"
 #include "cmd/stat/view.h"
 #include "sys/log.h"
 #include "sys/sys.h"

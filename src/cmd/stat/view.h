@@ -113,6 +113,26 @@ static inline uint64_t stat_bucket_to(unsigned bucket)
 /* The whole set in Prometheus's text exposition format. */
 void stat_prometheus_print(const struct stat_set *set, FILE *out);
 
+/* A drawing of latencies, out of one report or several. Zero-initialised; freed by
+ * stat_plot_free(). */
+enum { STAT_PLOT_PROCEDURES = 3 }; /* that are drawn */
+struct stat_plot {
+    struct directnfs_counters sum;
+    struct stat_plot_point {
+        double at; /* seconds, CLOCK_REALTIME */
+        struct stats_latency latency[DIRECTNFS_PROCEDURES];
+    } * points;
+    size_t point_count;
+    unsigned procedures[STAT_PLOT_PROCEDURES];
+    unsigned procedure_count;
+};
+
+/* Adds a report; one of an interval becomes a point in time. */
+void stat_plot_add(struct stat_plot *plot, const struct stat_set *set);
+/* Writes an SVG file. CMD_FINE, or CMD_NOT_FINE after a complaint. */
+int stat_plot_write(struct stat_plot *plot, const char *file);
+void stat_plot_free(struct stat_plot *plot);
+
 /* "2026-11-21T20:59:35Z" */
 enum { STAT_TIME_BYTES = 32 };
 void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns);

@@ -1,11 +1,11 @@
-#include "cmd/top/keys.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/rundir.h"
+#include "cmd/top/screen.h"
+#include "cmd/top/view.h"
 
 static const char help[] =
     "1 2 3 4, Tab      paths, processes, files, calls\n"

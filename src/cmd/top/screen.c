@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-#include "cmd/top/keys.h"
 
 /* Last: it defines short words as macros. */
 #include <term.h>
@@ -150,12 +149,12 @@ int top_screen_key(double seconds)
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     int ready = poll(&input, 1, seconds > 0 ? (int)(seconds * 1000) + 1 : 0);
     if (stopped || (ready > 0 && !(input.revents & POLLIN)))
-        return TOP_SCREEN_GONE;
+        return TOP_KEY_GONE;
     timeout(0);
     int key = getch(); /* also without input: the size may have changed */
     if (key == ERR || key == KEY_RESIZE) {
         failed_reads = ready > 0 && key == ERR ? failed_reads + 1 : 0;
-        return failed_reads > 2 ? TOP_SCREEN_GONE : TOP_SCREEN_NONE;
+        return failed_reads > 2 ? TOP_KEY_GONE : TOP_KEY_NONE;
     }
     failed_reads = 0;
     return translate(key);

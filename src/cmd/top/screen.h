@@ -19,9 +19,25 @@ void top_screen_size(int *height, int *width);
 /* Shows a grid of that size; all of it anew if `repair`. */
 void top_screen_show(const struct top_grid *grid, bool repair);
 
-enum { TOP_SCREEN_NONE = -1, TOP_SCREEN_GONE = -2 };
-/* Waits for a key for up to `seconds`. A key (cmd/top/keys.h); TOP_SCREEN_NONE: none came, or the
- * size changed; TOP_SCREEN_GONE: the terminal went away, or a signal asks to end. */
+/* Keys that are no characters; others are their ASCII codes. */
+enum top_key_code {
+    TOP_KEY_UP = 0x100,
+    TOP_KEY_DOWN,
+    TOP_KEY_PAGE_UP,
+    TOP_KEY_PAGE_DOWN,
+    TOP_KEY_HOME,
+    TOP_KEY_END,
+    TOP_KEY_BACK_TAB,
+    TOP_KEY_OTHER,
+    TOP_KEY_TAB = '\t',
+    TOP_KEY_ENTER = '\n',
+    TOP_KEY_ESCAPE = 27,
+    TOP_KEY_REDRAW = 12, /* control L */
+    TOP_KEY_NONE = -1,   /* none came, or the size changed */
+    TOP_KEY_GONE = -2,   /* the terminal went away, or a signal asks to end */
+};
+
+/* Waits for a key for up to `seconds`. */
 int top_screen_key(double seconds);
 
 #endif

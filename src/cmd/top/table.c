@@ -1,4 +1,4 @@
-#include "cmd/top/table.h"
+#include "cmd/top/view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,27 +47,36 @@ static void put_history(struct cmd_table *table)
     cmd_table_cell(table, "", 0, history ? (double)top_history_max(history) : 0);
 }
 
+/* A view is a list of columns: name, kind, what a cell gets, and how it is on the screen. */
+#define AS_COLUMN(title, is, cell, ...) {.name = (title), .kind = (is), __VA_ARGS__},
+#define AS_CELL(title, is, cell, ...)   cell;
+
+#define TEXT(member)         cmd_table_text(table, (member), sizeof(member))
+#define NUMBER(number)       cmd_table_number(table, (number))
+#define COUNT(number)        cmd_table_count(table, (number))
+#define TIME(latency, which) cmd_table_time(table, &(latency), STATS_##which)
+
 /* ---- paths ---- */
 
-static const struct cmd_column path_columns[] = {
-    {.name = "SERVER", .kind = CMD_CUT_START},
-    {.name = "PATH"},
-    {.name = "LOCAL", .drop = 6},
-    {.name = "USER", .drop = 13},
-    {.name = "STATE", .state = true},
-    {.name = "PROC", .kind = CMD_NUMBER, .drop = 9},
-    {.name = "CONN", .kind = CMD_NUMBER, .drop = 12},
-    {.name = "BUSY", .kind = CMD_NUMBER, .drop = 3},
-    {.name = "CALLS/S", .kind = CMD_NUMBER, .total = "CALLS", .drop = 1},
-    {.name = "RECV/S", .kind = CMD_NUMBER, .total = "RECV", .drop = 2},
-    {.name = "SENT/S", .kind = CMD_NUMBER, .total = "SENT", .drop = 2},
-    {.name = "MEAN", .kind = CMD_NUMBER, .drop = 4},
-    {.name = "P99", .kind = CMD_NUMBER, .drop = 5},
-    {.name = "MOVED", .kind = CMD_NUMBER, .drop = 11},
-    {.name = "DOWNS", .kind = CMD_NUMBER, .drop = 10},
-    {.name = "REASON", .drop = 7, .wide = true},
-    {.name = "HISTORY", .drop = 8, .wide = true, .history = true},
-};
+#define PATH_COLUMNS(COLUMN)                                                               \
+    COLUMN("SERVER", CMD_CUT_START, TEXT(path->server))                                    \
+    COLUMN("PATH", CMD_TEXT, TEXT(path->path))                                             \
+    COLUMN("LOCAL", CMD_TEXT, TEXT(path->local), .drop = 6)                                \
+    COLUMN("USER", CMD_TEXT, put_user(table, path->user), .drop = 13)                      \
+    COLUMN("STATE", CMD_TEXT, TEXT(state), .state = true)                                  \
+    COLUMN("PROC", CMD_NUMBER, NUMBER(path->processes), .drop = 9)                         \
+    COLUMN("CONN", CMD_NUMBER, NUMBER(path->channels), .drop = 12)                         \
+    COLUMN("BUSY", CMD_NUMBER, NUMBER(path->outstanding), .drop = 3)                       \
+    COLUMN("CALLS/S", CMD_NUMBER, COUNT(path->latency.calls), .total = "CALLS", .drop = 1) \
+    COLUMN("RECV/S", CMD_NUMBER, COUNT(path->received_bytes), .total = "RECV", .drop = 2)  \
+    COLUMN("SENT/S", CMD_NUMBER, COUNT(path->sent_bytes), .total = "SENT", .drop = 2)      \
+    COLUMN("MEAN", CMD_NUMBER, TIME(path->latency, MEAN), .drop = 4)                       \
+    COLUMN("P99", CMD_NUMBER, TIME(path->latency, P99), .drop = 5)                         \
+    COLUMN("MOVED", CMD_NUMBER, NUMBER(totals->paths[i].reissued), .drop = 11)             \
+    COLUMN("DOWNS", CMD_NUMBER, NUMBER(totals->paths[i].downs), .drop = 10)                \
+    COLUMN("REASON", CMD_TEXT, TEXT(path->reason), .drop = 7, .wide = true)                \
+    COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 8, .wide = true, .history = true)
+static const struct cmd_column path_columns[] = {PATH_COLUMNS(AS_COLUMN)};
 
 static enum top_look look_of_path(const char *state)
 {
@@ -93,45 +102,29 @@ static void fill_paths(const struct filling *filling)
             snprintf(state, sizeof(state), "%s %u/%u", word, count, path->processes);
         else
             snprintf(state, sizeof(state), "%s", word);
-        cmd_table_text(table, path->server, sizeof(path->server));
-        cmd_table_text(table, path->path, sizeof(path->path));
-        cmd_table_text(table, path->local, sizeof(path->local));
-        put_user(table, path->user);
-        cmd_table_text(table, state, sizeof(state));
-        cmd_table_number(table, path->processes);
-        cmd_table_number(table, path->channels);
-        cmd_table_number(table, path->outstanding);
-        cmd_table_count(table, path->latency.calls);
-        cmd_table_count(table, path->received_bytes);
-        cmd_table_count(table, path->sent_bytes);
-        cmd_table_time(table, &path->latency, STATS_MEAN);
-        cmd_table_time(table, &path->latency, STATS_P99);
-        cmd_table_number(table, totals->paths[i].reissued);
-        cmd_table_number(table, totals->paths[i].downs);
-        cmd_table_text(table, path->reason, sizeof(path->reason));
-        put_history(table);
+        PATH_COLUMNS(AS_CELL)
     }
 }
 
 /* ---- processes ---- */
 
-static const struct cmd_column process_columns[] = {
-    {.name = "PID", .kind = CMD_NUMBER},
-    {.name = "USER", .drop = 9},
-    {.name = "PROGRAM"},
-    {.name = "READ/S", .kind = CMD_NUMBER, .total = "READS", .drop = 3},
-    {.name = "WRITE/S", .kind = CMD_NUMBER, .total = "WRITES", .drop = 3},
-    {.name = "RD-B/S", .kind = CMD_NUMBER, .total = "RD-B", .drop = 4},
-    {.name = "WR-B/S", .kind = CMD_NUMBER, .total = "WR-B", .drop = 4},
-    {.name = "CALLS/S", .kind = CMD_NUMBER, .total = "CALLS"},
-    {.name = "BUSY", .kind = CMD_NUMBER, .drop = 5},
-    {.name = "MEAN", .kind = CMD_NUMBER, .drop = 1},
-    {.name = "P99", .kind = CMD_NUMBER, .drop = 2},
-    {.name = "ERR/S", .kind = CMD_NUMBER, .total = "ERRORS", .drop = 8},
-    {.name = "FILES", .kind = CMD_NUMBER, .drop = 6},
-    {.name = "KERNEL", .kind = CMD_NUMBER, .drop = 6},
-    {.name = "HISTORY", .drop = 7, .wide = true, .history = true},
-};
+#define PROCESS_COLUMNS(COLUMN)                                                              \
+    COLUMN("PID", CMD_NUMBER, put_pid(table, stats->pid))                                    \
+    COLUMN("USER", CMD_TEXT, put_user(table, stats->uid), .drop = 9)                         \
+    COLUMN("PROGRAM", CMD_TEXT, TEXT(stats->program))                                        \
+    COLUMN("READ/S", CMD_NUMBER, COUNT(reads->calls), .total = "READS", .drop = 3)           \
+    COLUMN("WRITE/S", CMD_NUMBER, COUNT(writes->calls), .total = "WRITES", .drop = 3)        \
+    COLUMN("RD-B/S", CMD_NUMBER, COUNT(counters->read_bytes), .total = "RD-B", .drop = 4)    \
+    COLUMN("WR-B/S", CMD_NUMBER, COUNT(counters->write_bytes), .total = "WR-B", .drop = 4)   \
+    COLUMN("CALLS/S", CMD_NUMBER, COUNT(calls.calls), .total = "CALLS")                      \
+    COLUMN("BUSY", CMD_NUMBER, NUMBER(top_outstanding(stats)), .drop = 5)                    \
+    COLUMN("MEAN", CMD_NUMBER, TIME(calls, MEAN), .drop = 1)                                 \
+    COLUMN("P99", CMD_NUMBER, TIME(calls, P99), .drop = 2)                                   \
+    COLUMN("ERR/S", CMD_NUMBER, COUNT(stats_errors(counters)), .total = "ERRORS", .drop = 8) \
+    COLUMN("FILES", CMD_NUMBER, NUMBER(files), .drop = 6)                                    \
+    COLUMN("KERNEL", CMD_NUMBER, NUMBER(kernel), .drop = 6)                                  \
+    COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 7, .wide = true, .history = true)
+static const struct cmd_column process_columns[] = {PROCESS_COLUMNS(AS_COLUMN)};
 
 static void fill_processes(const struct filling *filling)
 {
@@ -139,46 +132,37 @@ static void fill_processes(const struct filling *filling)
     for (unsigned i = 0; i < filling->period->stats.count; i++) {
         const struct directnfs_stats *stats = filling->period->stats.processes[i];
         const struct directnfs_counters *counters = &stats->counters;
+        const struct directnfs_latency *reads = &counters->procedures[6].latency;
+        const struct directnfs_latency *writes = &counters->procedures[7].latency;
         struct directnfs_latency calls = {0};
         unsigned files = 0, kernel = 0;
         struct cmd_row *row = begin_row(filling, top_key('p', stats->pid), i);
         row->pid = stats->pid;
         top_add_calls(&calls, counters);
         top_count_files(stats, &files, &kernel);
-        put_pid(table, stats->pid);
-        put_user(table, stats->uid);
-        cmd_table_text(table, stats->program, sizeof(stats->program));
-        cmd_table_count(table, counters->procedures[6].latency.calls);
-        cmd_table_count(table, counters->procedures[7].latency.calls);
-        cmd_table_count(table, counters->read_bytes);
-        cmd_table_count(table, counters->write_bytes);
-        cmd_table_count(table, calls.calls);
-        cmd_table_number(table, top_outstanding(stats));
-        cmd_table_time(table, &calls, STATS_MEAN);
-        cmd_table_time(table, &calls, STATS_P99);
-        cmd_table_count(table, stats_errors(counters));
-        cmd_table_number(table, files);
-        cmd_table_number(table, kernel);
-        put_history(table);
+        PROCESS_COLUMNS(AS_CELL)
     }
 }
 
 /* ---- files ---- */
 
-static const struct cmd_column file_columns[] = {
-    {.name = "FILE", .kind = CMD_CUT_START, .wide = true},
-    {.name = "SIZE", .kind = CMD_NUMBER, .drop = 5},
-    {.name = "STATE", .state = true},
-    {.name = "PID", .kind = CMD_NUMBER, .drop = 1},
-    {.name = "PROGRAM", .drop = 7},
-    {.name = "OPENS", .kind = CMD_NUMBER, .drop = 6},
-    {.name = "SERVER", .kind = CMD_CUT_START, .drop = 8},
-    {.name = "READ/S", .kind = CMD_NUMBER, .total = "READS", .drop = 4},
-    {.name = "WRITE/S", .kind = CMD_NUMBER, .total = "WRITES", .drop = 4},
-    {.name = "RD-B/S", .kind = CMD_NUMBER, .total = "RD-B", .drop = 3},
-    {.name = "WR-B/S", .kind = CMD_NUMBER, .total = "WR-B", .drop = 3},
-    {.name = "WHY ON THE KERNEL", .drop = 2, .wide = true},
-};
+#define FILE_COLUMNS(COLUMN)                                                                     \
+    COLUMN("FILE", CMD_CUT_START, TEXT(file->name), .wide = true)                                \
+    COLUMN("SIZE", CMD_NUMBER, NUMBER(file->size), .drop = 5)                                    \
+    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, kernel ? "kernel" : "direct", 8),            \
+           .state = true)                                                                        \
+    COLUMN("PID", CMD_NUMBER, put_pid(table, stats->pid), .drop = 1)                             \
+    COLUMN("PROGRAM", CMD_TEXT, TEXT(stats->program), .drop = 7)                                 \
+    COLUMN("OPENS", CMD_NUMBER, NUMBER(file->opens), .drop = 6)                                  \
+    COLUMN("SERVER", CMD_CUT_START, cmd_table_text(table, server, DIRECTNFS_NAME_BYTES),         \
+           .drop = 8)                                                                            \
+    COLUMN("READ/S", CMD_NUMBER, COUNT(file->reads), .total = "READS", .drop = 4)                \
+    COLUMN("WRITE/S", CMD_NUMBER, COUNT(file->writes), .total = "WRITES", .drop = 4)             \
+    COLUMN("RD-B/S", CMD_NUMBER, COUNT(file->read_bytes), .total = "RD-B", .drop = 3)            \
+    COLUMN("WR-B/S", CMD_NUMBER, COUNT(file->write_bytes), .total = "WR-B", .drop = 3)           \
+    COLUMN("WHY ON THE KERNEL", CMD_TEXT, cmd_table_text(table, reason, DIRECTNFS_REASON_BYTES), \
+           .drop = 2, .wide = true)
+static const struct cmd_column file_columns[] = {FILE_COLUMNS(AS_COLUMN)};
 
 static void fill_files_of(const struct filling *filling, const struct directnfs_stats *stats)
 {
@@ -192,20 +176,10 @@ static void fill_files_of(const struct filling *filling, const struct directnfs_
         bool kernel = file->state == DIRECTNFS_FILE_KERNEL;
         row->pid = stats->pid;
         row->look = kernel ? TOP_LOOK_WARNING : TOP_LOOK_GOOD;
-        cmd_table_text(table, file->name, sizeof(file->name));
-        cmd_table_number(table, file->size);
-        cmd_table_text(table, kernel ? "kernel" : "direct", 8);
-        put_pid(table, stats->pid);
-        cmd_table_text(table, stats->program, sizeof(stats->program));
-        cmd_table_number(table, file->opens);
-        cmd_table_text(table,
-                       file->server < stats->server_count ? stats->servers[file->server].name : "-",
-                       DIRECTNFS_NAME_BYTES);
-        cmd_table_count(table, file->reads);
-        cmd_table_count(table, file->writes);
-        cmd_table_count(table, file->read_bytes);
-        cmd_table_count(table, file->write_bytes);
-        cmd_table_text(table, kernel ? file->reason : "", sizeof(file->reason));
+        const char *reason = kernel ? file->reason : "";
+        const char *server =
+            file->server < stats->server_count ? stats->servers[file->server].name : "-";
+        FILE_COLUMNS(AS_CELL)
     }
 }
 
@@ -220,16 +194,16 @@ static void fill_files(const struct filling *filling)
 
 /* ---- calls ---- */
 
-static const struct cmd_column call_columns[] = {
-    {.name = "CALL"},
-    {.name = "CALLS/S", .kind = CMD_NUMBER, .total = "CALLS"},
-    {.name = "ERR/S", .kind = CMD_NUMBER, .total = "ERRORS", .drop = 5},
-    {.name = "MEAN", .kind = CMD_NUMBER, .drop = 1},
-    {.name = "P50", .kind = CMD_NUMBER, .drop = 4},
-    {.name = "P99", .kind = CMD_NUMBER, .drop = 2},
-    {.name = "MAX", .kind = CMD_NUMBER, .drop = 3},
-    {.name = "HISTORY", .drop = 6, .wide = true, .history = true},
-};
+#define CALL_COLUMNS(COLUMN)                                                      \
+    COLUMN("CALL", CMD_TEXT, cmd_table_text(table, name + strlen("NFS_"), 32))    \
+    COLUMN("CALLS/S", CMD_NUMBER, COUNT(one->latency.calls), .total = "CALLS")    \
+    COLUMN("ERR/S", CMD_NUMBER, COUNT(one->errors), .total = "ERRORS", .drop = 5) \
+    COLUMN("MEAN", CMD_NUMBER, TIME(one->latency, MEAN), .drop = 1)               \
+    COLUMN("P50", CMD_NUMBER, TIME(one->latency, P50), .drop = 4)                 \
+    COLUMN("P99", CMD_NUMBER, TIME(one->latency, P99), .drop = 2)                 \
+    COLUMN("MAX", CMD_NUMBER, TIME(one->latency, MAX), .drop = 3)                 \
+    COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 6, .wide = true, .history = true)
+static const struct cmd_column call_columns[] = {CALL_COLUMNS(AS_COLUMN)};
 
 /* Of the selected process, or of all and of those that ended. */
 static const struct directnfs_counters *counters_of(const struct filling *filling)
@@ -253,14 +227,7 @@ static void fill_calls(const struct filling *filling)
         if (!ever || !ever->counters.procedures[i].latency.calls)
             continue;
         begin_row(filling, top_key('c', i), i);
-        cmd_table_text(table, name + strlen("NFS_"), 32);
-        cmd_table_count(table, one->latency.calls);
-        cmd_table_count(table, one->errors);
-        cmd_table_time(table, &one->latency, STATS_MEAN);
-        cmd_table_time(table, &one->latency, STATS_P50);
-        cmd_table_time(table, &one->latency, STATS_P99);
-        cmd_table_time(table, &one->latency, STATS_MAX);
-        put_history(table);
+        CALL_COLUMNS(AS_CELL)
     }
 }
 

@@ -12,7 +12,6 @@
 #include "cmd/options.h"
 #include "cmd/rundir.h"
 #include "cmd/print.h"
-#include "cmd/top/keys.h"
 #include "cmd/top/screen.h"
 #include "cmd/top/view.h"
 #include "sys/log.h"
@@ -83,9 +82,9 @@ static int run_live(const struct request *request, struct top_model *model)
         repair = false;
         int key = top_screen_key(next - clock_now());
         enum top_action action = TOP_DRAW;
-        if (key == TOP_SCREEN_GONE)
+        if (key == TOP_KEY_GONE)
             break;
-        if (key != TOP_SCREEN_NONE)
+        if (key != TOP_KEY_NONE)
             action = top_press(key, &ui, model, &table);
         if (action == TOP_QUIT)
             break;
@@ -107,20 +106,11 @@ static int run_live(const struct request *request, struct top_model *model)
 
 /* ---- line by line ---- */
 
-static void print_view(const struct top_model *model, enum top_view view)
-{
-    struct top_choice choice;
-    struct cmd_table table;
-    top_choice_begin(&choice);
-    choice.view = view;
-    top_table_make(&table, model, &choice);
-    if (!top_view_print(model, &table, &choice, is_utf8(), stdout))
-        cmd_complain("top", "there is not enough memory");
-    cmd_table_free(&table);
-}
-
 static int run_batch(const struct request *request, struct top_model *model)
 {
+    struct top_choice choice;
+    top_choice_begin(&choice);
+    choice.view = request->view >= 0 ? (enum top_view)request->view : TOP_PROCESSES;
     update(model);
     for (unsigned updates = 0; request->count == 0 || updates < request->count; updates++) {
         usleep((useconds_t)(request->interval * 1e6));
@@ -129,7 +119,11 @@ static int run_batch(const struct request *request, struct top_model *model)
             cmd_complain("top", "%s", model->now.problem);
         if (updates)
             putchar('\n');
-        print_view(model, request->view >= 0 ? (enum top_view)request->view : TOP_PROCESSES);
+        struct cmd_table table;
+        top_table_make(&table, model, &choice);
+        if (!top_view_print(model, &table, &choice, is_utf8(), stdout))
+            cmd_complain("top", "there is not enough memory");
+        cmd_table_free(&table);
         if (fflush(stdout) != 0)
             return CMD_NOT_FINE; /* main() says it */
     }

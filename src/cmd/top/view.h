@@ -1,5 +1,6 @@
 /*
- * directnfs top: draws a model on a grid of any size.
+ * directnfs top: the views of a model: their rows (table.c), how they are drawn on a grid of any
+ * size (view.c), and what keys do (keys.c).
  */
 #ifndef CMD_TOP_VIEW_H
 #define CMD_TOP_VIEW_H
@@ -8,8 +9,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cmd/table.h"
 #include "cmd/top/grid.h"
-#include "cmd/top/table.h"
+#include "cmd/top/model.h"
+
+enum top_view { TOP_PATHS, TOP_PROCESSES, TOP_FILES, TOP_CALLS, TOP_VIEWS };
+enum { TOP_COLUMNS = 17 };
+
+/* What a view shows and how; `sort` is an index of its columns. */
+struct top_choice {
+    enum top_view view;
+    bool totals; /* since the reset, instead of rates */
+    struct {
+        unsigned column;
+        bool reverse;
+    } sort[TOP_VIEWS];
+};
+
+extern const char *const top_view_names[TOP_VIEWS]; /* in small letters */
+
+/* The choice at the start. */
+void top_choice_begin(struct top_choice *choice);
+
+/* Makes the rows, sorted. Freed by cmd_table_free(); valid until the model is updated. */
+void top_table_make(struct cmd_table *table, const struct top_model *model,
+                    const struct top_choice *choice);
 
 /* What the person at the keyboard has chosen. */
 struct top_ui {
@@ -35,5 +59,15 @@ void top_view_draw(struct top_grid *grid, const struct top_model *model,
 /* Prints totals and a table of any width, for programs and logs. */
 bool top_view_print(const struct top_model *model, const struct cmd_table *table,
                     const struct top_choice *choice, bool wide, FILE *out);
+
+enum top_action {
+    TOP_DRAW,   /* draw again */
+    TOP_REPAIR, /* something else may have written on the terminal: read, draw all of it */
+    TOP_QUIT,
+};
+
+/* Does what a key says. `table` is what was drawn last; it may not fit the model afterwards. */
+enum top_action top_press(int key, struct top_ui *ui, struct top_model *model,
+                          const struct cmd_table *table);
 
 #endif
