@@ -170,26 +170,15 @@ static size_t characters(const char *text)
     return count;
 }
 
-/* Text that is too long ends or begins with dots. `width` is 3 at least. */
-static void print_text(const char *text, size_t width, enum cmd_kind kind, FILE *out)
+/* The place behind so many characters. */
+static const char *skip(const char *text, size_t count)
 {
-    size_t length = characters(text);
-    if (length <= width) {
-        fputs(text, out);
-        return;
-    }
-    size_t from = kind == CMD_CUT_START ? length - (width - 3) : 0, at = 0;
-    if (kind == CMD_CUT_START)
-        fputs("...", out);
-    for (; *text; text++) {
-        at += (*text & 0xc0) != 0x80;
-        if (at > from && at <= from + width - 3)
-            fputc(*text, out);
-    }
-    if (kind == CMD_CUT_END)
-        fputs("...", out);
+    for (; *text && (count > 0 || (*text & 0xc0) == 0x80); text++)
+        count -= (*text & 0xc0) != 0x80;
+    return text;
 }
 
+/* Text that is too long ends or begins with dots; `width` is 3 at least then. */
 static void print_cell(const struct cmd_column *column, const char *text, size_t width, bool last,
                        FILE *out)
 {
@@ -197,10 +186,12 @@ static void print_cell(const struct cmd_column *column, const char *text, size_t
     int fill = length < width ? (int)(width - length) : 0;
     if (column->kind == CMD_NUMBER)
         fprintf(out, "%*s%s", fill, "", text);
+    else if (length <= width)
+        fprintf(out, "%s%*s", text, last ? 0 : fill, "");
+    else if (column->kind == CMD_CUT_START)
+        fprintf(out, "...%s", skip(text, length - (width - 3)));
     else
-        print_text(text, width, column->kind, out);
-    if (column->kind != CMD_NUMBER && !last)
-        fprintf(out, "%*s", fill, "");
+        fprintf(out, "%.*s...", (int)(skip(text, width - 3) - text), text);
     fputs(last ? "\n" : "  ", out);
 }
 

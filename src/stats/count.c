@@ -314,13 +314,6 @@ unsigned stats_server(const struct stats_server *server)
 
 /* ---- paths ---- */
 
-static bool same_path(const struct directnfs_path_stats *slot,
-                      const struct directnfs_path_stats *wanted)
-{
-    return slot->server == wanted->server && strcmp(slot->path, wanted->path) == 0 &&
-           strcmp(slot->local, wanted->local) == 0;
-}
-
 struct directnfs_path_stats *stats_path(unsigned server, const char *path, const char *local)
 {
     struct directnfs_path_stats wanted = {
@@ -333,7 +326,9 @@ struct directnfs_path_stats *stats_path(unsigned server, const char *path, const
         copy_text(wanted.name, sizeof(wanted.name), memory.stats.servers[server].name, false);
     struct directnfs_path_stats *found = memory.stats.paths;
     unsigned count = memory.stats.path_count;
-    while (found < &memory.stats.paths[count] && !same_path(found, &wanted))
+    while (found < &memory.stats.paths[count] &&
+           (found->server != server || strcmp(found->path, wanted.path) != 0 ||
+            strcmp(found->local, wanted.local) != 0))
         found++;
     if (found == &memory.stats.paths[count]) {
         if (count < DIRECTNFS_PATHS && ensure_backed(found, sizeof(*found))) {
@@ -352,8 +347,6 @@ struct directnfs_path_stats *stats_path(unsigned server, const char *path, const
 void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_state now,
                       const char *reason)
 {
-    if (path == &unshown_path)
-        return;
     pthread_mutex_lock(&lock);
     if (path->state != now) {
         stats_set(&path->since_ns, sys_clock_ns(CLOCK_REALTIME));
@@ -397,8 +390,6 @@ struct directnfs_channel_stats *stats_channel(unsigned server, const char *path,
 
 void stats_channel_free(struct directnfs_channel_stats *channel)
 {
-    if (channel == &unshown_channel)
-        return;
     pthread_mutex_lock(&lock);
     publish(&channel->slot, DIRECTNFS_SLOT_FREE);
     pthread_mutex_unlock(&lock);
@@ -480,18 +471,14 @@ void stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_sta
     pthread_mutex_lock(&lock);
     if (file == &unshown_file || file->state != file_state)
         count_file(file_state);
-    if (file != &unshown_file) {
-        copy_text(file->reason, sizeof(file->reason), reason, false);
-        stats_set(&file->state, file_state);
-    }
+    copy_text(file->reason, sizeof(file->reason), reason, false);
+    stats_set(&file->state, file_state);
     touch();
     pthread_mutex_unlock(&lock);
 }
 
 void stats_file_close(struct directnfs_file_stats *file)
 {
-    if (file == &unshown_file)
-        return;
     pthread_mutex_lock(&lock);
     uint32_t opens = stats_get(&file->opens);
     if (opens)

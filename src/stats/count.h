@@ -18,7 +18,6 @@ extern struct directnfs_stats *const stats_own;
 
 /* Relaxed atomics: `stats_add(&channel->sends, 1)`. Fields of 32 and 64 bits. */
 #define stats_add(field, n) ((void)__atomic_fetch_add((field), (n), __ATOMIC_RELAXED))
-#define stats_sub(field, n) ((void)__atomic_fetch_sub((field), (n), __ATOMIC_RELAXED))
 /* For a field that is changed under a lock only. */
 #define stats_add_locked(field, n) stats_set((field), stats_get(field) + (n))
 #define stats_set(field, value)    __atomic_store_n((field), (value), __ATOMIC_RELAXED)

@@ -91,22 +91,21 @@ static int write_at(int fd, const void *data, size_t size, size_t offset)
     return transfer(SYS_pwrite64, fd, data, size, offset);
 }
 
-/* Whole pages: the tables lie apart. */
-static bool take_room(size_t *room, size_t size)
+static int read_part(int fd, struct directnfs_stats *stats, size_t offset, size_t size,
+                     size_t *room)
 {
-    size_t pages = (size + 2 * STATS_PAGE - 2) / STATS_PAGE * STATS_PAGE;
-    if (!room || size == 0)
-        return true;
-    if (*room < pages)
-        return false;
-    *room -= pages;
-    return true;
+    /* Whole pages: the tables lie apart. */
+    size_t pages = size ? (size + 2 * STATS_PAGE - 2) / STATS_PAGE * STATS_PAGE : 0;
+    if (room && *room < pages)
+        return -E2BIG;
+    if (room)
+        *room -= pages;
+    return stats_read_at(fd, (uint8_t *)stats + offset, size, offset);
 }
 
 static int read_segment(int fd, struct directnfs_stats *stats, size_t *room)
 {
-    const size_t head = offsetof(struct directnfs_stats, servers);
-    int error = take_room(room, head) ? stats_read_at(fd, stats, head, 0) : -E2BIG;
+    int error = read_part(fd, stats, 0, offsetof(struct directnfs_stats, servers), room);
     if (!error && stats->magic == 0)
         return -EAGAIN;
     if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
@@ -116,10 +115,7 @@ static int read_segment(int fd, struct directnfs_stats *stats, size_t *room)
         const struct stats_table *table = &stats_tables[i];
         if (*stats_count(stats, table) > table->slots)
             return -EBADMSG;
-        size_t used = stats_used(stats, table);
-        error = take_room(room, used)
-                    ? stats_read_at(fd, (uint8_t *)stats + table->offset, used, table->offset)
-                    : -E2BIG;
+        error = read_part(fd, stats, table->offset, stats_used(stats, table), room);
     }
     return error;
 }
@@ -293,17 +289,6 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
     return error;
 }
 
-/* Of another pid namespace the pid says nothing. */
-static bool may_reap(int run, const struct run_identity *process, struct directnfs_stats *scratch)
-{
-    char name[STATS_NAME];
-    if (run_identity_alive(process))
-        return false;
-    stats_segment_name(name, process);
-    return stats_read_raw(run, name, scratch, NULL) != 0 ||
-           scratch->pid_namespace == run_pid_namespace();
-}
-
 int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument)
 {
     struct entry {
@@ -344,8 +329,10 @@ static int reap_one(void *argument, const char *name, const struct run_identity 
 {
     const struct reaping *reaping = argument;
     const struct stats_bounds *bounds = reaping->bounds;
-    (void)name;
-    if (!may_reap(reaping->run, process, reaping->scratch))
+    /* Of another pid namespace the pid says nothing. */
+    if (run_identity_alive(process) ||
+        (stats_read_raw(reaping->run, name, reaping->scratch, NULL) == 0 &&
+         reaping->scratch->pid_namespace != run_pid_namespace()))
         return 0;
     int error = stats_fold(reaping->run, process, NULL, bounds ? bounds->lock_ms : STATS_LOCK_MS);
     return bounds && error == -ETIMEDOUT ? error : 0;

@@ -54,49 +54,31 @@ struct reading {
     unsigned left_out;
 };
 
-/* What is shown is of the directory's owner, whatever is written there. */
-static int read_one(struct reading *reading, const char *name, struct directnfs_stats *stats)
-{
-    int error = stats_read_raw(reading->run, name, stats, reading->room_left);
-    if (!error)
-        stats_clean(stats);
-    stats->uid = (uint32_t)sys_call0(SYS_geteuid);
-    return error;
-}
-
-/* What ended processes left, if it can be used. */
-static int add_ended(struct reading *reading)
-{
-    struct stats_snapshot *snapshot = reading->snapshot;
-    struct directnfs_stats *stats = stats_allocate();
-    if (!stats)
-        return -ENOMEM;
-    int error = read_one(reading, "stats.ended", stats);
-    if (!error) {
-        reading->ended = stats;
-        return add(&snapshot->ended, &snapshot->ended_count, stats);
-    }
-    if (error != -ENOENT)
-        add_unusable(snapshot, "stats.ended", error);
-    stats_release(stats);
-    return 0;
-}
-
-static int add_process(void *argument, const char *name, const struct run_identity *process)
+/* Of a process, or what ended processes left (NULL), if it can be used. */
+static int add_segment(void *argument, const char *name, const struct run_identity *process)
 {
     struct reading *reading = argument;
     struct stats_snapshot *snapshot = reading->snapshot;
     struct directnfs_stats *stats = stats_allocate();
     if (!stats)
         return -ENOMEM;
-    int error = read_one(reading, name, stats);
-    if (!error && (stats->pid != process->pid || stats->starttime != process->starttime))
+    int error = stats_read_raw(reading->run, name, stats, reading->room_left);
+    if (!error && process && (stats->pid != process->pid || stats->starttime != process->starttime))
         error = -EBADMSG;
-    if (!error && !(reading->ended && stats_added(reading->ended, stats)))
-        return add(&snapshot->processes, &snapshot->count, stats);
-    reading->left_out += error == -E2BIG;
-    /* Just ended, or just starting, or in the sum already. */
-    if (error && error != -ENOENT && error != -EAGAIN && error != -E2BIG)
+    if (!error && process && reading->ended && stats_added(reading->ended, stats))
+        error = -ENOENT; /* it is in the sum already */
+    if (!error) {
+        stats_clean(stats);
+        /* What is shown is of the directory's owner, whatever is written there. */
+        stats->uid = (uint32_t)sys_call0(SYS_geteuid);
+        if (process)
+            return add(&snapshot->processes, &snapshot->count, stats);
+        reading->ended = stats;
+        return add(&snapshot->ended, &snapshot->ended_count, stats);
+    }
+    if (process && error == -E2BIG)
+        reading->left_out++;
+    else if (error != -ENOENT && !(process && error == -EAGAIN)) /* just ended, just starting */
         add_unusable(snapshot, name, error);
     stats_release(stats);
     return 0;
@@ -104,7 +86,7 @@ static int add_process(void *argument, const char *name, const struct run_identi
 
 static int add_processes(struct reading *reading)
 {
-    int error = stats_visit(reading->run, reading->bounds, add_process, reading);
+    int error = stats_visit(reading->run, reading->bounds, add_segment, reading);
     bool late = error == -ETIME;
     if (late || (!error && reading->left_out))
         add_problem(reading->snapshot, NULL,
@@ -128,7 +110,7 @@ static int read_directory(struct reading *reading)
                  strerror(-lock));
         add_problem(snapshot, NULL, reason);
     }
-    int error = add_ended(reading);
+    int error = add_segment(reading, "stats.ended", NULL);
     if (!error)
         error = add_processes(reading);
     if (lock >= 0)

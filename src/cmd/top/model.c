@@ -96,24 +96,27 @@ static void free_period(struct top_period *period)
     *period = (struct top_period){0};
 }
 
+struct directnfs_stats **top_selected(const struct top_model *model,
+                                      const struct top_period *period)
+{
+    for (unsigned i = 0; model->pid && i < period->stats.count; i++)
+        if (period->stats.processes[i]->pid == model->pid)
+            return &period->stats.processes[i];
+    return NULL;
+}
+
 /* Only those of the selected process, if one is. */
 static bool list_paths(struct top_model *model, struct top_period *period)
 {
     struct cmd_snapshot seen = {.stats = period->stats,
                                 .offline = model->now.offline,
                                 .offline_count = model->now.offline_count};
-    free(period->paths.paths);
-    if (model->pid == 0)
-        return cmd_path_list_make(&period->paths, &seen, model->tab);
-    seen.stats.count = 0;
-    for (unsigned i = 0; i < period->stats.count; i++) {
-        if (period->stats.processes[i]->pid == model->pid) {
-            seen.stats.processes = &period->stats.processes[i];
-            seen.stats.count = 1;
-            break;
-        }
+    if (model->pid) {
+        seen.stats.processes = top_selected(model, period);
+        seen.stats.count = seen.stats.processes != NULL;
     }
-    return cmd_path_list_make(&period->paths, &seen, NULL);
+    free(period->paths.paths);
+    return cmd_path_list_make(&period->paths, &seen, model->pid ? NULL : model->tab);
 }
 
 static bool fill(struct top_model *model, struct top_period *period,

@@ -56,6 +56,9 @@ void top_model_reset(struct top_model *model);
 
 /* Paths are of this process from now on, or of all (0). */
 void top_model_select(struct top_model *model, uint32_t pid);
+/* Its place in a period's `stats`; NULL: none is selected, or it is gone. */
+struct directnfs_stats **top_selected(const struct top_model *model,
+                                      const struct top_period *period);
 
 void top_model_free(struct top_model *model);
 

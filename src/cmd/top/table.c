@@ -164,31 +164,27 @@ static void fill_processes(const struct filling *filling)
            .drop = 2, .wide = true)
 static const struct cmd_column file_columns[] = {FILE_COLUMNS(AS_COLUMN)};
 
-static void fill_files_of(const struct filling *filling, const struct directnfs_stats *stats)
-{
-    struct cmd_table *table = filling->table;
-    for (unsigned i = 0; i < stats->file_count; i++) {
-        const struct directnfs_file_stats *file = &stats->files[i];
-        if (!top_shows_file(file))
-            continue;
-        uint64_t whose = (uint64_t)stats->pid << 16 | i;
-        struct cmd_row *row = begin_row(filling, cmd_index_key(top_key('f', whose), file->name), i);
-        bool kernel = file->state == DIRECTNFS_FILE_KERNEL;
-        row->pid = stats->pid;
-        row->look = kernel ? TOP_LOOK_WARNING : TOP_LOOK_GOOD;
-        const char *reason = kernel ? file->reason : "";
-        const char *server =
-            file->server < stats->server_count ? stats->servers[file->server].name : "-";
-        FILE_COLUMNS(AS_CELL)
-    }
-}
-
 static void fill_files(const struct filling *filling)
 {
-    for (unsigned i = 0; i < filling->period->stats.count; i++) {
-        const struct directnfs_stats *stats = filling->period->stats.processes[i];
-        if (filling->model->pid == 0 || stats->pid == filling->model->pid)
-            fill_files_of(filling, stats);
+    struct cmd_table *table = filling->table;
+    const struct stats_snapshot *shown = &filling->period->stats;
+    uint32_t pid = filling->model->pid;
+    for (unsigned p = 0; p < shown->count; p++) {
+        const struct directnfs_stats *stats = shown->processes[p];
+        for (unsigned i = 0; (!pid || stats->pid == pid) && i < stats->file_count; i++) {
+            const struct directnfs_file_stats *file = &stats->files[i];
+            if (!top_shows_file(file))
+                continue;
+            uint64_t key = top_key('f', (uint64_t)stats->pid << 16 | i);
+            struct cmd_row *row = begin_row(filling, cmd_index_key(key, file->name), i);
+            bool kernel = file->state == DIRECTNFS_FILE_KERNEL;
+            row->pid = stats->pid;
+            row->look = kernel ? TOP_LOOK_WARNING : TOP_LOOK_GOOD;
+            const char *reason = kernel ? file->reason : "";
+            const char *server =
+                file->server < stats->server_count ? stats->servers[file->server].name : "-";
+            FILE_COLUMNS(AS_CELL)
+        }
     }
 }
 
@@ -208,12 +204,11 @@ static const struct cmd_column call_columns[] = {CALL_COLUMNS(AS_COLUMN)};
 /* Of the selected process, or of all and of those that ended. */
 static const struct directnfs_counters *counters_of(const struct filling *filling)
 {
-    const struct top_model *model = filling->model;
-    for (unsigned i = 0; model->pid && i < filling->period->stats.count; i++)
-        if (filling->period->stats.processes[i]->pid == model->pid)
-            return &filling->period->stats.processes[i]->counters;
-    const struct directnfs_stats *sum = filling->period->sum;
-    return sum && model->pid == 0 ? &sum->counters : NULL;
+    const struct top_period *period = filling->period;
+    struct directnfs_stats **selected = top_selected(filling->model, period);
+    if (filling->model->pid)
+        return selected ? &(*selected)->counters : NULL;
+    return period->sum ? &period->sum->counters : NULL;
 }
 
 static void fill_calls(const struct filling *filling)

@@ -190,21 +190,12 @@ static void place_columns(const struct top_grid *grid, const struct cmd_table *t
             places[i].room = 0;
         sum += places[i].room ? places[i].room + GAP : 0;
     }
-    while (sum > grid->width) {
-        int worst = -1;
+    for (unsigned drop = TOP_COLUMNS; drop > 0 && sum > grid->width; drop--)
         for (unsigned i = 0; i < table->column_count; i++)
-            if (places[i].room && table->columns[i].drop &&
-                (worst < 0 || table->columns[i].drop >= table->columns[worst].drop))
-                worst = (int)i;
-        if (worst < 0)
-            break;
-        for (unsigned i = 0; i < table->column_count; i++) {
-            if (!places[i].room || table->columns[i].drop != table->columns[worst].drop)
-                continue;
-            sum -= places[i].room + GAP;
-            places[i].room = 0;
-        }
-    }
+            if (places[i].room && table->columns[i].drop == drop) {
+                sum -= places[i].room + GAP;
+                places[i].room = 0;
+            }
     for (unsigned i = 0; i < table->column_count; i++)
         while (sum > grid->width && table->columns[i].wide && places[i].room > CUT_MIN) {
             places[i].room--;
