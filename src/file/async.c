@@ -3,6 +3,7 @@
  * (short replies, JUKEBOX, errors, a restarted server) makes a request "troubled": it is carried
  * out from the start by the synchronous code, in a thread that may wait.
  */
+#include "file/getattr.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/lane.h"
@@ -59,10 +60,15 @@ static void trouble(struct file_request *request)
 static bool settle_read(struct file_request *request)
 {
     struct nfs3_transfer transfer;
+    struct ledger_attributes attributes;
+    struct file_inode *inode = request->open->inode;
     if (request->call.error == -ENETDOWN ||
         nfs3_read_end(&request->call, (uint64_t)request->offset, &transfer) != 0 ||
         (transfer.length < request->length && !transfer.eof) || transfer.two_ends ||
-        file_read_is_suspect(request->open->inode, &transfer, request->replays))
+        file_read_is_suspect(inode, &transfer, request->replays))
+        return false;
+    /* What is believed of the size is wrong, and old: the server is to be asked for it. */
+    if (transfer.length != request->call.certain && !file_inode_known(inode, &attributes))
         return false;
     stats_file_read(request->open->stats, transfer.length);
     request->result = (ssize_t)transfer.length;

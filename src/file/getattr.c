@@ -56,14 +56,17 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
     return 0;
 }
 
+bool file_inode_known(struct file_inode *inode, struct ledger_attributes *attributes)
+{
+    uint64_t verified;
+    return ledger_file_attributes(&inode->host, attributes, &verified) &&
+           verified >= file_fresh_since(inode);
+}
+
 int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
                           struct ledger_attributes *attributes)
 {
-    uint64_t verified;
-    if (ledger_file_attributes(&inode->host, attributes, &verified) &&
-        verified >= file_fresh_since(inode))
-        return 0;
-    return file_inode_ask(inode, auth, attributes);
+    return file_inode_known(inode, attributes) ? 0 : file_inode_ask(inode, auth, attributes);
 }
 
 /* As between enter and leave; on ESTALE of a removed file the kernel takes over. */

@@ -11,7 +11,9 @@ uint64_t file_fresh_since(struct file_inode *inode);
 /* Asks for the attributes. 0 or -errno of GETATTR. */
 int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
                    struct ledger_attributes *attributes);
-/* The same, if those that are known are not fresh. */
+/* Those that are known. False: none, or they are not fresh. */
+bool file_inode_known(struct file_inode *inode, struct ledger_attributes *attributes);
+/* Asks, if those that are known are not fresh. */
 int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
                           struct ledger_attributes *attributes);
 

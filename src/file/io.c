@@ -45,7 +45,7 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
          ledger_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
         return true;
-    return ledger_file_read_epoch(&inode->host) != replays;
+    return ledger_file_read_epoch(&inode->host, NULL) != replays;
 }
 
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
@@ -53,27 +53,29 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
 {
     struct file_inode *inode = open->inode;
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
-    const struct nfs3_data data = {vectors, count, length};
+    struct nfs3_data data = {.vectors = vectors, .count = count, .length = length};
     struct nfs3_transfer transfer;
+    struct ledger_attributes attributes;
     struct file_ends ends = {0};
     for (;;) {
-        uint64_t replays = ledger_file_read_epoch(&inode->host);
+        uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->host, &size);
         struct file_handle_use use = file_inode_use(inode);
         int result;
+        data.certain = file_bytes_within(size, (uint64_t)offset, length);
         do
             result = nfs3_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
         while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
-        uint64_t rewritten;
-        if (file_read_is_suspect(inode, &transfer, replays) &&
-            ledger_file_uncommitted(&inode->host) > 0) {
-            result = file_inode_commit(inode, open->auth, &rewritten);
-            if (result != 0)
+        if (file_read_is_suspect(inode, &transfer, replays)) {
+            if (ledger_file_uncommitted(&inode->host) > 0 &&
+                (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)
                 return result == -ESTALE ? result : -EIO;
+            if (ledger_file_read_epoch(&inode->host, NULL) != replays)
+                continue; /* else the server had it all */
         }
-        if (ledger_file_read_epoch(&inode->host) != replays)
-            continue; /* else the server had it all */
+        if (transfer.length != data.certain) /* the next read shall know better */
+            file_inode_attributes(inode, open->auth, &attributes);
         ssize_t done = transfer.two_ends
                            ? file_ends_settle(open, (uint64_t)offset, &transfer, &ends)
                            : (ssize_t)transfer.length;
@@ -182,7 +184,7 @@ int file_write_send(struct file_open *open, struct ledger_write *write, const st
     struct file_inode *inode = open->inode;
     struct nfs3_client client = file_mount_client(inode->mount, open->auth);
     struct file_handle_use use = file_inode_use(inode);
-    const struct nfs3_data data = {vectors, count, write->length};
+    const struct nfs3_data data = {.vectors = vectors, .count = count, .length = write->length};
     int result;
     do {
         result = nfs3_write(&client, use.fh, write->offset, &data, stable, transfer);

@@ -56,6 +56,12 @@ int64_t file_size_room(uint64_t offset);
  * goes to the kernel, and the result is FILE_KERNEL. Errors are made those that an application
  * may get. */
 ssize_t file_finish_call(struct file_open *open, ssize_t result);
+/* Of so many bytes at `offset` those that a file of this size has. */
+static inline size_t file_bytes_within(uint64_t size, uint64_t offset, size_t length)
+{
+    uint64_t left = size > offset ? size - offset : 0;
+    return left < length ? (size_t)left : length;
+}
 /* Reads, between enter and leave. -ESTALE: see file_inode_demote(). */
 ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      off_t offset);

@@ -76,7 +76,8 @@ static void send_together(struct committing *c, struct run *runs, unsigned count
     struct rpc_call *calls[RUNS];
     for (unsigned i = 0; i < count; i++) {
         struct run *run = &runs[i];
-        const struct nfs3_data data = {run->vectors, run->vector_count, run->write.length};
+        const struct nfs3_data data = {
+            .vectors = run->vectors, .count = run->vector_count, .length = run->write.length};
         nfs3_write_begin(&run->call, &client, c->use.fh, run->write.offset, &data, c->stable);
         calls[i] = &run->call;
     }
@@ -96,7 +97,8 @@ static void send_together(struct committing *c, struct run *runs, unsigned count
 static void send_alone(struct committing *c, struct run *run)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
-    const struct nfs3_data data = {run->vectors, run->vector_count, run->write.length};
+    const struct nfs3_data data = {
+        .vectors = run->vectors, .count = run->vector_count, .length = run->write.length};
     do {
         run->result =
             nfs3_write(&client, c->use.fh, run->write.offset, &data, c->stable, &run->transfer);

@@ -138,7 +138,7 @@ static void add_write(struct batch *batch, struct file_request *request,
         request->kept_count = count;
     }
     request->epoch = epoch;
-    const struct nfs3_data data = {vectors, count, request->length};
+    const struct nfs3_data data = {.vectors = vectors, .count = count, .length = request->length};
     nfs3_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                      &data, request->stable);
     request->call.answered = file_requests_answered;
@@ -295,8 +295,11 @@ static void submit(struct batch *batch, struct file_request *request)
         done(batch, request, FILE_KERNEL);
         return;
     }
-    request->replays = ledger_file_read_epoch(&inode->host);
-    const struct nfs3_data data = {request->vectors, request->count, request->length};
+    uint64_t size;
+    request->replays = ledger_file_read_epoch(&inode->host, &size);
+    const struct nfs3_data data = {
+        request->vectors, request->count, request->length,
+        file_bytes_within(size, (uint64_t)request->offset, request->length)};
     nfs3_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
                     &data);
     request->call.answered = file_requests_answered;

@@ -17,8 +17,9 @@ uint64_t ledger_uncommitted(void);
  * have lost it. A read during which this changes may have missed the data. */
 uint64_t ledger_file_replays(struct ledger_file *file);
 /* The same for reads; it also counts how often such data was cut off. Else a read across a
- * restart of the server could miss data and find no trace of it. */
-uint64_t ledger_file_read_epoch(struct ledger_file *file);
+ * restart of the server could miss data and find no trace of it. `*size` (may be NULL): of the
+ * file, as the host knows it; 0: not at all. */
+uint64_t ledger_file_read_epoch(struct ledger_file *file, uint64_t *size);
 
 /* True if this process itself has uncommitted data in the file. */
 bool ledger_file_uncommitted_here(struct ledger_file *file);

@@ -43,6 +43,7 @@ void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
     call->destination = data->vectors;
     call->destination_count = data->count;
     call->destination_length = data->length;
+    call->certain = data->certain;
     rpc_call_end(call, w.p);
 }
 
@@ -155,6 +156,8 @@ static void part_cut(struct part *part, const struct job *job, size_t from, size
         reach += job->data.vectors[i].iov_len;
     reach -= skip;
     part->data.length = length < reach ? length : reach;
+    size_t certain = job->data.certain > from ? job->data.certain - from : 0;
+    part->data.certain = certain < part->data.length ? certain : part->data.length;
     part->data.count = rpc_vectors_slice(job->data.vectors + first, job->data.count - first, skip,
                                          part->data.length, part->own_vectors);
     part->data.vectors = part->own_vectors;

@@ -63,7 +63,8 @@ struct nfs3_transfer {
 struct nfs3_data {
     const struct iovec *vectors;
     int count;
-    size_t length; /* their sum, or less */
+    size_t length;  /* their sum, or less */
+    size_t certain; /* read: of them the file has so many, as far as is known: see rpc_call */
 };
 
 /*

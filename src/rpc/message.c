@@ -66,6 +66,7 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->unsettled = false;
     call->destination_count = 0;
     call->destination_length = 0;
+    call->certain = 0;
     uint8_t *p = call->head + 8; /* record mark and xid come when it is sent */
     p = put(p, MESSAGE_CALL);
     p = put(p, RPC_VERSION);

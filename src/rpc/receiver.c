@@ -63,34 +63,35 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
 }
 
 /*
- * Adds vectors for replies that should come next: `before` bytes of the stage are wanted already,
- * which the first head follows. The last aim is a head without a call. Only the first reply of all
+ * Adds vectors for replies that should come next, each with as much payload as is certain. The last
+ * aim may be without a call: padding, and the head of what follows. Only the first reply of all
  * (`first`) may have many vectors. Returns how many were added.
  */
 static int aim(struct rpc_receiver *receiver, struct rpc_call *const *expected, unsigned count,
-               size_t before, bool first, struct iovec *vectors)
+               bool first, struct iovec *vectors)
 {
-    uint8_t *at = receiver->stage + before;
+    uint8_t *at = receiver->stage;
     unsigned aims = 0;
     int used = 0;
-    size_t head = receiver->skip + receiver->guess; /* padding of the reply before comes first */
+    size_t padding = receiver->skip; /* of the reply before */
     while (aims < count && aims < receiver->width) {
         struct rpc_call *call = expected[aims];
         if ((aims > 0 || !first) && call->destination_count > 2)
             break;
-        receiver->aims[aims++] = (struct rpc_aim){call, head, 0};
+        size_t head = padding + receiver->guess;
+        receiver->aims[aims++] = (struct rpc_aim){call, head, call->certain};
         vectors[used++] = (struct iovec){at, head};
         at += head;
-        used += rpc_vectors_slice(call->destination, call->destination_count, 0,
-                                  call->destination_length, vectors + used);
-        head = (-call->destination_length & 3) + receiver->guess;
+        used += rpc_vectors_slice(call->destination, call->destination_count, 0, call->certain,
+                                  vectors + used);
+        padding = -call->certain & 3;
     }
-    if (aims == 0 || aims == receiver->width || count == 1) {
-        receiver->aim_count = aims;
-        return used;
+    if (aims > 0 && aims < receiver->width && count > 1)
+        padding += receiver->guess;
+    if (aims > 0 && padding > 0) {
+        receiver->aims[aims++] = (struct rpc_aim){NULL, padding, 0};
+        vectors[used++] = (struct iovec){at, padding};
     }
-    receiver->aims[aims++] = (struct rpc_aim){NULL, head, 0};
-    vectors[used++] = (struct iovec){at, head};
     receiver->aim_count = aims;
     return used;
 }
@@ -141,7 +142,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
         }
     }
     if (!bulk && count > 0 && receiver->end == 0 && receiver->skip < 4 && !receiver->gathering) {
-        int aimed = aim(receiver, expected, count, 0, used == 0, vectors + used);
+        int aimed = aim(receiver, expected, count, used == 0, vectors + used);
         if (aimed > 0)
             return used + aimed;
     }
@@ -427,11 +428,11 @@ static void aims_received(struct rpc_receiver *receiver, size_t length)
 {
     for (unsigned i = 0; i < receiver->aim_count; i++) {
         struct rpc_aim *aim = &receiver->aims[i];
-        size_t room = aim->call ? aim->call->destination_length : 0;
         if (aim->head > length)
             aim->head = length;
         length -= aim->head;
-        aim->landed = length < room ? length : room;
+        if (aim->landed > length)
+            aim->landed = length;
         length -= aim->landed;
     }
     receiver->end += receiver->aims[0].head;

@@ -25,11 +25,11 @@ enum {
     RPC_RECORD_MAX = RPC_PAYLOAD_MAX + 4096
 };
 
-/* A reply that is expected: `head` bytes in the stage, then payload at the call's destination. */
+/* A reply that is expected: bytes in the stage, then payload at the call's destination. */
 struct rpc_aim {
-    struct rpc_call *call; /* NULL: only a head */
+    struct rpc_call *call; /* NULL: nothing at a destination */
     size_t head;           /* wanted; then received and not yet shown to the parser */
-    size_t landed;         /* bytes at the destination that are to be understood */
+    size_t landed;         /* wanted at the destination; then there, and not yet understood */
 };
 
 /* What the receiver asks of its owner. */
@@ -47,7 +47,6 @@ struct rpc_receiver {
     size_t capacity; /* of stage; grows when a guess was wrong */
     size_t start, end;
     size_t guess;            /* record mark to payload in the last reply that had a payload */
-    size_t aimed;            /* bytes wanted in stage before `target`'s payload; 0: not aimed */
     struct rpc_call *target; /* payload is being received into its destination, or aimed at it */
     size_t payload_length;   /* of target; 0 while only aimed */
     size_t skip;             /* bytes of the stream to drop: padding, unknown calls */

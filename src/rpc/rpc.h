@@ -68,6 +68,14 @@ struct rpc_call {
     int destination_count; /* at most RPC_VECTORS_MAX */
     size_t destination_length;
     /*
+     * The payload will have at least so many bytes, as far as the caller knows: at most
+     * destination_length. Only these are received in place before the head of the reply was read.
+     * So `destination` keeps behind the payload what it had. But if fewer come than were known of,
+     * the bytes between may be overwritten by what followed in the stream: to save what was there
+     * would cost every call a copy.
+     */
+    size_t certain;
+    /*
      * NULL: somebody waits with rpc_wait(). Otherwise it is called once, by whichever thread
      * received the answer, without a lock; it must not wait for any call, and the call may be used
      * again in it. Calls that were answered together and have the same function come together: a

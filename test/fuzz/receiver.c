@@ -129,6 +129,7 @@ static int run(struct scene *scene, uint8_t how)
     static const size_t pieces[] = {1, 5, 50, 137, 600, 5000, 40000, SIZE_MAX};
     scene->only = (enum only)((how >> 3) % ONLY_KINDS);
     scene->payloads = (enum payloads)((how >> 5) % PAYLOADS_KINDS);
+    scene->certain = how & 0x80 ? CERTAIN_ANY : CERTAIN_ALL;
     rewind_scene(scene, true);
     return deliver(scene, 0, scene->stream.length, pieces[how & 7]);
 }

@@ -10,12 +10,15 @@
 #include "rpc/receiver.h"
 #include "rpc_replies.h"
 
-enum { CALLS_MAX = 16 };
+enum { CALLS_MAX = 16, UNTOUCHED = 0xcd };
 
 /* Whom the owner expects: nobody; one that is alone; those in flight, in the order of their calls;
  * any, in any order. */
 enum only { ONLY_NEVER, ONLY_ALONE, ONLY_ORDER, ONLY_ANY, ONLY_KINDS };
 enum payloads { PAYLOADS_NO, PAYLOADS_TRUE, PAYLOADS_ALWAYS, PAYLOADS_KINDS };
+/* What is known of payloads: as they are; the callers hope for all that they asked for; anything.
+ */
+enum certain { CERTAIN_TRUE, CERTAIN_ALL, CERTAIN_ANY, CERTAIN_KINDS };
 
 struct scene {
     struct expecting *calls[CALLS_MAX];
@@ -25,6 +28,7 @@ struct scene {
     unsigned answers, receives;
     enum only only;
     enum payloads payloads;
+    enum certain certain;
     bool compare; /* with the truth; not for garbage */
     uint64_t seed;
 };
@@ -39,6 +43,20 @@ static struct rpc_call *find(void *context, uint32_t xid)
     return NULL;
 }
 
+/* Behind what is certain and what came, the destination has what it had: rewind_scene(). */
+static void check_untouched(const struct expecting *e)
+{
+    const struct rpc_call *call = &e->call;
+    size_t at = 0, used = call->received > call->certain ? call->received : call->certain;
+    for (int v = 0; v < 4 && e->blocks[v]; v++) {
+        const uint8_t *bytes = e->vectors[v].iov_base;
+        for (size_t i = 0; i < e->vectors[v].iov_len; i++, at++) {
+            if (at >= used && bytes[i] != UNTOUCHED)
+                fail_msg("byte %zu of the destination changed, and %zu came", at, call->received);
+        }
+    }
+}
+
 static void answered(void *context, struct rpc_call *call)
 {
     struct scene *scene = context;
@@ -51,6 +69,7 @@ static void answered(void *context, struct rpc_call *call)
         expecting_check(e);
     else
         expecting_check_guards(e);
+    check_untouched(e);
 }
 
 /* What the owner expects to be answered next, rightly or not. */
@@ -147,6 +166,16 @@ static int deliver(struct scene *scene, size_t from, size_t to, size_t piece)
     return 0;
 }
 
+static size_t choose_certain(struct scene *scene, const struct expecting *e)
+{
+    size_t all = e->call.destination_length, true_length = e->reply.payload.length;
+    if (scene->certain == CERTAIN_ANY && all > 0) {
+        size_t lengths[] = {0, true_length, all, random_below(&scene->seed, all)};
+        return lengths[random_below(&scene->seed, 4)];
+    }
+    return scene->certain == CERTAIN_TRUE ? true_length : all;
+}
+
 static void rewind_scene(struct scene *scene, bool fresh)
 {
     if (fresh) {
@@ -161,9 +190,10 @@ static void rewind_scene(struct scene *scene, bool fresh)
         struct expecting *e = scene->calls[i];
         e->in_flight = true;
         e->answers = 0;
+        e->call.certain = choose_certain(scene, e);
         memset(e->call.results, 0xcd, sizeof(e->call.results));
         for (int v = 0; v < 4 && e->blocks[v]; v++)
-            memset(e->vectors[v].iov_base, 0xcd, e->vectors[v].iov_len);
+            memset(e->vectors[v].iov_base, UNTOUCHED, e->vectors[v].iov_len);
     }
 }
 
@@ -173,6 +203,7 @@ static inline void check_all_answered(struct scene *scene)
     for (unsigned i = 0; i < scene->count; i++) {
         assert_int_equal(scene->calls[i]->answers, 1);
         expecting_check(scene->calls[i]); /* nothing has changed it since */
+        check_untouched(scene->calls[i]);
         assert_false(rpc_receiver_uses(&scene->receiver, &scene->calls[i]->call));
     }
     assert_int_equal(scene->receiver.start, scene->receiver.end);

@@ -408,7 +408,7 @@ static inline void query_begin(struct query *query, enum procedure procedure, ui
         query->call.find_payload = find_read_payload;
         query->call.destination = query->vectors;
         query->call.destination_count = 2;
-        query->call.destination_length = length;
+        query->call.destination_length = query->call.certain = length;
     } else {
         for (size_t i = 0; i < length; i++)
             query->memory[i] = payload_byte(query->token, i);

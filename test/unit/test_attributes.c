@@ -123,13 +123,13 @@ UNIT_TEST(a_truncation_drops_data_beyond)
     ledger_file_truncate_begin(&file, 10000);
     ledger_file_truncate_end(&file, 10000, true);
     assert_int_equal(ledger_file_uncommitted(&file), 10000);
-    uint64_t epoch = ledger_file_read_epoch(&file), replays = ledger_file_replays(&file);
+    uint64_t epoch = ledger_file_read_epoch(&file, NULL), replays = ledger_file_replays(&file);
     struct ledger_file again;
     assert_false(ledger_file_truncated_by_kernel(NUMBER_KEY(7), 0, &again));
     assert_int_equal(again.index, file.index);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     /* Who reads now finds no trace of what a server that restarted has lost. */
-    assert_int_not_equal(ledger_file_read_epoch(&file), epoch);
+    assert_int_not_equal(ledger_file_read_epoch(&file, NULL), epoch);
     assert_int_equal(ledger_file_replays(&file), replays);
     assert_false(ledger_file_truncated_by_kernel(NUMBER_KEY(4711), 0, &again));
     assert_int_equal(again.generation, 0);

@@ -161,6 +161,29 @@ ENGINE_TEST(reads_with_two_ends_of_the_file)
     CHECK_EQUAL(jobs[1].result, BLOCK);
 }
 
+/* Many in flight, of which the file ends within some and before others. */
+ENGINE_TEST(memory_behind_what_was_read_stays_as_it_was)
+{
+    enum { COUNT = 32, SIZE = DISK - 1000 - 3, POISON = 0xee };
+    int fd = lane_open(SIZE);
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < COUNT; i++) {
+            off_t offset = SIZE + BLOCK / 2 - (off_t)((i * 7 + round) % COUNT) * 333;
+            job_prepare(&jobs[i], FILE_READ, fd, BLOCK, offset);
+            memset(jobs[i].data, POISON, BLOCK);
+        }
+        submit(0, COUNT);
+        wait_for_jobs(0, COUNT);
+        for (unsigned i = 0; i < COUNT; i++) {
+            off_t offset = jobs[i].request.offset, left = offset < SIZE ? SIZE - offset : 0;
+            CHECK_EQUAL(jobs[i].result, left < BLOCK ? left : BLOCK);
+            CHECK(data_is(jobs[i].data, (size_t)jobs[i].result, (uint64_t)offset, 0));
+            for (ssize_t at = jobs[i].result; at < BLOCK; at++)
+                CHECK_EQUAL(jobs[i].data[at], POISON);
+        }
+    }
+}
+
 ENGINE_TEST(a_fsync_request)
 {
     int fd = lane_open(DISK);

@@ -23,6 +23,58 @@ ENGINE_TEST(a_read_ends_at_the_end_of_the_file)
     CHECK_EQUAL(engine_read(fd, data, 10, INT64_MAX - 10), 0);
 }
 
+enum { POISON = 0xee };
+
+static bool is_poison(const char *data, size_t length)
+{
+    size_t i = 0;
+    while (i < length && (uint8_t)data[i] == POISON)
+        i++;
+    return i == length;
+}
+
+/* Bytes 0 to `size` of a file that ends there, into memory for more. */
+static void read_short(int fd, size_t size)
+{
+    enum { ASKED = 4095 };
+    char data[ASKED];
+    struct iovec vectors[2] = {{data, ASKED / 3}, {data + ASKED / 3, ASKED - ASKED / 3}};
+    for (int count = 1; count <= 2; count++) {
+        memset(data, POISON, ASKED);
+        CHECK_EQUAL(count == 1 ? engine_read(fd, data, ASKED, 0)
+                               : engine_readv(fd, vectors, 2, 0, 0),
+                    size);
+        CHECK(data_is(data, size, 0, 1));
+        CHECK(is_poison(data + size, ASKED - size));
+    }
+}
+
+ENGINE_TEST(memory_behind_what_was_read_stays_as_it_was)
+{
+    for (size_t size = 1000; size < 1004; size++) {
+        disk_make("f", size, 1);
+        int fd = engine_adopt("f", O_RDONLY);
+        read_short(fd, size);
+        CHECK_EQUAL(engine_close(fd), 0);
+    }
+}
+
+/* As long as the size is not known the next answers may come to lie there. */
+ENGINE_TEST(a_read_that_finds_another_size_makes_it_known)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    char path[SCENE_PATH], data[SIZE];
+    scene_file_path(path, "f");
+    CHECK_EQUAL(truncate(path, 1001), 0);
+    file_tunables.actimeo = 0; /* what is known is old */
+    unsigned asked = server_calls(NFS3_PROC_GETATTR);
+    CHECK_EQUAL(engine_read(fd, data, 4095, 0), 1001);
+    CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked + 1);
+    read_short(fd, 1001);
+    CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked + 1);
+}
+
 ENGINE_TEST(a_read_with_impossible_arguments)
 {
     disk_make("f", SIZE, 1);

@@ -14,6 +14,7 @@ static void run_every_way(struct scene *scene)
     for (int kind = 0; kind < ONLY_KINDS * PAYLOADS_KINDS; kind++) {
         scene->only = (enum only)(kind % ONLY_KINDS);
         scene->payloads = (enum payloads)(kind / ONLY_KINDS);
+        scene->certain = (enum certain)(kind % CERTAIN_KINDS);
         size_t step = (length > 3000 ? length / 997 + 1 : 1) * (rounds_of(10) < 10 ? 7 : 1);
         for (size_t split = 0; split <= length; split += step) {
             rewind_scene(scene, split % 2);
@@ -241,6 +242,27 @@ UNIT_TEST(largest_payload)
     scene_free(scene);
 }
 
+/* All are aimed at together, and all but one are as short as was known. */
+UNIT_TEST(nothing_lands_behind_a_short_payload)
+{
+    enum { COUNT = 8, ASKED = 4095 };
+    for (size_t got = 0; got < 6; got++) {
+        struct scene *scene = scene_new(44);
+        scene->payloads = PAYLOADS_TRUE;
+        for (size_t i = 0; i < COUNT; i++)
+            scene_read(scene, true, ASKED, i == 4 ? ASKED : got + i * 100, 1 + (int)i % 2);
+        for (int kind = 0; kind < ONLY_KINDS * 2; kind++) {
+            scene->only = (enum only)(kind % ONLY_KINDS);
+            for (size_t piece = 1; piece < 4 * scene->stream.length; piece = piece * 3 + 5) {
+                rewind_scene(scene, kind < ONLY_KINDS);
+                assert_int_equal(deliver(scene, 0, scene->stream.length, piece), 0);
+                check_all_answered(scene);
+            }
+        }
+        scene_free(scene);
+    }
+}
+
 /* ---- replies that are wrong, in streams that are not ---- */
 
 UNIT_TEST(payload_longer_than_its_destination)
@@ -387,6 +409,7 @@ UNIT_TEST(random_streams)
         for (int round = 0; round < 60; round++) {
             scene->only = (enum only)random_below(&scene->seed, ONLY_KINDS);
             scene->payloads = (enum payloads)random_below(&scene->seed, PAYLOADS_KINDS);
+            scene->certain = (enum certain)random_below(&scene->seed, CERTAIN_KINDS);
             rewind_scene(scene, round % 3 == 0);
             size_t most = 1 + random_below(&scene->seed, round % 2 ? scene->stream.length : 300);
             for (size_t at = 0; at < scene->stream.length;) {
@@ -493,6 +516,7 @@ UNIT_TEST(damaged_streams_do_no_harm)
         }
         scene->only = (enum only)random_below(&scene->seed, ONLY_KINDS);
         scene->payloads = (enum payloads)random_below(&scene->seed, PAYLOADS_KINDS);
+        scene->certain = CERTAIN_ANY;
         rewind_scene(scene, true);
         size_t piece = 1 + random_below(&scene->seed, 10000);
         int result = deliver(scene, 0, scene->stream.length, piece);
@@ -549,7 +573,24 @@ UNIT_TEST(reads_in_flight_take_one_receive_each)
     scene_free(scene);
 }
 
-/* The padding of one reply comes with the head of the next. */
+UNIT_TEST(a_lone_read_at_the_end_of_a_file_takes_one_receive)
+{
+    for (size_t got = 0; got < 9; got++) {
+        struct scene *scene = scene_new(45);
+        scene->only = ONLY_ALONE;
+        scene->payloads = PAYLOADS_TRUE;
+        scene_read(scene, true, 8192, got, 1);
+        for (int i = 0; i < 3; i++) {
+            rewind_scene(scene, i == 0);
+            assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+            assert_int_equal(scene->receives, 1);
+            check_all_answered(scene);
+        }
+        scene_free(scene);
+    }
+}
+
+/* It comes with its payload, or if it is late with the head of the next reply. */
 UNIT_TEST(padding_takes_no_receive_of_its_own)
 {
     struct scene *scene = scene_new(43);
@@ -558,12 +599,13 @@ UNIT_TEST(padding_takes_no_receive_of_its_own)
     scene_read(scene, true, 8191, 8191, 1);
     rewind_scene(scene, true);
     size_t padding = 0; /* of the last reply, that is still to be received */
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 10; i++) {
         struct bytes stream = {0};
+        size_t late = i < 5;
         put_bytes(&stream, "\xaa", padding);
         put_bytes(&stream, scene->stream.data, scene->stream.length);
-        assert_int_equal(receive(scene, stream.data, stream.length), stream.length - 1);
-        padding = 1;
+        assert_int_equal(receive(scene, stream.data, stream.length - late), stream.length - late);
+        padding = late;
         free(stream.data);
         assert_int_equal(scene->answers, i + 1);
         scene->calls[0]->in_flight = true;

@@ -59,7 +59,7 @@ static int read_for_a_while(struct reading *reading, bool once)
     while (now - start < READ_NS && !(once && reading->bytes >= reading->region)) {
         size_t length = reading->region - at < piece ? (size_t)(reading->region - at) : piece;
         struct iovec vector = {.iov_base = reading->buffer, .iov_len = length};
-        const struct nfs3_data data = {&vector, 1, length};
+        const struct nfs3_data data = {&vector, 1, length, length};
         struct nfs3_transfer transfer;
         int error = nfs3_read(reading->client, reading->fh, at, &data, &transfer);
         if (error)
