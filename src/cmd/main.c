@@ -21,7 +21,7 @@ struct request {
 };
 
 static const struct cmd_option options[] = {
-    CMD_FLAG_OPTION("version", 'V', offsetof(struct request, version), NULL),
+    CMD_FLAG_OPTION("version", 'V', version, NULL),
 };
 
 /* What stands before the subcommand. */

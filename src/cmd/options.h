@@ -27,22 +27,19 @@ struct cmd_option {
     const char *help;
 };
 
-#define CMD_FLAG_OPTION(name, letter, offset, help)                   \
-    {                                                                 \
-        name, letter, CMD_OPTION_FLAG, offset, NULL, 0, 0, NULL, help \
+/* A line of a command's table. `member` is that of its struct request. */
+#define CMD_OPTION(is, name, letter, member, ...)                                    \
+    {                                                                                \
+        name, letter, CMD_OPTION_##is, offsetof(struct request, member), __VA_ARGS__ \
     }
-#define CMD_TEXT_OPTION(name, letter, offset, argument, help)             \
-    {                                                                     \
-        name, letter, CMD_OPTION_TEXT, offset, argument, 0, 0, NULL, help \
-    }
-#define CMD_NUMBER_OPTION(name, letter, offset, argument, low, high, range, help) \
-    {                                                                             \
-        name, letter, CMD_OPTION_NUMBER, offset, argument, low, high, range, help \
-    }
-#define CMD_WHOLE_OPTION(name, letter, offset, argument, low, high, range, help) \
-    {                                                                            \
-        name, letter, CMD_OPTION_WHOLE, offset, argument, low, high, range, help \
-    }
+#define CMD_FLAG_OPTION(name, letter, member, help) \
+    CMD_OPTION(FLAG, name, letter, member, NULL, 0, 0, NULL, help)
+#define CMD_TEXT_OPTION(name, letter, member, argument, help) \
+    CMD_OPTION(TEXT, name, letter, member, argument, 0, 0, NULL, help)
+#define CMD_NUMBER_OPTION(name, letter, member, argument, low, high, range, help) \
+    CMD_OPTION(NUMBER, name, letter, member, argument, low, high, range, help)
+#define CMD_WHOLE_OPTION(name, letter, member, argument, low, high, range, help) \
+    CMD_OPTION(WHOLE, name, letter, member, argument, low, high, range, help)
 
 struct cmd_command {
     const char *name;  /* NULL: the command itself */

@@ -121,8 +121,7 @@ static int run(int argc, char **argv)
 }
 
 static const struct cmd_option options[] = {
-    CMD_TEXT_OPTION("nfstab", 't', offsetof(struct request, nfstab), "NFSTAB",
-                    "use this nfstab and no other"),
+    CMD_TEXT_OPTION("nfstab", 't', nfstab, "NFSTAB", "use this nfstab and no other"),
 };
 
 const struct cmd_command cmd_run = {

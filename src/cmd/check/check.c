@@ -165,11 +165,7 @@ static int contact(struct check *check, const struct conf_nfstab *tab, const cha
 
 static int print_effective(const struct conf_nfstab *tab)
 {
-    char *text = conf_nfstab_print(tab);
-    if (text == NULL) {
-        cmd_complain("check", "there is not enough memory");
-        return CMD_NOT_FINE;
-    }
+    char *text = cmd_need(conf_nfstab_print(tab));
     fputs(text, stdout);
     free(text);
     return CMD_FINE;
@@ -259,21 +255,18 @@ static int run(int argc, char **argv)
                            : check_configuration(&request);
 }
 
-#define AT(member) offsetof(struct request, member)
-
 static const struct cmd_option options[] = {
-    CMD_FLAG_OPTION("print", 0, AT(print),
+    CMD_FLAG_OPTION("print", 0, print,
                     "print the effective configuration as an nfstab; contact nobody"),
-    CMD_NUMBER_OPTION("timeout", 0, AT(timeout), "SECONDS", 0.001, 3600,
-                      "seconds from 0.001 to 3600",
+    CMD_NUMBER_OPTION("timeout", 0, timeout, "SECONDS", 0.001, 3600, "seconds from 0.001 to 3600",
                       "wait no longer than this for each answer (default 5)"),
-    CMD_TEXT_OPTION("read", 0, AT(read), "FILE",
+    CMD_TEXT_OPTION("read", 0, read, "FILE",
                     "measure the throughput of each path to this file, for a second"),
-    CMD_TEXT_OPTION("program", 0, AT(program), "PROGRAM",
+    CMD_TEXT_OPTION("program", 0, program, "PROGRAM",
                     "which calls of it the library would see, without running it"),
-    CMD_WHOLE_OPTION("pid", 0, AT(pid), "PID", 1, INT32_MAX, "a process number",
+    CMD_WHOLE_OPTION("pid", 0, pid, "PID", 1, INT32_MAX, "a process number",
                      "whether the library is in this process, and what it serves"),
-    CMD_FLAG_OPTION("json", 0, AT(json), "print one object with all findings"),
+    CMD_FLAG_OPTION("json", 0, json, "print one object with all findings"),
 };
 
 const struct cmd_command cmd_check = {

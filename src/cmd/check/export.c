@@ -3,8 +3,8 @@
  */
 #include "cmd/check/check.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -78,12 +78,10 @@ static bool check_access(const struct nfs3_client *client, const struct nfs3_fh 
         {NFS3_ACCESS_MODIFY, "modify"}, {NFS3_ACCESS_EXTEND, "extend"},
         {NFS3_ACCESS_DELETE, "delete"},
     };
-    uint32_t wanted = 0;
-    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
-        wanted |= rights[i].bit;
-
     struct nfs3_post_attr attr;
-    uint32_t access = wanted;
+    uint32_t access = 0;
+    for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
+        access |= rights[i].bit;
     int error = nfs3_access(client, fh, &access, &attr);
     if (error) {
         check_say(CHECK_ERROR, "ACCESS", "%s", strerror(-error));
@@ -132,20 +130,17 @@ static bool standalone(const struct conf_server *conf, const struct conf_export 
 
 static bool ganesha_runs(void)
 {
-    char path[300], name[32] = "";
+    char name[32] = "";
     bool found = false;
-    DIR *processes = opendir("/proc");
-    for (struct dirent *entry; !found && processes && (entry = readdir(processes));) {
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
-            continue;
-        snprintf(path, sizeof(path), "/proc/%.255s/comm", entry->d_name);
-        FILE *file = fopen(path, "re");
+    glob_t names = {0};
+    glob("/proc/[1-9]*/comm", GLOB_NOSORT, NULL, &names);
+    for (size_t i = 0; i < names.gl_pathc && !found; i++) {
+        FILE *file = fopen(names.gl_pathv[i], "re");
         found = file && fgets(name, sizeof(name), file) && strcmp(name, "ganesha.nfsd\n") == 0;
         if (file)
             fclose(file);
     }
-    if (processes)
-        closedir(processes);
+    globfree(&names);
     return found;
 }
 

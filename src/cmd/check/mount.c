@@ -68,17 +68,13 @@ static void explain_refusal(const struct check_path *path, const struct conf_exp
     if (listing == 0 && !exports.listed) {
         check_remedy("%s is not among the server's exports: correct the nfstab, or export it",
                      export->directory);
-        return;
-    }
-    if (error == -ENOENT || error == -ENOTDIR) {
+    } else if (error == -ENOENT || error == -ENOTDIR) {
         check_remedy("see whether %s is a directory on the server", export->directory);
-        return;
+    } else if (error == -EACCES || error == -EPERM) {
+        check_explain_port(path);
+        check_remedy("see whether the export is for this client%s%s",
+                     exports.clients[0] ? "; it is for " : "", exports.clients);
     }
-    if (error != -EACCES && error != -EPERM)
-        return;
-    check_explain_port(path);
-    check_remedy("see whether the export is for this client%s%s",
-                 exports.clients[0] ? "; it is for " : "", exports.clients);
 }
 
 bool check_mount(const struct check_path *path, const struct conf_export *export,

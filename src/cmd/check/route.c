@@ -20,29 +20,23 @@
 
 /* ---- addresses ---- */
 
-static const void *bytes_of(const struct sockaddr *address, size_t *size)
+/* Of a struct sockaddr of any kind. */
+static void *address_bytes(const void *address, size_t *size)
 {
-    if (address->sa_family == AF_INET6) {
+    if (((const struct sockaddr *)address)->sa_family == AF_INET6) {
         *size = sizeof(struct in6_addr);
-        return &((const struct sockaddr_in6 *)address)->sin6_addr;
+        return &((struct sockaddr_in6 *)address)->sin6_addr;
     }
     *size = sizeof(struct in_addr);
-    return &((const struct sockaddr_in *)address)->sin_addr;
-}
-
-static const void *address_bytes(const struct sockaddr_storage *address, size_t *size)
-{
-    return bytes_of((const struct sockaddr *)address, size);
+    return &((struct sockaddr_in *)address)->sin_addr;
 }
 
 static void set_address(struct sockaddr_storage *address, int family, const void *bytes)
 {
-    memset(address, 0, sizeof(*address));
-    address->ss_family = (sa_family_t)family;
-    if (family == AF_INET6)
-        memcpy(&((struct sockaddr_in6 *)address)->sin6_addr, bytes, sizeof(struct in6_addr));
-    else
-        memcpy(&((struct sockaddr_in *)address)->sin_addr, bytes, sizeof(struct in_addr));
+    size_t size;
+    *address = (struct sockaddr_storage){.ss_family = (sa_family_t)family};
+    void *place = address_bytes(address, &size);
+    memcpy(place, bytes, size);
 }
 
 static const char *address_text(const struct sockaddr_storage *address, char text[INET6_ADDRSTRLEN])
@@ -58,12 +52,10 @@ static bool same_subnet(const struct sockaddr_storage *a, const struct sockaddr_
 {
     size_t size;
     const unsigned char *first = address_bytes(a, &size), *second = address_bytes(b, &size);
-    if (a->ss_family != b->ss_family || bits > 8 * size)
-        return false;
-    if (memcmp(first, second, bits / 8) != 0)
-        return false;
-    unsigned rest = bits % 8;
-    return rest == 0 || ((first[bits / 8] ^ second[bits / 8]) >> (8 - rest)) == 0;
+    bool same = a->ss_family == b->ss_family && bits <= 8 * size;
+    for (unsigned i = 0; same && i < bits; i++)
+        same = ((first[i / 8] ^ second[i / 8]) & (0x80 >> i % 8)) == 0;
+    return same;
 }
 
 /* ---- what the kernel tells ---- */
@@ -194,11 +186,11 @@ static void find_owner(struct check_route *route)
     const void *wanted = address_bytes(&route->source, &size);
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (at->ifa_addr == NULL || at->ifa_addr->sa_family != route->source.ss_family ||
-            memcmp(bytes_of(at->ifa_addr, &size), wanted, size) != 0)
+            memcmp(address_bytes(at->ifa_addr, &size), wanted, size) != 0)
             continue;
         snprintf(route->owner, sizeof(route->owner), "%s", at->ifa_name);
         route->prefix = 0;
-        const unsigned char *mask = at->ifa_netmask ? bytes_of(at->ifa_netmask, &size) : NULL;
+        const unsigned char *mask = at->ifa_netmask ? address_bytes(at->ifa_netmask, &size) : NULL;
         for (size_t i = 0; mask && i < size; i++)
             route->prefix += (unsigned)__builtin_popcount(mask[i]);
     }

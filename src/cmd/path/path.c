@@ -313,13 +313,11 @@ static int run(int argc, char **argv)
     return act(argc - optind, argv + optind, &request);
 }
 
-#define AT(member) offsetof(struct request, member)
-
 static const struct cmd_option options[] = {
-    CMD_TEXT_OPTION("user", 0, AT(user), "USER", "as root: the processes of this user, not of all"),
-    CMD_FLAG_OPTION("json", 0, AT(json), "list: print an array of objects"),
-    CMD_FLAG_OPTION("force", 0, AT(force), "offline: take the last path of a server too"),
-    CMD_NUMBER_OPTION("wait", 0, AT(wait), "SECONDS", 0, 86400, "seconds from 0 to 86400",
+    CMD_TEXT_OPTION("user", 0, user, "USER", "as root: the processes of this user, not of all"),
+    CMD_FLAG_OPTION("json", 0, json, "list: print an array of objects"),
+    CMD_FLAG_OPTION("force", 0, force, "offline: take the last path of a server too"),
+    CMD_NUMBER_OPTION("wait", 0, wait, "SECONDS", 0, 86400, "seconds from 0 to 86400",
                       "offline: until no call uses the path any more (default 10, 0: not at all)"),
 };
 

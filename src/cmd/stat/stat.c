@@ -246,24 +246,22 @@ static int run(int argc, char **argv)
     return status == CMD_FINE ? show(&request) : status;
 }
 
-#define AT(member) offsetof(struct request, member)
-
 static const struct cmd_option options[] = {
-    CMD_NUMBER_OPTION("interval", 0, AT(interval), "SECONDS", 0.1, 1e6, "seconds, 0.1 at least",
+    CMD_NUMBER_OPTION("interval", 0, interval, "SECONDS", 0.1, 1e6, "seconds, 0.1 at least",
                       "report again and again, what was counted in between per second"),
-    CMD_WHOLE_OPTION("count", 0, AT(count), "N", 1, UINT32_MAX, "a number of reports, from 1 on",
+    CMD_WHOLE_OPTION("count", 0, count, "N", 1, UINT32_MAX, "a number of reports, from 1 on",
                      "stop after N reports"),
-    CMD_FLAG_OPTION("sum", 0, AT(sum), "show the sum of all processes, ended ones included"),
-    CMD_FLAG_OPTION("last", 0, AT(filter.last), "show the sums over processes that have ended"),
-    CMD_WHOLE_OPTION("pid", 0, AT(filter.pid), "PID", 1, INT32_MAX, "a process number",
+    CMD_FLAG_OPTION("sum", 0, sum, "show the sum of all processes, ended ones included"),
+    CMD_FLAG_OPTION("last", 0, filter.last, "show the sums over processes that have ended"),
+    CMD_WHOLE_OPTION("pid", 0, filter.pid, "PID", 1, INT32_MAX, "a process number",
                      "show this process only"),
-    CMD_TEXT_OPTION("server", 0, AT(filter.server), "NAME",
+    CMD_TEXT_OPTION("server", 0, filter.server, "NAME",
                     "show this server, and the processes that use it"),
-    CMD_TEXT_OPTION("sort", 0, AT(sort), "COLUMN", "numbers from the largest, texts from A"),
-    CMD_FLAG_OPTION("json", 0, AT(json),
+    CMD_TEXT_OPTION("sort", 0, sort, "COLUMN", "numbers from the largest, texts from A"),
+    CMD_FLAG_OPTION("json", 0, json,
                     "print an array of objects (without a view: an object of arrays)"),
-    CMD_FLAG_OPTION("prometheus", 0, AT(prometheus), "print metrics for a node_exporter textfile"),
-    CMD_TEXT_OPTION("plot", 0, AT(plot), "FILE",
+    CMD_FLAG_OPTION("prometheus", 0, prometheus, "print metrics for a node_exporter textfile"),
+    CMD_TEXT_OPTION("plot", 0, plot, "FILE",
                     "draw latencies, of several reports over time too, as SVG"),
 };
 

@@ -179,17 +179,15 @@ static int run(int argc, char **argv)
     return show(&request);
 }
 
-#define AT(member) offsetof(struct request, member)
-
 static const struct cmd_option options[] = {
-    CMD_NUMBER_OPTION("interval", 'd', AT(interval), "SECONDS", 0.1, 3600, "0.1 to 3600 seconds",
+    CMD_NUMBER_OPTION("interval", 'd', interval, "SECONDS", 0.1, 3600, "0.1 to 3600 seconds",
                       "read as often (default 2)"),
-    CMD_FLAG_OPTION("batch", 'b', AT(batch),
+    CMD_FLAG_OPTION("batch", 'b', batch,
                     "print tables, one after the other; no terminal is needed"),
-    CMD_WHOLE_OPTION("count", 'n', AT(count), "N", 1, UINT32_MAX, "a number from 1 on",
+    CMD_WHOLE_OPTION("count", 'n', count, "N", 1, UINT32_MAX, "a number from 1 on",
                      "end after N of them"),
-    CMD_FLAG_OPTION("once", 0, AT(once), "--batch --count 1"),
-    CMD_TEXT_OPTION("user", 0, AT(user), "USER", "as root: the processes of this user, not of all"),
+    CMD_FLAG_OPTION("once", 0, once, "--batch --count 1"),
+    CMD_TEXT_OPTION("user", 0, user, "USER", "as root: the processes of this user, not of all"),
 };
 
 const struct cmd_command cmd_top = {
