@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,26 +120,17 @@ const struct conf_mount *conf_mountinfo_at(const struct conf_mountinfo *info,
 
 bool conf_mount_option(const char *options, const char *name, char *value, size_t size)
 {
-    size_t name_length = strlen(name);
     bool found = false;
 
-    for (const char *option = options; *option != '\0';) {
-        size_t length = strcspn(option, ",");
-        if (length >= name_length && strncmp(option, name, name_length) == 0 &&
-            (length == name_length || option[name_length] == '=')) {
-            found = true;
-            if (value != NULL && size > 0) {
-                const char *from = option + name_length + (length > name_length ? 1 : 0);
-                size_t copied = (size_t)(option + length - from);
-                if (copied >= size)
-                    copied = size - 1;
-                memcpy(value, from, copied);
-                value[copied] = '\0';
-            }
-        }
-        option += length;
-        if (*option == ',')
-            option++;
+    for (const char *option = options, *end; *option != '\0'; option = end + (*end == ',')) {
+        end = option + strcspn(option, ",");
+        const char *stop = option + strcspn(option, "=,"); /* of its name */
+        if ((size_t)(stop - option) != strlen(name) || memcmp(option, name, strlen(name)) != 0)
+            continue;
+        found = true;
+        stop += *stop == '=';
+        if (value != NULL)
+            snprintf(value, size, "%.*s", (int)(end - stop), stop);
     }
     return found;
 }

@@ -308,24 +308,22 @@ int conf_path_addresses(const struct conf_path *path, struct sockaddr_storage *p
     return result != 0 ? result : other;
 }
 
-static struct in6_addr number_of(const struct sockaddr_storage *address, uint32_t *scope)
+/* An IPv4 address as the IPv6 one that stands for it. */
+static struct sockaddr_in6 as_ipv6(const struct sockaddr_storage *address)
 {
-    struct in6_addr number = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    struct sockaddr_in6 ipv6 = {.sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};
 
-    *scope = 0;
-    if (address->ss_family == AF_INET6) {
-        *scope = ((const struct sockaddr_in6 *)address)->sin6_scope_id;
-        return ((const struct sockaddr_in6 *)address)->sin6_addr;
-    }
-    memcpy(&number.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
-    return number;
+    if (address->ss_family == AF_INET6)
+        return *(const struct sockaddr_in6 *)address;
+    memcpy(&ipv6.sin6_addr.s6_addr[12], &((const struct sockaddr_in *)address)->sin_addr, 4);
+    return ipv6;
 }
 
 bool conf_address_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     if (a->ss_family == AF_UNSPEC || b->ss_family == AF_UNSPEC)
         return a->ss_family == b->ss_family;
-    uint32_t first_scope, second_scope;
-    struct in6_addr first = number_of(a, &first_scope), second = number_of(b, &second_scope);
-    return memcmp(&first, &second, sizeof(first)) == 0 && first_scope == second_scope;
+    struct sockaddr_in6 first = as_ipv6(a), second = as_ipv6(b);
+    return memcmp(&first.sin6_addr, &second.sin6_addr, sizeof(first.sin6_addr)) == 0 &&
+           first.sin6_scope_id == second.sin6_scope_id;
 }

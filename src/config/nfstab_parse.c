@@ -218,11 +218,6 @@ static void drop_locals(struct parser *parser)
     server->path_count = count;
 }
 
-static const char *family_name(int family)
-{
-    return family == AF_INET6 ? "IPv6" : "IPv4";
-}
-
 /* The two addresses of a path are of one family. What names resolve to is not known here. */
 static void check_families(struct parser *parser, const struct conf_path *path)
 {
@@ -233,8 +228,9 @@ static void check_families(struct parser *parser, const struct conf_path *path)
     words_fail(&parser->words, path->local_at,
                "found local %s of %s, expected an %s address as its path %s in line %u, column %u "
                "is one",
-               CONF_QUOTED(path->local), family_name(ours), family_name(theirs),
-               CONF_QUOTED(path->peer), path->at.line, path->at.column);
+               CONF_QUOTED(path->local), ours == AF_INET6 ? "IPv6" : "IPv4",
+               theirs == AF_INET6 ? "IPv6" : "IPv4", CONF_QUOTED(path->peer), path->at.line,
+               path->at.column);
 }
 
 /* A path that is given twice would count twice when load is balanced, and fail as one. */

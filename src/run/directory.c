@@ -158,18 +158,44 @@ static int opened(int run)
     return run;
 }
 
-int run_open(void)
+/* `make` it if it is missing, and say what is wrong. */
+static int open_or_make(bool make)
 {
     char path[RUN_PATH_MAX], why[RUN_WHY];
     int parent;
     if (visited >= 0)
         return sys_fcntl(visited, F_DUPFD_CLOEXEC, 0);
     int error = run_path(path);
-    if (error)
+    if (error) {
+        if (make)
+            log_error("the run directory's name is too long: set DIRECTNFS_RUN to a shorter path");
         return error;
+    }
     const char *name = find(path, &parent);
     act_as_owner();
-    return opened(run_open_at(parent, name, run_owner(), why));
+    error = make ? (int)sys_call3(SYS_mkdirat, parent, name, 0700) : 0;
+    if (error && error != -EEXIST) {
+        log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
+                  "DIRECTNFS_RUN to a directory that can be made",
+                  path, strerror(-error));
+        return opened(error);
+    }
+    int run = run_open_at(parent, name, run_owner(), why);
+    if (run < 0 && make)
+        log_error("the run directory %s %s; give it to user %u with mode 0700, remove it, or set "
+                  "DIRECTNFS_RUN to another one",
+                  path, why, (unsigned)run_owner());
+    return opened(run);
+}
+
+int run_open(void)
+{
+    return open_or_make(false);
+}
+
+int run_make(void)
+{
+    return open_or_make(true);
 }
 
 void run_close(int run)
@@ -184,34 +210,6 @@ void run_close(int run)
 void run_visit(int run)
 {
     visited = run;
-}
-
-int run_make(void)
-{
-    char path[RUN_PATH_MAX], why[RUN_WHY];
-    int parent;
-    if (visited >= 0)
-        return run_open();
-    int error = run_path(path);
-    if (error) {
-        log_error("the run directory's name is too long: set DIRECTNFS_RUN to a shorter path");
-        return error;
-    }
-    const char *name = find(path, &parent);
-    act_as_owner();
-    error = (int)sys_call3(SYS_mkdirat, parent, name, 0700);
-    if (error && error != -EEXIST) {
-        log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
-                  "DIRECTNFS_RUN to a directory that can be made",
-                  path, strerror(-error));
-        return opened(error);
-    }
-    int run = run_open_at(parent, name, run_owner(), why);
-    if (run < 0)
-        log_error("the run directory %s %s; give it to user %u with mode 0700, remove it, or set "
-                  "DIRECTNFS_RUN to another one",
-                  path, why, (unsigned)run_owner());
-    return opened(run);
 }
 
 int run_open_file(int run, const char *name, int flags)

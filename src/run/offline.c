@@ -8,6 +8,7 @@
 
 #include <linux/futex.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 
@@ -296,14 +297,9 @@ void run_offline_wait(_Atomic uint32_t *word, uint32_t value, uint32_t generatio
 
 /* ---- for the command ---- */
 
-static bool fill(char *field, size_t size, const char *text)
+static bool fits(char *field, size_t size, const char *text)
 {
-    size_t length = strlen(text);
-    if (length >= size)
-        return false;
-    memset(field, 0, size);
-    memcpy(field, text, length);
-    return true;
+    return snprintf(field, size, "%s", text) < (int)size;
 }
 
 /* Removes the path, with every local address if `local` is empty. True if there was one. */
@@ -347,9 +343,9 @@ int run_offline_set(const char *server, const char *peer, const char *local, boo
     sys_clock_gettime(CLOCK_REALTIME, &now);
     struct run_offline path = {.since_ns =
                                    (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec};
-    if (!fill(path.server, sizeof(path.server), server) ||
-        !fill(path.peer, sizeof(path.peer), peer) ||
-        !fill(path.local, sizeof(path.local), local ? local : ""))
+    if (!fits(path.server, sizeof(path.server), server) ||
+        !fits(path.peer, sizeof(path.peer), peer) ||
+        !fits(path.local, sizeof(path.local), local ? local : ""))
         return -ENAMETOOLONG;
     if (!path.server[0] || !path.peer[0])
         return -EINVAL;
