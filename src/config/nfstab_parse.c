@@ -17,10 +17,10 @@ struct stanza {
      * there are more of them. */
     size_t path_count, local_count;
     bool dontroute;
-    bool export_open;                           /* the last export waits for its mount */
-    bool path_seen, export_seen;                /* also when they were wrong */
-    bool export_lost;                           /* an export without a value waits for its mount */
-    struct conf_position seen[NFSTAB_KEYWORDS]; /* what is allowed once; line 0: not yet */
+    bool export_open;            /* the last export waits for its mount */
+    bool path_seen, export_seen; /* also when they were wrong */
+    bool export_lost;            /* an export without a value waits for its mount */
+    struct conf_position seen[CONF_NFSTAB_KEYWORDS]; /* what is allowed once; line 0: not yet */
 };
 
 struct parser {
@@ -81,7 +81,7 @@ static bool read_number(struct parser *parser, unsigned *number)
 /* Refuses the second one of an item that a stanza may have once. */
 static bool only_once(struct parser *parser)
 {
-    struct conf_position *first = &parser->stanza.seen[parser->keyword - nfstab_keywords];
+    struct conf_position *first = &parser->stanza.seen[parser->keyword - conf_nfstab_keywords];
     if (first->line != 0) {
         fail(parser, "found a second '%s', expected one (the first is in line %u)",
              parser->keyword->name, first->line);
@@ -421,7 +421,7 @@ static void end_file(struct parser *parser)
         __VA_ARGS__, NULL          \
     }
 
-const struct keyword nfstab_keywords[NFSTAB_KEYWORDS] = {
+const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS] = {
     {"server", "a name", .take = begin_stanza, .of_file = true},
     {"path", "an address or a host name", .take = take_path},
     {"local", "an address or a host name", .take = take_local},

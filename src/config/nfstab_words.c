@@ -29,8 +29,8 @@ static bool ends_word(char c)
 
 static const struct keyword *find_keyword(const char *text, size_t length)
 {
-    for (size_t i = 0; i < NFSTAB_KEYWORDS; i++) {
-        const struct keyword *keyword = &nfstab_keywords[i];
+    for (size_t i = 0; i < CONF_NFSTAB_KEYWORDS; i++) {
+        const struct keyword *keyword = &conf_nfstab_keywords[i];
         if (strlen(keyword->name) == length && strncasecmp(keyword->name, text, length) == 0)
             return keyword;
     }
@@ -167,8 +167,8 @@ const struct keyword *words_key(struct words *words, struct conf_position *at,
         words->cursor += length;
         return keyword;
     }
-    const char *nearest = conf_nearest_name(words->cursor, length, nfstab_keywords, NFSTAB_KEYWORDS,
-                                            sizeof(nfstab_keywords[0]));
+    const char *nearest = conf_nearest_name(words->cursor, length, conf_nfstab_keywords,
+                                            CONF_NFSTAB_KEYWORDS, sizeof(conf_nfstab_keywords[0]));
     *meant = nearest == NULL ? NULL : find_keyword(nearest, strlen(nearest));
     if (length == 0)
         length = word_length(words->cursor, words->end);

@@ -21,8 +21,8 @@ struct keyword {
     const char *const *later;  /* words that are not supported yet; NULL ends them */
 };
 
-enum { NFSTAB_KEYWORDS = 19 };
-extern const struct keyword nfstab_keywords[NFSTAB_KEYWORDS]; /* nfstab_parse.c */
+enum { CONF_NFSTAB_KEYWORDS = 19 };
+extern const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS]; /* nfstab_parse.c */
 
 /* Where the parser stands in a text. Lives on the parser's stack. */
 struct words {
