@@ -185,15 +185,6 @@ static bool take_setting(struct conf_tunables *tunables, const config_setting_t 
 
 /* --- a file ------------------------------------------------------------------------------ */
 
-/* The directory of a file, for what it includes. Memory for free(3), or NULL. */
-static char *directory_of(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    return slash == NULL   ? strdup(".")
-           : slash == file ? strdup("/")
-                           : strndup(file, (size_t)(slash - file));
-}
-
 /* Passes over a comment or a string. */
 static const char *skip_prose(const char *c)
 {
@@ -294,12 +285,12 @@ int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const 
         return -EINVAL;
     }
     size_t mark = conf_text_mark(text, length);
-    char *copy = strndup(text + mark, length - mark), *directory = directory_of(file);
-    if (copy == NULL || directory == NULL) {
-        free(copy);
-        free(directory);
+    char *copy = strndup(text + mark, length - mark), directory[PATH_MAX];
+    if (copy == NULL)
         return -ENOMEM;
-    }
+    const char *slash = strrchr(file, '/');
+    snprintf(directory, sizeof(directory), "%.*s",
+             slash == NULL || slash == file ? 1 : (int)(slash - file), slash == NULL ? "." : file);
 
     config_init(&config);
     config_set_include_dir(&config, directory);
@@ -321,7 +312,6 @@ int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const 
     }
     config_destroy(&config);
     free(copy);
-    free(directory);
     return result;
 }
 
