@@ -30,6 +30,11 @@ struct cmd_column {
         .name = (text), .kind = (is) \
     }
 
+/* The columns of a table may be a list of COLUMN(name, kind, cell, ...): what a cell gets, and how
+ * the column is on the screen. Such a list makes both the columns and a row. */
+#define CMD_AS_COLUMN(title, is, cell, ...) {.name = (title), .kind = (is), __VA_ARGS__},
+#define CMD_AS_CELL(title, is, cell, ...)   cell;
+
 struct cmd_cell {
     char *text; /* printable */
     double number;

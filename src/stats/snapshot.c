@@ -49,7 +49,7 @@ struct reading {
     struct stats_snapshot *snapshot;
     const struct stats_bounds *bounds;
     int run;
-    size_t room, *room_left; /* NULL: no limit */
+    size_t *room; /* bytes that are left of the bounds; NULL: no limit */
     const struct directnfs_stats *ended;
     unsigned left_out;
 };
@@ -62,7 +62,7 @@ static int add_segment(void *argument, const char *name, const struct run_identi
     struct directnfs_stats *stats = stats_allocate();
     if (!stats)
         return -ENOMEM;
-    int error = stats_read_raw(reading->run, name, stats, reading->room_left);
+    int error = stats_read_raw(reading->run, name, stats, reading->room);
     if (!error && process && (stats->pid != process->pid || stats->starttime != process->starttime))
         error = -EBADMSG;
     if (!error && process && reading->ended && stats_added(reading->ended, stats))
@@ -141,12 +141,9 @@ static int by_pid(const void *a, const void *b)
 
 int stats_snapshot_read(struct stats_snapshot *snapshot, const struct stats_bounds *bounds)
 {
-    struct reading reading = {.snapshot = snapshot, .bounds = bounds, .run = run_open()};
+    size_t room = bounds ? bounds->bytes : 0;
+    struct reading reading = {snapshot, bounds, run_open(), bounds ? &room : NULL, NULL, 0};
     int error = reading.run == -ENOENT ? 0 : reading.run;
-    if (bounds) {
-        reading.room = bounds->bytes;
-        reading.room_left = &reading.room;
-    }
     if (reading.run >= 0) {
         error = read_directory(&reading);
         run_close(reading.run);
@@ -206,14 +203,13 @@ struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot
     struct directnfs_stats *sum = calloc(1, sizeof(*sum));
     if (!sum)
         return NULL;
-    for (unsigned i = 0; i < snapshot->ended_count; i++) {
-        stats_add_counters(&sum->counters, &snapshot->ended[i]->counters);
-        stats_add_paths(sum, snapshot->ended[i]);
-        sum->processes += snapshot->ended[i]->processes;
-    }
-    for (unsigned i = 0; i < snapshot->count; i++) {
-        stats_add_counters(&sum->counters, &snapshot->processes[i]->counters);
-        stats_add_paths(sum, snapshot->processes[i]);
+    for (unsigned i = 0; i < snapshot->ended_count + snapshot->count; i++) {
+        bool ended = i < snapshot->ended_count;
+        const struct directnfs_stats *one =
+            ended ? snapshot->ended[i] : snapshot->processes[i - snapshot->ended_count];
+        stats_add_counters(&sum->counters, &one->counters);
+        stats_add_paths(sum, one);
+        sum->processes += ended ? one->processes : 0;
     }
     return sum;
 }

@@ -58,45 +58,37 @@ static void forget(struct known *known)
 
 /* ---- list ---- */
 
-static void add_user(struct cmd_table *table, uid_t user)
-{
-    char number[CMD_USER_NUMBER];
-    cmd_table_text(table, cmd_user_name(user, number), 64);
-}
+#define TEXT(member)   cmd_table_text(table, (member), sizeof(member))
+#define NUMBER(number) cmd_table_number(table, (number))
+
+#define COLUMNS(COLUMN)                                                              \
+    COLUMN("SERVER", CMD_TEXT, TEXT(path->server))                                   \
+    COLUMN("PATH", CMD_TEXT, TEXT(path->path))                                       \
+    COLUMN("LOCAL", CMD_TEXT, TEXT(path->local))                                     \
+    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, 64))                        \
+    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, state, 16))                      \
+    COLUMN("AGREE", CMD_NUMBER, NUMBER(count))                                       \
+    COLUMN("PROCESSES", CMD_NUMBER, NUMBER(path->processes))                         \
+    COLUMN("CHANNELS", CMD_NUMBER, NUMBER(path->channels))                           \
+    COLUMN("OUTSTANDING", CMD_NUMBER, NUMBER(path->outstanding))                     \
+    COLUMN("CALLS", CMD_NUMBER, NUMBER(path->latency.calls))                         \
+    COLUMN("MEAN_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_MEAN)) \
+    COLUMN("P99_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_P99))   \
+    COLUMN("REISSUED", CMD_NUMBER, NUMBER(path->reissued))                           \
+    COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs))                                 \
+    COLUMN("REASON", CMD_TEXT, TEXT(path->reason))
 
 static void add_row(struct cmd_table *table, const struct cmd_path *path)
 {
     unsigned count;
-    const char *state = cmd_path_state(path, &count);
-    cmd_table_text(table, path->server, sizeof(path->server));
-    cmd_table_text(table, path->path, sizeof(path->path));
-    cmd_table_text(table, path->local, sizeof(path->local));
-    add_user(table, path->user);
-    cmd_table_text(table, state, 16);
-    cmd_table_number(table, count);
-    cmd_table_number(table, path->processes);
-    cmd_table_number(table, path->channels);
-    cmd_table_number(table, path->outstanding);
-    cmd_table_number(table, path->latency.calls);
-    cmd_table_time(table, &path->latency, STATS_MEAN);
-    cmd_table_time(table, &path->latency, STATS_P99);
-    cmd_table_number(table, path->reissued);
-    cmd_table_number(table, path->downs);
-    cmd_table_text(table, path->reason, sizeof(path->reason));
+    char number[CMD_USER_NUMBER];
+    const char *state = cmd_path_state(path, &count), *user = cmd_user_name(path->user, number);
+    COLUMNS(CMD_AS_CELL)
 }
 
 static int list_paths(const struct request *request)
 {
-    static const struct cmd_column columns[] = {
-        CMD_COLUMN("SERVER", CMD_TEXT),        CMD_COLUMN("PATH", CMD_TEXT),
-        CMD_COLUMN("LOCAL", CMD_TEXT),         CMD_COLUMN("USER", CMD_TEXT),
-        CMD_COLUMN("STATE", CMD_TEXT),         CMD_COLUMN("AGREE", CMD_NUMBER),
-        CMD_COLUMN("PROCESSES", CMD_NUMBER),   CMD_COLUMN("CHANNELS", CMD_NUMBER),
-        CMD_COLUMN("OUTSTANDING", CMD_NUMBER), CMD_COLUMN("CALLS", CMD_NUMBER),
-        CMD_COLUMN("MEAN_US", CMD_NUMBER),     CMD_COLUMN("P99_US", CMD_NUMBER),
-        CMD_COLUMN("REISSUED", CMD_NUMBER),    CMD_COLUMN("DOWNS", CMD_NUMBER),
-        CMD_COLUMN("REASON", CMD_TEXT),
-    };
+    static const struct cmd_column columns[] = {COLUMNS(CMD_AS_COLUMN)};
     struct cmd_table table = {
         .columns = columns,
         .column_count = sizeof(columns) / sizeof(columns[0]),

@@ -38,7 +38,7 @@ static void print_buckets(const struct stat_set *set, const struct directnfs_lat
         memset(bar, '#', (size_t)length);
         bar[length] = '\0';
         seen += share;
-        cmd_table_number(&table, stat_bucket_from(i));
+        cmd_table_number(&table, stat_bucket_to(i) / 2);
         cmd_table_number(&table, stat_bucket_to(i));
         cmd_table_count(&table, counted->histogram[i]);
         cmd_table_real(&table, 100 * share);
@@ -111,7 +111,7 @@ static void print_json_one(struct cmd_json *json, const struct directnfs_latency
         if (counted->histogram[i] == 0)
             continue;
         cmd_json_open(json, NULL, '{');
-        cmd_json_number(json, "from_us", stat_bucket_from(i));
+        cmd_json_number(json, "from_us", stat_bucket_to(i) / 2);
         cmd_json_number(json, "to_us", stat_bucket_to(i));
         cmd_json_number(json, "calls", counted->histogram[i]);
         cmd_json_close(json, '}');

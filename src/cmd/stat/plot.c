@@ -65,13 +65,12 @@ enum { WORDS = 32 };
 /* "512 us", "2 ms", "4 s" */
 static const char *duration(char words[WORDS], double us)
 {
-    snprintf(words, WORDS, "%.3g %s",
-             us < 1000  ? us
-             : us < 1e6 ? us / 1000
-                        : us / 1e6,
-             us < 1000  ? "us"
-             : us < 1e6 ? "ms"
-                        : "s");
+    if (us < 1000)
+        snprintf(words, WORDS, "%.3g us", us);
+    else if (us < 1e6)
+        snprintf(words, WORDS, "%.3g ms", us / 1000);
+    else
+        snprintf(words, WORDS, "%.3g s", us / 1e6);
     return words;
 }
 
@@ -120,7 +119,7 @@ static void bars(const struct panel *panel, const struct stat_plot *plot, unsign
     for (unsigned i = first; i <= end; i += end - first > 12 ? 2 : 1) {
         char words[WORDS];
         text(panel, LEFT + step * (i - first), panel->top + PANEL - BOTTOM + 18, "middle", "%s",
-             i ? duration(words, (double)stat_bucket_from(i)) : "0");
+             i ? duration(words, (double)(stat_bucket_to(i) / 2)) : "0");
     }
 }
 

@@ -50,13 +50,13 @@ static char *path_labels(const struct directnfs_path_stats *path)
     return cmd_need(text);
 }
 
-/* "read" of "NFS_READ"; for free(). */
-static char *procedure_labels(unsigned procedure)
+enum { LABEL = 48 };
+
+/* "read" of "NFS_READ" */
+static const char *procedure_label(char text[LABEL], unsigned procedure)
 {
-    char *text = NULL;
-    if (asprintf(&text, "procedure=\"%s\"", stats_procedure_name(procedure) + strlen("NFS_")) < 0)
-        text = NULL;
-    for (char *p = cmd_need(text); *p; p++)
+    snprintf(text, LABEL, "procedure=\"%s\"", stats_procedure_name(procedure) + strlen("NFS_"));
+    for (char *p = text; *p; p++)
         *p = (char)tolower((unsigned char)*p);
     return text;
 }
@@ -87,23 +87,17 @@ static void histogram(FILE *out, const char *name, const char *labels,
 
 static void print_calls(const struct stat_set *set, FILE *out)
 {
-    for (int errors = 0; errors < 2; errors++) {
-        const char *name = errors ? "call_errors_total" : "call_duration_seconds";
-        head(out, name, errors ? "counter" : "histogram",
-             errors ? "Calls answered with an error, or unusably."
-                    : "Time from sending a call to its answer.");
-        for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
-            const struct directnfs_procedure_stats *one = &set->sum->counters.procedures[p];
-            if (!one->latency.calls)
-                continue;
-            char *labels = procedure_labels(p);
-            if (errors)
-                sample(out, name, labels, one->errors);
-            else
-                histogram(out, name, labels, &one->latency);
-            free(labels);
-        }
-    }
+    const struct directnfs_procedure_stats *procedures = set->sum->counters.procedures;
+    char text[LABEL];
+    head(out, "call_duration_seconds", "histogram", "Time from sending a call to its answer.");
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
+        if (procedures[p].latency.calls)
+            histogram(out, "call_duration_seconds", procedure_label(text, p),
+                      &procedures[p].latency);
+    head(out, "call_errors_total", "counter", "Calls answered with an error, or unusably.");
+    for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
+        if (procedures[p].latency.calls)
+            sample(out, "call_errors_total", procedure_label(text, p), procedures[p].errors);
 }
 
 static void print_totals(const struct stat_set *set, FILE *out)

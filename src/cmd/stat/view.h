@@ -100,11 +100,7 @@ void stat_latency_print_json(const struct stat_set *set, struct cmd_json *json, 
 /* Members of the object that is open: the mean, percentiles and the longest, in microseconds. */
 void stat_json_times(struct cmd_json *json, const struct directnfs_latency *counted);
 
-/* The bucket's lower and upper bound in microseconds. */
-static inline uint64_t stat_bucket_from(unsigned bucket)
-{
-    return bucket ? UINT64_C(1) << (bucket - 1) : 0;
-}
+/* A bucket's upper bound in microseconds; the lower one is half of it. */
 static inline uint64_t stat_bucket_to(unsigned bucket)
 {
     return UINT64_C(1) << bucket;

@@ -47,10 +47,6 @@ static void put_history(struct cmd_table *table)
     cmd_table_cell(table, "", 0, history ? (double)top_history_max(history) : 0);
 }
 
-/* A view is a list of columns: name, kind, what a cell gets, and how it is on the screen. */
-#define AS_COLUMN(title, is, cell, ...) {.name = (title), .kind = (is), __VA_ARGS__},
-#define AS_CELL(title, is, cell, ...)   cell;
-
 #define TEXT(member)         cmd_table_text(table, (member), sizeof(member))
 #define NUMBER(number)       cmd_table_number(table, (number))
 #define COUNT(number)        cmd_table_count(table, (number))
@@ -76,7 +72,7 @@ static void put_history(struct cmd_table *table)
     COLUMN("DOWNS", CMD_NUMBER, NUMBER(totals->paths[i].downs), .drop = 10)                \
     COLUMN("REASON", CMD_TEXT, TEXT(path->reason), .drop = 7, .wide = true)                \
     COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 8, .wide = true, .history = true)
-static const struct cmd_column path_columns[] = {PATH_COLUMNS(AS_COLUMN)};
+static const struct cmd_column path_columns[] = {PATH_COLUMNS(CMD_AS_COLUMN)};
 
 static enum top_look look_of_path(const char *state)
 {
@@ -102,7 +98,7 @@ static void fill_paths(const struct filling *filling)
             snprintf(state, sizeof(state), "%s %u/%u", word, count, path->processes);
         else
             snprintf(state, sizeof(state), "%s", word);
-        PATH_COLUMNS(AS_CELL)
+        PATH_COLUMNS(CMD_AS_CELL)
     }
 }
 
@@ -124,7 +120,7 @@ static void fill_paths(const struct filling *filling)
     COLUMN("FILES", CMD_NUMBER, NUMBER(files), .drop = 6)                                    \
     COLUMN("KERNEL", CMD_NUMBER, NUMBER(kernel), .drop = 6)                                  \
     COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 7, .wide = true, .history = true)
-static const struct cmd_column process_columns[] = {PROCESS_COLUMNS(AS_COLUMN)};
+static const struct cmd_column process_columns[] = {PROCESS_COLUMNS(CMD_AS_COLUMN)};
 
 static void fill_processes(const struct filling *filling)
 {
@@ -140,7 +136,7 @@ static void fill_processes(const struct filling *filling)
         row->pid = stats->pid;
         top_add_calls(&calls, counters);
         top_count_files(stats, &files, &kernel);
-        PROCESS_COLUMNS(AS_CELL)
+        PROCESS_COLUMNS(CMD_AS_CELL)
     }
 }
 
@@ -162,7 +158,7 @@ static void fill_processes(const struct filling *filling)
     COLUMN("WR-B/S", CMD_NUMBER, COUNT(file->write_bytes), .total = "WR-B", .drop = 3)           \
     COLUMN("WHY ON THE KERNEL", CMD_TEXT, cmd_table_text(table, reason, DIRECTNFS_REASON_BYTES), \
            .drop = 2, .wide = true)
-static const struct cmd_column file_columns[] = {FILE_COLUMNS(AS_COLUMN)};
+static const struct cmd_column file_columns[] = {FILE_COLUMNS(CMD_AS_COLUMN)};
 
 static void fill_files(const struct filling *filling)
 {
@@ -183,7 +179,7 @@ static void fill_files(const struct filling *filling)
             const char *reason = kernel ? file->reason : "";
             const char *server =
                 file->server < stats->server_count ? stats->servers[file->server].name : "-";
-            FILE_COLUMNS(AS_CELL)
+            FILE_COLUMNS(CMD_AS_CELL)
         }
     }
 }
@@ -199,7 +195,7 @@ static void fill_files(const struct filling *filling)
     COLUMN("P99", CMD_NUMBER, TIME(one->latency, P99), .drop = 2)                 \
     COLUMN("MAX", CMD_NUMBER, TIME(one->latency, MAX), .drop = 3)                 \
     COLUMN("HISTORY", CMD_TEXT, put_history(table), .drop = 6, .wide = true, .history = true)
-static const struct cmd_column call_columns[] = {CALL_COLUMNS(AS_COLUMN)};
+static const struct cmd_column call_columns[] = {CALL_COLUMNS(CMD_AS_COLUMN)};
 
 /* Of the selected process, or of all and of those that ended. */
 static const struct directnfs_counters *counters_of(const struct filling *filling)
@@ -222,7 +218,7 @@ static void fill_calls(const struct filling *filling)
         if (!ever || !ever->counters.procedures[i].latency.calls)
             continue;
         begin_row(filling, top_key('c', i), i);
-        CALL_COLUMNS(AS_CELL)
+        CALL_COLUMNS(CMD_AS_CELL)
     }
 }
 
