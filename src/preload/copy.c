@@ -49,6 +49,15 @@ static size_t bounded(size_t length)
     return length < FILE_TRANSFER_MAX ? length : FILE_TRANSFER_MAX;
 }
 
+/* To where a copy has ended, in *offset or the descriptor. False, with errno, if that cannot be. */
+static bool moved(int fd, off_t *offset, off_t end)
+{
+    if (offset == NULL)
+        return lseek(fd, end, SEEK_SET) >= 0;
+    *offset = end;
+    return true;
+}
+
 /* Is it open for reading, or for writing? */
 static bool is_open_for(int fd, int other_access)
 {
@@ -90,11 +99,7 @@ PRELOAD_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
     if (error < 0)
         return preload_fail(-error);
     ssize_t copied = copy(in, from, out, NULL, bounded(count));
-    if (copied > 0 && offset)
-        *offset = from + copied;
-    else if (copied > 0 && lseek(in, from + copied, SEEK_SET) < 0)
-        return -1;
-    return copied;
+    return copied <= 0 || moved(in, offset, from + copied) ? copied : -1;
 }
 
 /* What copy_file_range(2) demands, in the kernel's order: also where nothing would be copied.
@@ -142,15 +147,7 @@ PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off6
     ssize_t copied = copy(in, from, out, &to, bounded(length));
     if (copied <= 0)
         return copied;
-    if (in_offset)
-        *in_offset = from + copied;
-    else if (lseek(in, from + copied, SEEK_SET) < 0)
-        return -1;
-    if (out_offset)
-        *out_offset = to + copied;
-    else if (lseek(out, to + copied, SEEK_SET) < 0)
-        return -1;
-    return copied;
+    return moved(in, in_offset, from + copied) && moved(out, out_offset, to + copied) ? copied : -1;
 }
 
 /* Pages cannot be passed on; programs fall back on read() and write(): splice(2), EINVAL. */

@@ -93,13 +93,10 @@ void *preload_resolve(enum preload_symbol symbol)
     void *function = preload_lookup()(RTLD_NEXT, name);
     if (function == NULL && (function = preload_plugin_function(name)) == NULL)
         dlerror(); /* the message is none for the program */
-    if (function == NULL && is_uring(name)) {
-        errno = saved;
-        resolving = 0;
-        return (void *)raw_missing; /* not remembered: liburing may come later, with a plug-in */
-    }
     errno = saved;
     resolving = 0;
+    if (function == NULL && is_uring(name))
+        return (void *)raw_missing; /* not remembered: liburing may come later, with a plug-in */
     if (function == NULL)
         function = raw_function(symbol);
     atomic_store_explicit(&preload_real[symbol], function, memory_order_relaxed);

@@ -80,11 +80,8 @@ PRELOAD_SLOW static int managed_allocate(int fd, int mode, off_t offset, off_t l
 
 PRELOAD_EXPORT int fallocate(int fd, int mode, off_t offset, off_t length)
 {
-    if (preload_managed(fd)) {
-        int result = managed_allocate(fd, mode, offset, length, false);
-        if (result != FILE_KERNEL)
-            return (int)preload_result(result);
-    }
+    if (preload_managed(fd))
+        PRELOAD_RETURN_IF_SERVED(preload_result(managed_allocate(fd, mode, offset, length, false)));
     return PRELOAD_REAL(fallocate)(fd, mode, offset, length);
 }
 

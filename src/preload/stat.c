@@ -50,6 +50,13 @@ static inline bool names_descriptor(const char *path, int flags)
     return (flags & AT_EMPTY_PATH) && (path == NULL || *path == '\0');
 }
 
+static int after_fstatat(int result, int dirfd, const char *path, struct stat *status, int flags)
+{
+    if (result == 0 && names_descriptor(path, flags))
+        return after_fstat(result, dirfd, status);
+    return after_stat(result, status);
+}
+
 PRELOAD_EXPORT int stat(const char *path, struct stat *status)
 {
     return after_stat(PRELOAD_REAL(stat)(path, status), status);
@@ -68,9 +75,7 @@ PRELOAD_EXPORT int fstat(int fd, struct stat *status)
 PRELOAD_EXPORT int fstatat(int dirfd, const char *path, struct stat *status, int flags)
 {
     int result = PRELOAD_REAL(fstatat)(dirfd, path, status, flags);
-    if (result == 0 && names_descriptor(path, flags))
-        return after_fstat(result, dirfd, status);
-    return after_stat(result, status);
+    return after_fstatat(result, dirfd, path, status, flags);
 }
 
 PRELOAD_EXPORT int __xstat(int version, const char *path, struct stat *status)
@@ -92,9 +97,7 @@ PRELOAD_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct s
                               int flags)
 {
     int result = PRELOAD_REAL(__fxstatat)(version, dirfd, path, status, flags);
-    if (result == 0 && names_descriptor(path, flags))
-        return after_fstat(result, dirfd, status);
-    return after_stat(result, status);
+    return after_fstatat(result, dirfd, path, status, flags);
 }
 
 static struct statx_timestamp statx_time(struct timespec time)

@@ -31,13 +31,19 @@ static uint64_t deadline_of(const struct timespec *timeout, long least)
     return length < 0 ? 0 : sys_deadline(length);
 }
 
+static long real_getevents(aio_context_t id, long least, long most, struct io_event *events,
+                           struct timespec *timeout, const struct aio_sigset *set)
+{
+    return sys_call6(set ? SYS_io_pgetevents : SYS_io_getevents, (long)id, least, most,
+                     (long)events, (long)timeout, (long)set);
+}
+
 /* What the kernel has completed. -errno, or how many. */
 static long reap_kernel(struct reaper *reaper)
 {
     struct timespec none = {0, 0};
     struct io_event *events = reaper->events + reaper->got;
-    long count =
-        sys_call5(SYS_io_getevents, reaper->id, 0, reaper->most - reaper->got, events, &none);
+    long count = real_getevents(reaper->id, 0, reaper->most - reaper->got, events, &none, NULL);
     return count > 0 ? aio_context_filter(reaper->context, events, count) : count;
 }
 
@@ -63,8 +69,7 @@ static long wait_in_kernel(struct reaper *reaper)
     struct timespec *limit = sys_time_left(reaper->deadline_ns, longest_ns, &left);
     sys_critical_leave();
     long count =
-        sys_call6(reaper->set ? SYS_io_pgetevents : SYS_io_getevents, (long)reaper->id, 1,
-                  reaper->most - reaper->got, (long)events, (long)limit, (long)reaper->set);
+        real_getevents(reaper->id, 1, reaper->most - reaper->got, events, limit, reaper->set);
     sys_critical_enter();
     atomic_fetch_sub(&context->kernel_waiters, 1);
     return count > 0 ? aio_context_filter(context, events, count) : count;
@@ -165,13 +170,6 @@ static long reap(struct reaper *reaper)
     }
     aio_context_pass_on(context);
     return reaper->got > 0 ? reaper->got : result;
-}
-
-static long real_getevents(aio_context_t id, long least, long most, struct io_event *events,
-                           struct timespec *timeout, const struct aio_sigset *set)
-{
-    return sys_call6(set ? SYS_io_pgetevents : SYS_io_getevents, (long)id, least, most,
-                     (long)events, (long)timeout, (long)set);
 }
 
 long aio_io_getevents(aio_context_t id, long least, long most, struct io_event *events,

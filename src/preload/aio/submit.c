@@ -27,9 +27,11 @@ static bool is_managed(const struct iocb *iocb)
 
 /* ---- one iocb, checked as fs/aio.c does, in its order ---- */
 
-static int prepare_transfer(struct preload_request *request, const struct iocb *iocb, bool write,
-                            bool vector, int access)
+static int prepare_transfer(struct preload_request *request, const struct iocb *iocb, int access)
 {
+    unsigned code = iocb->aio_lio_opcode;
+    bool write = code == IOCB_CMD_PWRITE || code == IOCB_CMD_PWRITEV;
+    bool vector = code == IOCB_CMD_PREADV || code == IOCB_CMD_PWRITEV;
     /* Without effect on a read, but allowed. */
     int served = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND;
     int flags = (int)iocb->aio_rw_flags;
@@ -64,13 +66,10 @@ static int prepare_operation(struct preload_request *request, const struct iocb 
 {
     switch (iocb->aio_lio_opcode) {
     case IOCB_CMD_PREAD:
-        return prepare_transfer(request, iocb, false, false, access);
     case IOCB_CMD_PWRITE:
-        return prepare_transfer(request, iocb, true, false, access);
     case IOCB_CMD_PREADV:
-        return prepare_transfer(request, iocb, false, true, access);
     case IOCB_CMD_PWRITEV:
-        return prepare_transfer(request, iocb, true, true, access);
+        return prepare_transfer(request, iocb, access);
     case IOCB_CMD_FSYNC:
     case IOCB_CMD_FDSYNC:
         return prepare_sync(request, iocb);

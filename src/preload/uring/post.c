@@ -92,8 +92,7 @@ void uring_post_close(struct uring_post *post)
 
 static void queue(struct uring_post *post, uint64_t user_data, int32_t result)
 {
-    unsigned index = post->tail & (URING_POSTS - 1);
-    struct io_uring_sqe *sqe = (struct io_uring_sqe *)post->sqes + index;
+    struct io_uring_sqe *sqe = &post->sqes[post->tail & (URING_POSTS - 1)];
     memset(sqe, 0, sizeof(*sqe));
     sqe->opcode = IORING_OP_MSG_RING;
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
@@ -101,8 +100,6 @@ static void queue(struct uring_post *post, uint64_t user_data, int32_t result)
     sqe->off = user_data;
     sqe->len = (uint32_t)result;
     sqe->user_data = post->tail;
-    post->user_data[index] = user_data;
-    post->results[index] = result;
     post->tail++;
     post->queued++;
 }
@@ -136,11 +133,11 @@ static unsigned look_at_failures(struct uring_post *post)
     while (head != __atomic_load_n(post->cq_tail, __ATOMIC_ACQUIRE)) {
         struct io_uring_cqe cqe = post->cqes[head++ & post->cq_mask];
         __atomic_store_n(post->cq_head, head, __ATOMIC_RELEASE);
-        unsigned index = (unsigned)cqe.user_data & (URING_POSTS - 1);
+        const struct io_uring_sqe *sqe = &post->sqes[cqe.user_data & (URING_POSTS - 1)];
         bool known = post->tail - (unsigned)cqe.user_data <= URING_POSTS;
         if (known && (cqe.res == -EOVERFLOW || cqe.res == -ENOMEM || cqe.res == -EAGAIN ||
                       cqe.res == -EINTR)) {
-            queue(post, post->user_data[index], post->results[index]);
+            queue(post, sqe->off, (int32_t)sqe->len);
             again++;
         } else {
             log_error("io_uring: a completion could not be posted: %s", strerrordesc_np(-cqe.res));

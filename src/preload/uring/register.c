@@ -88,17 +88,10 @@ PRELOAD_EXPORT int io_uring_register_eventfd_async(struct io_uring *ring, int fd
 
 /* ---- raw system calls ---- */
 
-/* The kernel's, of FILES2 and FILES_UPDATE2; newer than some headers. */
-struct resources {
-    uint32_t count, flags; /* of an update: offset, reserved */
-    uint64_t unused, data, tags;
-    /* An update goes on with its count. */
-};
-
 static void registered(struct uring *record, unsigned operation, const void *argument,
                        unsigned count, long result)
 {
-    const struct resources *resources = argument;
+    const struct io_uring_rsrc_register *table = argument;
     const struct io_uring_files_update *update = argument;
     const struct io_uring_rsrc_update2 *update2 = argument;
     switch (operation) {
@@ -106,7 +99,7 @@ static void registered(struct uring *record, unsigned operation, const void *arg
         uring_files_made(record, argument, count);
         break;
     case IORING_REGISTER_FILES2:
-        uring_files_made(record, (const int *)(uintptr_t)resources->data, resources->count);
+        uring_files_made(record, (const int *)(uintptr_t)table->data, table->nr);
         break;
     case IORING_UNREGISTER_FILES:
         uring_files_gone(record);

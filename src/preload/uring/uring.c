@@ -3,37 +3,10 @@
  * is ours leaves the queue before the real one flushes it, and a thread that waits for requests of
  * ours drives them.
  */
-#include <link.h>
-#include <string.h>
-
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 
 /* ---- which liburing ---- */
-
-struct range {
-    uintptr_t inside, low, high;
-};
-
-static int find_range(struct dl_phdr_info *info, size_t size, void *context)
-{
-    (void)size;
-    struct range *range = context;
-    uintptr_t low = UINTPTR_MAX, high = 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        if (header->p_type != PT_LOAD)
-            continue;
-        uintptr_t from = info->dlpi_addr + header->p_vaddr;
-        low = from < low ? from : low;
-        high = from + header->p_memsz > high ? from + header->p_memsz : high;
-    }
-    if (range->inside < low || range->inside >= high)
-        return 0;
-    range->low = low;
-    range->high = high;
-    return 1;
-}
 
 /* liburing's functions call one another through the dynamic linker: those calls are its own. */
 bool uring_by_liburing(const void *return_address)
@@ -41,11 +14,11 @@ bool uring_by_liburing(const void *return_address)
     static _Atomic uintptr_t low, high;
     uintptr_t address = (uintptr_t)return_address;
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&high, memory_order_acquire) == 0)) {
-        struct range range = {.inside = (uintptr_t)PRELOAD_REAL(io_uring_submit)};
-        if (!dl_iterate_phdr(find_range, &range))
+        struct dl_find_object liburing;
+        if (_dl_find_object((void *)PRELOAD_REAL(io_uring_submit), &liburing) != 0)
             return false;
-        atomic_store(&low, range.low);
-        atomic_store_explicit(&high, range.high, memory_order_release);
+        atomic_store(&low, (uintptr_t)liburing.dlfo_map_start);
+        atomic_store_explicit(&high, (uintptr_t)liburing.dlfo_map_end, memory_order_release);
     }
     return address >= atomic_load_explicit(&low, memory_order_relaxed) &&
            address < atomic_load_explicit(&high, memory_order_relaxed);

@@ -79,7 +79,8 @@ struct uring_post {
     bool opened;
     int fd;     /* our ring */
     int target; /* a descriptor of ours for the application's ring, which may close its own */
-    void *memory, *sqes;
+    void *memory;
+    struct io_uring_sqe *sqes;
     size_t memory_size, sqes_size;
     unsigned *sq_tail, *cq_head, *cq_tail;
     struct io_uring_cqe *cqes;
@@ -87,8 +88,6 @@ struct uring_post {
     unsigned queued;         /* in the submission queue, not yet given to the kernel */
     unsigned tail;           /* ours of *sq_tail */
     _Atomic unsigned posted; /* in all: counts as the tail of a completion queue does */
-    uint64_t user_data[URING_POSTS];
-    int32_t results[URING_POSTS];
 };
 
 /* 0 or -errno. */
