@@ -1,6 +1,5 @@
 /* fcntl(2) and ioctl(2). Locks, owners, leases and hints stay the kernel's business. */
 #include <linux/fs.h>
-#include <sys/file.h>
 
 #include "preload/preload.h"
 

@@ -1,4 +1,6 @@
 /* Processes: fork, exec, exit, and libraries that are loaded later. */
+#include <spawn.h>
+
 #include "preload/preload.h"
 #include "sys/thread.h"
 

@@ -24,7 +24,7 @@ atomic_bool preload_started;
 /* One more than the highest descriptor that was ever offered to src/file. */
 static atomic_int managed_limit;
 
-#define NAME(type, name, parameters, ...) #name,
+#define NAME(name, ...) #name,
 static const char *const names[] = {PRELOAD_ALL(NAME, PRELOAD_NOTHING)};
 
 /*
@@ -50,11 +50,13 @@ static long raw_missing(void)
     return raw_result(-ENOSYS);
 }
 
-#define RAW(type, name, parameters, ...)                                                \
-    __VA_OPT__(static long raw_##name(long a, long b, long c, long d, long e, long f) { \
-        return raw_result(sys_call6(__VA_ARGS__, a, b, c, d, e, f));                    \
-    })
-#define RAW_ENTRY(type, name, parameters, ...) __VA_OPT__([PRELOAD_##name] = (void *)raw_##name, )
+#define RAW(name, ...) __VA_OPT__(RAW_CALL(name, __VA_ARGS__))
+#define RAW_CALL(name, number, type)                                       \
+    static long raw_##name(long a, long b, long c, long d, long e, long f) \
+    {                                                                      \
+        return raw_result(sys_call6(number, a, b, c, d, e, f));            \
+    }
+#define RAW_ENTRY(name, ...) __VA_OPT__([PRELOAD_##name] = (void *)raw_##name, )
 PRELOAD_ALL(RAW, PRELOAD_NOTHING)
 static void *const raw_functions[PRELOAD_SYMBOLS] = {[PRELOAD_open] = (void *)raw_open,
                                                      PRELOAD_ALL(RAW_ENTRY, PRELOAD_NOTHING)};

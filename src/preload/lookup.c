@@ -29,8 +29,8 @@ LEAVE_BY_JUMP preload_lookup_function *preload_lookup(void)
     return function;
 }
 
-#define SYMBOL(type, name, parameters, ...) #name "\0"
-#define TWIN(name, target)                  #name "\0"
+#define SYMBOL(name, ...)  #name "\0"
+#define TWIN(name, target) #name "\0"
 static const char names[] = PRELOAD_ALL(SYMBOL, TWIN);
 
 static bool is_wrapped(const char *name)

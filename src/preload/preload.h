@@ -10,23 +10,20 @@
 #ifndef PRELOAD_PRELOAD_H
 #define PRELOAD_PRELOAD_H
 
-#include <aio.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/aio_abi.h>
 #include <linux/openat2.h>
-#include <linux/types.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -63,21 +60,16 @@
 
 typedef void (*preload_handler)(int);
 
-/* Of liburing, defined in preload/uring/uring.h and <linux/io_uring.h> */
-struct io_uring;
-struct io_uring_cqe;
-struct io_uring_params;
-struct __kernel_timespec;
+/* Not every libc declares these. */
+int openat2(int dirfd, const char *path, const struct open_how *how, size_t size);
+int pidfd_getfd(int pidfd, int target, unsigned flags);
 
 #ifndef SYS_open /* newer processors do without these: numbers that no call has */
 enum { SYS_creat = -1000, SYS_dup2, SYS_stat, SYS_lstat };
 #endif
 
 #define PRELOAD_NOTHING(...)
-#define PRELOAD_DECLARE(type, name, parameters, ...) extern PRELOAD_EXPORT type name parameters;
-PRELOAD_ALL(PRELOAD_DECLARE, PRELOAD_NOTHING)
-
-#define PRELOAD_NUMBER(type, name, parameters, ...) PRELOAD_##name,
+#define PRELOAD_NUMBER(name, ...) PRELOAD_##name,
 enum preload_symbol { PRELOAD_ALL(PRELOAD_NUMBER, PRELOAD_NOTHING) PRELOAD_SYMBOLS };
 
 /* Real functions; NULL until first needed. Each is written once with one value, so no lock. */

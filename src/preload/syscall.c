@@ -87,8 +87,10 @@ static inline long pass(void *wrapper, long a, long b, long c, long d, long e, l
     return ((long (*)(long, long, long, long, long, long))wrapper)(a, b, c, d, e, f);
 }
 
-#define CALL(type, name, parameters, ...) \
-    __VA_OPT__(case __VA_ARGS__ : return (long)(type)pass((void *)name, a, b, c, d, e, f);)
+#define CALL(name, ...) __VA_OPT__(CALL_WRAPPER(name, __VA_ARGS__))
+#define CALL_WRAPPER(name, number, type) \
+    case number:                         \
+        return (long)(type)pass((void *)name, a, b, c, d, e, f);
 
 PRELOAD_EXPORT long syscall(long number, ...)
 {

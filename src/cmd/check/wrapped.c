@@ -7,8 +7,8 @@
 
 #include "cmd/check/program.h"
 
-#define SYMBOL(type, name, parameters, ...) #name,
-#define TWIN(name, target)                  #name,
+#define SYMBOL(name, ...)  #name,
+#define TWIN(name, target) #name,
 static const char *const names[] = {PRELOAD_ALL(SYMBOL, TWIN)};
 
 bool program_wrapped(const char *name)

@@ -15,7 +15,7 @@ bool uring_by_liburing(const void *return_address)
     uintptr_t address = (uintptr_t)return_address;
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&high, memory_order_acquire) == 0)) {
         struct dl_find_object liburing;
-        if (_dl_find_object((void *)PRELOAD_REAL(io_uring_submit), &liburing) != 0)
+        if (_dl_find_object(preload_find(PRELOAD_io_uring_submit), &liburing) != 0)
             return false;
         atomic_store(&low, (uintptr_t)liburing.dlfo_map_start);
         atomic_store_explicit(&high, (uintptr_t)liburing.dlfo_map_end, memory_order_release);
@@ -48,6 +48,13 @@ void uring_say_version(void)
      !uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
 
 /* ---- begin and end ---- */
+
+PRELOAD_EXPORT void io_uring_queue_exit(struct io_uring *ring)
+{
+    if (ACTIVE())
+        uring_end(ring);
+    PRELOAD_REAL(io_uring_queue_exit)(ring);
+}
 
 /* liburing made a ring, if `result` says so. Returns that; or -ENOSYS if we cannot serve it, in
  * which case it is gone again. */
@@ -112,13 +119,6 @@ PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameter
         uring_get(ring);
     }
     return result;
-}
-
-PRELOAD_EXPORT void io_uring_queue_exit(struct io_uring *ring)
-{
-    if (ACTIVE())
-        uring_end(ring);
-    PRELOAD_REAL(io_uring_queue_exit)(ring);
 }
 
 PRELOAD_EXPORT int io_uring_enable_rings(struct io_uring *ring)
