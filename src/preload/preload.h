@@ -153,8 +153,9 @@ static inline void preload_stay_end(struct preload_stay stay)
 void preload_stay_call(void (*function)(void));
 void preload_stay_call_for(void (*function)(int fd), int fd);
 
-/* A result of src/file as libc returns it. FILE_KERNEL stays, for the caller to look at. */
-static inline ssize_t preload_result(ssize_t result)
+/* A result of src/file as libc returns it. FILE_KERNEL stays, for the caller to look at. Without
+ * the attribute it is a call in what PRELOAD_SLOW makes small. */
+__attribute__((always_inline)) static inline ssize_t preload_result(ssize_t result)
 {
     if (PRELOAD_UNLIKELY(result < 0) && result != FILE_KERNEL) {
         errno = (int)-result;
