@@ -225,7 +225,7 @@ enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, un
             return URING_KERNEL;
         uint64_t slice = sys_now_ns() + SLICE_NS;
         if (sys_deadline_passed(deadline_ns))
-            return URING_LATE;
+            return URING_READY;
         /* In slices, since another thread may give something to the kernel meanwhile. */
         if (drive(record, enough, &wanted,
                   deadline_ns && deadline_ns < slice ? deadline_ns : slice) &&
@@ -241,20 +241,15 @@ void uring_poll(struct uring *record, const struct io_uring *ring)
         drive(record, enough, &wanted, 1);
 }
 
-void uring_attend(struct uring *record)
+void uring_block_begin(struct uring *record)
 {
+    /* Either this thread sees the request, or its submitter sees this thread. */
+    atomic_fetch_add(&record->waiters, 1);
     if (uring_in_flight(record) == 0 || file_lane_is_attended(record->lane))
         return;
     struct preload_stay stay = preload_stay_begin();
     file_lane_attend(record->lane);
     preload_stay_end(stay);
-}
-
-void uring_block_begin(struct uring *record)
-{
-    /* Either this thread sees the request, or its submitter sees this thread. */
-    atomic_fetch_add(&record->waiters, 1);
-    uring_attend(record);
 }
 
 void uring_block_end(struct uring *record)

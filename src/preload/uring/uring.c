@@ -299,7 +299,6 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_timeout(struct io_uring *ring,
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
     if (taken == 0) {
-        uring_attend(record);
         unsigned before = __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE);
         uring_block_begin(record);
         int result =
@@ -330,7 +329,6 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_min_timeout(struct io_uring *ring,
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
                                                                   min_wait, mask);
-    uring_attend(record);
     int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
     uring_block_begin(record);
     int waited = PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
@@ -360,7 +358,6 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_reg(struct io_uring *ring, struct io
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
         return PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
-    uring_attend(record);
     int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
     uring_block_begin(record);
     int waited = PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);

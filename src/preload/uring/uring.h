@@ -181,10 +181,9 @@ void uring_fork_child(void);
 
 /* What came of waiting. */
 enum uring_wait {
-    URING_READY,  /* as many CQEs as were asked for */
+    URING_READY,  /* as many CQEs as were asked for, or the time is over */
     URING_KERNEL, /* wait in the kernel: whatever is in flight will be posted there */
-    URING_LATE,
-    URING_SIGNAL
+    URING_SIGNAL  /* a handler ran */
 };
 
 /* Drives the ring's lane until `count` CQEs are ready, when nobody else can complete anything.
@@ -193,9 +192,8 @@ enum uring_wait uring_wait(struct uring *record, const struct io_uring *ring, un
                            uint64_t deadline_ns);
 /* Does what has arrived: before a look into the completion queue. */
 void uring_poll(struct uring *record, const struct io_uring *ring);
-/* Attendants complete what is in flight now, and what is submitted later. */
-void uring_attend(struct uring *record);
-/* Around a call that may block in the kernel until completions come. */
+/* Around a call that may block in the kernel until completions come. Attendants complete what is in
+ * flight now, and what is submitted later. */
 void uring_block_begin(struct uring *record);
 void uring_block_end(struct uring *record);
 
