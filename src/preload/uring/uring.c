@@ -3,10 +3,33 @@
  * is ours leaves the queue before the real one flushes it, and a thread that waits for requests of
  * ours drives them.
  */
+#include <link.h>
+
 #include "preload/uring/uring.h"
 #include "sys/log.h"
 
 /* ---- which liburing ---- */
+
+struct range {
+    uintptr_t inside, low, high;
+};
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    struct range *range = context;
+    range->low = UINTPTR_MAX;
+    range->high = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + header->p_vaddr, to = from + header->p_memsz;
+        if (header->p_type != PT_LOAD)
+            continue;
+        range->low = from < range->low ? from : range->low;
+        range->high = to > range->high ? to : range->high;
+    }
+    return range->inside >= range->low && range->inside < range->high;
+}
 
 /* liburing's functions call one another through the dynamic linker: those calls are its own. */
 bool uring_by_liburing(const void *return_address)
@@ -14,11 +37,11 @@ bool uring_by_liburing(const void *return_address)
     static _Atomic uintptr_t low, high;
     uintptr_t address = (uintptr_t)return_address;
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&high, memory_order_acquire) == 0)) {
-        struct dl_find_object liburing;
-        if (_dl_find_object(preload_find(PRELOAD_io_uring_submit), &liburing) != 0)
+        struct range range = {.inside = (uintptr_t)preload_find(PRELOAD_io_uring_submit)};
+        if (!dl_iterate_phdr(find_range, &range))
             return false;
-        atomic_store(&low, (uintptr_t)liburing.dlfo_map_start);
-        atomic_store_explicit(&high, (uintptr_t)liburing.dlfo_map_end, memory_order_release);
+        atomic_store(&low, range.low);
+        atomic_store_explicit(&high, range.high, memory_order_release);
     }
     return address >= atomic_load_explicit(&low, memory_order_relaxed) &&
            address < atomic_load_explicit(&high, memory_order_relaxed);
