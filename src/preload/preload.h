@@ -149,7 +149,7 @@ static inline void preload_stay_end(struct preload_stay stay)
     errno = stay.saved_errno;
 }
 
-/* For functions of src/file of that kind: calls one in a stay. */
+/* Calls a function of src/file in a stay. */
 void preload_stay_call(void (*function)(void));
 void preload_stay_call_for(void (*function)(int fd), int fd);
 

@@ -5,10 +5,9 @@
  * its first use in a process that has mounts of ours it gets a struct beside it, for requests that
  * go through src/file, and for waiting on both worlds.
  *
- *   io_submit ---- managed iocbs ----> file_submit() --done()--> queue of completions ---+
- *        |                                                            | eventfd          +-->
- * reaper
- *        +-------- all others -------> the kernel's context, with a poll of the eventfd --+
+ *   io_submit --- managed iocbs ---> file_submit() --done()--> queue of completions ---+
+ *        |                                                        | eventfd            +--> reaper
+ *        +------- all others ------> the kernel's context, with a poll of the eventfd --+
  *
  * How a reaper waits depends on what is in flight. Nothing: on a futex that submitters wake. Only
  * managed requests: it drives the lane itself. Requests of the kernel as well: attendants drive the

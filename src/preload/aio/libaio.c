@@ -24,8 +24,7 @@ PRELOAD_EXPORT int io_submit(aio_context_t context, long count, struct iocb **li
     return (int)aio_io_submit(context, count, list);
 }
 
-/* As libaio does, for programs that poll: no system call if the ring is empty. See aio_context.h.
- */
+/* As libaio does, for programs that poll: no system call if the ring is empty. See context.h. */
 static bool is_idle(aio_context_t context, const struct timespec *timeout)
 {
     const struct aio_ring *ring = (const struct aio_ring *)context;

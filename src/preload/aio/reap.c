@@ -1,4 +1,4 @@
-/* io_getevents(): completions of both worlds, and waiting for them. See aio_context.h. */
+/* io_getevents(): completions of both worlds, and waiting for them. See context.h. */
 #include <linux/futex.h>
 
 #include "preload/aio/context.h"
