@@ -232,9 +232,9 @@ static void lane_done(struct file_request *first)
 static unsigned count_writes_before(const struct posix_aio_request *sync)
 {
     unsigned count = 0;
-    const struct posix_aio_request *at;
-    TAILQ_FOREACH(at, &in_flight, place)
-    count += at->base.file.operation == FILE_WRITE && same_file(at, sync);
+    struct posix_aio_request *at;
+    for (at = TAILQ_FIRST(&in_flight); at; at = TAILQ_NEXT(at, place))
+        count += at->base.file.operation == FILE_WRITE && same_file(at, sync);
     return count;
 }
 
@@ -367,8 +367,7 @@ int posix_aio_cancel_all(int fd)
         taken = NULL;
         lock();
         struct posix_aio_request *at;
-        TAILQ_FOREACH(at, &in_flight, place)
-        {
+        for (at = TAILQ_FIRST(&in_flight); at; at = TAILQ_NEXT(at, place)) {
             if (at->base.file.fd != fd)
                 continue;
             if (take_back(at)) {
