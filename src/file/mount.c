@@ -1,22 +1,21 @@
 /* A mount that is used: credentials, the first contact, handles of directories, verifiers. */
-#include "file/inode.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "file/commit.h"
+#include "file/inode.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
-#include "run/said.h"
-#include "stats/count.h"
 #include "nfs/nfs3_status.h"
 #include "reach/root.h"
 #include "reach/server.h"
+#include "run/said.h"
+#include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
-#include "file/commit.h"
 
 enum { RETRY_S = 30, SAY_EVERY_S = 60 };
 
