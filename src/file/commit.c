@@ -87,6 +87,8 @@ static int commit_once(struct committing *c)
         log_notice("%s: what came of a COMMIT of %llu bytes is not known; writing them again",
                    c->path, (unsigned long long)lost);
     result = file_commit_rewrite(c, &commit);
+    if (result == -ESTALE)
+        gone(c);
     return result == 0 ? -EAGAIN : result;
 }
 

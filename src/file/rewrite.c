@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "file/async.h"
+#include "file/getattr.h"
+#include "file/io.h"
 #include "file/rewrite.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
@@ -13,8 +15,6 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
-#include "file/io.h"
-#include "file/getattr.h"
 
 enum {
     RUNS = 16 /* on their way together */
@@ -148,19 +148,25 @@ static int rewrite(struct committing *c, struct ledger_commit *commit, struct ru
     return next;
 }
 
-/* Did somebody else change the file since this host wrote it? What was lost may be what he wrote
- * over. */
-static enum ledger_change look(struct committing *c, int64_t *changed)
+/* Did somebody else change the file since this host wrote it, and when by the server's clock? What
+ * was lost may be what he wrote over. 0, or -errno: the server does not tell. */
+static int look(struct committing *c, enum ledger_change *change, int64_t *changed)
 {
     struct nfs3_client client = file_mount_client(c->mount, c->auth);
-    uint64_t epoch = ledger_file_asking(c->host);
     struct ledger_attributes now;
     struct nfs3_attr attr;
-    if (nfs3_getattr(&client, c->use.fh, &attr) != 0)
-        return LEDGER_CHANGE_NONE;
+    uint64_t epoch;
+    int result;
+    do {
+        epoch = ledger_file_asking(c->host);
+        result = nfs3_getattr(&client, c->use.fh, &attr);
+    } while (file_commit_again(c, result));
+    if (result != 0)
+        return result == -EAGAIN ? -EIO : result;
     file_attributes_convert(&attr, &now);
     *changed = ledger_nanoseconds(&now.mtime);
-    return ledger_file_changed_by_other(c->host, epoch, &now);
+    *change = ledger_file_changed_by_other(c->host, epoch, &now);
+    return 0;
 }
 
 /*
@@ -168,37 +174,55 @@ static enum ledger_change look(struct committing *c, int64_t *changed)
  * up then, and for files on their way to the kernel's world, where somebody is who said that he
  * writes them.
  */
-static bool is_in_conflict(struct committing *c, const struct ledger_commit *commit)
+static bool is_proof(struct committing *c, const struct ledger_commit *commit,
+                     enum ledger_change change, int64_t changed)
 {
-    int64_t changed = 0;
     uint64_t verifier;
     memcpy(&verifier, commit->verifier, sizeof(verifier));
-    enum ledger_change change = look(c, &changed);
-    if (change == LEDGER_CHANGE_NONE || sys_test_unsafe(SYS_TEST_CONFLICT))
-        return false;
-    if (change == LEDGER_CHANGE_TIME && !ledger_world_is_kernel(c->host) &&
-        !file_server_was_up(c->mount->server, verifier, changed, c->host)) {
-        if (file_commit_may_say(c, "changed"))
-            log_warning("%s: its time of change is later than this host wrote it: if that was not "
-                        "server %s as it recovered, what somebody else wrote is written over now",
-                        c->path, c->mount->server->conf->name);
-        return false;
+    if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->host) ||
+        file_server_was_up(c->mount->server, verifier, changed, c->host))
+        return true;
+    if (file_commit_may_say(c, "changed"))
+        log_warning("%s: its time of change is later than this host wrote it: if that was not "
+                    "server %s as it recovered, what somebody else wrote is written over now",
+                    c->path, c->mount->server->conf->name);
+    return false;
+}
+
+/* May what was lost be written again? 0, or -errno: it is forgotten, as somebody else changed the
+ * file; or it stays in the ledger for another COMMIT, as the server does not tell. */
+static int check_conflict(struct committing *c, const struct ledger_commit *commit)
+{
+    enum ledger_change change;
+    int64_t changed;
+    int result = look(c, &change, &changed);
+    if (sys_test_unsafe(SYS_TEST_CONFLICT))
+        return 0;
+    if (result != 0) {
+        if (result != -ESTALE && file_commit_may_say(c, "unknown"))
+            log_error("%s: data that the server lost is not written again before server %s tells "
+                      "whether somebody else changed the file: %s",
+                      c->path, c->mount->server->conf->name, strerrordesc_np(-result));
+        return result;
     }
+    if (change == LEDGER_CHANGE_NONE || !is_proof(c, commit, change, changed))
+        return 0;
     uint64_t lost = ledger_file_forget(c->host, true);
     if (c->inode)
         atomic_store(&c->inode->lost, true);
     log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "
               "the file since: another host, or a process that cannot use the library; fsync fails",
               c->path, (unsigned long long)lost);
-    return true;
+    return -EIO;
 }
 
 int file_commit_rewrite(struct committing *c, struct ledger_commit *commit)
 {
     struct failure failure = {0};
     struct run alone;
-    if (is_in_conflict(c, commit))
-        return -EIO;
+    int result = check_conflict(c, commit);
+    if (result != 0)
+        return result;
     /* Not from the heap: this may run in a handler of a signal. */
     struct run *runs = sys_mmap(NULL, RUNS * sizeof(*runs), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -25,7 +25,8 @@ bool file_commit_again(struct committing *c, int result);
 bool file_commit_may_say(const struct committing *c, const char *what);
 
 /* Writes again what the server lost of what the COMMIT was to vouch for; UNSTABLE it waits for a
- * further COMMIT, and stays in the ledger. 0, or -EIO after a line on the log. */
+ * further COMMIT, and stays in the ledger. First the server is asked whether somebody else changed
+ * the file. 0; -EIO after a line on the log; -ESTALE; or why the server does not tell. */
 int file_commit_rewrite(struct committing *c, struct ledger_commit *commit);
 
 #endif

@@ -248,11 +248,11 @@ static void *syncs(void *fd)
     return (void *)(intptr_t)engine_fsync(*(int *)fd);
 }
 
-/* Its COMMIT waits over the restart: it is older than the last answers of before. */
-static pthread_t begin_fsync(int *fd)
+/* Its call of this procedure waits. */
+static pthread_t begin_fsync(int *fd, enum nfs3_proc procedure)
 {
     pthread_t thread;
-    server_hold(NFS3_PROC_COMMIT);
+    server_hold(procedure);
     CHECK_EQUAL(pthread_create(&thread, NULL, syncs, fd), 0);
     server_wait_held(1);
     return thread;
@@ -266,10 +266,11 @@ static int end_fsync(pthread_t thread)
     return (int)(intptr_t)result;
 }
 
+/* The COMMIT waits over the restart: it is older than the last answers of before. */
 ENGINE_TEST(a_file_that_the_server_dated_during_a_commit_is_no_conflict)
 {
     int fd = written_over();
-    pthread_t thread = begin_fsync(&fd);
+    pthread_t thread = begin_fsync(&fd, NFS3_PROC_COMMIT);
     hear_the_time();
     server_do(FILE_SERVER_LOSE_POWER);
     usleep(CLOCK_STEP_US);
@@ -282,13 +283,117 @@ ENGINE_TEST(a_file_that_the_server_dated_during_a_commit_is_no_conflict)
 ENGINE_TEST(what_another_host_wrote_during_a_commit_before_the_restart_is_kept)
 {
     int fd = written_over();
-    pthread_t thread = begin_fsync(&fd);
+    pthread_t thread = begin_fsync(&fd, NFS3_PROC_COMMIT);
     somebody_writes("f", SIZE, 0, 2);
     hear_the_time();
     server_do(FILE_SERVER_NEW_VERIFIER);
     CHECK_EQUAL(end_fsync(thread), -EIO);
     disk_expect("f", SIZE, 0, 2);
 }
+
+/* ---- a server that does not tell whether somebody did ---- */
+
+/* Somebody wrote, and the server lost what this host wrote before: it is known once the server is
+ * asked for the times. */
+static int conflict_to_be_found(void)
+{
+    int fd = written_over();
+    somebody_writes("f", SIZE, 0, 2);
+    hear_the_time();
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    return fd;
+}
+
+static uint64_t uncommitted(int fd)
+{
+    struct file_open *open = engine_begin(fd);
+    uint64_t bytes = ledger_file_uncommitted(&open->inode->host);
+    engine_end(open);
+    return bytes;
+}
+
+static void expect_not_written_again_yet(int fd, int result)
+{
+    unsigned before = server_calls(NFS3_PROC_WRITE);
+    CHECK_EQUAL(engine_fsync(fd), result);
+    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), before);
+    CHECK_EQUAL(uncommitted(fd), SIZE);
+    CHECK_EQUAL(lines_with("/f: ", "is not written again before server scripted tells"), 1);
+}
+
+ENGINE_TEST(nothing_is_written_again_before_the_server_tells_of_others)
+{
+    int fd = conflict_to_be_found();
+    server_fail(NFS3_PROC_GETATTR, 1000000, NFS3ERR_SERVERFAULT);
+    expect_not_written_again_yet(fd, -EIO);
+    disk_expect("f", SIZE, 0, 2);
+    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+ENGINE_TEST(what_nobody_changed_is_written_again_once_the_server_tells_so)
+{
+    int fd = written_over();
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_fail(NFS3_PROC_GETATTR, 1000000, NFS3ERR_ACCES);
+    expect_not_written_again_yet(fd, -EACCES);
+    server_fail(NFS3_PROC_GETATTR, 0, 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SIZE, 0, 1);
+}
+
+ENGINE_TEST(a_server_that_is_away_when_it_is_asked_is_waited_for)
+{
+    int fd = conflict_to_be_found();
+    pthread_t thread = begin_fsync(&fd, NFS3_PROC_GETATTR);
+    server_do(FILE_SERVER_STOP);
+    usleep(100000);
+    server_do(FILE_SERVER_START);
+    CHECK_EQUAL(end_fsync(thread), -EIO);
+    disk_expect("f", SIZE, 0, 2);
+    CHECK_EQUAL(uncommitted(fd), 0);
+}
+
+static void is_given_up(void)
+{
+    int fd = conflict_to_be_found();
+    server_hold(NFS3_PROC_GETATTR);
+    expect_not_written_again_yet(fd, -ETIMEDOUT);
+    server_release();
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+SCENE_TEST(nothing_is_written_again_when_the_server_was_asked_for_too_long)
+{
+    scene_configure("soft_timeout = 1;");
+    scene_run(is_given_up);
+}
+
+ENGINE_TEST(a_handle_that_is_stale_when_the_server_is_asked_is_found_again)
+{
+    int fd = conflict_to_be_found();
+    server_fail(NFS3_PROC_GETATTR, 1, NFS3ERR_STALE);
+    expect_a_conflict(fd);
+    disk_expect("f", SIZE, 0, 2);
+}
+
+ENGINE_TEST(a_file_that_is_removed_when_the_server_is_asked_is_no_loss)
+{
+    int fd = written_over();
+    char path[SCENE_PATH];
+    scene_file_path(path, "f");
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    pthread_t thread = begin_fsync(&fd, NFS3_PROC_GETATTR);
+    CHECK_EQUAL(unlink(path), 0);
+    CHECK_EQUAL(end_fsync(thread), 0);
+    CHECK(!file_is_managed(fd));
+    CHECK_EQUAL(ledger_uncommitted(), 0);
+}
+
+/* ---- what only looks so ---- */
 
 ENGINE_TEST(a_server_that_comes_back_to_an_older_time_is_no_conflict)
 {
