@@ -65,10 +65,14 @@ void file_lane_free(struct file_lane *lane)
 {
     pthread_mutex_lock(&lanes_lock);
     struct file_lane **at = &lanes;
-    while (*at != lane)
+    while (*at && *at != lane)
         at = &(*at)->next_lane;
-    *at = lane->next_lane;
+    bool found = *at != NULL;
+    if (found)
+        *at = lane->next_lane;
     pthread_mutex_unlock(&lanes_lock);
+    if (!found)
+        return; /* it was given back before, and may be somebody else's soon */
     while (atomic_load(&lane->users) > 0)
         sys_call0(SYS_sched_yield);
     pthread_mutex_destroy(&lane->lock);

@@ -57,6 +57,18 @@ ENGINE_TEST(a_sync_of_kept_requests)
     wait_for_jobs(0, 16);
 }
 
+/* It would be given to two. */
+ENGINE_TEST(a_lane_that_is_given_back_twice_is_given_once)
+{
+    sys_critical_enter();
+    lane = file_lane_new();
+    file_lane_free(lane);
+    file_lane_free(lane);
+    struct file_lane *first = file_lane_new(), *second = file_lane_new();
+    sys_critical_leave();
+    CHECK(first != second);
+}
+
 ENGINE_TEST(what_cannot_be_submitted_is_answered_with_an_error)
 {
     lane_open(DISK);
