@@ -14,8 +14,6 @@
 
 enum { ENDINGS = 16 };
 
-#define HELP_NS UINT64_C(10000000)
-
 #define REQUEST_OF(pointer) \
     ((struct file_request *)((char *)(pointer)-offsetof(struct file_request, call)))
 
@@ -199,6 +197,8 @@ struct choice {
     const struct file_inode *inode;
 };
 
+static const struct choice everything;
+
 static bool chosen(const struct file_request *request, const struct choice *choice)
 {
     return (!choice->writes || request->operation == FILE_WRITE) &&
@@ -226,37 +226,40 @@ static void carry_out_chosen(struct file_lane *lane, const struct choice *choice
 
 void file_lane_carry_out(struct file_lane *lane)
 {
-    static const struct choice all;
-    carry_out_chosen(lane, &all);
+    carry_out_chosen(lane, &everything);
 }
 
 /* ---- a thread that waits for the end of requests ---- */
 
-static bool something_happened(void *context)
+static bool help(const struct choice *choice)
 {
-    return atomic_load_explicit(&file_lane_events, memory_order_relaxed) != *(uint32_t *)context;
+    uint32_t events = atomic_load(&file_lane_events);
+    file_submit_announced();
+    if (!file_lanes_attend(events))
+        return false;
+    struct file_lane *lane;
+    unsigned number = 0;
+    while ((lane = file_lane_troubled(&number))) {
+        carry_out_chosen(lane, choice);
+        atomic_fetch_sub(&lane->users, 1);
+    }
+    if (atomic_load(&file_lane_events) == events)
+        sys_nanosleep_ms(1);
+    return true;
 }
 
 bool file_async_help(const struct file_inode *inode)
 {
     const struct choice choice = {.writes = inode == NULL, .inode = inode};
-    uint32_t events = atomic_load(&file_lane_events);
-    file_submit_announced();
-    if (!file_lanes_attend())
-        return false;
-    if (rpc_attended.count > 0)
-        rpc_drive_all(rpc_attended.channels, rpc_attended.count, something_happened, &events,
-                      sys_now_ns() + HELP_NS);
-    struct file_lane *lane;
-    unsigned number = 0;
     bool nested = helping;
     helping = true;
-    while ((lane = file_lane_troubled(&number))) {
-        carry_out_chosen(lane, &choice);
-        atomic_fetch_sub(&lane->users, 1);
-    }
+    bool some = help(&choice);
     helping = nested;
-    if (!something_happened(&events))
-        sys_nanosleep_ms(1);
-    return true;
+    return some;
+}
+
+void file_async_finish(void)
+{
+    while (help(&everything))
+        ;
 }

@@ -91,7 +91,9 @@ void file_submit_later(struct file_lane *lane, struct file_request *const *reque
 bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,
                     uint64_t deadline_ns);
 
-/* From now on attendants drive this lane whenever something is in flight. */
+/* From now on attendants drive this lane whenever something is in flight. Where no thread can be
+ * started this call ends what is in flight, and file_submit() what comes later, before it returns.
+ */
 void file_lane_attend(struct file_lane *lane);
 /* The same, if something is in flight that they do not look after for good. */
 void file_lane_attend_busy(struct file_lane *lane);
@@ -109,6 +111,8 @@ void file_async_attend_all(void);
  * further. False, at once, when this process has nothing in flight.
  */
 bool file_async_help(const struct file_inode *inode);
+/* Waits until nothing of this process is in flight, for a thread that is in no call of its own. */
+void file_async_finish(void);
 
 /* In the child of fork(): lanes are empty; requests of the parent never end here. */
 void file_async_fork_child(void);

@@ -385,8 +385,7 @@ int file_commit_all(void)
     file_shared_all(); /* with the program that exec starts */
     if (!ledger_registry_ready())
         return 0;
-    while (file_async_help(NULL)) /* exec and exit wait for requests in flight: io_setup(2) */
-        ;
+    file_async_finish(); /* exec and exit wait for requests in flight: io_setup(2) */
     file_inode_each(commit_own, &result);
     for (unsigned i = 0; i < file_mount_count() && ledger_uncommitted() > 0; i++) {
         if (atomic_load(&file_mount_at(i)->state) == FILE_MOUNT_READY)

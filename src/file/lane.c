@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ledger/stripes.h"
 #include "net/pool.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
@@ -11,6 +12,7 @@
 enum { ATTENDANTS = NET_PATHS_MAX * NET_CONNECTIONS_MAX };
 
 #define ALONE_NS    UINT64_C(1000000)
+#define TURN_NS     UINT64_C(10000000)
 #define ATTENDED_NS UINT64_C(1000000000)
 
 /* A thread that drives a channel. Made on first need, lives as long as the process. */
@@ -187,50 +189,73 @@ static void *attend(void *argument)
     return NULL;
 }
 
-/* Under lanes_lock. Makes sure that a thread drives the channel, and that it looks. */
-static void channel_attend(struct net_channel *channel)
+/* Under lanes_lock. Makes sure that a thread drives the channel, and that it looks. False: none can
+ * be started. */
+static bool channel_attend(struct net_channel *channel)
 {
     unsigned i = 0;
     while (i < attendant_count && attendants[i].channel != channel)
         i++;
     if (i == attendant_count) {
         if (i == ATTENDANTS)
-            return;
+            return false;
         attendants[i].channel = channel;
         if (!sys_thread_start(attend, &attendants[i], "asynchronous I/O"))
-            return;
+            return false;
         attendant_count++;
     }
     atomic_fetch_add(&attendants[i].kicks, 1);
     sys_futex(&attendants[i].kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+    return true;
 }
 
-/* Under lanes_lock. */
-static void lane_attend(struct file_lane *lane)
+static bool help_in_ledger(void)
 {
-    int nobody = FILE_NOT_ATTENDED;
-    atomic_compare_exchange_strong(&lane->attended, &nobody, FILE_ATTENDED_NOW);
+    return file_async_help(NULL);
+}
+
+static void lane_becomes(struct file_lane *lane, int from, int to)
+{
+    atomic_compare_exchange_strong(&lane->attended, &from, to);
+}
+
+/* Under lanes_lock. False: some channel has no attendant. */
+static bool lane_attend(struct file_lane *lane)
+{
+    bool all = true;
+    lane_becomes(lane, FILE_NOT_ATTENDED, FILE_ATTENDED_NOW);
     unsigned count = atomic_load(&lane->channel_count);
     for (unsigned i = 0; i < count; i++)
-        channel_attend(lane->channels[i]);
+        all = channel_attend(lane->channels[i]) && all;
+    if (all) {
+        lane_becomes(lane, FILE_DESERTED, FILE_ATTENDED_ALWAYS);
+    } else {
+        lane_becomes(lane, FILE_ATTENDED_NOW, FILE_NOT_ATTENDED);
+        lane_becomes(lane, FILE_ATTENDED_ALWAYS, FILE_DESERTED);
+        ledger_wait_help = help_in_ledger;
+    }
+    return all;
 }
 
-void file_lane_attend_now(struct file_lane *lane)
+bool file_lane_attend_now(struct file_lane *lane)
 {
     pthread_mutex_lock(&lanes_lock);
-    lane_attend(lane);
+    bool all = lane_attend(lane);
     pthread_mutex_unlock(&lanes_lock);
+    return all;
 }
 
 void file_lane_attend(struct file_lane *lane)
 {
     atomic_store(&lane->attended, FILE_ATTENDED_ALWAYS);
-    file_lane_attend_now(lane);
+    if (!file_lane_attend_now(lane))
+        file_lane_finish(lane);
 }
 
 bool file_lane_is_attended(const struct file_lane *lane)
 {
-    return atomic_load(&lane->attended) == FILE_ATTENDED_ALWAYS;
+    int attended = atomic_load(&lane->attended);
+    return attended == FILE_ATTENDED_ALWAYS || attended == FILE_DESERTED;
 }
 
 void file_lane_attend_busy(struct file_lane *lane)
@@ -239,23 +264,56 @@ void file_lane_attend_busy(struct file_lane *lane)
         file_lane_attend(lane);
 }
 
-bool file_lanes_attend(void)
+/* Channels that nobody else may be driving. */
+struct alone {
+    struct net_channel *channels[RPC_DRIVE_MAX];
+    unsigned count;
+};
+
+static void alone_add(struct alone *alone, struct net_channel *const *channels, unsigned count)
+{
+    for (unsigned i = 0; i < count && alone->count < RPC_DRIVE_MAX; i++) {
+        unsigned j = 0;
+        while (j < alone->count && alone->channels[j] != channels[i])
+            j++;
+        if (j == alone->count && atomic_load(&channels[i]->outstanding) > 0)
+            alone->channels[alone->count++] = channels[i];
+    }
+}
+
+static bool something_happened(void *events)
+{
+    return atomic_load_explicit(&file_lane_events, memory_order_relaxed) != *(uint32_t *)events;
+}
+
+bool file_lanes_attend(uint32_t events)
 {
     bool some = false;
+    struct alone alone;
+    alone.count = 0;
     pthread_mutex_lock(&lanes_lock);
     for (struct file_lane *lane = lanes; lane; lane = lane->next_lane) {
-        if (atomic_load(&lane->in_flight) > 0) {
-            lane_attend(lane);
-            some = true;
-        }
+        if (atomic_load(&lane->in_flight) == 0)
+            continue;
+        some = true;
+        if (!lane_attend(lane))
+            alone_add(&alone, lane->channels, atomic_load(&lane->channel_count));
     }
     pthread_mutex_unlock(&lanes_lock);
+    alone_add(&alone, rpc_attended.channels, rpc_attended.count);
+    /* Also where a signal was deferred. */
+    sig_atomic_t deferred = sys_critical.deferred;
+    sys_critical.deferred = 0;
+    if (some && alone.count > 0)
+        rpc_drive_all(alone.channels, alone.count, something_happened, &events,
+                      sys_now_ns() + TURN_NS);
+    sys_critical.deferred |= deferred;
     return some;
 }
 
 void file_async_attend_all(void)
 {
-    (void)file_lanes_attend();
+    (void)file_lanes_attend(atomic_load(&file_lane_events));
 }
 
 struct file_lane *file_lane_troubled(unsigned *number)
@@ -312,17 +370,25 @@ static bool one_may_drive(struct file_lane *lane)
     return atomic_load(&lane->channel_count) <= 1 || !atomic_load(&lane->shared);
 }
 
+/* Another thread may carry out the rest, or submit more: it does not wake this one. */
+static void lane_drive(const struct wait *wait, unsigned count, uint32_t events,
+                       uint64_t deadline_ns)
+{
+    if (!rpc_drive_all(wait->lane->channels, count, wait_over, (void *)wait, deadline_ns) &&
+        !sys_critical.deferred)
+        lane_sleep(wait->lane, events, deadline_ns, ALONE_NS);
+}
+
 static bool lane_wait(const struct wait *wait, uint64_t deadline_ns)
 {
     struct file_lane *lane = wait->lane;
     bool looked = false;
-    int now = FILE_ATTENDED_NOW;
     if (one_may_drive(lane)) /* we are here now */
-        atomic_compare_exchange_strong(&lane->attended, &now, FILE_NOT_ATTENDED);
+        lane_becomes(lane, FILE_ATTENDED_NOW, FILE_NOT_ATTENDED);
     for (;;) {
         unsigned count = atomic_load(&lane->channel_count);
         uint32_t events = atomic_load(&lane->events);
-        bool attended = atomic_load(&lane->attended);
+        bool attended = atomic_load(&lane->attended) >= FILE_ATTENDED_NOW;
         rpc_attended = (struct rpc_attended){lane->channels, attended ? 0 : count};
         file_lane_carry_out(lane);
         rpc_attended.count = 0;
@@ -334,14 +400,14 @@ static bool lane_wait(const struct wait *wait, uint64_t deadline_ns)
             return false;
         looked = true;
         if (!atomic_load(&lane->attended) && one_may_drive(lane)) {
-            /* Another thread may carry out the rest, or submit more: it does not wake this one. */
-            if (!rpc_drive_all(lane->channels, count, wait_over, (void *)wait, deadline_ns) &&
-                !sys_critical.deferred)
-                lane_sleep(lane, events, deadline_ns, ALONE_NS);
-        } else {
-            if (!atomic_load(&lane->attended))
-                file_lane_attend_now(lane);
+            lane_drive(wait, count, events, deadline_ns);
+        } else if (atomic_load(&lane->attended) >= FILE_ATTENDED_NOW ||
+                   file_lane_attend_now(lane)) {
             lane_sleep(lane, events, deadline_ns, ATTENDED_NS);
+        } else { /* not for long: of a further channel a thread that drives does not hear */
+            uint64_t turn_ns = sys_now_ns() + TURN_NS;
+            lane_drive(wait, count, events,
+                       deadline_ns && deadline_ns < turn_ns ? deadline_ns : turn_ns);
         }
     }
 }
@@ -354,6 +420,17 @@ bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), vo
     bool result = lane_wait(&wait, deadline_ns);
     atomic_fetch_sub(&lane->waiters, 1);
     return result;
+}
+
+void file_lane_finish(struct file_lane *lane)
+{
+    sig_atomic_t deferred = 0;
+    while (file_lane_in_flight(lane) > 0) {
+        deferred |= sys_critical.deferred;
+        sys_critical.deferred = 0;
+        file_lane_wait(lane, NULL, NULL, 0);
+    }
+    sys_critical.deferred |= deferred;
 }
 
 void file_async_fork_child(void)

@@ -9,6 +9,7 @@ enum { FILE_LANE_CHANNELS = RPC_DRIVE_MAX };
 
 enum file_attended {
     FILE_NOT_ATTENDED = 0,
+    FILE_DESERTED,       /* it was asked for, and no thread can be started */
     FILE_ATTENDED_NOW,   /* until somebody waits for the lane */
     FILE_ATTENDED_ALWAYS /* it was asked for */
 };
@@ -52,10 +53,14 @@ static inline void file_lane_event(struct file_lane *lane)
  */
 struct net_channel *file_lane_channel(struct file_lane *lane, struct net_server *server,
                                       size_t bytes, const uint64_t *held);
-/* Attendants drive the lane, or all lanes, until somebody waits for it. The second returns false if
- * nothing is in flight in any. */
-void file_lane_attend_now(struct file_lane *lane);
-bool file_lanes_attend(void);
+/* Attendants drive the lane until somebody waits for it. False: not all of it, as no thread can be
+ * started; then who waits drives it. */
+bool file_lane_attend_now(struct file_lane *lane);
+/* The same for all lanes. False: nothing is in flight in any. This thread drives what is its own to
+ * drive (rpc_attended), and what has no attendant, for a moment or until `events` changes. */
+bool file_lanes_attend(uint32_t events);
+/* Drives the lane until nothing is in flight in it, whatever waits for this thread. */
+void file_lane_finish(struct file_lane *lane);
 /* The next lane in the list from `number` on that has troubled requests, held by `users`. */
 struct file_lane *file_lane_troubled(unsigned *number);
 

@@ -326,8 +326,9 @@ static void submit_all(struct file_lane *lane, struct file_request *const *reque
         atomic_store(&lane->shared, true);
     if ((atomic_load_explicit(&lane->attended, memory_order_relaxed) ||
          atomic_load_explicit(&lane->shared, memory_order_relaxed)) &&
-        atomic_load(&lane->in_flight) > 0)
-        file_lane_attend_now(lane);
+        atomic_load(&lane->in_flight) > 0 && !file_lane_attend_now(lane) &&
+        atomic_load(&lane->attended))
+        file_lane_finish(lane); /* nobody else would */
 }
 
 void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count)

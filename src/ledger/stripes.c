@@ -7,6 +7,8 @@
 #include "ledger/stripes.h"
 #include "sys/sys.h"
 
+bool (*_Atomic ledger_wait_help)(void);
+
 void ledger_stripe_lock(uint32_t stripe)
 {
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
@@ -43,7 +45,9 @@ void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
     atomic_store(&s->waiting, 1);
     ledger_stripe_unlock(stripe);
     /* Whoever frees the range now finds `waiting` set and changes `wake`. */
-    sys_futex(&s->wake, FUTEX_WAIT, seen, &limit);
+    bool (*help)(void) = atomic_load(&ledger_wait_help);
+    if (!help || !help())
+        sys_futex(&s->wake, FUTEX_WAIT, seen, &limit);
     uint64_t now = sys_now_ns();
     if (now - checked_ns >= LEDGER_WAIT_NS) {
         ledger_process_check(owner);

@@ -27,6 +27,9 @@ void ledger_stripe_wake(uint32_t stripe);
  * meanwhile. If the process `owner` is dead, what it held is given back. A thread looks for that
  * every tenth of a second, even if it is woken more often. */
 void ledger_stripe_wait(uint32_t stripe, uint32_t owner);
+/* Called by a thread that waits, if it is set: does for a moment what nobody else does for writes
+ * of this process in flight. False, at once: there are none. */
+extern bool (*_Atomic ledger_wait_help)(void);
 /* Under the stripe's lock: frees ghosts whose time is over. The size of a file that such a write
  * may have made longer must be asked for. */
 void ledger_stripe_expire(uint32_t stripe);

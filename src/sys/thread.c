@@ -11,9 +11,14 @@
 
 enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20 };
 
+/* After one could not be started, since callers ask again with each call of the application. */
+#define RETRY_NS UINT64_C(30000000000)
+
 /* Threads of ours. Each counts itself, so that there are never fewer than counted. */
 static _Atomic unsigned ours;
 static _Atomic bool used, first_ended, watched; /* `used`: there was one */
+
+static _Atomic uint64_t retry_ns; /* none is started before this time; 0: at any */
 
 struct beginning {
     void *(*function)(void *argument);
@@ -51,6 +56,7 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
     pthread_attr_destroy(&attributes);
     if (error != 0) {
         free(beginning);
+        atomic_store(&retry_ns, sys_now_ns() + RETRY_NS);
         log_error("no thread for %s could be started: %s", purpose, strerrordesc_np(error));
     }
     return error == 0;
@@ -79,7 +85,8 @@ static void watch_if_needed(void)
 
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
-    bool started = start(function, argument, purpose);
+    uint64_t retry = atomic_load(&retry_ns);
+    bool started = (retry == 0 || sys_now_ns() >= retry) && start(function, argument, purpose);
     atomic_store(&used, true);
     watch_if_needed();
     return started;
@@ -97,4 +104,5 @@ void sys_thread_fork_child(void)
     atomic_store(&used, false);
     atomic_store(&first_ended, false);
     atomic_store(&watched, false);
+    atomic_store(&retry_ns, 0);
 }

@@ -7,7 +7,8 @@
 /*
  * Starts a detached thread with a small stack and all signals blocked. `function` begins with
  * sys_critical_enter(), so that calls made there are the library's own. Says so on the log when it
- * cannot; `purpose` completes the sentence "no thread for ... could be started".
+ * cannot, and tries no more for half a minute; `purpose` completes the sentence "no thread for ...
+ * could be started".
  */
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose);
 

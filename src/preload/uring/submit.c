@@ -465,7 +465,7 @@ unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
         if (atomic_load(&record->waiters) > 0)
             file_lane_attend(record->lane);
         else
-            uring_watch();
+            uring_watch(record);
     }
     preload_stay_end(stay);
     return tail - head - dispatch.kept;

@@ -251,8 +251,8 @@ void uring_files_child(struct uring *record);
 
 /* ---- who looks after requests that nobody waits for (watch.c) ---- */
 
-/* After a submission to a lane that is not attended. */
-void uring_watch(void);
+/* After a submission to a ring whose lane is not attended. */
+void uring_watch(struct uring *record);
 /* Calls visit() for every ring in use. */
 void uring_each(void (*visit)(struct uring *record, void *context), void *context);
 void uring_watch_child(void);

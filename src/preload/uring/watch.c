@@ -60,7 +60,7 @@ static void *watch(void *argument)
     return argument;
 }
 
-PRELOAD_SLOW static void start(void)
+PRELOAD_SLOW static void start(struct file_lane *lane)
 {
     uint32_t expected = NEVER_STARTED;
     if (!atomic_compare_exchange_strong(&state, &expected, STARTING))
@@ -68,14 +68,14 @@ PRELOAD_SLOW static void start(void)
     if (sys_thread_start(watch, NULL, "io_uring"))
         return;
     atomic_store(&state, NEVER_STARTED);
-    file_async_attend_all(); /* which needs threads too, and says so */
+    file_lane_attend(lane);
 }
 
-void uring_watch(void)
+void uring_watch(struct uring *record)
 {
     uint32_t now = atomic_load(&state);
     if (PRELOAD_UNLIKELY(now == NEVER_STARTED)) {
-        start();
+        start(record->lane);
     } else if (PRELOAD_UNLIKELY(now == ASLEEP) &&
                atomic_compare_exchange_strong(&state, &now, AWAKE)) {
         sys_futex(&state, FUTEX_WAKE_PRIVATE, 1, NULL);

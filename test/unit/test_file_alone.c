@@ -1,0 +1,156 @@
+/* Asynchronous requests where no thread can be started: nobody hangs, though nobody attends. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "async_scene.h"
+
+/* From now on the kernel says what it says where there are too many tasks. */
+static void start_no_threads(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+    CHECK_EQUAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CHECK_EQUAL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void attend(void)
+{
+    sys_critical_enter();
+    file_lane_attend(lane);
+    sys_critical_leave();
+}
+
+static void *releases_later(void *unused)
+{
+    usleep(100000);
+    server_release();
+    return unused;
+}
+
+/* A write of the first block, which nobody waits for. The server carries it out a little later. */
+static int write_without_waiting(void)
+{
+    pthread_t thread;
+    int fd = lane_open(DISK);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(pthread_create(&thread, NULL, releases_later, NULL), 0);
+    start_no_threads();
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    submit(0, 1);
+    return fd;
+}
+
+static void expect_done(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        CHECK(job_is_done(&jobs[i]));
+        CHECK_EQUAL(jobs[i].result, BLOCK);
+    }
+}
+
+ENGINE_TEST(what_is_submitted_to_a_lane_that_is_to_be_attended_is_over_at_once)
+{
+    int fd = lane_open(DISK);
+    start_no_threads();
+    attend();
+    for (unsigned version = 1; version < 4; version++) {
+        job_write(&jobs[0], fd, BLOCK, 0, version);
+        job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+        submit(0, 2);
+        expect_done(2);
+        wait_for_jobs(0, 2);
+    }
+    CHECK_EQUAL(scene_logged("no thread for asynchronous I/O could be started"), 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 3);
+}
+
+ENGINE_TEST(what_is_in_flight_when_attendants_are_asked_for_is_over_then)
+{
+    write_without_waiting();
+    attend();
+    expect_done(1);
+}
+
+/* It needs several READs, though it was submitted as one. */
+ENGINE_TEST(what_needs_more_than_one_reply_is_over_too)
+{
+    int fd = lane_open(DISK);
+    start_no_threads();
+    attend();
+    atomic_store(&scene.control->short_read, 1000);
+    job_prepare(&jobs[0], FILE_READ, fd, BLOCK, BLOCK);
+    submit(0, 1);
+    expect_done(1);
+    CHECK(data_is(jobs[0].data, BLOCK, BLOCK, 0));
+}
+
+/* A handler of a signal has to wait for the end of the call, and the call for the end of these. */
+ENGINE_TEST(a_signal_that_waits_does_not_keep_it_from_being_over)
+{
+    int fd = lane_open(DISK);
+    start_no_threads();
+    attend();
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    struct file_request *request = &jobs[0].request;
+    sys_critical_enter();
+    sys_critical.deferred = 1;
+    file_submit(lane, &request, 1);
+    CHECK_EQUAL(sys_critical.deferred, 1);
+    sys_critical.deferred = 0;
+    sys_critical_leave();
+    expect_done(1);
+}
+
+ENGINE_TEST(a_change_of_size_waits_for_a_write_that_nobody_waits_for)
+{
+    int fd = write_without_waiting();
+    CHECK_EQUAL(engine_truncate(fd, 0), 0);
+    expect_done(1);
+    CHECK_EQUAL(disk_size("f"), 0);
+}
+
+ENGINE_TEST(a_write_over_one_that_nobody_waits_for)
+{
+    int fd = write_without_waiting();
+    engine_put(fd, BLOCK, 0, 2);
+    expect_done(1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 2);
+}
+
+ENGINE_TEST(a_hand_over_waits_for_a_write_that_nobody_waits_for)
+{
+    int fd = write_without_waiting();
+    CHECK_EQUAL(engine_demote(fd), 0);
+    expect_done(1);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
+ENGINE_TEST(exec_and_exit_wait_for_what_nobody_waits_for)
+{
+    int fd = write_without_waiting();
+    atomic_store(&scene.control->short_read, 1000);
+    job_prepare(&jobs[1], FILE_READ, fd, BLOCK, BLOCK);
+    submit(1, 1);
+    sys_critical_enter();
+    CHECK_EQUAL(file_commit_all(), 0);
+    sys_critical_leave();
+    expect_done(2);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
