@@ -485,12 +485,10 @@ static void give_back(struct file_open *open, int fd, off_t end, ssize_t unused)
 }
 
 /* The file was handed over meanwhile. The place stays this call's, as others have the next. */
-static ssize_t by_kernel(const struct file_open *open, int fd, const struct iovec *vectors,
-                         int count, off_t offset, int flags, bool reads)
+static ssize_t by_kernel(int fd, const struct iovec *vectors, int count, off_t offset, int flags,
+                         bool reads)
 {
     ssize_t done;
-    if (!file_open_is_at(open, fd))
-        return FILE_KERNEL;
     do
         done = sys_call6(reads ? SYS_preadv2 : SYS_pwritev2, fd, (long)vectors, count, offset, 0,
                          flags);
@@ -512,8 +510,8 @@ at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count
     if (result != 0)
         return result;
     ssize_t done = transfer(open, fd, vectors, count, moved.offset, flags);
-    if (done == FILE_KERNEL)
-        done = by_kernel(open, fd, vectors, count, moved.offset, flags, reads);
+    if (done == FILE_KERNEL && file_open_is_at(open, fd))
+        done = by_kernel(fd, vectors, count, moved.offset, flags, reads);
     ssize_t used = done > 0 ? done : 0;
     if (moved.after) {
         if (used > 0 && file_open_is_at(open, fd))

@@ -363,102 +363,115 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
     return 0;
 }
 
-/* The paths that can be used in the order in which they are tried: those that are offline last. */
-static size_t order_paths(const struct file_server *server, const struct paths *paths,
-                          size_t order[CONF_PATHS_MAX])
+/* Mounting over the paths of a server. */
+struct attempt {
+    size_t order[CONF_PATHS_MAX]; /* the paths that can be used, as they are tried */
+    size_t count;
+    int results[CONF_PATHS_MAX]; /* what became of each, by its place in the nfstab */
+    size_t mounted;              /* result: the one that gave the root handle */
+};
+
+/* Those that are offline come last. */
+static void attempt_begin(struct attempt *attempt, const struct file_server *server,
+                          const struct paths *paths)
 {
-    size_t count = 0;
+    *attempt = (struct attempt){.count = 0};
     run_offline_open();
     for (int offline = 0; offline < 2; offline++) {
         for (size_t i = 0; i < server->conf->path_count; i++) {
             const struct net_address *address = &paths->addresses[i];
             if (paths->faults[i] == 0 && run_is_offline(server->conf->name, address->peer_text,
                                                         address->local_text) == offline)
-                order[count++] = i;
+                attempt->order[attempt->count++] = i;
         }
     }
-    return count;
 }
 
 /*
- * Tries the `count` paths of `order` one after the other; first all of them for a short time only.
- * A path that works answers at once then, and need not wait until dead ones are given up. *mounted
- * becomes the place in the nfstab of the path that gave the root handle, results[] what became of
- * each.
+ * Tries one path after the other; first all of them for a short time only. A path that works
+ * answers at once then, and need not wait until dead ones are given up.
  */
-static int try_paths(struct file_mount *mount, struct paths *paths, const size_t *order,
-                     size_t count, int *results, size_t *mounted, struct nfs3_fh *root)
+static int try_paths(struct file_mount *mount, struct paths *paths, struct attempt *attempt,
+                     struct nfs3_fh *root)
 {
     uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
     if (limit_ms > MOUNTING_MS)
         limit_ms = MOUNTING_MS;
     uint64_t deadline_ns = sys_now_ns() + limit_ms * 1000000;
+    size_t count = attempt->count;
+    memset(attempt->results, 0, sizeof(attempt->results));
     for (size_t turn = count > 1 ? 0 : count; turn < 2 * count; turn++) {
-        size_t i = order[turn % count];
+        size_t i = attempt->order[turn % count];
+        int *result = &attempt->results[i];
         int most_ms = turn < count ? BRIEFLY_MS : FILE_CONTACT_TIMEOUT_MS;
         int share_ms = ms_until(deadline_ns) / (int)(2 * count - turn) + 1;
-        if (turn >= count && count > 1 && results[i] != -ETIMEDOUT)
+        if (turn >= count && count > 1 && *result != -ETIMEDOUT)
             continue;
         if (share_ms > most_ms)
             share_ms = most_ms;
-        results[i] = mount_over(mount, &paths->addresses[i], share_ms, root);
+        *result = mount_over(mount, &paths->addresses[i], share_ms, root);
         /* So does a server that restarts, and then answers. */
-        for (int again = 0; results[i] == -ECONNRESET && again < RESETS_MAX; again++) {
+        for (int again = 0; *result == -ECONNRESET && again < RESETS_MAX; again++) {
             sys_nanosleep_ms(PAUSE_MS);
-            results[i] = mount_over(mount, &paths->addresses[i], share_ms, root);
+            *result = mount_over(mount, &paths->addresses[i], share_ms, root);
         }
-        if (results[i] == 0) {
-            *mounted = i;
+        if (*result == 0) {
+            attempt->mounted = i;
             return 0;
         }
     }
-    return results[order[count - 1]];
+    return attempt->results[attempt->order[count - 1]];
+}
+
+/* Says which paths failed. `result`: what came of all. */
+static void say_failures(const struct file_mount *mount, const struct attempt *attempt, int result)
+{
+    const struct conf_server *conf = mount->server->conf;
+    bool say = false;
+    for (size_t i = 0; i < conf->path_count && !say; i++)
+        say = attempt->results[i] != 0 && file_mount_may_say(mount, "path", result);
+    for (size_t i = 0; i < conf->path_count && say; i++) {
+        int failure = attempt->results[i];
+        const char *advice =
+            failure == -EACCES || failure == -EPERM
+                ? " (the server's export list must name this host, and must say `insecure` if this "
+                  "process may not use a port below 1024)"
+            : failure == -EADDRINUSE
+                ? " (no local port is left; see `privileged_port` in directnfs.conf(5))"
+                : "";
+        if (failure != 0)
+            log_warning("server %s: mounting %s over path %s failed: %s%s", conf->name,
+                        mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-failure),
+                        advice);
+    }
 }
 
 int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
 {
     struct file_server *server = mount->server;
-    const struct conf_server *conf = server->conf;
-    size_t order[CONF_PATHS_MAX], mounted = 0;
-    int results[CONF_PATHS_MAX] = {0};
+    struct attempt attempt;
     struct paths *paths = sys_alloc(sizeof(*paths));
     if (!paths)
         return -ENOMEM;
     find_paths(server, paths);
-    size_t count = order_paths(server, paths, order);
-    int result = count == 0 ? paths->faults[0] : -ESTALE;
+    attempt_begin(&attempt, server, paths);
+    int result = attempt.count == 0 ? paths->faults[0] : -ESTALE;
     if (!file_mount_kernel(mount)->version3 ||
         reach_root_told(mount->path, mount->device, mount->inode, root) != 0)
         root->len = 0;
-    if (count > 0 && root->len > 0)
-        result = try_paths(mount, paths, order, count, results, &mounted, root);
+    if (attempt.count > 0 && root->len > 0)
+        result = try_paths(mount, paths, &attempt, root);
     *told = result == 0;
-    if (result == -ESTALE && count > 0) {
+    if (result == -ESTALE && attempt.count > 0) {
         root->len = 0;
-        memset(results, 0, sizeof(results));
-        result = try_paths(mount, paths, order, count, results, &mounted, root);
+        result = try_paths(mount, paths, &attempt, root);
     }
-    bool say = false;
-    for (size_t i = 0; i < conf->path_count && !say; i++)
-        say = results[i] != 0 && file_mount_may_say(mount, "path", result);
-    for (size_t i = 0; i < conf->path_count; i++) {
-        const char *advice =
-            results[i] == -EACCES || results[i] == -EPERM
-                ? " (the server's export list must name this host, and must say `insecure` if this "
-                  "process may not use a port below 1024)"
-            : results[i] == -EADDRINUSE
-                ? " (no local port is left; see `privileged_port` in directnfs.conf(5))"
-                : "";
-        if (results[i] != 0 && say)
-            log_warning("server %s: mounting %s over path %s failed: %s%s", conf->name,
-                        mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-results[i]),
-                        advice);
-    }
+    say_failures(mount, &attempt, result);
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;
     pthread_mutex_unlock(&server->lock);
     if (result == 0 && !known)
-        result = make_server(server, mount->stats_id, mounted, paths);
+        result = make_server(server, mount->stats_id, attempt.mounted, paths);
     sys_free(paths);
     return result;
 }
