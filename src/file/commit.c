@@ -73,10 +73,10 @@ static int commit_once(struct committing *c)
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;
     file_server_saw(c->mount->server, verifier, sent_ns, 0);
-    uint64_t lost = ledger_commit_end(c->host, &commit, (const uint8_t *)&verifier);
+    uint64_t lost = ledger_commit_end(c->host, &commit, verifier);
     if (lost == 0)
         return commit.again ? -EAGAIN : 0;
-    bool restarted = ledger_file_verifier_differs(c->host, (const uint8_t *)&verifier);
+    bool restarted = ledger_file_verifier_differs(c->host, verifier);
     if (restarted)
         stats_add(&stats_own->counters.verifier_changes, 1);
     bool say = file_commit_may_say(c, "rewrite");

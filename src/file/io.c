@@ -43,7 +43,7 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
     if (ledger_file_uncommitted(&inode->host) > 0 &&
         (ledger_file_distrusted(&inode->host) ||
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
-         ledger_file_verifier_differs(&inode->host, (const uint8_t *)&verifier)))
+         ledger_file_verifier_differs(&inode->host, verifier)))
         return true;
     return ledger_file_read_epoch(&inode->host, NULL) != replays;
 }
@@ -227,7 +227,7 @@ int file_write_conclude(struct file_open *open, struct ledger_write *write, int 
 {
     struct ledger_ending ending;
     if (result != 0) {
-        ledger_write_end(&open->inode->host, write, LEDGER_WRITE_FAILED, NULL);
+        ledger_write_end(&open->inode->host, write, LEDGER_WRITE_FAILED, 0);
         return result;
     }
     file_write_judge(open, write, transfer, asked_ns, epoch, &ending);
@@ -267,7 +267,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
-        ledger_write_end(&inode->host, &write, LEDGER_WRITE_FAILED, NULL);
+        ledger_write_end(&inode->host, &write, LEDGER_WRITE_FAILED, 0);
         return result;
     }
     const struct iovec *vectors = piece->vectors;

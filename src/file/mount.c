@@ -376,5 +376,5 @@ bool file_server_was_up(struct file_server *server, uint64_t verifier, int64_t t
     uint64_t before = noted ? server->before : server->verifier;
     pthread_mutex_unlock(&server->lock);
     return (since != 0 && time > since) ||
-           (time <= before_until && !ledger_file_verifier_differs(file, (const uint8_t *)&before));
+           (time <= before_until && !ledger_file_verifier_differs(file, before));
 }

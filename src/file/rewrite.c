@@ -110,10 +110,9 @@ static void send_alone(struct committing *c, struct run *run)
 
 static void end(struct committing *c, struct run *run, struct failure *failure)
 {
-    const uint8_t *verifier = (const uint8_t *)&run->transfer.verifier;
     uint64_t offset = run->write.offset, length = run->write.length;
     if (run->result != 0) {
-        ledger_write_end(c->host, &run->write, LEDGER_WRITE_FAILED, NULL);
+        ledger_write_end(c->host, &run->write, LEDGER_WRITE_FAILED, 0);
         if (failure->bytes == 0)
             *failure = (struct failure){.result = run->result, .offset = offset};
         failure->bytes += length;
@@ -121,7 +120,7 @@ static void end(struct committing *c, struct run *run, struct failure *failure)
     }
     bool unstable = run->transfer.committed == NFS3_UNSTABLE;
     ledger_write_end(c->host, &run->write, unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
-                     verifier);
+                     run->transfer.verifier);
     stats_add(&stats_own->counters.rewritten_bytes, length);
     c->rewritten += length;
 }
@@ -177,10 +176,8 @@ static int look(struct committing *c, enum ledger_change *change, int64_t *chang
 static bool is_proof(struct committing *c, const struct ledger_commit *commit,
                      enum ledger_change change, int64_t changed)
 {
-    uint64_t verifier;
-    memcpy(&verifier, commit->verifier, sizeof(verifier));
     if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->host) ||
-        file_server_was_up(c->mount->server, verifier, changed, c->host))
+        file_server_was_up(c->mount->server, commit->verifier, changed, c->host))
         return true;
     if (file_commit_may_say(c, "changed"))
         log_warning("%s: its time of change is later than this host wrote it: if that was not "

@@ -49,11 +49,11 @@ struct ledger_commit {
     size_t most;                  /* may be set after it began: records that follow one another are
                                      offered as one replay, up to so many bytes */
     uint64_t tried, tried_offset; /* replays offered up to this record */
-    uint8_t verifier[LEDGER_VERIFIER_SIZE];
+    uint64_t verifier;            /* that came back */
 };
 bool ledger_commit_begin(struct ledger_file *file, struct ledger_commit *commit);
 uint64_t ledger_commit_end(struct ledger_file *file, struct ledger_commit *commit,
-                           const uint8_t verifier[LEDGER_VERIFIER_SIZE]);
+                           uint64_t verifier);
 /*
  * The COMMIT failed, or may have: it was sent again, and the first answer is not known. Servers
  * tell an error of their disk once, and forget the data: a later COMMIT that succeeds says nothing

@@ -2,8 +2,6 @@
  * The end of a COMMIT: what it vouches for is dropped, what it does not vouch for is written
  * again.
  */
-#include <string.h>
-
 #include "ledger/arena.h"
 #include "ledger/commits.h"
 #include "ledger/entries.h"
@@ -21,7 +19,7 @@ static bool vouched(const struct ledger_record *record, uint64_t verifier)
 }
 
 /* Drops a number of records that the COMMIT vouches for. True if there may be more. */
-static bool commit_some(struct ledger_file *file, struct ledger_commit *commit, uint64_t verifier,
+static bool commit_some(struct ledger_file *file, const struct ledger_commit *commit,
                         uint64_t *differing)
 {
     struct ledger_garbage garbage = {0};
@@ -37,7 +35,7 @@ static bool commit_some(struct ledger_file *file, struct ledger_commit *commit, 
         if (record->sequence > commit->sequence)
             break;
         next = record->file_next;
-        if (!vouched(record, verifier)) {
+        if (!vouched(record, commit->verifier)) {
             bytes += ledger_record_to(record) - ledger_record_from(record);
         } else if (ledger_record_state(record) == LEDGER_RECORD_ACKED) {
             ledger_record_drop(entry, index, &garbage);
@@ -55,13 +53,12 @@ static bool commit_some(struct ledger_file *file, struct ledger_commit *commit, 
 }
 
 uint64_t ledger_commit_end(struct ledger_file *file, struct ledger_commit *commit,
-                           const uint8_t verifier[LEDGER_VERIFIER_SIZE])
+                           uint64_t verifier)
 {
-    uint64_t value, differing = 0;
-    memcpy(&value, verifier, sizeof(value));
-    memcpy(commit->verifier, verifier, LEDGER_VERIFIER_SIZE);
+    uint64_t differing = 0;
+    commit->verifier = verifier;
     ledger_commit_answered(file, commit);
-    while (commit_some(file, commit, value, &differing))
+    while (commit_some(file, commit, &differing))
         ;
     commit->again = differing == 0 && (ledger_file_replays(file) != commit->replays ||
                                        ledger_file_verifier_differs(file, verifier));
@@ -72,8 +69,6 @@ uint64_t ledger_commit_end(struct ledger_file *file, struct ledger_commit *commi
 /* The first record that this commit must still write again; 0: none. */
 static uint32_t next_to_replay(const struct ledger_entry *entry, const struct ledger_commit *commit)
 {
-    uint64_t verifier;
-    memcpy(&verifier, commit->verifier, sizeof(verifier));
     for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
         const struct ledger_record *record = ledger_record(i);
         if (record->sequence > commit->sequence)
@@ -81,7 +76,7 @@ static uint32_t next_to_replay(const struct ledger_entry *entry, const struct le
         bool tried = record->sequence < commit->tried ||
                      (record->sequence == commit->tried &&
                       ledger_record_start(record) <= commit->tried_offset);
-        if (!vouched(record, verifier) && !tried)
+        if (!vouched(record, commit->verifier) && !tried)
             return i;
     }
     return 0;
@@ -112,14 +107,12 @@ static void extend_replay(struct ledger_entry *entry, struct ledger_commit *comm
 {
     uint32_t last = write->first_record, next;
     int vectors = vectors_of(ledger_record(last));
-    uint64_t verifier;
-    memcpy(&verifier, commit->verifier, sizeof(verifier));
     while ((next = ledger_record(last)->file_next)) {
         struct ledger_record *record = ledger_record(next);
         uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
         vectors += vectors_of(record);
         if (start != write->offset + write->length || end - write->offset > commit->most ||
-            record->sequence > commit->sequence || vouched(record, verifier) ||
+            record->sequence > commit->sequence || vouched(record, commit->verifier) ||
             vectors > LEDGER_WRITE_VECTORS ||
             ledger_range_in_the_way(entry, start, end, next) != UINT32_MAX)
             return;

@@ -1,8 +1,6 @@
 /*
  * Data that is written and not committed.
  */
-#include <string.h>
-
 #include "ledger/arena.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
@@ -56,16 +54,13 @@ uint64_t ledger_file_replays(struct ledger_file *file)
     return entry ? atomic_load_explicit(&entry->replays, memory_order_acquire) : 0;
 }
 
-bool ledger_file_verifier_differs(struct ledger_file *file,
-                                  const uint8_t verifier[LEDGER_VERIFIER_SIZE])
+bool ledger_file_verifier_differs(struct ledger_file *file, uint64_t verifier)
 {
-    uint64_t value;
     struct ledger_entry *entry = ledger_entry_peek(file);
-    memcpy(&value, verifier, sizeof(value));
     if (!entry || !atomic_load_explicit(&entry->uncommitted, memory_order_acquire))
         return false;
     return (atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_MIXED) ||
-           atomic_load_explicit(&entry->verifier, memory_order_acquire) != value;
+           atomic_load_explicit(&entry->verifier, memory_order_acquire) != verifier;
 }
 
 bool ledger_file_distrusted(struct ledger_file *file)

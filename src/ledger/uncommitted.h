@@ -28,8 +28,7 @@ bool ledger_file_uncommitted_here(struct ledger_file *file);
  * Is some uncommitted data of the file acknowledged with another verifier than this one? (Then the
  * server restarted since, and what it says of the file may lack that data.)
  */
-bool ledger_file_verifier_differs(struct ledger_file *file,
-                                  const uint8_t verifier[LEDGER_VERIFIER_SIZE]);
+bool ledger_file_verifier_differs(struct ledger_file *file, uint64_t verifier);
 
 /* May the server have lost uncommitted data of the file, because a COMMIT failed? */
 bool ledger_file_distrusted(struct ledger_file *file);

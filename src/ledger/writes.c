@@ -343,11 +343,10 @@ static void grow(struct ledger_entry *entry, uint64_t end)
 }
 
 void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
-                      enum ledger_outcome outcome, const uint8_t verifier[LEDGER_VERIFIER_SIZE])
+                      enum ledger_outcome outcome, uint64_t verifier)
 {
-    struct ledger_ending ending = {.file = file, .write = write, .outcome = outcome};
-    if (verifier)
-        memcpy(&ending.verifier, verifier, sizeof(ending.verifier));
+    struct ledger_ending ending = {
+        .file = file, .write = write, .outcome = outcome, .verifier = verifier};
     ledger_writes_end(&ending, 1);
 }
 

@@ -73,14 +73,14 @@ int ledger_write_data(const struct ledger_write *write, size_t from, size_t leng
 /* (What was not kept cannot be LEDGER_WRITE_UNSTABLE: it is taken for stable.)
  * Ends it, wakes those who wait for the range, and lets the known size grow on success. */
 void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
-                      enum ledger_outcome outcome, const uint8_t verifier[LEDGER_VERIFIER_SIZE]);
+                      enum ledger_outcome outcome, uint64_t verifier);
 
 /* The end of a write, with what the reply said of the file: see ledger_file_learned(). */
 struct ledger_ending {
     struct ledger_file *file;
     struct ledger_write *write;
     enum ledger_outcome outcome;
-    uint64_t verifier;     /* its bytes */
+    uint64_t verifier;     /* of an outcome UNSTABLE */
     bool attributes_known; /* what follows is */
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-static const uint8_t verifier[8] = {1};
+static const uint64_t verifier = 1;
 
 static inline void write_bytes(struct ledger_file *file, uint64_t offset, size_t length,
                                enum ledger_outcome outcome)

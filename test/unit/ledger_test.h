@@ -7,8 +7,8 @@
 
 enum { MODEL_BYTES = 400000 };
 
-static const uint8_t first_verifier[8] = {1};
-__attribute__((unused)) static const uint8_t second_verifier[8] = {2};
+static const uint64_t first_verifier = 1;
+__attribute__((unused)) static const uint64_t second_verifier = 2;
 
 static uint32_t seed;
 static inline uint32_t random_below(uint32_t limit)
@@ -28,7 +28,7 @@ static inline int begin(struct ledger_file *file, uint64_t offset, size_t length
 }
 
 static inline void write_kept(struct ledger_file *file, uint64_t offset, size_t length,
-                              uint8_t fill, const uint8_t *verifier)
+                              uint8_t fill, uint64_t verifier)
 {
     struct ledger_write write;
     memset(buffer, fill, length);
@@ -40,7 +40,7 @@ static inline void write_stable(struct ledger_file *file, uint64_t offset, size_
 {
     struct ledger_write write;
     assert_int_equal(begin(file, offset, length, false, &write), 0);
-    ledger_write_end(file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_write_end(file, &write, LEDGER_WRITE_STABLE, 0);
 }
 
 /* For a child that has a write in flight and says so. */

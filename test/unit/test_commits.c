@@ -170,7 +170,7 @@ TEST(a_doubtful_write_takes_what_was_written_before)
     struct ledger_write write;
     assert_int_equal(begin(&file, BYTES, 100, false, &write), 0);
     write.doubtful = true;
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
 }
@@ -316,7 +316,7 @@ TEST(data_is_distrusted_until_it_is_written_again)
     assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
     assert_true(ledger_file_distrusted(&file));
     while (ledger_replay_next(&file, &commit, &write) == 1)
-        ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+        ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_false(ledger_file_distrusted(&file));
 }
 

@@ -8,7 +8,7 @@
 #define LONG_NS  UINT64_C(3600000000000) /* does not end within a test */
 #define SHORT_NS UINT64_C(30000000)
 
-static const uint8_t first_verifier[8] = {1}, second_verifier[8] = {2};
+static const uint64_t first_verifier = 1, second_verifier = 2;
 static uint8_t buffer[LEDGER_WRITE_MAX];
 
 static int open_holding(void **state)
@@ -66,7 +66,7 @@ static bool blocked(struct ledger_file *file, uint64_t offset, size_t length)
     struct ledger_write write;
     int result = try_write(file, offset, length, false, &write);
     if (result == 0)
-        ledger_write_end(file, &write, LEDGER_WRITE_FAILED, NULL);
+        ledger_write_end(file, &write, LEDGER_WRITE_FAILED, 0);
     must(result == 0 || result == -EAGAIN);
     return result == -EAGAIN;
 }
@@ -115,7 +115,7 @@ TEST(a_second_hold_keeps_the_first)
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 5000);
     assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
     write.unsettled = true;
-    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     assert_true(blocked(&file, 0, 1));
     assert_true(blocked(&file, 9999, 1));
@@ -166,7 +166,7 @@ TEST(a_truncation_by_the_kernel_is_undone_by_a_replay)
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
     assert_int_equal(ledger_replay_try(&file, &commit, &write), 1);
     assert_true(ledger_file_truncated_by_kernel(NUMBER_KEY(20), 0, &again));
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     ledger_file_truncate_begin(&again, 0);
     ledger_file_truncate_end(&again, 0, true);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
@@ -183,7 +183,7 @@ TEST(the_held_data_itself_is_written_again_at_once)
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
     assert_int_equal(ledger_replay_try(&file, &commit, &write), 1);
-    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_true(blocked(&file, 0, 1));
 }
 
@@ -202,7 +202,7 @@ TEST(a_replay_of_other_bytes_waits)
     end_holds();
     assert_int_equal(ledger_replay_try(&file, &commit, &write), 1);
     write.unsettled = true; /* the replay itself moved to another path, and failed there */
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 1000);
     assert_true(blocked(&file, 999, 1));
     end_holds();
@@ -222,7 +222,7 @@ TEST(a_write_waits_until_the_hold_ends)
     write_unsettled(&file, 0, 10, LEDGER_WRITE_STABLE);
     assert_int_equal(ledger_write_begin(&file, 5, &vector, 1, 10, true, &write), 0);
     assert_true(sys_now_ns() - start >= SHORT_NS);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
 }
 
 TEST(a_truncation_waits_only_for_what_it_cuts)
@@ -257,7 +257,7 @@ TEST(settling_waits_for_the_hold_and_for_writes_in_flight)
     ledger_file_forget(&file, false);
     assert_int_equal(try_write(&file, 0, 10, true, &write), 0);
     assert_int_equal(ledger_file_settle(&file), -ETIMEDOUT);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(ledger_file_settle(&file), 0);
 }
 

@@ -26,7 +26,7 @@ UNIT_TEST(data_is_kept_as_it_was_given)
     }
     assert_int_equal(at, sizeof(source) - 1);
     assert_memory_equal(copy + 70000, source + 70000, sizeof(source) - 70001);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     check_invariants();
 }
@@ -82,7 +82,7 @@ static void model_write(struct ledger_file *file, uint64_t verifier, uint8_t fil
     bool keep = outcome == LEDGER_WRITE_UNSTABLE || random_below(2);
     memset(buffer, fill, length);
     assert_int_equal(begin(file, offset, length, keep, &write), 0);
-    ledger_write_end(file, &write, outcome, (uint8_t *)&verifier);
+    ledger_write_end(file, &write, outcome, verifier);
     for (size_t i = offset; i < offset + length && outcome != LEDGER_WRITE_FAILED; i++) {
         model.bytes[i] = outcome == LEDGER_WRITE_UNSTABLE ? fill : -1;
         model.verifiers[i] = verifier;
@@ -95,7 +95,7 @@ static void model_commit(struct ledger_file *file, uint64_t verifier)
     struct ledger_write write;
     uint64_t differing = 0;
     ledger_commit_begin(file, &commit);
-    uint64_t reported = ledger_commit_end(file, &commit, (uint8_t *)&verifier);
+    uint64_t reported = ledger_commit_end(file, &commit, verifier);
     for (size_t i = 0; i < MODEL_BYTES; i++) {
         if (model.bytes[i] >= 0 && model.verifiers[i] == verifier)
             model.bytes[i] = -1;
@@ -115,7 +115,7 @@ static void model_commit(struct ledger_file *file, uint64_t verifier)
         bool fine = random_below(3) != 0;
         for (size_t i = write.offset; fine && i < at; i++)
             model.bytes[i] = -1;
-        ledger_write_end(file, &write, fine ? LEDGER_WRITE_STABLE : LEDGER_WRITE_FAILED, NULL);
+        ledger_write_end(file, &write, fine ? LEDGER_WRITE_STABLE : LEDGER_WRITE_FAILED, 0);
     }
     assert_int_equal(differing, 0);
 }
@@ -203,13 +203,13 @@ UNIT_TEST(another_verifier_demands_writing_again)
     assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
     assert_int_equal(write.offset, 0);
     assert_int_equal(write.length, 1000);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(ledger_replay_next(&file, &commit, &write), 0); /* not twice in one commit */
     assert_int_equal(ledger_file_uncommitted(&file), 1000);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
     assert_int_equal(ledger_replay_next(&file, &commit, &write), 1); /* but in the next */
-    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_int_equal(ledger_replay_next(&file, &commit, &write), 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     assert_false(ledger_file_verifier_differs(&file, second_verifier));
@@ -228,7 +228,7 @@ UNIT_TEST(a_split_during_a_commit_is_replayed_whole)
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 9000);
     while (ledger_replay_next(&file, &commit, &write) == 1) {
         replayed += write.length;
-        ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+        ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     }
     assert_int_equal(replayed, 9000);
 }
@@ -237,7 +237,7 @@ UNIT_TEST(a_split_during_a_commit_is_replayed_whole)
  * write took their place: only the count of replays can still tell. */
 UNIT_TEST(a_write_over_what_a_restart_lost_counts_as_a_replay)
 {
-    const uint8_t *verifiers[] = {first_verifier, second_verifier};
+    const uint64_t verifiers[] = {first_verifier, second_verifier};
     struct ledger_file file;
     attach(&file, 110);
     for (int i = 0; i < 2; i++) {
@@ -301,8 +301,8 @@ UNIT_TEST(disjoint_writes_do_not_wait)
     attach(&file, 111);
     assert_int_equal(begin(&file, 0, 100, true, &left), 0);
     assert_int_equal(begin(&file, 100, 100, true, &right), 0);
-    ledger_write_end(&file, &left, LEDGER_WRITE_FAILED, NULL);
-    ledger_write_end(&file, &right, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &left, LEDGER_WRITE_FAILED, 0);
+    ledger_write_end(&file, &right, LEDGER_WRITE_FAILED, 0);
 }
 
 static unsigned records_of(const struct ledger_file *own)
@@ -476,7 +476,7 @@ UNIT_TEST(after_a_write_without_an_answer_the_server_must_be_asked)
     ledger_file_learned(&file, ledger_file_asking(&file), &first, 1);
     uint64_t epoch = ledger_file_asking(&file);
     assert_int_equal(begin(&file, 0, 100, true, &write), 0);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(change_at(&file, 50), LEDGER_CHANGE_NONE);
     ledger_file_learned(&file, epoch, &first, 2); /* asked before */
     assert_int_equal(change_at(&file, 50), LEDGER_CHANGE_NONE);

@@ -76,7 +76,7 @@ UNIT_TEST(a_replay_of_a_dead_process_is_done_by_another)
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 700);
     assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
     assert_int_equal(write.length, 700);
-    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     check_invariants();
 }
@@ -148,7 +148,7 @@ static int child_dies_in_split(void *argument)
     }
     struct ledger_record *newer = ledger_record(write.first_record);
     newer->sequence = ++ledger_map.shared->stripes[ledger_stripe_of_file(file)].sequence;
-    memcpy(&newer->verifier, first_verifier, sizeof(newer->verifier));
+    newer->verifier = first_verifier;
     ledger_record_set_state(newer, LEDGER_RECORD_ACKED);
     kill(getpid(), SIGKILL);
     return 2;
@@ -389,7 +389,7 @@ UNIT_TEST(processes_of_another_namespace_are_not_taken_for_dead)
     assert_int_equal(status, 0);
     assert_int_equal(ledger_record_state(ledger_record(write.first_record)),
                      LEDGER_RECORD_IN_FLIGHT);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     ledger_file_forget(&file, false);
     check_invariants();
 }

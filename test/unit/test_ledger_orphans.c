@@ -129,7 +129,7 @@ static void *wait_for_range(void *file)
     waits = true;
     must(ledger_write_begin(file, 0, &vector, 1, sizeof(data), true, &write) == 0);
     went_on = true;
-    ledger_write_end(file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(file, &write, LEDGER_WRITE_FAILED, 0);
     return NULL;
 }
 
@@ -194,7 +194,7 @@ UNIT_TEST(what_was_in_flight_at_an_exec_is_given_back)
     assert_int_equal(kill(child, SIGKILL), 0); /* it lives */
     assert_int_equal(end_child(child), 128 + SIGKILL);
     assert_int_equal(result, 0);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     close(in_flight.ready[0]);
     check_invariants();
 }

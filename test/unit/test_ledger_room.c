@@ -20,7 +20,7 @@ UNIT_TEST(a_full_arena_loses_nothing)
     assert_true(count > 1000);
     assert_int_equal(begin(&file, 10, 1, true, &write), -ENOSPC);
     count--;
-    ledger_write_end(&fillers[count % 16], &writes[count], LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&fillers[count % 16], &writes[count], LEDGER_WRITE_FAILED, 0);
     ledger_commit_begin(&file, &commit);
     write_kept(&file, 1000, 10000, 'b', second_verifier);
     ledger_commit_end(&file, &commit, first_verifier); /* it was sent before */
@@ -34,7 +34,7 @@ UNIT_TEST(a_full_arena_loses_nothing)
                                    : i >= 1000 && i < 11000 ? 'b'
                                                             : 'a');
     while (count-- > 0)
-        ledger_write_end(&fillers[count % 16], &writes[count], LEDGER_WRITE_FAILED, NULL);
+        ledger_write_end(&fillers[count % 16], &writes[count], LEDGER_WRITE_FAILED, 0);
     ledger_file_forget(&file, false);
     check_invariants();
     free(writes);
@@ -54,12 +54,12 @@ UNIT_TEST(chunks_run_out_with_enospc_and_come_back)
     }
     assert_in_range(offset, UNCOMMITTED_MAX - LEDGER_WRITE_MAX, UNCOMMITTED_MAX);
     assert_int_equal(begin(&file, offset, 1 << 16, false, &write), 0);
-    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     assert_int_equal(begin(&file, 0, LEDGER_WRITE_MAX, true, &write), 0);
-    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, NULL);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     check_invariants();
 }
 
