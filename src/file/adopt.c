@@ -172,7 +172,7 @@ static struct file_inode *known_inode(const struct file_claim *claim, const stru
         struct file_handle_use use = file_inode_use(other);
         if (other->mount != claim->mount)
             continue;
-        if (ledger_file_root(&other->host) != key->root) {
+        if (ledger_file_root(&other->entry) != key->root) {
             /* The export was given new handles since: it may be the same file. If that was
              * demoted, this cannot be found out, and the kernel goes on serving it. */
             if (atomic_load(&other->demoted))
@@ -188,17 +188,17 @@ static struct file_inode *known_inode(const struct file_claim *claim, const stru
 }
 
 /* What was proven was true at `asked_ns`, when the file was opened. */
-static void learn(struct ledger_file *host, const struct file_proof *proof, uint64_t asked_ns)
+static void learn(struct ledger_file *entry, const struct file_proof *proof, uint64_t asked_ns)
 {
     struct ledger_attributes known;
-    uint64_t epoch = ledger_file_asking(host), verified_ns;
+    uint64_t epoch = ledger_file_asking(entry), verified_ns;
     if (!proof->current)
         return;
     /* No process of this host knows the file, so none has changed it since the server answered. */
-    if (!ledger_file_attributes(host, &known, &verified_ns))
-        ledger_file_learned(host, epoch, &proof->attributes, asked_ns);
+    if (!ledger_file_attributes(entry, &known, &verified_ns))
+        ledger_file_learned(entry, epoch, &proof->attributes, asked_ns);
     else
-        ledger_file_confirmed(host, &proof->attributes, asked_ns);
+        ledger_file_confirmed(entry, &proof->attributes, asked_ns);
 }
 
 /*
@@ -224,16 +224,16 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
     struct file_inode *inode = known_inode(claim, status, &proof->fh, &key);
     if (inode) {
         atomic_store(&inode->opened_ns, asked_ns);
-        learn(&inode->host, proof, asked_ns);
+        learn(&inode->entry, proof, asked_ns);
         return inode;
     }
-    if (!ledger_file_attach(&fresh.host, &key, &proof->attributes.ctime, &lost)) {
+    if (!ledger_file_attach(&fresh.entry, &key, &proof->attributes.ctime, &lost)) {
         *reason = file_no_room;
         return NULL;
     }
     fresh.first_fh = proof->fh;
     atomic_store(&fresh.opened_ns, asked_ns);
-    learn(&fresh.host, proof, asked_ns);
+    learn(&fresh.entry, proof, asked_ns);
     inode = file_inode_make(&fresh, claim->path);
     if (!inode)
         *reason = "no memory";

@@ -36,7 +36,7 @@ static bool is_shared(const struct file_open *open)
 enum file_offset_lock file_offset_lock(struct file_open *open)
 {
     if (is_shared(open))
-        return ledger_offset_lock(&open->inode->host) ? FILE_OFFSET_SHARED : FILE_OFFSET_FREE;
+        return ledger_offset_lock(&open->inode->entry) ? FILE_OFFSET_SHARED : FILE_OFFSET_FREE;
     pthread_mutex_lock(&open->offset_lock);
     return FILE_OFFSET_PRIVATE;
 }
@@ -44,7 +44,7 @@ enum file_offset_lock file_offset_lock(struct file_open *open)
 void file_offset_unlock(struct file_open *open, enum file_offset_lock lock)
 {
     if (lock == FILE_OFFSET_SHARED)
-        ledger_offset_unlock(&open->inode->host);
+        ledger_offset_unlock(&open->inode->entry);
     else if (lock == FILE_OFFSET_PRIVATE)
         pthread_mutex_unlock(&open->offset_lock);
 }
@@ -166,7 +166,7 @@ static int take_turn(struct file_open *open, struct ledger_append *turn)
     struct ledger_attributes attributes;
     bool wait = false;
     for (;;) {
-        int result = ledger_append_begin(&inode->host, turn, wait);
+        int result = ledger_append_begin(&inode->entry, turn, wait);
         if (result == -ENODATA)
             result = file_inode_ask(inode, open->auth, &attributes);
         else if (result == -EAGAIN)
@@ -213,7 +213,7 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
         result = write_there(open, &turn, &data, stable);
     if (result > 0 && move)
         move_offset(open, fd, (int64_t)turn.offset + result);
-    ledger_append_end(&inode->host, &turn, result < (ssize_t)data.length);
+    ledger_append_end(&inode->entry, &turn, result < (ssize_t)data.length);
     if (result > 0 && stable == NFS3_UNSTABLE)
         file_commit_early(inode, open->auth);
     else if (result > 0)

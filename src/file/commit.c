@@ -26,16 +26,16 @@ _Atomic bool file_finishing;
 static void gone(struct committing *c)
 {
     static _Atomic bool said;
-    if (!file_is_removed(c->mount, c->auth, c->host, c->inode)) {
+    if (!file_is_removed(c->mount, c->auth, c->entry, c->inode)) {
         if (!atomic_exchange(&said, true))
             log_error(
                 "%s: server %s gave its files new handles, and %llu bytes of one that are not "
                 "committed wait for a process that opens it by name",
                 c->path, c->mount->server->conf->name,
-                (unsigned long long)ledger_file_uncommitted(c->host));
+                (unsigned long long)ledger_file_uncommitted(c->entry));
         return;
     }
-    uint64_t lost = ledger_file_forget(c->host, false);
+    uint64_t lost = ledger_file_forget(c->entry, false);
     if (lost > 0)
         log_notice("%s: removed on the server with %llu bytes not committed", c->path,
                    (unsigned long long)lost);
@@ -60,7 +60,7 @@ static int commit_once(struct committing *c)
     uint64_t verifier, sent_ns;
     bool repeated;
     int result;
-    if (!ledger_commit_begin(c->host, &commit))
+    if (!ledger_commit_begin(c->entry, &commit))
         return 0;
     do {
         sent_ns = sys_now_ns();
@@ -69,14 +69,14 @@ static int commit_once(struct committing *c)
     if (result == -ESTALE)
         gone(c);
     if (result != 0 || repeated)
-        ledger_commit_failed(c->host, &commit);
+        ledger_commit_failed(c->entry, &commit);
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;
     file_server_saw(c->mount->server, verifier, sent_ns, 0);
-    uint64_t lost = ledger_commit_end(c->host, &commit, verifier);
+    uint64_t lost = ledger_commit_end(c->entry, &commit, verifier);
     if (lost == 0)
         return commit.again ? -EAGAIN : 0;
-    bool restarted = ledger_file_verifier_differs(c->host, verifier);
+    bool restarted = ledger_file_verifier_differs(c->entry, verifier);
     if (restarted)
         stats_add(&stats_own->counters.verifier_changes, 1);
     bool say = file_commit_may_say(c, "rewrite");
@@ -117,7 +117,7 @@ static struct committing committing_of(struct file_inode *inode, const struct rp
                                .auth = auth,
                                .inode = inode,
                                .use = file_inode_use(inode),
-                               .host = &inode->host,
+                               .entry = &inode->entry,
                                .path = inode->path};
 }
 
@@ -159,7 +159,7 @@ static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
         return result;
     }
     struct committing c = {
-        .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
+        .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
     return commit(&c);
 }
 
@@ -168,14 +168,14 @@ static int commit_for_kernel(struct committing *c)
     int result = 0, unsettled = -ETIMEDOUT;
     for (int i = 0; i < SETTLES_MAX && unsettled != 0 && result == 0; i++) {
         file_async_attend_all(); /* what is in flight may be of this process */
-        unsettled = ledger_file_settle(c->host);
-        if (ledger_file_uncommitted(c->host) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
+        unsettled = ledger_file_settle(c->entry);
+        if (ledger_file_uncommitted(c->entry) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
             result = commit(c);
     }
     if (unsettled != 0)
         log_warning("%s: handed to the kernel while another process writes it", c->path);
     if (result == 0)
-        ledger_world_arrived(c->host);
+        ledger_world_arrived(c->entry);
     return result;
 }
 
@@ -190,7 +190,7 @@ int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth
 {
     struct nfs3_fh fh = handle_of(&file->key);
     struct committing c = {
-        .mount = mount, .auth = auth, .use = {.fh = &fh}, .host = file, .path = mount->path};
+        .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
     return commit_for_kernel(&c);
 }
 
@@ -212,7 +212,7 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
 
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    if (ledger_file_uncommitted(&inode->host) > 0)
+    if (ledger_file_uncommitted(&inode->entry) > 0)
         file_inode_commit(inode, auth, NULL);
     else
         (void)commit_all_of(inode->mount, auth, false);
@@ -226,7 +226,7 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 /* Once for each loss. */
 static bool is_lost(struct file_inode *inode)
 {
-    bool others = ledger_file_lost(&inode->host);
+    bool others = ledger_file_lost(&inode->entry);
     return atomic_exchange(&inode->lost, false) || others;
 }
 
@@ -242,7 +242,7 @@ int file_fsync(struct file_open *open, int fd)
     struct file_inode *inode = open->inode;
     if (!file_inode_enter(inode))
         return fsync_by_kernel(fd);
-    uint64_t waiting = ledger_file_uncommitted(&inode->host);
+    uint64_t waiting = ledger_file_uncommitted(&inode->entry);
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->lost, true);
@@ -356,7 +356,7 @@ static void commit_own(struct file_inode *inode, void *context)
     pthread_mutex_lock(&file_lock);
     const struct rpc_auth *auth = inode->auth;
     pthread_mutex_unlock(&file_lock);
-    if (atomic_load(&inode->demoted) || !auth || !ledger_file_uncommitted_here(&inode->host))
+    if (atomic_load(&inode->demoted) || !auth || !ledger_file_uncommitted_here(&inode->entry))
         return;
     int error = file_inode_commit(inode, auth, NULL);
     if (error != 0 && error != -ESTALE)

@@ -36,7 +36,7 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
     struct nfs3_client client = file_mount_client(inode->mount, auth);
     struct nfs3_attr attr;
     uint64_t asked_ns = sys_now_ns();
-    uint64_t epoch = ledger_file_asking(&inode->host);
+    uint64_t epoch = ledger_file_asking(&inode->entry);
     struct file_handle_use use = file_inode_use(inode);
     int result;
     do
@@ -46,9 +46,9 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
         return result;
     struct ledger_attributes fresh;
     file_attributes_convert(&attr, &fresh);
-    ledger_file_learned(&inode->host, epoch, &fresh, asked_ns);
-    if (!ledger_file_attributes(&inode->host, attributes, &verified)) {
-        uint64_t least = ledger_file_least_size(&inode->host);
+    ledger_file_learned(&inode->entry, epoch, &fresh, asked_ns);
+    if (!ledger_file_attributes(&inode->entry, attributes, &verified)) {
+        uint64_t least = ledger_file_least_size(&inode->entry);
         *attributes = fresh;
         if (attributes->size < least)
             attributes->size = least;
@@ -59,7 +59,7 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
 bool file_inode_known(struct file_inode *inode, struct ledger_attributes *attributes)
 {
     uint64_t verified;
-    return ledger_file_attributes(&inode->host, attributes, &verified) &&
+    return ledger_file_attributes(&inode->entry, attributes, &verified) &&
            verified >= file_fresh_since(inode);
 }
 
@@ -209,11 +209,11 @@ static int set_size(struct file_open *open, uint64_t size)
     struct nfs3_wcc wcc;
     uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
-    int begun = ledger_file_truncate_begin(&inode->host, size);
+    int begun = ledger_file_truncate_begin(&inode->entry, size);
     if (begun != 0)
         return begun == LEDGER_OF_KERNEL ? begun : FILE_NO_ROOM;
     /* Not later: others write as soon as it ends. */
-    uint64_t epoch = ledger_file_asking(&inode->host);
+    uint64_t epoch = ledger_file_asking(&inode->entry);
     struct file_handle_use use = file_inode_use(inode);
     bool unsettled, ever = false;
     int result;
@@ -223,11 +223,11 @@ static int set_size(struct file_open *open, uint64_t size)
     } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
     if (ever) /* executed later, it would cut off what was written since */
         ledger_hold_wait();
-    ledger_file_truncate_end(&inode->host, size, result == 0);
+    ledger_file_truncate_end(&inode->entry, size, result == 0);
     if (result == 0 && wcc.after.present && wcc.after.attr.size == size) {
         struct ledger_attributes attributes;
         file_attributes_convert(&wcc.after.attr, &attributes);
-        ledger_file_learned(&inode->host, epoch, &attributes, asked_ns);
+        ledger_file_learned(&inode->entry, epoch, &attributes, asked_ns);
     }
     if (result == 0)
         stats_set(&open->stats->size, size);

@@ -45,7 +45,7 @@ struct file_inode {
     _Atomic(const struct nfs3_fh *) fh; /* replaced when it became stale (renew.c) ... */
     struct nfs3_fh first_fh;
     struct file_former *formers; /* ... and never freed before the inode; under mount->contact */
-    struct ledger_file host;
+    struct ledger_file entry;
     char path[]; /* when it was adopted; for messages */
 };
 

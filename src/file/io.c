@@ -40,12 +40,12 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
                           uint64_t replays)
 {
     uint64_t verifier;
-    if (ledger_file_uncommitted(&inode->host) > 0 &&
-        (ledger_file_distrusted(&inode->host) ||
+    if (ledger_file_uncommitted(&inode->entry) > 0 &&
+        (ledger_file_distrusted(&inode->entry) ||
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
-         ledger_file_verifier_differs(&inode->host, verifier)))
+         ledger_file_verifier_differs(&inode->entry, verifier)))
         return true;
-    return ledger_file_read_epoch(&inode->host, NULL) != replays;
+    return ledger_file_read_epoch(&inode->entry, NULL) != replays;
 }
 
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
@@ -58,7 +58,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
     struct ledger_attributes attributes;
     struct file_ends ends = {0};
     for (;;) {
-        uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->host, &size);
+        uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->entry, &size);
         struct file_handle_use use = file_inode_use(inode);
         int result;
         data.certain = file_bytes_within(size, (uint64_t)offset, length);
@@ -68,10 +68,10 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
         if (file_read_is_suspect(inode, &transfer, replays)) {
-            if (ledger_file_uncommitted(&inode->host) > 0 &&
+            if (ledger_file_uncommitted(&inode->entry) > 0 &&
                 (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)
                 return result == -ESTALE ? result : -EIO;
-            if (ledger_file_read_epoch(&inode->host, NULL) != replays)
+            if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
                 continue; /* else the server had it all */
         }
         if (transfer.length != data.certain) /* the next read shall know better */
@@ -168,7 +168,7 @@ int file_write_announce(struct file_open *open, struct ledger_beginning *beginni
 {
     for (int attempt = 0;; attempt++) {
         beginning->keep = *stable == NFS3_UNSTABLE;
-        int result = ledger_write_start(&open->inode->host, beginning, wait);
+        int result = ledger_write_start(&open->inode->entry, beginning, wait);
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
@@ -201,7 +201,7 @@ void file_write_judge(struct file_open *open, struct ledger_write *write,
 {
     struct file_inode *inode = open->inode;
     bool unstable = transfer->committed == NFS3_UNSTABLE;
-    ending->file = &inode->host;
+    ending->file = &inode->entry;
     ending->write = write;
     ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
     ending->verifier = transfer->verifier;
@@ -227,7 +227,7 @@ int file_write_conclude(struct file_open *open, struct ledger_write *write, int 
 {
     struct ledger_ending ending;
     if (result != 0) {
-        ledger_write_end(&open->inode->host, write, LEDGER_WRITE_FAILED, 0);
+        ledger_write_end(&open->inode->entry, write, LEDGER_WRITE_FAILED, 0);
         return result;
     }
     file_write_judge(open, write, transfer, asked_ns, epoch, &ending);
@@ -267,7 +267,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     if (result != 0)
         return result;
     if (piece->only_extends && (result = is_behind_end(open, offset)) != 1) {
-        ledger_write_end(&inode->host, &write, LEDGER_WRITE_FAILED, 0);
+        ledger_write_end(&inode->entry, &write, LEDGER_WRITE_FAILED, 0);
         return result;
     }
     const struct iovec *vectors = piece->vectors;
@@ -277,7 +277,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
         vectors = kept;
     }
     uint64_t asked_ns = sys_now_ns();
-    uint64_t epoch = ledger_file_asking(&inode->host);
+    uint64_t epoch = ledger_file_asking(&inode->entry);
     result = file_write_send(open, &write, vectors, count, stable, &transfer);
     if (result != 0 && piece->appends && !write.unsettled && transfer.length < piece->length)
         piece->taken = transfer.length;
@@ -318,12 +318,12 @@ static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint
 /* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    uint64_t waiting = ledger_file_uncommitted(&inode->host);
+    uint64_t waiting = ledger_file_uncommitted(&inode->entry);
     if (waiting <= commit_bound(inode))
         return;
     /* While one thread of the host waits for a COMMIT the others go on, within the tunable. */
     bool hurry = waiting > (uint64_t)file_tunables.uncommitted_file_max;
-    if (!hurry && (atomic_load(&inode->committing) || ledger_file_committing(&inode->host)))
+    if (!hurry && (atomic_load(&inode->committing) || ledger_file_committing(&inode->entry)))
         return;
     if (atomic_exchange(&inode->committing, true) && !hurry)
         return;
@@ -467,7 +467,7 @@ static int move_offset(struct file_open *open, int fd, ssize_t length, bool read
         result = FILE_KERNEL;
     moved->offset = end - length;
     moved->after =
-        result == 0 && reads && (uint64_t)end > ledger_file_least_size(&open->inode->host);
+        result == 0 && reads && (uint64_t)end > ledger_file_least_size(&open->inode->entry);
     if (result == FILE_KERNEL || moved->after)
         sys_lseek(fd, -length, SEEK_CUR);
     if (!moved->after)

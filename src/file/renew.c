@@ -124,7 +124,7 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
     uint64_t verified_ns;
     bool named = path_now(inode, fd, path);
     struct file_claim claim = {inode->mount, auth, fd, named ? path : inode->path};
-    if (!ledger_file_attributes(&inode->host, &known, &verified_ns))
+    if (!ledger_file_attributes(&inode->entry, &known, &verified_ns))
         return -ESTALE;
     return file_prove_unchanged(&claim, inode->inode, &known.ctime, fh, attr);
 }
@@ -161,7 +161,7 @@ static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
         return -ENOMEM;
     struct ledger_file_key key = file_registry_key(inode->device, inode->inode, inode->mount, fh);
     file_attributes_convert(attr, &now);
-    if (!ledger_file_rename(&inode->host, &key, &now.ctime, &lost)) {
+    if (!ledger_file_rename(&inode->entry, &key, &now.ctime, &lost)) {
         sys_free(former);
         return -ENOSPC;
     }
@@ -204,7 +204,7 @@ int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth)
 }
 
 bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
-                     const struct ledger_file *host, const struct file_inode *inode)
+                     const struct ledger_file *entry, const struct file_inode *inode)
 {
     nlink_t links;
     struct nfs3_client client = file_mount_client(mount, auth);
@@ -213,7 +213,7 @@ bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
     if (inode && links_of(inode, file_inode_descriptor(inode), &links) && links == 0)
         return true;
     return nfs3_getattr(&client, &root, &attr) == 0 &&
-           file_registry_key(0, 0, mount, &none).root == ledger_file_root(host);
+           file_registry_key(0, 0, mount, &none).root == ledger_file_root(entry);
 }
 
 struct file_handle_use file_inode_use(struct file_inode *inode)

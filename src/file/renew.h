@@ -33,11 +33,11 @@ struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file
  * kernel tells that, else by its number. */
 struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *status);
 /*
- * The handle of `host` is stale for good: is the file gone, so that nobody misses what was written
+ * The handle of `entry` is stale for good: is the file gone, so that nobody misses what was written
  * to it? Else others may yet find it again. inode: NULL if this process has none.
  */
 bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
-                     const struct ledger_file *host, const struct file_inode *inode);
+                     const struct ledger_file *entry, const struct file_inode *inode);
 /* Bytes that were not committed are lost: said on the log, and by the next fsync. */
 void file_inode_lost(struct file_inode *inode, uint64_t bytes);
 

@@ -46,9 +46,9 @@ bool file_commit_again(struct committing *c, int result)
 static int next_run(struct committing *c, struct ledger_commit *commit, struct ledger_write *write)
 {
     int result;
-    while ((result = ledger_replay_try(c->host, commit, write)) == -EAGAIN) {
+    while ((result = ledger_replay_try(c->entry, commit, write)) == -EAGAIN) {
         if (!file_async_help(NULL))
-            return ledger_replay_next(c->host, commit, write);
+            return ledger_replay_next(c->entry, commit, write);
     }
     return result;
 }
@@ -65,7 +65,7 @@ static unsigned gather(struct committing *c, struct ledger_commit *commit, struc
         run->vector_count = ledger_write_data(&run->write, 0, run->write.length, run->vectors);
         if (count == room)
             break;
-        *next = ledger_replay_try(c->host, commit, &runs[count].write);
+        *next = ledger_replay_try(c->entry, commit, &runs[count].write);
     }
     return count;
 }
@@ -112,14 +112,14 @@ static void end(struct committing *c, struct run *run, struct failure *failure)
 {
     uint64_t offset = run->write.offset, length = run->write.length;
     if (run->result != 0) {
-        ledger_write_end(c->host, &run->write, LEDGER_WRITE_FAILED, 0);
+        ledger_write_end(c->entry, &run->write, LEDGER_WRITE_FAILED, 0);
         if (failure->bytes == 0)
             *failure = (struct failure){.result = run->result, .offset = offset};
         failure->bytes += length;
         return;
     }
     bool unstable = run->transfer.committed == NFS3_UNSTABLE;
-    ledger_write_end(c->host, &run->write, unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
+    ledger_write_end(c->entry, &run->write, unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
                      run->transfer.verifier);
     stats_add(&stats_own->counters.rewritten_bytes, length);
     c->rewritten += length;
@@ -157,14 +157,14 @@ static int look(struct committing *c, enum ledger_change *change, int64_t *chang
     uint64_t epoch;
     int result;
     do {
-        epoch = ledger_file_asking(c->host);
+        epoch = ledger_file_asking(c->entry);
         result = nfs3_getattr(&client, c->use.fh, &attr);
     } while (file_commit_again(c, result));
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;
     file_attributes_convert(&attr, &now);
     *changed = ledger_nanoseconds(&now.mtime);
-    *change = ledger_file_changed_by_other(c->host, epoch, &now);
+    *change = ledger_file_changed_by_other(c->entry, epoch, &now);
     return 0;
 }
 
@@ -176,8 +176,8 @@ static int look(struct committing *c, enum ledger_change *change, int64_t *chang
 static bool is_proof(struct committing *c, const struct ledger_commit *commit,
                      enum ledger_change change, int64_t changed)
 {
-    if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->host) ||
-        file_server_was_up(c->mount->server, commit->verifier, changed, c->host))
+    if (change != LEDGER_CHANGE_TIME || ledger_world_is_kernel(c->entry) ||
+        file_server_was_up(c->mount->server, commit->verifier, changed, c->entry))
         return true;
     if (file_commit_may_say(c, "changed"))
         log_warning("%s: its time of change is later than this host wrote it: if that was not "
@@ -204,7 +204,7 @@ static int check_conflict(struct committing *c, const struct ledger_commit *comm
     }
     if (change == LEDGER_CHANGE_NONE || !is_proof(c, commit, change, changed))
         return 0;
-    uint64_t lost = ledger_file_forget(c->host, true);
+    uint64_t lost = ledger_file_forget(c->entry, true);
     if (c->inode)
         atomic_store(&c->inode->lost, true);
     log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "

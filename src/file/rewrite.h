@@ -12,7 +12,7 @@ struct committing {
     const struct rpc_auth *auth;
     struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
     struct file_handle_use use;
-    struct ledger_file *host;
+    struct ledger_file *entry;
     const char *path;
     enum nfs3_stable stable; /* how what was lost is written again */
     uint64_t rewritten;      /* bytes */

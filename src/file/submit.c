@@ -169,7 +169,7 @@ static void submit_write(struct batch *batch, struct file_request *request,
         let_others_end(batch);
     }
     if (result == 0) {
-        add_write(batch, request, channel, ledger_file_asking(&inode->host));
+        add_write(batch, request, channel, ledger_file_asking(&inode->entry));
         return;
     }
     file_inode_leave(inode);
@@ -209,11 +209,11 @@ static void submit_writes(struct batch *batch)
         if (file_inode_enter_many(inode, all)) {
             if (unstable)
                 file_commit_early(inode, batch->writes[i]->open->auth);
-            begun = ledger_writes_try(&inode->host, list + i, all);
+            begun = ledger_writes_try(&inode->entry, list + i, all);
             if (begun < all)
                 file_inode_leave_many(inode, all - begun);
         }
-        uint64_t epoch = ledger_file_asking(&inode->host);
+        uint64_t epoch = ledger_file_asking(&inode->entry);
         for (; begun > 0; begun--, i++)
             add_write(batch, batch->writes[i], batch->write_channels[i], epoch);
         if (i < count)
@@ -296,7 +296,7 @@ static void submit(struct batch *batch, struct file_request *request)
         return;
     }
     uint64_t size;
-    request->replays = ledger_file_read_epoch(&inode->host, &size);
+    request->replays = ledger_file_read_epoch(&inode->entry, &size);
     const struct nfs3_data data = {
         request->vectors, request->count, request->length,
         file_bytes_within(size, (uint64_t)request->offset, request->length)};

@@ -139,7 +139,7 @@ void file_inode_forget(struct file_inode *inode)
 static bool owes_loss(struct file_inode *inode)
 {
     return atomic_load(&inode->demoted) && !inode->forgotten &&
-           (atomic_load(&inode->lost) || ledger_file_has_loss(&inode->host));
+           (atomic_load(&inode->lost) || ledger_file_has_loss(&inode->entry));
 }
 
 void file_inode_release(struct file_inode *inode)
@@ -287,7 +287,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
 {
     struct ledger_attributes attributes = {0};
     uint64_t verified;
-    ledger_file_attributes(&inode->host, &attributes, &verified);
+    ledger_file_attributes(&inode->entry, &attributes, &verified);
     struct directnfs_file_stats *stats = stats_file(inode->path, inode->mount->stats_id,
                                                     attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
     stats_file_is(stats, inode->device, inode->inode);
@@ -325,7 +325,7 @@ int file_closing(int fd)
     if (!open)
         return 0;
     int result = 0;
-    if (last && ledger_file_uncommitted_here(&open->inode->host))
+    if (last && ledger_file_uncommitted_here(&open->inode->entry))
         result = file_inode_commit(open->inode, open->auth, NULL);
     if (last && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
         file_pages_drop(open->inode->mount, fd);

@@ -28,14 +28,14 @@ static void hand_over(struct file_inode *inode, void *reason)
 static void note_uncommitted(struct file_inode *inode, void *unused)
 {
     (void)unused;
-    if (ledger_file_uncommitted_here(&inode->host))
+    if (ledger_file_uncommitted_here(&inode->entry))
         atomic_store(&inode->lost, true);
 }
 
 static void move(struct file_inode *inode, void *unused)
 {
     (void)unused;
-    ledger_file_moved(&inode->host);
+    ledger_file_moved(&inode->entry);
 }
 
 /* All files, also those that are opened later, are the kernel's from now on. */

@@ -114,7 +114,7 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
     if (has_no_name(inode))
         file_inode_forget(inode);
     else
-        ledger_world_leave(&inode->host,
+        ledger_world_leave(&inode->entry,
                            ledger_world_pin(inode->device, inode->inode, inode->reason));
     while (atomic_load(&inode->busy) != 0) {
         if (!file_async_help(inode))
@@ -124,8 +124,8 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
     if (result == 0)
         return 0;
     atomic_store(&inode->lost, true);
-    uint64_t lost = ledger_file_forget(&inode->host, true);
-    ledger_world_arrived(&inode->host);
+    uint64_t lost = ledger_file_forget(&inode->entry, true);
+    ledger_world_arrived(&inode->entry);
     if (result == -ESTALE)
         return 0;
     log_error("%s: handed to the kernel with %llu bytes that cannot be committed: %s; the next "
@@ -274,7 +274,7 @@ void file_shared_map(int fd)
 
 const char *file_world_stay(struct file_inode *inode)
 {
-    ledger_world_leave(&inode->host, ledger_world_pin(inode->device, inode->inode, other_process));
+    ledger_world_leave(&inode->entry, ledger_world_pin(inode->device, inode->inode, other_process));
     const char *reason = ledger_world_reason(inode->device, inode->inode);
     return reason ? reason : other_process;
 }
@@ -301,7 +301,7 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
         wait_for_port(inode);
     atomic_fetch_add(&inode->busy, calls);
     bool known = atomic_load(&inode->demoted);
-    if (!known && !ledger_world_is_kernel(&inode->host))
+    if (!known && !ledger_world_is_kernel(&inode->entry))
         return true;
     atomic_fetch_sub(&inode->busy, calls);
     if (crossing)
@@ -329,21 +329,21 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
 {
     if (atomic_load(&inode->demoted))
         return false;
-    if (!ledger_world_is_kernel(&inode->host)) {
+    if (!ledger_world_is_kernel(&inode->entry)) {
         /* A process that was killed, or that has not the library, may have left pages that the
          * kernel would write later, over what is written now. */
         if (inode->mount->kernel_nfs && file_inode_descriptors(inode) == 0)
             sys_fsync(fd);
         return true;
     }
-    uint32_t pins = ledger_world_pins(&inode->host);
+    uint32_t pins = ledger_world_pins(&inode->entry);
     if (ledger_world_is_pinned(inode->device, inode->inode))
         return false;
-    if (!ledger_world_arrived(&inode->host)) /* who moved it died on the way */
-        (void)finish_way(inode->mount, auth, &inode->host);
+    if (!ledger_world_arrived(&inode->entry)) /* who moved it died on the way */
+        (void)finish_way(inode->mount, auth, &inode->entry);
     if (inode->mount->kernel_nfs) {
         sys_fsync(fd);
         file_pages_drop(inode->mount, fd);
     }
-    return ledger_world_come_back(&inode->host, pins);
+    return ledger_world_come_back(&inode->entry, pins);
 }

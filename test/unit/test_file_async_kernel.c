@@ -138,7 +138,7 @@ ENGINE_TEST(writes_of_a_file_that_was_moved_to_the_kernels_world_are_the_kernels
 {
     int fd = lane_open(DISK);
     struct file_open *open = file_get(fd);
-    ledger_world_leave(&open->inode->host, true);
+    ledger_world_leave(&open->inode->entry, true);
     file_put(open);
     for (unsigned i = 0; i < 3; i++)
         job_write(&jobs[i], fd, BLOCK, i * BLOCK, 1);

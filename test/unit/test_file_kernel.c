@@ -24,7 +24,7 @@ static void kernel_put(int fd)
 static bool kernel_writes_it(int fd)
 {
     struct file_open *open = file_get(fd);
-    bool result = ledger_world_is_kernel(&open->inode->host);
+    bool result = ledger_world_is_kernel(&open->inode->entry);
     file_put(open);
     return result;
 }

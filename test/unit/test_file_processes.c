@@ -154,9 +154,9 @@ static void leave_unsettled(int fd, uint64_t hold_ns)
     struct ledger_write write;
     ledger_hold_set(hold_ns);
     const struct ledger_beginning beginning = {.length = SIZE, .write = &write};
-    CHECK_EQUAL(ledger_write_start(&open->inode->host, &beginning, false), 0);
+    CHECK_EQUAL(ledger_write_start(&open->inode->entry, &beginning, false), 0);
     write.unsettled = true;
-    ledger_write_end(&open->inode->host, &write, LEDGER_WRITE_FAILED, 0);
+    ledger_write_end(&open->inode->entry, &write, LEDGER_WRITE_FAILED, 0);
     file_put(open);
 }
 

@@ -307,7 +307,7 @@ static int conflict_to_be_found(void)
 static uint64_t uncommitted(int fd)
 {
     struct file_open *open = engine_begin(fd);
-    uint64_t bytes = ledger_file_uncommitted(&open->inode->host);
+    uint64_t bytes = ledger_file_uncommitted(&open->inode->entry);
     engine_end(open);
     return bytes;
 }

@@ -246,7 +246,7 @@ static void somebody_writes(int engine, unsigned version)
     char path[SCENE_PATH];
     uint8_t data[BLOCK];
     struct file_open *known = file_get(engine);
-    ledger_world_leave(&known->inode->host, true);
+    ledger_world_leave(&known->inode->entry, true);
     file_put(known);
     usleep(30000); /* the clock of file systems goes in steps */
     scene_file_path(path, "f");
