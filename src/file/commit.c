@@ -201,11 +201,10 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
     struct ledger_file file;
     int result = 0;
     while (ledger_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
-        int error = commit_entry(mount, auth, &file);
-        if (error == -ESTALE)
-            error = ledger_file_uncommitted(&file) > 0 ? -EIO : 0;
-        if (result == 0)
-            result = error;
+        int one = commit_entry(mount, auth, &file);
+        if (one == -ESTALE)
+            one = ledger_file_uncommitted(&file) > 0 ? -EIO : 0;
+        result = result ? result : one;
     }
     return result;
 }
@@ -282,9 +281,8 @@ int file_commit_named(const struct ledger_file_key *key)
     uint32_t cursor = 0;
     int result = 0;
     while (ledger_file_find(key, &cursor, &file)) {
-        int error = ledger_file_uncommitted(&file) > 0 ? commit_known(&file) : 0;
-        if (result == 0)
-            result = error;
+        int one = ledger_file_uncommitted(&file) > 0 ? commit_known(&file) : 0;
+        result = result ? result : one;
     }
     return result;
 }
@@ -343,9 +341,8 @@ int file_sync_all(void)
     if (file_mount_count() > 0 && file_registry_open() != 0)
         return -EIO;
     for (unsigned i = 0; i < file_mount_count(); i++) {
-        int error = sync_mount(file_mount_at(i));
-        if (result == 0)
-            result = error;
+        int one = sync_mount(file_mount_at(i));
+        result = result ? result : one;
     }
     return result;
 }
@@ -358,9 +355,9 @@ static void commit_own(struct file_inode *inode, void *context)
     pthread_mutex_unlock(&file_lock);
     if (atomic_load(&inode->demoted) || !auth || !ledger_file_uncommitted_here(&inode->entry))
         return;
-    int error = file_inode_commit(inode, auth, NULL);
-    if (error != 0 && error != -ESTALE)
-        *result = error;
+    int one = file_inode_commit(inode, auth, NULL);
+    if (one != 0 && one != -ESTALE)
+        *result = one;
 }
 
 /* What this process wrote to files of which it has no inode any more: a close that came during
@@ -373,9 +370,9 @@ static void commit_closed(struct file_mount *mount, int *result)
     while (auth && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
         if (!ledger_file_uncommitted_here(&file))
             continue;
-        int error = commit_entry(mount, auth, &file);
-        if (error != 0 && error != -ESTALE)
-            *result = error;
+        int one = commit_entry(mount, auth, &file);
+        if (one != 0 && one != -ESTALE)
+            *result = one;
     }
 }
 

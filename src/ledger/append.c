@@ -40,8 +40,8 @@ static uint32_t find_place(struct ledger_entry *entry, struct ledger_append *app
 int ledger_append_begin(struct ledger_file *file, struct ledger_append *append, bool wait)
 {
     uint32_t slot = ledger_process_slot(), stripe = ledger_stripe_of_file(file);
-    int error = -ENOSPC;
-    struct ledger_entry *entry = slot ? ledger_entry_lock(file, true, &error) : NULL;
+    int result = -ENOSPC;
+    struct ledger_entry *entry = slot ? ledger_entry_lock(file, true, &result) : NULL;
     while (entry) {
         if (ledger_entry_is_kernel(entry)) {
             ledger_entry_unlock(file);
@@ -68,9 +68,9 @@ int ledger_append_begin(struct ledger_file *file, struct ledger_append *append, 
         }
         ledger_stripe_wait(stripe, other);
         ledger_entry_unlock(file);
-        entry = ledger_entry_lock(file, true, &error);
+        entry = ledger_entry_lock(file, true, &result);
     }
-    return error;
+    return result;
 }
 
 void ledger_entry_append_end(struct ledger_entry *entry)
@@ -82,10 +82,9 @@ void ledger_entry_append_end(struct ledger_entry *entry)
 void ledger_append_end(struct ledger_file *file, struct ledger_append *append, bool failed)
 {
     uint32_t slot = ledger_process_slot();
-    int error;
     if (!append->turn)
         return;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
     append->turn = false;
     if (!entry)

@@ -74,14 +74,14 @@ static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t 
     uint32_t to = (end + step - 1) / step * step;
     if (to > limit)
         to = limit;
-    int error = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
-    if (error && end < to) {
+    int result = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
+    if (result && end < to) {
         to = end;
-        error = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
+        result = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
     }
-    if (!error)
+    if (!result)
         store(backed, to);
-    return error;
+    return result;
 }
 
 /* Makes sure that this many records and chunks can be taken. */
@@ -113,10 +113,10 @@ int ledger_arena_take(struct ledger_piece *pieces, uint32_t count, bool kept, ui
         need += (pieces[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK;
 
     struct ledger_shared *shared = lock_arena();
-    int error = check_room(shared, count, need);
-    if (error) {
+    int result = check_room(shared, count, need);
+    if (result) {
         unlock_arena(shared);
-        return error;
+        return result;
     }
     uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
     uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);

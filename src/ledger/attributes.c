@@ -90,11 +90,10 @@ bool ledger_file_attributes(struct ledger_file *file, struct ledger_attributes *
                             uint64_t *verified_ns)
 {
     struct view view;
-    int error;
     if (!ledger_map.shared)
         return false;
     if (!view_remembered(file, &view)) {
-        struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+        struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
         if (!entry)
             return false;
         try_view(entry, &view);
@@ -139,13 +138,12 @@ static uint64_t epoch_of(const struct ledger_entry *entry)
 uint64_t ledger_file_asking(struct ledger_file *file)
 {
     uint64_t epoch = 0;
-    int error;
     if (!ledger_map.shared)
         return 0;
     struct ledger_entry *entry = ledger_entry_remembered(file);
     if (entry)
         return epoch_of(entry);
-    entry = ledger_entry_lock(file, true, &error);
+    entry = ledger_entry_lock(file, true, NULL);
     if (entry) {
         epoch = epoch_of(entry);
         ledger_entry_unlock(file);
@@ -233,8 +231,7 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
 void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
                          const struct ledger_attributes *attributes, uint64_t now_ns)
 {
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, true, NULL);
     if (!entry)
         return;
     ledger_entry_learn(entry, epoch, attributes, now_ns, false);
@@ -244,8 +241,7 @@ void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
 void ledger_file_confirmed(struct ledger_file *file, const struct ledger_attributes *attributes,
                            uint64_t now_ns)
 {
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return;
     if ((atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
@@ -263,8 +259,7 @@ enum ledger_change ledger_file_changed_by_other(struct ledger_file *file, uint64
                                                 const struct ledger_attributes *now)
 {
     enum ledger_change change = LEDGER_CHANGE_NONE;
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return change;
     ledger_stripe_expire_now(ledger_stripe_of_file(file));
@@ -285,15 +280,15 @@ enum ledger_change ledger_file_changed_by_other(struct ledger_file *file, uint64
 int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
 {
     uint32_t stripe = ledger_stripe_of_file(file), slot = ledger_process_slot(), other;
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    int result;
+    struct ledger_entry *entry = ledger_entry_lock(file, true, &result);
     while (entry && (other = ledger_entry_truncator(entry)) != 0) {
         ledger_stripe_wait(stripe, other);
         ledger_entry_unlock(file);
-        entry = ledger_entry_lock(file, true, &error);
+        entry = ledger_entry_lock(file, true, &result);
     }
     if (!entry)
-        return error;
+        return result;
     bool kernel = atomic_load(&entry->flags) & LEDGER_ENTRY_KERNEL;
     if (kernel || !slot) {
         ledger_entry_unlock(file);
@@ -339,8 +334,7 @@ void ledger_file_truncate_end(struct ledger_file *file, uint64_t size, bool done
 {
     struct ledger_garbage garbage = {0};
     uint32_t stripe = ledger_stripe_of_file(file), slot = ledger_process_slot();
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, true, NULL);
     if (!entry)
         return;
     bool ours = slot && atomic_load(&entry->truncator) == slot;

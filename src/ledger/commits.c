@@ -118,10 +118,9 @@ bool ledger_commit_begin(struct ledger_file *file, struct ledger_commit *commit)
     *commit = (struct ledger_commit){.began_ns = sys_now_ns()};
     uint64_t since = 0, deadline = 0, joined = 0;
     bool waited = false;
-    int error;
     struct ledger_entry *entry;
     ledger_process_slot();
-    while ((entry = ledger_entry_lock(file, false, &error))) {
+    while ((entry = ledger_entry_lock(file, false, NULL))) {
         struct ledger_stripe *stripe = &ledger_map.shared->stripes[number];
         stripe->commit_waiters -= waited; /* one that is killed while it waits is counted on */
         waited = false;

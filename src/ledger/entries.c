@@ -173,11 +173,10 @@ struct ledger_entry *ledger_entry_remembered(const struct ledger_file *file)
 
 struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
 {
-    int error;
     struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
     if (entry)
         return entry;
-    entry = ledger_entry_lock(file, false, &error);
+    entry = ledger_entry_lock(file, false, NULL);
     if (entry)
         ledger_entry_unlock(file);
     return entry;
@@ -218,26 +217,25 @@ static bool may_have_new_handle(const struct ledger_file_key *key)
     return entry != NULL;
 }
 
-struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, int *error)
+struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, int *result)
 {
     if (!ledger_map.shared) {
-        *error = -ENOSPC;
+        if (result)
+            *result = -ENOSPC;
         return NULL;
     }
     uint32_t stripe = ledger_stripe_of_file(file);
     ledger_stripe_lock(stripe);
     struct ledger_entry *entry = ledger_entry_of(file);
-    if (!entry) {
-        *error = may_make ? -ENOSPC : -ENOENT;
-        if (may_make && may_have_new_handle(&file->key))
-            *error = -ESTALE;
-        else if (may_make)
-            entry = make(&file->key);
-    }
+    bool renamed = !entry && may_make && may_have_new_handle(&file->key);
+    if (!entry && may_make && !renamed)
+        entry = make(&file->key);
     if (entry && entry != ledger_entry_remembered(file))
         remember(file, entry);
     if (!entry) {
         ledger_stripe_unlock(stripe);
+        if (result)
+            *result = renamed ? -ESTALE : may_make ? -ENOSPC : -ENOENT;
         return NULL;
     }
     touch(entry);

@@ -11,11 +11,11 @@
 
 /*
  * Finds the entry again if it was recycled, making it if `make`, and returns it with its stripe
- * locked; NULL, with nothing locked, if there is none: -ESTALE in *error if there is one with
- * another handle that may be of the same file, so that this one must be looked up again; -ENOSPC if
- * there is no room.
+ * locked; NULL, with nothing locked, if there is none: in *result (may be NULL) -ESTALE if there is
+ * one with another handle that may be of the same file, so that this one must be looked up again;
+ * -ENOSPC if there is no room; -ENOENT.
  */
-struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool make, int *error);
+struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool make, int *result);
 void ledger_entry_unlock(const struct ledger_file *file);
 /* The entry without a lock, for single atomic loads; NULL: there is none. */
 struct ledger_entry *ledger_entry_peek(struct ledger_file *file);

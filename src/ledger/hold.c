@@ -142,8 +142,7 @@ int ledger_file_settle(struct ledger_file *file)
     uint64_t sequence = ledger_stripe_next(stripe); /* what begins later has it */
     ledger_stripe_unlock(number);
     for (;;) {
-        int error;
-        struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+        struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
         if (!entry)
             return 0;
         uint32_t other = ledger_record_pending(entry, sequence);

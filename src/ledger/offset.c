@@ -25,9 +25,8 @@ static struct ledger_offset_user *find_place(struct ledger_stripe *stripe, uint3
 bool ledger_offset_lock(struct ledger_file *file)
 {
     uint32_t slot = ledger_process_slot(), number = ledger_stripe_of_file(file);
-    int error;
     struct ledger_entry *entry;
-    while (slot && (entry = ledger_entry_lock(file, true, &error))) {
+    while (slot && (entry = ledger_entry_lock(file, true, NULL))) {
         struct ledger_stripe *stripe = &ledger_map.shared->stripes[number];
         struct ledger_offset_user *user = find_place(stripe, ledger_entry_index(entry));
         uint32_t other = user ? atomic_load(&user->slot) : 0;
@@ -46,8 +45,7 @@ bool ledger_offset_lock(struct ledger_file *file)
 void ledger_offset_unlock(struct ledger_file *file)
 {
     uint32_t number = ledger_stripe_of_file(file);
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return;
     struct ledger_offset_user *user =

@@ -58,8 +58,8 @@ uint64_t ledger_registry_entries_at(const struct ledger_shared *shared)
 
 int ledger_registry_back(uint64_t offset, uint64_t length)
 {
-    int error = sys_fd_reserve(ledger_map.fd, offset, length);
-    return error ? -ENOSPC : 0;
+    int result = sys_fd_reserve(ledger_map.fd, offset, length);
+    return result ? -ENOSPC : 0;
 }
 
 static void set_map(struct ledger_shared *shared, int fd)
@@ -112,13 +112,13 @@ static int make_header(struct ledger_shared *shared, uint32_t chunks, uint64_t s
     shared->process_cursor = 1;
     shared->next_chunk = shared->next_record = 1;
     shared->backed_chunks = shared->backed_records = 0;
-    int error = make_mutex(&shared->process_lock);
-    if (!error)
-        error = make_mutex(&shared->arena_lock);
-    for (int i = 0; i < LEDGER_STRIPES && !error; i++)
-        error = make_mutex(&shared->stripes[i].lock);
+    int result = make_mutex(&shared->process_lock);
+    if (!result)
+        result = make_mutex(&shared->arena_lock);
+    for (int i = 0; i < LEDGER_STRIPES && !result; i++)
+        result = make_mutex(&shared->stripes[i].lock);
     shared->magic = LEDGER_REGISTRY_MAGIC;
-    return shared->total_size == size ? error : -EINVAL;
+    return shared->total_size == size ? result : -EINVAL;
 }
 
 /* Builds a registry under another name and links it into place: whoever is first wins. */
@@ -139,25 +139,25 @@ static int create(int run, uint64_t uncommitted_max)
     int fd = run_open_file(run, temporary, O_RDWR | O_CREAT | O_EXCL);
     if (fd < 0)
         return fd;
-    int error = (int)sys_call2(SYS_fchmod, fd, 0600);
-    if (!error)
-        error = sys_fd_lengthen(fd, (off_t)size);
-    if (!error)
-        error = sys_fd_reserve(fd, 0, at[4]);
-    if (!error) {
+    int result = (int)sys_call2(SYS_fchmod, fd, 0600);
+    if (!result)
+        result = sys_fd_lengthen(fd, (off_t)size);
+    if (!result)
+        result = sys_fd_reserve(fd, 0, at[4]);
+    if (!result) {
         void *memory = sys_mmap(NULL, at[4], PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (sys_mmap_failed(memory)) {
-            error = (int)(long)memory;
+            result = (int)(long)memory;
         } else {
-            error = make_header(memory, chunks, size);
+            result = make_header(memory, chunks, size);
             sys_munmap(memory, at[4]);
         }
     }
-    if (!error)
-        error = (int)sys_call5(SYS_linkat, run, temporary, run, NAME, 0);
+    if (!result)
+        result = (int)sys_call5(SYS_linkat, run, temporary, run, NAME, 0);
     sys_unlinkat(run, temporary, 0);
     sys_close(fd);
-    return error == -EEXIST ? 0 : error;
+    return result == -EEXIST ? 0 : result;
 }
 
 /* NULL if the file is a registry that this program can use, else what is wrong with it. */
@@ -186,11 +186,11 @@ static const char *examine(int fd, struct ledger_shared *head)
 
 static int lock_file(int fd, int operation)
 {
-    int error;
+    int result;
     do
-        error = (int)sys_call2(SYS_flock, fd, operation);
-    while (error == -EINTR);
-    return error;
+        result = (int)sys_call2(SYS_flock, fd, operation);
+    while (result == -EINTR);
+    return result;
 }
 
 static bool same_file(int fd, int run)
@@ -205,10 +205,10 @@ static void set_aside(int run, const char *reason)
     char aside[64], path[RUN_PATH_MAX];
     snprintf(aside, sizeof(aside), NAME ".unusable.%d.%llu", (int)sys_gettid(),
              (unsigned long long)sys_now_ns());
-    int error = sys_renameat2(run, NAME, run, aside, 0);
-    if (error)
+    int result = sys_renameat2(run, NAME, run, aside, 0);
+    if (result)
         log_error("the registry in %s %s and cannot be set aside: %s", run_name(path), reason,
-                  strerror(-error));
+                  strerror(-result));
     else
         log_warning(
             "the registry in %s %s and no process uses it: set aside as %s (remove it at will)",
@@ -220,8 +220,8 @@ static int open_file(int run, uint64_t uncommitted_max)
 {
     int fd = run_open_file(run, NAME, O_RDWR);
     if (fd == -ENOENT) {
-        int error = create(run, uncommitted_max);
-        return error ? error : -EAGAIN;
+        int result = create(run, uncommitted_max);
+        return result ? result : -EAGAIN;
     }
     if (fd == -EBADMSG) {
         set_aside(run, "is not a regular file");
@@ -273,10 +273,10 @@ static int try_open(int run, uint64_t uncommitted_max, struct ledger_shared *hea
                   run_name(path));
         return -EBUSY;
     }
-    int error = map_file(fd, head->total_size);
-    if (error) {
+    int result = map_file(fd, head->total_size);
+    if (result) {
         sys_close(fd);
-        return error;
+        return result;
     }
     if (foreign) {
         ledger_process_sweep_all();
@@ -294,14 +294,14 @@ static int open_at(int run, uint64_t uncommitted_max)
         sys_mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sys_mmap_failed(head))
         return (int)(long)head;
-    int error = -EAGAIN;
-    for (int i = 0; i < ATTEMPTS && error == -EAGAIN; i++) {
+    int result = -EAGAIN;
+    for (int i = 0; i < ATTEMPTS && result == -EAGAIN; i++) {
         if (i > 2)
             sys_nanosleep_ms(5);
-        error = try_open(run, uncommitted_max, head);
+        result = try_open(run, uncommitted_max, head);
     }
     sys_munmap(head, sizeof(*head));
-    return error;
+    return result;
 }
 
 static void unmap(struct ledger_map *map)
@@ -320,27 +320,27 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     int run = run_make();
     if (run < 0)
         return run;
-    int error = ledger_world_open();
-    if (!error)
-        error = open_at(run, uncommitted_max);
+    int result = ledger_world_open();
+    if (!result)
+        result = open_at(run, uncommitted_max);
     run_close(run);
-    if (!error && ledger_process_slot() == 0)
-        error = -EUSERS;
-    if (error && error != -EBUSY && error != said)
+    if (!result && ledger_process_slot() == 0)
+        result = -EUSERS;
+    if (result && result != -EBUSY && result != said)
         log_error("cannot open the registry in %s: %s%s", run_name(path),
-                  error == -EUSERS ? "no room for another process" : strerror(-error),
-                  error == -EUSERS   ? ", or /proc cannot be read; end some, or set DIRECTNFS_RUN"
-                  : error == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
-                  : error == -ENOMEM ? "; raise the limit of address space (ulimit -v), or lower "
-                                       "uncommitted_max for all processes"
-                                     : "");
-    said = error;
-    if (error && ledger_registry_ready()) {
+                  result == -EUSERS ? "no room for another process" : strerror(-result),
+                  result == -EUSERS   ? ", or /proc cannot be read; end some, or set DIRECTNFS_RUN"
+                  : result == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
+                  : result == -ENOMEM ? "; raise the limit of address space (ulimit -v), or lower "
+                                        "uncommitted_max for all processes"
+                                      : "");
+    said = result;
+    if (result && ledger_registry_ready()) {
         struct ledger_map map = ledger_map;
         ledger_map.shared = NULL;
         unmap(&map);
     }
-    return error;
+    return result;
 }
 
 int ledger_registry_move(uint64_t uncommitted_max, uint64_t hold_ns)
@@ -349,12 +349,12 @@ int ledger_registry_move(uint64_t uncommitted_max, uint64_t hold_ns)
     ledger_pocket_empty();
     uint32_t slot = ledger_process_exchange(0);
     ledger_map = (struct ledger_map){.fd = -1};
-    int error = ledger_registry_open(uncommitted_max, hold_ns);
+    int result = ledger_registry_open(uncommitted_max, hold_ns);
     struct ledger_map moved = ledger_map;
     uint32_t moved_slot = ledger_process_exchange(slot);
     ledger_map = old;
-    if (error)
-        return error;
+    if (result)
+        return result;
     ledger_process_leave();
     unmap(&old);
     ledger_map = moved;

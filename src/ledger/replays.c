@@ -23,9 +23,9 @@ static bool commit_some(struct ledger_file *file, const struct ledger_commit *co
                         uint64_t *differing)
 {
     struct ledger_garbage garbage = {0};
-    int dropped = 0, error;
+    int dropped = 0;
     uint64_t bytes = 0;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
     uint32_t next = entry->first;
@@ -128,9 +128,8 @@ static int replay_next(struct ledger_file *file, struct ledger_commit *commit, b
                        struct ledger_write *write)
 {
     uint32_t self = ledger_process_slot(), index;
-    int error;
     for (;;) {
-        struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+        struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
         if (!entry)
             return 0;
         index = next_to_replay(entry, commit);

@@ -25,10 +25,9 @@ bool ledger_file_uncommitted_here(struct ledger_file *file)
 {
     uint32_t self = ledger_process_slot_taken();
     bool found = false;
-    int error;
     if (!self || !ledger_file_uncommitted(file))
         return false;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
     for (uint32_t i = entry->last; i && !found; i = ledger_record(i)->file_previous)
@@ -73,8 +72,7 @@ bool ledger_file_distrusted(struct ledger_file *file)
 uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
 {
     struct ledger_garbage garbage = {0};
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
     uint64_t bytes = atomic_load(&entry->uncommitted);
@@ -98,11 +96,10 @@ bool ledger_file_has_loss(struct ledger_file *file)
 
 bool ledger_file_lost(struct ledger_file *file)
 {
-    int error;
     struct ledger_entry *entry;
     if (!ledger_file_has_loss(file))
         return false;
-    entry = ledger_entry_lock(file, false, &error);
+    entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
     uint32_t losses = atomic_load(&entry->losses);

@@ -64,11 +64,11 @@ static void open_holding(void)
 int ledger_world_open(void)
 {
     pthread_mutex_lock(&lock);
-    int error = open_asking();
-    if (error == 0)
+    int result = open_asking();
+    if (result == 0)
         open_holding();
     pthread_mutex_unlock(&lock);
-    return error;
+    return result;
 }
 
 static struct flock pin_of(short type, uint64_t device, uint64_t inode)
@@ -81,11 +81,11 @@ static struct flock pin_of(short type, uint64_t device, uint64_t inode)
 
 static int ask_kernel(int fd, int command, struct flock *pin)
 {
-    int error;
+    int result;
     do
-        error = (int)sys_call3(SYS_fcntl, fd, command, pin);
-    while (error == -EINTR);
-    return error;
+        result = (int)sys_call3(SYS_fcntl, fd, command, pin);
+    while (result == -EINTR);
+    return result;
 }
 
 void ledger_world_after_fork(void)
@@ -211,8 +211,7 @@ static void leave(struct ledger_entry *entry, bool pinned)
 
 void ledger_world_leave(struct ledger_file *file, bool pinned)
 {
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, true, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, true, NULL);
     if (entry) {
         leave(entry, pinned);
         ledger_entry_unlock(file);
@@ -230,7 +229,6 @@ static void look_again(struct ledger_file *file, uint64_t pins)
 
 bool ledger_world_is_kernel(struct ledger_file *file)
 {
-    int error;
     if (!ledger_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
         return false;
     uint64_t pins = atomic_load_explicit(&ledger_map.shared->outside_pins, memory_order_relaxed);
@@ -242,7 +240,7 @@ bool ledger_world_is_kernel(struct ledger_file *file)
         if (ledger_entry_remembered(file) == entry) /* still: the flags are this file's */
             return flags & LEDGER_ENTRY_KERNEL;
     }
-    entry = ledger_entry_lock(file, true, &error);
+    entry = ledger_entry_lock(file, true, NULL);
     if (!entry)
         return false;
     bool kernel = atomic_load(&entry->flags) & LEDGER_ENTRY_KERNEL;
@@ -260,8 +258,7 @@ static bool has_nothing_left(struct ledger_entry *entry)
 
 bool ledger_world_arrived(struct ledger_file *file)
 {
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return true;
     uint32_t flags = atomic_load(&entry->flags);
@@ -276,8 +273,7 @@ bool ledger_world_arrived(struct ledger_file *file)
 
 uint32_t ledger_world_pins(struct ledger_file *file)
 {
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     uint32_t count = entry ? entry->pins : 0;
     if (entry)
         ledger_entry_unlock(file);
@@ -287,8 +283,7 @@ uint32_t ledger_world_pins(struct ledger_file *file)
 bool ledger_world_come_back(struct ledger_file *file, uint32_t before)
 {
     const uint32_t there = LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_ARRIVED;
-    int error;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, &error);
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;
     uint32_t flags = atomic_load(&entry->flags);

@@ -87,13 +87,13 @@ static int take_records(struct ledger_piece *pieces, uint32_t count, bool keep, 
     if (count == 1 &&
         (pieces->record = ledger_pocket_take(pieces->base, pieces->length, keep, owner)))
         return 0;
-    int error = ledger_arena_take(pieces, count, keep, owner);
-    if (error) {
+    int result = ledger_arena_take(pieces, count, keep, owner);
+    if (result) {
         ledger_pocket_empty();
         ledger_process_sweep(LEDGER_SWEEP_NS);
-        error = ledger_arena_take(pieces, count, keep, owner);
+        result = ledger_arena_take(pieces, count, keep, owner);
     }
-    return error;
+    return result;
 }
 
 /* Checks a write and gives it PRIVATE records; none if it has no length. */
@@ -107,15 +107,15 @@ static int prepare(const struct ledger_beginning *b)
         return -EINVAL;
     if (!ledger_process_slot())
         return -ENOSPC;
-    int error = b->keep ? check_vectors(b->data, b->count, b->length) : 0;
-    if (error)
-        return error;
+    int result = b->keep ? check_vectors(b->data, b->count, b->length) : 0;
+    if (result)
+        return result;
     uint32_t owner = ledger_process_owner();
 
     uint32_t piece_count = cut_into_pieces(b->offset, b->length, pieces);
-    error = take_records(pieces, piece_count, b->keep, owner);
-    if (error)
-        return error;
+    result = take_records(pieces, piece_count, b->keep, owner);
+    if (result)
+        return result;
     b->write->first_record = pieces[0].record;
     b->write->record_count = piece_count;
     return 0;
@@ -161,15 +161,15 @@ uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uin
  * when something is and the caller does not `wait`, LEDGER_OF_KERNEL, or that of
  * ledger_entry_lock(). */
 static struct ledger_entry *lock_range(struct ledger_file *file, const struct ledger_beginning *b,
-                                       bool wait, int *error)
+                                       bool wait, int *result)
 {
     for (;;) {
-        struct ledger_entry *entry = ledger_entry_lock(file, true, error);
+        struct ledger_entry *entry = ledger_entry_lock(file, true, result);
         if (!entry)
             return NULL;
         if (ledger_entry_is_kernel(entry)) {
             ledger_entry_unlock(file);
-            *error = LEDGER_OF_KERNEL;
+            *result = LEDGER_OF_KERNEL;
             return NULL;
         }
         uint64_t end = b->offset + b->length;
@@ -180,7 +180,7 @@ static struct ledger_entry *lock_range(struct ledger_file *file, const struct le
         if (!wait) {
             ledger_entry_unlock(file);
             ledger_process_sweep(LEDGER_SWEEP_NS);
-            *error = -EAGAIN;
+            *result = -EAGAIN;
             return NULL;
         }
         ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), owner);
@@ -207,14 +207,14 @@ static void announce(const struct ledger_entry *entry, struct ledger_write *writ
 
 int ledger_write_start(struct ledger_file *file, const struct ledger_beginning *b, bool wait)
 {
-    int error = prepare(b);
-    if (error || b->length == 0)
-        return error;
-    error = keep_data(b);
-    struct ledger_entry *entry = error ? NULL : lock_range(file, b, wait, &error);
+    int result = prepare(b);
+    if (result || b->length == 0)
+        return result;
+    result = keep_data(b);
+    struct ledger_entry *entry = result ? NULL : lock_range(file, b, wait, &result);
     if (!entry) {
         abandon(b);
-        return error;
+        return result;
     }
     announce(entry, b->write);
     ledger_entry_count_change(entry);
@@ -226,13 +226,12 @@ unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginni
                            unsigned count)
 {
     unsigned prepared = 0, copied = 0, begun = 0;
-    int error;
     while (prepared < count && list[prepared].length > 0 && prepare(&list[prepared]) == 0)
         prepared++;
     /* One after the other: a lock in between waits until all of a copy has reached the cache. */
     while (copied < prepared && keep_data(&list[copied]) == 0)
         copied++;
-    struct ledger_entry *entry = copied > 0 ? ledger_entry_lock(file, true, &error) : NULL;
+    struct ledger_entry *entry = copied > 0 ? ledger_entry_lock(file, true, NULL) : NULL;
     while (entry && !ledger_entry_is_kernel(entry) && begun < copied &&
            ledger_range_in_the_way(entry, list[begun].offset,
                                    list[begun].offset + list[begun].length, 0) == UINT32_MAX)
