@@ -238,7 +238,7 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
     if (!inode)
         *reason = "no memory";
     else if (lost > 0)
-        file_inode_lost(inode, lost);
+        file_inode_report_loss(inode, lost);
     return inode;
 }
 

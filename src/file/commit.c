@@ -130,9 +130,9 @@ int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uin
     return result;
 }
 
-void file_inode_lost(struct file_inode *inode, uint64_t bytes)
+void file_inode_report_loss(struct file_inode *inode, uint64_t bytes)
 {
-    atomic_store(&inode->lost, true);
+    atomic_store(&inode->loss_due, true);
     log_error(
         "%s: %llu bytes that were not committed may be lost: the server gave the file another "
         "handle, and it was changed meanwhile; the next fsync fails",
@@ -223,10 +223,10 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 }
 
 /* Once for each loss. */
-static bool is_lost(struct file_inode *inode)
+static bool take_loss(struct file_inode *inode)
 {
     bool others = ledger_file_lost(&inode->entry);
-    return atomic_exchange(&inode->lost, false) || others;
+    return atomic_exchange(&inode->loss_due, false) || others;
 }
 
 /* What the kernel wrote of it, and what others of this host wrote through the engine. */
@@ -244,9 +244,9 @@ int file_fsync(struct file_open *open, int fd)
     uint64_t waiting = ledger_file_uncommitted(&inode->entry);
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
-        atomic_store(&inode->lost, true);
+        atomic_store(&inode->loss_due, true);
     /* One that fails tells of it, too. */
-    if (result != -ESTALE && is_lost(inode))
+    if (result != -ESTALE && take_loss(inode))
         result = -EIO;
     if (result == 0)
         file_pages_drop(inode->mount, fd);
@@ -288,18 +288,18 @@ int file_commit_named(const struct ledger_file_key *key)
 }
 
 /* Of a file that the key names. If that may be several, each is told by its own fsync as well. */
-static bool was_lost(const struct ledger_file_key *key)
+static bool take_loss_of(const struct ledger_file_key *key)
 {
     struct nfs3_fh fh = handle_of(key);
     struct file_inode *inode = fh.len ? file_inode_find(key->device, key->inode, &fh)
                                       : file_inode_only(key->device, key->inode);
-    bool lost = inode && is_lost(inode);
+    bool lost = inode && take_loss(inode);
     if (inode) {
         file_inode_release(inode);
         return lost;
     }
     while (!fh.len && (inode = file_inode_next(key->device, key->inode, inode)))
-        lost = lost || atomic_load(&inode->lost);
+        lost = lost || atomic_load(&inode->loss_due);
     return lost;
 }
 
@@ -310,7 +310,7 @@ int file_fsynced_by_kernel(int fd)
         !file_mount_has_device(status.st_dev) || file_registry_open() != 0)
         return 0;
     struct ledger_file_key key = file_key_of(fd, "", &status);
-    bool lost = was_lost(&key);
+    bool lost = take_loss_of(&key);
     return lost && status.st_nlink > 0 ? -EIO : file_commit_named(&key);
 }
 

@@ -32,7 +32,7 @@ struct file_inode {
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
     _Atomic bool settling;   /* the demotion is not complete yet: others wait for it */
     _Atomic bool written;    /* by this process, through the engine */
-    _Atomic bool lost;       /* the handle became stale and data was lost: for the next fsync */
+    _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
     _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
     _Atomic unsigned commit_shift;

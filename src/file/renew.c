@@ -166,7 +166,7 @@ static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
         return -ENOSPC;
     }
     if (lost > 0)
-        file_inode_lost(inode, lost);
+        file_inode_report_loss(inode, lost);
     former->fh = *fh;
     former->next = inode->formers;
     inode->formers = former;

@@ -39,7 +39,7 @@ struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *
 bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
                      const struct ledger_file *entry, const struct file_inode *inode);
 /* Bytes that were not committed are lost: said on the log, and by the next fsync. */
-void file_inode_lost(struct file_inode *inode, uint64_t bytes);
+void file_inode_report_loss(struct file_inode *inode, uint64_t bytes);
 
 /* The path of an open file, as the kernel names it. False when it cannot be had. */
 bool file_path_of(int fd, char path[PATH_MAX]);

@@ -206,7 +206,7 @@ static int check_conflict(struct committing *c, const struct ledger_commit *comm
         return 0;
     uint64_t lost = ledger_file_forget(c->entry, true);
     if (c->inode)
-        atomic_store(&c->inode->lost, true);
+        atomic_store(&c->inode->loss_due, true);
     log_error("%s: %llu bytes that the server lost are not written again, as somebody else changed "
               "the file since: another host, or a process that cannot use the library; fsync fails",
               c->path, (unsigned long long)lost);

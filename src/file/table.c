@@ -139,7 +139,7 @@ void file_inode_forget(struct file_inode *inode)
 static bool owes_loss(struct file_inode *inode)
 {
     return atomic_load(&inode->demoted) && !inode->forgotten &&
-           (atomic_load(&inode->lost) || ledger_file_has_loss(&inode->entry));
+           (atomic_load(&inode->loss_due) || ledger_file_has_loss(&inode->entry));
 }
 
 void file_inode_release(struct file_inode *inode)

@@ -29,7 +29,7 @@ static void note_uncommitted(struct file_inode *inode, void *unused)
 {
     (void)unused;
     if (ledger_file_uncommitted_here(&inode->entry))
-        atomic_store(&inode->lost, true);
+        atomic_store(&inode->loss_due, true);
 }
 
 static void move(struct file_inode *inode, void *unused)

@@ -123,7 +123,7 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
     int result = file_inode_commit_for_kernel(inode, auth);
     if (result == 0)
         return 0;
-    atomic_store(&inode->lost, true);
+    atomic_store(&inode->loss_due, true);
     uint64_t lost = ledger_file_forget(&inode->entry, true);
     ledger_world_arrived(&inode->entry);
     if (result == -ESTALE)

@@ -156,7 +156,7 @@ static struct ledger_entry *make(const struct ledger_file_key *key)
 static void remember(struct ledger_file *file, const struct ledger_entry *entry)
 {
     __atomic_store_n(&file->index, ledger_entry_index(entry), __ATOMIC_RELAXED);
-    __atomic_store_n(&file->losses, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&file->losses_known, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&file->generation, atomic_load(&entry->generation), __ATOMIC_RELAXED);
 }
 
@@ -371,7 +371,7 @@ bool ledger_file_attach(struct ledger_file *file, const struct ledger_file_key *
     if (entry) {
         remember(file, entry);
         /* Losses that are not told yet are news: nobody knows of them. */
-        file->losses = atomic_load(&entry->losses_told);
+        file->losses_known = atomic_load(&entry->losses_told);
         touch(entry);
     }
     ledger_stripe_unlock(stripe);

@@ -34,7 +34,7 @@ struct ledger_file_key {
 struct ledger_file {
     struct ledger_file_key key;
     uint32_t index;
-    uint32_t losses; /* of the entry, that this process knows of */
+    uint32_t losses_known; /* those of the entry that this process knows of */
     uint64_t generation;
     uint64_t outside_pins; /* of the registry, when this process last asked for a pin */
 };
@@ -81,7 +81,7 @@ bool ledger_file_find(const struct ledger_file_key *key, uint32_t *cursor,
 static inline void ledger_file_moved(struct ledger_file *file)
 {
     file->generation = 0;
-    file->losses = 0;
+    file->losses_known = 0;
 }
 
 #endif

@@ -78,8 +78,9 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
     uint64_t bytes = atomic_load(&entry->uncommitted);
     ledger_record_cut(entry, 0, true, &garbage);
     if (missed && bytes > 0 &&
-        atomic_fetch_add(&entry->losses, 1) == __atomic_load_n(&file->losses, __ATOMIC_RELAXED))
-        __atomic_fetch_add(&file->losses, 1, __ATOMIC_RELAXED); /* the caller knows */
+        atomic_fetch_add(&entry->losses, 1) ==
+            __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows */
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
     ledger_arena_give(garbage.first);
@@ -90,7 +91,7 @@ bool ledger_file_has_loss(struct ledger_file *file)
 {
     const struct ledger_entry *entry = ledger_entry_peek(file);
     return entry &&
-           (atomic_load(&entry->losses) != __atomic_load_n(&file->losses, __ATOMIC_RELAXED) ||
+           (atomic_load(&entry->losses) != __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED) ||
             atomic_load(&entry->losses_told) != atomic_load(&entry->losses));
 }
 
@@ -105,7 +106,7 @@ bool ledger_file_lost(struct ledger_file *file)
     uint32_t losses = atomic_load(&entry->losses);
     atomic_store(&entry->losses_told, losses);
     ledger_entry_unlock(file);
-    return __atomic_exchange_n(&file->losses, losses, __ATOMIC_RELAXED) != losses;
+    return __atomic_exchange_n(&file->losses_known, losses, __ATOMIC_RELAXED) != losses;
 }
 
 /* Under the stripe's lock. */
