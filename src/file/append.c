@@ -101,7 +101,7 @@ void file_flags_end(bool changes)
 
 /* ---- the offset ---- */
 
-void file_offset_settle(struct file_open *open, int fd)
+void file_offset_repay(struct file_open *open, int fd)
 {
     if (atomic_load(&open->offset_owed) == NOTHING_OWED || !file_open_is_at(open, fd))
         return;
@@ -115,7 +115,7 @@ void file_offset_show(int fd)
     struct file_open *open = file_get(fd);
     if (!open)
         return;
-    file_offset_settle(open, fd);
+    file_offset_repay(open, fd);
     file_put(open);
 }
 
@@ -126,7 +126,7 @@ static void move_offset(struct file_open *open, int fd, int64_t end)
     atomic_store(&owing, true);
     /* Looked at after that: who shares the descriptor now finds what is owed, or is seen here. */
     if (is_shared(open))
-        file_offset_settle(open, fd);
+        file_offset_repay(open, fd);
 }
 
 void file_shared(int fd)
@@ -135,7 +135,7 @@ void file_shared(int fd)
     if (!open)
         return;
     atomic_store(&open->shares, UINT64_MAX);
-    file_offset_settle(open, fd);
+    file_offset_repay(open, fd);
     file_put(open);
 }
 
@@ -203,7 +203,7 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
     if (length <= 0)
         return length;
     if (!file_inode_enter(inode)) {
-        file_offset_settle(open, fd);
+        file_offset_repay(open, fd);
         return FILE_KERNEL;
     }
     struct file_piece data = {vectors, count, (size_t)length, .appends = true};

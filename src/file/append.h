@@ -12,7 +12,7 @@ void file_append_child(struct file_open *open);
 ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors, int count,
                     int flags, bool move);
 /* The kernel's offset becomes what it should be, before something looks at it or moves it. */
-void file_offset_settle(struct file_open *open, int fd);
+void file_offset_repay(struct file_open *open, int fd);
 /*
  * Between these no other thread moves the offset of this open file description, and no other
  * process that has it and uses the library. May wait for a READ.

@@ -75,7 +75,7 @@ unsigned file_lane_in_flight(const struct file_lane *lane);
 void file_submit(struct file_lane *lane, struct file_request *const *requests, unsigned count);
 
 /*
- * As file_submit(), for a caller that submits piece by piece and looks for completions in between:
+ * As file_submit(), for a caller that submits bit by bit and looks for completions in between:
  * requests may be kept for a moment, so that some of them leave together: see rpc_submit_later().
  */
 void file_submit_later(struct file_lane *lane, struct file_request *const *requests,

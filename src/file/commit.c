@@ -18,7 +18,7 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, SETTLES_MAX = 3, SAY_EVERY_S = 60 };
+enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, AWAITS_MAX = 3, SAY_EVERY_S = 60 };
 
 _Atomic bool file_finishing;
 
@@ -165,14 +165,14 @@ static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
 
 static int commit_for_kernel(struct committing *c)
 {
-    int result = 0, unsettled = -ETIMEDOUT;
-    for (int i = 0; i < SETTLES_MAX && unsettled != 0 && result == 0; i++) {
+    int result = 0, awaited = -ETIMEDOUT;
+    for (int i = 0; i < AWAITS_MAX && awaited != 0 && result == 0; i++) {
         file_async_attend_all(); /* what is in flight may be of this process */
-        unsettled = ledger_file_settle(c->entry);
+        awaited = ledger_file_await_writes(c->entry);
         if (ledger_file_uncommitted(c->entry) > 0 && !sys_test_unsafe(SYS_TEST_ARRIVED))
             result = commit(c);
     }
-    if (unsettled != 0)
+    if (awaited != 0)
         log_warning("%s: handed to the kernel while another process writes it", c->path);
     if (result == 0)
         ledger_world_arrived(c->entry);

@@ -50,7 +50,7 @@ static bool is_confirmed(uint64_t end, uint64_t told, uint64_t size)
     return end < told ? size <= end : size >= end;
 }
 
-ssize_t file_ends_settle(struct file_open *open, uint64_t offset,
+ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
                          const struct nfs3_transfer *transfer, struct file_ends *ends)
 {
     struct ledger_attributes asked;

@@ -15,7 +15,7 @@ struct file_ends {
  * are the file's; -EAGAIN: after a pause, it is to be read again; -EIO: data are missing (said on
  * the log); or the error of asking for the size.
  */
-ssize_t file_ends_settle(struct file_open *open, uint64_t offset,
+ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
                          const struct nfs3_transfer *transfer, struct file_ends *ends);
 
 #endif

@@ -82,7 +82,7 @@ static int attributes_of(struct file_open *open, struct ledger_attributes *attri
 
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
 {
-    file_offset_settle(open, fd);
+    file_offset_repay(open, fd);
     if (whence != SEEK_END && whence != SEEK_DATA && whence != SEEK_HOLE)
         return FILE_KERNEL; /* the offset is the kernel's */
     struct ledger_attributes attributes;
@@ -125,7 +125,7 @@ int file_stat(struct file_open *open, int fd, struct stat *status)
 /* Two states may have the same change time, as the clock of a server stands still for some
  * milliseconds. If this process has the file open, the server is asked; else the state of a
  * kernel that caches is taken for the older one. */
-static void settle_tie(dev_t device, uint64_t number, struct ledger_attributes *attributes)
+static void break_tie(dev_t device, uint64_t number, struct ledger_attributes *attributes)
 {
     struct ledger_attributes asked;
     struct file_inode *inode = file_inode_next(device, number, NULL);
@@ -159,7 +159,7 @@ static bool known_better(const struct shown *shown, struct ledger_attributes *at
     if (!file_mount_is_nfs(shown->device))
         return false;
     if (attributes->size != shown->size)
-        settle_tie(shown->device, shown->inode, attributes);
+        break_tie(shown->device, shown->inode, attributes);
     return true;
 }
 

@@ -30,7 +30,7 @@ struct file_inode {
     int closing;    /* under file_lock: the last of them, until its close has committed; or 0 */
     bool forgotten; /* under file_lock: not in the hash table any more */
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
-    _Atomic bool settling;   /* the demotion is not complete yet: others wait for it */
+    _Atomic bool demoting;   /* the demotion is not complete yet: others wait for it */
     _Atomic bool written;    /* by this process, through the engine */
     _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */

@@ -77,7 +77,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
         if (transfer.length != data.certain) /* the next read shall know better */
             file_inode_attributes(inode, open->auth, &attributes);
         ssize_t done = transfer.two_ends
-                           ? file_ends_settle(open, (uint64_t)offset, &transfer, &ends)
+                           ? file_ends_decide(open, (uint64_t)offset, &transfer, &ends)
                            : (ssize_t)transfer.length;
         if (done != -EAGAIN)
             return done;
@@ -505,7 +505,7 @@ at_offset(struct file_open *open, int fd, const struct iovec *vectors, int count
     ssize_t length = total_length(vectors, count);
     if (length < 0)
         return length;
-    file_offset_settle(open, fd);
+    file_offset_repay(open, fd);
     int result = move_offset(open, fd, length, reads, &moved);
     if (result != 0)
         return result;

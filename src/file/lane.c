@@ -352,7 +352,7 @@ static bool wait_over(void *context)
            atomic_load(&wait->lane->in_flight) == 0 || satisfied(wait);
 }
 
-/* Until somebody else has settled something, `longest_ns` at most. */
+/* Until somebody else has ended something, `longest_ns` at most. */
 static void lane_sleep(struct file_lane *lane, uint32_t events, uint64_t deadline_ns,
                        uint64_t longest_ns)
 {

@@ -10,7 +10,7 @@
 #include "sys/sys.h"
 
 enum {
-    BATCH = 64,
+    GROUP_CALLS = 64,
     WRITES = 16, /* that are announced together */
     WRITES_BYTES = 1 << 18
 };
@@ -40,7 +40,7 @@ static __thread struct batch *announced;
 
 static void group_send(struct group *group, bool later)
 {
-    struct rpc_call *calls[BATCH];
+    struct rpc_call *calls[GROUP_CALLS];
     struct rpc_call *call = group->first;
     for (unsigned i = 0; i < group->count; i++, call = call->next_unsent)
         calls[i] = call;
@@ -85,7 +85,7 @@ static void batch_add(struct batch *batch, struct net_channel *channel, struct r
     group->end = &call->next_unsent;
     group->count++;
     batch->left--;
-    if (group->count == BATCH) {
+    if (group->count == GROUP_CALLS) {
         group_send(group, false);
         batch->held[channel->path->index] = 0;
     }

@@ -398,7 +398,7 @@ static void inode_after_fork(struct file_inode *inode)
 {
     atomic_store(&inode->busy, 0);
     /* The thread that hands it to the kernel does not exist here: this process keeps it. */
-    if (atomic_exchange(&inode->settling, false))
+    if (atomic_exchange(&inode->demoting, false))
         atomic_store(&inode->demoted, false);
     inode->closing = 0;
     atomic_store(&inode->committing, false);

@@ -82,7 +82,7 @@ static __thread bool crossing;
 static void wait_until_demoted(const struct file_inode *inode)
 {
     crossing = true;
-    while (atomic_load(&inode->settling)) {
+    while (atomic_load(&inode->demoting)) {
         /* The thread that does it may wait for requests of this thread. */
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
@@ -140,7 +140,7 @@ static bool demote_begin(struct file_inode *inode, const char *reason)
     bool first = !atomic_load(&inode->demoted);
     if (first) {
         inode->reason = reason;
-        atomic_store(&inode->settling, true);
+        atomic_store(&inode->demoting, true);
         atomic_store(&inode->demoted, true);
     }
     inode->opens++;
@@ -166,12 +166,12 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
         if (!managed)
             file_pages_fresh(inode->mount, fd - 1);
         managed = true;
-        file_offset_settle(open, fd - 1);
+        file_offset_repay(open, fd - 1);
         stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_put(open);
     }
     if (first)
-        atomic_store(&inode->settling, false);
+        atomic_store(&inode->demoting, false);
     if (managed && reason == other_process)
         log_info("%s: handed to the kernel: %s", inode->path, reason);
     else if (managed)
@@ -223,7 +223,7 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
         result = file_commit_for_kernel(mount, auth, file);
     } else {
         file_async_attend_all(); /* the writes in flight may be those of this process */
-        ledger_file_settle(file);
+        ledger_file_await_writes(file);
     }
     for (int i = 0; i < COMMITTED_MS && !auth && ledger_file_uncommitted(file) > 0; i += 10)
         sys_nanosleep_ms(10);

@@ -106,11 +106,11 @@ static int check_room(struct ledger_shared *shared, uint32_t records, uint32_t c
     return 0;
 }
 
-int ledger_arena_take(struct ledger_piece *pieces, uint32_t count, bool kept, uint32_t owner)
+int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, uint32_t owner)
 {
     uint32_t need = 0;
     for (uint32_t i = 0; kept && i < count; i++)
-        need += (pieces[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK;
+        need += (slices[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK;
 
     struct ledger_shared *shared = lock_arena();
     int result = check_room(shared, count, need);
@@ -124,18 +124,18 @@ int ledger_arena_take(struct ledger_piece *pieces, uint32_t count, bool kept, ui
     for (uint32_t i = count; i-- > 0;) {
         uint32_t index = free_records ? ledger_map.free_records[--free_records] : next_record++;
         struct ledger_record *record = ledger_record(index);
-        uint32_t chunks = kept ? (pieces[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK : 0;
+        uint32_t chunks = kept ? (slices[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK : 0;
         memset(record->chunk, 0, sizeof(record->chunk));
         for (uint32_t k = 0; k < chunks; k++) {
             uint32_t chunk = free_chunks ? ledger_map.free_chunks[--free_chunks] : next_chunk++;
             ledger_map.chunk_users[chunk] = 1;
             record->chunk[k] = chunk;
         }
-        ledger_record_begin(record, pieces[i].base, pieces[i].length, kept);
+        ledger_record_begin(record, slices[i].base, slices[i].length, kept);
         record->write_next = following;
         atomic_store_explicit(&record->owner, owner, memory_order_relaxed);
         ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
-        pieces[i].record = following = index;
+        slices[i].record = following = index;
     }
     /* A record beyond next_record, or a chunk beyond next_chunk, is not looked at by rebuild(). */
     store(&shared->next_chunk, next_chunk);

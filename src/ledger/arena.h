@@ -6,14 +6,14 @@
 
 #include "ledger/layout.h"
 
-struct ledger_piece {
+struct ledger_slice {
     uint64_t base;
     uint32_t length;
     uint32_t record; /* result */
 };
 /* Takes records, with chunks for their lengths if `kept`; PRIVATE, chained by write_next. 0 or
  * -ENOSPC. */
-int ledger_arena_take(struct ledger_piece *pieces, uint32_t count, bool kept, uint32_t owner);
+int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, uint32_t owner);
 /* Give back PRIVATE records, which are chained by write_next. The first keeps some of them in
  * the pocket of this process, the second none. */
 void ledger_arena_give(uint32_t first);
@@ -29,7 +29,7 @@ void ledger_arena_trim(uint32_t record, uint32_t from, uint32_t to);
 uint32_t ledger_arena_share(uint32_t source, uint32_t from, uint32_t to, uint32_t reuse,
                             uint32_t owner);
 
-/* A PRIVATE record for one piece out of the pocket, without the arena's lock in most cases; 0: take
+/* A PRIVATE record for one slice out of the pocket, without the arena's lock in most cases; 0: take
  * it from the arena. */
 uint32_t ledger_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t owner);
 /* Keeps some of the PRIVATE records chained by write_next; the others are the result. */

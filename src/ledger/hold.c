@@ -131,7 +131,7 @@ void ledger_hold_wait(void)
         sys_nanosleep_ms((int)((until - now) / 1000000) + 1);
 }
 
-int ledger_file_settle(struct ledger_file *file)
+int ledger_file_await_writes(struct ledger_file *file)
 {
     if (!ledger_map.shared)
         return 0;
@@ -148,11 +148,11 @@ int ledger_file_settle(struct ledger_file *file)
         uint32_t other = ledger_record_pending(entry, sequence);
         uint32_t owner =
             other ? atomic_load(&ledger_record(other)->owner) : ledger_entry_truncator(entry);
-        bool settled = !other && !owner, over = sys_now_ns() >= deadline;
-        if (!settled && !over)
+        bool ended = !other && !owner, over = sys_now_ns() >= deadline;
+        if (!ended && !over)
             ledger_stripe_wait(number, owner);
         ledger_entry_unlock(file);
-        if (settled || over)
-            return settled ? 0 : -ETIMEDOUT;
+        if (ended || over)
+            return ended ? 0 : -ETIMEDOUT;
     }
 }

@@ -14,7 +14,7 @@
  * no change of size is in flight; for handing the file to the kernel, whose writes wait for nobody.
  * 0, or -ETIMEDOUT: there still is one after the time of a hold.
  */
-int ledger_file_settle(struct ledger_file *file);
+int ledger_file_await_writes(struct ledger_file *file);
 /* Waits as long as a range is held: before ledger_file_truncate_end(), when the change of size may
  * yet be carried out again. */
 void ledger_hold_wait(void);

@@ -59,7 +59,7 @@ enum ledger_record_state {
     LEDGER_RECORD_GHOST   /* ended, but an older copy may still be executed: no data, no owner */
 };
 
-/* A piece of one write. Bytes [from, to) counted from file offset `base`, which is byte 0 of
+/* A slice of one write. Bytes [from, to) counted from file offset `base`, which is byte 0 of
  * chunk[0]. Trimming changes only `range`: a single store. */
 struct ledger_record {
     _Atomic uint32_t state;
@@ -73,7 +73,7 @@ struct ledger_record {
     uint64_t verifier;
     uint32_t bucket_next, bucket_previous; /* records of the same bucket */
     uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
-    uint32_t write_next;                   /* the next piece of the same write */
+    uint32_t write_next;                   /* the next slice of the same write */
     uint32_t chunk[LEDGER_RECORD_CHUNKS];  /* arena_lock */
     uint32_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
                             safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */

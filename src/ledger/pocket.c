@@ -39,14 +39,14 @@ static uint32_t depth(const struct ledger_shared *shared)
 /* Half full, so that what is given finds room too. Returns the new number. */
 static uint32_t fill(uint32_t chunks, uint32_t owner)
 {
-    struct ledger_piece pieces[POCKET_DEPTH / 2];
+    struct ledger_slice slices[POCKET_DEPTH / 2];
     uint32_t count = depth(ledger_map.shared) / 2;
     for (uint32_t i = 0; i < count; i++)
-        pieces[i] = (struct ledger_piece){.length = chunks ? chunks * LEDGER_CHUNK : 1};
-    if (count < 2 || ledger_arena_take(pieces, count, chunks > 0, owner) != 0)
+        slices[i] = (struct ledger_slice){.length = chunks ? chunks * LEDGER_CHUNK : 1};
+    if (count < 2 || ledger_arena_take(slices, count, chunks > 0, owner) != 0)
         return 0;
     for (uint32_t i = 0; i < count; i++)
-        pocket.records[chunks][i] = pieces[count - 1 - i].record;
+        pocket.records[chunks][i] = slices[count - 1 - i].record;
     return pocket.count[chunks] = count;
 }
 

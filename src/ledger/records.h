@@ -1,5 +1,5 @@
 /*
- * Records: pieces of writes in the ledger. Everything is under the stripe's lock.
+ * Records: slices of writes in the ledger. Everything is under the stripe's lock.
  */
 #ifndef LEDGER_RECORDS_H
 #define LEDGER_RECORDS_H

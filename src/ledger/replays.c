@@ -9,7 +9,7 @@
 #include "ledger/uncommitted.h"
 #include "sys/test_switch.h"
 
-enum { COMMIT_BATCH = 256 };
+enum { DROPS_AT_ONCE = 256 };
 
 /* Does a COMMIT that returned `verifier` vouch for the record? */
 static bool vouched(const struct ledger_record *record, uint64_t verifier)
@@ -29,7 +29,7 @@ static bool commit_some(struct ledger_file *file, const struct ledger_commit *co
     if (!entry)
         return false;
     uint32_t next = entry->first;
-    while (next && dropped < COMMIT_BATCH) {
+    while (next && dropped < DROPS_AT_ONCE) {
         struct ledger_record *record = ledger_record(next);
         uint32_t index = next;
         if (record->sequence > commit->sequence)
@@ -42,7 +42,7 @@ static bool commit_some(struct ledger_file *file, const struct ledger_commit *co
             dropped++;
         }
     }
-    bool more = dropped == COMMIT_BATCH;
+    bool more = dropped == DROPS_AT_ONCE;
     if (!more) {
         *differing = bytes;
         ledger_entry_verifiers(entry);

@@ -67,31 +67,31 @@ __attribute__((noinline)) static int copy_guarded(const struct ledger_write *wri
     return 0;
 }
 
-static uint32_t cut_into_pieces(uint64_t offset, size_t length, struct ledger_piece *pieces)
+static uint32_t cut_into_slices(uint64_t offset, size_t length, struct ledger_slice *slices)
 {
     uint32_t count = 0;
     while (length) {
         uint64_t unit_end = ((offset >> LEDGER_UNIT_SHIFT) + 1) << LEDGER_UNIT_SHIFT;
-        pieces[count].base = offset;
-        pieces[count].length =
+        slices[count].base = offset;
+        slices[count].length =
             length < unit_end - offset ? (uint32_t)length : (uint32_t)(unit_end - offset);
-        offset += pieces[count].length;
-        length -= pieces[count].length;
+        offset += slices[count].length;
+        length -= slices[count].length;
         count++;
     }
     return count;
 }
 
-static int take_records(struct ledger_piece *pieces, uint32_t count, bool keep, uint32_t owner)
+static int take_records(struct ledger_slice *slices, uint32_t count, bool keep, uint32_t owner)
 {
     if (count == 1 &&
-        (pieces->record = ledger_pocket_take(pieces->base, pieces->length, keep, owner)))
+        (slices->record = ledger_pocket_take(slices->base, slices->length, keep, owner)))
         return 0;
-    int result = ledger_arena_take(pieces, count, keep, owner);
+    int result = ledger_arena_take(slices, count, keep, owner);
     if (result) {
         ledger_pocket_empty();
         ledger_process_sweep(LEDGER_SWEEP_NS);
-        result = ledger_arena_take(pieces, count, keep, owner);
+        result = ledger_arena_take(slices, count, keep, owner);
     }
     return result;
 }
@@ -99,7 +99,7 @@ static int take_records(struct ledger_piece *pieces, uint32_t count, bool keep, 
 /* Checks a write and gives it PRIVATE records; none if it has no length. */
 static int prepare(const struct ledger_beginning *b)
 {
-    struct ledger_piece pieces[LEDGER_WRITE_RECORDS];
+    struct ledger_slice slices[LEDGER_WRITE_RECORDS];
     *b->write = (struct ledger_write){.offset = b->offset, .length = b->length, .kept = b->keep};
     if (b->length == 0)
         return 0;
@@ -112,12 +112,12 @@ static int prepare(const struct ledger_beginning *b)
         return result;
     uint32_t owner = ledger_process_owner();
 
-    uint32_t piece_count = cut_into_pieces(b->offset, b->length, pieces);
-    result = take_records(pieces, piece_count, b->keep, owner);
+    uint32_t slice_count = cut_into_slices(b->offset, b->length, slices);
+    result = take_records(slices, slice_count, b->keep, owner);
     if (result)
         return result;
-    b->write->first_record = pieces[0].record;
-    b->write->record_count = piece_count;
+    b->write->first_record = slices[0].record;
+    b->write->record_count = slice_count;
     return 0;
 }
 
@@ -296,9 +296,9 @@ static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t ver
         ledger_record_join(entry, index, garbage);
 }
 
-static void end_piece(struct ledger_entry *entry, uint32_t index, bool kept,
-                      enum ledger_outcome outcome, uint64_t verifier,
-                      struct ledger_garbage *garbage)
+static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
+                       enum ledger_outcome outcome, uint64_t verifier,
+                       struct ledger_garbage *garbage)
 {
     struct ledger_record *record = ledger_record(index);
     switch (ledger_record_state(record)) {
@@ -377,7 +377,7 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
         uint32_t next = ledger_record(index)->write_next;
         if (write->unsettled && ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
             ledger_record_hold(index);
-        end_piece(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
+        end_record(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
         index = next;
     }
     if (entry) {

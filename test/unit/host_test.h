@@ -242,7 +242,7 @@ static inline uint64_t check_entry(const struct ledger_entry *entry)
 static inline void check_invariants(void)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    struct ledger_piece piece = {0, 1, 0};
+    struct ledger_slice slice = {0, 1, 0};
     uint64_t listed = 0;
     /* Whatever a dead process left is put in order by the next one that takes the lock. */
     for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
@@ -250,8 +250,8 @@ static inline void check_invariants(void)
         ledger_stripe_unlock(i);
     }
     ledger_pocket_empty();
-    if (ledger_arena_take(&piece, 1, false, 0) == 0)
-        ledger_arena_free(piece.record);
+    if (ledger_arena_take(&slice, 1, false, 0) == 0)
+        ledger_arena_free(slice.record);
     uint16_t *users = calloc(shared->next_chunk, sizeof(*users));
     uint64_t bytes = check_records(users);
     check_free(users);

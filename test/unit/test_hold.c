@@ -98,7 +98,7 @@ TEST(without_a_hold_nothing_waits)
     ledger_hold_set(0);
     write_unsettled(&file, 0, 100, LEDGER_WRITE_STABLE);
     assert_false(blocked(&file, 0, 100));
-    assert_int_equal(ledger_file_settle(&file), 0);
+    assert_int_equal(ledger_file_await_writes(&file), 0);
 }
 
 /* A hold that is longer than the older one, of a part of the range only, shortens neither. */
@@ -249,16 +249,16 @@ TEST(settling_waits_for_the_hold_and_for_writes_in_flight)
     attach(&other, 11);
     write_unsettled(&other, 0, 10, LEDGER_WRITE_STABLE);
     ledger_hold_set(SHORT_NS);
-    assert_int_equal(ledger_file_settle(&file), 0);
+    assert_int_equal(ledger_file_await_writes(&file), 0);
     uint64_t start = sys_now_ns();
     write_unsettled(&file, 0, 10, LEDGER_WRITE_UNSTABLE);
-    assert_int_equal(ledger_file_settle(&file), 0);
+    assert_int_equal(ledger_file_await_writes(&file), 0);
     assert_true(sys_now_ns() - start >= SHORT_NS);
     ledger_file_forget(&file, false);
     assert_int_equal(try_write(&file, 0, 10, true, &write), 0);
-    assert_int_equal(ledger_file_settle(&file), -ETIMEDOUT);
+    assert_int_equal(ledger_file_await_writes(&file), -ETIMEDOUT);
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
-    assert_int_equal(ledger_file_settle(&file), 0);
+    assert_int_equal(ledger_file_await_writes(&file), 0);
 }
 
 TEST(settling_waits_for_a_change_of_size)
@@ -267,9 +267,9 @@ TEST(settling_waits_for_a_change_of_size)
     attach(&file, 18);
     ledger_hold_set(SHORT_NS);
     ledger_file_truncate_begin(&file, 1000);
-    assert_int_equal(ledger_file_settle(&file), -ETIMEDOUT);
+    assert_int_equal(ledger_file_await_writes(&file), -ETIMEDOUT);
     ledger_file_truncate_end(&file, 1000, true);
-    assert_int_equal(ledger_file_settle(&file), 0);
+    assert_int_equal(ledger_file_await_writes(&file), 0);
 }
 
 TEST(ghosts_give_their_records_back)
