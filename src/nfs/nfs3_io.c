@@ -21,7 +21,7 @@ struct part {
 };
 
 /* A transfer while it runs. */
-struct job {
+struct transfer {
     const struct nfs3_client *client;
     const struct nfs3_fh *fh;
     uint64_t offset;
@@ -29,8 +29,8 @@ struct job {
     bool write;
     enum nfs3_stable stable;
     bool verifier_known, verifier_differs;
-    bool attr_missing; /* of a part that was answered */
-    struct nfs3_transfer *transfer;
+    bool attr_missing;         /* of a part that was answered */
+    struct nfs3_transfer *sum; /* of what its parts came to */
 };
 
 void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
@@ -127,46 +127,48 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
     return 0;
 }
 
-static void part_begin(struct part *part, const struct job *job)
+static void part_begin(struct part *part, const struct transfer *transfer)
 {
-    uint64_t offset = job->offset + part->from;
-    if (job->write)
-        nfs3_write_begin(&part->call, job->client, job->fh, offset, &part->data, job->stable);
+    uint64_t offset = transfer->offset + part->from;
+    if (transfer->write)
+        nfs3_write_begin(&part->call, transfer->client, transfer->fh, offset, &part->data,
+                         transfer->stable);
     else
-        nfs3_read_begin(&part->call, job->client, job->fh, offset, &part->data);
+        nfs3_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
 }
 
 /* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach, but
  * not longer than `most`. */
-static void part_cut(struct part *part, const struct job *job, size_t from, size_t most)
+static void part_cut(struct part *part, const struct transfer *transfer, size_t from, size_t most)
 {
-    size_t limit = job->write ? job->client->write_max : job->client->read_max;
+    size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
     size_t length = most < limit ? most : limit;
     part->from = from;
-    if (from == 0 && length == job->data.length && job->data.count <= RPC_VECTORS_MAX) {
-        part->data = job->data;
+    if (from == 0 && length == transfer->data.length && transfer->data.count <= RPC_VECTORS_MAX) {
+        part->data = transfer->data;
         return;
     }
     size_t skip = from;
     int first = 0;
-    while (skip >= job->data.vectors[first].iov_len)
-        skip -= job->data.vectors[first++].iov_len;
+    while (skip >= transfer->data.vectors[first].iov_len)
+        skip -= transfer->data.vectors[first++].iov_len;
     size_t reach = 0;
-    for (int i = first; i < job->data.count && i < first + RPC_VECTORS_MAX; i++)
-        reach += job->data.vectors[i].iov_len;
+    for (int i = first; i < transfer->data.count && i < first + RPC_VECTORS_MAX; i++)
+        reach += transfer->data.vectors[i].iov_len;
     reach -= skip;
     part->data.length = length < reach ? length : reach;
-    size_t certain = job->data.certain > from ? job->data.certain - from : 0;
+    size_t certain = transfer->data.certain > from ? transfer->data.certain - from : 0;
     part->data.certain = certain < part->data.length ? certain : part->data.length;
-    part->data.count = rpc_vectors_slice(job->data.vectors + first, job->data.count - first, skip,
-                                         part->data.length, part->own_vectors);
+    part->data.count =
+        rpc_vectors_slice(transfer->data.vectors + first, transfer->data.count - first, skip,
+                          part->data.length, part->own_vectors);
     part->data.vectors = part->own_vectors;
 }
 
-static void note_copies(struct nfs3_transfer *transfer, const struct rpc_call *call)
+static void note_copies(struct nfs3_transfer *sum, const struct rpc_call *call)
 {
-    transfer->unsettled = transfer->unsettled || call->unsettled;
-    transfer->repeated = transfer->repeated || nfs3_call_repeated(call);
+    sum->unsettled = sum->unsettled || call->unsettled;
+    sum->repeated = sum->repeated || nfs3_call_repeated(call);
 }
 
 static bool is_later(const struct nfs3_post_attr *one, const struct nfs3_post_attr *other)
@@ -176,79 +178,79 @@ static bool is_later(const struct nfs3_post_attr *one, const struct nfs3_post_at
 }
 
 /* Judges the answer to a part and adds it to the transfer. */
-static int part_end(struct part *part, struct job *job, size_t *done)
+static int part_end(struct part *part, struct transfer *transfer, size_t *done)
 {
-    struct nfs3_transfer *transfer = job->transfer, own;
-    note_copies(transfer, &part->call);
-    int error = job->write ? nfs3_write_end(&part->call, job->stable, &own)
-                           : nfs3_read_end(&part->call, job->offset + part->from, &own);
+    struct nfs3_transfer *sum = transfer->sum, own;
+    note_copies(sum, &part->call);
+    int error = transfer->write ? nfs3_write_end(&part->call, transfer->stable, &own)
+                                : nfs3_read_end(&part->call, transfer->offset + part->from, &own);
     if (error != 0)
         return error;
     /* Parts are carried out in any order. */
-    if (own.attr.present && (!transfer->attr.present || is_later(&own.attr, &transfer->attr)))
-        transfer->attr = own.attr;
-    job->attr_missing = job->attr_missing || !own.attr.present;
-    if (!job->write && own.two_ends)
-        transfer->two_ends = true;
-    if (own.connected_ns < transfer->connected_ns)
-        transfer->connected_ns = own.connected_ns;
-    if (job->write) {
-        if (!job->verifier_known)
-            transfer->verifier = own.verifier;
-        else if (transfer->verifier != own.verifier)
-            job->verifier_differs = true;
-        job->verifier_known = true;
-        if (own.committed < transfer->committed)
-            transfer->committed = own.committed;
+    if (own.attr.present && (!sum->attr.present || is_later(&own.attr, &sum->attr)))
+        sum->attr = own.attr;
+    transfer->attr_missing = transfer->attr_missing || !own.attr.present;
+    if (!transfer->write && own.two_ends)
+        sum->two_ends = true;
+    if (own.connected_ns < sum->connected_ns)
+        sum->connected_ns = own.connected_ns;
+    if (transfer->write) {
+        if (!transfer->verifier_known)
+            sum->verifier = own.verifier;
+        else if (sum->verifier != own.verifier)
+            transfer->verifier_differs = true;
+        transfer->verifier_known = true;
+        if (own.committed < sum->committed)
+            sum->committed = own.committed;
     }
-    transfer->eof = own.eof;
-    transfer->length += own.length;
+    sum->eof = own.eof;
+    sum->length += own.length;
     *done = own.length;
     return 0;
 }
 
 /* Runs one part, or what is left of it, until it is complete, fails, or the file ends. */
-static int part_finish(struct part *part, struct job *job, unsigned *waits)
+static int part_finish(struct part *part, struct transfer *transfer, unsigned *waits)
 {
     struct rpc_call *calls[] = {&part->call};
     for (;;) {
         size_t done = 0;
-        int error = part_end(part, job, &done);
+        int error = part_end(part, transfer, &done);
         if (error == 0) {
-            if (done == part->data.length || job->transfer->eof)
+            if (done == part->data.length || transfer->sum->eof)
                 return 0;
-            part_cut(part, job, part->from + done, part->data.length - done);
+            part_cut(part, transfer, part->from + done, part->data.length - done);
         } else if (error == -EAGAIN) {
-            nfs3_jukebox_pause(job->client, waits);
+            nfs3_jukebox_pause(transfer->client, waits);
         } else {
             return error;
         }
-        part_begin(part, job);
-        nfs3_call_run(job->client, calls, 1);
+        part_begin(part, transfer);
+        nfs3_call_run(transfer->client, calls, 1);
     }
 }
 
-/* Runs the whole job with up to `count` parts on their way. */
-static int job_run(struct job *job, struct part *parts, unsigned count)
+/* Runs the whole transfer with up to `count` parts on their way. */
+static int transfer_run(struct transfer *transfer, struct part *parts, unsigned count)
 {
-    struct nfs3_transfer *transfer = job->transfer;
+    struct nfs3_transfer *sum = transfer->sum;
     unsigned waits = 0;
-    while (transfer->length < job->data.length && !transfer->eof) {
+    while (sum->length < transfer->data.length && !sum->eof) {
         struct rpc_call *calls[PARTS];
         unsigned used = 0;
-        size_t from = transfer->length;
-        while (used < count && from < job->data.length) {
-            part_cut(&parts[used], job, from, job->data.length - from);
-            part_begin(&parts[used], job);
+        size_t from = sum->length;
+        while (used < count && from < transfer->data.length) {
+            part_cut(&parts[used], transfer, from, transfer->data.length - from);
+            part_begin(&parts[used], transfer);
             calls[used] = &parts[used].call;
             from += parts[used++].data.length;
         }
-        nfs3_call_run(job->client, calls, used);
+        nfs3_call_run(transfer->client, calls, used);
         int error = 0;
         for (unsigned i = 0; i < used; i++)
-            note_copies(transfer, &parts[i].call);
-        for (unsigned i = 0; i < used && error == 0 && !transfer->eof; i++)
-            error = part_finish(&parts[i], job, &waits);
+            note_copies(sum, &parts[i].call);
+        for (unsigned i = 0; i < used && error == 0 && !sum->eof; i++)
+            error = part_finish(&parts[i], transfer, &waits);
         if (error != 0)
             return error;
     }
@@ -257,69 +259,70 @@ static int job_run(struct job *job, struct part *parts, unsigned count)
 
 /* Not inlined: the small transfer, which may run on the stack of a signal handler, does without
  * the memory of the large one. */
-__attribute__((noinline)) static int job_run_many(struct job *job)
+__attribute__((noinline)) static int transfer_run_many(struct transfer *transfer)
 {
     struct part parts[PARTS];
-    return job_run(job, parts, PARTS);
+    return transfer_run(transfer, parts, PARTS);
 }
 
-__attribute__((noinline)) static int job_run_one(struct job *job)
+__attribute__((noinline)) static int transfer_run_one(struct transfer *transfer)
 {
     struct part part;
-    return job_run(job, &part, 1);
+    return transfer_run(transfer, &part, 1);
 }
 
-static int job_start(struct job *job)
+static int transfer_start(struct transfer *transfer)
 {
-    size_t limit = job->write ? job->client->write_max : job->client->read_max;
-    struct nfs3_transfer *transfer = job->transfer;
-    transfer->unsettled = transfer->repeated = false;
+    size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
+    struct nfs3_transfer *sum = transfer->sum;
+    sum->unsettled = sum->repeated = false;
     for (int tries = 1;; tries++) {
-        transfer->length = 0;
-        transfer->eof = transfer->two_ends = false;
-        transfer->connected_ns = UINT64_MAX;
-        transfer->verifier = 0;
-        transfer->committed = NFS3_FILE_SYNC;
-        transfer->attr.present = false;
-        job->verifier_known = job->verifier_differs = job->attr_missing = false;
+        sum->length = 0;
+        sum->eof = sum->two_ends = false;
+        sum->connected_ns = UINT64_MAX;
+        sum->verifier = 0;
+        sum->committed = NFS3_FILE_SYNC;
+        sum->attr.present = false;
+        transfer->verifier_known = transfer->verifier_differs = transfer->attr_missing = false;
         int error;
-        if (job->data.length <= limit && job->data.count <= RPC_VECTORS_MAX)
-            error = job_run_one(job);
+        if (transfer->data.length <= limit && transfer->data.count <= RPC_VECTORS_MAX)
+            error = transfer_run_one(transfer);
         else
-            error = job_run_many(job);
+            error = transfer_run_many(transfer);
         if (error != 0)
             return error;
         /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
-        if (!job->verifier_differs || transfer->committed == NFS3_FILE_SYNC)
+        if (!transfer->verifier_differs || sum->committed == NFS3_FILE_SYNC)
             break;
         if (tries == UNSTABLE_TRIES) /* it has another verifier on each path */
-            job->stable = NFS3_FILE_SYNC;
+            transfer->stable = NFS3_FILE_SYNC;
     }
-    if (job->verifier_differs)
-        transfer->verifier = 0; /* of no one instance */
-    if (job->attr_missing) /* what is known may be older than what that part made of the file */
-        transfer->attr.present = false;
+    if (transfer->verifier_differs)
+        sum->verifier = 0; /* of no one instance */
+    /* What is known may be older than what that part made of the file. */
+    if (transfer->attr_missing)
+        sum->attr.present = false;
     return 0;
 }
 
 int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
               const struct nfs3_data *data, struct nfs3_transfer *transfer)
 {
-    struct job job = {
-        .client = client, .fh = fh, .offset = offset, .data = *data, .transfer = transfer};
-    return job_start(&job);
+    struct transfer whole = {
+        .client = client, .fh = fh, .offset = offset, .data = *data, .sum = transfer};
+    return transfer_start(&whole);
 }
 
 int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
                const struct nfs3_data *data, enum nfs3_stable stable,
                struct nfs3_transfer *transfer)
 {
-    struct job job = {.client = client,
-                      .fh = fh,
-                      .offset = offset,
-                      .data = *data,
-                      .write = true,
-                      .stable = stable,
-                      .transfer = transfer};
-    return job_start(&job);
+    struct transfer whole = {.client = client,
+                             .fh = fh,
+                             .offset = offset,
+                             .data = *data,
+                             .write = true,
+                             .stable = stable,
+                             .sum = transfer};
+    return transfer_start(&whole);
 }
