@@ -46,9 +46,9 @@ bool file_commit_again(struct committing *c, int result)
 static int next_run(struct committing *c, struct ledger_commit *commit, struct ledger_write *write)
 {
     int result;
-    while ((result = ledger_replay_try(c->entry, commit, write)) == -EAGAIN) {
+    while ((result = ledger_replay_next(c->entry, commit, false, write)) == -EAGAIN) {
         if (!file_async_help(NULL))
-            return ledger_replay_next(c->entry, commit, write);
+            return ledger_replay_next(c->entry, commit, true, write);
     }
     return result;
 }
@@ -65,7 +65,7 @@ static unsigned gather(struct committing *c, struct ledger_commit *commit, struc
         run->vector_count = ledger_write_data(&run->write, 0, run->write.length, run->vectors);
         if (count == room)
             break;
-        *next = ledger_replay_try(c->entry, commit, &runs[count].write);
+        *next = ledger_replay_next(c->entry, commit, false, &runs[count].write);
     }
     return count;
 }

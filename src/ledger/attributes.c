@@ -308,8 +308,7 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
 
 void ledger_entry_forget_size(struct ledger_entry *entry)
 {
-    struct ledger_stripe *stripe =
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_entry_change(entry);
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
     ledger_entry_untold(entry);

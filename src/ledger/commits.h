@@ -28,7 +28,7 @@
  * for is lost. Then it drops the writes whose verifier is the one that came back. It returns how
  * many bytes are lost or have another verifier. These must be written again, one after the other:
  *
- *   while (ledger_replay_next(file, &commit, &write) == 1) {
+ *   while (ledger_replay_next(file, &commit, true, &write) == 1) {
  *       ... WRITE FILE_SYNC from ledger_write_data() ...
  *       ledger_write_end(file, ...);
  *   }
@@ -62,12 +62,10 @@ uint64_t ledger_commit_end(struct ledger_file *file, struct ledger_commit *commi
 void ledger_commit_failed(struct ledger_file *file, const struct ledger_commit *commit);
 /* Is a COMMIT of the file on its way, from any process? */
 bool ledger_file_committing(struct ledger_file *file);
-/* 1; 0: no more; -ENOSPC: there is more, but this process cannot be noted as its owner. */
-int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit,
+/* 1; 0: no more; -ENOSPC: there is more, but this process cannot be noted as its owner; -EAGAIN
+ * unless it may `wait`, as ledger_write_start(). */
+int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit, bool wait,
                        struct ledger_write *write);
-/* The same, and -EAGAIN instead of waiting, as ledger_write_start(). */
-int ledger_replay_try(struct ledger_file *file, struct ledger_commit *commit,
-                      struct ledger_write *write);
 
 /* Without a lock: a COMMIT succeeded. Waits for others of the file that were sent before now,
  * but not for long: one without an answer then counts as failed. */

@@ -73,8 +73,7 @@ static void set_name(struct ledger_entry *entry, const struct ledger_file_key *k
 
 static void begin_life(struct ledger_entry *entry, const struct ledger_file_key *key)
 {
-    struct ledger_stripe *stripe =
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_entry_change(entry);
     atomic_store(&entry->flags, 0); /* PRESENT comes last, should this process die here */
     atomic_store(&entry->generation, ++stripe->births);
@@ -184,8 +183,7 @@ struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
 
 static void touch(struct ledger_entry *entry)
 {
-    entry->used_at =
-        ++ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))].clock;
+    entry->used_at = ++ledger_entry_stripe(entry)->clock;
 }
 
 uint32_t ledger_stripe_of_inode(uint64_t device, uint64_t inode)
@@ -250,8 +248,7 @@ void ledger_entry_unlock(const struct ledger_file *file)
 /* Frees an entry, with all that it has. Writes in flight go on, but leave nothing here. */
 static void retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
 {
-    struct ledger_stripe *stripe =
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_record_cut(entry, 0, true, garbage);
     ledger_records_detach(ledger_entry_index(entry), garbage);
     atomic_store(&entry->truncator, 0);

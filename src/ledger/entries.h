@@ -40,6 +40,10 @@ static inline uint32_t ledger_entry_index(const struct ledger_entry *entry)
 {
     return (uint32_t)(entry - ledger_map.entries);
 }
+static inline struct ledger_stripe *ledger_entry_stripe(const struct ledger_entry *entry)
+{
+    return &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+}
 
 /* Fills in whose entry it is. Under the stripe's lock. */
 void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file);

@@ -7,6 +7,7 @@
 #include "ledger/entries.h"
 #include "ledger/offset.h"
 #include "ledger/processes.h"
+#include "ledger/registry.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
 #include "run/identity.h"
@@ -129,14 +130,20 @@ static bool alive(const struct ledger_process *process)
     return run_identity_alive(&identity) || is_foreign();
 }
 
+/* Under process_lock. */
+static void give_back_if_dead(uint32_t slot)
+{
+    const struct ledger_process *process = &ledger_map.shared->processes[slot];
+    if (atomic_load(&process->state) && !alive(process))
+        give_back(slot);
+}
+
 void ledger_process_check(uint32_t slot)
 {
     if (slot == 0 || slot >= LEDGER_PROCESSES)
         return;
-    struct ledger_process *process = &ledger_map.shared->processes[slot];
     lock_processes();
-    if (atomic_load(&process->state) && !alive(process))
-        give_back(slot);
+    give_back_if_dead(slot);
     unlock_processes();
 }
 
@@ -151,11 +158,8 @@ void ledger_process_sweep(uint64_t interval_ns)
      * before. */
     bool done = atomic_load(&shared->swept_ns) > now;
     uint64_t began = sys_now_ns();
-    for (uint32_t slot = 1; slot < shared->process_count && !done; slot++) {
-        struct ledger_process *process = &shared->processes[slot];
-        if (atomic_load(&process->state) && !alive(process))
-            give_back(slot);
-    }
+    for (uint32_t slot = 1; slot < shared->process_count && !done; slot++)
+        give_back_if_dead(slot);
     if (!done)
         atomic_store(&shared->swept_ns, began); /* last: who dies before has not done it */
     unlock_processes();
@@ -184,10 +188,7 @@ static void check_some(struct ledger_shared *shared)
     for (int i = 0; i < 4 && shared->process_count > 1; i++) {
         if (shared->process_cursor >= shared->process_count)
             shared->process_cursor = 1;
-        struct ledger_process *process = &shared->processes[shared->process_cursor];
-        if (atomic_load(&process->state) && !alive(process))
-            give_back(shared->process_cursor);
-        shared->process_cursor++;
+        give_back_if_dead(shared->process_cursor++);
     }
 }
 
@@ -215,10 +216,8 @@ static uint32_t take_slot(const struct run_identity *self)
     }
     uint32_t slot = find_free(shared);
     if (slot == 0) {
-        for (uint32_t i = 1; i < shared->process_count; i++) {
-            if (atomic_load(&shared->processes[i].state) && !alive(&shared->processes[i]))
-                give_back(i);
-        }
+        for (uint32_t i = 1; i < shared->process_count; i++)
+            give_back_if_dead(i);
         slot = find_free(shared);
     }
     if (slot) {
@@ -278,7 +277,7 @@ uint32_t ledger_process_owner(void)
     return slot;
 }
 
-void ledger_process_after_fork(void)
+void ledger_registry_after_fork(void)
 {
     ledger_pocket_after_fork();
     ledger_world_after_fork();

@@ -19,7 +19,6 @@ void ledger_process_leave(void);
 /* The same, before a record becomes this process's own: if the process dies, its records are
  * looked for. */
 uint32_t ledger_process_owner(void);
-void ledger_process_after_fork(void);
 /* If the process of this slot is dead, gives back what it held, and frees the slot. */
 void ledger_process_check(uint32_t slot);
 /* As above for all slots; not more often than once in `interval_ns`. */

@@ -51,8 +51,7 @@ static void unlink_bucket(uint32_t index)
 
 static void count_bytes(struct ledger_entry *entry, int64_t bytes)
 {
-    struct ledger_stripe *stripe =
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     uint64_t before = atomic_load_explicit(&entry->uncommitted, memory_order_relaxed);
     uint64_t all = atomic_load_explicit(&stripe->uncommitted, memory_order_relaxed);
     atomic_store_explicit(&entry->uncommitted, before + (uint64_t)bytes, memory_order_release);
@@ -151,8 +150,7 @@ static void move_last(struct ledger_entry *entry, uint32_t index, uint64_t seque
 void ledger_record_renew(struct ledger_entry *entry, uint32_t index, uint64_t verifier)
 {
     struct ledger_record *record = ledger_record(index);
-    struct ledger_stripe *stripe =
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     move_last(entry, index, ledger_stripe_next(stripe));
     count_verifier(entry, verifier);
     __atomic_store_n(&record->verifier, verifier, __ATOMIC_RELEASE);

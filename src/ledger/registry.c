@@ -95,30 +95,27 @@ static int make_mutex(pthread_mutex_t *mutex)
 }
 
 /* Fills a new registry. All else in it is zero already. */
-static int make_header(struct ledger_shared *shared, uint32_t chunks, uint64_t size)
+static int make_header(struct ledger_shared *shared, uint32_t chunks, uint32_t buckets,
+                       uint64_t size)
 {
-    uint64_t at[7];
     shared->layout = LEDGER_REGISTRY_LAYOUT;
     shared->header_size = sizeof(struct ledger_shared);
     shared->chunk_count = chunks;
     shared->record_count = chunks + RECORDS_EXTRA;
-    shared->bucket_count = 16;
-    while (shared->bucket_count * LEDGER_STRIPES < shared->record_count)
-        shared->bucket_count *= 2;
-    shared->total_size = lay_out(chunks, shared->record_count, shared->bucket_count, at);
+    shared->bucket_count = buckets;
+    shared->total_size = size;
     shared->boot_id = run_boot_id();
     shared->pid_namespace = run_pid_namespace();
     shared->process_count = 1;
     shared->process_cursor = 1;
     shared->next_chunk = shared->next_record = 1;
-    shared->backed_chunks = shared->backed_records = 0;
     int result = make_mutex(&shared->process_lock);
     if (!result)
         result = make_mutex(&shared->arena_lock);
     for (int i = 0; i < LEDGER_STRIPES && !result; i++)
         result = make_mutex(&shared->stripes[i].lock);
     shared->magic = LEDGER_REGISTRY_MAGIC;
-    return shared->total_size == size ? result : -EINVAL;
+    return result;
 }
 
 /* Builds a registry under another name and links it into place: whoever is first wins. */
@@ -149,7 +146,7 @@ static int create(int run, uint64_t uncommitted_max)
         if (sys_mmap_failed(memory)) {
             result = (int)(long)memory;
         } else {
-            result = make_header(memory, chunks, size);
+            result = make_header(memory, chunks, buckets, size);
             sys_munmap(memory, at[4]);
         }
     }
@@ -371,9 +368,4 @@ bool ledger_registry_exists(void)
     bool exists = run >= 0 && sys_fstatat(run, NAME, &status, AT_SYMLINK_NOFOLLOW) == 0;
     run_close(run);
     return exists;
-}
-
-void ledger_registry_after_fork(void)
-{
-    ledger_process_after_fork();
 }

@@ -124,7 +124,7 @@ static void extend_replay(struct ledger_entry *entry, struct ledger_commit *comm
     }
 }
 
-static int replay_next(struct ledger_file *file, struct ledger_commit *commit, bool wait,
+int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit, bool wait,
                        struct ledger_write *write)
 {
     uint32_t self = ledger_process_slot(), index;
@@ -159,16 +159,4 @@ static int replay_next(struct ledger_file *file, struct ledger_commit *commit, b
             return -EAGAIN;
         }
     }
-}
-
-int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit,
-                       struct ledger_write *write)
-{
-    return replay_next(file, commit, true, write);
-}
-
-int ledger_replay_try(struct ledger_file *file, struct ledger_commit *commit,
-                      struct ledger_write *write)
-{
-    return replay_next(file, commit, false, write);
 }

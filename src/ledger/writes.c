@@ -191,9 +191,8 @@ static struct ledger_entry *lock_range(struct ledger_file *file, const struct le
 /* Under the stripe's lock, with nothing in the way: others see the prepared write now. */
 static void announce(const struct ledger_entry *entry, struct ledger_write *write)
 {
-    uint64_t sequence = atomic_load_explicit(
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))].sequence,
-        memory_order_relaxed);
+    uint64_t sequence =
+        atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed);
     uint32_t index = write->first_record;
     for (uint32_t i = 0; i < write->record_count; i++) {
         struct ledger_record *record = ledger_record(index);
@@ -284,8 +283,7 @@ int ledger_write_data(const struct ledger_write *write, size_t from, size_t leng
 static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t verifier,
                         struct ledger_garbage *garbage)
 {
-    struct ledger_stripe *stripe =
-        &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     struct ledger_record *record = ledger_record(index);
     record->sequence = ledger_stripe_next(stripe);
     record->verifier = verifier;

@@ -315,7 +315,7 @@ TEST(data_is_distrusted_until_it_is_written_again)
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
     assert_true(ledger_file_distrusted(&file));
-    while (ledger_replay_next(&file, &commit, &write) == 1)
+    while (ledger_replay_next(&file, &commit, true, &write) == 1)
         ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_false(ledger_file_distrusted(&file));
 }

@@ -113,7 +113,7 @@ TEST(a_second_hold_keeps_the_first)
     assert_true(ledger_file_truncated_by_kernel(NUMBER_KEY(3), 5000, &again));
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 5000);
-    assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+    assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
     write.unsettled = true;
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
@@ -164,7 +164,7 @@ TEST(a_truncation_by_the_kernel_is_undone_by_a_replay)
     end_holds();
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
-    assert_int_equal(ledger_replay_try(&file, &commit, &write), 1);
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &write), 1);
     assert_true(ledger_file_truncated_by_kernel(NUMBER_KEY(20), 0, &again));
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     ledger_file_truncate_begin(&again, 0);
@@ -182,7 +182,7 @@ TEST(the_held_data_itself_is_written_again_at_once)
     write_unsettled(&file, 0, 1000, LEDGER_WRITE_UNSTABLE);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
-    assert_int_equal(ledger_replay_try(&file, &commit, &write), 1);
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &write), 1);
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_true(blocked(&file, 0, 1));
 }
@@ -198,9 +198,9 @@ TEST(a_replay_of_other_bytes_waits)
     write_unsettled(&file, 500, 10, LEDGER_WRITE_FAILED);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
-    assert_int_equal(ledger_replay_try(&file, &commit, &write), -EAGAIN);
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &write), -EAGAIN);
     end_holds();
-    assert_int_equal(ledger_replay_try(&file, &commit, &write), 1);
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &write), 1);
     write.unsettled = true; /* the replay itself moved to another path, and failed there */
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 1000);
@@ -342,7 +342,7 @@ static int child_dies_replaying(void *argument)
     struct ledger_write write;
     ledger_commit_begin(argument, &commit);
     ledger_commit_end(argument, &commit, second_verifier);
-    must(ledger_replay_next(argument, &commit, &write) == 1);
+    must(ledger_replay_next(argument, &commit, true, &write) == 1);
     kill(getpid(), SIGKILL);
     return 0;
 }

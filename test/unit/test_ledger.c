@@ -102,7 +102,7 @@ static void model_commit(struct ledger_file *file, uint64_t verifier)
         differing += model.bytes[i] >= 0;
     }
     assert_int_equal(reported, differing);
-    while (ledger_replay_next(file, &commit, &write) == 1) {
+    while (ledger_replay_next(file, &commit, true, &write) == 1) {
         struct iovec vectors[LEDGER_WRITE_VECTORS];
         int count = ledger_write_data(&write, 0, write.length, vectors);
         size_t at = write.offset;
@@ -200,17 +200,18 @@ UNIT_TEST(another_verifier_demands_writing_again)
     assert_true(ledger_file_verifier_differs(&file, second_verifier));
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
-    assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+    assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
     assert_int_equal(write.offset, 0);
     assert_int_equal(write.length, 1000);
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
-    assert_int_equal(ledger_replay_next(&file, &commit, &write), 0); /* not twice in one commit */
+    assert_int_equal(ledger_replay_next(&file, &commit, true, &write),
+                     0); /* not twice in one commit */
     assert_int_equal(ledger_file_uncommitted(&file), 1000);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
-    assert_int_equal(ledger_replay_next(&file, &commit, &write), 1); /* but in the next */
+    assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1); /* but in the next */
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
-    assert_int_equal(ledger_replay_next(&file, &commit, &write), 0);
+    assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
     assert_false(ledger_file_verifier_differs(&file, second_verifier));
 }
@@ -226,7 +227,7 @@ UNIT_TEST(a_split_during_a_commit_is_replayed_whole)
     ledger_commit_begin(&file, &commit);
     write_stable(&file, 4000, 1000);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 9000);
-    while (ledger_replay_next(&file, &commit, &write) == 1) {
+    while (ledger_replay_next(&file, &commit, true, &write) == 1) {
         replayed += write.length;
         ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     }

@@ -61,7 +61,7 @@ static int child_dies_replaying(void *argument)
     ledger_commit_begin(file, &commit);
     if (ledger_commit_end(file, &commit, second_verifier) != 700)
         return 1;
-    return ledger_replay_next(file, &commit, &write) == 1 ? 0 : 2;
+    return ledger_replay_next(file, &commit, true, &write) == 1 ? 0 : 2;
 }
 
 UNIT_TEST(a_replay_of_a_dead_process_is_done_by_another)
@@ -74,7 +74,7 @@ UNIT_TEST(a_replay_of_a_dead_process_is_done_by_another)
     assert_int_equal(run_child(child_dies_replaying, &file), 0);
     ledger_commit_begin(&file, &commit);
     assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 700);
-    assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+    assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
     assert_int_equal(write.length, 700);
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     assert_int_equal(ledger_file_uncommitted(&file), 0);
@@ -264,7 +264,7 @@ static int child_works_until_killed(void *argument)
                 continue;
             ledger_commit_end(file, &commit, random_below(2) ? first_verifier : second_verifier);
             commit.most = random_below(100000);
-            while (ledger_replay_next(file, &commit, &write) == 1)
+            while (ledger_replay_next(file, &commit, true, &write) == 1)
                 ledger_write_end(file, &write, (enum ledger_outcome)random_below(3),
                                  second_verifier);
             continue;
@@ -363,7 +363,8 @@ static int sees_nobody(void *argument)
     ledger_commit_begin(argument, &commit);
     must(ledger_commit_end(argument, &commit, second_verifier) == 100);
     must(ledger_file_truncate_begin(argument, 50) == -ENOSPC);
-    must(ledger_replay_try(argument, &commit, &write) < 0); /* 0 would mean that all is well */
+    must(ledger_replay_next(argument, &commit, false, &write) <
+         0); /* 0 would mean that all is well */
     return 0;
 }
 
