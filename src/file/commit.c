@@ -350,9 +350,7 @@ int file_sync_all(void)
 static void commit_own(struct file_inode *inode, void *context)
 {
     int *result = context;
-    pthread_mutex_lock(&file_lock);
-    const struct rpc_auth *auth = inode->auth;
-    pthread_mutex_unlock(&file_lock);
+    const struct rpc_auth *auth = file_inode_auth(inode);
     if (atomic_load(&inode->demoted) || !auth || !ledger_file_uncommitted_here(&inode->entry))
         return;
     int one = file_inode_commit(inode, auth, NULL);

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <sys/sysmacros.h>
 
-#include "file/ends.h"
 #include "file/getattr.h"
+#include "file/io.h"
 #include "run/said.h"
 #include "sys/log.h"
 #include "sys/sys.h"

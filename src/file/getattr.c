@@ -103,6 +103,13 @@ off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
     return sys_lseek(fd, whence == SEEK_DATA ? offset : size, SEEK_SET);
 }
 
+static void overlay_times(struct stat *status, const struct ledger_attributes *attributes)
+{
+    status->st_blocks = (blkcnt_t)((attributes->used + 511) / 512);
+    status->st_mtim = attributes->mtime;
+    status->st_ctim = attributes->ctime;
+}
+
 int file_stat(struct file_open *open, int fd, struct stat *status)
 {
     (void)fd;
@@ -112,13 +119,8 @@ int file_stat(struct file_open *open, int fd, struct stat *status)
         return result;
     status->st_size = (off_t)attributes.size;
     /* utimensat() and fchmod() are the kernel's: the later change time wins. */
-    if (attributes.ctime.tv_sec < status->st_ctim.tv_sec ||
-        (attributes.ctime.tv_sec == status->st_ctim.tv_sec &&
-         attributes.ctime.tv_nsec < status->st_ctim.tv_nsec))
-        return 0;
-    status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
-    status->st_mtim = attributes.mtime;
-    status->st_ctim = attributes.ctime;
+    if (ledger_nanoseconds(&attributes.ctime) >= ledger_nanoseconds(&status->st_ctim))
+        overlay_times(status, &attributes);
     return 0;
 }
 
@@ -144,18 +146,16 @@ static void break_tie(dev_t device, uint64_t number, struct ledger_attributes *a
 struct shown {
     dev_t device;
     uint64_t inode, size;
-    int64_t seconds;
-    uint32_t nanoseconds;
+    int64_t ctime; /* nanoseconds */
 };
 
 static bool known_better(const struct shown *shown, struct ledger_attributes *attributes)
 {
     if (!ledger_file_peek(shown->device, shown->inode, attributes))
         return false;
-    if (attributes->ctime.tv_sec != shown->seconds)
-        return attributes->ctime.tv_sec > shown->seconds;
-    if (attributes->ctime.tv_nsec != shown->nanoseconds)
-        return attributes->ctime.tv_nsec > shown->nanoseconds;
+    int64_t known = ledger_nanoseconds(&attributes->ctime);
+    if (known != shown->ctime)
+        return known > shown->ctime;
     if (!file_mount_is_nfs(shown->device))
         return false;
     if (attributes->size != shown->size)
@@ -167,22 +167,21 @@ void file_stat_path(struct stat *status)
 {
     struct ledger_attributes attributes;
     const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
-                                status->st_ctim.tv_sec, (uint32_t)status->st_ctim.tv_nsec};
+                                ledger_nanoseconds(&status->st_ctim)};
     if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev) ||
         !known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
-    status->st_blocks = (blkcnt_t)((attributes.used + 511) / 512);
-    status->st_mtim = attributes.mtime;
-    status->st_ctim = attributes.ctime;
+    overlay_times(status, &attributes);
 }
 
 void file_statx_path(struct statx *status)
 {
     struct ledger_attributes attributes;
     dev_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
-    const struct shown shown = {device, status->stx_ino, status->stx_size, status->stx_ctime.tv_sec,
-                                status->stx_ctime.tv_nsec};
+    const struct shown shown = {device, status->stx_ino, status->stx_size,
+                                ledger_nanoseconds(&(struct timespec){status->stx_ctime.tv_sec,
+                                                                      status->stx_ctime.tv_nsec})};
     if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device) ||
         !known_better(&shown, &attributes))
         return;

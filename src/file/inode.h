@@ -90,6 +90,8 @@ struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
 void file_inode_release(struct file_inode *inode);
+/* The credential that was granted access last; NULL: none was. */
+const struct rpc_auth *file_inode_auth(const struct file_inode *inode);
 /* How many descriptors of it the table has. */
 unsigned file_inode_descriptors(const struct file_inode *inode);
 /* A descriptor of it, which may be closed at any time; -1: none. */

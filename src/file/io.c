@@ -5,7 +5,6 @@
 #include "file/append.h"
 #include "file/async.h"
 #include "file/commit.h"
-#include "file/ends.h"
 #include "file/getattr.h"
 #include "file/inode.h"
 #include "file/io.h"
@@ -188,9 +187,7 @@ int file_write_send(struct file_open *open, struct ledger_write *write, const st
     int result;
     do {
         result = nfs3_write(&client, use.fh, write->offset, &data, stable, transfer);
-        write->unsettled = write->unsettled || transfer->unsettled;
-        write->doubtful =
-            write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
+        file_write_note(write, stable, result, transfer);
     } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
     return result;
 }

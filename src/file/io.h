@@ -33,6 +33,24 @@ ssize_t file_read_check(const struct file_open *open, const struct iovec *vector
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
                          off_t offset, int flags, enum nfs3_stable *stable);
 
+/* ---- answers to READ that say two things of where the file ends: ends.c ---- */
+
+/* What was seen of them in one call; zeros at its beginning. */
+struct file_ends {
+    unsigned tries;
+    uint64_t told; /* the size that came with the last one */
+};
+
+/*
+ * nfs3_read() found two ends. Returns how many of the bytes that it read from `offset` on
+ * are the file's; -EAGAIN: after a pause, it is to be read again; -EIO: data are missing (said on
+ * the log); or the error of asking for the size.
+ */
+ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
+                         const struct nfs3_transfer *transfer, struct file_ends *ends);
+
+/* ---- writing ---- */
+
 /* A write, or a part of one. */
 struct file_piece {
     const struct iovec *vectors;
@@ -100,6 +118,13 @@ static inline bool file_write_is_doubtful(enum nfs3_stable stable, int result, b
 {
     bool failed = result != 0 && result != -ESTALE && result != -EAGAIN;
     return stable != NFS3_UNSTABLE && (failed || repeated);
+}
+/* Notes for the end of a write what one of its answers says of older copies, and of that. */
+static inline void file_write_note(struct ledger_write *write, enum nfs3_stable stable, int result,
+                                   const struct nfs3_transfer *transfer)
+{
+    write->unsettled = write->unsettled || transfer->unsettled;
+    write->doubtful = write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
 }
 /* How a write that went well ends in the ledger, by what the server said. Never waits. */
 void file_write_judge(struct file_open *open, struct ledger_write *write,

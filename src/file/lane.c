@@ -135,24 +135,24 @@ static bool lane_uses(const struct file_lane *lane, const struct net_channel *ch
     return uses;
 }
 
-/* Is this lane's trouble the attendants' business? Not while its own thread waits. */
-static bool attendants_care(struct file_lane *lane, const struct net_channel *channel)
+/* Under lanes_lock. A lane of this channel whose trouble is the attendants' business: not while its
+ * own thread waits. NULL: none. */
+static struct file_lane *find_troubled(const struct net_channel *channel)
 {
-    return atomic_load(&lane->troubled_count) > 0 &&
-           (atomic_load(&lane->attended) || atomic_load(&lane->waiters) == 0) &&
-           lane_uses(lane, channel);
+    struct file_lane *lane = lanes;
+    while (lane && !(atomic_load(&lane->troubled_count) > 0 &&
+                     (atomic_load(&lane->attended) || atomic_load(&lane->waiters) == 0) &&
+                     lane_uses(lane, channel)))
+        lane = lane->next_lane;
+    return lane;
 }
 
 /* Carries out what is troubled in lanes of this channel. */
 static void attend_troubled(const struct net_channel *channel)
 {
     for (;;) {
-        struct file_lane *found = NULL;
         pthread_mutex_lock(&lanes_lock);
-        for (struct file_lane *lane = lanes; lane && !found; lane = lane->next_lane) {
-            if (attendants_care(lane, channel))
-                found = lane;
-        }
+        struct file_lane *found = find_troubled(channel);
         if (found)
             atomic_fetch_add(&found->users, 1);
         pthread_mutex_unlock(&lanes_lock);
@@ -163,13 +163,10 @@ static void attend_troubled(const struct net_channel *channel)
     }
 }
 
-static bool some_troubled(void *context)
+static bool some_troubled(void *channel)
 {
-    const struct net_channel *channel = context;
-    bool some = false;
     pthread_mutex_lock(&lanes_lock);
-    for (struct file_lane *lane = lanes; lane && !some; lane = lane->next_lane)
-        some = attendants_care(lane, channel);
+    bool some = find_troubled(channel) != NULL;
     pthread_mutex_unlock(&lanes_lock);
     return some;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "config/mountinfo.h"
 #include "file/mount.h"
 #include "sys/sys.h"
 
@@ -28,12 +27,6 @@ void file_late_fork_child(void)
     pthread_mutex_init(&looking, NULL); /* its holder does not exist here */
 }
 
-/* For asking the table of which device the files at a path are. */
-struct table {
-    const struct conf_mountinfo *info;
-    dev_t device;
-};
-
 static bool covers(const char *mount_point, const char *path)
 {
     size_t length = strlen(mount_point);
@@ -41,19 +34,18 @@ static bool covers(const char *mount_point, const char *path)
            (length == 1 || path[length] == '/' || path[length] == '\0');
 }
 
-static bool is_at(const char *path, const void *context)
+bool file_late_is_at(const struct conf_mountinfo *info, dev_t device, const char *path)
 {
-    const struct table *table = context;
     const struct conf_mount *found = NULL;
-    for (size_t i = 0; i < table->info->count; i++) {
-        const struct conf_mount *mount = &table->info->mounts[i];
+    for (size_t i = 0; i < info->count; i++) {
+        const struct conf_mount *mount = &info->mounts[i];
         if (covers(mount->mount_point, path) &&
             (!found || strlen(mount->mount_point) >= strlen(found->mount_point)))
             found = mount;
     }
     /* The number that files of btrfs have is not in the table. */
-    return found && (makedev(found->major, found->minor) == table->device ||
-                     strcmp(found->type, "btrfs") == 0);
+    return found &&
+           (makedev(found->major, found->minor) == device || strcmp(found->type, "btrfs") == 0);
 }
 
 static bool look(dev_t device)
@@ -61,8 +53,7 @@ static bool look(dev_t device)
     struct conf_mountinfo info;
     if (conf_mountinfo_load(&info, "/proc/self/mountinfo") != 0)
         return false;
-    struct table table = {&info, device};
-    bool arrived = file_mounts_arrived(device, is_at, &table);
+    bool arrived = file_mounts_arrived(device, &info);
     conf_mountinfo_free(&info);
     return arrived;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
 #include "nfs/nfs3_proc.h"
@@ -112,9 +113,10 @@ static inline bool file_mount_is_past(const struct file_mount *mount)
  * device that was asked for less than a second ago.
  */
 bool file_mount_arrived(dev_t device);
-/* Adds the mounts of this device, of exports for whose mount point is_at(path, context) is true. */
-typedef bool file_is_at(const char *path, const void *context);
-bool file_mounts_arrived(dev_t device, file_is_at *is_at, const void *context);
+/* Adds the mounts of this device, of exports at whose mount point the kernel's table has it. */
+bool file_mounts_arrived(dev_t device, const struct conf_mountinfo *info);
+/* Does the table say that files at this path are of the device? */
+bool file_late_is_at(const struct conf_mountinfo *info, dev_t device, const char *path);
 void file_late_fork_child(void);
 
 /* The mount that has this absolute path below it on this device; NULL if none. */

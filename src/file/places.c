@@ -172,12 +172,12 @@ static struct file_mount *last_of(const struct conf_export *conf)
 }
 
 static bool export_arrived(struct file_server *server, const struct conf_export *conf, dev_t device,
-                           file_is_at *is_at, const void *context)
+                           const struct conf_mountinfo *info)
 {
     int result;
     struct file_mount *last = last_of(conf);
     if (conf->kernel == CONF_KERNEL_NO || (last && last->device == device) ||
-        !is_at(last ? last->path : conf->mount, context))
+        !file_late_is_at(info, device, last ? last->path : conf->mount))
         return false;
     struct file_mount *mount = mount_new(server, conf, &result);
     if (mount && mount->device != device) {
@@ -194,14 +194,13 @@ static bool export_arrived(struct file_server *server, const struct conf_export 
     return true;
 }
 
-bool file_mounts_arrived(dev_t device, file_is_at *is_at, const void *context)
+bool file_mounts_arrived(dev_t device, const struct conf_mountinfo *info)
 {
     bool arrived = false;
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
-            arrived = export_arrived(&servers[i], &nfstab.servers[i].exports[j], device, is_at,
-                                     context) ||
-                      arrived;
+            arrived =
+                export_arrived(&servers[i], &nfstab.servers[i].exports[j], device, info) || arrived;
     }
     return arrived;
 }

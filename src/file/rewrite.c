@@ -87,9 +87,7 @@ static void send_together(struct committing *c, struct run *runs, unsigned count
         run->result = nfs3_write_end(&run->call, c->stable, &run->transfer);
         if (run->result == 0 && run->transfer.length < run->write.length)
             run->result = -EAGAIN;
-        run->write.unsettled = run->write.unsettled || run->transfer.unsettled;
-        run->write.doubtful = run->write.doubtful || file_write_is_doubtful(c->stable, run->result,
-                                                                            run->transfer.repeated);
+        file_write_note(&run->write, c->stable, run->result, &run->transfer);
     }
 }
 
@@ -102,9 +100,7 @@ static void send_alone(struct committing *c, struct run *run)
     do {
         run->result =
             nfs3_write(&client, c->use.fh, run->write.offset, &data, c->stable, &run->transfer);
-        run->write.unsettled = run->write.unsettled || run->transfer.unsettled;
-        run->write.doubtful = run->write.doubtful || file_write_is_doubtful(c->stable, run->result,
-                                                                            run->transfer.repeated);
+        file_write_note(&run->write, c->stable, run->result, &run->transfer);
     } while (file_commit_again(c, run->result));
 }
 

@@ -370,6 +370,14 @@ struct file_open *file_table_take(const struct file_inode *inode, int *fd)
     return open;
 }
 
+const struct rpc_auth *file_inode_auth(const struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    const struct rpc_auth *auth = inode->auth;
+    pthread_mutex_unlock(&file_lock);
+    return auth;
+}
+
 unsigned file_inode_descriptors(const struct file_inode *inode)
 {
     pthread_mutex_lock(&file_lock);

@@ -16,9 +16,7 @@ _Atomic(const char *) file_left_to_kernel;
 
 static void hand_over(struct file_inode *inode, void *reason)
 {
-    pthread_mutex_lock(&file_lock);
-    const struct rpc_auth *auth = inode->auth;
-    pthread_mutex_unlock(&file_lock);
+    const struct rpc_auth *auth = file_inode_auth(inode);
     if (auth && !atomic_load(&inode->demoted))
         file_inode_demote(inode, auth, reason);
 }

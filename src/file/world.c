@@ -90,14 +90,6 @@ static void wait_until_demoted(const struct file_inode *inode)
     crossing = false;
 }
 
-static const struct rpc_auth *auth_of(struct file_inode *inode)
-{
-    pthread_mutex_lock(&file_lock);
-    const struct rpc_auth *auth = inode->auth;
-    pthread_mutex_unlock(&file_lock);
-    return auth ? auth : file_auth_now(inode->mount);
-}
-
 static bool has_no_name(const struct file_inode *inode)
 {
     struct stat status;
@@ -182,7 +174,8 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
 
 void file_inode_follow(struct file_inode *inode)
 {
-    file_inode_demote(inode, auth_of(inode), other_process);
+    const struct rpc_auth *auth = file_inode_auth(inode);
+    file_inode_demote(inode, auth ? auth : file_auth_now(inode->mount), other_process);
 }
 
 int file_demote(int fd, const char *reason)
