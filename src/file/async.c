@@ -231,6 +231,17 @@ void file_lane_carry_out(struct file_lane *lane)
 
 /* ---- a thread that waits for the end of requests ---- */
 
+void file_lane_finish(struct file_lane *lane)
+{
+    sig_atomic_t deferred = 0;
+    while (file_lane_in_flight(lane) > 0) {
+        deferred |= sys_critical.deferred;
+        sys_critical.deferred = 0;
+        file_lane_wait(lane, NULL, NULL, 0);
+    }
+    sys_critical.deferred |= deferred;
+}
+
 static bool help(const struct choice *choice)
 {
     uint32_t events = atomic_load(&file_lane_events);

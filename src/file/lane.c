@@ -419,17 +419,6 @@ bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), vo
     return result;
 }
 
-void file_lane_finish(struct file_lane *lane)
-{
-    sig_atomic_t deferred = 0;
-    while (file_lane_in_flight(lane) > 0) {
-        deferred |= sys_critical.deferred;
-        sys_critical.deferred = 0;
-        file_lane_wait(lane, NULL, NULL, 0);
-    }
-    sys_critical.deferred |= deferred;
-}
-
 void file_async_fork_child(void)
 {
     pthread_mutex_init(&lanes_lock, NULL);

@@ -215,6 +215,17 @@ static bool may_have_new_handle(const struct ledger_file_key *key)
     return entry != NULL;
 }
 
+/* The file has no entry: one is made, or *result tells why not. */
+static struct ledger_entry *make_or_say(const struct ledger_file_key *key, bool may_make,
+                                        int *result)
+{
+    bool renamed = may_make && may_have_new_handle(key);
+    struct ledger_entry *entry = may_make && !renamed ? make(key) : NULL;
+    if (!entry && result)
+        *result = renamed ? -ESTALE : may_make ? -ENOSPC : -ENOENT;
+    return entry;
+}
+
 struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, int *result)
 {
     if (!ledger_map.shared) {
@@ -225,17 +236,14 @@ struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, 
     uint32_t stripe = ledger_stripe_of_file(file);
     ledger_stripe_lock(stripe);
     struct ledger_entry *entry = ledger_entry_of(file);
-    bool renamed = !entry && may_make && may_have_new_handle(&file->key);
-    if (!entry && may_make && !renamed)
-        entry = make(&file->key);
-    if (entry && entry != ledger_entry_remembered(file))
-        remember(file, entry);
+    if (!entry)
+        entry = make_or_say(&file->key, may_make, result);
     if (!entry) {
         ledger_stripe_unlock(stripe);
-        if (result)
-            *result = renamed ? -ESTALE : may_make ? -ENOSPC : -ENOENT;
         return NULL;
     }
+    if (entry != ledger_entry_remembered(file))
+        remember(file, entry);
     touch(entry);
     return entry;
 }
