@@ -25,11 +25,6 @@ struct cmd_column {
     bool state;        /* has the row's look */
 };
 
-#define CMD_COLUMN(text, is)         \
-    {                                \
-        .name = (text), .kind = (is) \
-    }
-
 /* The columns of a table may be a list of COLUMN(name, kind, cell, ...): what a cell gets, and how
  * the column is on the screen. Such a list makes both the columns and a row. */
 #define CMD_AS_COLUMN(title, is, cell, ...) {.name = (title), .kind = (is), __VA_ARGS__},

@@ -50,7 +50,7 @@ UNIT_TEST(printable_stops_at_the_limit)
 }
 
 static const struct cmd_column columns[] = {
-    CMD_COLUMN("NAME", CMD_TEXT), CMD_COLUMN("N", CMD_NUMBER), CMD_COLUMN("LAST", CMD_TEXT)};
+    {.name = "NAME"}, {.name = "N", .kind = CMD_NUMBER}, {.name = "LAST"}};
 
 static char *print(const struct cmd_table *table, size_t width)
 {

@@ -6,21 +6,22 @@
 
 #include "cmd/stat/view.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
 enum { BAR = 40 };
 
-static const struct cmd_column bucket_columns[] = {
-    CMD_COLUMN("FROM_US", CMD_NUMBER), CMD_COLUMN("TO_US", CMD_NUMBER),
-    CMD_COLUMN("CALLS", CMD_NUMBER),   CMD_COLUMN("PERCENT", CMD_NUMBER),
-    CMD_COLUMN("UP_TO", CMD_NUMBER),   CMD_COLUMN("SHARE", CMD_TEXT),
-};
+#define BUCKET_COLUMNS(COLUMN)                                                     \
+    COLUMN("FROM_US", CMD_NUMBER, cmd_table_number(&table, stat_bucket_to(i) / 2)) \
+    COLUMN("TO_US", CMD_NUMBER, cmd_table_number(&table, stat_bucket_to(i)))       \
+    COLUMN("CALLS", CMD_NUMBER, cmd_table_count(&table, counted->histogram[i]))    \
+    COLUMN("PERCENT", CMD_NUMBER, cmd_table_real(&table, 100 * share))             \
+    COLUMN("UP_TO", CMD_NUMBER, cmd_table_real(&table, 100 * seen))                \
+    COLUMN("SHARE", CMD_TEXT, cmd_table_text(&table, bar, BAR))
 
 static void print_buckets(const struct stat_set *set, const struct directnfs_latency *counted,
                           size_t width, FILE *out)
 {
-    struct cmd_table table = {.columns = bucket_columns,
-                              .column_count = LENGTH(bucket_columns),
+    static const struct cmd_column columns[] = {BUCKET_COLUMNS(CMD_AS_COLUMN)};
+    struct cmd_table table = {.columns = columns,
+                              .column_count = sizeof(columns) / sizeof(columns[0]),
                               .none = "No call was answered.",
                               .seconds = set->snapshot->seconds};
     unsigned first = 0, end = DIRECTNFS_HISTOGRAM_BUCKETS;
@@ -38,12 +39,7 @@ static void print_buckets(const struct stat_set *set, const struct directnfs_lat
         memset(bar, '#', (size_t)length);
         bar[length] = '\0';
         seen += share;
-        cmd_table_number(&table, stat_bucket_to(i) / 2);
-        cmd_table_number(&table, stat_bucket_to(i));
-        cmd_table_count(&table, counted->histogram[i]);
-        cmd_table_real(&table, 100 * share);
-        cmd_table_real(&table, 100 * seen);
-        cmd_table_text(&table, bar, BAR);
+        BUCKET_COLUMNS(CMD_AS_CELL)
     }
     cmd_table_print(&table, width, out);
     cmd_table_free(&table);
