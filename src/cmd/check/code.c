@@ -150,22 +150,20 @@ static bool loads_uring(const uint8_t *code, size_t start, size_t size, unsigned
 static void search_range(const struct elf_file *file, uint64_t offset, uint64_t size,
                          struct code_calls *calls)
 {
-    for (uint64_t done = 0; done < size;) {
+    unsigned machine = file->header.e_machine;
+    for (uint64_t done = 0, length; done < size; done += length) {
         uint64_t before = done < 2 * LOOK_BACK ? done : 2 * LOOK_BACK;
-        uint64_t length = size - done < CHUNK ? size - done : CHUNK;
+        length = size - done < CHUNK ? size - done : CHUNK;
         /* Two bytes of the next piece: no instruction is cut in two, and what follows is seen. */
         uint64_t after = size - done - length < 2 ? size - done - length : 2;
-        uint8_t *code = elf_piece(file, offset + done - before, before + length + after);
-        if (code != NULL) {
-            unsigned machine = file->header.e_machine;
-            (machine == EM_X86_64 ? code_scan_x86 : code_scan_arm)(
-                code, before, before + length + after, count, calls);
-            calls->uring_number =
-                calls->uring_number || loads_uring(code, before, before + length + after, machine);
-            calls->bytes += length;
-        }
+        uint64_t whole = before + length + after;
+        uint8_t *code = elf_piece(file, offset + done - before, whole);
+        if (code == NULL)
+            continue;
+        (machine == EM_X86_64 ? code_scan_x86 : code_scan_arm)(code, before, whole, count, calls);
+        calls->uring_number |= loads_uring(code, before, whole, machine);
+        calls->bytes += length;
         free(code);
-        done += length;
     }
 }
 

@@ -25,24 +25,24 @@ enum {
 #define ORDER ELFDATA2MSB
 #endif
 
-/* A regular file gives all at once. */
-static int read_at(int fd, void *buffer, size_t size, uint64_t offset)
-{
-    ssize_t got = pread(fd, buffer, size, (off_t)offset);
-    return got < 0 ? -errno : (size_t)got < size ? -EBADMSG : 0;
-}
-
 void *elf_piece(const struct elf_file *file, uint64_t offset, uint64_t size)
 {
     if (offset > file->size || size > file->size - offset || size > PIECE_MAX)
         return NULL;
     char *piece = malloc(size + 1);
-    if (piece == NULL || read_at(file->fd, piece, size, offset) != 0) {
-        free(piece);
-        return NULL;
+    if (piece != NULL && pread(file->fd, piece, size, (off_t)offset) == (ssize_t)size) {
+        piece[size] = '\0';
+        return piece;
     }
-    piece[size] = '\0';
-    return piece;
+    free(piece);
+    return NULL;
+}
+
+/* Of no bytes if they cannot be read. */
+static struct elf_strings read_strings(const struct elf_file *file, uint64_t offset, uint64_t size)
+{
+    char *text = elf_piece(file, offset, size);
+    return (struct elf_strings){text, text ? size : 0};
 }
 
 /* Where the bytes that are loaded to `address` stand in the file, and how many follow there. */
@@ -62,15 +62,6 @@ static bool file_offset(const struct elf_file *file, uint64_t address, uint64_t 
     return false;
 }
 
-/* A piece by the address it is loaded to. */
-static void *piece_at(const struct elf_file *file, uint64_t address, uint64_t size)
-{
-    uint64_t offset, room;
-    if (!file_offset(file, address, &offset, &room) || size > room)
-        return NULL;
-    return elf_piece(file, offset, size);
-}
-
 static bool find_entry(const struct elf_file *file, int64_t tag, uint64_t *value)
 {
     for (size_t i = 0; i < file->entry_count; i++) {
@@ -82,16 +73,15 @@ static bool find_entry(const struct elf_file *file, int64_t tag, uint64_t *value
     return false;
 }
 
-static const char *string_at(const char *strings, size_t size, uint64_t offset)
+static const char *string_at(const struct elf_strings *strings, uint64_t offset)
 {
-    return strings != NULL && offset < size ? strings + offset : NULL;
+    return offset < strings->size ? strings->text + offset : NULL;
 }
 
 static const char *find_string(const struct elf_file *file, int64_t tag)
 {
     uint64_t offset;
-    return find_entry(file, tag, &offset) ? string_at(file->strings, file->strings_size, offset)
-                                          : NULL;
+    return find_entry(file, tag, &offset) ? string_at(&file->strings, offset) : NULL;
 }
 
 /* ---- symbols ---- */
@@ -122,7 +112,7 @@ static bool read_symbols(struct elf_file *file)
     file->symbols = calloc(count, sizeof(*file->symbols));
     for (uint64_t i = 0; table && file->symbols && i < count; i++) {
         unsigned type = ELF64_ST_TYPE(table[i].st_info);
-        const char *name = string_at(file->strings, file->strings_size, table[i].st_name);
+        const char *name = string_at(&file->strings, table[i].st_name);
         if (name == NULL || *name == '\0')
             continue;
         file->symbols[file->symbol_count++] = (struct elf_symbol){
@@ -149,15 +139,15 @@ bool elf_defines(const struct elf_file *file, const char *prefix)
         bool found = false;
         const Elf64_Shdr *text = &file->sections[section->sh_link];
         Elf64_Sym *table = elf_piece(file, section->sh_offset, section->sh_size);
-        char *strings = elf_piece(file, text->sh_offset, text->sh_size);
-        for (uint64_t k = 0; table && strings && k < section->sh_size / sizeof(*table); k++) {
-            const char *name = string_at(strings, text->sh_size, table[k].st_name);
+        const struct elf_strings strings = read_strings(file, text->sh_offset, text->sh_size);
+        for (uint64_t k = 0; table && k < section->sh_size / sizeof(*table); k++) {
+            const char *name = string_at(&strings, table[k].st_name);
             found = found || (table[k].st_shndx != SHN_UNDEF && name != NULL &&
                               ELF64_ST_TYPE(table[k].st_info) == STT_FUNC &&
                               strncmp(name, prefix, length) == 0);
         }
         free(table);
-        free(strings);
+        free(strings.text);
         return found; /* a file has at most one */
     }
     return false;
@@ -179,8 +169,7 @@ static void read_sections(struct elf_file *file)
     file->section_count = count;
     if (header->e_shstrndx < count) {
         const Elf64_Shdr *names = &file->sections[header->e_shstrndx];
-        file->section_names = elf_piece(file, names->sh_offset, names->sh_size);
-        file->section_names_size = file->section_names ? names->sh_size : 0;
+        file->section_names = read_strings(file, names->sh_offset, names->sh_size);
     }
 }
 
@@ -191,17 +180,18 @@ static int read_dynamic(struct elf_file *file, const Elf64_Phdr *segment, const 
     file->entries = elf_piece(file, segment->p_offset, segment->p_filesz);
     if (file->entries == NULL)
         return -EBADMSG;
-    size_t room = segment->p_filesz / sizeof(*file->entries);
-    while (file->entry_count < room && file->entries[file->entry_count].d_tag != DT_NULL)
+    size_t most = segment->p_filesz / sizeof(*file->entries);
+    while (file->entry_count < most && file->entries[file->entry_count].d_tag != DT_NULL)
         file->entry_count++;
 
-    uint64_t address, size;
+    uint64_t address, size, offset, room;
     *why = "the strings of its dynamic section lie outside of the file";
     if (find_entry(file, DT_STRTAB, &address) && find_entry(file, DT_STRSZ, &size)) {
-        file->strings = piece_at(file, address, size);
-        if (file->strings == NULL)
+        if (!file_offset(file, address, &offset, &room) || size > room)
             return -EBADMSG;
-        file->strings_size = size;
+        file->strings = read_strings(file, offset, size);
+        if (file->strings.text == NULL)
+            return -EBADMSG;
     }
     file->soname = find_string(file, DT_SONAME);
     file->rpath = find_string(file, DT_RPATH);
@@ -221,16 +211,16 @@ int elf_open(struct elf_file *file, int fd, const char **why)
     file->size = (uint64_t)status.st_size;
 
     Elf64_Ehdr *header = &file->header;
-    int error = read_at(fd, header, EI_NIDENT, 0);
-    if (error == -EBADMSG || (error == 0 && memcmp(header->e_ident, ELFMAG, SELFMAG) != 0))
+    ssize_t got = pread(fd, header, sizeof(*header), 0);
+    if (got < 0)
+        return -errno;
+    if (got < EI_NIDENT || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
         return -ENOEXEC;
-    if (error == 0 && header->e_ident[EI_CLASS] != ELFCLASS64)
+    if (header->e_ident[EI_CLASS] != ELFCLASS64)
         return -EXDEV;
     *why = "its header is cut short";
-    if (error == 0)
-        error = read_at(fd, header, sizeof(*header), 0);
-    if (error)
-        return error;
+    if ((size_t)got < sizeof(*header))
+        return -EBADMSG;
     if (header->e_ident[EI_DATA] != ORDER || header->e_machine != MACHINE)
         return -EXDEV;
 
@@ -244,6 +234,7 @@ int elf_open(struct elf_file *file, int fd, const char **why)
     file->segment_count = header->e_phnum;
     read_sections(file);
 
+    int error = 0;
     for (size_t i = 0; i < file->segment_count && error == 0; i++) {
         const Elf64_Phdr *segment = &file->segments[i];
         if (segment->p_type == PT_INTERP && file->interpreter == NULL) {
@@ -261,10 +252,10 @@ void elf_close(struct elf_file *file)
 {
     free(file->segments);
     free(file->sections);
-    free(file->section_names);
+    free(file->section_names.text);
     free(file->interpreter);
     free(file->entries);
-    free(file->strings);
+    free(file->strings.text);
     free(file->symbols);
     *file = (struct elf_file){.fd = -1};
 }
@@ -294,8 +285,7 @@ const char *elf_needed(const struct elf_file *file, size_t index)
     for (size_t i = 0; i < file->entry_count; i++) {
         if (file->entries[i].d_tag != DT_NEEDED)
             continue;
-        const char *name =
-            string_at(file->strings, file->strings_size, file->entries[i].d_un.d_val);
+        const char *name = string_at(&file->strings, file->entries[i].d_un.d_val);
         if (name != NULL && *name != '\0' && index-- == 0)
             return name;
     }
@@ -305,12 +295,16 @@ const char *elf_needed(const struct elf_file *file, size_t index)
 const Elf64_Shdr *elf_section(const struct elf_file *file, const char *name)
 {
     for (size_t i = 0; i < file->section_count; i++) {
-        const char *text =
-            string_at(file->section_names, file->section_names_size, file->sections[i].sh_name);
+        const char *text = string_at(&file->section_names, file->sections[i].sh_name);
         if (text != NULL && strcmp(text, name) == 0)
             return &file->sections[i];
     }
     return NULL;
+}
+
+static bool is_code(const Elf64_Shdr *section)
+{
+    return section->sh_type == SHT_PROGBITS && (section->sh_flags & SHF_EXECINSTR);
 }
 
 bool elf_code(const struct elf_file *file, size_t *index, uint64_t *offset, uint64_t *size)
@@ -318,19 +312,16 @@ bool elf_code(const struct elf_file *file, size_t *index, uint64_t *offset, uint
     /* Sections tell code from constants, segments may not. */
     bool sections = false;
     for (size_t i = 0; i < file->section_count; i++)
-        sections = sections || (file->sections[i].sh_type == SHT_PROGBITS &&
-                                (file->sections[i].sh_flags & SHF_EXECINSTR));
-    size_t count = sections ? file->section_count : file->segment_count;
-    while (*index < count) {
+        sections = sections || is_code(&file->sections[i]);
+    while (*index < (sections ? file->section_count : file->segment_count)) {
         size_t i = (*index)++;
         const Elf64_Shdr *section = sections ? &file->sections[i] : NULL;
         const Elf64_Phdr *segment = sections ? NULL : &file->segments[i];
-        if (section ? section->sh_type != SHT_PROGBITS || !(section->sh_flags & SHF_EXECINSTR)
-                    : segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
-            continue;
+        bool code =
+            section ? is_code(section) : segment->p_type == PT_LOAD && (segment->p_flags & PF_X);
         *offset = section ? section->sh_offset : segment->p_offset;
         *size = section ? section->sh_size : segment->p_filesz;
-        if (*offset < file->size) {
+        if (code && *offset < file->size) {
             *size = *size < file->size - *offset ? *size : file->size - *offset;
             return true;
         }

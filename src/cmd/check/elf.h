@@ -19,6 +19,12 @@ struct elf_symbol {
     bool function; /* or of no type, as in many imports */
 };
 
+/* Texts by their offset, and a NUL behind them; none: of no bytes. */
+struct elf_strings {
+    char *text;
+    size_t size;
+};
+
 /* Zero-initialised, then elf_open(); freed by elf_close(). Strings lie in it. */
 struct elf_file {
     int fd; /* the caller's */
@@ -28,15 +34,13 @@ struct elf_file {
     size_t segment_count;
     Elf64_Shdr *sections; /* none when stripped, or damaged */
     size_t section_count;
-    char *section_names;
-    size_t section_names_size;
+    struct elf_strings section_names;
 
     char *interpreter; /* PT_INTERP, NULL if there is none */
     bool dynamic;      /* has a dynamic section */
     Elf64_Dyn *entries;
     size_t entry_count;
-    char *strings; /* of the dynamic section */
-    size_t strings_size;
+    struct elf_strings strings;           /* of the dynamic section */
     const char *soname, *rpath, *runpath; /* NULL if absent */
     uint64_t flags_1;                     /* DT_FLAGS_1 */
 

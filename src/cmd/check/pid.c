@@ -427,11 +427,9 @@ static unsigned look(struct process *process)
     unsigned served = 0;
     if (!process->foreign) {
         struct conf_sources sources;
-        struct conf_diagnostics found = {0};
         adopt_variables(process);
         conf_sources_default(&sources);
-        conf_nfstab_load(&process->tab, &sources, &found);
-        conf_diagnostics_free(&found);
+        conf_nfstab_load(&process->tab, &sources, NULL);
         if (process->library)
             say_stats(process);
         served = say_descriptors(process);

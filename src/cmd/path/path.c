@@ -35,10 +35,9 @@ static void learn(struct known *known)
 {
     struct conf_nfstab tab = {0};
     struct conf_sources sources;
-    struct conf_diagnostics mistakes = {0};
     log_set_level(LOG_LEVEL_WARNING);
     conf_sources_default(&sources);
-    bool usable = conf_nfstab_load(&tab, &sources, &mistakes) == 0;
+    bool usable = conf_nfstab_load(&tab, &sources, NULL) == 0;
     if (!usable)
         cmd_complain("path", "the nfstab is passed over: it has mistakes, see 'directnfs check'");
     cmd_snapshot_read("path", &known->snapshot, 2);
@@ -46,7 +45,6 @@ static void learn(struct known *known)
         cmd_complain("path", "%s", known->snapshot.problem);
     if (!cmd_path_list_make(&known->list, &known->snapshot, usable ? &tab : NULL))
         cmd_complain("path", "there is not enough memory: paths are missing");
-    conf_diagnostics_free(&mistakes);
     conf_nfstab_free(&tab);
 }
 

@@ -136,16 +136,14 @@ static int show(const struct request *request)
 {
     struct conf_nfstab tab = {0};
     struct conf_sources sources;
-    struct conf_diagnostics mistakes = {0};
     struct top_model model = {0};
     log_set_level(LOG_LEVEL_ERROR);
     setlocale(LC_CTYPE, "");
     conf_sources_default(&sources);
-    if (conf_nfstab_load(&tab, &sources, &mistakes) == 0)
+    if (conf_nfstab_load(&tab, &sources, NULL) == 0)
         model.tab = &tab;
     int status = request->batch ? run_batch(request, &model) : run_live(request, &model);
     top_model_free(&model);
-    conf_diagnostics_free(&mistakes);
     conf_nfstab_free(&tab);
     return status;
 }
