@@ -1,7 +1,7 @@
 #include "rpc/receiver.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rpc/message.h"
@@ -10,8 +10,7 @@
 enum {
     GUESS_FIRST = 132, /* a READ reply with attributes: RFC 1813 section 3.3.6 */
     REPLY_MIN = 20,    /* the shortest reply: a denied credential */
-    BULK_REPLIES = 64, /* before order is tried again */
-    MORE = 128         /* when a head turns out longer than the last one */
+    BULK_REPLIES = 64  /* before order is tried again */
 };
 
 void rpc_receiver_init(struct rpc_receiver *receiver)
@@ -24,8 +23,6 @@ void rpc_receiver_init(struct rpc_receiver *receiver)
 void rpc_receiver_free(struct rpc_receiver *receiver)
 {
     sys_free(receiver->stage);
-    sys_free(receiver->record);
-    sys_free(receiver->spare);
     memset(receiver, 0, sizeof(*receiver));
 }
 
@@ -36,18 +33,7 @@ void rpc_receiver_reset(struct rpc_receiver *receiver)
     receiver->target = NULL;
     receiver->payload_length = 0;
     receiver->skip = 0;
-    receiver->gathering = false;
     receiver->careful = false;
-    receiver->record_length = 0;
-}
-
-bool rpc_receiver_uses(const struct rpc_receiver *receiver, const struct rpc_call *call)
-{
-    for (unsigned i = receiver->aim; i < receiver->aim_count; i++) {
-        if (receiver->aims[i].call == call)
-            return true;
-    }
-    return receiver->target == call;
 }
 
 static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
@@ -60,6 +46,19 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
     receiver->stage = stage;
     receiver->capacity = capacity;
     return 0;
+}
+
+/* Copies bytes [from, from + length) of a call's payload to its destination, or `back`. */
+static void copy_payload(const struct rpc_call *call, size_t from, size_t length, uint8_t *stage,
+                         bool back)
+{
+    struct iovec slice[RPC_VECTORS_MAX];
+    int count = rpc_vectors_slice(call->destination, call->destination_count, from, length, slice);
+    for (int i = 0; i < count; i++) {
+        memcpy(back ? stage : slice[i].iov_base, back ? slice[i].iov_base : stage,
+               slice[i].iov_len);
+        stage += slice[i].iov_len;
+    }
 }
 
 /*
@@ -108,25 +107,20 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
         count = 0;
     bool bulk = !receiver->careful && longest <= RPC_RECEIVER_BULK_PAYLOAD &&
                 (receiver->bulk > 0 || count == 0);
-    size_t room = longest > 0 && bulk ? RPC_RECEIVER_BULK : RPC_RECEIVER_STAGE;
-    size_t heads = (RPC_AIMS_MAX + 1) * (receiver->guess + 3) + receiver->skip;
-    if (heads > room && receiver->skip < RPC_RECEIVER_STAGE)
-        room = heads;
-    int result = stage_reserve(receiver, receiver->end + room);
+    size_t want = longest == 0 ? RPC_RECEIVER_SHORT : bulk ? RPC_RECEIVER_BULK : receiver->guess;
+    want += receiver->skip < RPC_RECEIVER_STAGE ? receiver->skip : RPC_RECEIVER_STAGE;
+    if (longest > 0 && !bulk && receiver->end < want)
+        want -= receiver->end; /* what follows is payload, for its destination */
+    if (want < receiver->end)
+        want = receiver->end; /* a long record, which has to be here as a whole */
+    size_t heads = (RPC_AIMS_MAX + 1) * (receiver->guess + 3);
+    size_t capacity = receiver->end + want > heads ? receiver->end + want : heads;
+    int result =
+        stage_reserve(receiver, capacity > RPC_RECEIVER_STAGE ? capacity : RPC_RECEIVER_STAGE);
     if (result != 0)
         return result;
 
     receiver->aim_count = receiver->aim = 0;
-    size_t want = room;
-    if (longest == 0 && receiver->skip == 0 && !receiver->gathering)
-        want = RPC_RECEIVER_SHORT;
-    if (longest > 0 && !bulk && !receiver->gathering) {
-        want = receiver->skip + receiver->guess;
-        if (receiver->end > 0)
-            want = receiver->end < want ? want - receiver->end : MORE;
-        if (want > room)
-            want = room;
-    }
     int used = 0;
     if (receiver->payload_length > 0) { /* the stage is empty: what it held is in place */
         struct rpc_call *call = receiver->target;
@@ -141,7 +135,7 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
                 count = i;
         }
     }
-    if (!bulk && count > 0 && receiver->end == 0 && receiver->skip < 4 && !receiver->gathering) {
+    if (!bulk && count > 0 && receiver->end == 0 && receiver->skip < 4) {
         int aimed = aim(receiver, expected, count, used == 0, vectors + used);
         if (aimed > 0)
             return used + aimed;
@@ -150,101 +144,42 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
     return used;
 }
 
-/* The record is in memory as a whole: fills the call's answer from it. */
+/* The record is in memory as a whole, and has no payload: fills the call's answer from it. */
 static void answer_from_memory(struct rpc_call *call, const uint8_t *message, size_t length)
 {
-    size_t results = 0;
-    int parsed = rpc_reply_parse(message, length, &results);
-    call->received = 0;
-    call->results_length = 0;
-    call->error = parsed > 0 ? 0 : parsed == 0 ? -EBADMSG : parsed;
-    if (parsed <= 0)
-        return;
-    const uint8_t *at = message + results;
-    size_t head = length - results;
+    size_t results = 0, found = 0;
     uint32_t payload = 0;
-    if (call->find_payload) {
-        size_t found = 0;
-        if (call->find_payload(at, head, &found, &payload) != 1 || found > head ||
-            payload > head - found || payload > call->destination_length) {
-            call->error = -EBADMSG;
-            return;
-        }
-        if (payload > 0)
-            head = found;
-    }
-    if (head > RPC_RESULTS_MAX) {
-        call->error = -EBADMSG;
-        return;
-    }
-    memcpy(call->results, at, head);
-    call->results_length = head;
-    struct iovec slice[RPC_VECTORS_MAX];
-    int count = rpc_vectors_slice(call->destination, call->destination_count, 0, payload, slice);
-    const uint8_t *from = at + head;
-    for (int i = 0; i < count; i++) {
-        memcpy(slice[i].iov_base, from, slice[i].iov_len);
-        from += slice[i].iov_len;
-    }
-    call->received = payload;
+    int parsed = rpc_reply_parse(message, length, &results);
+    size_t have = length - results;
+    if (parsed == 0 ||
+        (parsed > 0 && (have > RPC_RESULTS_MAX ||
+                        (call->find_payload &&
+                         (call->find_payload(message + results, have, &found, &payload) != 1 ||
+                          found > have || payload > 0)))))
+        parsed = -EBADMSG;
+    call->error = parsed > 0 ? 0 : parsed;
+    call->received = 0;
+    call->results_length = parsed > 0 ? have : 0;
+    memcpy(call->results, message + results, call->results_length);
 }
 
-/* Takes bytes of a fragmented record from the stage. True when it needs more. */
-static int gather(struct rpc_receiver *receiver, const struct rpc_receiver_owner *owner,
-                  bool *needs_more)
+/* Makes one fragment of the first two of the record at the stage's start, as soon as the mark
+ * between them is there. Sets *needs_more if it is not. */
+static int join_fragments(struct rpc_receiver *receiver, bool *needs_more)
 {
-    *needs_more = false;
-    size_t have = receiver->end - receiver->start;
-    if (receiver->fragment_left == 0 && !receiver->last_fragment) {
-        if (have < 4) {
-            *needs_more = true;
-            return 0;
-        }
-        uint32_t mark = rpc_word(receiver->stage + receiver->start);
-        receiver->start += 4;
-        receiver->last_fragment = mark & RPC_LAST_FRAGMENT;
-        receiver->fragment_left = mark & ~RPC_LAST_FRAGMENT;
-        if (receiver->fragment_left > RPC_RECORD_MAX - receiver->record_length)
-            return -EBADMSG;
-        size_t capacity = receiver->record_length + receiver->fragment_left;
-        if (capacity > receiver->record_capacity) {
-            uint8_t *record = sys_realloc(receiver->record, capacity);
-            if (!record)
-                return -ENOMEM;
-            receiver->record = record;
-            receiver->record_capacity = capacity;
-        }
-        have -= 4;
-    }
-    size_t take = have < receiver->fragment_left ? have : receiver->fragment_left;
-    if (take > 0)
-        memcpy(receiver->record + receiver->record_length, receiver->stage + receiver->start, take);
-    receiver->record_length += take;
-    receiver->fragment_left -= take;
-    receiver->start += take;
-    if (receiver->fragment_left > 0) {
-        *needs_more = true;
+    uint8_t *at = receiver->stage + receiver->start;
+    size_t have = receiver->end - receiver->start, length = rpc_word(at), next = 4 + length;
+    *needs_more = have < next + 4;
+    if (*needs_more)
         return 0;
-    }
-    if (!receiver->last_fragment)
-        return 0;
-    receiver->gathering = false;
-    if (receiver->record_length < REPLY_MIN)
+    uint32_t mark = rpc_word(at + next);
+    if ((mark & ~RPC_LAST_FRAGMENT) > RPC_RECORD_MAX - length)
         return -EBADMSG;
-    struct rpc_call *call = owner->find(owner->context, rpc_word(receiver->record));
-    if (call) {
-        answer_from_memory(call, receiver->record, receiver->record_length);
-        owner->answered(owner->context, call);
-    }
+    mark = htonl(mark + (uint32_t)length);
+    memcpy(at, &mark, 4);
+    memmove(at + next, at + next + 4, have - next - 4);
+    receiver->end -= 4;
     return 0;
-}
-
-static void gather_begin(struct rpc_receiver *receiver)
-{
-    receiver->gathering = true;
-    receiver->last_fragment = false;
-    receiver->fragment_left = 0;
-    receiver->record_length = 0;
 }
 
 /* Are there bytes of the stream behind those that the stage shows? */
@@ -267,49 +202,32 @@ static void aim_next(struct rpc_receiver *receiver)
 
 /*
  * The replies are not the expected ones: puts all bytes that were received into the stage, in the
- * order of the stream.
+ * order of the stream. The heads are there already, one behind the other; from the last on, each
+ * moves to its place behind the payload before it.
  */
 static int take_back(struct rpc_receiver *receiver)
 {
-    size_t total = receiver->end - receiver->start;
-    for (unsigned i = receiver->aim; i < receiver->aim_count; i++)
-        total += receiver->aims[i].landed + (i > receiver->aim ? receiver->aims[i].head : 0);
-    size_t capacity = total + RPC_RECEIVER_STAGE;
-    if (capacity > receiver->spare_capacity) {
-        uint8_t *spare = sys_realloc(receiver->spare, capacity);
-        if (!spare)
-            return -ENOMEM;
-        receiver->spare = spare;
-        receiver->spare_capacity = capacity;
-    }
-    uint8_t *to = receiver->spare;
-    memcpy(to, receiver->stage + receiver->start, receiver->end - receiver->start);
-    to += receiver->end - receiver->start;
+    size_t heads = receiver->end, landed = 0;
     for (unsigned i = receiver->aim; i < receiver->aim_count; i++) {
+        heads += i > receiver->aim ? receiver->aims[i].head : 0;
+        landed += receiver->aims[i].landed;
+    }
+    int result = stage_reserve(receiver, heads + landed);
+    if (result != 0)
+        return result;
+    uint8_t *from = receiver->stage + heads, *to = from + landed;
+    receiver->end = heads + landed;
+    for (unsigned i = receiver->aim_count; i-- > receiver->aim;) {
         const struct rpc_aim *aim = &receiver->aims[i];
+        to -= aim->landed;
+        if (aim->landed > 0)
+            copy_payload(aim->call, 0, aim->landed, to, true);
         if (i > receiver->aim) {
-            memcpy(to, receiver->stage + receiver->end, aim->head);
-            to += aim->head;
-            receiver->end += aim->head;
-        }
-        if (aim->landed == 0)
-            continue;
-        struct iovec slice[RPC_VECTORS_MAX];
-        int count = rpc_vectors_slice(aim->call->destination, aim->call->destination_count, 0,
-                                      aim->landed, slice);
-        for (int v = 0; v < count; v++) {
-            memcpy(to, slice[v].iov_base, slice[v].iov_len);
-            to += slice[v].iov_len;
+            to -= aim->head;
+            from -= aim->head;
+            memmove(to, from, aim->head);
         }
     }
-    uint8_t *stage = receiver->stage;
-    receiver->stage = receiver->spare;
-    receiver->spare = stage;
-    size_t stage_capacity = receiver->capacity;
-    receiver->capacity = receiver->spare_capacity;
-    receiver->spare_capacity = stage_capacity;
-    receiver->start = 0;
-    receiver->end = total;
     receiver->aim_count = receiver->aim = 0;
     receiver->width = 1;
     receiver->bulk = BULK_REPLIES;
@@ -332,12 +250,8 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     size_t length = mark & ~RPC_LAST_FRAGMENT;
     if (length > RPC_RECORD_MAX)
         return -EBADMSG;
-    if (!(mark & RPC_LAST_FRAGMENT)) {
-        if (aimed_left(receiver))
-            return take_back(receiver);
-        gather_begin(receiver);
-        return 0;
-    }
+    if (!(mark & RPC_LAST_FRAGMENT))
+        return aimed_left(receiver) ? take_back(receiver) : join_fragments(receiver, needs_more);
     if (length < REPLY_MIN)
         return -EBADMSG;
     *needs_more = have < 8;
@@ -382,12 +296,6 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     }
     if (aimed_left(receiver))
         return take_back(receiver);
-    if (length > receiver->capacity - 4 || length > RPC_RECEIVER_STAGE) {
-        if (have - 4 < length) { /* too long for the stage: put it together elsewhere */
-            gather_begin(receiver);
-            return 0;
-        }
-    }
     *needs_more = available < length;
     if (*needs_more)
         return 0;
@@ -404,16 +312,10 @@ static void take_payload(struct rpc_receiver *receiver, const struct rpc_receive
     size_t have = receiver->end - receiver->start;
     size_t left = receiver->payload_length - call->received;
     size_t take = have < left ? have : left;
-    if (take > 0) {
-        struct iovec slice[RPC_VECTORS_MAX];
-        int count = rpc_vectors_slice(call->destination, call->destination_count, call->received,
-                                      take, slice);
-        for (int i = 0; i < count; i++) {
-            memcpy(slice[i].iov_base, receiver->stage + receiver->start, slice[i].iov_len);
-            receiver->start += slice[i].iov_len;
-        }
-        call->received += take;
-    }
+    if (take > 0)
+        copy_payload(call, call->received, take, receiver->stage + receiver->start, false);
+    receiver->start += take;
+    call->received += take;
     if (call->received == receiver->payload_length) {
         if (receiver->bulk > 0)
             receiver->bulk--;
@@ -464,8 +366,6 @@ int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
             receiver->start += drop;
             receiver->skip -= drop;
             needs_more = receiver->skip > 0;
-        } else if (receiver->gathering) {
-            result = gather(receiver, owner, &needs_more);
         } else {
             result = parse_reply(receiver, owner, &needs_more);
         }

@@ -44,7 +44,7 @@ struct rpc_receiver_owner {
 /* Owned by the leader of a channel. */
 struct rpc_receiver {
     uint8_t *stage;  /* bytes of the stream that are not understood yet: [start, end) */
-    size_t capacity; /* of stage; grows when a guess was wrong */
+    size_t capacity; /* of stage; grows when a guess was wrong, or a record must be there whole */
     size_t start, end;
     size_t guess;            /* record mark to payload in the last reply that had a payload */
     struct rpc_call *target; /* payload is being received into its destination, or aimed at it */
@@ -55,15 +55,7 @@ struct rpc_receiver {
     unsigned aim_count, aim; /* aims[aim] is being understood */
     unsigned width;          /* how many replies are aimed at: grows while guesses are right */
     unsigned bulk;           /* replies to receive in bulk before aiming again */
-    bool careful;   /* some memory is not there: one destination at a time, to find whose */
-    uint8_t *spare; /* for take_back() */
-    size_t spare_capacity;
-
-    bool gathering; /* a record in several fragments is put together in `record` */
-    bool last_fragment;
-    size_t fragment_left;
-    uint8_t *record;
-    size_t record_length, record_capacity;
+    bool careful; /* some memory is not there: one destination at a time, to find whose */
 };
 
 void rpc_receiver_init(struct rpc_receiver *receiver);
@@ -87,8 +79,5 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
  */
 int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
                           const struct rpc_receiver_owner *owner);
-
-/* Does the receiver receive into this call's memory, or aim at it? */
-bool rpc_receiver_uses(const struct rpc_receiver *receiver, const struct rpc_call *call);
 
 #endif
