@@ -269,7 +269,9 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
     call->error = error;
     call->results_length = 0;
     call->received = 0;
-    call_done(transport, call, error == -ENETDOWN ? RPC_ADRIFT : RPC_DONE);
+    /* Where nothing is tried again -ENETDOWN is what connecting said. */
+    bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
+    call_done(transport, call, adrift ? RPC_ADRIFT : RPC_DONE);
 }
 
 /*

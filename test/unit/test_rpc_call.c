@@ -1,6 +1,12 @@
 /* Calls in flight against a scripted server on loopback. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "rpc/rpc.h"
 #include "stats/count.h"
@@ -183,6 +189,38 @@ CALL_TEST(tells_why_it_could_not_connect)
     check_echo(client, 2); /* and later it works */
     rpc_server_destroy(client);
     server_stop(server);
+}
+
+/* What rpc_call_once() returns where connect() fails with this error, at once. */
+static int call_once_without_network(int error)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct query query = {0};
+        struct net_address address = loopback(1);
+        query_begin(&query, ECHO, 1, 0);
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+            _exit(0);
+        _exit(-rpc_call_once(&address, NET_PORT_ANY, &query.call, 3000));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return -WEXITSTATUS(status);
+}
+
+/* Others may work, and wait for this one. */
+CALL_TEST(a_call_that_is_made_once_is_not_tried_again)
+{
+    static const int errors[] = {ENETDOWN, ENETUNREACH, EHOSTUNREACH, ECONNREFUSED};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(call_once_without_network(errors[i]), -errors[i]);
 }
 
 CALL_TEST(notices_a_lost_reply_while_others_come)
