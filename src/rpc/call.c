@@ -25,10 +25,15 @@ enum {
 
 __thread struct rpc_attended rpc_attended;
 
+static uint32_t state_of(struct rpc_call *call)
+{
+    return atomic_load_explicit(&call->state, memory_order_acquire);
+}
+
 /* Answered, or taken from its channel. */
 static bool is_settled(struct rpc_call *call)
 {
-    uint32_t state = atomic_load_explicit(&call->state, memory_order_acquire);
+    uint32_t state = state_of(call);
     return state == RPC_DONE || state == RPC_ADRIFT;
 }
 
@@ -99,18 +104,23 @@ static unsigned expected_calls(struct rpc_transport *transport,
     uint32_t xid = transport->oldest_xid;
     if (transport->next_xid - xid > RPC_SLOTS)
         xid = transport->next_xid - RPC_SLOTS;
-    for (bool first = true; count < RPC_AIMS_MAX && xid != transport->next_xid; xid++) {
+    for (; count < RPC_AIMS_MAX && xid != transport->next_xid; xid++) {
         struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
         if (!call || call->xid != xid)
             continue;
-        if (first)
+        if (count == 0)
             transport->oldest_xid = xid;
-        first = false;
         if (!call->find_payload)
             break;
         expected[count++] = call;
     }
     return count;
+}
+
+/* Should the leader look after calls that stay unanswered? */
+static bool look_is_due(const struct rpc_transport *transport, uint64_t now_ns)
+{
+    return now_ns - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
 }
 
 /* Receives once and hands out replies. Under the lock, which is free while it sleeps in the kernel.
@@ -153,7 +163,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     }
     uint64_t now = sys_now_ns();
     if (got == -EAGAIN || got == -EINTR) { /* frequent signals shall not put off timeouts */
-        if (now - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000))
+        if (look_is_due(transport, now))
             rpc_look_after_silence(transport);
         return;
     }
@@ -188,17 +198,18 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
 /* Wakes a follower, if there is one and none is woken already, to lead. */
 static void pass_lead(struct rpc_transport *transport)
 {
+    struct rpc_follower *next = NULL;
     transport->leading = false;
     for (struct rpc_follower *f = transport->followers; f; f = f->next) {
-        if (atomic_load(f->word) == RPC_LEAD)
+        uint32_t state = atomic_load(f->word); /* changes only under the lock */
+        if (state == RPC_LEAD)
             return;
+        if (state == RPC_WAITING && !next)
+            next = f;
     }
-    for (struct rpc_follower *f = transport->followers; f; f = f->next) {
-        uint32_t waiting = RPC_WAITING;
-        if (atomic_compare_exchange_strong(f->word, &waiting, RPC_LEAD)) {
-            sys_futex(f->word, FUTEX_WAKE_PRIVATE, 1, NULL);
-            return;
-        }
+    if (next) {
+        atomic_store(next->word, RPC_LEAD);
+        sys_futex(next->word, FUTEX_WAKE_PRIVATE, 1, NULL);
     }
 }
 
@@ -224,7 +235,8 @@ static void follow(struct rpc_transport *transport, struct rpc_follower *self, i
 
 /* ---- for src/nfs ---- */
 
-/* Queues calls on a channel and sends them if it is connected; with `later` they may be kept. */
+/* Queues calls on a channel and sends what is queued, if it is connected; with `later` it may be
+ * kept. */
 static void submit(struct net_channel *channel, struct rpc_call *const *calls, unsigned count,
                    bool later)
 {
@@ -251,53 +263,36 @@ static void submit(struct net_channel *channel, struct rpc_call *const *calls, u
         rpc_keep(transport);
 }
 
-void rpc_flush(struct net_channel *channel)
-{
-    submit(channel, NULL, 0, false);
-}
-
-static void submit_new(struct net_channel *channel, struct rpc_call *const *calls, unsigned count,
-                       bool later)
-{
-    for (unsigned i = 0; i < count; i++) {
-        calls[i]->xid = 0;
-        calls[i]->sent_ns = 0;
-    }
-    if (count > 0)
-        submit(channel, calls, count, later);
-}
-
 void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
 {
-    submit_new(channel, calls, count, false);
+    submit(channel, calls, count, false);
 }
 
 void rpc_submit_later(struct net_channel *channel, struct rpc_call *const *calls, unsigned count)
 {
-    submit_new(channel, calls, count, true);
+    submit(channel, calls, count, true);
 }
 
 void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsigned count)
 {
-    if (count == 0)
-        return;
     unsigned together = server->path_count == 1 ? count : 1;
     for (unsigned i = 0; i < count; i += together)
         rpc_submit_on(net_channel_get(server, rpc_call_bytes(calls[i])), calls + i, together);
 }
 
-/* Sends what is adrift again, each over a path that works, if possible with the same xid. */
-static void submit_adrift(struct rpc_call *const *calls, unsigned count)
+/* Sends what is adrift again, over a path that works, if possible with the same xid; if the time is
+ * over it stays unanswered. */
+static void submit_adrift(struct rpc_call *call, bool over)
 {
-    for (unsigned i = 0; i < count; i++) {
-        struct rpc_call *call = calls[i];
-        if (atomic_load_explicit(&call->state, memory_order_acquire) != RPC_ADRIFT)
-            continue;
-        struct net_channel *from = call->channel;
-        if (from->path->stats && call->sent_ns != 0)
-            stats_add(&from->path->stats->reissued, 1);
-        submit(net_channel_get(from->server, rpc_call_bytes(call)), &calls[i], 1, false);
+    struct net_channel *from = call->channel;
+    if (over) {
+        call->error = -ETIMEDOUT;
+        atomic_store(&call->state, RPC_DONE);
+        return;
     }
+    if (from->path->stats && call->sent_ns != 0)
+        stats_add(&from->path->stats->reissued, 1);
+    submit(net_channel_get(from->server, rpc_call_bytes(call)), &call, 1, false);
 }
 
 /*
@@ -317,15 +312,6 @@ static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int
     transport->withdrawing--;
     if (!is_settled(call))
         rpc_call_fail(transport, call, error);
-}
-
-/* What is adrift when the time is over stays unanswered. */
-static void give_up(struct rpc_call *call)
-{
-    if (atomic_load(&call->state) != RPC_ADRIFT)
-        return;
-    call->error = -ETIMEDOUT;
-    atomic_store(&call->state, RPC_DONE);
 }
 
 /* What is left until the deadline (0: none), at most the time for a connection. 0: it has passed.
@@ -368,10 +354,9 @@ static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
 
 /*
  * Drives the channel of the first call until that, and those after it on the same channel, are
- * settled or the deadline (0: none) has passed; what is unanswered then is withdrawn. Returns how
- * many were looked at.
+ * settled or the deadline (0: none) has passed; what is unanswered then is withdrawn.
  */
-static unsigned wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
+static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
 {
     struct rpc_transport *transport = rpc_transport_of(calls[0]->channel);
     bool lead = false;
@@ -394,21 +379,19 @@ static unsigned wait_for_some(struct rpc_call *const *calls, unsigned count, uin
     }
     pass_lead_unless_led(transport, lead);
     pthread_mutex_unlock(&transport->lock);
-    return i;
 }
 
 static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
 {
-    unsigned i = 0;
-    while (i < count) {
-        unsigned looked = wait_for_some(calls + i, count - i, deadline_ns);
-        if (time_left_ms(deadline_ns) > 0)
-            submit_adrift(calls + i, count - i);
-        for (unsigned j = i; j < i + looked && time_left_ms(deadline_ns) == 0; j++)
-            give_up(calls[j]);
-        while (i < count &&
-               atomic_load_explicit(&calls[i]->state, memory_order_acquire) == RPC_DONE)
-            i++;
+    while (count > 0) {
+        wait_for_some(calls, count, deadline_ns);
+        bool over = time_left_ms(deadline_ns) == 0;
+        for (unsigned i = 0; i < count; i++) {
+            if (state_of(calls[i]) == RPC_ADRIFT)
+                submit_adrift(calls[i], over);
+        }
+        for (; count > 0 && state_of(calls[0]) == RPC_DONE; count--)
+            calls++;
     }
 }
 
@@ -447,47 +430,36 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
 
 /* What a thread that drives several channels knows of them. */
 struct drive {
-    struct net_channel *const *channels;
-    unsigned count;
-    uint64_t led; /* a bit for each channel that it leads */
-    struct pollfd polls[RPC_DRIVE_MAX];
-    unsigned polled[RPC_DRIVE_MAX]; /* the channel of each */
-    bool unlooked[RPC_DRIVE_MAX];   /* its calls were not looked after for a while */
-    unsigned poll_count;
-    bool idle;      /* nothing is in flight on any of them */
-    bool elsewhere; /* another thread leads some of them */
+    bool leads[RPC_DRIVE_MAX];
+    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: of one that it does not lead, or has no socket */
+    bool idle;                          /* nothing is in flight on any of them */
+    bool polled;                        /* there is one to poll */
+    bool elsewhere;                     /* another thread leads some of them */
 };
 
 /* Leads a channel that has something in flight, and nobody else leads: sends, and connects. */
-static void drive_prepare(struct drive *drive, unsigned i)
+static void drive_prepare(struct drive *drive, struct net_channel *channel, unsigned i)
 {
-    struct rpc_transport *transport = rpc_transport_of(drive->channels[i]);
-    uint64_t bit = UINT64_C(1) << i;
+    struct rpc_transport *transport = rpc_transport_of(channel);
     pthread_mutex_lock(&transport->lock);
-    bool busy = atomic_load(&drive->channels[i]->outstanding) > 0;
-    bool ours = drive->led & bit || !transport->leading;
-    if (busy && !ours)
-        drive->elsewhere = true;
-    if (busy)
-        drive->idle = false;
-    if (!busy && drive->led & bit) { /* who calls there shall not wait for us to look */
-        drive->led &= ~bit;
+    bool busy = atomic_load(&channel->outstanding) > 0;
+    bool ours = drive->leads[i] || !transport->leading;
+    if (!busy && drive->leads[i]) /* who calls there shall not wait for us to look */
         pass_lead(transport);
-    }
-    if (busy && ours) {
-        drive->led |= bit;
+    drive->idle = drive->idle && !busy;
+    drive->elsewhere = drive->elsewhere || (busy && !ours);
+    drive->leads[i] = busy && ours;
+    drive->polls[i] = (struct pollfd){.fd = -1};
+    if (drive->leads[i]) {
         transport->leading = true;
         if (!transport->connected)
             lead_once(transport, NULL, CONNECT_LEAST_MS);
         else if (transport->unsent)
             rpc_send_unsent(transport, true);
         if (transport->connected) {
-            drive->polled[drive->poll_count] = i;
-            drive->unlooked[drive->poll_count] =
-                sys_now_ns() - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
-            drive->polls[drive->poll_count++] =
-                (struct pollfd){.fd = transport->channel->fd,
-                                .events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN};
+            drive->polls[i].fd = channel->fd;
+            drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
+            drive->polled = true;
         }
         rpc_call_finished(transport);
     }
@@ -513,30 +485,31 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
 {
     if (count == 1)
         return rpc_drive(channels[0], satisfied, context, deadline_ns);
-    struct drive drive = {.channels = channels, .count = count};
+    struct drive drive = {.leads = {false}};
     bool looked = false, done;
     while (!(done = satisfied(context)) && !sys_critical.deferred) {
         int timeout_ms = time_left_ms(deadline_ns);
         if (timeout_ms == 0 && looked)
             break;
         looked = true;
-        drive.poll_count = 0;
         drive.idle = true;
-        drive.elsewhere = false;
+        drive.polled = drive.elsewhere = false;
         for (unsigned i = 0; i < count; i++)
-            drive_prepare(&drive, i);
+            drive_prepare(&drive, channels[i], i);
         if (drive.idle)
             break;
         /* Nobody wakes a thread that polls: of what others lead it hears by looking. */
-        int longest_ms = drive.elsewhere || drive.poll_count == 0 ? 1 : POLL_MS;
-        sys_poll(drive.polls, drive.poll_count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
-        for (unsigned i = 0; i < drive.poll_count; i++) {
-            if (drive.polls[i].revents || drive.unlooked[i])
-                drive_channel(channels[drive.polled[i]], lead_now);
+        int longest_ms = drive.elsewhere || !drive.polled ? 1 : POLL_MS;
+        sys_poll(drive.polls, count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
+        for (unsigned i = 0; i < count; i++) {
+            if (drive.polls[i].fd >= 0 &&
+                (drive.polls[i].revents ||
+                 look_is_due(rpc_transport_of(channels[i]), sys_now_ns())))
+                drive_channel(channels[i], lead_now);
         }
     }
     for (unsigned i = 0; i < count; i++) {
-        if (drive.led & UINT64_C(1) << i)
+        if (drive.leads[i])
             drive_channel(channels[i], pass_lead);
     }
     return done;
@@ -577,10 +550,9 @@ void rpc_after_fork(struct net_server *server)
     unsigned count = atomic_load(&server->channel_count);
     for (unsigned i = 0; i < count; i++) {
         struct rpc_transport *transport = server->channels[i]->transport;
-        if (!transport)
-            continue;
         /* The receiver's memory may be half changed by a thread that does not exist here. */
-        rpc_transport_init(transport, server->channels[i]);
+        if (transport)
+            rpc_transport_init(transport, server->channels[i]);
     }
 }
 

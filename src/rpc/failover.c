@@ -55,9 +55,7 @@ static void ping(struct rpc_transport *transport, uint64_t now)
     rpc_call_end(call, rpc_call_begin(call, &rpc_auth_none, NFS_PROGRAM, NFS_VERSION, 0));
     call->answered = ping_answered;
     call->channel = transport->channel;
-    call->xid = 0;
     call->sent = false;
-    call->sent_ns = 0;
     atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
     stats_add_locked(&transport->channel->stats->pings, 1);
     transport->pinged_ns = now;

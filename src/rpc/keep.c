@@ -40,7 +40,7 @@ static bool walk(void)
     while (transport) {
         struct rpc_transport *next = transport->next_keeping;
         atomic_store(&transport->keeping, false); /* before: what is kept from now on is told */
-        rpc_flush(transport->channel);
+        rpc_submit_on(transport->channel, NULL, 0);
         transport = next;
     }
     pthread_mutex_lock(&keeper.lock);
@@ -82,7 +82,7 @@ void rpc_keep(struct rpc_transport *transport)
     }
     pthread_mutex_unlock(&keeper.lock);
     if (!started) {
-        rpc_flush(transport->channel);
+        rpc_submit_on(transport->channel, NULL, 0);
     } else if (!atomic_exchange(&keeper.awake, true)) {
         atomic_fetch_add(&keeper.kicks, 1);
         sys_futex(&keeper.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);

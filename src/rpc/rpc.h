@@ -127,7 +127,8 @@ static inline size_t rpc_call_bytes(const struct rpc_call *call)
     return call->payload_length + call->destination_length;
 }
 
-/* As rpc_submit(), on a channel of src/net: calls of one origin leave together. */
+/* As rpc_submit(), on a channel of src/net: calls of one origin leave together. Of no calls: sends
+ * what was kept. */
 void rpc_submit_on(struct net_channel *channel, struct rpc_call *const *calls, unsigned count);
 
 /*

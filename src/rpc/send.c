@@ -70,7 +70,7 @@ static bool batch_return(struct rpc_transport *transport, const struct rpc_batch
     while (first < batch->count && sent >= batch->lengths[first])
         sent -= batch->lengths[first++];
     for (unsigned i = batch->count; i-- > first;) {
-        struct rpc_call *call = rpc_in_flight_find(transport, batch->xids[i]);
+        struct rpc_call *call = rpc_call_sent(transport, batch->xids[i]);
         if (call != batch->calls[i])
             return false;
         rpc_unsent_prepend(transport, call);

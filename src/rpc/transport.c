@@ -81,13 +81,10 @@ void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call)
 
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
 {
-    if (transport->unsent_offset == 0) {
-        rpc_unsent_prepend(transport, call);
-        return;
-    }
-    struct rpc_call *first = rpc_unsent_take(transport);
+    struct rpc_call *first = transport->unsent_offset > 0 ? rpc_unsent_take(transport) : NULL;
     rpc_unsent_prepend(transport, call);
-    rpc_unsent_prepend(transport, first);
+    if (first)
+        rpc_unsent_prepend(transport, first);
 }
 
 bool rpc_may_send(const struct rpc_transport *transport)
@@ -96,17 +93,11 @@ bool rpc_may_send(const struct rpc_transport *transport)
                                  transport->unsent->sent || transport->unsent == &transport->ping);
 }
 
-struct rpc_call *rpc_in_flight_find(void *context, uint32_t xid)
-{
-    struct rpc_transport *transport = context;
-    struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
-    return call && call->xid == xid ? call : NULL;
-}
-
 struct rpc_call *rpc_call_sent(void *context, uint32_t xid)
 {
-    struct rpc_call *call = rpc_in_flight_find(context, xid);
-    return call && !call->queued ? call : NULL;
+    const struct rpc_transport *transport = context;
+    struct rpc_call *call = transport->calls[xid % RPC_SLOTS];
+    return call && call->xid == xid && !call->queued ? call : NULL;
 }
 
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
@@ -280,33 +271,30 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
  */
 void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
 {
-    struct rpc_call *again = NULL, **end = &again;
-    struct rpc_call *fresh = NULL, **fresh_end = &fresh;
+    struct rpc_call *call, *fresh = NULL, **end = &fresh;
     while (transport->unsent) {
-        struct rpc_call *call = rpc_unsent_take(transport);
+        call = rpc_unsent_take(transport);
         if (!call->sent) { /* though it may have been, over a connection before this one */
             call->unsettled = call->unsettled || (unsettled && call->sent_ns != 0);
-            *fresh_end = call;
-            fresh_end = &call->next_unsent;
+            *end = call;
+            end = &call->next_unsent;
         }
     }
-    *fresh_end = NULL;
+    *end = NULL;
     for (unsigned i = 0; i < RPC_SLOTS; i++) {
-        struct rpc_call *call = transport->calls[(transport->next_xid + i) % RPC_SLOTS];
+        call = transport->calls[(transport->next_xid + i) % RPC_SLOTS];
         if (!call)
             continue;
         rpc_in_flight_remove(transport, call);
         stats_add_locked(&transport->channel->stats->outstanding, -1);
         call->sent = false;
         call->unsettled = call->unsettled || unsettled;
-        *end = call;
-        end = &call->next_unsent;
+        rpc_unsent_append(transport, call);
     }
-    *end = fresh;
-    transport->unsent = again;
-    transport->unsent_end = fresh ? fresh_end : end;
-    if (!again)
-        transport->unsent_end = &transport->unsent;
+    while ((call = fresh) != NULL) {
+        fresh = call->next_unsent;
+        rpc_unsent_append(transport, call);
+    }
     transport->unsent_offset = 0;
 }
 

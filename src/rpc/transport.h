@@ -113,9 +113,7 @@ void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call);
  * shall not wait for them. */
 bool rpc_may_send(const struct rpc_transport *transport);
 
-/* The call in flight with this xid, or NULL. */
-struct rpc_call *rpc_in_flight_find(void *transport, uint32_t xid);
-/* For the receiver: the same, if it was sent as a whole. */
+/* The call in flight with this xid, of which nothing waits to be sent, or NULL. */
 struct rpc_call *rpc_call_sent(void *transport, uint32_t xid);
 /* Enters a call into the table; gives it an xid if it has none. */
 void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call);
@@ -150,8 +148,6 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled);
 bool rpc_can_keep(const struct rpc_transport *transport);
 /* Something was kept. Not under the lock. */
 void rpc_keep(struct rpc_transport *transport);
-/* Sends what is queued, if the channel is connected. Not under the lock. */
-void rpc_flush(struct net_channel *channel);
 /* Before the transport is freed. */
 void rpc_keep_forget(struct rpc_transport *transport);
 /* In the child of fork(). */
