@@ -31,13 +31,9 @@ PRELOAD_EXPORT int close(int fd)
 static void closing_range(unsigned first, unsigned last)
 {
     unsigned limit = (unsigned)preload_managed_limit();
-    for (unsigned fd = first; fd <= last && fd < limit; fd++) {
-        if (!preload_managed((int)fd))
-            continue;
-        sys_critical_enter();
-        file_closing((int)fd);
-        sys_critical_leave();
-    }
+    for (unsigned fd = first; fd <= last && fd < limit; fd++)
+        if (preload_managed((int)fd))
+            preload_forget((int)fd);
 }
 
 /* close_range(2) of a piece without a descriptor of ours; before Linux 5.9 one by one. */
@@ -111,11 +107,8 @@ static bool may_replace(int from, int to)
         errno = EBADF;
         return false;
     }
-    if (from != to && preload_managed(to) && sys_fcntl(from, F_GETFD, 0) >= 0) {
-        sys_critical_enter();
-        file_closing(to);
-        sys_critical_leave();
-    }
+    if (from != to && preload_managed(to) && sys_fcntl(from, F_GETFD, 0) >= 0)
+        preload_forget(to);
     return true;
 }
 

@@ -22,10 +22,7 @@ PRELOAD_EXPORT pid_t _Fork(void)
     preload_fork_prepare();
     pid_t child = PRELOAD_REAL(_Fork)();
     int saved = errno;
-    if (child == 0)
-        preload_fork_child();
-    else
-        preload_fork_parent();
+    (child == 0 ? preload_fork_child : preload_fork_parent)();
     errno = saved;
     return child;
 }
@@ -36,10 +33,8 @@ long preload_raw_fork(long number, long a, long b, long c, long d, long e)
     if (active)
         preload_fork_prepare();
     long child = sys_call6(number, a, b, c, d, e, 0);
-    if (active && child == 0)
-        preload_fork_child();
-    else if (active)
-        preload_fork_parent();
+    if (active)
+        (child == 0 ? preload_fork_child : preload_fork_parent)();
     return child;
 }
 

@@ -149,8 +149,7 @@ static int descriptor_slots(void)
     return slots > 0 ? slots : FILE_TABLE_SIZE;
 }
 
-/* The kernel just gave the number away: what had it was closed where no wrapper sees it. */
-PRELOAD_SLOW static void forget(int fd)
+PRELOAD_SLOW void preload_forget(int fd)
 {
     struct preload_stay stay = preload_stay_begin();
     file_closing(fd);
@@ -159,8 +158,8 @@ PRELOAD_SLOW static void forget(int fd)
 
 static void adopt(int fd, int flags, void (*into)(int fd, int flags))
 {
-    if (preload_managed(fd))
-        forget(fd);
+    if (preload_managed(fd)) /* it was closed where no wrapper sees it */
+        preload_forget(fd);
     bool directory = (flags & O_DIRECTORY) && (flags & O_TMPFILE) != O_TMPFILE;
     if (directory || (flags & O_PATH))
         return;
@@ -189,7 +188,7 @@ void preload_duplicated(int from, int to)
         return;
     if (!preload_managed(from)) {
         if (preload_managed(to))
-            forget(to);
+            preload_forget(to);
         return;
     }
     struct preload_stay stay = preload_stay_begin();

@@ -202,6 +202,8 @@ int preload_demote(int fd, const char *reason);
 /* The same because a stream of stdio is on it. */
 int preload_demote_stream(int fd);
 
+/* The descriptor goes from a file of ours, and an error of that reaches nobody. */
+void preload_forget(int fd);
 /* Closes a managed descriptor. 0 or -errno. */
 int preload_close(int fd);
 
