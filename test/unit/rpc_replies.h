@@ -41,9 +41,12 @@ static inline void put_word(struct bytes *bytes, uint32_t value)
 
 static inline void put_pattern(struct bytes *bytes, size_t length, uint8_t seed)
 {
-    for (size_t i = 0; i < length; i++) {
-        uint8_t byte = (uint8_t)(seed + i * 7 + (i >> 8));
-        put_bytes(bytes, &byte, 1);
+    uint8_t some[256];
+    for (size_t i = 0; i < length;) {
+        size_t count = 0;
+        for (; count < sizeof(some) && i < length; i++)
+            some[count++] = (uint8_t)(seed + i * 7 + (i >> 8));
+        put_bytes(bytes, some, count);
     }
 }
 
@@ -226,11 +229,19 @@ static inline struct expecting *expecting_new(uint32_t xid, bool read, size_t de
 static inline void expecting_check_guards(const struct expecting *e)
 {
     for (int i = 0; i < 4 && e->blocks[i]; i++) {
-        for (size_t g = 0; g < GUARD; g++) {
-            assert_int_equal(e->blocks[i][g], GUARD_BYTE);
-            assert_int_equal(e->blocks[i][GUARD + e->vectors[i].iov_len + g], GUARD_BYTE);
-        }
+        const uint8_t *before = e->blocks[i], *behind = before + GUARD + e->vectors[i].iov_len;
+        unsigned changed = 0;
+        for (size_t g = 0; g < GUARD; g++)
+            changed |= (before[g] ^ GUARD_BYTE) | (behind[g] ^ GUARD_BYTE);
+        assert_int_equal(changed, 0);
     }
+}
+
+/* cmocka, which goes byte by byte, is asked to tell where they differ only. */
+static inline void expect_same(const void *data, const void *truth, size_t length)
+{
+    if (memcmp(data, truth, length) != 0)
+        assert_memory_equal(data, truth, length);
 }
 
 /* The call was answered: compares with the truth. */
@@ -240,14 +251,14 @@ static inline void expecting_check(const struct expecting *e)
     assert_int_equal(call->error, e->reply.error);
     assert_int_equal(call->results_length, e->reply.results.length);
     if (call->results_length > 0)
-        assert_memory_equal(call->results, e->reply.results.data, call->results_length);
+        expect_same(call->results, e->reply.results.data, call->results_length);
     assert_int_equal(call->received, e->reply.payload.length);
     size_t at = 0;
     for (int i = 0; i < call->destination_count && at < call->received; i++) {
         size_t length = e->vectors[i].iov_len;
         if (length > call->received - at)
             length = call->received - at;
-        assert_memory_equal(e->vectors[i].iov_base, e->reply.payload.data + at, length);
+        expect_same(e->vectors[i].iov_base, e->reply.payload.data + at, length);
         at += length;
     }
     expecting_check_guards(e);

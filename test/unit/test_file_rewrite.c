@@ -2,13 +2,21 @@
  * over what somebody else wrote since. */
 #include "durability_scene.h"
 #include "ledger/processes.h"
+#include "rounds.h"
 
-enum { SMALL = 430, SMALLS = 8000, SPREAD = 20000 };
+enum { SMALL = 430, TOTAL = SMALL * 8000, SPREAD = 20000 };
+
+/* TOTAL in this many pieces: what is written again is as long where they are fewer. */
+static unsigned smalls(void)
+{
+    return rounds_of(TOTAL / SMALL);
+}
 
 static void put_small(int fd)
 {
-    for (unsigned i = 0; i < SMALLS; i++)
-        engine_put(fd, SMALL, (off_t)i * SMALL, 1);
+    const size_t small = TOTAL / smalls();
+    for (unsigned i = 0; i < smalls(); i++)
+        engine_put(fd, small, (off_t)(i * small), 1);
 }
 
 /* How many WRITEs the fsync took. */
@@ -31,7 +39,7 @@ ENGINE_TEST(neighbours_are_written_together_and_committed_once)
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT) - commits, 2);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SMALL * SMALLS, 0, 1);
+    disk_expect("f", TOTAL, 0, 1);
 }
 
 /* While it is written again the server loses power once more, after the second of these calls. */
@@ -45,7 +53,7 @@ static void is_written_again_twice(enum nfs3_proc procedure)
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(atomic_load(&scene.control->power_after[procedure]), 0);
     server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SMALL * SMALLS, 0, 1);
+    disk_expect("f", TOTAL, 0, 1);
 }
 
 ENGINE_TEST(a_restart_while_it_is_written_again)
@@ -83,12 +91,12 @@ ENGINE_TEST(what_finds_no_room_stays)
     server_fail(NFS3_PROC_WRITE, 1000000, NFS3ERR_NOSPC);
     unsigned before = server_calls(NFS3_PROC_WRITE);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
-    CHECK(server_calls(NFS3_PROC_WRITE) - before < SMALLS / 40);
-    CHECK_EQUAL(ledger_uncommitted(), SMALL * SMALLS);
+    CHECK(server_calls(NFS3_PROC_WRITE) - before < smalls() / 40);
+    CHECK_EQUAL(ledger_uncommitted(), TOTAL);
     server_fail(NFS3_PROC_WRITE, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SMALL * SMALLS, 0, 1);
+    disk_expect("f", TOTAL, 0, 1);
 }
 
 /* ---- what somebody else wrote since ---- */

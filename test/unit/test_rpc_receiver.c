@@ -27,7 +27,7 @@ static void run_every_way(struct scene *scene)
             assert_int_equal(deliver(scene, 0, length, piece), 0);
             check_all_answered(scene);
         }
-        for (int round = 0; round < 20; round++) {
+        for (unsigned round = 0; round < rounds_of(20); round++) {
             rewind_scene(scene, round % 2);
             size_t most = 1 + random_below(&scene->seed, length);
             for (size_t at = 0; at < length;) {
