@@ -1,6 +1,5 @@
 #include "cmd/rundir.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -111,14 +110,10 @@ static int visit_all(const char *command, void (*visit)(void *argument), void *a
         return error;
     }
     for (struct dirent *entry; (entry = readdir(parent)) != NULL;) {
-        const char *number = entry->d_name + strlen(RUN_PREFIX);
-        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], why[RUN_WHY], *end;
+        char path[sizeof(RUN_PARENT) + 1 + sizeof(entry->d_name)], why[RUN_WHY];
+        double uid;
         if (strncmp(entry->d_name, RUN_PREFIX, strlen(RUN_PREFIX)) != 0 ||
-            !isdigit((unsigned char)*number))
-            continue;
-        errno = 0;
-        unsigned long uid = strtoul(number, &end, 10);
-        if (*end != '\0' || errno != 0 || uid >= RUN_ANYBODY)
+            !cmd_parse_number(entry->d_name + strlen(RUN_PREFIX), false, 0, UINT32_MAX - 1, &uid))
             continue;
         int run = run_open_at(dirfd(parent), entry->d_name, (uid_t)uid, why);
         snprintf(path, sizeof(path), "%s/%s", RUN_PARENT, entry->d_name);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cmd/print.h"
 #include "sys/sys.h"
 
 #define READ_NS    1000000000u          /* that reading takes */
@@ -16,27 +17,20 @@
 #define SKEW_FAR   1.0 /* seconds between clocks */
 
 /* Finds the file below the root, name by name. 0 or -errno. */
-static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root, const char *rest,
+static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root, const char *path,
                    struct nfs3_fh *fh)
 {
+    char *copy = cmd_need(strdup(path)), *rest = copy;
+    int error = 0;
     *fh = *root;
-    for (;;) {
-        char name[NFS3_NAME_MAX + 1];
-        rest += strspn(rest, "/");
-        size_t length = strcspn(rest, "/");
-        if (length == 0)
-            return 0;
-        if (length > NFS3_NAME_MAX)
-            return -ENAMETOOLONG;
-        memcpy(name, rest, length);
-        name[length] = '\0';
-        rest += length;
+    for (char *name; error == 0 && (name = strsep(&rest, "/")) != NULL;) {
         struct nfs3_fh directory = *fh;
         struct nfs3_post_attr attr;
-        int error = nfs3_lookup(client, &directory, name, fh, &attr);
-        if (error)
-            return error;
+        if (*name)
+            error = nfs3_lookup(client, &directory, name, fh, &attr);
     }
+    free(copy);
+    return error;
 }
 
 /* What is read: bytes 0 to `region` of the file. */
