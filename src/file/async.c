@@ -10,7 +10,6 @@
 #include "file/world.h"
 #include "stats/count.h"
 #include "sys/critical.h"
-#include "sys/log.h"
 
 enum { ENDINGS = 16 };
 

@@ -74,10 +74,19 @@ extern pthread_mutex_t file_lock;
 
 /* Brackets a call that uses the engine. False: the file is demoted, make the real call. That has
  * waited then until nothing of the engine can come over what the kernel writes. */
-bool file_inode_enter(struct file_inode *inode);
 bool file_inode_enter_many(struct file_inode *inode, unsigned calls);
-void file_inode_leave(struct file_inode *inode);
-void file_inode_leave_many(struct file_inode *inode, unsigned calls);
+static inline bool file_inode_enter(struct file_inode *inode)
+{
+    return file_inode_enter_many(inode, 1);
+}
+static inline void file_inode_leave_many(struct file_inode *inode, unsigned calls)
+{
+    atomic_fetch_sub_explicit(&inode->busy, calls, memory_order_release);
+}
+static inline void file_inode_leave(struct file_inode *inode)
+{
+    file_inode_leave_many(inode, 1);
+}
 
 /* Finds the inode with this handle and counts a user of it; NULL if this process does not know it.
  */

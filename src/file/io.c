@@ -14,7 +14,6 @@
 #include "ledger/uncommitted.h"
 #include "rpc/message.h"
 #include "stats/count.h"
-#include "sys/log.h"
 #include "sys/sys.h"
 
 const char file_no_room[] = "no room in shared memory";

@@ -7,14 +7,12 @@
 #include "file/inode.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
-#include "nfs/nfs3_status.h"
 #include "reach/root.h"
 #include "reach/server.h"
 #include "run/said.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
-#include "sys/proc.h"
 #include "sys/sys.h"
 
 enum { RETRY_S = 30, SAY_EVERY_S = 60 };

@@ -12,7 +12,6 @@
 #include "file/inode.h"
 #include "file/proof.h"
 #include "file/renew.h"
-#include "nfs/nfs3_status.h"
 #include "reach/root.h"
 #include "sys/alloc.h"
 #include "sys/log.h"

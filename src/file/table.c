@@ -13,7 +13,6 @@
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
-#include "sys/log.h"
 
 enum { INODE_BUCKETS = 4096, OPENS_AT_ONCE = 64 };
 

@@ -274,11 +274,6 @@ const char *file_world_stay(struct file_inode *inode)
 
 /* ---- calls of the engine ---- */
 
-bool file_inode_enter(struct file_inode *inode)
-{
-    return file_inode_enter_many(inode, 1);
-}
-
 /* Ports are short, and this process has none. It waits for one here, where it keeps no range and
  * no size from processes that have one. */
 static void wait_for_port(const struct file_inode *inode)
@@ -304,16 +299,6 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
     else
         file_inode_follow(inode);
     return false;
-}
-
-void file_inode_leave(struct file_inode *inode)
-{
-    file_inode_leave_many(inode, 1);
-}
-
-void file_inode_leave_many(struct file_inode *inode, unsigned calls)
-{
-    atomic_fetch_sub_explicit(&inode->busy, calls, memory_order_release);
 }
 
 /* ---- and back ---- */

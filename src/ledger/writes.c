@@ -1,7 +1,6 @@
 /*
  * Writes in flight: announced, and ended.
  */
-#include <linux/futex.h>
 #include <string.h>
 
 #include "ledger/arena.h"
@@ -9,7 +8,6 @@
 #include "ledger/processes.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
-#include "sys/test_switch.h"
 
 static int check_vectors(const struct iovec *data, int count, size_t length)
 {
