@@ -320,6 +320,35 @@ TEST(data_is_distrusted_until_it_is_written_again)
     assert_false(ledger_file_distrusted(&file));
 }
 
+/* Nothing of the data that it was sent for is left to vouch for, but what took its place is not on
+ * stable storage either: who waits for it must not be told that it is. */
+TEST(one_is_made_again_when_what_a_restart_lost_was_written_over)
+{
+    struct ledger_commit commit;
+    ledger_commit_begin(&file, &commit);
+    write_kept(&file, 0, BYTES, 2, second_verifier);
+    assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 0);
+    assert_true(commit.again);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 0);
+    assert_false(commit.again);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+}
+
+TEST(one_is_made_again_when_distrusted_data_was_written_over)
+{
+    struct ledger_commit failed, commit;
+    ledger_commit_begin(&file, &failed);
+    ledger_commit_failed(&file, &failed);
+    ledger_commit_begin(&file, &commit);
+    write_kept(&file, 0, BYTES, 2, first_verifier);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0);
+    assert_true(commit.again);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0);
+    assert_false(commit.again);
+}
+
 static void *end_slow_commit(void *commit)
 {
     usleep(1200000);
