@@ -320,6 +320,28 @@ TEST(data_is_distrusted_until_it_is_written_again)
     assert_false(ledger_file_distrusted(&file));
 }
 
+/* The server may have had the new copy already when it told the error. */
+TEST(what_is_written_again_while_another_fails_stays_distrusted)
+{
+    struct ledger_commit other, commit;
+    struct ledger_write write;
+    ledger_commit_begin(&file, &other);
+    ledger_commit_failed(&file, &other);
+    for (int fails = 1; fails >= 0; fails--) {
+        ledger_commit_begin(&file, &commit);
+        assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
+        assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+        if (fails) {
+            ledger_commit_begin(&file, &other);
+            ledger_commit_failed(&file, &other);
+        }
+        ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    }
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+}
+
 /* Nothing of the data that it was sent for is left to vouch for, but what took its place is not on
  * stable storage either: who waits for it must not be told that it is. */
 TEST(one_is_made_again_when_what_a_restart_lost_was_written_over)

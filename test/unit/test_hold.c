@@ -91,6 +91,20 @@ TEST(whatever_the_outcome_the_range_is_held)
     ledger_file_forget(&file, false);
 }
 
+TEST(what_is_held_is_not_joined)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 30);
+    write_unsettled(&file, 0, 100, LEDGER_WRITE_UNSTABLE);
+    assert_int_equal(try_write(&file, 100, 100, true, &write), 0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    write_unsettled(&file, 200, 100, LEDGER_WRITE_UNSTABLE);
+    assert_int_equal(ledger_map.entries[file.index].records, 3);
+    assert_true(blocked(&file, 99, 1) && !blocked(&file, 100, 100) && blocked(&file, 200, 1));
+    ledger_file_forget(&file, false);
+}
+
 TEST(without_a_hold_nothing_waits)
 {
     struct ledger_file file;

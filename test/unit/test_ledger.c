@@ -234,6 +234,26 @@ UNIT_TEST(a_split_during_a_commit_is_replayed_whole)
     assert_int_equal(replayed, 9000);
 }
 
+/* A read that the server answered before it had the data again is looked at afterwards. */
+UNIT_TEST(what_is_written_again_shows_to_reads_from_before)
+{
+    const enum ledger_outcome outcomes[] = {LEDGER_WRITE_STABLE, LEDGER_WRITE_UNSTABLE};
+    for (int i = 0; i < 2; i++) {
+        struct ledger_file file;
+        struct ledger_commit commit;
+        struct ledger_write write;
+        attach(&file, 160 + (uint64_t)i);
+        write_kept(&file, 0, 1000, 'a', first_verifier);
+        ledger_commit_begin(&file, &commit);
+        assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
+        uint64_t epoch = ledger_file_read_epoch(&file);
+        assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+        ledger_write_end(&file, &write, outcomes[i], second_verifier);
+        assert_int_not_equal(ledger_file_read_epoch(&file), epoch);
+        ledger_file_forget(&file, false);
+    }
+}
+
 /* A read that the restarted server answered without the older bytes is looked at after a stable
  * write took their place: only the count of replays can still tell. */
 UNIT_TEST(a_write_over_what_a_restart_lost_counts_as_a_replay)
@@ -359,6 +379,14 @@ UNIT_TEST(a_commit_vouches_for_nothing_that_joined_later)
     check_invariants();
 }
 
+static int write_behind(void *file)
+{
+    write_kept(file, 300, 100, 'd', second_verifier);
+    return 0;
+}
+
+/* Of another process: when that ends it commits what it wrote, and when it is killed its data waits
+ * for others. */
 UNIT_TEST(what_has_another_fate_is_not_joined)
 {
     struct ledger_file file;
@@ -371,6 +399,8 @@ UNIT_TEST(what_has_another_fate_is_not_joined)
     ledger_commit_failed(&file, &commit);
     write_kept(&file, 200, 100, 'c', second_verifier); /* after the failure */
     assert_int_equal(records_of(&file), 3);
+    assert_int_equal(run_child(write_behind, &file), 0);
+    assert_int_equal(records_of(&file), 4);
     check_invariants();
     ledger_file_forget(&file, false);
 }
