@@ -42,6 +42,20 @@ ENGINE_TEST(neighbours_are_written_together_and_committed_once)
     disk_expect("f", TOTAL, 0, 1);
 }
 
+/* The server takes less of each WRITE than it is sent. */
+ENGINE_TEST(short_replies_while_it_is_written_again)
+{
+    disk_make("f", 0, 0);
+    int fd = engine_adopt("f", O_RDWR);
+    put_small(fd);
+    server_do(FILE_SERVER_LOSE_POWER);
+    atomic_store(&scene.control->short_write, 50001);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(ledger_uncommitted(), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", SMALL * SMALLS, 0, 1);
+}
+
 /* While it is written again the server loses power once more, after the second of these calls. */
 static void is_written_again_twice(enum nfs3_proc procedure)
 {

@@ -75,6 +75,56 @@ SOFT_TEST(a_fsync_fails_until_the_server_is_back)
     disk_expect("f", BLOCK, 0, 1);
 }
 
+/* The server may still carry out a WRITE on the first byte that was given up: nobody writes there
+ * for now. */
+static void check_held(int fd)
+{
+    struct ledger_write write;
+    struct ledger_beginning beginning = {.length = 1, .write = &write};
+    struct file_open *open = file_get(fd);
+    CHECK_EQUAL(ledger_writes_try(&open->inode->host, &beginning, 1), 0);
+    file_put(open);
+}
+
+static void write_given_up(void)
+{
+    char data[BLOCK] = "";
+    int fd = lane_open(DISK);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(engine_write(fd, data, BLOCK, 0), -ETIMEDOUT);
+    check_held(fd);
+    server_release();
+}
+
+static void rewrite_given_up(void)
+{
+    int fd = lane_open(DISK);
+    engine_put(fd, BLOCK, 0, 1);
+    server_do(FILE_SERVER_LOSE_POWER);
+    server_hold(NFS3_PROC_WRITE);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    check_held(fd);
+    server_release();
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
+static void hold_long(void (*test)(void))
+{
+    scene_configure("soft_timeout = 1; failover_hold = 300;");
+    scene_run(test);
+}
+
+SCENE_TEST(a_write_that_was_given_up_holds_its_range)
+{
+    hold_long(write_given_up);
+}
+
+SCENE_TEST(what_is_written_again_and_given_up_holds_its_range)
+{
+    hold_long(rewrite_given_up);
+}
+
 static void requests_fail(void (*begin)(void))
 {
     int fd = lane_open(DISK);
