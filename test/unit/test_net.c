@@ -131,15 +131,9 @@ CALL_TEST(reconnects_from_the_same_port)
     server_stop(server);
 }
 
-CALL_TEST(another_port_when_the_old_one_is_taken)
+/* Another socket that shares the port, connected to the same server. */
+static int take_port(unsigned port, const struct server *server)
 {
-    struct server *server = server_start(&(struct script){0});
-    struct net_server *client = client_new(server->port, 1, 60);
-    struct net_channel *channel = net_channel_get(client, 0);
-    assert_int_equal(net_channel_connect(channel, 5000), 0);
-    unsigned port = channel->local_port;
-    net_channel_disconnect(channel);
-    /* another socket that shares the port, connected to the same server */
     int thief = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     setsockopt(thief, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
@@ -148,6 +142,18 @@ CALL_TEST(another_port_when_the_old_one_is_taken)
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(bind(thief, (struct sockaddr *)&local, sizeof(local)), 0);
     assert_int_equal(connect(thief, (struct sockaddr *)&peer, sizeof(peer)), 0);
+    return thief;
+}
+
+CALL_TEST(another_port_when_the_old_one_is_taken)
+{
+    struct server *server = server_start(&(struct script){0});
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct net_channel *channel = net_channel_get(client, 0);
+    assert_int_equal(net_channel_connect(channel, 5000), 0);
+    unsigned port = channel->local_port;
+    net_channel_disconnect(channel);
+    int thief = take_port(port, server);
     int result = net_channel_connect(channel, 5000);
     if (result != 0) /* at the latest the second attempt takes another */
         result = net_channel_connect(channel, 5000);
@@ -156,6 +162,35 @@ CALL_TEST(another_port_when_the_old_one_is_taken)
     close(thief);
     rpc_server_destroy(client);
     server_stop(server);
+}
+
+/* By its port and xid the server knows a call again, and does not execute it twice. */
+CALL_TEST(a_call_that_is_sent_again_from_another_port_is_unsettled)
+{
+    for (int taken = 0; taken < 2; taken++) {
+        struct server *server = server_start(&(struct script){0});
+        struct net_server *client = client_new(server->port, 1, 60);
+        struct query query = {0};
+        struct rpc_call *call = &query.call;
+        check_echo(client, 1);
+        struct net_channel *channel = client->channels[0];
+        unsigned port = channel->local_port;
+        atomic_store(&server->silent, true);
+        query_begin(&query, ECHO, 2, 0);
+        rpc_submit(client, &call, 1);
+        while (atomic_load(&server->replies) < 2) /* it is lost */
+            usleep(1000);
+        net_channel_disconnect(channel);
+        int thief = taken ? take_port(port, server) : -1;
+        atomic_store(&server->silent, false);
+        rpc_wait(&call, 1);
+        assert_true(call->error == 0 && query_good(&query));
+        assert_int_equal(channel->local_port != port, taken);
+        assert_int_equal(call->unsettled, taken);
+        close(thief);
+        rpc_server_destroy(client);
+        server_stop(server);
+    }
 }
 
 CALL_TEST(ipv6)
