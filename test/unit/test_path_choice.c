@@ -27,6 +27,8 @@ PATH_TEST(an_unproven_path_carries_nothing)
     eventually(atomic_load(&client->paths[1].state) == NET_PATH_REFUSED);
     assert_int_equal(atomic_load(&client->paths[1].load.outstanding_bytes), 0);
     assert_true(atomic_load(&client->paths[2].load.outstanding_bytes) > 0);
+    net_path_failed(&client->paths[1], "replies stopped");
+    assert_int_equal(atomic_load(&client->paths[1].state), NET_PATH_REFUSED);
     assert_int_equal(probes[1], 1); /* for ever */
 }
 
