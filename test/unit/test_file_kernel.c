@@ -160,6 +160,33 @@ ENGINE_TEST(a_call_of_another_thread_waits_until_the_file_is_handed_over)
     expect_kernels_data(fd);
 }
 
+static void *reads_a_part(void *fd)
+{
+    engine_expect(*(int *)fd, 100, 0, 1);
+    return NULL;
+}
+
+/* Else it could give old bytes to who has already seen newer ones of the kernel's world. */
+ENGINE_TEST(a_file_is_not_handed_over_before_the_reads_of_others_end)
+{
+    pthread_t threads[2];
+    int fd = written_anew();
+    struct file_open *open = file_get(fd);
+    server_hold(NFS3_PROC_READ);
+    CHECK_EQUAL(pthread_create(&threads[0], NULL, reads_a_part, &fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(pthread_create(&threads[1], NULL, hands_over, &fd), 0);
+    while (!atomic_load(&open->inode->demoted))
+        usleep(1000);
+    usleep(100000); /* time for what is wrong */
+    CHECK(atomic_load(&open->inode->settling));
+    hand_over_end(threads, 2);
+    CHECK(!atomic_load(&open->inode->settling));
+    file_put(open);
+    CHECK(!file_is_managed(fd));
+    disk_expect("f", SIZE, 0, 1);
+}
+
 ENGINE_TEST(a_child_that_is_forked_meanwhile_goes_the_same_way)
 {
     pthread_t threads[2];
