@@ -330,7 +330,7 @@ TEST(what_is_written_again_while_another_fails_stays_distrusted)
     for (int fails = 1; fails >= 0; fails--) {
         ledger_commit_begin(&file, &commit);
         assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
-        assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+        assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
         if (fails) {
             ledger_commit_begin(&file, &other);
             ledger_commit_failed(&file, &other);

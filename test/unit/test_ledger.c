@@ -247,7 +247,7 @@ UNIT_TEST(what_is_written_again_shows_to_reads_from_before)
         ledger_commit_begin(&file, &commit);
         assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
         uint64_t epoch = ledger_file_read_epoch(&file);
-        assert_int_equal(ledger_replay_next(&file, &commit, &write), 1);
+        assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
         ledger_write_end(&file, &write, outcomes[i], second_verifier);
         assert_int_not_equal(ledger_file_read_epoch(&file), epoch);
         ledger_file_forget(&file, false);
