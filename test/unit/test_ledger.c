@@ -246,10 +246,10 @@ UNIT_TEST(what_is_written_again_shows_to_reads_from_before)
         write_kept(&file, 0, 1000, 'a', first_verifier);
         ledger_commit_begin(&file, &commit);
         assert_int_equal(ledger_commit_end(&file, &commit, second_verifier), 1000);
-        uint64_t epoch = ledger_file_read_epoch(&file);
+        uint64_t replays = ledger_file_replays(&file);
         assert_int_equal(ledger_replay_next(&file, &commit, true, &write), 1);
         ledger_write_end(&file, &write, outcomes[i], second_verifier);
-        assert_int_not_equal(ledger_file_read_epoch(&file), epoch);
+        assert_int_not_equal(ledger_file_replays(&file), replays);
         ledger_file_forget(&file, false);
     }
 }
