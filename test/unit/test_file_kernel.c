@@ -179,9 +179,9 @@ ENGINE_TEST(a_file_is_not_handed_over_before_the_reads_of_others_end)
     while (!atomic_load(&open->inode->demoted))
         usleep(1000);
     usleep(100000); /* time for what is wrong */
-    CHECK(atomic_load(&open->inode->settling));
+    CHECK(atomic_load(&open->inode->demoting));
     hand_over_end(threads, 2);
-    CHECK(!atomic_load(&open->inode->settling));
+    CHECK(!atomic_load(&open->inode->demoting));
     file_put(open);
     CHECK(!file_is_managed(fd));
     disk_expect("f", SIZE, 0, 1);

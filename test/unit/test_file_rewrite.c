@@ -53,7 +53,7 @@ ENGINE_TEST(short_replies_while_it_is_written_again)
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);
-    disk_expect("f", SMALL * SMALLS, 0, 1);
+    disk_expect("f", TOTAL, 0, 1);
 }
 
 /* While it is written again the server loses power once more, after the second of these calls. */

@@ -82,7 +82,7 @@ static void check_held(int fd)
     struct ledger_write write;
     struct ledger_beginning beginning = {.length = 1, .write = &write};
     struct file_open *open = file_get(fd);
-    CHECK_EQUAL(ledger_writes_try(&open->inode->host, &beginning, 1), 0);
+    CHECK_EQUAL(ledger_writes_try(&open->inode->entry, &beginning, 1), 0);
     file_put(open);
 }
 
