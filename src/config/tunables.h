@@ -30,10 +30,11 @@ enum conf_raw_io_uring {
 
 /* Filled once at start, then read-only: no lock, no owner beyond the one who declared it. */
 struct conf_tunables {
-    int connections; /* sockets per path and process at most: 1..64, default 4 */
-    int rsize;       /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
-    int wsize;       /* bytes of one WRITE; likewise */
-    double actimeo;  /* seconds attributes may be stale: 0..3600, default 3 */
+    int connections;    /* sockets per path and process at most: 1..64, default 4 */
+    int rsize;          /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
+    int wsize;          /* bytes of one WRITE; likewise */
+    double actimeo;     /* seconds attributes may be stale: 0..3600, default 3 */
+    int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 2 MiB */
     enum conf_stability stability;
     int64_t uncommitted_max;      /* bytes kept for rewriting, host-wide per user: >= 16 MiB,
                                      default 256 MiB */

@@ -67,7 +67,8 @@ static bool settle_read(struct file_request *request)
     /* What is believed of the size is wrong, and old: the server is to be asked for it. */
     if (transfer.length != request->call.certain && !file_inode_known(inode, &attributes))
         return false;
-    stats_file_read(request->open->stats, transfer.length);
+    if (request->operation == FILE_READ)
+        stats_file_read(request->open->stats, transfer.length);
     request->result = (ssize_t)transfer.length;
     return true;
 }
@@ -105,7 +106,7 @@ static bool settle_write(struct file_request *request, struct endings *endings)
 
 static bool settle(struct file_request *request, struct endings *endings)
 {
-    return request->operation == FILE_READ ? settle_read(request) : settle_write(request, endings);
+    return request->operation == FILE_WRITE ? settle_write(request, endings) : settle_read(request);
 }
 
 /* Ends requests that are settled: what is counted for each is counted once for neighbours. */
@@ -177,10 +178,12 @@ static __thread bool helping;
 static void carry_out(struct file_request *request)
 {
     struct file_open *open = request->open;
-    ssize_t result = request->operation == FILE_WRITE
-                         ? write_again(request)
-                         : file_read_at(open, request->vectors, request->count, request->length,
-                                        request->offset);
+    ssize_t result = -EAGAIN;
+    if (request->operation == FILE_WRITE)
+        result = write_again(request);
+    else if (request->operation == FILE_READ)
+        result =
+            file_read_at(open, request->vectors, request->count, request->length, request->offset);
     file_inode_leave(open->inode);
     if (result == -ESTALE) {
         if (!helping) /* that would wait for this thread's own call, which finds out by itself */

@@ -17,7 +17,13 @@
 #include "nfs/nfs3_proc.h"
 #include "rpc/rpc.h"
 
-enum file_operation { FILE_READ, FILE_WRITE, FILE_SYNC };
+enum file_operation {
+    FILE_READ,
+    FILE_WRITE,
+    FILE_SYNC,
+    FILE_READ_AHEAD /* a FILE_READ of at most one READ that nobody needs: -EAGAIN where one reply
+                       does not settle it */
+};
 
 struct file_request;
 struct file_inode;

@@ -157,6 +157,8 @@ ssize_t file_readv(struct file_open *open, int fd, const struct iovec *vectors, 
 ssize_t file_writev(struct file_open *open, int fd, const struct iovec *vectors, int count,
                     int flags);
 off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence);
+/* posix_fadvise(2) with valid arguments. It is advice: nothing is waited for, nothing fails. */
+void file_advise(struct file_open *open, off_t offset, off_t length, int advice);
 
 /* Of whichever world the file is: never FILE_KERNEL. 0 or -errno; -EIO once for each loss. */
 int file_fsync(struct file_open *open, int fd);

@@ -49,6 +49,17 @@ struct file_inode {
     char path[]; /* when it was adopted; for messages */
 };
 
+/* What an open file has for ahead.c. */
+#define FILE_AHEAD_NONE UINT64_MAX       /* nothing was read yet */
+#define FILE_AHEAD_OFF  (UINT64_MAX - 1) /* no read follows another */
+struct file_ahead {
+    _Atomic uint64_t next;    /* where the last read ended, or one of the above */
+    _Atomic unsigned fetched; /* parts that were asked for, and not used up */
+    _Atomic bool taken;       /* by the thread that uses */
+    struct file_fetched *all; /* them; NULL: there never was any */
+    bool allowed;             /* the file is read, and not with O_DIRECT */
+};
+
 /*
  * An open file description. `references` counts one for each descriptor in the table and one for
  * each file_get(). Memory is never given back to the allocator, so that file_get() may look at one
@@ -67,6 +78,7 @@ struct file_open {
     _Atomic int64_t offset_owed; /* what the kernel's offset should be; -1: what it is */
     _Atomic uint64_t shares;     /* private to this process while no more than these */
     pthread_mutex_t offset_lock; /* see file_offset_lock() */
+    struct file_ahead ahead;
 };
 
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "file/ahead.h"
 #include "file/append.h"
 #include "file/async.h"
 #include "file/commit.h"
@@ -91,6 +92,27 @@ ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int co
     return result;
 }
 
+/* As file_read_at(), with what was read ahead first. */
+static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors, int count,
+                             size_t length, uint64_t offset)
+{
+    struct iovec own[RPC_VECTORS_MAX];
+    ssize_t ahead = 0, rest = 0;
+    if (file_ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
+        ahead = file_ahead_read(open, vectors, count, length, offset);
+    if (ahead < 0)
+        return ahead;
+    stats_file_read(open->stats, (uint64_t)ahead);
+    if (ahead > 0 && ahead < (ssize_t)length) {
+        count = rpc_vectors_slice(vectors, count, (size_t)ahead, length - (size_t)ahead, own);
+        vectors = own;
+    }
+    if (ahead < (ssize_t)length)
+        rest = file_read_at(open, vectors, count, length - (size_t)ahead,
+                            (off_t)(offset + (uint64_t)ahead));
+    return rest >= 0 ? ahead + rest : ahead > 0 ? ahead : rest;
+}
+
 ssize_t file_finish_call(struct file_open *open, ssize_t result)
 {
     file_inode_leave(open->inode);
@@ -127,7 +149,12 @@ ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors,
         return length;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    return file_finish_call(open, file_read_at(open, vectors, count, (size_t)length, offset));
+    ssize_t result = file_ahead_wants(open, (uint64_t)offset)
+                         ? read_buffered(open, vectors, count, (size_t)length, (uint64_t)offset)
+                         : file_read_at(open, vectors, count, (size_t)length, offset);
+    if (result > 0)
+        file_ahead_note(open, (uint64_t)offset + (uint64_t)result);
+    return file_finish_call(open, result);
 }
 
 /* ---- writing ---- */

@@ -261,11 +261,11 @@ static void submit(struct batch *batch, struct file_request *request)
         submit_synchronous(batch, request);
         return;
     }
-    ssize_t length = request->operation == FILE_READ
-                         ? file_read_check(open, request->vectors, request->count, request->offset,
-                                           request->flags)
-                         : file_write_check(open, request->vectors, request->count, request->offset,
-                                            request->flags, &request->stable);
+    ssize_t length = request->operation == FILE_WRITE
+                         ? file_write_check(open, request->vectors, request->count, request->offset,
+                                            request->flags, &request->stable)
+                         : file_read_check(open, request->vectors, request->count, request->offset,
+                                           request->flags);
     if (length <= 0) {
         done(batch, request, length);
         return;
@@ -280,9 +280,12 @@ static void submit(struct batch *batch, struct file_request *request)
         batch->held[batch->held_count++] = 0;
     struct net_channel *channel =
         file_lane_channel(batch->lane, client.server, (size_t)length, batch->held);
-    size_t longest = request->operation == FILE_READ ? client.read_max : client.write_max;
+    size_t longest = request->operation == FILE_WRITE ? client.write_max : client.read_max;
     if (!channel || (size_t)length > longest || request->count > RPC_VECTORS_MAX) {
-        submit_synchronous(batch, request);
+        if (request->operation == FILE_READ_AHEAD)
+            done(batch, request, -EAGAIN);
+        else
+            submit_synchronous(batch, request);
         return;
     }
     request->length = (size_t)length;
@@ -314,13 +317,14 @@ static void submit_all(struct file_lane *lane, struct file_request *const *reque
     batch.group_count = batch.held_count = batch.write_count = 0;
     batch.write_bytes = 0;
     batch.left = count;
+    struct batch *outer = announced; /* one of its requests reads ahead */
     announced = &batch;
     atomic_fetch_add(&lane->in_flight, count);
     for (unsigned i = 0; i < count; i++)
         submit(&batch, requests[i]);
     submit_writes(&batch);
     batch_send(&batch, later);
-    announced = NULL;
+    announced = outer;
     /* A thread that drives several channels would not hear of a further one. */
     if (lane->channel_count > 1 && atomic_load(&lane->waiters) > 0)
         atomic_store(&lane->shared, true);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file/ahead.h"
 #include "file/append.h"
 #include "file/async.h"
 #include "file/commit.h"
@@ -222,6 +223,7 @@ void file_put_many(struct file_open *open, unsigned references)
         references)
         return;
     struct file_inode *inode = open->inode;
+    file_ahead_close(open);
     stats_file_close(open->stats);
     pthread_mutex_lock(&file_lock);
     open->next_free = free_opens;
@@ -300,6 +302,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
         open->stable = stable_of(flags);
         open->stats = stats;
         file_append_open(open, flags);
+        file_ahead_open(open, flags);
         atomic_store(&open->references, 1);
         old = table_set(fd, open);
     }
@@ -462,6 +465,7 @@ void file_fork_child(void)
     pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */
     file_mounts_fork_child();
     file_async_fork_child();
+    file_ahead_fork_child();
     ledger_registry_after_fork();
     stats_after_fork();
     sys_critical_leave();

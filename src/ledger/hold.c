@@ -79,7 +79,7 @@ void ledger_stripe_expire(uint32_t stripe)
     if (!self || now < atomic_load_explicit(&s->held_check, memory_order_relaxed))
         return;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t next = ledger_map.buckets[stripe * count + i];
+        uint32_t next = ledger_map.buckets[stripe * count + i].first;
         while (next) {
             uint32_t index = next;
             struct ledger_record *record = ledger_record(index);

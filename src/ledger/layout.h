@@ -31,7 +31,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 7,
+    LEDGER_REGISTRY_LAYOUT = 8,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -82,6 +82,12 @@ struct ledger_record {
     uint64_t held_start, held_end, held_until;
 };
 _Static_assert(sizeof(struct ledger_record) == 128, "two cache lines");
+
+/* A place in the hash table of records. */
+struct ledger_bucket {
+    uint32_t first;          /* record */
+    _Atomic uint32_t starts; /* changes when a write of any file that belongs here is announced */
+};
 
 enum ledger_entry_flag {
     LEDGER_ENTRY_PRESENT = 1,
@@ -217,7 +223,7 @@ struct ledger_garbage {
 /* Where this process sees the parts. Immutable once ledger_registry_open() has succeeded. */
 struct ledger_map {
     struct ledger_shared *shared;
-    uint32_t *buckets;
+    struct ledger_bucket *buckets;
     uint32_t *free_chunks, *free_records;
     uint16_t *chunk_users; /* records that refer to a chunk: more than one after a split */
     struct ledger_entry *entries;

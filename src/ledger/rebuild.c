@@ -118,7 +118,11 @@ void ledger_stripe_rebuild(uint32_t stripe)
     struct ledger_shared *shared = ledger_map.shared;
     struct ledger_garbage garbage = {0};
     uint32_t count = shared->bucket_count, end = atomic_load(&shared->next_record);
-    memset(&ledger_map.buckets[stripe * count], 0, count * sizeof(uint32_t));
+    for (uint32_t i = 0; i < count; i++) { /* the dead one may have announced a write there */
+        struct ledger_bucket *bucket = &ledger_map.buckets[stripe * count + i];
+        bucket->first = 0;
+        atomic_fetch_add(&bucket->starts, 1);
+    }
     atomic_store(&shared->stripes[stripe].uncommitted, 0);
     atomic_store(&shared->stripes[stripe].held_check, 0);
     clear_entries(stripe);

@@ -9,7 +9,7 @@
 #include "ledger/processes.h"
 #include "sys/sys.h"
 
-uint32_t *ledger_bucket(uint32_t file, uint64_t offset)
+struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
 {
     uint32_t count = ledger_map.shared->bucket_count;
     uint64_t hash =
@@ -26,7 +26,7 @@ static uint32_t file_of(const struct ledger_record *record)
 void ledger_record_link(uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
-    uint32_t *head = ledger_bucket(file_of(record), record->base);
+    uint32_t *head = &ledger_bucket(file_of(record), record->base)->first;
     record->bucket_previous = 0;
     record->bucket_next = *head;
     if (*head)
@@ -41,7 +41,7 @@ static void unlink_bucket(uint32_t index)
     if (record->bucket_previous)
         ledger_record(record->bucket_previous)->bucket_next = record->bucket_next;
     else
-        *ledger_bucket(file_of(record), record->base) = record->bucket_next;
+        ledger_bucket(file_of(record), record->base)->first = record->bucket_next;
     if (record->bucket_next)
         ledger_record(record->bucket_next)->bucket_previous = record->bucket_previous;
     ledger_map.entries[file_of(record)].records--;
@@ -246,7 +246,7 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
     uint64_t now = now_if_held(file);
     for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT;
          unit++) {
-        uint32_t next = *ledger_bucket(file, unit << LEDGER_UNIT_SHIFT);
+        uint32_t next = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
         while (next) {
             struct ledger_record *record = ledger_record(next);
             if (busy(record) && overlaps(record, file, start, end))
@@ -327,7 +327,7 @@ static bool supersede(struct ledger_entry *entry, uint32_t own, bool halves, uin
 {
     const struct ledger_record *record = ledger_record(own);
     uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-    uint32_t file = file_of(record), next = *ledger_bucket(file, record->base);
+    uint32_t file = file_of(record), next = ledger_bucket(file, record->base)->first;
     bool acknowledged = ledger_record_state(record) == LEDGER_RECORD_ACKED;
     while (next) {
         uint32_t index = next;
@@ -409,7 +409,7 @@ void ledger_record_join(struct ledger_entry *entry, uint32_t own, struct ledger_
     const struct ledger_record *record = ledger_record(own);
     uint32_t file = file_of(record), before = 0, behind = 0;
     uint64_t sequence = record->sequence;
-    for (uint32_t i = *ledger_bucket(file, record->base); i; i = ledger_record(i)->bucket_next) {
+    for (uint32_t i = ledger_bucket(file, record->base)->first; i; i = ledger_record(i)->bucket_next) {
         const struct ledger_record *other = ledger_record(i);
         if (i == own || file_of(other) != file || ledger_record_state(other) != LEDGER_RECORD_ACKED)
             continue;
@@ -451,9 +451,9 @@ static uint32_t find_in_stripe(uint32_t file, bool (*wanted)(uint32_t index, uin
                                uint64_t argument)
 {
     uint32_t count = ledger_map.shared->bucket_count;
-    const uint32_t *buckets = &ledger_map.buckets[ledger_stripe_of(file) * count];
+    const struct ledger_bucket *buckets = &ledger_map.buckets[ledger_stripe_of(file) * count];
     for (uint32_t i = 0; i < count && ledger_map.entries[file].records; i++) {
-        uint32_t next = buckets[i];
+        uint32_t next = buckets[i].first;
         while (next) {
             uint32_t index = next;
             next = ledger_record(index)->bucket_next;

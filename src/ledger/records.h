@@ -61,8 +61,8 @@ static inline int ledger_end_chunk(uint32_t to)
     return (int)((to + LEDGER_CHUNK - 1) / LEDGER_CHUNK);
 }
 
-/* Head of the bucket for an offset of a file. */
-uint32_t *ledger_bucket(uint32_t file, uint64_t offset);
+/* Where the records at an offset of a file are. */
+struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset);
 /* Enters a record in its bucket and counts it in its entry. */
 void ledger_record_link(uint32_t index);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */

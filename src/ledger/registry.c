@@ -40,7 +40,7 @@ static uint64_t align_page(uint64_t value)
 static uint64_t lay_out(uint32_t chunks, uint32_t records, uint32_t buckets, uint64_t at[7])
 {
     at[0] = align_page(sizeof(struct ledger_shared));
-    at[1] = at[0] + align_page((uint64_t)LEDGER_STRIPES * buckets * sizeof(uint32_t));
+    at[1] = at[0] + align_page((uint64_t)LEDGER_STRIPES * buckets * sizeof(struct ledger_bucket));
     at[2] = at[1] + align_page((uint64_t)chunks * sizeof(uint32_t));
     at[3] = at[2] + align_page((uint64_t)records * sizeof(uint32_t));
     at[4] = at[3] + align_page((uint64_t)chunks * sizeof(uint16_t));
@@ -67,7 +67,7 @@ static void set_map(struct ledger_shared *shared, int fd)
     uint64_t at[7];
     uint8_t *base = (uint8_t *)shared;
     lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
-    ledger_map.buckets = (uint32_t *)(base + at[0]);
+    ledger_map.buckets = (struct ledger_bucket *)(base + at[0]);
     ledger_map.free_chunks = (uint32_t *)(base + at[1]);
     ledger_map.free_records = (uint32_t *)(base + at[2]);
     ledger_map.chunk_users = (uint16_t *)(base + at[3]);

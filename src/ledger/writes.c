@@ -6,6 +6,7 @@
 #include "ledger/arena.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
+#include "ledger/quiet.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 
@@ -198,6 +199,7 @@ static void announce(const struct ledger_entry *entry, struct ledger_write *writ
         record->sequence = sequence;
         ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
         ledger_record_link(index);
+        ledger_quiet_broken(entry, record->base);
         index = record->write_next;
     }
 }

@@ -1,4 +1,4 @@
-/* Memory maps are the kernel's; advice about its page cache is of no use for a file of ours. */
+/* Memory maps, which are the kernel's, and advice about what will be read. */
 #include "preload/preload.h"
 
 /*
@@ -24,11 +24,25 @@ PRELOAD_EXPORT void *mmap(void *address, size_t size, int protection, int flags,
     return PRELOAD_REAL(mmap)(address, size, protection, flags, fd, offset);
 }
 
+PRELOAD_SLOW static void advise(int fd, off_t offset, off_t length, int advice)
+{
+    struct file_open *open = preload_enter(fd);
+    if (!open)
+        return;
+    file_advise(open, offset, length, advice);
+    preload_leave(open);
+}
+
 /* Returns the error instead of setting errno. */
 PRELOAD_EXPORT int posix_fadvise(int fd, off_t offset, off_t length, int advice)
 {
-    if (preload_managed(fd))
-        return length < 0 || advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE ? EINVAL : 0;
+    if (preload_managed(fd)) {
+        if (length < 0 || advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE)
+            return EINVAL;
+        if (offset >= 0)
+            advise(fd, offset, length, advice);
+        return 0;
+    }
     return PRELOAD_REAL(posix_fadvise)(fd, offset, length, advice);
 }
 
@@ -37,7 +51,11 @@ PRELOAD_EXPORT ssize_t readahead(int fd, off64_t offset, size_t count)
     if (preload_managed(fd)) {
         if ((sys_fcntl(fd, F_GETFL, 0) & O_ACCMODE) == O_WRONLY)
             return preload_fail(EBADF);
-        return count <= INT64_MAX ? 0 : preload_fail(EINVAL);
+        if (count > INT64_MAX)
+            return preload_fail(EINVAL);
+        if (offset >= 0 && count > 0)
+            advise(fd, offset, (off_t)count, POSIX_FADV_WILLNEED);
+        return 0;
     }
     return PRELOAD_REAL(readahead)(fd, offset, count);
 }

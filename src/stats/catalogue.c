@@ -135,6 +135,10 @@ static const struct stats_field procedure_fields[] = {
 static const struct stats_field counters[] = {
     COUNTER("NFS_READBYTES", read_bytes, "read_bytes_total", "Bytes received by READ."),
     COUNTER("NFS_WRITEBYTES", write_bytes, "written_bytes_total", "Bytes acknowledged by WRITE."),
+    COUNTER("READ_AHEAD_BYTES", read_ahead_bytes, "read_ahead_bytes_total",
+            "Bytes received by READ before they were wanted."),
+    COUNTER("READ_AHEAD_USED", read_ahead_used, "read_ahead_used_total",
+            "Bytes read ahead that were wanted."),
     COUNTER("VERIFIER_CHANGES", verifier_changes, "verifier_changes_total",
             "COMMITs that showed that the server had restarted since the WRITEs."),
     COUNTER("REWRITTEN_BYTES", rewritten_bytes, "rewritten_bytes_total",

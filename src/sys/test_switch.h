@@ -19,6 +19,8 @@ enum sys_test_switch {
     SYS_TEST_ARRIVED = 64,  /* "arrived": a file goes to the kernel's world with what it has */
     SYS_TEST_PINS = 128,    /* "pins": a file comes back while somebody needs the kernel for it */
     SYS_TEST_APPEND = 256,  /* "append": who appends does not wait for his turn */
+    SYS_TEST_AHEAD =
+        512, /* "ahead": what was read ahead is given out, whatever was written since */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -28,7 +30,7 @@ enum sys_test_switch {
 static inline unsigned sys_test_switches(void)
 {
     static const char *const names[] = {"verifier", "hold",    "xid",  "distrust", "conflict",
-                                        "worlds",   "arrived", "pins", "append"};
+                                        "worlds",   "arrived", "pins", "append",   "ahead"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

@@ -174,7 +174,7 @@ static inline uint64_t check_records(uint16_t *users)
             continue;
         assert_true(record->kept && ledger_record_from(record) < ledger_record_to(record));
         bytes += ledger_record_to(record) - ledger_record_from(record);
-        uint32_t other = *ledger_bucket(record->file, record->base);
+        uint32_t other = ledger_bucket(record->file, record->base)->first;
         bool found = false;
         for (; other; other = ledger_record(other)->bucket_next) {
             found |= other == i;

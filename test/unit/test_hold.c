@@ -424,7 +424,7 @@ static int child_dies_with_the_lock(void *argument)
     write_unsettled(file, 70000, 10, LEDGER_WRITE_UNSTABLE);
     ledger_stripe_lock(stripe);
     memset(&ledger_map.buckets[stripe * ledger_map.shared->bucket_count], 0,
-           ledger_map.shared->bucket_count * sizeof(uint32_t));
+           ledger_map.shared->bucket_count * sizeof(*ledger_map.buckets));
     ledger_map.shared->stripes[stripe].held_check = 0;
     kill(getpid(), SIGKILL);
     return 0;

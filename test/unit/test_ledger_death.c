@@ -91,7 +91,7 @@ static int child_dies_with_stripe(void *argument)
     /* In the middle of everything: lists, counters and attributes are half done. */
     uint32_t count = ledger_map.shared->bucket_count;
     memset(&ledger_map.buckets[ledger_stripe_of_file(file) * count], 0xee,
-           count * sizeof(uint32_t));
+           count * sizeof(*ledger_map.buckets));
     ledger_record(entry->first)->file_next = 12345678;
     entry->last = 87654321;
     entry->records = 999;

@@ -257,8 +257,11 @@ ssize_t uring_now(const struct io_uring_sqe *sqe, struct file_open *open, int fd
         return sqe->flags & IOSQE_FIXED_FILE ? -EBADF : preload_close(fd);
     case IORING_OP_FSYNC:
         return sqe->fsync_flags & ~IORING_FSYNC_DATASYNC ? -EINVAL : file_fsync(open, fd);
-    case IORING_OP_SYNC_FILE_RANGE: /* hints, which vouch for nothing */
+    case IORING_OP_SYNC_FILE_RANGE: /* a hint, which vouches for nothing */
+        return 0;
     case IORING_OP_FADVISE:
+        if ((int64_t)sqe->off >= 0)
+            file_advise(open, (off_t)sqe->off, sqe->len, (int)sqe->fadvise_advice);
         return 0;
     case IORING_OP_FALLOCATE:
         if ((int64_t)sqe->off < 0 || (int64_t)sqe->addr <= 0)

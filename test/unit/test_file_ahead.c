@@ -1,0 +1,451 @@
+/* Reading ahead: in few calls, and never anything but what a read would bring. */
+#include <pthread.h>
+
+#include "file_scene.h"
+
+enum { BLOCK = 8192, BLOCKS = 256, SIZE = BLOCK * BLOCKS };
+
+static void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_expect(fd, BLOCK, (off_t)i * BLOCK, version);
+}
+
+/* The file, of which the first two blocks were read, so that more is on its way. */
+static int begun(unsigned version)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 0, 4, version);
+    CHECK(stats_own->counters.read_ahead_bytes > 0);
+    return fd;
+}
+
+/* ---- what is fetched, and what is not ---- */
+
+ENGINE_TEST(a_file_is_read_in_few_calls)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 0, BLOCKS, 1);
+    char byte;
+    CHECK_EQUAL(engine_read(fd, &byte, 1, SIZE), 0);
+    CHECK(server_calls(NFS3_PROC_READ) < 20);
+    CHECK_EQUAL(stats_own->counters.read_bytes, SIZE); /* and nothing twice */
+    engine_close(fd);
+    CHECK_EQUAL(stats_own->counters.read_ahead_used, SIZE - BLOCK);
+}
+
+ENGINE_TEST(it_may_be_read_in_pieces_of_any_size)
+{
+    disk_make("f", SIZE, 1);
+    const size_t lengths[] = {1, 100, 4096, 12345, 65536, 300000, 1 << 20};
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+        int fd = engine_adopt("f", O_RDONLY);
+        size_t most = lengths[i] * 3000 < SIZE ? lengths[i] * 3000 : SIZE;
+        for (size_t at = 0; at < most; at += lengths[i])
+            engine_expect(fd, most - at < lengths[i] ? most - at : lengths[i], (off_t)at, 1);
+        engine_close(fd);
+    }
+}
+
+ENGINE_TEST(random_reads_fetch_no_more)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        expect_blocks(fd, i * 37 % BLOCKS, 1, 1);
+    for (unsigned i = BLOCKS; i-- > 0;)
+        expect_blocks(fd, i, 1, 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2 * BLOCKS);
+    CHECK_EQUAL(stats_own->counters.read_ahead_bytes, 0);
+}
+
+ENGINE_TEST(a_file_of_one_read_costs_one)
+{
+    disk_make("f", BLOCK, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    char data[2 * BLOCK];
+    CHECK_EQUAL(engine_read(fd, data, sizeof(data), 0), BLOCK);
+    CHECK_EQUAL(engine_read(fd, data, sizeof(data), BLOCK), 0);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2);
+}
+
+static void reads_one_by_one(int flags)
+{
+    int fd = engine_adopt("f", flags);
+    expect_blocks(fd, 0, 16, 1);
+    CHECK_EQUAL(stats_own->counters.read_ahead_bytes, 0);
+    engine_close(fd);
+}
+
+static void reads_one_by_one_directly(void)
+{
+    reads_one_by_one(O_RDONLY | O_DIRECT);
+}
+
+static void reads_one_by_one_as_configured(void)
+{
+    reads_one_by_one(O_RDONLY);
+}
+
+SCENE_TEST(nothing_is_read_ahead_where_it_is_not_wanted)
+{
+    disk_make("f", SIZE, 1);
+    scene_run(reads_one_by_one_directly);
+    scene_configure("actimeo = 0.0;");
+    scene_run(reads_one_by_one_as_configured);
+    scene_configure("read_ahead_max = 0;");
+    scene_run(reads_one_by_one_as_configured);
+}
+
+/* Many streams have no more than four may have. */
+ENGINE_TEST(memory_is_bounded)
+{
+    disk_make("f", 4 * SIZE, 1);
+    int fds[40];
+    for (unsigned i = 0; i < 40; i++)
+        fds[i] = engine_adopt("f", O_RDONLY);
+    for (unsigned block = 0; block < 200; block++)
+        for (unsigned i = 0; i < 40; i++)
+            expect_blocks(fds[i], block, 1, 1);
+    for (unsigned i = 0; i < 40; i++)
+        engine_close(fds[i]);
+    uint64_t unused = stats_own->counters.read_ahead_bytes - stats_own->counters.read_ahead_used;
+    CHECK(unused <= 4 * (2 << 20));
+}
+
+/* ---- what others write ---- */
+
+static void writes_block_5(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BLOCK, 5 * BLOCK, 2);
+    step_done(1);
+}
+
+static void reads_around_a_write(void)
+{
+    int fd = begun(1);
+    step_done(0);
+    step_wait(1);
+    expect_blocks(fd, 4, 1, 1);
+    expect_blocks(fd, 5, 1, 2);
+    expect_blocks(fd, 6, BLOCKS - 6, 1);
+}
+
+SCENE_TEST(what_another_process_writes_is_read)
+{
+    disk_make("f", SIZE, 1);
+    pid_t reader = scene_start(reads_around_a_write);
+    step_wait(0);
+    scene_run(writes_block_5);
+    scene_wait(reader);
+}
+
+static void writes_block_60(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BLOCK, 60 * BLOCK, 2);
+    step_done(1);
+}
+
+static void reads_after_a_slow_write(void)
+{
+    int fd = begun(1); /* while the write is on its way */
+    expect_blocks(fd, 4, 40, 1);
+    step_done(0);
+    step_wait(1);
+    expect_blocks(fd, 44, 16, 1);
+    expect_blocks(fd, 60, 1, 2);
+}
+
+SCENE_TEST(what_was_in_flight_when_more_was_fetched_is_read)
+{
+    disk_make("f", SIZE, 1);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t writer = scene_start(writes_block_60);
+    server_wait_held(1);
+    pid_t reader = scene_start(reads_after_a_slow_write);
+    step_wait(0);
+    server_release();
+    scene_wait(writer);
+    scene_wait(reader);
+}
+
+ENGINE_TEST(what_this_process_writes_is_read)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun(1), other = engine_adopt("f", O_RDWR);
+    for (unsigned i = 4; i < 64; i++) {
+        engine_put(i % 2 ? fd : other, BLOCK, (off_t)i * BLOCK, 2);
+        engine_expect(fd, BLOCK, (off_t)i * BLOCK, 2);
+    }
+    expect_blocks(fd, 64, BLOCKS - 64, 1);
+}
+
+static void cuts_and_fills_again(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_truncate(fd, 0), 0);
+    CHECK_EQUAL(engine_truncate(fd, SIZE), 0);
+    step_done(1);
+}
+
+static void reads_zeros(void)
+{
+    int fd = begun(1);
+    char data[BLOCK], zeros[BLOCK] = {0};
+    step_done(0);
+    step_wait(1);
+    for (unsigned i = 4; i < BLOCKS; i++) {
+        CHECK_EQUAL(engine_read(fd, data, BLOCK, (off_t)i * BLOCK), BLOCK);
+        CHECK(memcmp(data, zeros, BLOCK) == 0);
+    }
+}
+
+SCENE_TEST(what_another_process_cut_off_is_not_read)
+{
+    disk_make("f", SIZE, 1);
+    pid_t reader = scene_start(reads_zeros);
+    step_wait(0);
+    scene_run(cuts_and_fills_again);
+    scene_wait(reader);
+}
+
+static void extends(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned i = 4; i < 32; i++) {
+        step_wait(0);
+        engine_put(fd, BLOCK, (off_t)i * BLOCK, 1);
+    }
+}
+
+static void reads_to_the_end(void)
+{
+    int fd = engine_adopt("f", O_RDONLY);
+    uint8_t data[BLOCK];
+    off_t at = 0;
+    step_done(0);
+    while (at < 32 * BLOCK) {
+        ssize_t got = engine_read(fd, data, BLOCK, at);
+        CHECK(got >= 0 && data_is(data, (size_t)got, (uint64_t)at, 1));
+        at += got;
+    }
+    CHECK_EQUAL(engine_read(fd, data, BLOCK, at), 0);
+}
+
+SCENE_TEST(a_reader_follows_a_file_that_grows)
+{
+    disk_make("f", 4 * BLOCK, 1);
+    pid_t writer = scene_start(extends);
+    scene_run(reads_to_the_end);
+    scene_wait(writer);
+}
+
+/* Another host: what this host has of the file is a second old at most. */
+ENGINE_TEST(what_was_fetched_grows_old)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    disk_make("f", SIZE, 2);
+    usleep(1050000);
+    expect_blocks(fd, 4, BLOCKS - 4, 2);
+}
+
+/* ---- trouble ---- */
+
+static void writes_all_and_waits(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, 16 * BLOCK, 0, 2);
+    step_done(0);
+    step_wait(1);
+}
+
+static void reads_what_the_server_lost(void)
+{
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 0, 16, 2);
+}
+
+SCENE_TEST(what_a_server_lost_is_not_read)
+{
+    disk_make("f", SIZE, 1);
+    pid_t writer = scene_start(writes_all_and_waits);
+    step_wait(0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    scene_run(reads_what_the_server_lost);
+    step_done(1);
+    scene_wait(writer);
+}
+
+ENGINE_TEST(an_error_ahead_is_nobody_s)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 0, 1, 1);
+    server_fail(NFS3_PROC_READ, 1, NFS3ERR_IO);
+    expect_blocks(fd, 1, BLOCKS - 1, 1);
+}
+
+ENGINE_TEST(connections_break)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        if (i % 20 == 5)
+            atomic_store(&scene.control->drop_after[NFS3_PROC_READ], 1);
+        expect_blocks(fd, i, 1, 1);
+    }
+}
+
+ENGINE_TEST(a_bad_address)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    CHECK_EQUAL(engine_read(fd, (void *)8, BLOCK, 4 * BLOCK), -EFAULT);
+    expect_blocks(fd, 4, BLOCKS - 4, 1);
+}
+
+/* ---- ends ---- */
+
+/* Begins to read while the server does not answer what is asked for ahead. */
+static int begun_without_answers(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 0, 8, 1);
+    server_hold(NFS3_PROC_READ);
+    CHECK(atomic_load(&file_get(fd)->ahead.fetched) < 64);
+    struct file_open *open = engine_begin(fd);
+    file_advise(open, SIZE / 2, SIZE / 4, POSIX_FADV_WILLNEED);
+    engine_end(open);
+    server_wait_held(1);
+    return fd;
+}
+
+ENGINE_TEST(a_file_is_closed_while_more_is_on_its_way)
+{
+    disk_make("f", SIZE, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        int fd = begun_without_answers();
+        CHECK_EQUAL(engine_close(fd), 0);
+        server_release();
+        fd = engine_adopt("f", O_RDONLY);
+        expect_blocks(fd, 0, BLOCKS, 1);
+        CHECK_EQUAL(engine_close(fd), 0);
+    }
+}
+
+ENGINE_TEST(a_child_reads_what_its_parent_has_on_its_way)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun_without_answers();
+    pid_t pid = engine_fork();
+    server_release();
+    expect_blocks(fd, 8, BLOCKS - 8, 1);
+    CHECK_EQUAL(engine_close(fd), 0);
+    if (pid == 0)
+        _exit(0);
+    scene_wait(pid);
+}
+
+static void releases(void)
+{
+    usleep(50000);
+    server_release();
+}
+
+ENGINE_TEST(a_file_goes_to_the_kernel_while_more_is_on_its_way)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun_without_answers();
+    pid_t pid = fork();
+    if (pid == 0) {
+        releases();
+        _exit(0);
+    }
+    CHECK_EQUAL(engine_demote(fd), 0);
+    CHECK(!file_is_managed(fd));
+    scene_wait(pid);
+    expect_blocks(fd, 8, BLOCKS - 8, 1);
+}
+
+/* ---- advice ---- */
+
+static void advise(int fd, off_t offset, off_t length, int advice)
+{
+    struct file_open *open = engine_begin(fd);
+    CHECK(open != NULL);
+    file_advise(open, offset, length, advice);
+    engine_end(open);
+}
+
+ENGINE_TEST(what_is_announced_is_fetched)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < 8; i++)
+        advise(fd, (off_t)(i * 29 % BLOCKS) * BLOCK, BLOCK, POSIX_FADV_WILLNEED);
+    for (unsigned i = 0; i < 8; i++)
+        expect_blocks(fd, i * 29 % BLOCKS, 1, 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 8);
+    CHECK_EQUAL(stats_own->counters.read_ahead_used, 8 * BLOCK);
+    advise(fd, SIZE - BLOCK, 100 * BLOCK, POSIX_FADV_WILLNEED);
+    advise(fd, SIZE, 0, POSIX_FADV_WILLNEED);
+    expect_blocks(fd, BLOCKS - 1, 1, 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 9);
+}
+
+ENGINE_TEST(what_is_announced_as_random_is_not_fetched)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    advise(fd, 0, 0, POSIX_FADV_RANDOM);
+    expect_blocks(fd, 0, 16, 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 16);
+    advise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    expect_blocks(fd, 16, 64, 1);
+    CHECK(server_calls(NFS3_PROC_READ) < 40);
+}
+
+ENGINE_TEST(what_is_not_needed_is_forgotten)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    disk_make("f", SIZE, 2);
+    advise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    usleep(100000);
+    engine_expect(fd, BLOCK, 64 * BLOCK, 2);
+}
+
+/* ---- threads ---- */
+
+static int shared_fd;
+
+static void *reads_a_quarter(void *argument)
+{
+    unsigned from = *(unsigned *)argument * (BLOCKS / 4);
+    for (unsigned round = 0; round < 4; round++)
+        expect_blocks(shared_fd, from, BLOCKS / 4, 1);
+    return NULL;
+}
+
+ENGINE_TEST(threads_read_one_open_file)
+{
+    pthread_t threads[4];
+    unsigned numbers[4];
+    disk_make("f", SIZE, 1);
+    shared_fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < 4; i++) {
+        numbers[i] = i;
+        CHECK_EQUAL(pthread_create(&threads[i], NULL, reads_a_quarter, &numbers[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
