@@ -2,22 +2,26 @@
 
 #include <string.h>
 
-#include "file/async.h"
+#include "file/getattr.h"
 #include "file/io.h"
+#include "file/lane.h"
 #include "ledger/quiet.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
+#include "sys/thread.h"
 
 enum {
     PART = LEDGER_QUIET_MAX, /* one READ, at most */
     PARTS = 64,              /* of one open file */
     SIZE_LEAST = 64 << 10,
+    LOOK_MS = 50,
     FILES = 4 /* of the process that may have as much as the tunable allows for one */
 };
 
 #define LIFE_NS UINT64_C(1000000000)
+#define LOOK_NS (LOOK_MS * UINT64_C(1000000))
 
 /* A READ of bytes that nobody has asked for yet, and the bytes. */
 struct part {
@@ -33,16 +37,17 @@ struct part {
 /* What was fetched for an open file, in no order. Used by the one thread that has `taken`. */
 struct file_fetched {
     struct file_lane *lane;
-    struct file_fetched *next; /* in `retired` */
+    struct file_open *open;    /* NULL: it was closed, and requests are on their way; `all_lock` */
+    struct file_fetched *next; /* in `all`; `all_lock` */
     uint64_t end;              /* of what was asked for in sequence */
     size_t size;               /* that is to be ahead of who reads */
     unsigned count;
     struct part *parts[PARTS];
 };
 
-/* Of closed files, with requests on their way. Under `retired_lock`, which is held briefly. */
-static pthread_mutex_t retired_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct file_fetched *retired;
+/* Those of this process. `all_lock` is held briefly. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct file_fetched *all;
 static _Atomic size_t bytes_ahead; /* of all open files */
 
 /* ---- parts ---- */
@@ -115,22 +120,22 @@ static void drop(struct file_fetched *fetched, unsigned index)
     fetched->parts[index] = fetched->parts[--fetched->count];
 }
 
-/* May what it brought still be given out? */
-static bool is_fresh(const struct part *part, uint64_t now_ns)
+/* What was asked for earlier may not be given out any more. */
+static uint64_t fresh_since(struct file_inode *inode)
 {
-    double life_ns = file_tunables.actimeo * 1e9;
-    return now_ns - part->asked_ns < (life_ns < LIFE_NS ? (uint64_t)life_ns : LIFE_NS);
+    uint64_t since_ns = file_fresh_since(inode), now_ns = sys_now_ns();
+    return since_ns + LIFE_NS > now_ns ? since_ns : now_ns - LIFE_NS;
 }
 
 /* Drops what has arrived and has grown old, or is of a sequence and ends before `start`, or begins
  * at `end` or later. */
 static void drop_outside(struct file_fetched *fetched, uint64_t start, uint64_t end)
 {
-    uint64_t now_ns = sys_now_ns();
+    uint64_t since_ns = fresh_since(fetched->open->inode);
     for (unsigned i = fetched->count; i-- > 0;) {
         struct part *part = fetched->parts[i];
         bool outside = !part->announced && (end_of(part) <= start || start_of(part) >= end);
-        if (is_done(part) && (outside || !is_fresh(part, now_ns)))
+        if (is_done(part) && (outside || part->asked_ns < since_ns))
             drop(fetched, i);
     }
 }
@@ -149,16 +154,6 @@ static struct part *part_at(const struct file_fetched *fetched, uint64_t offset,
 
 /* ---- life ---- */
 
-static struct file_fetched *fetched_new(void)
-{
-    struct file_fetched *fetched = sys_alloc_zeroed(sizeof(*fetched));
-    if (fetched && !(fetched->lane = file_lane_new())) {
-        sys_free(fetched);
-        fetched = NULL;
-    }
-    return fetched;
-}
-
 /* Nothing of it is on its way. */
 static void fetched_free(struct file_fetched *fetched)
 {
@@ -168,27 +163,120 @@ static void fetched_free(struct file_fetched *fetched)
     sys_free(fetched);
 }
 
-/* Frees those of closed files whose requests have ended. */
-static void free_retired(void)
+static void show_count(struct file_open *open)
 {
-    struct file_fetched *ended = NULL, **at = &retired;
-    pthread_mutex_lock(&retired_lock);
-    while (*at) {
+    atomic_store_explicit(&open->ahead.fetched, open->ahead.all ? open->ahead.all->count : 0,
+                          memory_order_relaxed);
+}
+
+/* Has anything been on its way for so long that nobody may be waiting for it? */
+static bool is_left_alone(const struct file_fetched *fetched, uint64_t now_ns)
+{
+    bool alone = false;
+    for (unsigned i = 0; i < fetched->count && !alone; i++)
+        alone = !is_done(fetched->parts[i]) && now_ns - fetched->parts[i]->asked_ns > LOOK_NS;
+    return alone;
+}
+
+/* Under `all_lock`. Is there more to look after? */
+static bool look_after(struct file_fetched *fetched)
+{
+    struct file_open *open = fetched->open;
+    if (open && atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire))
+        return true; /* somebody else does, as it is in use */
+    if (open) {
+        drop_outside(fetched, 0, UINT64_MAX);
+        show_count(open);
+    }
+    if (is_left_alone(fetched, sys_now_ns()))
+        file_lane_attend_now(fetched->lane);
+    bool more = fetched->count > 0;
+    if (open)
+        atomic_store_explicit(&open->ahead.taken, false, memory_order_release);
+    return more;
+}
+
+/* Looks after all of them. False: there is nothing to look after. */
+static bool look_after_all(void)
+{
+    bool more = false;
+    pthread_mutex_lock(&all_lock);
+    for (struct file_fetched **at = &all; *at;) {
         struct file_fetched *fetched = *at;
-        if (file_lane_in_flight(fetched->lane) == 0) {
-            *at = fetched->next;
-            fetched->next = ended;
-            ended = fetched;
-        } else {
+        more = look_after(fetched) || more;
+        if (fetched->open || file_lane_in_flight(fetched->lane) > 0) {
             at = &fetched->next;
+        } else {
+            *at = fetched->next;
+            fetched_free(fetched);
         }
     }
-    pthread_mutex_unlock(&retired_lock);
-    while (ended) {
-        struct file_fetched *next = ended->next;
-        fetched_free(ended);
-        ended = next;
+    pthread_mutex_unlock(&all_lock);
+    return more;
+}
+
+/*
+ * A thread of ours looks after what was read ahead and nobody takes, so that no reply waits at the
+ * server for a program that does something else, and no memory for one that does nothing. It looks
+ * every LOOK_MS, and sleeps when there is nothing.
+ */
+static struct {
+    bool tried, started; /* all_lock */
+    _Atomic bool awake;
+    _Atomic uint32_t kicks; /* futex */
+} minder;
+
+static void *mind(void *argument)
+{
+    (void)argument;
+    for (;;) {
+        uint32_t kicks = atomic_load(&minder.kicks);
+        if (look_after_all()) {
+            sys_nanosleep_ms(LOOK_MS);
+            continue;
+        }
+        atomic_store(&minder.awake, false);
+        if (!look_after_all()) /* in this order: see minder_wake() */
+            sys_futex(&minder.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+        atomic_store(&minder.awake, true);
     }
+    return NULL;
+}
+
+/* Something was asked for. */
+static void minder_wake(void)
+{
+    if (atomic_load(&minder.awake))
+        return;
+    atomic_fetch_add(&minder.kicks, 1);
+    sys_futex(&minder.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* NULL: no memory, or no thread to look after it. */
+static struct file_fetched *fetched_new(struct file_open *open)
+{
+    struct file_fetched *fetched = sys_alloc_zeroed(sizeof(*fetched));
+    if (fetched && !(fetched->lane = file_lane_new())) {
+        sys_free(fetched);
+        fetched = NULL;
+    }
+    pthread_mutex_lock(&all_lock);
+    if (!minder.tried) {
+        minder.tried = true;
+        minder.started = sys_thread_start(mind, NULL, "reading ahead");
+    }
+    bool started = minder.started;
+    if (fetched && started) {
+        fetched->open = open;
+        fetched->next = all;
+        all = fetched;
+    }
+    pthread_mutex_unlock(&all_lock);
+    if (started || !fetched)
+        return fetched;
+    fetched_free(fetched);
+    atomic_store(&open->ahead.next, FILE_AHEAD_OFF);
+    return NULL;
 }
 
 void file_ahead_open(struct file_open *open, int flags)
@@ -208,26 +296,34 @@ void file_ahead_close(struct file_open *open)
     if (!fetched)
         return;
     open->ahead.all = NULL;
-    /* Its own requests held the file: this may be the end of the last, whose memory it is. */
-    pthread_mutex_lock(&retired_lock);
-    fetched->next = retired;
-    retired = fetched;
-    pthread_mutex_unlock(&retired_lock);
-    free_retired();
+    pthread_mutex_lock(&all_lock);
+    fetched->open = NULL;
+    /* Its own requests hold the file. The last of them may be ending here: its memory stays. */
+    if (file_lane_in_flight(fetched->lane) == 0) {
+        struct file_fetched **at = &all;
+        while (*at != fetched)
+            at = &(*at)->next;
+        *at = fetched->next;
+        fetched_free(fetched);
+    }
+    pthread_mutex_unlock(&all_lock);
 }
 
 void file_ahead_fork_child(void)
 {
-    pthread_mutex_init(&retired_lock, NULL);
-    retired = NULL; /* it may be half of a list */
+    pthread_mutex_init(&all_lock, NULL);
+    all = NULL;
+    minder.tried = minder.started = false;
+    atomic_store(&minder.awake, false);
     for (int fd = 0; fd < file_table_limit(); fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
         struct file_fetched *fetched = open ? open->ahead.all : NULL;
+        bool taken = open && atomic_exchange(&open->ahead.taken, false);
         if (!fetched)
             continue;
         open->ahead.all = NULL;
         atomic_store(&open->ahead.fetched, 0);
-        if (!atomic_exchange(&open->ahead.taken, false)) /* else half of it may be there */
+        if (!taken) /* else half of it may be there */
             fetched_free(fetched);
     }
     atomic_store(&bytes_ahead, 0);
@@ -260,8 +356,10 @@ static uint64_t ask(struct file_open *open, uint64_t offset, uint64_t end, bool 
         file_hold(open);
         offset += length;
     }
-    if (count > 0)
+    if (count > 0) {
         file_submit(fetched->lane, requests, count);
+        minder_wake();
+    }
     return offset;
 }
 
@@ -349,7 +447,7 @@ static ssize_t take(struct file_open *open, const struct iovec *vectors, size_t 
     unsigned index;
     while (done < length && (part = part_at(fetched, offset + done, &index))) {
         uint64_t at = offset + done, from = at - start_of(part);
-        if (!wait_for(fetched, part) || !is_fresh(part, sys_now_ns()) ||
+        if (!wait_for(fetched, part) || part->asked_ns < fresh_since(open->inode) ||
             (uint64_t)part->request.result <= from) {
             if (is_done(part))
                 drop(fetched, index);
@@ -382,8 +480,7 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
     if (!ahead->all) {
         if (!follows || offset + length >= ledger_file_least_size(&open->inode->host))
             return 0; /* it is random, or the last */
-        free_retired();
-        if (!(ahead->all = fetched_new()))
+        if (!(ahead->all = fetched_new(open)))
             return 0;
     }
     if (follows || (ahead->all->end > offset && ahead->all->end - offset <= ahead->all->size))
@@ -391,7 +488,7 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
     ssize_t done = take(open, vectors, length, offset);
     if (done < (ssize_t)length)
         drop_outside(ahead->all, offset, UINT64_MAX);
-    atomic_store_explicit(&ahead->fetched, ahead->all->count, memory_order_relaxed);
+    show_count(open);
     return done;
 }
 
@@ -418,7 +515,7 @@ static void will_need(struct file_open *open, uint64_t offset, uint64_t end)
     unsigned index;
     if (end > size)
         end = size;
-    if (end <= offset || (!ahead->all && !(ahead->all = fetched_new())))
+    if (end <= offset || (!ahead->all && !(ahead->all = fetched_new(open))))
         return;
     if (end - offset > (uint64_t)file_tunables.read_ahead_max)
         end = offset + (uint64_t)file_tunables.read_ahead_max;
@@ -448,8 +545,7 @@ static void advise(struct file_open *open, uint64_t offset, uint64_t end, int ad
         atomic_compare_exchange_strong(&ahead->next, &off, FILE_AHEAD_NONE);
     if (advice == POSIX_FADV_RANDOM || advice == POSIX_FADV_DONTNEED)
         not_needed(ahead->all);
-    atomic_store_explicit(&ahead->fetched, ahead->all ? ahead->all->count : 0,
-                          memory_order_relaxed);
+    show_count(open);
 }
 
 void file_advise(struct file_open *open, off_t offset, off_t length, int advice)
@@ -457,7 +553,6 @@ void file_advise(struct file_open *open, off_t offset, off_t length, int advice)
     uint64_t start = (uint64_t)offset, end = length ? start + (uint64_t)length : UINT64_MAX;
     if (!open->ahead.allowed || advice == POSIX_FADV_NOREUSE || !file_inode_enter(open->inode))
         return;
-    free_retired();
     if (!atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire)) {
         advise(open, start, end, advice);
         atomic_store_explicit(&open->ahead.taken, false, memory_order_release);

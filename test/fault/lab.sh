@@ -212,4 +212,5 @@ lab_finds_all() {
     lab_finds xid power 1 park
     lab_finds worlds power 1 worlds-loss
     lab_finds append power 1 appends
+    lab_finds ahead power 1 calm
 }

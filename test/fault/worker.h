@@ -114,6 +114,30 @@ static bool overlaps(const struct worker *w, unsigned index)
     return false;
 }
 
+enum { SCAN_SHARE = 6 /* of 100 */, SCAN_MOST = 32 };
+
+/* Reads neighbouring blocks one by one, as who reads a file from front to back, whether he says so
+ * or not: what comes may have been read ahead. */
+static void scan_act(struct worker *w)
+{
+    struct operation *op = &w->operations[0];
+    op->writes = false;
+    choose(w, op);
+    unsigned count = files_of_test[op->file].count, size = files_of_test[op->file].size;
+    unsigned end = op->first + 1 + pick(w, SCAN_MOST);
+    if (end > count)
+        end = count;
+    if (pick(w, 2) && posix_fadvise(w->plain[op->file], (off_t)op->first * size,
+                                    (off_t)(end - op->first) * size, POSIX_FADV_WILLNEED) != 0)
+        failed("round %u, slot %u: posix_fadvise", w->round, w->slot);
+    for (; op->first < end && !atomic_load(&journal->failed); op->first++) {
+        op->count = 1;
+        begin(w, op);
+        ssize_t result = do_now(w, op, API_pwrite);
+        operation_end(w, op, API_pwrite, result < 0 ? -errno : result);
+    }
+}
+
 /* How a child ends after its write. */
 enum ending { END_EXIT, END_SYNC, END_EXEC, END_KILLED, ENDINGS };
 enum { FORK_SHARE = 4 /* of 1000 */, CHILD_FAILED = 100, TRIES_MOST = 64 };
@@ -198,6 +222,10 @@ static void act(struct worker *w)
     }
     if (pick(w, 1000) < FORK_SHARE) {
         fork_act(w);
+        return;
+    }
+    if (pick(w, 100) < SCAN_SHARE) {
+        scan_act(w);
         return;
     }
     if (what < 8) {

@@ -253,6 +253,21 @@ ENGINE_TEST(what_was_fetched_grows_old)
     expect_blocks(fd, 4, BLOCKS - 4, 2);
 }
 
+/* Who has got a lock sees what others wrote under it, and who opens a file what they closed. */
+ENGINE_TEST(what_was_fetched_before_a_lock_is_old)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    disk_make("f", SIZE, 2);
+    struct file_open *open = engine_begin(fd);
+    file_locked(open);
+    engine_end(open);
+    expect_blocks(fd, 4, 4, 2);
+    disk_make("f", SIZE, 3);
+    engine_close(engine_adopt("f", O_RDONLY));
+    expect_blocks(fd, 8, BLOCKS - 8, 3);
+}
+
 /* ---- trouble ---- */
 
 static void writes_all_and_waits(void)
@@ -368,6 +383,21 @@ ENGINE_TEST(a_file_goes_to_the_kernel_while_more_is_on_its_way)
     CHECK_EQUAL(engine_demote(fd), 0);
     CHECK(!file_is_managed(fd));
     scene_wait(pid);
+    expect_blocks(fd, 8, BLOCKS - 8, 1);
+}
+
+/* No reply waits at the server, though the program does something else, and no memory for it. */
+ENGINE_TEST(what_nobody_takes_is_received_and_forgotten)
+{
+    disk_make("f", SIZE, 1);
+    int fd = begun_without_answers();
+    server_release();
+    while (stats_own->counters.read_ahead_bytes < SIZE / 4)
+        usleep(10000);
+    struct file_open *open = engine_begin(fd);
+    while (atomic_load(&open->ahead.fetched) > 0)
+        usleep(10000);
+    engine_end(open);
     expect_blocks(fd, 8, BLOCKS - 8, 1);
 }
 
