@@ -79,8 +79,8 @@ struct directnfs_counters {
     uint64_t files_not_shown;    /* for which the table below had no room */
     uint64_t channels_not_shown; /* likewise */
     uint64_t paths_not_shown;    /* likewise */
-    uint64_t read_ahead_bytes; /* of read_bytes: asked for before they were wanted */
-    uint64_t read_ahead_used;  /* and given to who wanted them */
+    uint64_t read_ahead_bytes;   /* of read_bytes: asked for before they were wanted */
+    uint64_t read_ahead_used;    /* and given to who wanted them */
     uint64_t spare[3];
 };
 

@@ -295,8 +295,8 @@ void file_ahead_close(struct file_open *open)
     struct file_fetched *fetched = open->ahead.all;
     if (!fetched)
         return;
-    open->ahead.all = NULL;
     pthread_mutex_lock(&all_lock);
+    open->ahead.all = NULL;
     fetched->open = NULL;
     /* Its own requests hold the file. The last of them may be ending here: its memory stays. */
     if (file_lane_in_flight(fetched->lane) == 0) {

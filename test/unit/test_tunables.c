@@ -25,6 +25,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_int_equal(tunables->rsize, 0);
     assert_int_equal(tunables->wsize, 0);
     assert_true(tunables->actimeo == 3.0);
+    assert_int_equal(tunables->read_ahead_max, 2097152);
     assert_int_equal(tunables->stability, CONF_STABILITY_UNSTABLE);
     assert_int_equal(tunables->uncommitted_max, 268435456);
     assert_int_equal(tunables->uncommitted_file_max, 33554432);
@@ -68,7 +69,7 @@ UNIT_TEST(every_key_is_taken)
     struct conf_diagnostics d = {0};
     assert_int_equal(parse(&tunables,
                            "connections = 16; rsize = 65536; wsize = 4096\n"
-                           "actimeo = 0.25; stability = \"stable\";\n"
+                           "actimeo = 0.25; read_ahead_max = 16777216; stability = \"stable\";\n"
                            "uncommitted_max = 8589934592L; uncommitted_file_max = 1048576;\n"
                            "privileged_port = \"no\"; retransmit_timeout = 600;\n"
                            "reconnect_max : 1; log_level = \"debug\";\n",
@@ -79,6 +80,7 @@ UNIT_TEST(every_key_is_taken)
     assert_int_equal(tunables.rsize, 65536);
     assert_int_equal(tunables.wsize, 4096);
     assert_true(tunables.actimeo == 0.25);
+    assert_int_equal(tunables.read_ahead_max, 16777216);
     assert_int_equal(tunables.stability, CONF_STABILITY_STABLE);
     assert_int_equal(tunables.uncommitted_max, INT64_C(8589934592));
     assert_int_equal(tunables.uncommitted_file_max, 1048576);
