@@ -229,6 +229,7 @@ static struct {
 static void *mind(void *argument)
 {
     (void)argument;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
         uint32_t kicks = atomic_load(&minder.kicks);
         if (look_after_all()) {
@@ -323,7 +324,9 @@ void file_ahead_fork_child(void)
             continue;
         open->ahead.all = NULL;
         atomic_store(&open->ahead.fetched, 0);
-        if (!taken) /* else half of it may be there */
+        for (unsigned i = 0; i < fetched->count; i++)
+            fetched->parts[i]->used = 0; /* the parent counts it */
+        if (!taken)                      /* else half of it may be there */
             fetched_free(fetched);
     }
     atomic_store(&bytes_ahead, 0);
@@ -369,7 +372,8 @@ static void ask_in_sequence(struct file_open *open, uint64_t offset, size_t leng
     struct file_fetched *fetched = open->ahead.all;
     size_t most = (size_t)file_tunables.read_ahead_max;
     uint64_t size = ledger_file_least_size(&open->inode->host);
-    if (fetched->end < offset || fetched->end > offset + length + fetched->size) {
+    if (fetched->size == 0 || fetched->end < offset ||
+        fetched->end > offset + length + fetched->size) {
         fetched->end = offset; /* another sequence */
         drop_outside(fetched, 0, 0);
         fetched->size = 2 * length > SIZE_LEAST ? 2 * length : SIZE_LEAST;
@@ -477,6 +481,8 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
 {
     struct file_ahead *ahead = &open->ahead;
     bool follows = atomic_load_explicit(&ahead->next, memory_order_relaxed) == offset;
+    if (length > (size_t)file_tunables.read_ahead_max)
+        return 0; /* its own parts are on their way together */
     if (!ahead->all) {
         if (!follows || offset + length >= ledger_file_least_size(&open->inode->host))
             return 0; /* it is random, or the last */
@@ -487,7 +493,7 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
         ask_in_sequence(open, offset, length);
     ssize_t done = take(open, vectors, length, offset);
     if (done < (ssize_t)length)
-        drop_outside(ahead->all, offset, UINT64_MAX);
+        drop_outside(ahead->all, follows ? offset : 0, UINT64_MAX);
     show_count(open);
     return done;
 }

@@ -102,7 +102,8 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
         ahead = file_ahead_read(open, vectors, count, length, offset);
     if (ahead < 0)
         return ahead;
-    stats_file_read(open->stats, (uint64_t)ahead);
+    if (ahead > 0)
+        stats_file_read(open->stats, (uint64_t)ahead);
     if (ahead > 0 && ahead < (ssize_t)length) {
         count = rpc_vectors_slice(vectors, count, (size_t)ahead, length - (size_t)ahead, own);
         vectors = own;
