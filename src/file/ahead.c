@@ -350,7 +350,7 @@ static uint64_t ask(struct file_open *open, uint64_t offset, uint64_t end, bool 
             break;
         part->announced = announced;
         part->asked_ns = sys_now_ns();
-        if (!ledger_quiet_begin(&open->inode->host, offset, offset + length, &part->quiet)) {
+        if (!ledger_quiet_begin(&open->inode->entry, offset, offset + length, &part->quiet)) {
             part_free(part);
             break;
         }
@@ -371,7 +371,7 @@ static void ask_in_sequence(struct file_open *open, uint64_t offset, size_t leng
 {
     struct file_fetched *fetched = open->ahead.all;
     size_t most = (size_t)file_tunables.read_ahead_max;
-    uint64_t size = ledger_file_least_size(&open->inode->host);
+    uint64_t size = ledger_file_least_size(&open->inode->entry);
     if (fetched->size == 0 || fetched->end < offset ||
         fetched->end > offset + length + fetched->size) {
         fetched->end = offset; /* another sequence */
@@ -460,7 +460,7 @@ static ssize_t take(struct file_open *open, const struct iovec *vectors, size_t 
         size_t have = (size_t)part->request.result - from;
         if (have > length - done)
             have = length - done;
-        if (!ledger_quiet_lasts(&open->inode->host, &part->quiet, at, at + have))
+        if (!ledger_quiet_lasts(&open->inode->entry, &part->quiet, at, at + have))
             break;
         int result = give(vectors, done, (const uint8_t *)part->vector.iov_base + from, have);
         if (result != 0)
@@ -484,7 +484,7 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
     if (length > (size_t)file_tunables.read_ahead_max)
         return 0; /* its own parts are on their way together */
     if (!ahead->all) {
-        if (!follows || offset + length >= ledger_file_least_size(&open->inode->host))
+        if (!follows || offset + length >= ledger_file_least_size(&open->inode->entry))
             return 0; /* it is random, or the last */
         if (!(ahead->all = fetched_new(open)))
             return 0;
@@ -517,7 +517,7 @@ ssize_t file_ahead_read(struct file_open *open, const struct iovec *vectors, int
 static void will_need(struct file_open *open, uint64_t offset, uint64_t end)
 {
     struct file_ahead *ahead = &open->ahead;
-    uint64_t size = ledger_file_least_size(&open->inode->host);
+    uint64_t size = ledger_file_least_size(&open->inode->entry);
     unsigned index;
     if (end > size)
         end = size;
