@@ -34,7 +34,7 @@ struct conf_tunables {
     int rsize;          /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
     int wsize;          /* bytes of one WRITE; likewise */
     double actimeo;     /* seconds attributes may be stale: 0..3600, default 3 */
-    int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 2 MiB */
+    int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 0 */
     enum conf_stability stability;
     int64_t uncommitted_max;      /* bytes kept for rewriting, host-wide per user: >= 16 MiB,
                                      default 256 MiB */

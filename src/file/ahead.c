@@ -6,6 +6,7 @@
 #include "file/io.h"
 #include "file/lane.h"
 #include "ledger/quiet.h"
+#include "ledger/uncommitted.h"
 #include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
@@ -83,11 +84,12 @@ static struct part *part_new(struct file_open *open, uint64_t offset, size_t len
 {
     size_t most = (size_t)file_tunables.read_ahead_max * FILES;
     struct part *part = NULL;
-    if (atomic_fetch_add(&bytes_ahead, length) + length <= most)
+    size_t cost = length + sizeof(*part);
+    if (atomic_fetch_add(&bytes_ahead, cost) + cost <= most)
         part = sys_alloc(sizeof(*part));
     void *data = part ? sys_alloc(length) : NULL;
     if (!data) {
-        atomic_fetch_sub(&bytes_ahead, length);
+        atomic_fetch_sub(&bytes_ahead, cost);
         sys_free(part);
         return NULL;
     }
@@ -108,7 +110,7 @@ static struct part *part_new(struct file_open *open, uint64_t offset, size_t len
 
 static void part_free(struct part *part)
 {
-    atomic_fetch_sub(&bytes_ahead, part->vector.iov_len);
+    atomic_fetch_sub(&bytes_ahead, part->vector.iov_len + sizeof(*part));
     stats_add(&stats_own->counters.read_ahead_used, part->used);
     sys_free(part->vector.iov_base);
     sys_free(part);
@@ -221,7 +223,8 @@ static bool look_after_all(void)
  * every LOOK_MS, and sleeps when there is nothing.
  */
 static struct {
-    bool tried, started; /* all_lock */
+    _Atomic bool tried;
+    bool started; /* all_lock */
     _Atomic bool awake;
     _Atomic uint32_t kicks; /* futex */
 } minder;
@@ -232,6 +235,7 @@ static void *mind(void *argument)
     sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
         uint32_t kicks = atomic_load(&minder.kicks);
+        atomic_store(&minder.awake, true);
         if (look_after_all()) {
             sys_nanosleep_ms(LOOK_MS);
             continue;
@@ -239,7 +243,6 @@ static void *mind(void *argument)
         atomic_store(&minder.awake, false);
         if (!look_after_all()) /* in this order: see minder_wake() */
             sys_futex(&minder.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
-        atomic_store(&minder.awake, true);
     }
     return NULL;
 }
@@ -262,10 +265,6 @@ static struct file_fetched *fetched_new(struct file_open *open)
         fetched = NULL;
     }
     pthread_mutex_lock(&all_lock);
-    if (!minder.tried) {
-        minder.tried = true;
-        minder.started = sys_thread_start(mind, NULL, "reading ahead");
-    }
     bool started = minder.started;
     if (fetched && started) {
         fetched->open = open;
@@ -276,19 +275,64 @@ static struct file_fetched *fetched_new(struct file_open *open)
     if (started || !fetched)
         return fetched;
     fetched_free(fetched);
-    atomic_store(&open->ahead.next, FILE_AHEAD_OFF);
     return NULL;
 }
 
 void file_ahead_open(struct file_open *open, int flags)
 {
-    bool allowed = !(flags & O_DIRECT) && (flags & O_ACCMODE) != O_WRONLY &&
-                   file_tunables.read_ahead_max > 0 && file_tunables.actimeo > 0;
-    open->ahead.allowed = allowed;
     open->ahead.all = NULL;
     atomic_store(&open->ahead.fetched, 0);
     atomic_store(&open->ahead.taken, false);
+    file_ahead_allow(open, flags);
+}
+
+static bool allows(int flags)
+{
+    return !(flags & O_DIRECT) && (flags & O_ACCMODE) != O_WRONLY &&
+           file_tunables.read_ahead_max > 0 && file_tunables.actimeo > 0;
+}
+
+void file_ahead_allow(struct file_open *open, int flags)
+{
+    bool allowed = allows((flags & ~O_ACCMODE) | open->access);
+    atomic_store(&open->ahead.allowed, allowed);
     atomic_store(&open->ahead.next, allowed ? FILE_AHEAD_NONE : FILE_AHEAD_OFF);
+}
+
+void file_ahead_prepare(int flags)
+{
+    if (!allows(flags) || atomic_load_explicit(&minder.tried, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&all_lock);
+    if (!atomic_exchange(&minder.tried, true))
+        minder.started = sys_thread_start(mind, NULL, "reading ahead");
+    pthread_mutex_unlock(&all_lock);
+}
+
+/* Is anything on its way? Attendants take it in, and what has arrived is dropped. */
+static bool ending(void)
+{
+    bool some = false;
+    pthread_mutex_lock(&all_lock);
+    for (struct file_fetched *fetched = all; fetched; fetched = fetched->next) {
+        if (file_lane_in_flight(fetched->lane) > 0) {
+            file_lane_attend_now(fetched->lane);
+            some = true;
+            continue;
+        }
+        while (fetched->count > 0)
+            drop(fetched, fetched->count - 1);
+        if (fetched->open)
+            show_count(fetched->open);
+    }
+    pthread_mutex_unlock(&all_lock);
+    return some;
+}
+
+void file_ahead_forget(void)
+{
+    while (ending())
+        sys_nanosleep_ms(1);
 }
 
 void file_ahead_close(struct file_open *open)
@@ -314,7 +358,8 @@ void file_ahead_fork_child(void)
 {
     pthread_mutex_init(&all_lock, NULL);
     all = NULL;
-    minder.tried = minder.started = false;
+    atomic_store(&minder.tried, false); /* until the next open there is none */
+    minder.started = false;
     atomic_store(&minder.awake, false);
     for (int fd = 0; fd < file_table_limit(); fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
@@ -345,15 +390,16 @@ static uint64_t ask(struct file_open *open, uint64_t offset, uint64_t end, bool 
         longest = PART;
     while (offset < end && fetched->count < PARTS) {
         size_t length = end - offset < longest ? (size_t)(end - offset) : longest;
+        uint64_t asked_ns = sys_now_ns();
+        struct ledger_quiet quiet;
+        if (!ledger_quiet_begin(&open->inode->entry, offset, offset + length, &quiet))
+            break;
         struct part *part = part_new(open, offset, length);
         if (!part)
             break;
         part->announced = announced;
-        part->asked_ns = sys_now_ns();
-        if (!ledger_quiet_begin(&open->inode->entry, offset, offset + length, &part->quiet)) {
-            part_free(part);
-            break;
-        }
+        part->asked_ns = asked_ns;
+        part->quiet = quiet;
         fetched->parts[fetched->count++] = part;
         requests[count++] = &part->request;
         file_hold(open);
@@ -460,6 +506,11 @@ static ssize_t take(struct file_open *open, const struct iovec *vectors, size_t 
         size_t have = (size_t)part->request.result - from;
         if (have > length - done)
             have = length - done;
+        uint64_t size, replays = ledger_file_read_epoch(&open->inode->entry, &size);
+        if (at >= size || replays != part->request.replays)
+            break; /* cut by another host, or written again, meanwhile */
+        if (have > size - at)
+            have = size - at;
         if (!ledger_quiet_lasts(&open->inode->entry, &part->quiet, at, at + have))
             break;
         int result = give(vectors, done, (const uint8_t *)part->vector.iov_base + from, have);
@@ -481,7 +532,7 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
 {
     struct file_ahead *ahead = &open->ahead;
     bool follows = atomic_load_explicit(&ahead->next, memory_order_relaxed) == offset;
-    if (length > (size_t)file_tunables.read_ahead_max)
+    if (length > PART || length > (size_t)file_tunables.read_ahead_max)
         return 0; /* its own parts are on their way together */
     if (!ahead->all) {
         if (!follows || offset + length >= ledger_file_least_size(&open->inode->entry))
@@ -492,6 +543,8 @@ static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, s
     if (follows || (ahead->all->end > offset && ahead->all->end - offset <= ahead->all->size))
         ask_in_sequence(open, offset, length);
     ssize_t done = take(open, vectors, length, offset);
+    if (done == 0 && follows)
+        ahead->all->size = 0; /* it was not there in time, or too early: with little, anew */
     if (done < (ssize_t)length)
         drop_outside(ahead->all, follows ? offset : 0, UINT64_MAX);
     show_count(open);
@@ -505,7 +558,8 @@ ssize_t file_ahead_read(struct file_open *open, const struct iovec *vectors, int
         if (vectors[i].iov_len && sys_bad_pointer(vectors[i].iov_base))
             return 0; /* the ordinary read knows what is to be said */
     }
-    if (atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire))
+    if (!atomic_load(&open->ahead.allowed) ||
+        atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire))
         return 0;
     ssize_t done = read_taken(open, vectors, length, offset);
     atomic_store_explicit(&open->ahead.taken, false, memory_order_release);
@@ -557,7 +611,8 @@ static void advise(struct file_open *open, uint64_t offset, uint64_t end, int ad
 void file_advise(struct file_open *open, off_t offset, off_t length, int advice)
 {
     uint64_t start = (uint64_t)offset, end = length ? start + (uint64_t)length : UINT64_MAX;
-    if (!open->ahead.allowed || advice == POSIX_FADV_NOREUSE || !file_inode_enter(open->inode))
+    if (!atomic_load(&open->ahead.allowed) || advice == POSIX_FADV_NOREUSE ||
+        !file_inode_enter(open->inode))
         return;
     if (!atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire)) {
         advise(open, start, end, advice);

@@ -5,17 +5,24 @@
  * read on the next parts of the file are on their way before they are wanted. What a program
  * announces by posix_fadvise(2) is fetched as well. The bytes wait in memory of this process. They
  * are given out only while nobody of this host has begun to change them since they were asked for
- * (ledger/quiet.h), and for a second, or actimeo, at most: what other hosts write is seen as late
- * as by the kernel's NFS client, or earlier. All else is an ordinary read.
+ * (ledger/quiet.h), and for a second, or actimeo, at most: so late is seen what other hosts write,
+ * and users of this host that have another registry. All else is an ordinary read.
  */
 #ifndef FILE_AHEAD_H
 #define FILE_AHEAD_H
 
 #include "file/inode.h"
 
-/* In the table: the open file can be read, with these flags of open(2). In front of others: no
- * lock. */
+/* The open file is new, with these flags of open(2), and nobody has it yet. */
 void file_ahead_open(struct file_open *open, int flags);
+/* Its flags are these from now on. */
+void file_ahead_allow(struct file_open *open, int flags);
+/* Before a file is entered that is opened with these flags: starts the thread that will be needed
+ * (here, as a read may come in a handler of a signal that interrupted malloc()). */
+void file_ahead_prepare(int flags);
+/* Before this process leaves its registry, with one thread of the application: ends what is on its
+ * way, and forgets all. */
+void file_ahead_forget(void);
 /* Nobody has the open file any more. */
 void file_ahead_close(struct file_open *open);
 /* In the child of fork(): what was on its way never arrives. */

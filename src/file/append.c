@@ -8,6 +8,7 @@
  * write() moves the offset to the end of what it wrote. As long as nobody but this process has the
  * open file description that is owed to the kernel, until something looks at the offset.
  */
+#include "file/ahead.h"
 #include "file/append.h"
 #include "file/async.h"
 #include "file/getattr.h"
@@ -86,6 +87,11 @@ bool file_flags_begin(int fd, int flags)
     file_offset_show(fd);
     pthread_mutex_lock(&file_flags_lock);
     int now = sys_fcntl(fd, F_GETFL, 0);
+    struct file_open *open = now >= 0 && (now ^ flags) & O_DIRECT ? file_get(fd) : NULL;
+    if (open) {
+        file_ahead_allow(open, flags);
+        file_put(open);
+    }
     if (now < 0 || !((now ^ flags) & O_APPEND))
         return false;
     ledger_append_changed();

@@ -57,7 +57,7 @@ struct file_ahead {
     _Atomic unsigned fetched; /* parts that were asked for, and not used up */
     _Atomic bool taken;       /* by the thread that uses */
     struct file_fetched *all; /* them; NULL: there never was any */
-    bool allowed;             /* the file is read, and not with O_DIRECT */
+    _Atomic bool allowed;     /* the file is read, and not with O_DIRECT */
 };
 
 /*
@@ -90,6 +90,11 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls);
 static inline bool file_inode_enter(struct file_inode *inode)
 {
     return file_inode_enter_many(inode, 1);
+}
+/* By who has entered, for a call that ends later than its own. */
+static inline void file_inode_enter_again(struct file_inode *inode)
+{
+    atomic_fetch_add(&inode->busy, 1);
 }
 static inline void file_inode_leave_many(struct file_inode *inode, unsigned calls)
 {

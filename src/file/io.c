@@ -35,6 +35,12 @@ static ssize_t total_length(const struct iovec *vectors, int count)
 
 /* ---- reading ---- */
 
+/* Results for which the kernel makes the whole call again. */
+static bool is_for_kernel(ssize_t result)
+{
+    return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
+}
+
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
                           uint64_t replays)
 {
@@ -111,7 +117,9 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
     if (ahead < (ssize_t)length)
         rest = file_read_at(open, vectors, count, length - (size_t)ahead,
                             (off_t)(offset + (uint64_t)ahead));
-    return rest >= 0 ? ahead + rest : ahead > 0 ? ahead : rest;
+    if (rest >= 0)
+        return ahead + rest;
+    return ahead > 0 && !is_for_kernel(rest) ? ahead : rest;
 }
 
 ssize_t file_finish_call(struct file_open *open, ssize_t result)
@@ -355,12 +363,6 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
     (void)file_inode_commit(inode, auth, NULL);
     commit_bound_adapt(inode, began_ns, sys_now_ns());
     atomic_store(&inode->committing, false);
-}
-
-/* Results for which the kernel makes the whole call again. */
-static bool is_for_kernel(ssize_t result)
-{
-    return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
 }
 
 /* Not inlined: a write of one piece needs less stack. */

@@ -294,7 +294,9 @@ static void submit(struct batch *batch, struct file_request *request)
         gather_write(batch, request, channel);
         return;
     }
-    if (!file_inode_enter(inode)) {
+    if (request->operation == FILE_READ_AHEAD) {
+        file_inode_enter_again(inode); /* who asks is inside, and nobody may wait for him there */
+    } else if (!file_inode_enter(inode)) {
         done(batch, request, FILE_KERNEL);
         return;
     }

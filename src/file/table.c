@@ -292,6 +292,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
     struct directnfs_file_stats *stats = stats_file(inode->path, inode->mount->stats_id,
                                                     attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
     stats_file_is(stats, inode->device, inode->inode);
+    file_ahead_prepare(flags);
     pthread_mutex_lock(&file_lock);
     struct file_open *open = take_free_open();
     struct file_open *old = NULL;

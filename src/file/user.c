@@ -1,4 +1,5 @@
 /* A process that becomes another user, or gets another root directory. */
+#include "file/ahead.h"
 #include "file/inode.h"
 #include "file/world.h"
 #include "ledger/registry.h"
@@ -66,6 +67,7 @@ static void become(uid_t user)
     file_mounts_retry();
     if (!used || !alone)
         return;
+    file_ahead_forget();
     if (file_registry_move() == 0) {
         file_inode_each(move, NULL);
         log_info("the process became user %u, and was %u: it goes on in that user's run directory",

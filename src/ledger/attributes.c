@@ -299,7 +299,7 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
     entry->truncate_size = size;
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_APPENDING);
     atomic_store(&entry->truncator, slot);
-    atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+    ledger_entry_outdate(entry);
     while ((other = ledger_record_beyond(entry, size)) != 0)
         ledger_stripe_wait(stripe, atomic_load(&ledger_record(other)->owner));
     ledger_entry_unlock(file);
@@ -308,13 +308,12 @@ int ledger_file_truncate_begin(struct ledger_file *file, uint64_t size)
 
 void ledger_entry_forget_size(struct ledger_entry *entry)
 {
-    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_entry_change(entry);
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
     ledger_entry_untold(entry);
     atomic_store(&entry->size, uncommitted_end(entry));
     atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
-    atomic_store(&entry->truncations, ++stripe->births);
+    ledger_entry_outdate(entry);
     ledger_entry_changed(entry);
 }
 
@@ -350,7 +349,7 @@ void ledger_file_truncate_end(struct ledger_file *file, uint64_t size, bool done
         atomic_store(&entry->truncator, 0);
         atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
     }
-    atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+    ledger_entry_outdate(entry);
     ledger_entry_unlock(file);
     ledger_stripe_wake(stripe);
     ledger_arena_give(garbage.first);
@@ -371,8 +370,9 @@ bool ledger_file_truncated_by_kernel(const struct ledger_file_key *key, uint64_t
                                      : ledger_entry_next(key->device, key->inode, NULL);
     if (entry) {
         ledger_entry_untold(entry);
+        ledger_entry_outdate(entry); /* first, whoever dies between the two */
         ledger_entry_set_size(entry, size, &garbage);
-        atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+        ledger_entry_outdate(entry);
         beyond = ledger_entry_truncator(entry) || ledger_record_beyond(entry, size);
         ledger_entry_name(entry, again);
     }

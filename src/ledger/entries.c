@@ -90,6 +90,10 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->losses, 0);
     atomic_store(&entry->losses_told, 0);
     entry->pins = 0;
+    /* Others with this number may be the same file by another handle. */
+    for (struct ledger_entry *other = NULL;
+         (other = ledger_entry_next(key->device, key->inode, other));)
+        ledger_entry_outdate(other);
     bool kernel = ledger_world_is_pinned(key->device, key->inode);
     atomic_store(&entry->flags, LEDGER_ENTRY_PRESENT | LEDGER_ENTRY_UNTOLD |
                                     (kernel ? LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_ARRIVED : 0));

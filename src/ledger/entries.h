@@ -65,6 +65,12 @@ static inline void ledger_entry_untold(struct ledger_entry *entry)
 {
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNTOLD);
 }
+/* Under the stripe's lock: what was asked of the file before is no news, and what was read of it
+ * ahead of its use is old. */
+static inline void ledger_entry_outdate(struct ledger_entry *entry)
+{
+    atomic_store(&entry->truncations, ++ledger_entry_stripe(entry)->births);
+}
 /* Under the stripe's lock: a write of the file began or ended. */
 static inline void ledger_entry_count_change(struct ledger_entry *entry)
 {

@@ -8,7 +8,9 @@ bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
     if (!entry)
         return false;
     uint32_t index = ledger_entry_index(entry);
-    bool quiet_now = !ledger_entry_is_kernel(entry) &&
+    const struct ledger_entry *first = ledger_entry_next(entry->device, entry->inode, NULL);
+    bool quiet_now = first == entry && !ledger_entry_next(entry->device, entry->inode, first) &&
+                     !ledger_entry_is_kernel(entry) &&
                      (!ledger_entry_truncator(entry) || ledger_entry_is_appending(entry)) &&
                      ledger_record_conflict(index, start, end, 0) == 0;
     quiet->generation = atomic_load(&entry->generation);

@@ -97,7 +97,7 @@ static void clear_entries(uint32_t stripe)
             if (atomic_load(&entry->sequence) & 1) {
                 atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
                 ledger_entry_untold(entry);
-                atomic_store(&entry->truncations, ++ledger_map.shared->stripes[stripe].births);
+                ledger_entry_outdate(entry);
                 atomic_fetch_add(&entry->sequence, 1);
             }
         }

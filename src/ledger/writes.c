@@ -364,6 +364,9 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
             entry = &ledger_map.entries[atomic_load(&ledger_record(index)->file)];
         index = ledger_record(index)->write_next;
     }
+    struct ledger_entry *now = entry ? NULL : ledger_entry_of(ending->file);
+    if (now) /* it was written, and nobody was told */
+        ledger_entry_outdate(now);
     index = write->first_record;
     if (entry && write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));

@@ -23,6 +23,7 @@ path_timeout = 0.5;
 failover_hold = 0.5;
 reconnect_max = 1;
 uncommitted_file_max = 1048576;
+read_ahead_max = 2097152;
 $tunables
 END
 }

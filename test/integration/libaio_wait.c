@@ -205,13 +205,24 @@ static void threads(bool both)
 
 /* A thread that waits without end is woken by whatever is submitted later. */
 static atomic_int woken;
+static atomic_int entering; /* endless() */
+
 static void *endless(void *argument)
 {
     struct io_event event;
     int *got = argument;
+    atomic_fetch_add(&entering, 1);
     *got = calls.getevents(shared, 1, 1, &event, NULL);
     atomic_fetch_add(&woken, 1);
     return NULL;
+}
+
+/* Until all of them are on the last step into their call, and a while longer. */
+static void all_wait(int count)
+{
+    while (atomic_load(&entering) < count)
+        usleep(1000);
+    usleep(20000);
 }
 
 static void woken_soon(int count)
@@ -232,6 +243,7 @@ static void sleepers(bool kernel_first)
     struct iocb iocb, poll_iocb;
     shared = context_new(8);
     atomic_store(&woken, 0);
+    atomic_store(&entering, 0);
     CHECK(pipe(pipes) == 0);
     iocb_set(&poll_iocb, IOCB_CMD_POLL, pipes[0], (void *)POLLIN, 0, 0);
     iocb_set(&iocb, IOCB_CMD_PREAD, file, buffer, BLOCK, 0);
@@ -239,7 +251,7 @@ static void sleepers(bool kernel_first)
         EQUAL(submit_one(shared, &poll_iocb), 1);
     for (int i = 0; i < 3; i++)
         CHECK(pthread_create(&waiting[i], NULL, endless, &got[i]) == 0);
-    usleep(20000);
+    all_wait(3);
     EQUAL(submit_one(shared, &iocb), 1);
     woken_soon(1);
     if (!kernel_first)
@@ -282,8 +294,9 @@ static void destroy_in_flight(void)
     pthread_t waiting;
     int got = 0;
     shared = context_new(DEPTH);
+    atomic_store(&entering, 0);
     CHECK(pthread_create(&waiting, NULL, endless, &got) == 0);
-    usleep(20000);
+    all_wait(1);
     EQUAL(calls.destroy(shared), 0);
     CHECK(pthread_join(waiting, NULL) == 0);
     EQUAL(got, -EINVAL);

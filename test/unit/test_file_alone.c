@@ -44,6 +44,7 @@ static int write_without_waiting(void)
     int fd = lane_open(DISK);
     server_hold(NFS3_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&thread, NULL, releases_later, NULL), 0);
+    CHECK_EQUAL(pthread_detach(thread), 0);
     start_no_threads();
     job_write(&jobs[0], fd, BLOCK, 0, 1);
     submit(0, 1);

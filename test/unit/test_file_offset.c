@@ -1,18 +1,20 @@
-/* read() at an offset that several share, near an end that moves. */
+/* read() and write() at the file offset: one that several share, near an end that moves. */
 #include <pthread.h>
 
 #include "file_scene.h"
 
-enum { RECORDS = 3000, RECORD = 100, READERS = 3 };
+enum { RECORDS = 3000, RECORD = 100, READERS = 3, SIZE = 100000 };
 
 static _Atomic unsigned *seen; /* how often each record was read; shared */
 
-static ssize_t read_next(int fd, void *data, size_t length)
+/* read(2) or write(2). */
+static ssize_t stream(int fd, void *data, size_t length, bool write)
 {
     struct iovec vector = {data, length};
     sys_critical_enter();
     struct file_open *open = file_get(fd);
-    ssize_t result = file_readv(open, fd, &vector, 1, 0);
+    ssize_t result =
+        write ? file_writev(open, fd, &vector, 1, 0) : file_readv(open, fd, &vector, 1, 0);
     file_put(open);
     sys_critical_leave();
     return result;
@@ -23,7 +25,7 @@ static void reads(int fd)
 {
     uint32_t record[RECORD / 4];
     while (atomic_load(&seen[RECORDS]) < RECORDS) {
-        ssize_t got = read_next(fd, record, RECORD);
+        ssize_t got = stream(fd, record, RECORD, false);
         CHECK(got == RECORD || got == 0);
         if (got == 0)
             continue;
@@ -114,13 +116,13 @@ static void reads_until_killed(void)
     pid_t child = engine_fork();
     if (child == 0) {
         server_hold(NFS3_PROC_READ);
-        read_next(fd, data, RECORD);
+        stream(fd, data, RECORD, false);
         _exit(1);
     }
     server_wait_held(1);
     scene_kill(child);
     server_release();
-    CHECK_EQUAL(read_next(fd, data, RECORD), 10);
+    CHECK_EQUAL(stream(fd, data, RECORD, false), 10);
 }
 
 /* In the middle of a read at the end. */
@@ -128,6 +130,100 @@ SCENE_TEST(who_shares_an_offset_goes_on_after_one_was_killed)
 {
     disk_make("f", 10, 0);
     scene_run(reads_until_killed);
+}
+
+ENGINE_TEST(streams_move_the_kernels_offset)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR), copy = engine_dup(fd);
+    uint8_t data[1000];
+    CHECK_EQUAL(stream(fd, data, 1000, false), 1000);
+    CHECK(data_is(data, 1000, 0, 1));
+    CHECK_EQUAL(stream(copy, data, 1000, false), 1000);
+    CHECK(data_is(data, 1000, 1000, 1));
+    data_fill(data, 500, 2000, 2);
+    CHECK_EQUAL(stream(fd, data, 500, true), 500);
+    CHECK_EQUAL(lseek(copy, 0, SEEK_CUR), 2500);
+    CHECK_EQUAL(lseek(fd, SIZE - 10, SEEK_SET), SIZE - 10);
+    CHECK_EQUAL(stream(fd, data, 1000, false), 10);
+    CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), SIZE);
+    CHECK_EQUAL(stream(fd, data, 1000, false), 0);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_NOSPC);
+    CHECK_EQUAL(stream(fd, data, 1000, true), -ENOSPC);
+    CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), SIZE);
+    engine_expect(fd, 500, 2000, 2);
+}
+
+static void *reads_beyond_the_end(void *fd)
+{
+    uint8_t data[1000];
+    CHECK_EQUAL(stream(*(int *)fd, data, 1000, false), 10);
+    return NULL;
+}
+
+/* During a call, which the server holds, the descriptor is closed, and its number given to another
+ * file, of which `other` is the first descriptor. */
+struct reuse {
+    int fd, other;
+    pthread_t caller;
+};
+
+static void reuse_begin(struct reuse *reuse, enum nfs3_proc procedure, void *(*call)(void *))
+{
+    disk_make("f", 10, 1);
+    disk_make("g", SIZE, 1);
+    reuse->fd = engine_adopt("f", O_RDONLY);
+    reuse->other = engine_open("g", O_RDONLY);
+    server_hold(procedure);
+    CHECK_EQUAL(pthread_create(&reuse->caller, NULL, call, &reuse->fd), 0);
+    server_wait_held(1);
+    CHECK_EQUAL(engine_close(reuse->fd), 0);
+    CHECK_EQUAL(dup2(reuse->other, reuse->fd), reuse->fd);
+}
+
+static void reuse_end(struct reuse *reuse)
+{
+    server_release();
+    CHECK_EQUAL(pthread_join(reuse->caller, NULL), 0);
+}
+
+static void reuse_during_a_read(bool managed)
+{
+    struct reuse reuse;
+    reuse_begin(&reuse, NFS3_PROC_READ, reads_beyond_the_end);
+    sys_critical_enter();
+    if (managed)
+        file_duplicated(reuse.other, reuse.fd);
+    sys_critical_leave();
+    CHECK_EQUAL(lseek(reuse.fd, 5000, SEEK_SET), 5000);
+    reuse_end(&reuse);
+    CHECK_EQUAL(lseek(reuse.fd, 0, SEEK_CUR), 5000);
+}
+
+ENGINE_TEST(the_offset_of_another_file_is_left_alone)
+{
+    reuse_during_a_read(false);
+    reuse_during_a_read(true);
+}
+
+static void *seeks_the_end(void *fd)
+{
+    CHECK_EQUAL(engine_seek(*(int *)fd, -2, SEEK_END), SIZE - 2);
+    return NULL;
+}
+
+static void reuse_during_a_seek(void)
+{
+    struct reuse reuse;
+    reuse_begin(&reuse, NFS3_PROC_GETATTR, seeks_the_end);
+    reuse_end(&reuse);
+    CHECK_EQUAL(lseek(reuse.other, 0, SEEK_CUR), SIZE - 2);
+}
+
+SCENE_TEST(the_end_is_that_of_the_file_which_has_the_number)
+{
+    scene_configure("actimeo = 0.0;");
+    scene_run(reuse_during_a_seek);
 }
 
 int main(void)
