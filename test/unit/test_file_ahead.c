@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "file_scene.h"
+#include "rounds.h"
 
 enum {
     BLOCK = 8192,
@@ -73,7 +74,8 @@ AHEAD_TEST(it_may_be_read_in_pieces_of_any_size)
     const size_t lengths[] = {1, 100, 4096, 12345, 65536, 200000, 300000, 1 << 20};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
         int fd = engine_adopt("f", O_RDONLY);
-        size_t most = lengths[i] * 3000 < SIZE ? lengths[i] * 3000 : SIZE;
+        size_t reads = rounds_of(3000),
+               most = lengths[i] * reads < SIZE ? lengths[i] * reads : SIZE;
         for (size_t at = 0; at < most; at += lengths[i])
             engine_expect(fd, most - at < lengths[i] ? most - at : lengths[i], (off_t)at, 1);
         engine_close(fd);
@@ -442,7 +444,7 @@ static void *reads_while_it_moves(void *fd)
 /* Who asks for more is inside already, and who moves the file waits for him. */
 AHEAD_TEST(files_go_to_the_kernel_while_they_are_read)
 {
-    for (unsigned i = 0; i < MOVED; i++) {
+    for (unsigned i = 0; i < rounds_of(MOVED); i++) {
         char name[16];
         snprintf(name, sizeof(name), "f%u", i);
         disk_make(name, 32 * BLOCK, 1);
@@ -517,7 +519,7 @@ static int shared_fd;
 static void *reads_a_quarter(void *argument)
 {
     unsigned from = *(unsigned *)argument * (BLOCKS / 4);
-    for (unsigned round = 0; round < 4; round++)
+    for (unsigned round = 0; round < rounds_of(4); round++)
         expect_blocks(shared_fd, from, BLOCKS / 4, 1);
     return NULL;
 }

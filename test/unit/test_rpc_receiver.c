@@ -15,7 +15,7 @@ static void run_every_way(struct scene *scene)
         scene->only = (enum only)(kind % ONLY_KINDS);
         scene->payloads = (enum payloads)(kind / ONLY_KINDS);
         scene->certain = (enum certain)(kind % CERTAIN_KINDS);
-        size_t step = (length > 3000 ? length / 997 + 1 : 1) * (rounds_of(10) < 10 ? 7 : 1);
+        size_t step = (length > 3000 ? length / 997 + 1 : 1) * (rounds_of(10) < 10 ? 31 : 1);
         for (size_t split = 0; split <= length; split += step) {
             rewind_scene(scene, split % 2);
             assert_int_equal(deliver(scene, 0, split, SIZE_MAX), 0);
