@@ -13,21 +13,6 @@
 
 #include "file/inode.h"
 
-/* The open file is new, with these flags of open(2), and nobody has it yet. */
-void file_ahead_open(struct file_open *open, int flags);
-/* Its flags are these from now on. */
-void file_ahead_allow(struct file_open *open, int flags);
-/* Before a file is entered that is opened with these flags: starts the thread that will be needed
- * (here, as a read may come in a handler of a signal that interrupted malloc()). */
-void file_ahead_prepare(int flags);
-/* Before this process leaves its registry, with one thread of the application: ends what is on its
- * way, and forgets all. */
-void file_ahead_forget(void);
-/* Nobody has the open file any more. */
-void file_ahead_close(struct file_open *open);
-/* In the child of fork(): what was on its way never arrives. */
-void file_ahead_fork_child(void);
-
 /* Is it worth to look for bytes that were fetched, or does the read follow the one before? */
 static inline bool file_ahead_wants(const struct file_open *open, uint64_t offset)
 {

@@ -8,9 +8,9 @@
  * write() moves the offset to the end of what it wrote. As long as nobody but this process has the
  * open file description that is owed to the kernel, until something looks at the offset.
  */
-#include "file/ahead.h"
 #include "file/append.h"
 #include "file/async.h"
+#include "file/fetched.h"
 #include "file/getattr.h"
 #include "file/inode.h"
 #include "file/io.h"

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/ahead.h"
 #include "file/append.h"
 #include "file/async.h"
 #include "file/commit.h"
+#include "file/fetched.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/world.h"

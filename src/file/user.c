@@ -1,5 +1,5 @@
 /* A process that becomes another user, or gets another root directory. */
-#include "file/ahead.h"
+#include "file/fetched.h"
 #include "file/inode.h"
 #include "file/world.h"
 #include "ledger/registry.h"

@@ -49,21 +49,10 @@ static void copy_data(const struct ledger_write *write, const struct iovec *data
     }
 }
 
-/* -EFAULT where that can be told. */
-__attribute__((noinline)) static int copy_guarded(const struct ledger_write *write,
-                                                  const struct iovec *data)
+static void copy_beginning(const void *beginning)
 {
-    jmp_buf guard;
-    if (_setjmp(guard) != 0) {
-        sys_critical.guard = NULL;
-        return -EFAULT;
-    }
-    sys_critical.guard = &guard;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    copy_data(write, data);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    sys_critical.guard = NULL;
-    return 0;
+    const struct ledger_beginning *b = beginning;
+    copy_data(b->write, b->data);
 }
 
 static uint32_t cut_into_slices(uint64_t offset, size_t length, struct ledger_slice *slices)
@@ -126,7 +115,7 @@ static int keep_data(const struct ledger_beginning *b)
     if (!b->keep)
         return 0;
     if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
-        return copy_guarded(b->write, b->data);
+        return sys_critical_guarded(copy_beginning, b);
     copy_data(b->write, b->data);
     return 0;
 }

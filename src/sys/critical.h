@@ -32,6 +32,8 @@ extern __thread struct sys_critical sys_critical;
  * guard instead. Without a handler the fault ends the program, so no guard is needed.
  */
 extern _Atomic bool sys_critical_faults;
+/* Calls access(argument), which touches such memory, under the guard. 0, or -EFAULT. */
+int sys_critical_guarded(void (*access)(const void *argument), const void *argument);
 
 static inline void sys_critical_enter(void)
 {
