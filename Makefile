@@ -6,9 +6,12 @@
 
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
+# Where the configuration is looked for, whatever the prefix is.
+SYSCONFDIR := /etc
 BUILD   ?= build
 CC      ?= gcc
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+OBJCOPY ?= objcopy
+VERSION := $(shell scripts/version)
 # Of the library: the layout of the memory that processes share. Those of one run directory need the same number.
 SOVERSION := $(shell sed -n 's/.*LEDGER_REGISTRY_LAYOUT = \([0-9]*\).*/\1/p' src/ledger/layout.h)
 
@@ -16,12 +19,13 @@ CFLAGS   ?= -O2 -g
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -iquote src $(shell pkg-config --cflags libtirpc)
 CSTD     := -std=gnu11 -Wall -Wextra -fPIC -fno-strict-aliasing -fvisibility=hidden -ftls-model=initial-exec -pthread -MMD -MP
 
-# Only libtirpc's XDR routines are used.  Its archive, where there is one, keeps the Kerberos libraries, which the shared
-# library brings along, out of every process under preload: they are most of
-# what a start costs.  Sanitizers intercept these routines and go on to those of a shared library.
-TIRPC := $(if $(and $(if $(SANITIZE),,y),$(wildcard $(shell $(CC) -print-file-name=libtirpc.a))),-l:libtirpc.a,$(shell pkg-config --libs libtirpc))
+# The library depends on libc alone, or no program would start in an image that lacks the rest.  So libtirpc, of which XDR
+# routines are used, and libconfig are linked as archives where there are any: but not under sanitizers, which intercept
+# what these do, and know shared libraries by name.
+archive = $(if $(SANITIZE),,$(wildcard $(shell $(CC) -print-file-name=$(1).a)))
+TIRPC  := $(if $(call archive,libtirpc),-l:libtirpc.a,$(shell pkg-config --libs libtirpc))
+CONFIG := $(call archive,libconfig)
 CURSES := $(shell pkg-config --libs ncursesw)
-LIBS  := $(TIRPC) $(shell pkg-config --libs libconfig) -pthread
 
 ifdef WERROR
 CSTD += -Werror
@@ -38,6 +42,7 @@ CPPFLAGS += -DDIRECTNFS_TEST_SWITCHES
 endif
 # One spelling of the directory, so that objects and what they depend on have the same names in each run.
 override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))$(if $(FUZZER),/fuzz,$(if $(SANITIZE),/$(SANITIZE)))$(if $(TEST_SWITCHES),/switches)
+LIBS := $(TIRPC) $(if $(CONFIG),$(BUILD)/libconfig.a,$(shell pkg-config --libs libconfig)) -pthread
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)';)
 
@@ -68,14 +73,19 @@ $(BUILD)/obj/src/preload/%.o: private override CFLAGS += -U_FORTIFY_SOURCE
 $(BUILD)/obj/test/unit/%.o: private CPPFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 # Tests have scenes in their headers: with all of it inlined a compiler needs three times as long, and no test is faster.
 $(BUILD)/obj/test/unit/%.o: private override CFLAGS := $(CFLAGS:-O2=-Og)
-VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o preload/version.o)
+VERSIONED := $(addprefix $(BUILD)/obj/src/,cmd/main.o cmd/check/pid.o cmd/report/parts.o preload/version.o)
 $(VERSIONED): private CPPFLAGS += -DDIRECTNFS_VERSION='"$(VERSION)"'
 $(VERSIONED): $(BUILD)/version
 $(BUILD)/version: always
 	@mkdir -p $(@D); echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
 
-$(BUILD)/libdirectnfs.a: $(call obj,$(CORE))
-	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/libdirectnfs.a: $(call obj,$(CORE)) $(if $(CONFIG),$(BUILD)/libconfig.a)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+# Debian's archive is compiled for programs: from a shared library it cannot reach the three variables of libc that it
+# names.  It gets those of src/config/tunables.c.
+$(BUILD)/libconfig.a: $(CONFIG)
+	@mkdir -p $(@D)
+	$(call say,COPY,$@)$(OBJCOPY) $(foreach name,stdin stdout stderr,--redefine-sym $(name)=conf_$(name)) $< $@
 
 # The other names of wrappers, as a script for the linker.
 $(BUILD)/twins.ld: src/preload/symbols.h
@@ -138,8 +148,9 @@ fuzzers:
 fuzz: fuzzers
 	test/fuzz/run $(BUILD)/fuzz/test/fuzz $(SECONDS)
 
-deb:
-	$(Q)BUILD='$(BUILD)' VERSION='$(VERSION)' scripts/deb
+# What is given to others: see scripts/dist, scripts/deb and scripts/rpm.
+dist deb rpm:
+	$(Q)BUILD='$(BUILD)' VERSION='$(VERSION)' scripts/$@
 
 # What `make install` puts where, as MODE:FILE:DIRECTORY; `make uninstall` removes the same.
 # The library is no link library, and LD_PRELOAD of running programs names it: a directory of its own, one name for all
@@ -151,31 +162,33 @@ INSTALLED := 755:$(BUILD)/directnfs:$(PREFIX)/bin 644:$(BUILD)/libdirectnfs.so:$
     644:conf/bash-completion/directnfs:$(PREFIX)/share/bash-completion/completions \
     $(foreach file,$(wildcard include/directnfs/*.h),644:$(file):$(PREFIX)/include/directnfs) \
     $(foreach file,$(wildcard man/*.[1-8]),644:$(file):$(PREFIX)/share/man/man$(subst .,,$(suffix $(file)))) \
-    644:README:$(DOC) 644:LICENSE:$(DOC) \
+    $(foreach file,README CHANGELOG SECURITY LICENSE,644:$(file):$(DOC)) \
     $(foreach file,conf/nfstab $(wildcard conf/*.conf),644:$(file):$(PREFIX)/share/directnfs) \
-    $(foreach file,$(DROPINS),644:$(file):$(PREFIX)/share/directnfs/systemd)
+    $(foreach file,$(DROPINS),644:$(file):$(PREFIX)/share/directnfs/systemd) \
+    644:conf/prometheus/alerts.yml:$(PREFIX)/share/directnfs/prometheus
 
 install: all $(BUILD)/directnfs.pc $(DROPINS)
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; to=$(DESTDIR)$$3/$${2##*/}; \
 	    install -D -m $$1 $$2 $$to.new && mv -f $$to.new $$to || exit 1; done
+	$(Q)install -d $(DESTDIR)$(SYSCONFDIR)/directnfs
 uninstall:
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f $(DESTDIR)$$3/$${2##*/} || exit 1; done
 	$(Q)for dir in $(LIBDIR)/directnfs $(PREFIX)/include/directnfs $(PREFIX)/share/directnfs/systemd \
-	    $(PREFIX)/share/directnfs $(DOC); do \
+	    $(PREFIX)/share/directnfs/prometheus $(PREFIX)/share/directnfs $(DOC) $(SYSCONFDIR)/directnfs; do \
 	    [ ! -d $(DESTDIR)$$dir ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$$dir; done
 
 $(BUILD)/systemd/%: conf/systemd/% always
 	@mkdir -p $(@D); sed 's|@LIBDIR@|$(LIBDIR)|' $< >$@
 $(BUILD)/directnfs.pc: always
 	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: directnfs' \
-	    'Description: The statistics that directnfs shows in shared memory' 'Version: $(VERSION)' \
+	    'Description: The statistics that directnfs shows in shared memory' 'Version: $(firstword $(subst -, ,$(VERSION)))' \
 	    'Cflags: -I$${includedir}' >$@
 
 clean:
 	rm -rf $(BUILD)
 help:
-	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, fuzz, install, uninstall, deb, clean'
+	@echo 'targets: all (default), unit, programs, check, demo, bench, torture, fuzz, install, uninstall, dist, deb, rpm, clean'
 
-.PHONY: all library unit programs check demo bench torture fuzzers fuzz install uninstall deb clean help always
+.PHONY: all library unit programs check demo bench torture fuzzers fuzz install uninstall dist deb rpm clean help always
 .SECONDARY:
 -include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)

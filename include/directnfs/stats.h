@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 4u
+#define DIRECTNFS_STATS_LAYOUT 5u
 
 enum {
     DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
@@ -42,7 +42,9 @@ enum directnfs_channel_state {
     DIRECTNFS_CHANNEL_DOWN,
     DIRECTNFS_CHANNEL_UP,
     DIRECTNFS_CHANNEL_PROBING,
-    DIRECTNFS_CHANNEL_OFFLINE
+    DIRECTNFS_CHANNEL_OFFLINE,
+    DIRECTNFS_CHANNEL_SILENT, /* of a path: calls wait longer than is usual, and nothing comes */
+    DIRECTNFS_CHANNEL_STATES
 };
 
 enum directnfs_file_state { DIRECTNFS_FILE_DIRECT, DIRECTNFS_FILE_KERNEL };
@@ -81,7 +83,9 @@ struct directnfs_counters {
     uint64_t paths_not_shown;    /* likewise */
     uint64_t read_ahead_bytes;   /* of read_bytes: asked for before they were wanted */
     uint64_t read_ahead_used;    /* and given to who wanted them */
-    uint64_t spare[3];
+    uint64_t gathered_writes;    /* WRITEs of data that write(2) had left behind */
+    uint64_t gathered_bytes;     /* in them */
+    uint64_t behind_waits;       /* writes that waited for room behind others */
 };
 
 struct directnfs_server_stats {
@@ -106,9 +110,11 @@ struct directnfs_path_stats {
     uint32_t server; /* index in `servers`; DIRECTNFS_SERVERS: not shown there */
     uint32_t state;  /* enum directnfs_channel_state */
     uint32_t spare;
-    uint64_t since_ns; /* CLOCK_REALTIME of the last change of state */
-    uint64_t downs;    /* times it went down */
-    uint64_t reissued; /* calls moved from it to another path */
+    uint64_t since_ns;  /* CLOCK_REALTIME of the last change of state */
+    uint64_t downs;     /* times it went down */
+    uint64_t reissued;  /* calls moved from it to another path */
+    uint64_t oldest_ns; /* CLOCK_MONOTONIC: when its oldest call was sent, if that waits for a
+                           second or longer; else 0 */
     struct directnfs_latency latency;
     char reason[DIRECTNFS_REASON_BYTES]; /* of the state; of the last outage while it is up */
     char name[DIRECTNFS_ADDRESS_BYTES];  /* of the server */
@@ -127,9 +133,9 @@ struct directnfs_channel_stats {
     uint64_t reconnects;
     uint64_t outstanding; /* calls in flight now */
     uint64_t sent_bytes, received_bytes;
-    uint64_t rtt_us;   /* smoothed round trip time */
-    uint64_t reissued; /* calls sent again */
-    uint64_t spare;
+    uint64_t rtt_us;    /* smoothed round trip time */
+    uint64_t reissued;  /* calls sent again */
+    uint64_t oldest_ns; /* as of a path */
     char path[DIRECTNFS_ADDRESS_BYTES];
     char local[DIRECTNFS_ADDRESS_BYTES];
 };

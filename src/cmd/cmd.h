@@ -4,6 +4,7 @@
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,10 @@ int cmd_usage_error(const char *command, const char *format, ...)
 /* Says "directnfs COMMAND: text" on stderr, made printable. */
 void cmd_complain(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The library that belongs to this command: beside it, as a build leaves it, or in one of the
+ * directories for libraries, as it is installed. False: there is none, or it may not be read. */
+bool cmd_library(char path[PATH_MAX]);
 
 /*
  * Parses a whole decimal number within [low, high]; a fraction is allowed if `fraction`. Returns

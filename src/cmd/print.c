@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -39,6 +40,14 @@ char *cmd_printable(const char *text, size_t limit)
     }
     *end = '\0';
     return cmd_need(realloc(result, (size_t)(end - result) + 1));
+}
+
+void cmd_time(char text[CMD_TIME_BYTES], uint64_t realtime_ns)
+{
+    time_t seconds = (time_t)(realtime_ns / 1000000000u);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm) == NULL || strftime(text, CMD_TIME_BYTES, "%FT%TZ", &tm) == 0)
+        strcpy(text, "-");
 }
 
 size_t cmd_terminal_width(void)

@@ -22,6 +22,10 @@ char *cmd_printable(const char *text, size_t limit);
 /* Returns `memory`; without it the command ends. */
 void *cmd_need(void *memory);
 
+/* "2026-11-21T20:59:35Z" */
+enum { CMD_TIME_BYTES = 32 };
+void cmd_time(char text[CMD_TIME_BYTES], uint64_t realtime_ns);
+
 /* Columns of the terminal that standard output is; 0 if it is none. $COLUMNS goes before. */
 size_t cmd_terminal_width(void);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -17,45 +18,57 @@
 
 #define LIBRARY "libdirectnfs.so"
 
-/*
- * Writes the absolute path of the library to `path`: beside the command, as a build leaves it, or
- * in one of the directories for libraries, as it is installed. Returns false, with a complaint, if
- * it cannot be used.
- */
-static bool find_library(char path[PATH_MAX])
+/* Writes the directory of this command, with a slash at its end. False, with errno: not known. */
+static bool find_command(char directory[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+    if (length < 0)
+        return false;
+    directory[length] = '\0';
+    char *slash = strrchr(directory, '/');
+    if (slash)
+        slash[1] = '\0';
+    return true;
+}
+
+bool cmd_library(char path[PATH_MAX])
 {
     static const char *const places[] = {LIBRARY, "../lib/directnfs/" LIBRARY,
                                          "../" PROGRAM_LIB "/directnfs/" LIBRARY,
                                          "../lib64/directnfs/" LIBRARY};
     char command[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", command, sizeof(command) - 1);
-    if (length < 0) {
+    bool known = find_command(command);
+    for (size_t i = 0; known && i < sizeof(places) / sizeof(places[0]); i++) {
+        char place[2 * PATH_MAX];
+        snprintf(place, sizeof(place), "%s%s", command, places[i]);
+        if (realpath(place, path) != NULL && access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The same, with a complaint if it cannot be used. */
+static bool find_library(char path[PATH_MAX])
+{
+    char command[PATH_MAX];
+    if (!find_command(command)) {
         cmd_complain("run", "cannot find where this command lies: /proc/self/exe: %m");
         return false;
     }
-    command[length] = '\0';
-    char *slash = strrchr(command, '/');
-    if (slash)
-        slash[1] = '\0';
-
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        char place[2 * PATH_MAX];
-        snprintf(place, sizeof(place), "%s%s", command, places[i]);
-        if (realpath(place, path) == NULL || access(path, R_OK) != 0)
-            continue;
-        if (strpbrk(path, " :") != NULL) {
-            cmd_complain(
-                "run",
-                "%s cannot be preloaded: LD_PRELOAD takes no path with a blank or a colon; "
-                "move the installation elsewhere",
-                path);
-            return false;
-        }
-        return true;
+    if (!cmd_library(path)) {
+        cmd_complain("run",
+                     "%s is neither in %s nor in %s../lib/directnfs; build or install it there",
+                     LIBRARY, command, command);
+        return false;
     }
-    cmd_complain("run", "%s is neither in %s nor in %s../lib/directnfs; build or install it there",
-                 LIBRARY, command, command);
-    return false;
+    if (strpbrk(path, " :") != NULL) {
+        cmd_complain("run",
+                     "%s cannot be preloaded: LD_PRELOAD takes no path with a blank or a colon; "
+                     "move the installation elsewhere",
+                     path);
+        return false;
+    }
+    return true;
 }
 
 /* Puts the library first and keeps what others preload behind it. Returns 0 or -1 with errno. */
@@ -70,6 +83,16 @@ static int set_preload(const char *library)
     int result = setenv("LD_PRELOAD", both, 1);
     free(both);
     return result;
+}
+
+/* What this program starts says once that it has the library. */
+static int set_start(void)
+{
+    char name[64];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(name, sizeof(name), "%d.%lld.%09ld", getpid(), (long long)now.tv_sec, now.tv_nsec);
+    return setenv("DIRECTNFS_START", name, 1);
 }
 
 /* The program may change its directory, so the environment gets an absolute name. */
@@ -107,13 +130,21 @@ static int run(int argc, char **argv)
     if (request.nfstab && !set_nfstab(request.nfstab))
         return CMD_WRONG_USAGE;
 
-    char library[PATH_MAX];
+    char library[PATH_MAX], why[PROGRAM_WHY];
     if (!find_library(library))
         return CMD_RUN_FAILED;
     if (set_preload(library) != 0) {
         cmd_complain("run", "%m");
         return CMD_RUN_FAILED;
     }
+    if (set_start() != 0)
+        cmd_complain("run", "%m");
+    if (program_is_unloadable(argv[optind], why))
+        cmd_complain(
+            "run",
+            "%s: libdirectnfs.so is not loaded, and the kernel serves all files. It starts "
+            "nevertheless; 'directnfs check --program' says what to do",
+            why);
     execvp(argv[optind], argv + optind);
     int error = errno;
     cmd_complain("run", "cannot start '%s': %s", argv[optind], strerror(error));

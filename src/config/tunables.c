@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <libconfig.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +18,9 @@
 #define WORDS_MAX         5
 #define BYTES_LEAST       4096 /* of one READ or WRITE */
 #define INCLUDE_DEPTH_MAX 10   /* libconfig's */
+
+/* What an archive of libconfig has instead of libc's variables: see the Makefile. */
+FILE *conf_stdin, *conf_stdout, *conf_stderr;
 
 enum type {
     TYPE_INT,   /* an int */
@@ -40,7 +44,8 @@ static const struct key {
     {KEY(rsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
     {KEY(wsize), TYPE_SIZE, 0, BYTES_LEAST, MIB, {0}},
     {KEY(actimeo), TYPE_FLOAT, 3, 0, 3600, {0}},
-    {KEY(read_ahead_max), TYPE_INT, 0, 0, 16 * MIB, {0}},
+    {KEY(read_ahead_max), TYPE_INT, 4 * MIB, 0, 16 * MIB, {0}},
+    {KEY(write_behind_max), TYPE_BYTES, 0, 0, 1024 * MIB, {0}},
     {KEY(stability), TYPE_WORD, CONF_STABILITY_UNSTABLE, 0, 1, {"unstable", "stable"}},
     {KEY(uncommitted_max), TYPE_BYTES, 256 * MIB, 16 * MIB, TIB, {0}},
     {KEY(uncommitted_file_max), TYPE_BYTES, 32 * MIB, MIB, TIB, {0}},
@@ -49,6 +54,7 @@ static const struct key {
     {KEY(reconnect_max), TYPE_INT, 5, 1, 60, {0}},
     {KEY(path_timeout), TYPE_FLOAT, 4, 0, 600, {0}},
     {KEY(failover_hold), TYPE_FLOAT, 3, 0, 600, {0}},
+    {KEY(silence_warning), TYPE_FLOAT, 5, 0, 600, {0}},
     {KEY(soft_timeout), TYPE_INT, 0, 0, 86400, {0}},
     {KEY(raw_io_uring), TYPE_WORD, CONF_RAW_IO_URING_REFUSE, 0, 1, {"refuse", "kernel"}},
     {KEY(log_level),
@@ -86,6 +92,23 @@ void conf_tunables_default(struct conf_tunables *tunables)
     memset(tunables, 0, sizeof(*tunables));
     for (size_t i = 0; i < KEY_COUNT; i++)
         store(tunables, &keys[i], (double)keys[i].initial);
+}
+
+void conf_tunables_print(const struct conf_tunables *tunables, FILE *out)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct key *key = &keys[i];
+        const void *member = (const char *)tunables + key->offset;
+        fprintf(out, "%s = ", key->name);
+        if (key->type == TYPE_FLOAT)
+            fprintf(out, "%.15g;\n", *(const double *)member);
+        else if (key->type == TYPE_BYTES)
+            fprintf(out, "%" PRId64 "L;\n", *(const int64_t *)member);
+        else if (key->type == TYPE_WORD)
+            fprintf(out, "\"%s\";\n", key->words[*(const int *)member]);
+        else
+            fprintf(out, "%d;\n", *(const int *)member);
+    }
 }
 
 static const struct key *find_key(const char *name)
@@ -293,6 +316,9 @@ int conf_tunables_parse(struct conf_tunables *tunables, const char *file, const 
     snprintf(directory, sizeof(directory), "%.*s",
              slash == NULL || slash == file ? 1 : (int)(slash - file), slash == NULL ? "." : file);
 
+    conf_stdin = stdin;
+    conf_stdout = stdout;
+    conf_stderr = stderr;
     config_init(&config);
     config_set_include_dir(&config, directory);
     if (config_read_string(&config, copy) != CONFIG_TRUE) {

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "config/diagnostic.h"
 #include "sys/log.h"
@@ -34,7 +35,8 @@ struct conf_tunables {
     int rsize;          /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
     int wsize;          /* bytes of one WRITE; likewise */
     double actimeo;     /* seconds attributes may be stale: 0..3600, default 3 */
-    int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 0 */
+    int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 4 MiB */
+    int64_t write_behind_max; /* dirty bytes of a file: 0 (write at once)..1 GiB, default 0 */
     enum conf_stability stability;
     int64_t uncommitted_max;      /* bytes kept for rewriting, host-wide per user: >= 16 MiB,
                                      default 256 MiB */
@@ -45,7 +47,9 @@ struct conf_tunables {
     int reconnect_max;      /* seconds, longest pause between attempts: 1..60, default 5 */
     double path_timeout;    /* seconds of silence before a path is left: 0..600, default 4 */
     double failover_hold;   /* seconds a request may outlive its connection: 0..600, default 3 */
-    int soft_timeout;       /* seconds until a call fails: 0 (never) ..86400, default 0 */
+    double
+        silence_warning; /* seconds of silence until they are logged: 0 (never)..600, default 5 */
+    int soft_timeout;    /* seconds until a call fails: 0 (never) ..86400, default 0 */
     enum conf_raw_io_uring raw_io_uring;
     enum log_level log_level;
 };
@@ -72,5 +76,8 @@ int conf_tunables_file(char file[PATH_MAX]);
  */
 int conf_tunables_load(struct conf_tunables *tunables, const char *file, int required,
                        struct conf_diagnostics *d);
+
+/* Writes all of them as a file that sets them so. */
+void conf_tunables_print(const struct conf_tunables *tunables, FILE *out);
 
 #endif

@@ -2,14 +2,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
+#include "file/facts.h"
 #include "file/getattr.h"
 #include "reach/kernel.h"
+#include "file/flush.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/proof.h"
 #include "file/renew.h"
 #include "file/world.h"
+#include "ledger/quiet.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 #include "sys/fd.h"
@@ -64,6 +68,52 @@ static int prove_by_name(const struct file_claim *claim, struct file_proof *proo
     return result;
 }
 
+static void attributes_shown(const struct statx *seen, struct ledger_attributes *attributes)
+{
+    *attributes =
+        (struct ledger_attributes){.size = seen->stx_size,
+                                   .used = seen->stx_blocks * 512,
+                                   .mtime = {seen->stx_mtime.tv_sec, seen->stx_mtime.tv_nsec},
+                                   .ctime = {seen->stx_ctime.tv_sec, seen->stx_ctime.tv_nsec}};
+}
+
+/*
+ * The handle is the one that a process of this user has proven for this inode by this path, as far
+ * as the registry still knows the file by it. The server need not be asked if the kernel shows just
+ * what the server has told of that handle: that is the comparison which a proof makes. Else, and
+ * where the kernel cannot tell whether it is the same inode or nothing may be out of date, it is
+ * made anew.
+ */
+static bool prove_by_fact(const struct file_claim *claim, uint64_t asked_ns,
+                          struct file_proof *proof)
+{
+    struct statx seen;
+    struct file_fact fact;
+    struct nfs3_attr attr;
+    if (file_kernel_look(claim->fd, &seen) != 0 || !file_fact_of_file(claim, &seen, &fact))
+        return false;
+    struct ledger_file_key key = file_registry_key(makedev(seen.stx_dev_major, seen.stx_dev_minor),
+                                                   seen.stx_ino, claim->mount, &fact.fh);
+    attributes_shown(&seen, &proof->attributes);
+    uint64_t epoch;
+    enum ledger_confirmation known =
+        ledger_key_confirmed(&key, &proof->attributes, asked_ns, &epoch);
+    if (known == LEDGER_UNKNOWN)
+        return false;
+    if (known == LEDGER_CONFIRMED && fact.same_inode && file_tunables.actimeo > 0) {
+        proof->access = file_fact_access(&fact, &seen);
+    } else {
+        proof->access_ns = sys_now_ns();
+        if (file_prove_handle(claim, &fact.fh, &proof->access, &attr) != 0)
+            return false;
+        file_attributes_convert(&attr, &proof->attributes);
+        proof->epoch = epoch;
+    }
+    proof->fh = fact.fh;
+    proof->current = proof->known = true;
+    return true;
+}
+
 /*
  * The file is what the kernel has, whatever its name, if the kernel tells the server's handle.
  * Nobody need be asked: in this very open (`opened`) the kernel has asked for access and for
@@ -106,20 +156,26 @@ static void note_access(struct file_inode *inode, const struct rpc_auth *auth, i
     pthread_mutex_unlock(&file_lock);
 }
 
-/* Asks the server whether this credential may do what the descriptor was opened for. */
+/* Asks the server whether this credential may do what the descriptor was opened for, unless that is
+ * known. */
 static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int flags,
-                      const char **reason)
+                      struct file_proof *proof, const char **reason)
 {
     uint32_t wanted = access_for(flags);
     pthread_mutex_lock(&file_lock);
+    if ((proof->access & wanted) == wanted) {
+        inode->auth = auth;
+        inode->access = proof->access;
+    }
     bool granted = inode->auth == auth && (inode->access & wanted) == wanted;
     pthread_mutex_unlock(&file_lock);
     if (granted)
         return 0;
     struct nfs3_client client = file_mount_client(inode->mount, auth);
     struct nfs3_post_attr attr;
-    uint32_t access = NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND;
+    uint32_t access = FILE_ACCESS_ASKED;
     struct file_handle_use use = file_inode_use(inode);
+    uint64_t asked_ns = sys_now_ns();
     int result;
     do
         result = nfs3_access(&client, use.fh, &access, &attr);
@@ -134,7 +190,25 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     inode->auth = auth;
     inode->access = access;
     pthread_mutex_unlock(&file_lock);
+    proof->access = access;
+    proof->access_ns = asked_ns;
     return 0;
+}
+
+/* Others need not ask for what was found out in this open. */
+static void tell_others(struct file_inode *inode, const struct file_claim *claim,
+                        const struct file_proof *proof)
+{
+    struct statx seen;
+    struct file_fact fact = {.fh = *file_inode_use(inode).fh,
+                             .access = proof->access_ns ? proof->access : 0,
+                             .access_ns = proof->access_ns,
+                             .mode = proof->status->st_mode,
+                             .uid = proof->status->st_uid,
+                             .gid = proof->status->st_gid};
+    bool news = !proof->known || proof->access_ns;
+    if (proof->by_name && news && file_kernel_look(claim->fd, &seen) == 0)
+        file_fact_file_is(claim, &seen, &fact);
 }
 
 struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
@@ -190,12 +264,16 @@ static struct file_inode *known_inode(const struct file_claim *claim, const stru
 /* What was proven was true at `asked_ns`, when the file was opened. */
 static void learn(struct ledger_file *entry, const struct file_proof *proof, uint64_t asked_ns)
 {
-    struct ledger_attributes known;
+    struct ledger_attributes unused;
     uint64_t epoch = ledger_file_asking(entry), verified_ns;
+    ledger_file_refresh(entry);
     if (!proof->current)
         return;
+    bool known = ledger_file_attributes(entry, &unused, &verified_ns);
+    if (proof->epoch && (known || proof->known))
+        ledger_file_learned(entry, proof->epoch, &proof->attributes, asked_ns);
     /* No process of this host knows the file, so none has changed it since the server answered. */
-    if (!ledger_file_attributes(entry, &known, &verified_ns))
+    else if (!known)
         ledger_file_learned(entry, epoch, &proof->attributes, asked_ns);
     else
         ledger_file_confirmed(entry, &proof->attributes, asked_ns);
@@ -212,13 +290,19 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
     struct file_inode fresh = {
         .device = status->st_dev, .inode = status->st_ino, .mount = claim->mount};
     uint64_t lost;
-    *proof = (struct file_proof){.current = false};
+    *proof = (struct file_proof){.status = status};
     if (status->st_nlink == 0) { /* O_TMPFILE, or removed meanwhile */
         *reason = "has no name";
         return file_inode_only(status->st_dev, status->st_ino);
     }
-    if (!prove_by_kernel(claim, status, opened, proof) && prove_by_name(claim, proof, reason) != 0)
-        return NULL;
+    proof->by_name = !prove_by_kernel(claim, status, opened, proof);
+    if (proof->by_name && !prove_by_fact(claim, asked_ns, proof)) {
+        *proof = (struct file_proof){.status = status,
+                                     .by_name = true,
+                                     .epoch = ledger_number_asking(status->st_dev, status->st_ino)};
+        if (prove_by_name(claim, proof, reason) != 0)
+            return NULL;
+    }
     struct ledger_file_key key =
         file_registry_key(status->st_dev, status->st_ino, claim->mount, &proof->fh);
     struct file_inode *inode = known_inode(claim, status, &proof->fh, &key);
@@ -269,12 +353,14 @@ static void leave_to_kernel(struct file_mount *mount, const struct stat *status,
 {
     if ((flags & O_ACCMODE) != O_RDONLY)
         file_world_claim(mount, status, path, reason);
+    else if (file_registry_open() == 0)
+        file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
     file_pages_fresh(mount, fd);
 }
 
 /* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */
 static const char *why_kernel(struct file_inode *inode, const struct file_claim *claim,
-                              const struct file_proof *proof, int flags, bool *surprising)
+                              struct file_proof *proof, int flags, bool *surprising)
 {
     const char *reason = NULL;
     *surprising = false;
@@ -282,7 +368,9 @@ static const char *why_kernel(struct file_inode *inode, const struct file_claim 
         if (proof->granted)
             note_access(inode, claim->auth, flags);
         else
-            *surprising = ask_access(inode, claim->auth, flags, &reason) != 0;
+            *surprising = ask_access(inode, claim->auth, flags, proof, &reason) != 0;
+        if (!reason)
+            tell_others(inode, claim, proof);
         return reason;
     }
     return file_world_stay(inode);

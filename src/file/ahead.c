@@ -4,76 +4,194 @@
 #include <string.h>
 
 #include "file/fetched.h"
+#include "file/getattr.h"
 #include "file/io.h"
 #include "file/lane.h"
+#include "ledger/quiet.h"
 #include "ledger/uncommitted.h"
-#include "stats/count.h"
 #include "sys/critical.h"
+#include "sys/probe.h"
 #include "sys/sys.h"
 
 enum {
-    PART = LEDGER_QUIET_MAX, /* one READ, at most */
-    SIZE_LEAST = 64 << 10
+    WINDOW_LEAST = 32 << 10,
+    WINDOW_PARTS = 4, /* READs on their way together, for all paths */
+    GROWTH = 4,
+    PAUSE_MOST = 64
 };
+
+#define STREAM_LIFE_NS UINT64_C(1000000000)
 
 /* ---- asking ---- */
 
-/* Asks for [offset, end), in parts. How far it came. */
-static uint64_t ask(struct file_open *open, uint64_t offset, uint64_t end, bool announced)
-{
-    struct file_fetched *fetched = open->ahead.all;
+/* What is asked for together. */
+struct asking {
+    struct file_open *open;
+    unsigned count;
     struct file_request *requests[FILE_PARTS];
-    unsigned count = 0;
-    size_t longest = file_mount_client(open->inode->mount, open->auth).read_max;
-    if (longest > PART)
-        longest = PART;
+};
+
+/* For lack of room, a shorter one: *length. */
+static struct file_part *new_part(struct file_open *open, uint64_t offset, size_t *length)
+{
+    struct file_part *part = file_part_new(open, offset, *length);
+    if (!part && file_fetched_drop_useless(open->ahead.all))
+        part = file_part_new(open, offset, *length);
+    if (!part && *length > FILE_PART_LEAST) {
+        *length = FILE_PART_LEAST;
+        part = file_part_new(open, offset, *length);
+    }
+    return part;
+}
+
+/* [offset, end), in parts of `most` bytes that end at multiples of 64 KiB. How far it came. */
+static uint64_t add(struct asking *asking, uint64_t offset, uint64_t end, size_t most,
+                    bool announced)
+{
+    struct file_open *open = asking->open;
+    struct file_fetched *fetched = open->ahead.all;
     while (offset < end && fetched->count < FILE_PARTS) {
-        size_t length = end - offset < longest ? (size_t)(end - offset) : longest;
+        uint64_t stop = (offset + most) & ~(uint64_t)(FILE_PART_LEAST - 1);
+        if (stop <= offset)
+            stop = offset + most;
+        size_t length = (size_t)((stop < end ? stop : end) - offset);
         uint64_t asked_ns = sys_now_ns();
         struct ledger_quiet quiet;
         if (!ledger_quiet_begin(&open->inode->entry, offset, offset + length, &quiet))
             break;
-        struct file_part *part = file_part_new(open, offset, length);
+        struct file_part *part = new_part(open, offset, &length);
         if (!part)
             break;
         part->announced = announced;
         part->asked_ns = asked_ns;
         part->quiet = quiet;
         fetched->parts[fetched->count++] = part;
-        requests[count++] = &part->request;
+        asking->requests[asking->count++] = &part->request;
         file_hold(open);
         offset += length;
-    }
-    if (count > 0) {
-        file_submit(fetched->lane, requests, count);
-        file_fetched_wake();
     }
     return offset;
 }
 
-/* Has enough ahead of who reads [offset, offset + length) in sequence. */
-static void ask_in_sequence(struct file_open *open, uint64_t offset, size_t length)
+static void submit(const struct asking *asking)
 {
-    struct file_fetched *fetched = open->ahead.all;
-    size_t most = (size_t)file_tunables.read_ahead_max;
-    uint64_t size = ledger_file_least_size(&open->inode->entry);
-    if (fetched->size == 0 || fetched->end < offset ||
-        fetched->end > offset + length + fetched->size) {
-        fetched->end = offset; /* another sequence */
-        file_fetched_drop_outside(fetched, 0, 0);
-        fetched->size = 2 * length > SIZE_LEAST ? 2 * length : SIZE_LEAST;
-    } else if (fetched->end - offset > length + fetched->size / 2) {
+    if (asking->count == 0)
         return;
-    } else {
-        fetched->size *= 2;
+    file_submit(asking->open->ahead.all->lane, asking->requests, asking->count);
+    file_fetched_wake();
+}
+
+static size_t longest_part(const struct file_open *open)
+{
+    size_t longest = file_mount_client(open->inode->mount, open->auth).read_max;
+    return longest < FILE_PART_MOST ? longest : FILE_PART_MOST;
+}
+
+/* ---- streams ---- */
+
+/* A read that is served. */
+struct reading {
+    struct file_open *open;
+    const struct iovec *vectors;
+    size_t length;
+    uint64_t offset;
+    uint64_t now_ns;               /* about: when it began, or waited last */
+    bool waited, changed, used_up; /* the last: a part that is not short */
+};
+
+/* How much one of them may have ahead, besides those that have something. */
+static size_t window_most(const struct file_fetched *fetched, const struct file_stream *one,
+                          uint64_t now_ns)
+{
+    unsigned alive = 1;
+    for (unsigned i = 0; i < FILE_STREAMS; i++) {
+        const struct file_stream *stream = &fetched->streams[i];
+        alive += stream != one && stream->size > 0 && stream->end > stream->next &&
+                 now_ns - stream->used_ns < STREAM_LIFE_NS;
     }
-    if (fetched->size > most)
-        fetched->size = most;
-    uint64_t end = offset + length + fetched->size;
-    if (end > size)
-        end = size;
-    if (fetched->end < end)
-        fetched->end = ask(open, fetched->end, end, false);
+    return (size_t)file_tunables.read_ahead_max / alive;
+}
+
+static struct file_stream *stream_at(struct file_fetched *fetched, uint64_t offset)
+{
+    struct file_stream *found = NULL;
+    for (unsigned i = 0; i < FILE_STREAMS && !found; i++) {
+        if (fetched->streams[i].size > 0 && fetched->streams[i].next == offset)
+            found = &fetched->streams[i];
+    }
+    return found;
+}
+
+/* A read at `offset` follows another one. Of several streams the one goes that it takes over, or
+ * that was not read for the longest time. */
+static struct file_stream *stream_new(struct file_fetched *fetched, uint64_t offset)
+{
+    struct file_stream *stream = &fetched->streams[0], *within = NULL;
+    for (unsigned i = 0; i < FILE_STREAMS; i++) {
+        struct file_stream *other = &fetched->streams[i];
+        if (other->used_ns < stream->used_ns)
+            stream = other;
+        if (other->size > 0 && other->next < offset && offset <= other->end)
+            within = other;
+    }
+    if (within)
+        stream = within;
+    else
+        *stream = (struct file_stream){.size = WINDOW_LEAST};
+    const struct file_part *part;
+    stream->end = offset;
+    while ((part = file_part_at(fetched, stream->end)))
+        stream->end = file_part_end(part);
+    return stream;
+}
+
+/* Has enough on its way for who reads [offset, offset + length), and this read first. */
+static void advance(const struct reading *reading, struct file_stream *stream)
+{
+    struct file_open *open = reading->open;
+    struct file_fetched *fetched = open->ahead.all;
+    size_t length = reading->length;
+    uint64_t offset = reading->offset, reach = offset + length;
+    uint64_t size = ledger_file_least_size(&open->inode->entry);
+    stream->used_ns = reading->now_ns;
+    stream->next = reach;
+    if (stream->end > offset && !file_part_at(fetched, offset)) { /* it grew old: it was too much */
+        stream->end = offset;
+        stream->size = stream->size / GROWTH + 1;
+    }
+    if (stream->end < offset)
+        stream->end = offset;
+    if (stream->pause > 0) {
+        stream->pause--;
+        stream->end = reach;
+        return;
+    }
+    uint64_t ahead = stream->end > reach ? stream->end - reach : 0;
+    size_t most = window_most(fetched, stream, stream->used_ns);
+    if (ahead > stream->size / 2 || stream->end >= size)
+        return;
+    if (stream->waited)
+        stream->size *= GROWTH;
+    if (stream->size < 2 * length)
+        stream->size = 2 * length;
+    if (stream->size < WINDOW_LEAST)
+        stream->size = WINDOW_LEAST;
+    if (stream->size > most)
+        stream->size = most;
+    stream->waited = false;
+    struct asking asking = {.open = open, .count = 0};
+    size_t longest = longest_part(open), part = stream->size / WINDOW_PARTS;
+    if (part < FILE_PART_LEAST)
+        part = FILE_PART_LEAST;
+    uint64_t own = reach < size ? reach : size, end = reach + stream->size;
+    if (stream->end < own) /* who reads shall not wait for more */
+        stream->end = add(&asking, stream->end, own, longest, false);
+    if (stream->end >= own)
+        stream->end = add(&asking, stream->end, end < size ? end : size,
+                          part < longest ? part : longest, false);
+    if (stream->end < end && stream->end < size) /* for lack of room */
+        stream->size = stream->end > reach + WINDOW_LEAST ? stream->end - reach : WINDOW_LEAST;
+    submit(&asking);
 }
 
 /* ---- giving ---- */
@@ -92,114 +210,189 @@ static void copy(const struct iovec *vectors, size_t skip, const uint8_t *data, 
     }
 }
 
+static int probe(const struct iovec *vectors, size_t skip, size_t length)
+{
+    int result = 0;
+    while (skip >= vectors->iov_len)
+        skip -= vectors++->iov_len;
+    while (length > 0 && result == 0) {
+        size_t room = vectors->iov_len - skip, part = length < room ? length : room;
+        result = sys_probe_write((uint8_t *)vectors->iov_base + skip, part);
+        length -= part;
+        skip = 0;
+        vectors++;
+    }
+    return result;
+}
+
 /* A copy to the application. */
-struct gift {
+struct piece {
     const struct iovec *vectors;
     size_t skip;
     const uint8_t *data;
     size_t length;
 };
 
-static void copy_gift(const void *argument)
+static void copy_piece(const void *argument)
 {
-    const struct gift *gift = argument;
-    copy(gift->vectors, gift->skip, gift->data, gift->length);
+    const struct piece *piece = argument;
+    copy(piece->vectors, piece->skip, piece->data, piece->length);
 }
 
 static int give(const struct iovec *vectors, size_t skip, const uint8_t *data, size_t length)
 {
-    const struct gift gift = {vectors, skip, data, length};
+    const struct piece piece = {vectors, skip, data, length};
     if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
-        return sys_critical_guarded(copy_gift, &gift);
-    copy(vectors, skip, data, length);
-    return 0;
+        return sys_critical_guarded(copy_piece, &piece);
+    int result = probe(vectors, skip, length);
+    if (result == 0)
+        copy(vectors, skip, data, length);
+    return result;
 }
 
-/* Waits for the part. False: not with what it brought. */
-static bool wait_for(struct file_fetched *fetched, struct file_part *part)
+/* Waits for the part, as an ordinary read would: signals have time until it is over. True: the
+ * server did not answer for as long as it may take. */
+static bool times_out(struct reading *reading, struct file_part *part)
 {
-    if (!file_part_is_done(part))
-        file_lane_wait(fetched->lane, file_part_is_done, part, 0);
-    return file_part_is_done(part) && part->request.result > 0;
+    struct file_lane *lane = reading->open->ahead.all->lane;
+    sig_atomic_t deferred = 0;
+    if (file_part_is_done(part))
+        return false;
+    reading->waited = true;
+    while (!file_lane_wait(lane, file_part_is_done, part, 0) && sys_critical.deferred) {
+        deferred |= sys_critical.deferred;
+        sys_critical.deferred = 0;
+    }
+    sys_critical.deferred |= deferred;
+    reading->now_ns = sys_now_ns();
+    uint64_t soft_ns = (uint64_t)file_tunables.soft_timeout * 1000000000;
+    return soft_ns > 0 && (!file_part_is_done(part) || part->request.result < 0) &&
+           reading->now_ns - part->asked_ns >= soft_ns;
 }
 
-/* Gives what there is of [offset, offset + length). */
-static ssize_t take(struct file_open *open, const struct iovec *vectors, size_t length,
-                    uint64_t offset)
+/* Gives what the part has of the read behind its first `done` bytes. How much; 0: nothing, as it is
+ * of no use; -EFAULT; -ETIMEDOUT. */
+static ssize_t give_part(struct reading *reading, struct file_part *part, size_t done)
 {
-    struct file_fetched *fetched = open->ahead.all;
-    size_t done = 0;
+    struct file_inode *inode = reading->open->inode;
+    uint64_t at = reading->offset + done, from = at - file_part_start(part), size;
+    if (!file_part_is_done(part) &&
+        part->asked_ns < file_fetched_fresh_since(inode, reading->now_ns))
+        return 0; /* it would be too old */
+    if (times_out(reading, part))
+        return -ETIMEDOUT;
+    if (!file_part_is_done(part) || part->request.result <= 0 ||
+        (uint64_t)part->request.result <= from ||
+        part->asked_ns < file_fetched_fresh_since(inode, reading->now_ns))
+        return 0;
+    size_t have = (size_t)part->request.result - from;
+    if (have > reading->length - done)
+        have = reading->length - done;
+    uint64_t replays = ledger_file_read_epoch(&inode->entry, &size);
+    if (at >= size || replays != part->request.replays)
+        return 0; /* cut by another host, or written again, meanwhile */
+    if (have > size - at)
+        have = size - at;
+    if (!ledger_quiet_lasts(&inode->entry, &part->quiet, at, at + have)) {
+        reading->changed = true;
+        return 0;
+    }
+    int result = give(reading->vectors, done, (const uint8_t *)part->vector.iov_base + from, have);
+    return result != 0 ? result : (ssize_t)have;
+}
+
+/* Gives what there is, under the lock, which is free while it waits and copies. */
+static void take(struct reading *reading, struct file_gift *gift)
+{
+    struct file_ahead *ahead = &reading->open->ahead;
     struct file_part *part;
-    unsigned index;
-    while (done < length && (part = file_part_at(fetched, offset + done, &index))) {
-        uint64_t at = offset + done, from = at - file_part_start(part);
-        if (!wait_for(fetched, part) || part->asked_ns < file_fetched_fresh_since(open->inode) ||
-            (uint64_t)part->request.result <= from) {
-            if (file_part_is_done(part))
-                file_fetched_drop(fetched, index);
-            break;
+    ssize_t given = 1;
+    while (given > 0 && gift->length < reading->length &&
+           (part = file_part_at(ahead->all, reading->offset + gift->length))) {
+        part->users++;
+        pthread_mutex_unlock(&ahead->lock);
+        given = give_part(reading, part, gift->length);
+        pthread_mutex_lock(&ahead->lock);
+        if (given > 0) {
+            part->used += (size_t)given;
+            gift->length += (size_t)given;
         }
-        size_t have = (size_t)part->request.result - from;
-        if (have > length - done)
-            have = length - done;
-        uint64_t size, replays = ledger_file_read_epoch(&open->inode->entry, &size);
-        if (at >= size || replays != part->request.replays)
-            break; /* cut by another host, or written again, meanwhile */
-        if (have > size - at)
-            have = size - at;
-        if (!ledger_quiet_lasts(&open->inode->entry, &part->quiet, at, at + have))
-            break;
-        int result = give(vectors, done, (const uint8_t *)part->vector.iov_base + from, have);
-        if (result != 0)
-            return done > 0 ? (ssize_t)done : result;
-        done += have;
-        part->used += have;
-        if (from + have == part->vector.iov_len)
-            file_fetched_drop(fetched, index);
-        else if (from + have == (size_t)part->request.result)
-            break; /* the file ended there */
+        bool all = reading->offset + gift->length == file_part_end(part);
+        reading->used_up |= all && part->vector.iov_len >= FILE_PART_LEAST;
+        if (!part->removed && file_part_is_done(part) && (given == 0 || all))
+            file_fetched_drop(ahead->all, part);
+        file_fetched_leave(part);
     }
-    return (ssize_t)done;
+    if (given < 0)
+        gift->error = (int)given;
 }
 
-/* In a thread that has `taken`. */
-static ssize_t read_taken(struct file_open *open, const struct iovec *vectors, size_t length,
-                          uint64_t offset)
+/* What a stream learns from a read that it was advanced for. */
+static void learn(struct file_fetched *fetched, const struct reading *reading)
 {
+    struct file_stream *stream = stream_at(fetched, reading->offset + reading->length);
+    if (!stream)
+        return;
+    stream->waited = stream->waited || reading->waited;
+    if (reading->used_up)
+        stream->failed = 0;
+    if (!reading->changed)
+        return;
+    /* Who reads and writes in turn has no use for it. */
+    if ((1u << stream->failed) < PAUSE_MOST)
+        stream->failed++;
+    stream->pause = 1u << stream->failed;
+    stream->size = 1;
+}
+
+/* Under the lock. */
+static void read_ahead(struct reading *reading, struct file_gift *gift)
+{
+    struct file_open *open = reading->open;
     struct file_ahead *ahead = &open->ahead;
-    bool follows = atomic_load_explicit(&ahead->next, memory_order_relaxed) == offset;
-    if (length > PART || length > (size_t)file_tunables.read_ahead_max)
-        return 0; /* its own parts are on their way together */
-    if (!ahead->all) {
-        if (!follows || offset + length >= ledger_file_least_size(&open->inode->entry))
-            return 0; /* it is random, or the last */
-        if (!(ahead->all = file_fetched_new(open)))
-            return 0;
-    }
-    if (follows || (ahead->all->end > offset && ahead->all->end - offset <= ahead->all->size))
-        ask_in_sequence(open, offset, length);
-    ssize_t done = take(open, vectors, length, offset);
-    if (done == 0 && follows)
-        ahead->all->size = 0; /* it was not there in time, or too early: with little, anew */
-    if (done < (ssize_t)length)
-        file_fetched_drop_outside(ahead->all, follows ? offset : 0, UINT64_MAX);
+    uint64_t offset = reading->offset, size = ledger_file_least_size(&open->inode->entry);
+    bool sequence = file_ahead_follows(open, offset);
+    if (!ahead->all &&
+        (!sequence || offset + reading->length >= size || !(ahead->all = file_fetched_new(open))))
+        return; /* it is random, or the last */
+    struct file_stream *stream = stream_at(ahead->all, offset);
+    if (!stream && sequence && offset < size)
+        stream = stream_new(ahead->all, offset);
+    if (stream)
+        advance(reading, stream);
+    gift->stream = stream != NULL;
+    take(reading, gift);
+    learn(ahead->all, reading);
     file_fetched_show(open);
-    return done;
 }
 
-ssize_t file_ahead_read(struct file_open *open, const struct iovec *vectors, int count,
-                        size_t length, uint64_t offset)
+void file_ahead_read(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                     uint64_t offset, struct file_gift *gift)
 {
+    struct reading reading = {.open = open, .vectors = vectors, .length = length, .offset = offset};
+    *gift = (struct file_gift){.length = 0};
     for (int i = 0; i < count; i++) {
         if (vectors[i].iov_len && sys_bad_pointer(vectors[i].iov_base))
-            return 0; /* the ordinary read knows what is to be said */
+            return; /* the ordinary read knows what is to be said */
     }
-    if (!atomic_load(&open->ahead.allowed) ||
-        atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire))
-        return 0;
-    ssize_t done = read_taken(open, vectors, length, offset);
-    atomic_store_explicit(&open->ahead.taken, false, memory_order_release);
-    return done;
+    if (!atomic_load(&open->ahead.allowed) || length > (size_t)file_tunables.read_ahead_max / 2)
+        return; /* its own parts are on their way together */
+    reading.now_ns = sys_now_ns();
+    pthread_mutex_lock(&open->ahead.lock);
+    read_ahead(&reading, gift);
+    pthread_mutex_unlock(&open->ahead.lock);
+}
+
+void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
+                     const struct nfs3_transfer *transfer)
+{
+    struct ledger_attributes attributes;
+    if (asked->at_ns == 0 || !transfer->attr.present || transfer->two_ends)
+        return;
+    file_attributes_convert(&transfer->attr.attr, &attributes);
+    ledger_file_saw(&inode->entry, asked->epoch, &attributes, asked->at_ns);
+    if (transfer->eof && offset + transfer->length == attributes.size)
+        ledger_file_confirmed(&inode->entry, &attributes, asked->at_ns);
 }
 
 /* ---- advice ---- */
@@ -208,37 +401,50 @@ static void will_need(struct file_open *open, uint64_t offset, uint64_t end)
 {
     struct file_ahead *ahead = &open->ahead;
     uint64_t size = ledger_file_least_size(&open->inode->entry);
-    unsigned index;
+    struct asking asking = {.open = open, .count = 0};
     if (end > size)
         end = size;
     if (end <= offset || (!ahead->all && !(ahead->all = file_fetched_new(open))))
         return;
     if (end - offset > (uint64_t)file_tunables.read_ahead_max)
         end = offset + (uint64_t)file_tunables.read_ahead_max;
-    file_fetched_drop_outside(ahead->all, 0, UINT64_MAX);
-    if (!file_part_at(ahead->all, offset, &index))
-        ask(open, offset, end, true);
+    file_fetched_drop_old(ahead->all);
+    if (!file_part_at(ahead->all, offset))
+        add(&asking, offset, end, longest_part(open), true);
+    submit(&asking);
 }
 
 static void not_needed(struct file_fetched *fetched)
 {
     for (unsigned i = fetched ? fetched->count : 0; i-- > 0;) {
-        if (file_part_is_done(fetched->parts[i]))
-            file_fetched_drop(fetched, i);
+        struct file_part *part = fetched->parts[i];
+        if (file_part_is_done(part))
+            file_fetched_drop(fetched, part);
+        else
+            atomic_store(&part->asked_ns, 0);
     }
 }
 
-/* In a thread that has `taken`. */
+static void set_ends(struct file_open *open, uint64_t from, uint64_t to)
+{
+    for (unsigned i = 0; i < FILE_AHEAD_ENDS; i++) {
+        if (from == FILE_AHEAD_NONE || atomic_load(&open->ahead.ends[i]) == from)
+            atomic_store(&open->ahead.ends[i], to);
+    }
+}
+
+/* Under the lock. */
 static void advise(struct file_open *open, uint64_t offset, uint64_t end, int advice)
 {
     struct file_ahead *ahead = &open->ahead;
-    uint64_t off = FILE_AHEAD_OFF;
     if (advice == POSIX_FADV_WILLNEED)
         will_need(open, offset, end);
     if (advice == POSIX_FADV_RANDOM)
-        atomic_store(&ahead->next, FILE_AHEAD_OFF);
+        set_ends(open, FILE_AHEAD_NONE, FILE_AHEAD_OFF);
     else if (advice == POSIX_FADV_NORMAL || advice == POSIX_FADV_SEQUENTIAL)
-        atomic_compare_exchange_strong(&ahead->next, &off, FILE_AHEAD_NONE);
+        set_ends(open, FILE_AHEAD_OFF, FILE_AHEAD_NONE);
+    if (advice == POSIX_FADV_RANDOM && ahead->all)
+        memset(ahead->all->streams, 0, sizeof(ahead->all->streams));
     if (advice == POSIX_FADV_RANDOM || advice == POSIX_FADV_DONTNEED)
         not_needed(ahead->all);
     file_fetched_show(open);
@@ -250,9 +456,8 @@ void file_advise(struct file_open *open, off_t offset, off_t length, int advice)
     if (!atomic_load(&open->ahead.allowed) || advice == POSIX_FADV_NOREUSE ||
         !file_inode_enter(open->inode))
         return;
-    if (!atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire)) {
-        advise(open, start, end, advice);
-        atomic_store_explicit(&open->ahead.taken, false, memory_order_release);
-    }
+    pthread_mutex_lock(&open->ahead.lock);
+    advise(open, start, end, advice);
+    pthread_mutex_unlock(&open->ahead.lock);
     file_inode_leave(open->inode);
 }

@@ -12,22 +12,62 @@
 #define FILE_AHEAD_H
 
 #include "file/inode.h"
+#include "ledger/attributes.h"
+#include "sys/sys.h"
 
-/* Is it worth to look for bytes that were fetched, or does the read follow the one before? */
+/* Is the file read as through the page cache, and may be read ahead? */
+static inline bool file_ahead_allowed(const struct file_open *open)
+{
+    return atomic_load_explicit(&open->ahead.allowed, memory_order_relaxed);
+}
+/* Where it is noted that a read ended at `offset`. */
+static inline unsigned file_ahead_place(uint64_t offset)
+{
+    return (unsigned)(offset >> 20) % FILE_AHEAD_ENDS;
+}
+/* Does a read at `offset` follow one? */
+static inline bool file_ahead_follows(const struct file_open *open, uint64_t offset)
+{
+    return atomic_load_explicit(&open->ahead.ends[file_ahead_place(offset)],
+                                memory_order_relaxed) == offset;
+}
+/* Is it worth to look for bytes that were fetched, or does the read follow another? */
 static inline bool file_ahead_wants(const struct file_open *open, uint64_t offset)
 {
     return atomic_load_explicit(&open->ahead.fetched, memory_order_relaxed) > 0 ||
-           atomic_load_explicit(&open->ahead.next, memory_order_relaxed) == offset;
+           file_ahead_follows(open, offset);
 }
-/* The next read that follows is at `offset`. */
-static inline void file_ahead_note(struct file_open *open, uint64_t offset)
+/* A read ended at `end`: does the next one follow? */
+static inline void file_ahead_note(struct file_open *open, uint64_t end)
 {
-    if (atomic_load_explicit(&open->ahead.next, memory_order_relaxed) != FILE_AHEAD_OFF)
-        atomic_store_explicit(&open->ahead.next, offset, memory_order_relaxed);
+    _Atomic uint64_t *place = &open->ahead.ends[file_ahead_place(end)];
+    if (atomic_load_explicit(place, memory_order_relaxed) != FILE_AHEAD_OFF)
+        atomic_store_explicit(place, end, memory_order_relaxed);
 }
-/* Reads what was fetched at `offset`, and has more fetched; between enter and leave. How many bytes
- * it gave from there on: 0 if an ordinary read is to be made. -EFAULT. */
-ssize_t file_ahead_read(struct file_open *open, const struct iovec *vectors, int count,
-                        size_t length, uint64_t offset);
+
+/* What file_ahead_read() came to. */
+struct file_gift {
+    size_t length; /* bytes that were given, from the offset on */
+    int error;     /* 0 or -errno: then no more can be read; -EFAULT, -ETIMEDOUT */
+    bool stream;   /* the read is one of a stream: it need not be noted */
+};
+/* Reads what was fetched at `offset`, and has more fetched; between enter and leave. What it does
+ * not give, without an error, is for an ordinary read. */
+void file_ahead_read(struct file_open *open, const struct iovec *vectors, int count, size_t length,
+                     uint64_t offset, struct file_gift *gift);
+
+/* Around an ordinary READ: what comes with the answer tells whether others changed the file. */
+struct file_asked {
+    uint64_t epoch, at_ns; /* 0: nobody wants to know */
+};
+static inline struct file_asked file_ahead_asks(struct file_open *open)
+{
+    struct file_asked asked = {0, 0};
+    if (file_ahead_allowed(open))
+        asked = (struct file_asked){ledger_file_asking(&open->inode->entry), sys_now_ns()};
+    return asked;
+}
+void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
+                     const struct nfs3_transfer *transfer);
 
 #endif

@@ -10,6 +10,7 @@
  */
 #include "file/append.h"
 #include "file/async.h"
+#include "file/behind.h"
 #include "file/fetched.h"
 #include "file/getattr.h"
 #include "file/inode.h"
@@ -90,6 +91,7 @@ bool file_flags_begin(int fd, int flags)
     struct file_open *open = now >= 0 && (now ^ flags) & O_DIRECT ? file_get(fd) : NULL;
     if (open) {
         file_ahead_allow(open, flags);
+        atomic_store(&open->behind, file_behind_allows(open->access, flags));
         file_put(open);
     }
     if (now < 0 || !((now ^ flags) & O_APPEND))
@@ -220,9 +222,7 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
     if (result > 0 && move)
         move_offset(open, fd, (int64_t)turn.offset + result);
     ledger_append_end(&inode->entry, &turn, result < (ssize_t)data.length);
-    if (result > 0 && stable == NFS3_UNSTABLE)
-        file_commit_early(inode, open->auth);
-    else if (result > 0)
-        file_pages_drop(inode->mount, fd);
+    if (result > 0)
+        file_written(open, fd, stable);
     return file_finish_call(open, result);
 }

@@ -3,6 +3,7 @@
  * (short replies, JUKEBOX, errors, a restarted server) makes a request "troubled": it is carried
  * out from the start by the synchronous code, in a thread that may wait.
  */
+#include "file/ahead.h"
 #include "file/getattr.h"
 #include "file/inode.h"
 #include "file/io.h"
@@ -69,6 +70,9 @@ static bool settle_read(struct file_request *request)
         return false;
     if (request->operation == FILE_READ)
         stats_file_read(request->open->stats, transfer.length);
+    else
+        file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns},
+                        (uint64_t)request->offset, &transfer);
     request->result = (ssize_t)transfer.length;
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include "file/async.h"
 #include "file/commit.h"
+#include "file/flush.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/rewrite.h"
@@ -92,7 +93,8 @@ static int commit_once(struct committing *c)
     return result == 0 ? -EAGAIN : result;
 }
 
-static int commit(struct committing *c)
+/* What was acknowledged before the call is on stable storage. */
+static int commit_acknowledged(struct committing *c)
 {
     int result = -EAGAIN;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
@@ -111,7 +113,19 @@ static int commit(struct committing *c)
     return 0;
 }
 
-static struct committing committing_of(struct file_inode *inode, const struct rpc_auth *auth)
+/* What was written before the call is. */
+static int commit(struct committing *c)
+{
+    int flushed = file_flush_all(c);
+    if (flushed == -ESTALE)
+        gone(c);
+    if (flushed == -ESTALE || c->stored)
+        return flushed;
+    int result = commit_acknowledged(c);
+    return result != 0 ? result : flushed;
+}
+
+struct committing file_committing_of(struct file_inode *inode, const struct rpc_auth *auth)
 {
     return (struct committing){.mount = inode->mount,
                                .auth = auth,
@@ -121,9 +135,20 @@ static struct committing committing_of(struct file_inode *inode, const struct rp
                                .path = inode->path};
 }
 
+bool file_commit_again(struct committing *c, int result)
+{
+    return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);
+}
+
+int file_inode_commit_acknowledged(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    struct committing c = file_committing_of(inode, auth);
+    return commit_acknowledged(&c);
+}
+
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten)
 {
-    struct committing c = committing_of(inode, auth);
+    struct committing c = file_committing_of(inode, auth);
     int result = commit(&c);
     if (rewritten)
         *rewritten = c.rewritten;
@@ -181,7 +206,7 @@ static int commit_for_kernel(struct committing *c)
 
 int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    struct committing c = committing_of(inode, auth);
+    struct committing c = file_committing_of(inode, auth);
     return commit_for_kernel(&c);
 }
 
@@ -223,10 +248,23 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 }
 
 /* Once for each loss. */
-static bool take_loss(struct file_inode *inode)
+static bool take_loss(struct file_inode *inode, int *error)
 {
     bool others = ledger_file_lost(&inode->entry);
-    return atomic_exchange(&inode->loss_due, false) || others;
+    bool own = atomic_exchange(&inode->loss_due, false);
+    *error = own || !others ? -EIO : -ledger_file_loss_error(&inode->entry);
+    return own || others;
+}
+
+int file_commit_closing(struct file_inode *inode, const struct rpc_auth *auth)
+{
+    int loss, result = 0;
+    if (ledger_file_uncommitted_here(&inode->entry))
+        result = file_inode_commit(inode, auth, NULL);
+    if (result != -ESTALE && atomic_load_explicit(&inode->written, memory_order_relaxed) &&
+        take_loss(inode, &loss))
+        result = loss;
+    return result;
 }
 
 /* What the kernel wrote of it, and what others of this host wrote through the engine. */
@@ -245,9 +283,10 @@ int file_fsync(struct file_open *open, int fd)
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->loss_due, true);
+    int loss;
     /* One that fails tells of it, too. */
-    if (result != -ESTALE && take_loss(inode))
-        result = -EIO;
+    if (result != -ESTALE && take_loss(inode, &loss))
+        result = loss;
     if (result == 0)
         file_pages_drop(inode->mount, fd);
     file_inode_leave(inode);
@@ -293,7 +332,8 @@ static bool take_loss_of(const struct ledger_file_key *key)
     struct nfs3_fh fh = handle_of(key);
     struct file_inode *inode = fh.len ? file_inode_find(key->device, key->inode, &fh)
                                       : file_inode_only(key->device, key->inode);
-    bool lost = inode && take_loss(inode);
+    int error;
+    bool lost = inode && take_loss(inode, &error);
     if (inode) {
         file_inode_release(inode);
         return lost;
@@ -356,6 +396,9 @@ static void commit_own(struct file_inode *inode, void *context)
     int one = file_inode_commit(inode, auth, NULL);
     if (one != 0 && one != -ESTALE)
         *result = one;
+    int loss;
+    if (atomic_load(&file_finishing)) /* exit closes the file, and tells nobody */
+        (void)take_loss(inode, &loss);
 }
 
 /* What this process wrote to files of which it has no inode any more: a close that came during

@@ -11,6 +11,11 @@
  */
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten);
 
+/* At the last close of the file in this process, which tells what fsync would. As fsync. */
+int file_commit_closing(struct file_inode *inode, const struct rpc_auth *auth);
+/* The same for what was sent and acknowledged, and no more. */
+int file_inode_commit_acknowledged(struct file_inode *inode, const struct rpc_auth *auth);
+
 /* Makes room in the ledger by committing files, this one first. */
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth);
 

@@ -1,115 +1,91 @@
 #include "file/fetched.h"
 
-#include "file/getattr.h"
 #include "file/lane.h"
-#include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum {
-    LOOK_MS = 50,
-    FILES = 4 /* of the process that may have as much as the tunable allows for one */
-};
+enum { LOOK_MS = 50 };
 
-#define LIFE_NS UINT64_C(1000000000)
+#define LIFE_S  1.0
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
 
 /* Those of this process. `all_lock` is held briefly. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct file_fetched *all;
-static _Atomic size_t bytes_ahead; /* of all open files */
 
-/* ---- parts ---- */
+/* ---- the parts of an open file ---- */
 
-/* Their `done`. After it the lane is still looked at, the parts are not. */
-static void parts_done(struct file_request *first)
+void file_fetched_drop(struct file_fetched *fetched, struct file_part *part)
 {
-    while (first) {
-        struct file_part *part = (struct file_part *)first;
-        first = first->next;
-        if (part->request.result > 0)
-            stats_add(&stats_own->counters.read_ahead_bytes, (uint64_t)part->request.result);
-        atomic_store_explicit(&part->done, true, memory_order_release);
-    }
+    unsigned i = 0;
+    while (i < fetched->count && fetched->parts[i] != part)
+        i++;
+    if (i == fetched->count)
+        return; /* another thread did it */
+    fetched->parts[i] = fetched->parts[--fetched->count];
+    part->removed = true;
+    if (part->users == 0)
+        file_part_free(part);
 }
 
-bool file_part_is_done(void *part)
+void file_fetched_leave(struct file_part *part)
 {
-    return atomic_load_explicit(&((struct file_part *)part)->done, memory_order_acquire);
+    if (--part->users == 0 && part->removed)
+        file_part_free(part);
 }
 
-struct file_part *file_part_new(struct file_open *open, uint64_t offset, size_t length)
+uint64_t file_fetched_fresh_since(struct file_inode *inode, uint64_t now_ns)
 {
-    size_t most = (size_t)file_tunables.read_ahead_max * FILES;
-    struct file_part *part = NULL;
-    size_t cost = length + sizeof(*part);
-    if (atomic_fetch_add(&bytes_ahead, cost) + cost <= most)
-        part = sys_alloc(sizeof(*part));
-    void *data = part ? sys_alloc(length) : NULL;
-    if (!data) {
-        atomic_fetch_sub(&bytes_ahead, cost);
-        sys_free(part);
-        return NULL;
-    }
-    part->vector = (struct iovec){data, length};
-    part->request.operation = FILE_READ_AHEAD;
-    part->request.open = open;
-    part->request.fd = -1;
-    part->request.vectors = &part->vector;
-    part->request.count = 1;
-    part->request.offset = (off_t)offset;
-    part->request.flags = 0;
-    part->request.done = parts_done;
-    part->announced = false;
-    part->used = 0;
-    atomic_store_explicit(&part->done, false, memory_order_relaxed);
-    return part;
+    double allowed_s = file_tunables.actimeo < LIFE_S ? file_tunables.actimeo : LIFE_S;
+    uint64_t since_ns = now_ns - (uint64_t)(allowed_s * 1e9);
+    uint64_t opened_ns = atomic_load_explicit(&inode->opened_ns, memory_order_relaxed);
+    return since_ns > opened_ns ? since_ns : opened_ns;
 }
 
-static void part_free(struct file_part *part)
+void file_fetched_drop_old(struct file_fetched *fetched)
 {
-    atomic_fetch_sub(&bytes_ahead, part->vector.iov_len + sizeof(*part));
-    stats_add(&stats_own->counters.read_ahead_used, part->used);
-    sys_free(part->vector.iov_base);
-    sys_free(part);
-}
-
-void file_fetched_drop(struct file_fetched *fetched, unsigned index)
-{
-    part_free(fetched->parts[index]);
-    fetched->parts[index] = fetched->parts[--fetched->count];
-}
-
-uint64_t file_fetched_fresh_since(struct file_inode *inode)
-{
-    uint64_t since_ns = file_fresh_since(inode), now_ns = sys_now_ns();
-    return since_ns + LIFE_NS > now_ns ? since_ns : now_ns - LIFE_NS;
-}
-
-void file_fetched_drop_outside(struct file_fetched *fetched, uint64_t start, uint64_t end)
-{
-    uint64_t since_ns = file_fetched_fresh_since(fetched->open->inode);
+    uint64_t since_ns = file_fetched_fresh_since(fetched->open->inode, sys_now_ns());
     for (unsigned i = fetched->count; i-- > 0;) {
         struct file_part *part = fetched->parts[i];
-        bool outside =
-            !part->announced && (file_part_end(part) <= start || file_part_start(part) >= end);
-        if (file_part_is_done(part) && (outside || part->asked_ns < since_ns))
-            file_fetched_drop(fetched, i);
+        if (file_part_is_done(part) && part->asked_ns < since_ns)
+            file_fetched_drop(fetched, part);
     }
 }
 
-struct file_part *file_part_at(const struct file_fetched *fetched, uint64_t offset, unsigned *index)
+static bool has_stream(const struct file_fetched *fetched, const struct file_part *part)
 {
-    for (unsigned i = 0; i < fetched->count; i++) {
-        struct file_part *part = fetched->parts[i];
-        if (file_part_start(part) <= offset && offset < file_part_end(part)) {
-            *index = i;
-            return part;
-        }
+    bool has = false;
+    for (unsigned i = 0; i < FILE_STREAMS && !has; i++) {
+        const struct file_stream *stream = &fetched->streams[i];
+        has = stream->size > 0 && stream->next < file_part_end(part) &&
+              stream->end > file_part_start(part);
     }
-    return NULL;
+    return has;
+}
+
+bool file_fetched_drop_useless(struct file_fetched *fetched)
+{
+    unsigned before = fetched->count;
+    file_fetched_drop_old(fetched);
+    for (unsigned i = fetched->count; i-- > 0;) {
+        struct file_part *part = fetched->parts[i];
+        if (file_part_is_done(part) && !part->announced && !has_stream(fetched, part))
+            file_fetched_drop(fetched, part);
+    }
+    return fetched->count < before;
+}
+
+struct file_part *file_part_at(const struct file_fetched *fetched, uint64_t offset)
+{
+    struct file_part *found = NULL;
+    for (unsigned i = 0; i < fetched->count && !found; i++) {
+        struct file_part *part = fetched->parts[i];
+        if (file_part_start(part) <= offset && offset < file_part_end(part))
+            found = part;
+    }
+    return found;
 }
 
 /* ---- life ---- */
@@ -118,7 +94,7 @@ struct file_part *file_part_at(const struct file_fetched *fetched, uint64_t offs
 static void fetched_free(struct file_fetched *fetched)
 {
     while (fetched->count > 0)
-        file_fetched_drop(fetched, fetched->count - 1);
+        file_fetched_drop(fetched, fetched->parts[fetched->count - 1]);
     file_lane_free(fetched->lane);
     sys_free(fetched);
 }
@@ -143,17 +119,17 @@ static bool is_left_alone(const struct file_fetched *fetched, uint64_t now_ns)
 static bool look_after(struct file_fetched *fetched)
 {
     struct file_open *open = fetched->open;
-    if (open && atomic_exchange_explicit(&open->ahead.taken, true, memory_order_acquire))
-        return true; /* somebody else does, as it is in use */
+    if (open && pthread_mutex_trylock(&open->ahead.lock) != 0)
+        return true; /* it is in use */
     if (open) {
-        file_fetched_drop_outside(fetched, 0, UINT64_MAX);
+        file_fetched_drop_old(fetched);
         file_fetched_show(open);
     }
     if (is_left_alone(fetched, sys_now_ns()))
         file_lane_attend_now(fetched->lane);
     bool more = fetched->count > 0;
     if (open)
-        atomic_store_explicit(&open->ahead.taken, false, memory_order_release);
+        pthread_mutex_unlock(&open->ahead.lock);
     return more;
 }
 
@@ -199,6 +175,7 @@ static void *mind(void *argument)
             sys_nanosleep_ms(LOOK_MS);
             continue;
         }
+        file_part_trim();
         atomic_store(&minder.awake, false);
         if (!look_after_all()) /* in this order: see file_fetched_wake() */
             sys_futex(&minder.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
@@ -239,7 +216,7 @@ void file_ahead_open(struct file_open *open, int flags)
 {
     open->ahead.all = NULL;
     atomic_store(&open->ahead.fetched, 0);
-    atomic_store(&open->ahead.taken, false);
+    pthread_mutex_init(&open->ahead.lock, NULL);
     file_ahead_allow(open, flags);
 }
 
@@ -253,7 +230,8 @@ void file_ahead_allow(struct file_open *open, int flags)
 {
     bool allowed = allows((flags & ~O_ACCMODE) | open->access);
     atomic_store(&open->ahead.allowed, allowed);
-    atomic_store(&open->ahead.next, allowed ? FILE_AHEAD_NONE : FILE_AHEAD_OFF);
+    for (unsigned i = 0; i < FILE_AHEAD_ENDS; i++)
+        atomic_store(&open->ahead.ends[i], allowed ? FILE_AHEAD_NONE : FILE_AHEAD_OFF);
 }
 
 void file_ahead_prepare(int flags)
@@ -278,7 +256,7 @@ static bool ending(void)
             continue;
         }
         while (fetched->count > 0)
-            file_fetched_drop(fetched, fetched->count - 1);
+            file_fetched_drop(fetched, fetched->parts[fetched->count - 1]);
         if (fetched->open)
             file_fetched_show(fetched->open);
     }
@@ -290,6 +268,7 @@ void file_ahead_forget(void)
 {
     while (ending())
         sys_nanosleep_ms(1);
+    file_part_trim();
 }
 
 void file_ahead_close(struct file_open *open)
@@ -320,16 +299,18 @@ void file_ahead_fork_child(void)
     atomic_store(&minder.awake, false);
     for (int fd = 0; fd < file_table_limit(); fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
-        struct file_fetched *fetched = open ? open->ahead.all : NULL;
-        bool taken = open && atomic_exchange(&open->ahead.taken, false);
-        if (!fetched)
+        if (!open)
             continue;
+        struct file_fetched *fetched = open->ahead.all;
+        bool whole = pthread_mutex_trylock(&open->ahead.lock) == 0;
+        pthread_mutex_init(&open->ahead.lock, NULL);
         open->ahead.all = NULL;
         atomic_store(&open->ahead.fetched, 0);
-        for (unsigned i = 0; i < fetched->count; i++)
-            fetched->parts[i]->used = 0; /* the parent counts it */
-        if (!taken)                      /* else half of it may be there */
-            fetched_free(fetched);
+        if (!fetched || !whole) /* half of it may be there */
+            continue;
+        while (fetched->count > 0) /* the parent counts it */
+            sys_free(fetched->parts[--fetched->count]);
+        fetched_free(fetched);
     }
-    atomic_store(&bytes_ahead, 0);
+    file_part_fork_child();
 }

@@ -1,65 +1,53 @@
 /*
- * What was read ahead for open files and waits to be given out: its memory, its life, and the
- * thread that looks after it. Inside src/file only; ahead.h says what it is for.
+ * What was read ahead for open files and waits to be given out: its life, and the thread that looks
+ * after it. Inside src/file only; ahead.h says what it is for.
  */
 #ifndef FILE_FETCHED_H
 #define FILE_FETCHED_H
 
-#include "file/async.h"
-#include "ledger/quiet.h"
+#include "file/part.h"
 
-enum { FILE_PARTS = 64 /* of one open file */ };
-
-/* A READ of bytes that nobody has asked for yet, and the bytes. */
-struct file_part {
-    struct file_request request;
-    struct iovec vector;
-    struct ledger_quiet quiet; /* when it was asked for, */
-    uint64_t asked_ns;         /* and when that was */
-    _Atomic bool done;
-    bool announced; /* by posix_fadvise(2), and not part of a sequence */
-    size_t used;    /* bytes that were given */
+enum {
+    FILE_PARTS = 128, /* of one open file */
+    FILE_STREAMS = 8
 };
 
-/* What was fetched for an open file, in no order. Used by the one thread that has `taken`. */
+/* Reads of an open file of which each follows the one before. `size` 0: there is none. */
+struct file_stream {
+    uint64_t next;    /* where the next one begins */
+    uint64_t end;     /* of what was asked for */
+    size_t size;      /* that is to be ahead of who reads */
+    uint64_t used_ns; /* when it was last read */
+    bool waited;      /* who reads had to wait since more was asked for */
+    unsigned failed;  /* times in a row that what was fetched had been changed */
+    unsigned pause;   /* reads until it is tried again */
+};
+
+/* What was fetched for an open file, in no order. `lock` is that of open->ahead. */
 struct file_fetched {
     struct file_lane *lane;
     struct file_open *open;    /* NULL: it was closed, and requests are on their way; `all_lock` */
     struct file_fetched *next; /* in `all`; `all_lock` */
-    uint64_t end;              /* of what was asked for in sequence */
-    size_t size;               /* that is to be ahead of who reads */
-    unsigned count;
+    unsigned count;            /* this, and what follows: `lock` */
     struct file_part *parts[FILE_PARTS];
+    struct file_stream streams[FILE_STREAMS];
 };
 
-/* A request for [offset, offset + length) that is not submitted yet. NULL: no memory, or the
- * process has as much as it may have. */
-struct file_part *file_part_new(struct file_open *open, uint64_t offset, size_t length);
-/* Has its READ ended? `part` is a struct file_part, for file_lane_wait(). */
-bool file_part_is_done(void *part);
-static inline uint64_t file_part_start(const struct file_part *part)
-{
-    return (uint64_t)part->request.offset;
-}
-
-static inline uint64_t file_part_end(const struct file_part *part)
-{
-    return file_part_start(part) + part->vector.iov_len;
-}
-
-/* The part that has this byte, and where it is in `parts`; NULL: none. */
-struct file_part *file_part_at(const struct file_fetched *fetched, uint64_t offset,
-                               unsigned *index);
+/* The part that has this byte; NULL: none. */
+struct file_part *file_part_at(const struct file_fetched *fetched, uint64_t offset);
 
 /* NULL: no memory, or no thread to look after it. */
 struct file_fetched *file_fetched_new(struct file_open *open);
-/* Frees a part that is done. */
-void file_fetched_drop(struct file_fetched *fetched, unsigned index);
-/* Drops what has arrived and has grown old, or is of a sequence and ends before `start`, or begins
- * at `end` or later. */
-void file_fetched_drop_outside(struct file_fetched *fetched, uint64_t start, uint64_t end);
-/* What was asked for earlier may not be given out any more. */
-uint64_t file_fetched_fresh_since(struct file_inode *inode);
+/* A part that is done is in the list no more; it is freed when nobody uses it. */
+void file_fetched_drop(struct file_fetched *fetched, struct file_part *part);
+/* One user less. */
+void file_fetched_leave(struct file_part *part);
+/* Drops what has arrived and has grown old. */
+void file_fetched_drop_old(struct file_fetched *fetched);
+/* Drops what has arrived and no stream comes to. False: there was nothing. */
+bool file_fetched_drop_useless(struct file_fetched *fetched);
+/* What was asked for earlier may not be given out at `now_ns`. */
+uint64_t file_fetched_fresh_since(struct file_inode *inode, uint64_t now_ns);
 /* Tells file_ahead_wants() how much there is. */
 void file_fetched_show(struct file_open *open);
 /* Something was asked for. */

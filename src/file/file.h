@@ -64,6 +64,9 @@ int file_describe(const struct file_open *open, dev_t *device, ino_t *inode);
  * kernel. No traffic yet.
  */
 void file_start(void);
+/* Says that this program has the library, and which mounts it has in reach, if it has some; one of
+ * the programs of a service does (run/start.h). After run_start(). */
+void file_mounts_say(const char *version);
 
 /* True if any mount is configured: otherwise no call needs more than the real function. */
 bool file_enabled(void);
@@ -126,6 +129,10 @@ int file_closing(int fd);
  * given to file_closing() before. */
 void file_duplicated(int from, int to);
 
+/* What was written to [offset, offset + length) (0: to the end) is sent to the server, now if
+ * `wait`, else soon. It vouches for nothing. */
+void file_write_out(struct file_open *open, off_t offset, off_t length, bool wait);
+
 /*
  * Moves the file to the kernel's world: the descriptors of it that processes of this host have are
  * the kernel's alone from now on; what any of them wrote is committed before this returns. It comes
@@ -187,6 +194,9 @@ int file_truncate_path(const char *path, off_t size);
  */
 int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t length,
                   bool emulate);
+/* Before a lock is asked for or given back: the kernel knows the offset, where one may begin, and
+ * the server has what was written. Does nothing for an unmanaged descriptor. */
+void file_locking(int fd);
 /* After a lock was got: what others wrote under it is seen, as by the kernel's NFS client. */
 void file_locked(struct file_open *open);
 /* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */

@@ -4,6 +4,7 @@
 #include "file/append.h"
 #include "file/async.h"
 #include "file/commit.h"
+#include "file/flush.h"
 #include "file/getattr.h"
 #include "file/inode.h"
 #include "file/io.h"
@@ -69,12 +70,15 @@ int file_inode_attributes(struct file_inode *inode, const struct rpc_auth *auth,
     return file_inode_known(inode, attributes) ? 0 : file_inode_ask(inode, auth, attributes);
 }
 
-/* As between enter and leave; on ESTALE of a removed file the kernel takes over. */
-static int attributes_of(struct file_open *open, struct ledger_attributes *attributes)
+/* As between enter and leave; on ESTALE of a removed file the kernel takes over. `times` are told
+ * by the server when it has what was written. */
+static int attributes_of(struct file_open *open, bool times, struct ledger_attributes *attributes)
 {
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    int result = file_inode_attributes(open->inode, open->auth, attributes);
+    int result = times ? file_flush_range(open->inode, open->auth, 0, UINT64_MAX) : 0;
+    if (result == 0)
+        result = file_inode_attributes(open->inode, open->auth, attributes);
     if (result == 0)
         stats_set(&open->stats->size, attributes->size);
     return (int)file_finish_call(open, result);
@@ -86,7 +90,7 @@ off_t file_lseek(struct file_open *open, int fd, off_t offset, int whence)
     if (whence != SEEK_END && whence != SEEK_DATA && whence != SEEK_HOLE)
         return FILE_KERNEL; /* the offset is the kernel's */
     struct ledger_attributes attributes;
-    int result = attributes_of(open, &attributes);
+    int result = attributes_of(open, false, &attributes);
     if (result != 0)
         return result;
     if (!file_open_is_at(open, fd))
@@ -114,7 +118,7 @@ int file_stat(struct file_open *open, int fd, struct stat *status)
 {
     (void)fd;
     struct ledger_attributes attributes;
-    int result = attributes_of(open, &attributes);
+    int result = attributes_of(open, true, &attributes);
     if (result != 0)
         return result;
     status->st_size = (off_t)attributes.size;
@@ -168,8 +172,10 @@ void file_stat_path(struct stat *status)
     struct ledger_attributes attributes;
     const struct shown shown = {status->st_dev, status->st_ino, (uint64_t)status->st_size,
                                 ledger_nanoseconds(&status->st_ctim)};
-    if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev) ||
-        !known_better(&shown, &attributes))
+    if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev))
+        return;
+    file_flush_number(status->st_dev, status->st_ino);
+    if (!known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
     overlay_times(status, &attributes);
@@ -182,8 +188,10 @@ void file_statx_path(struct statx *status)
     const struct shown shown = {device, status->stx_ino, status->stx_size,
                                 ledger_nanoseconds(&(struct timespec){status->stx_ctime.tv_sec,
                                                                       status->stx_ctime.tv_nsec})};
-    if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device) ||
-        !known_better(&shown, &attributes))
+    if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device))
+        return;
+    file_flush_number(device, status->stx_ino);
+    if (!known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
     status->stx_blocks = (attributes.used + 511) / 512;
@@ -370,7 +378,7 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
     /* NFSv3 cannot reserve space: what is beyond the end of the file is written. */
     for (;;) {
         struct ledger_attributes attributes;
-        int result = attributes_of(open, &attributes);
+        int result = attributes_of(open, false, &attributes);
         if (result != 0)
             return result;
         if ((off_t)attributes.size > offset)

@@ -32,6 +32,7 @@ struct file_inode {
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
     _Atomic bool demoting;   /* the demotion is not complete yet: others wait for it */
     _Atomic bool written;    /* by this process, through the engine */
+    _Atomic bool locked;     /* this process has, or had, a lock on it */
     _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
     _Atomic bool committing; /* a thread makes an early COMMIT: see file_commit_early() */
@@ -46,18 +47,26 @@ struct file_inode {
     struct nfs3_fh first_fh;
     struct file_former *formers; /* ... and never freed before the inode; under mount->contact */
     struct ledger_file entry;
-    char path[]; /* when it was adopted; for messages */
+    _Atomic bool behind_listed;              /* for behind.c */
+    _Atomic uint64_t behind_due_ns;          /* when all that is dirty is to be sent */
+    _Atomic uint64_t behind_run, behind_end; /* bytes written one after the other, up to there */
+    struct file_inode *behind_next;
+    _Atomic(const struct rpc_auth *) behind_auth; /* of who wrote behind last */
+    char path[];                                  /* when it was adopted; for messages */
 };
 
 /* What an open file has for ahead.c. */
 #define FILE_AHEAD_NONE UINT64_MAX       /* nothing was read yet */
 #define FILE_AHEAD_OFF  (UINT64_MAX - 1) /* no read follows another */
+enum { FILE_AHEAD_ENDS = 16 };
 struct file_ahead {
-    _Atomic uint64_t next;    /* where the last read ended, or one of the above */
-    _Atomic unsigned fetched; /* parts that were asked for, and not used up */
-    _Atomic bool taken;       /* by the thread that uses */
-    struct file_fetched *all; /* them; NULL: there never was any */
     _Atomic bool allowed;     /* the file is read, and not with O_DIRECT */
+    _Atomic unsigned fetched; /* parts that were asked for, and not used up */
+    /* Where reads ended that follow no other, or as above; by the MiB, so that readers of several
+     * pieces of the file do not forget one another's. */
+    _Atomic uint64_t ends[FILE_AHEAD_ENDS];
+    pthread_mutex_t lock;     /* briefly, but where no thread can be started */
+    struct file_fetched *all; /* the parts; NULL: there never was any; `lock` */
 };
 
 /*
@@ -79,6 +88,7 @@ struct file_open {
     _Atomic uint64_t shares;     /* private to this process while no more than these */
     pthread_mutex_t offset_lock; /* see file_offset_lock() */
     struct file_ahead ahead;
+    _Atomic bool behind; /* it is written, and not with O_DIRECT: see behind.h */
 };
 
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
@@ -115,6 +125,8 @@ struct file_inode *file_inode_only(dev_t device, ino_t number);
 struct file_inode *file_inode_next(dev_t device, ino_t number, struct file_inode *last);
 /* Makes it (or returns the one that another thread just made); NULL: no memory. */
 struct file_inode *file_inode_make(const struct file_inode *like, const char *path);
+/* Counts a user more, by who has one. */
+void file_inode_hold(struct file_inode *inode);
 void file_inode_release(struct file_inode *inode);
 /* The credential that was granted access last; NULL: none was. */
 const struct rpc_auth *file_inode_auth(const struct file_inode *inode);

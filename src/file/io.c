@@ -5,17 +5,21 @@
 #include "file/ahead.h"
 #include "file/append.h"
 #include "file/async.h"
+#include "file/behind.h"
 #include "file/commit.h"
+#include "file/flush.h"
 #include "file/getattr.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/renew.h"
 #include "file/world.h"
 #include "ledger/commits.h"
+#include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
 #include "rpc/message.h"
 #include "stats/count.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 const char file_no_room[] = "no room in shared memory";
 
@@ -45,12 +49,26 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *
                           uint64_t replays)
 {
     uint64_t verifier;
-    if (ledger_file_uncommitted(&inode->entry) > 0 &&
+    if (ledger_file_acknowledged(&inode->entry) > 0 &&
         (ledger_file_distrusted(&inode->entry) ||
          !file_server_verifier(inode->mount->server, transfer->connected_ns, &verifier) ||
          ledger_file_verifier_differs(&inode->entry, verifier)))
         return true;
     return ledger_file_read_epoch(&inode->entry, NULL) != replays;
+}
+
+/* What was written and is not sent yet. -EAGAIN: the server has the bytes. */
+static ssize_t read_dirty(struct file_open *open, const struct iovec *vectors, int count,
+                          size_t length, uint64_t offset)
+{
+    struct file_inode *inode = open->inode;
+    size_t done;
+    int found = ledger_dirty_read(&inode->entry, vectors, count, offset, length, &done);
+    if (found == LEDGER_DIRTY_SOME)
+        found = file_flush_range(inode, open->auth, offset, offset + length);
+    if (found == LEDGER_DIRTY_ALL)
+        return (ssize_t)done;
+    return found < 0 ? found : -EAGAIN;
 }
 
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
@@ -62,10 +80,17 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
     struct nfs3_transfer transfer;
     struct ledger_attributes attributes;
     struct file_ends ends = {0};
+    bool flushed = false;
     for (;;) {
         uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->entry, &size);
         struct file_handle_use use = file_inode_use(inode);
+        struct file_asked asked = file_ahead_asks(open);
+        bool dirty = ledger_file_dirty(&inode->entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY);
+        ssize_t given =
+            dirty ? read_dirty(open, vectors, count, length, (uint64_t)offset) : -EAGAIN;
         int result;
+        if (given != -EAGAIN)
+            return given;
         data.certain = file_bytes_within(size, (uint64_t)offset, length);
         do
             result = nfs3_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
@@ -73,12 +98,20 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
         if (file_read_is_suspect(inode, &transfer, replays)) {
-            if (ledger_file_uncommitted(&inode->entry) > 0 &&
+            if (ledger_file_acknowledged(&inode->entry) > 0 &&
                 (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)
                 return result == -ESTALE ? result : -EIO;
             if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
                 continue; /* else the server had it all */
         }
+        if (dirty && !flushed && transfer.length < length) { /* it may not know where it ends */
+            flushed = true;                                  /* once: others may write on and on */
+            result = file_flush_range(inode, open->auth, 0, UINT64_MAX);
+            if (result != 0)
+                return result;
+            continue;
+        }
+        file_ahead_told(inode, &asked, (uint64_t)offset, &transfer);
         if (transfer.length != data.certain) /* the next read shall know better */
             file_inode_attributes(inode, open->auth, &attributes);
         ssize_t done = transfer.two_ends
@@ -103,23 +136,27 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
                              size_t length, uint64_t offset)
 {
     struct iovec own[RPC_VECTORS_MAX];
-    ssize_t ahead = 0, rest = 0;
+    struct file_gift ahead = {.length = 0};
     if (file_ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
-        ahead = file_ahead_read(open, vectors, count, length, offset);
-    if (ahead < 0)
-        return ahead;
-    if (ahead > 0)
-        stats_file_read(open->stats, (uint64_t)ahead);
-    if (ahead > 0 && ahead < (ssize_t)length) {
-        count = rpc_vectors_slice(vectors, count, (size_t)ahead, length - (size_t)ahead, own);
+        file_ahead_read(open, vectors, count, length, offset, &ahead);
+    if (ahead.length > 0)
+        stats_file_read(open->stats, ahead.length);
+    if (ahead.length == 0 && ahead.error != 0)
+        return ahead.error;
+    ssize_t rest = 0;
+    if (ahead.length > 0 && ahead.length < length) {
+        count = rpc_vectors_slice(vectors, count, ahead.length, length - ahead.length, own);
         vectors = own;
     }
-    if (ahead < (ssize_t)length)
-        rest = file_read_at(open, vectors, count, length - (size_t)ahead,
-                            (off_t)(offset + (uint64_t)ahead));
-    if (rest >= 0)
-        return ahead + rest;
-    return ahead > 0 && !is_for_kernel(rest) ? ahead : rest;
+    if (ahead.error == 0 && ahead.length < length)
+        rest = file_read_at(open, vectors, count, length - ahead.length,
+                            (off_t)(offset + ahead.length));
+    if (rest < 0 && (ahead.length == 0 || is_for_kernel(rest)))
+        return rest;
+    ssize_t result = (ssize_t)ahead.length + (rest > 0 ? rest : 0);
+    if (result > 0 && !ahead.stream)
+        file_ahead_note(open, offset + (uint64_t)result);
+    return result;
 }
 
 ssize_t file_finish_call(struct file_open *open, ssize_t result)
@@ -158,11 +195,9 @@ ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors,
         return length;
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
-    ssize_t result = file_ahead_wants(open, (uint64_t)offset)
+    ssize_t result = file_ahead_allowed(open)
                          ? read_buffered(open, vectors, count, (size_t)length, (uint64_t)offset)
                          : file_read_at(open, vectors, count, (size_t)length, offset);
-    if (result > 0)
-        file_ahead_note(open, (uint64_t)offset + (uint64_t)result);
     return file_finish_call(open, result);
 }
 
@@ -197,12 +232,26 @@ static void piece_cut(struct file_piece *piece, struct iovec own[RPC_VECTORS_MAX
     piece->length = length;
 }
 
+/* As ledger_write_start(), with what is dirty there sent first. */
+static int start(struct file_open *open, const struct ledger_beginning *beginning, bool wait)
+{
+    int result;
+    while ((result = ledger_write_start(&open->inode->entry, beginning, wait)) ==
+           LEDGER_WRITE_BEHIND) {
+        result = file_flush_range(open->inode, open->auth, beginning->offset,
+                                  beginning->offset + beginning->length);
+        if (result != 0)
+            return result;
+    }
+    return result;
+}
+
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
                         enum nfs3_stable *stable, bool wait)
 {
     for (int attempt = 0;; attempt++) {
         beginning->keep = *stable == NFS3_UNSTABLE;
-        int result = ledger_write_start(&open->inode->entry, beginning, wait);
+        int result = start(open, beginning, wait);
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
@@ -227,31 +276,42 @@ int file_write_send(struct file_open *open, struct ledger_write *write, const st
     return result;
 }
 
-void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
-                      struct ledger_ending *ending)
+void file_write_ending(struct file_server *server, const struct nfs3_transfer *transfer,
+                       uint64_t asked_ns, struct ledger_ending *ending)
 {
-    struct file_inode *inode = open->inode;
     bool unstable = transfer->committed == NFS3_UNSTABLE;
-    ending->file = &inode->entry;
-    ending->write = write;
     ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
     ending->verifier = transfer->verifier;
     ending->attributes_known = transfer->attr.present;
-    ending->epoch = epoch;
     ending->asked_ns = asked_ns;
     if (ending->attributes_known)
         file_attributes_convert(&transfer->attr.attr, &ending->attributes);
     if (unstable)
-        file_server_saw(inode->mount->server, transfer->verifier, asked_ns,
+        file_server_saw(server, transfer->verifier, asked_ns,
                         ending->attributes_known ? ledger_nanoseconds(&ending->attributes.mtime)
                                                  : 0);
+}
+
+/* What the statistics and the close of an open file know of a write that went well. */
+static void note_written(struct file_open *open, uint64_t offset, size_t length)
+{
+    struct file_inode *inode = open->inode;
     if (!atomic_load_explicit(&inode->written, memory_order_relaxed))
         atomic_store_explicit(&inode->written, true, memory_order_relaxed);
-    uint64_t end = write->offset + write->length;
-    stats_file_written(open->stats, write->length);
-    if (end > stats_get(&open->stats->size))
-        stats_set(&open->stats->size, end);
+    stats_file_written(open->stats, length);
+    if (offset + length > stats_get(&open->stats->size))
+        stats_set(&open->stats->size, offset + length);
+}
+
+void file_write_judge(struct file_open *open, struct ledger_write *write,
+                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      struct ledger_ending *ending)
+{
+    ending->file = &open->inode->entry;
+    ending->write = write;
+    ending->epoch = epoch;
+    file_write_ending(open->inode->mount->server, transfer, asked_ns, ending);
+    note_written(open, write->offset, write->length);
 }
 
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
@@ -293,6 +353,12 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     bool wait = false;
     int result;
     piece->taken = 0;
+    if (stable == NFS3_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
+        (result = file_behind_write(open, piece, offset)) <= 0) {
+        if (result == 0)
+            note_written(open, offset, piece->length);
+        return result != 0 ? result : (ssize_t)piece->length;
+    }
     /* What is in the way may be in flight from this thread: nobody else would see its end. */
     while ((result = file_write_announce(open, &beginning, &stable, wait)) == -EAGAIN)
         wait = !file_async_help(NULL);
@@ -350,7 +416,7 @@ static void commit_bound_adapt(struct file_inode *inode, uint64_t began_ns, uint
 /* An error of this COMMIT is found again, and told, by the fsync that the data waits for. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    uint64_t waiting = ledger_file_uncommitted(&inode->entry);
+    uint64_t waiting = ledger_file_acknowledged(&inode->entry);
     if (waiting <= commit_bound(inode))
         return;
     /* While one thread of the host waits for a COMMIT the others go on, within the tunable. */
@@ -360,7 +426,7 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
     if (atomic_exchange(&inode->committing, true) && !hurry)
         return;
     uint64_t began_ns = sys_now_ns();
-    (void)file_inode_commit(inode, auth, NULL);
+    (void)file_inode_commit_acknowledged(inode, auth);
     commit_bound_adapt(inode, began_ns, sys_now_ns());
     atomic_store(&inode->committing, false);
 }
@@ -431,6 +497,14 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
     return room < length ? (ssize_t)room : length;
 }
 
+void file_written(struct file_open *open, int fd, enum nfs3_stable stable)
+{
+    if (stable != NFS3_UNSTABLE)
+        file_pages_drop(open->inode->mount, fd);
+    else if (!file_behind_writes(open))
+        file_commit_early(open->inode, open->auth);
+}
+
 ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors, int count,
                      off_t offset, int flags)
 {
@@ -444,10 +518,8 @@ ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors
         return FILE_KERNEL;
     struct file_piece all = {vectors, count, (size_t)length, .appends = false};
     ssize_t written = file_write_at(open, &all, (uint64_t)offset, stable);
-    if (written > 0 && stable == NFS3_UNSTABLE)
-        file_commit_early(open->inode, open->auth);
-    else if (written > 0)
-        file_pages_drop(open->inode->mount, fd);
+    if (written > 0)
+        file_written(open, fd, stable);
     return file_finish_call(open, written);
 }
 

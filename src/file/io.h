@@ -126,13 +126,20 @@ static inline void file_write_note(struct ledger_write *write, enum nfs3_stable 
     write->unsettled = write->unsettled || transfer->unsettled;
     write->doubtful = write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
 }
-/* How a write that went well ends in the ledger, by what the server said. Never waits. */
+/* How a write that went well ends in the ledger, by what the server said to a WRITE of `asked_ns`;
+ * file, write and epoch of the ending are set before. Never waits. */
+void file_write_ending(struct file_server *server, const struct nfs3_transfer *transfer,
+                       uint64_t asked_ns, struct ledger_ending *ending);
+/* The same, for what the program itself waits for. */
 void file_write_judge(struct file_open *open, struct ledger_write *write,
                       const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
                       struct ledger_ending *ending);
 /* The same for one that may have failed, and ends it. Returns `result`. */
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
                         const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+/* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
+ * would; drops the kernel's pages of what is on stable storage. */
+void file_written(struct file_open *open, int fd, enum nfs3_stable stable);
 /* COMMITs a file that has more uncommitted data than is good, or than the tunable allows. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
 

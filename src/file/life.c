@@ -2,9 +2,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "file/append.h"
 #include "file/commit.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "ledger/quiet.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 
@@ -59,7 +61,19 @@ void file_finish(void)
     sys_critical_leave();
 }
 
+void file_locking(int fd)
+{
+    struct file_open *open = file_get(fd);
+    if (!open)
+        return;
+    file_offset_repay(open, fd);
+    file_write_out(open, 0, 0, true);
+    file_put(open);
+}
+
 void file_locked(struct file_open *open)
 {
     atomic_store(&open->inode->opened_ns, sys_now_ns());
+    atomic_store(&open->inode->locked, true);
+    ledger_file_refresh(&open->inode->entry);
 }

@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include "file/commit.h"
+#include "file/facts.h"
 #include "file/inode.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
@@ -129,50 +130,79 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
     return run_may_say(subject, SAY_EVERY_S);
 }
 
-static int contact(struct file_mount *mount)
+/* FSINFO, and the proof of the root, unless it is proven. Sets `why` when it fails. */
+static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool known,
+                    struct file_root_fact *fact, struct file_root *root)
 {
-    int result = file_registry_open();
-    if (result != 0)
-        return result;
-    enter_statistics(mount);
-    struct nfs3_fh root;
-    struct reach_finding finding = {.what = REACH_SAME};
-    bool told;
-    result = file_paths_mount(mount, &root, &told);
-    if (result != 0)
-        return result;
-    atomic_store(&mount->kernel_tells, told);
-    const struct rpc_auth *auth = file_auth_now(mount);
-    if (!auth)
-        return -ENOMEM;
     struct nfs3_client client = file_mount_client(mount, auth);
-    client.timeout_ms = FILE_CONTACT_TIMEOUT_MS;
+    struct reach_finding finding = {.what = REACH_SAME};
     struct nfs3_fsinfo_res info;
-    result = nfs3_fsinfo(&client, &root, &info);
-    uint64_t asked_ns = sys_now_ns();
-    if (result == 0)
-        result = reach_prove_root(mount->path, reach_statx_now, NULL, &client, &root, &finding);
-    if (result == -EXDEV) {
+    int result = 0;
+    client.timeout_ms = FILE_CONTACT_TIMEOUT_MS;
+    if (!known && (result = nfs3_fsinfo(&client, &root->fh, &info)) == 0) {
+        fact->root = root->fh;
+        fact->rtmax = info.rtmax;
+        fact->wtmax = info.wtmax;
+        fact->maxfilesize = info.maxfilesize;
+    }
+    if (result == 0 && !root->proven) {
+        root->asked_ns = sys_now_ns();
+        result = reach_prove_root(mount->path, reach_statx_now, NULL, &client, &root->fh, &finding);
+        root->attr = finding.attr;
+    }
+    if (result == -EXDEV)
         log_error("mount %s: it is not the directory %s of server %s at path %s (%s); the kernel "
                   "serves its files. Mount the export there, or correct the nfstab",
                   mount->conf->mount, mount->conf->directory, mount->server->conf->name,
                   mount->server->net->paths[0].address.peer_text,
                   finding.what == REACH_OTHER_TIME ? "another change time" : "another file number");
+    if (result == 0 || result == -EXDEV)
         return result;
-    }
-    if (result != 0) {
-        if (file_mount_may_say(mount, "service", result))
-            log_warning("server %s: %s: no answer from the NFS service: %s",
-                        mount->server->conf->name, mount->conf->directory,
-                        strerrordesc_np(-result));
+    mount->why = reach_why_call(REACH_NFS, result, &file_tunables);
+    if (file_mount_may_say(mount, "service", result))
+        log_warning("server %s: %s: no answer from the NFS service: %s", mount->server->conf->name,
+                    mount->conf->directory, strerrordesc_np(-result));
+    return result;
+}
+
+static bool same_handle(const struct nfs3_fh *a, const struct nfs3_fh *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
+}
+
+/* Sets `why` when it fails. */
+static int contact(struct file_mount *mount)
+{
+    int result = file_registry_open();
+    mount->why = reach_why_run(result);
+    if (result != 0)
         return result;
-    }
-    file_mount_set_root(mount, &root, &finding.attr, asked_ns);
-    mount->read_max = nfs3_transfer_size(info.rtmax, file_tunables.rsize);
-    mount->write_max = nfs3_transfer_size(info.wtmax, file_tunables.wsize);
+    enter_statistics(mount);
+    struct file_root root;
+    struct file_root_fact fact;
+    bool known = file_fact_of_root(mount, &fact);
+    result = file_paths_mount(mount, known ? &fact : NULL, &root);
+    if (result != 0)
+        return result;
+    atomic_store(&mount->kernel_tells, root.told);
+    const struct rpc_auth *auth = file_auth_now(mount);
+    mount->why = REACH_NO_MEMORY;
+    if (!auth)
+        return -ENOMEM;
+    known = known && same_handle(&fact.root, &root.fh);
+    result = ask_root(mount, auth, known, &fact, &root);
+    if (result != 0)
+        return result;
+    file_mount_set_root(mount, &root.fh, &root.attr, root.asked_ns);
+    mount->read_max = nfs3_transfer_size(fact.rtmax, file_tunables.rsize);
+    mount->write_max = nfs3_transfer_size(fact.wtmax, file_tunables.wsize);
     /* A server that tells none, or one that no file can have, is taken as the kernel takes it. */
     mount->size_max =
-        info.maxfilesize && info.maxfilesize <= INT64_MAX ? info.maxfilesize : INT64_MAX;
+        fact.maxfilesize && fact.maxfilesize <= INT64_MAX ? fact.maxfilesize : INT64_MAX;
+    fact.mntport = mount->server->mntport;
+    fact.nfsport = mount->server->nfsport;
+    if (!known)
+        file_fact_root_is(mount, &fact);
     enter_statistics(mount);
     file_commit_orphans(mount, auth);
     log_notice(
@@ -183,12 +213,33 @@ static int contact(struct file_mount *mount)
     return 0;
 }
 
+static void say_failure(const struct file_mount *mount, int result)
+{
+    const char *server = mount->server->conf->name, *where = mount->conf->mount;
+    if (!file_mount_may_say(mount, "mount", result))
+        return;
+    if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY)
+        log_warning("mount %s: %s; the kernel serves files opened now; trying again in %d s", where,
+                    reach_reason(mount->why), RETRY_S);
+    else if (mount->why == REACH_NO_NAME || mount->why == REACH_NO_LOCAL)
+        log_warning("mount %s: server %s: %s; the kernel serves files opened now; trying again in "
+                    "%d s",
+                    where, server, reach_reason(mount->why), RETRY_S);
+    else if (mount->why == REACH_NO_ANSWER)
+        log_warning("mount %s: server %s: %s; the kernel serves files opened now; asking the "
+                    "server again in %d s",
+                    where, server, strerrordesc_np(-result), RETRY_S);
+    else
+        log_warning("mount %s: server %s: %s: %s; the kernel serves files opened now; trying again "
+                    "in %d s",
+                    where, server, reach_reason(mount->why), strerrordesc_np(-result), RETRY_S);
+}
+
 int file_mount_contact(struct file_mount *mount, const char **reason)
 {
     *reason = atomic_load_explicit(&file_left_to_kernel, memory_order_relaxed);
     if (*reason)
         return -EPERM;
-    *reason = "server not reachable";
     int state = atomic_load_explicit(&mount->state, memory_order_acquire);
     if (state == FILE_MOUNT_READY)
         return 0;
@@ -206,19 +257,13 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
                                      : FILE_MOUNT_FAILED;
         if (now == FILE_MOUNT_FAILED) {
             mount->retry_ns = sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
-            if (file_mount_may_say(mount, "mount", result))
-                log_warning("mount %s: server %s: %s; the kernel serves files opened now; asking "
-                            "the server again in %d s",
-                            mount->conf->mount, mount->server->conf->name, strerrordesc_np(-result),
-                            RETRY_S);
+            say_failure(mount, result);
         }
         atomic_store_explicit(&mount->state, now, memory_order_release);
     }
+    if (result != 0)
+        *reason = reach_reason(result == -EXDEV ? REACH_NOT_THE_EXPORT : mount->why);
     pthread_mutex_unlock(&mount->contact);
-    if (result == -EXDEV)
-        *reason = "mount is not the export";
-    else if (result != 0 && !ledger_registry_ready())
-        *reason = "run directory not usable";
     return result;
 }
 
@@ -273,8 +318,8 @@ static bool directory_known(struct file_mount *mount, const char *path, size_t l
     return known;
 }
 
-static void directory_learn(struct file_mount *mount, const char *path, size_t length,
-                            const struct nfs3_fh *fh)
+static void directory_remember(struct file_mount *mount, const char *path, size_t length,
+                               const struct nfs3_fh *fh)
 {
     char *copy = sys_alloc(length + 1);
     if (copy) {
@@ -287,6 +332,25 @@ static void directory_learn(struct file_mount *mount, const char *path, size_t l
     slot->path = copy;
     slot->fh = *fh;
     pthread_mutex_unlock(&mount->lock);
+}
+
+/* By this process or, lately, by another. */
+static bool directory_found(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
+                            size_t length, struct nfs3_fh *fh)
+{
+    if (directory_known(mount, path, length, fh))
+        return true;
+    if (!file_fact_of_directory(mount, auth, path, length, fh))
+        return false;
+    directory_remember(mount, path, length, fh);
+    return true;
+}
+
+static void directory_learn(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
+                            size_t length, const struct nfs3_fh *fh)
+{
+    directory_remember(mount, path, length, fh);
+    file_fact_directory_is(mount, auth, path, length, fh);
 }
 
 int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
@@ -302,7 +366,7 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
     /* The deepest directory on the way that is known. */
     for (const char *slash = strrchr(relative, '/'); slash && !fresh;
          slash = memrchr(relative, '/', (size_t)(slash - relative))) {
-        if (directory_known(mount, relative, (size_t)(slash - relative), &directory)) {
+        if (directory_found(mount, auth, relative, (size_t)(slash - relative), &directory)) {
             at = slash + 1;
             break;
         }
@@ -320,7 +384,7 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
         at += length;
         if (*at == '\0')
             return 0;
-        directory_learn(mount, relative, (size_t)(at - relative), fh);
+        directory_learn(mount, auth, relative, (size_t)(at - relative), fh);
         directory = *fh;
         at++;
     }

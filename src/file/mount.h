@@ -14,6 +14,7 @@
 #include "config/tunables.h"
 #include "nfs/nfs3_proc.h"
 #include "reach/kernel.h"
+#include "reach/reason.h"
 
 /* The tunables; read once by file_start(), constant afterwards. */
 extern struct conf_tunables file_tunables;
@@ -78,6 +79,7 @@ struct file_mount {
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */
     uint64_t retry_ns;       /* FAILED, or the root is stale: not before; under `contact` */
+    enum reach_why why;      /* it is FAILED; likewise */
     unsigned stats_id;
     uint32_t read_max, write_max;
     uint64_t size_max; /* of a file */
@@ -156,13 +158,25 @@ int file_mount_renew(struct file_mount *mount, const struct rpc_auth *auth);
  */
 bool file_mount_may_say(const struct file_mount *mount, const char *what, int result);
 
+/* The root of a mount, over the path that answered first. */
+struct file_root {
+    struct nfs3_fh fh;
+    bool told;             /* by the kernel */
+    bool proven;           /* to be the directory at the mount point; then */
+    struct nfs3_attr attr; /* what the server said of it, */
+    uint64_t asked_ns;     /* when it was asked at this time */
+};
+
 /*
- * The root's handle over the first path of the server that answers: *root, and server->net if this
- * is its first mount. The handle is the kernel's, if that tells one (then *told) which the server
- * knows as this directory; else it is asked for by MOUNT. Waits 10 s for all paths together, or
- * mnt_timeout if that is less. What is wrong with paths is said on the log. 0 or -errno.
+ * The root over the first path of the server that answers: *root, and server->net if this is its
+ * first mount. The handle is the kernel's, if that tells one which the server knows as this
+ * directory, or likewise the one of `fact` (NULL: none); else it is asked for by MOUNT. Waits 10 s
+ * for all paths together, or mnt_timeout if that is less. What is wrong with paths is said on the
+ * log. 0 or -errno.
  */
-int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told);
+struct file_root_fact;
+int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact,
+                     struct file_root *root);
 
 /* The client for calls on files of the mount with this credential. */
 struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);

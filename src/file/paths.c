@@ -2,6 +2,7 @@
  * The paths of a server: what is wrong with them on this host, mounting over the first that
  * answers, and whether another leads to the same server.
  */
+#include "file/facts.h"
 #include "file/inode.h"
 
 #include <stdarg.h>
@@ -152,33 +153,52 @@ static int client_over(const struct net_address *address, enum net_port ports,
     return reach_over(address, ports, 1, &file_tunables, &client->server);
 }
 
+/* Is the directory with this root handle the one at the mount point? -ESTALE: the server does not
+ * know it, or as another. What cannot be decided here is left unproven. */
+static int look_for_root(const struct nfs3_client *client, struct file_mount *mount,
+                         struct file_root *root)
+{
+    struct reach_finding finding = {.what = REACH_SAME};
+    root->asked_ns = sys_now_ns();
+    int result = reach_prove_root(mount->path, reach_statx_now, NULL, client, &root->fh, &finding);
+    root->proven = result == 0;
+    root->attr = finding.attr;
+    switch (finding.what) {
+    case REACH_OTHER_TIME:
+        return 0;
+    case REACH_KERNEL_FAILED:
+        return reach_root_known(client, &root->fh, mount->inode);
+    default:
+        return result == -EXDEV ? -ESTALE : result;
+    }
+}
+
 /* Does one path of the server lead to the directory with this root handle? On success *address has
  * the NFS port. -ESTALE: the server does not know it, or as another. */
 static int ask_over(struct file_mount *mount, struct net_address *address, int timeout_ms,
-                    const struct nfs3_fh *root)
+                    struct file_root *root)
 {
     struct file_server *server = mount->server;
     const struct rpc_auth *auth = file_auth_now(mount);
     struct nfs3_client client;
     if (!auth)
         return -ENOMEM;
-    server->nfsport =
-        server->conf->nfsport ? (uint16_t)server->conf->nfsport : file_mount_kernel(mount)->port;
     net_address_set_port(&address->peer, server->nfsport);
     int result = client_over(address, reach_port_policy(&file_tunables), auth, timeout_ms, &client);
     if (result != 0)
         return result;
-    result = reach_root_known(&client, root, mount->inode);
+    result = look_for_root(&client, mount, root);
     rpc_server_destroy(client.server);
     return result;
 }
 
 /* Asks one path of the server for the root handle, or about it if it has a length; on success
- * *address has the NFS port. */
+ * *address has the NFS port. *service: who was asked last. */
 static int mount_over(struct file_mount *mount, struct net_address *address, int timeout_ms,
-                      struct nfs3_fh *root)
+                      struct file_root *root, enum reach_service *service)
 {
-    if (root->len > 0)
+    *service = root->fh.len > 0 ? REACH_NFS : REACH_MAPPER;
+    if (root->fh.len > 0)
         return ask_over(mount, address, timeout_ms, root);
     struct file_server *server = mount->server;
     uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
@@ -191,8 +211,9 @@ static int mount_over(struct file_mount *mount, struct net_address *address, int
         return result;
     net_address_set_port(&address->peer, server->nfsport);
     target.port = server->mntport;
+    *service = REACH_MOUNT;
     uint64_t asked_ns = sys_now_ns();
-    result = mount3_mount(&target, mount->conf->directory, root, NULL, NULL);
+    result = mount3_mount(&target, mount->conf->directory, &root->fh, NULL, NULL);
     stats_call(DIRECTNFS_PROCEDURE_MOUNT, sys_now_ns() - asked_ns, result != 0);
     return result;
 }
@@ -339,6 +360,7 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .reconnect_max_s = (unsigned)file_tunables.reconnect_max,
         .retransmit_timeout_s = (unsigned)file_tunables.retransmit_timeout,
         .path_timeout_ms = (unsigned)(file_tunables.path_timeout * 1000),
+        .silence_warning_ms = (unsigned)(file_tunables.silence_warning * 1000),
         .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
         .probe = probe_path,
         .close_idle = rpc_close_idle,
@@ -367,8 +389,9 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
 struct attempt {
     size_t order[CONF_PATHS_MAX]; /* the paths that can be used, as they are tried */
     size_t count;
-    int results[CONF_PATHS_MAX]; /* what became of each, by its place in the nfstab */
-    size_t mounted;              /* result: the one that gave the root handle */
+    int results[CONF_PATHS_MAX]; /* what became of each, by its place in the nfstab, */
+    enum reach_service services[CONF_PATHS_MAX]; /* and who said so */
+    size_t mounted;                              /* result: the one that gave the root handle */
 };
 
 /* Those that are offline come last. */
@@ -392,7 +415,7 @@ static void attempt_begin(struct attempt *attempt, const struct file_server *ser
  * answers at once then, and need not wait until dead ones are given up.
  */
 static int try_paths(struct file_mount *mount, struct paths *paths, struct attempt *attempt,
-                     struct nfs3_fh *root)
+                     struct file_root *root)
 {
     uint64_t limit_ms = (uint64_t)mount->server->conf->mnt_timeout * 1000;
     if (limit_ms > MOUNTING_MS)
@@ -403,24 +426,27 @@ static int try_paths(struct file_mount *mount, struct paths *paths, struct attem
     for (size_t turn = count > 1 ? 0 : count; turn < 2 * count; turn++) {
         size_t i = attempt->order[turn % count];
         int *result = &attempt->results[i];
+        enum reach_service *service = &attempt->services[i];
         int most_ms = turn < count ? BRIEFLY_MS : FILE_CONTACT_TIMEOUT_MS;
         int share_ms = ms_until(deadline_ns) / (int)(2 * count - turn) + 1;
         if (turn >= count && count > 1 && *result != -ETIMEDOUT)
             continue;
         if (share_ms > most_ms)
             share_ms = most_ms;
-        *result = mount_over(mount, &paths->addresses[i], share_ms, root);
+        *result = mount_over(mount, &paths->addresses[i], share_ms, root, service);
         /* So does a server that restarts, and then answers. */
         for (int again = 0; *result == -ECONNRESET && again < RESETS_MAX; again++) {
             sys_nanosleep_ms(PAUSE_MS);
-            *result = mount_over(mount, &paths->addresses[i], share_ms, root);
+            *result = mount_over(mount, &paths->addresses[i], share_ms, root, service);
         }
         if (*result == 0) {
             attempt->mounted = i;
             return 0;
         }
     }
-    return attempt->results[attempt->order[count - 1]];
+    size_t last = attempt->order[count - 1];
+    mount->why = reach_why_call(attempt->services[last], attempt->results[last], &file_tunables);
+    return attempt->results[last];
 }
 
 /* Says which paths failed. `result`: what came of all. */
@@ -432,44 +458,71 @@ static void say_failures(const struct file_mount *mount, const struct attempt *a
         say = attempt->results[i] != 0 && file_mount_may_say(mount, "path", result);
     for (size_t i = 0; i < conf->path_count && say; i++) {
         int failure = attempt->results[i];
-        const char *advice =
-            failure == -EACCES || failure == -EPERM
-                ? " (the server's export list must name this host, and must say `insecure` if this "
-                  "process may not use a port below 1024)"
-            : failure == -EADDRINUSE
-                ? " (no local port is left; see `privileged_port` in directnfs.conf(5))"
-                : "";
+        enum reach_why why = reach_why_call(attempt->services[i], failure, &file_tunables);
+        const char *remedy = reach_remedy(why);
         if (failure != 0)
-            log_warning("server %s: mounting %s over path %s failed: %s%s", conf->name,
-                        mount->conf->directory, conf->paths[i].peer, strerrordesc_np(-failure),
-                        advice);
+            log_warning("server %s: mounting %s over path %s failed: %s%s%s%s%s%s", conf->name,
+                        mount->conf->directory, conf->paths[i].peer,
+                        why == REACH_NO_ANSWER ? "" : reach_reason(why),
+                        why == REACH_NO_ANSWER ? "" : ": ", strerrordesc_np(-failure),
+                        *remedy ? " (" : "", remedy, *remedy ? ")" : "");
     }
 }
 
-int file_paths_mount(struct file_mount *mount, struct nfs3_fh *root, bool *told)
+/* By the handle that the kernel tells, or that another process has found. -ESTALE: there is none,
+ * or it is not good any more. */
+static int mount_by_handle(struct file_mount *mount, const struct file_root_fact *fact,
+                           struct paths *paths, struct attempt *attempt, struct file_root *root)
+{
+    struct file_server *server = mount->server;
+    int result = -ESTALE;
+    if (file_mount_kernel(mount)->version3 &&
+        reach_root_told(mount->path, mount->device, mount->inode, &root->fh) == 0) {
+        server->nfsport = server->conf->nfsport ? (uint16_t)server->conf->nfsport
+                                                : file_mount_kernel(mount)->port;
+        result = try_paths(mount, paths, attempt, root);
+        root->told = result == 0;
+    }
+    if (result == -ESTALE && fact) {
+        *root = (struct file_root){.fh = fact->root};
+        server->mntport = fact->mntport;
+        server->nfsport = fact->nfsport;
+        result = try_paths(mount, paths, attempt, root);
+        if (result != 0)
+            file_fact_root_forget(mount);
+        /* The server may have moved to another port, for one. */
+        if (result != 0 && result != -ETIMEDOUT)
+            result = -ESTALE;
+    }
+    return result;
+}
+
+int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact,
+                     struct file_root *root)
 {
     struct file_server *server = mount->server;
     struct attempt attempt;
     struct paths *paths = sys_alloc(sizeof(*paths));
+    mount->why = REACH_NO_MEMORY;
+    *root = (struct file_root){.told = false};
     if (!paths)
         return -ENOMEM;
     find_paths(server, paths);
+    mount->why = reach_why_path(paths->faults[0]);
     attempt_begin(&attempt, server, paths);
-    int result = attempt.count == 0 ? paths->faults[0] : -ESTALE;
-    if (!file_mount_kernel(mount)->version3 ||
-        reach_root_told(mount->path, mount->device, mount->inode, root) != 0)
-        root->len = 0;
-    if (attempt.count > 0 && root->len > 0)
-        result = try_paths(mount, paths, &attempt, root);
-    *told = result == 0;
+    int result = paths->faults[0];
+    if (attempt.count > 0)
+        result = mount_by_handle(mount, fact, paths, &attempt, root);
     if (result == -ESTALE && attempt.count > 0) {
-        root->len = 0;
+        *root = (struct file_root){.told = false};
         result = try_paths(mount, paths, &attempt, root);
     }
     say_failures(mount, &attempt, result);
     pthread_mutex_lock(&server->lock);
     bool known = server->net != NULL;
     pthread_mutex_unlock(&server->lock);
+    if (result == 0)
+        mount->why = REACH_NO_MEMORY;
     if (result == 0 && !known)
         result = make_server(server, mount->stats_id, attempt.mounted, paths);
     sys_free(paths);

@@ -1,4 +1,6 @@
 /* Which mounts there are, and where: those of the nfstab, as the kernel's mounts are found. */
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +10,14 @@
 #include "file/inode.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "run/start.h"
 #include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/proc.h"
 #include "sys/sys.h"
 
-enum { NFS_MAGIC = 0x6969 };
+enum { NFS_MAGIC = 0x6969, SAID_MOUNTS = 4 };
 
 struct conf_tunables file_tunables;
 
@@ -72,17 +75,19 @@ static int find_place(struct file_mount *mount)
         return fd;
     struct stat status;
     struct statfs fs;
-    int result = learn_path(mount, fd);
+    int result = learn_path(mount, fd), nfs = -ENOENT;
     if (result == 0)
         result = sys_fstat(fd, &status);
-    if (result == 0)
+    if (result == 0 && (nfs = reach_kernel_is_nfs(status.st_dev)) < 0) {
         result = (int)sys_call2(SYS_fstatfs, fd, &fs);
+        nfs = result == 0 && fs.f_type == NFS_MAGIC;
+    }
     sys_close(fd);
     if (result != 0)
         return result;
     mount->device = status.st_dev;
     mount->inode = status.st_ino;
-    mount->kernel_nfs = fs.f_type == NFS_MAGIC;
+    mount->kernel_nfs = nfs;
     return 0;
 }
 
@@ -247,6 +252,36 @@ void file_mounts_load(void)
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
             mount_add(&servers[i], &nfstab.servers[i].exports[j]);
     }
+}
+
+/* Adds to a text that may become too long for a line. */
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
+                                                         const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+void file_mounts_say(const char *version)
+{
+    char text[800] = "";
+    unsigned count = file_mount_count();
+    if (count == 0 || !log_wanted(LOG_LEVEL_NOTICE) || !run_may_say_start())
+        return;
+    for (size_t i = 0; i < nfstab.file_count; i++)
+        append(text, sizeof(text), "%s%s", i ? ", " : "", nfstab.files[i]);
+    for (unsigned i = 0; i < count && i < SAID_MOUNTS; i++) {
+        const struct file_mount *mount = mounts[i];
+        append(text, sizeof(text), "%s %s is %s of server %s", i ? "," : ":", mount->conf->mount,
+               mount->conf->directory, mount->server->conf->name);
+    }
+    if (count > SAID_MOUNTS)
+        append(text, sizeof(text), ", and %u more", count - SAID_MOUNTS);
+    log_notice("version %s is loaded into %s, with %s", version, program_invocation_short_name,
+               text);
 }
 
 unsigned file_mount_count(void)

@@ -26,33 +26,64 @@ static int look_up(const struct file_claim *claim, bool fresh, struct nfs3_fh *f
     return nfs3_getattr(&client, fh, attr);
 }
 
-static int kernel_look(int fd, struct statx *status)
+static int ask_handle(const struct file_claim *claim, const struct nfs3_fh *fh, uint32_t *access,
+                      struct nfs3_attr *attr)
 {
-    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, status);
+    struct nfs3_client client = file_mount_client(claim->mount, claim->auth);
+    struct nfs3_post_attr found = {.present = false};
+    *access = FILE_ACCESS_ASKED;
+    int result = nfs3_access(&client, fh, access, &found);
+    if (result == 0 && !found.present)
+        return nfs3_getattr(&client, fh, attr);
+    *attr = found.attr;
+    return result;
+}
+
+int file_kernel_look(int fd, struct statx *status)
+{
+    return sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS | STATX_BTIME,
+                     status);
 }
 
 /*
- * One look at the file from both sides. 0 when the server's attributes lie between two looks at the
- * kernel's, and the sizes agree if nothing changed meanwhile.
+ * 0 when the server's attributes lie between two looks at the kernel's, and the sizes agree if
+ * nothing changed meanwhile.
  */
+static int judge(const struct nfs3_attr *attr, const struct statx *before,
+                 const struct statx *after)
+{
+    if (attr->type != NFS3_REG || attr->fileid != before->stx_ino)
+        return -EXDEV;
+    if (!reach_time_agrees(attr, before, after))
+        return -EAGAIN;
+    bool quiet = kernel_time(&before->stx_ctime) == kernel_time(&after->stx_ctime) &&
+                 before->stx_size == after->stx_size;
+    return quiet && attr->size != before->stx_size ? -EAGAIN : 0;
+}
+
+/* One look at the file from both sides. */
 static int compare(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
                    struct nfs3_attr *attr)
 {
     struct statx before, after;
-    int result = kernel_look(claim->fd, &before);
+    int result = file_kernel_look(claim->fd, &before);
     if (result == 0)
         result = look_up(claim, fresh, fh, attr);
     if (result == 0)
-        result = kernel_look(claim->fd, &after);
-    if (result != 0)
-        return result;
-    if (attr->type != NFS3_REG || attr->fileid != before.stx_ino)
-        return -EXDEV;
-    if (!reach_time_agrees(attr, &before, &after))
-        return -EAGAIN;
-    bool quiet = kernel_time(&before.stx_ctime) == kernel_time(&after.stx_ctime) &&
-                 before.stx_size == after.stx_size;
-    return quiet && attr->size != before.stx_size ? -EAGAIN : 0;
+        result = file_kernel_look(claim->fd, &after);
+    return result == 0 ? judge(attr, &before, &after) : result;
+}
+
+int file_prove_handle(const struct file_claim *claim, const struct nfs3_fh *fh, uint32_t *access,
+                      struct nfs3_attr *attr)
+{
+    struct statx before, after;
+    int result = file_kernel_look(claim->fd, &before);
+    if (result == 0)
+        result = ask_handle(claim, fh, access, attr);
+    if (result == 0)
+        result = file_kernel_look(claim->fd, &after);
+    return result == 0 ? judge(attr, &before, &after) : result;
 }
 
 int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,

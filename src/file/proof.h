@@ -3,10 +3,14 @@
 #define FILE_PROOF_H
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "file/mount.h"
 #include "ledger/attributes.h"
+
+/* What ACCESS is always asked for. */
+enum { FILE_ACCESS_ASKED = NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND };
 
 /* What is claimed: the open file `fd` is on the server what `path` (absolute, below the mount) is.
  */
@@ -19,10 +23,18 @@ struct file_claim {
 
 /* What is known of a file on the server. */
 struct file_proof {
+    const struct stat *status; /* what the kernel showed before */
     struct nfs3_fh fh;
     struct ledger_attributes attributes;
-    bool current; /* the attributes are what the server said, not before the file was opened */
-    bool granted; /* who opened the file was granted access by the server */
+    uint64_t epoch; /* as of ledger_file_asking(), before the server told them; 0: not taken */
+    bool current;   /* the attributes are what the server said, not before the file was opened */
+    bool granted;   /* who opened the file was granted access by the server */
+    bool by_name;   /* not by what the kernel told */
+    bool known;     /* the handle was: by another open */
+    /* What ACCESS told that the server grants, if that was asked in this open, or lately; else 0.
+     */
+    uint32_t access;
+    uint64_t access_ns; /* when it was asked; 0: it was not, or is known to others already */
 };
 
 /*
@@ -33,6 +45,16 @@ struct file_proof {
  */
 int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
                struct nfs3_attr *attr);
+
+/*
+ * The same comparison, once, for a file that was proven to have the handle `fh` before: ACCESS is
+ * asked, which tells what the server grants (*access) and mostly the attributes as well.
+ */
+int file_prove_handle(const struct file_claim *claim, const struct nfs3_fh *fh, uint32_t *access,
+                      struct nfs3_attr *attr);
+
+/* What the kernel says of the file now, and not what it remembers. 0 or -errno. */
+int file_kernel_look(int fd, struct statx *status);
 
 /*
  * The same where the kernel cannot be asked: the file of this path must have this number, and

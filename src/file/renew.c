@@ -33,11 +33,14 @@ static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, st
 {
     struct nfs3_client client = file_mount_client(mount, auth);
     struct reach_finding finding = {0};
-    bool told;
-    int result = file_paths_mount(mount, root, &told);
-    if (result == 0)
+    struct file_root found;
+    int result = file_paths_mount(mount, NULL, &found);
+    *root = found.fh;
+    *attr = found.attr;
+    if (result == 0 && !found.proven) {
         result = reach_prove_root(mount->path, reach_statx_now, NULL, &client, root, &finding);
-    *attr = finding.attr;
+        *attr = finding.attr;
+    }
     if (result != -ESTALE)
         return result;
     result = nfs3_getattr(&client, root, attr);

@@ -6,6 +6,7 @@
 #include "file/io.h"
 #include "file/lane.h"
 #include "file/world.h"
+#include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
 #include "sys/sys.h"
 
@@ -294,8 +295,15 @@ static void submit(struct batch *batch, struct file_request *request)
         gather_write(batch, request, channel);
         return;
     }
+    if (request->operation == FILE_READ &&
+        ledger_dirty_concerns(&inode->entry, (uint64_t)request->offset,
+                              (uint64_t)request->offset + (uint64_t)length)) {
+        submit_synchronous(batch, request); /* the server may not have all of it yet */
+        return;
+    }
     if (request->operation == FILE_READ_AHEAD) {
         file_inode_enter_again(inode); /* who asks is inside, and nobody may wait for him there */
+        request->epoch = ledger_file_asking(&inode->entry);
     } else if (!file_inode_enter(inode)) {
         done(batch, request, FILE_KERNEL);
         return;

@@ -4,6 +4,7 @@
 
 #include "file/append.h"
 #include "file/async.h"
+#include "file/behind.h"
 #include "file/commit.h"
 #include "file/fetched.h"
 #include "file/inode.h"
@@ -140,6 +141,13 @@ static bool owes_loss(struct file_inode *inode)
 {
     return atomic_load(&inode->demoted) && !inode->forgotten &&
            (atomic_load(&inode->loss_due) || ledger_file_has_loss(&inode->entry));
+}
+
+void file_inode_hold(struct file_inode *inode)
+{
+    pthread_mutex_lock(&file_lock);
+    inode->opens++;
+    pthread_mutex_unlock(&file_lock);
 }
 
 void file_inode_release(struct file_inode *inode)
@@ -293,6 +301,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
                                                     attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
     stats_file_is(stats, inode->device, inode->inode);
     file_ahead_prepare(flags);
+    file_behind_prepare(flags & O_ACCMODE, flags);
     pthread_mutex_lock(&file_lock);
     struct file_open *open = take_free_open();
     struct file_open *old = NULL;
@@ -304,6 +313,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
         open->stats = stats;
         file_append_open(open, flags);
         file_ahead_open(open, flags);
+        atomic_store(&open->behind, file_behind_allows(open->access, flags));
         atomic_store(&open->references, 1);
         old = table_set(fd, open);
     }
@@ -328,8 +338,11 @@ int file_closing(int fd)
     if (!open)
         return 0;
     int result = 0;
-    if (last && ledger_file_uncommitted_here(&open->inode->entry))
-        result = file_inode_commit(open->inode, open->auth, NULL);
+    if (last)
+        result = file_commit_closing(open->inode, open->auth);
+    else if (atomic_load_explicit(&open->inode->locked, memory_order_relaxed))
+        file_write_out(open, 0, 0,
+                       true); /* each close ends the process's locks: fcntl_locking(2) */
     if (last && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
         file_pages_drop(open->inode->mount, fd);
     if (last) {
@@ -413,6 +426,7 @@ static void inode_after_fork(struct file_inode *inode)
         atomic_store(&inode->demoted, false);
     inode->closing = 0;
     atomic_store(&inode->committing, false);
+    atomic_store(&inode->behind_listed, false);
 }
 
 /*
@@ -447,12 +461,14 @@ void file_fork_prepare(void)
     file_shared_all();
     file_mounts_fork_prepare();
     pthread_mutex_lock(&file_lock);
+    file_behind_fork_prepare();
     sys_alloc_fork_prepare();
 }
 
 void file_fork_parent(void)
 {
     sys_alloc_fork_done();
+    file_behind_fork_parent();
     pthread_mutex_unlock(&file_lock);
     file_mounts_fork_parent();
     sys_critical_leave();
@@ -462,11 +478,13 @@ void file_fork_child(void)
 {
     sys_alloc_fork_done();
     table_after_fork();
+    file_behind_fork_parent();
     pthread_mutex_unlock(&file_lock);
     pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */
     file_mounts_fork_child();
     file_async_fork_child();
     file_ahead_fork_child();
+    file_behind_fork_child();
     ledger_registry_after_fork();
     stats_after_fork();
     sys_critical_leave();

@@ -1,4 +1,5 @@
 /* A process that becomes another user, or gets another root directory. */
+#include "file/behind.h"
 #include "file/fetched.h"
 #include "file/inode.h"
 #include "file/world.h"
@@ -6,6 +7,7 @@
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "run/directory.h"
+#include "run/facts.h"
 #include "run/offline.h"
 #include "run/said.h"
 #include "stats/count.h"
@@ -62,12 +64,14 @@ static void become(uid_t user)
     run_become(user);
     run_offline_move();
     run_said_move();
+    run_facts_move();
     ledger_world_move();
     stats_move();
     file_mounts_retry();
     if (!used || !alone)
         return;
     file_ahead_forget();
+    file_behind_forget();
     if (file_registry_move() == 0) {
         file_inode_each(move, NULL);
         log_info("the process became user %u, and was %u: it goes on in that user's run directory",
@@ -77,7 +81,7 @@ static void become(uid_t user)
     log_error("the process became user %u, who has no usable run directory: the kernel serves all "
               "files from now on",
               (unsigned)user);
-    leave_to_kernel("run directory not usable");
+    leave_to_kernel(reach_reason(REACH_RUN_UNUSABLE));
 }
 
 void file_user_changed(void)

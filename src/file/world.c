@@ -8,6 +8,7 @@
 #include "file/append.h"
 #include "file/async.h"
 #include "file/commit.h"
+#include "file/flush.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/renew.h"
@@ -69,6 +70,7 @@ void file_fresh(int fd)
 {
     struct file_open *open = file_get(fd);
     if (open) {
+        (void)file_flush_range(open->inode, open->auth, 0, UINT64_MAX);
         file_pages_fresh(open->inode->mount, fd);
         file_put(open);
     }
@@ -197,6 +199,7 @@ int file_demote_stream(int fd, const char *reason)
     if (open->access != O_RDONLY) {
         result = file_inode_demote(open->inode, open->auth, reason);
     } else {
+        (void)file_flush_range(open->inode, open->auth, 0, UINT64_MAX);
         file_pages_fresh(open->inode->mount, fd);
         if (file_inode_descriptors(open->inode) == 1)
             stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);

@@ -221,6 +221,7 @@ uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, u
         struct ledger_record *fresh = ledger_record(index);
         memset(fresh->chunk, 0, sizeof(fresh->chunk));
         fresh->write_next = 0;
+        fresh->promised = fresh->changed = false;
         fresh->held_until = 0;
         atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
         ledger_record_set_state(fresh, LEDGER_RECORD_PRIVATE);

@@ -5,6 +5,7 @@
 #include "ledger/arena.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
+#include "ledger/quiet.h"
 #include "sys/sys.h"
 
 enum { SPINS = 2000, TRUNCATION_BITS = 24 };
@@ -128,7 +129,7 @@ bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes 
 
 /* ---- what the server says ---- */
 
-static uint64_t epoch_of(const struct ledger_entry *entry)
+uint64_t ledger_entry_epoch(const struct ledger_entry *entry)
 {
     uint64_t changes = atomic_load_explicit(&entry->changes, memory_order_acquire);
     uint64_t truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
@@ -142,13 +143,19 @@ uint64_t ledger_file_asking(struct ledger_file *file)
         return 0;
     struct ledger_entry *entry = ledger_entry_remembered(file);
     if (entry)
-        return epoch_of(entry);
+        return ledger_entry_epoch(entry);
     entry = ledger_entry_lock(file, true, NULL);
     if (entry) {
-        epoch = epoch_of(entry);
+        epoch = ledger_entry_epoch(entry);
         ledger_entry_unlock(file);
     }
     return epoch;
+}
+
+uint64_t ledger_number_asking(uint64_t device, uint64_t inode)
+{
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_next(device, inode, NULL) : NULL;
+    return entry && !ledger_entry_next(device, inode, entry) ? ledger_entry_epoch(entry) : 0;
 }
 
 /* The end of acknowledged data that the server may not have reported yet. */
@@ -196,7 +203,7 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
 {
     if (ledger_entry_truncator(entry) == LEDGER_TRUNCATOR_HELD)
         return; /* the size may yet change */
-    uint64_t difference = epoch_of(entry) ^ epoch;
+    uint64_t difference = ledger_entry_epoch(entry) ^ epoch;
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed);
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
     bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
@@ -204,8 +211,8 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
     if (!known && (truncated || now_ns < verified_ns))
         return; /* neither the old size nor this one can be trusted */
-    bool newest = !known || now_ns >= verified_ns ||
-                  ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
+    bool later = ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
+    bool newest = !known || now_ns >= verified_ns || later;
     if (!truncated && newest && (difference == 0 || attributes->size > size))
         size = attributes->size;
     if (size < entry->uncommitted_end) {
@@ -213,6 +220,10 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
         if (size < end)
             size = end;
     }
+    if (size < entry->dirty_end)
+        size = entry->dirty_end;
+    if (!own && known && later) /* by others, maybe: what was read before is old */
+        atomic_fetch_add(ledger_entry_freshness(entry), 1);
     ledger_entry_change(entry);
     put(&entry->size, size);
     if (!known || ledger_nanoseconds(&attributes->ctime) >=
@@ -238,21 +249,51 @@ void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
     ledger_entry_unlock(file);
 }
 
+/* Under the stripe's lock. */
+static bool confirm(struct ledger_entry *entry, const struct ledger_attributes *attributes,
+                    uint64_t now_ns)
+{
+    uint64_t size = attributes->size;
+    if (size < entry->dirty_end) /* which no server has yet */
+        size = entry->dirty_end;
+    bool same = (atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
+                atomic_load(&entry->size) == size &&
+                atomic_load(&entry->ctime) == ledger_nanoseconds(&attributes->ctime) &&
+                ledger_entry_truncator(entry) == 0;
+    if (same && atomic_load(&entry->verified_ns) < now_ns) {
+        ledger_entry_change(entry);
+        put(&entry->verified_ns, now_ns);
+        ledger_entry_changed(entry);
+    }
+    return same;
+}
+
 void ledger_file_confirmed(struct ledger_file *file, const struct ledger_attributes *attributes,
                            uint64_t now_ns)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return;
-    if ((atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
-        atomic_load(&entry->size) == attributes->size &&
-        atomic_load(&entry->ctime) == ledger_nanoseconds(&attributes->ctime) &&
-        ledger_entry_truncator(entry) == 0 && atomic_load(&entry->verified_ns) < now_ns) {
-        ledger_entry_change(entry);
-        put(&entry->verified_ns, now_ns);
-        ledger_entry_changed(entry);
-    }
+    confirm(entry, attributes, now_ns);
     ledger_entry_unlock(file);
+}
+
+enum ledger_confirmation ledger_key_confirmed(const struct ledger_file_key *key,
+                                              const struct ledger_attributes *attributes,
+                                              uint64_t now_ns, uint64_t *epoch)
+{
+    enum ledger_confirmation result = LEDGER_UNKNOWN;
+    if (!ledger_map.shared)
+        return result;
+    uint32_t stripe = ledger_stripe_of_inode(key->device, key->inode);
+    ledger_stripe_lock(stripe);
+    struct ledger_entry *entry = ledger_entry_find(key);
+    if (entry && entry->root == key->root) {
+        *epoch = ledger_entry_epoch(entry);
+        result = confirm(entry, attributes, now_ns) ? LEDGER_CONFIRMED : LEDGER_OTHER;
+    }
+    ledger_stripe_unlock(stripe);
+    return result;
 }
 
 enum ledger_change ledger_file_changed_by_other(struct ledger_file *file, uint64_t epoch,
@@ -265,7 +306,7 @@ enum ledger_change ledger_file_changed_by_other(struct ledger_file *file, uint64
     ledger_stripe_expire_now(ledger_stripe_of_file(file));
     uint32_t flags = atomic_load(&entry->flags);
     bool sure = flags & LEDGER_ENTRY_KNOWN && !(flags & LEDGER_ENTRY_UNTOLD) &&
-                epoch_of(entry) == epoch && !ledger_entry_truncator(entry) &&
+                ledger_entry_epoch(entry) == epoch && !ledger_entry_truncator(entry) &&
                 !ledger_record_pending(entry, UINT64_MAX);
     if (sure && now->size > atomic_load(&entry->size))
         change = LEDGER_CHANGE_SIZE;
@@ -311,7 +352,8 @@ void ledger_entry_forget_size(struct ledger_entry *entry)
     ledger_entry_change(entry);
     atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
     ledger_entry_untold(entry);
-    atomic_store(&entry->size, uncommitted_end(entry));
+    uint64_t end = uncommitted_end(entry);
+    atomic_store(&entry->size, end > entry->dirty_end ? end : entry->dirty_end);
     atomic_store(&entry->verified_ns, sys_now_ns()); /* what was asked for before is not news */
     ledger_entry_outdate(entry);
     ledger_entry_changed(entry);
@@ -323,6 +365,7 @@ void ledger_entry_set_size(struct ledger_entry *entry, uint64_t size,
     ledger_record_cut(entry, size, false, garbage);
     ledger_entry_change(entry);
     atomic_store(&entry->size, size);
+    entry->sent_end = size;
     if (entry->uncommitted_end > size)
         entry->uncommitted_end = size;
     ledger_entry_changed(entry);

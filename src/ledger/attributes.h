@@ -47,6 +47,9 @@ bool ledger_file_peek(uint64_t device, uint64_t inode, struct ledger_attributes 
  * follow the later ctime.
  */
 uint64_t ledger_file_asking(struct ledger_file *file);
+/* The same before it is known which file it is: of the only one with this number; 0: there are
+ * several, or none. An epoch of another file spoils the answer. */
+uint64_t ledger_number_asking(uint64_t device, uint64_t inode);
 void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
                          const struct ledger_attributes *attributes, uint64_t now_ns);
 
@@ -54,6 +57,15 @@ void ledger_file_learned(struct ledger_file *file, uint64_t epoch,
  * is as good as asked for then. */
 void ledger_file_confirmed(struct ledger_file *file, const struct ledger_attributes *attributes,
                            uint64_t now_ns);
+/*
+ * The same by the key of a file that this process may not have attached. LEDGER_OTHER: something
+ * else is known of it, or nothing; *epoch is as of ledger_file_asking(). LEDGER_UNKNOWN: it has no
+ * entry, or one of another root.
+ */
+enum ledger_confirmation { LEDGER_CONFIRMED, LEDGER_OTHER, LEDGER_UNKNOWN };
+enum ledger_confirmation ledger_key_confirmed(const struct ledger_file_key *key,
+                                              const struct ledger_attributes *attributes,
+                                              uint64_t now_ns, uint64_t *epoch);
 
 /*
  * The server has just told `now`, in answer to a question asked at `epoch`: has somebody who does

@@ -89,6 +89,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     entry->uncommitted_end = 0;
     atomic_store(&entry->losses, 0);
     atomic_store(&entry->losses_told, 0);
+    entry->loss_error = 0;
     entry->pins = 0;
     /* Others with this number may be the same file by another handle. */
     for (struct ledger_entry *other = NULL;
@@ -318,7 +319,7 @@ static uint64_t inherit(struct ledger_entry *entry, struct ledger_entry *other, 
                         struct ledger_garbage *garbage)
 {
     uint32_t flags = atomic_load(&other->flags);
-    uint64_t lost = atomic_load(&other->uncommitted);
+    uint64_t lost = atomic_load(&other->uncommitted) + atomic_load(&other->dirty);
     if (lost > 0 || has_untold_loss(other))
         atomic_store(&entry->losses, 1);
     atomic_fetch_or(&entry->flags, flags & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
@@ -396,7 +397,7 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
                       struct ledger_garbage *garbage)
 {
     bool told = from->root == into->root; /* see inherit() */
-    uint64_t lost = told ? 0 : atomic_load(&from->uncommitted);
+    uint64_t lost = told ? 0 : atomic_load(&from->uncommitted) + atomic_load(&from->dirty);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses, 1);
     atomic_fetch_or(&into->flags,

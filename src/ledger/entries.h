@@ -65,12 +65,27 @@ static inline void ledger_entry_untold(struct ledger_entry *entry)
 {
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNTOLD);
 }
+static inline void ledger_entry_clear(struct ledger_entry *entry, uint32_t flag)
+{
+    if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flag)
+        atomic_fetch_and(&entry->flags, ~flag);
+}
+/* Under the stripe's lock: dirty data of the file is lost. Until a write succeeds each goes out at
+ * once, so that a program hears from write(2) that there is no space. */
+static inline void ledger_entry_lose(struct ledger_entry *entry, int error)
+{
+    entry->loss_error = error;
+    atomic_fetch_add(&entry->losses, 1);
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_REFUSED);
+}
 /* Under the stripe's lock: what was asked of the file before is no news, and what was read of it
  * ahead of its use is old. */
 static inline void ledger_entry_outdate(struct ledger_entry *entry)
 {
     atomic_store(&entry->truncations, ++ledger_entry_stripe(entry)->births);
 }
+/* What ledger_file_asking() returns. */
+uint64_t ledger_entry_epoch(const struct ledger_entry *entry);
 /* Under the stripe's lock: a write of the file began or ended. */
 static inline void ledger_entry_count_change(struct ledger_entry *entry)
 {

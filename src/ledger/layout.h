@@ -31,12 +31,12 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 8,
+    LEDGER_REGISTRY_LAYOUT = 9,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
-    LEDGER_SETS = 4096,   /* an entry lives in the set of its key, or in the next of its stripe */
-    LEDGER_SET_SIZE = 16, /* entries in a set: one page */
+    LEDGER_SETS = 8192,  /* an entry lives in the set of its key, or in the next of its stripe */
+    LEDGER_SET_SIZE = 8, /* entries in a set: one page */
     LEDGER_FILES = LEDGER_SETS * LEDGER_SET_SIZE,
     LEDGER_PROCESSES = 8192,
     LEDGER_TRUNCATOR_HELD = LEDGER_PROCESSES, /* no slot */
@@ -53,6 +53,7 @@ enum { LEDGER_DISTRUSTED = 1, LEDGER_DISTRUSTED_BEFORE = 2 };
 enum ledger_record_state {
     LEDGER_RECORD_FREE,
     LEDGER_RECORD_PRIVATE, /* of its owner alone: being filled, or about to be freed; in no list */
+    LEDGER_RECORD_DIRTY,   /* written, says write(2), and not sent yet: see dirty.h */
     LEDGER_RECORD_IN_FLIGHT,
     LEDGER_RECORD_ACKED,
     LEDGER_RECORD_REPLAY, /* as ACKED, and its owner is writing it again */
@@ -65,14 +66,22 @@ struct ledger_record {
     _Atomic uint32_t state;
     _Atomic uint32_t owner; /* process slot */
     _Atomic uint32_t file;  /* entry, once it is IN_FLIGHT */
-    uint32_t kept;
+    bool kept;              /* the data is in the chunks */
+    bool promised;          /* it was DIRTY before it was IN_FLIGHT: its bytes may not go */
+    bool changed;           /* DIRTY, and its own hold is of an older copy that has other bytes */
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
-    uint64_t sequence; /* of the acknowledgement, in the stripe; kept when split. IN_FLIGHT: the
-                          last one before it began */
-    uint64_t verifier;
+    uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split. DIRTY: of the
+                               write. IN_FLIGHT: the last one before it began */
+    union {
+        uint64_t verifier; /* ACKED, REPLAY */
+        /* DIRTY, or promised: the sequence of the oldest write of whose bytes it took some. Who
+         * flushes what was written until then must send it. */
+        uint64_t since;
+    };
     uint32_t bucket_next, bucket_previous; /* records of the same bucket */
-    uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset */
+    uint32_t file_next, file_previous;     /* ACKED and REPLAY of a file, by sequence and offset;
+                                              DIRTY: a list of their own */
     uint32_t write_next;                   /* the next slice of the same write */
     uint32_t chunk[LEDGER_RECORD_CHUNKS];  /* arena_lock */
     uint32_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
@@ -101,7 +110,8 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_ARRIVED = 128,   /* in the kernel's world: nothing of it is left in the ledger */
     LEDGER_ENTRY_STUCK = 256,     /* somebody could not pin it: it does not come back */
     LEDGER_ENTRY_APPENDING = 512, /* `truncator` has a turn to append: see append.c */
-    LEDGER_ENTRY_UNTOLD = 1024    /* this host may have changed it, and no answer told own_mtime */
+    LEDGER_ENTRY_UNTOLD = 1024,   /* this host may have changed it, and no answer told own_mtime */
+    LEDGER_ENTRY_REFUSED = 2048 /* dirty data was lost: writes go out at once until one succeeds */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -135,8 +145,14 @@ struct ledger_entry {
     _Atomic uint32_t replays;     /* records written again, or over after a restart */
     _Atomic uint32_t cuts;        /* acknowledged records that changes of size cut off */
     _Atomic uint32_t losses; /* times that data was dropped, not committed and not overwritten */
-    _Atomic uint32_t losses_told; /* those of which an fsync of any process has told */
-} __attribute__((aligned(256)));
+    _Atomic uint32_t losses_told;     /* those of which an fsync of any process has told */
+    int32_t loss_error;               /* errno of the last of them */
+    uint32_t dirty_first, dirty_last; /* records DIRTY, by sequence */
+    _Atomic uint64_t dirty;           /* bytes DIRTY, and IN_FLIGHT that are promised */
+    uint64_t sending;                 /* of these, bytes IN_FLIGHT */
+    uint64_t dirty_end;               /* at least the end of the last of them */
+    uint64_t sent_end;                /* while some are: the server's file ends there, or later */
+} __attribute__((aligned(512)));
 _Static_assert(sizeof(struct ledger_entry) * LEDGER_SET_SIZE == 4096, "a set is a page");
 
 enum ledger_commit_state {
@@ -166,10 +182,10 @@ struct ledger_stripe {
     _Atomic uint32_t wake;    /* futex; changes when a range becomes free */
     _Atomic uint32_t waiting; /* someone may wait on it */
     uint32_t clock;
-    _Atomic uint64_t sequence; /* of acknowledgements */
-    uint64_t births;           /* source of generations and of `truncations` */
-    _Atomic uint64_t uncommitted;
-    _Atomic uint64_t recoveries; /* locks got from a dead owner */
+    _Atomic uint64_t sequence;           /* of acknowledgements */
+    uint64_t births;                     /* source of generations and of `truncations` */
+    _Atomic uint64_t uncommitted, dirty; /* sums of those of its entries */
+    _Atomic uint64_t recoveries;         /* locks got from a dead owner */
     _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
     uint64_t commits;            /* tickets given out */
     uint64_t commit_took_ns;     /* the last that was answered */
@@ -185,6 +201,7 @@ struct ledger_process {
     uint64_t starttime, image;    /* see struct run_identity */
     _Atomic uint32_t wrote;       /* had records */
     _Atomic uint32_t truncations; /* in progress, and turns to append */
+    _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */
 };
 
 struct ledger_shared {
@@ -213,6 +230,10 @@ struct ledger_shared {
     /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */
     _Atomic uint8_t set_state[LEDGER_SETS];
     struct ledger_process processes[LEDGER_PROCESSES];
+    _Atomic uint64_t ahead;       /* of all processes, or more: see quota.c */
+    _Atomic uint64_t ahead_added; /* when that was last made again from theirs */
+    /* Changes when what was read of a file of the set before may be old: see quiet.h. */
+    _Atomic uint64_t freshness[LEDGER_SETS];
 };
 
 /* A chain of PRIVATE records to give back to the arena after unlocking. */

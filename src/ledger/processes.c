@@ -4,12 +4,14 @@
  */
 #include "ledger/arena.h"
 #include "ledger/commits.h"
+#include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/offset.h"
 #include "ledger/processes.h"
 #include "ledger/registry.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 #include "run/identity.h"
 
 static _Atomic uint32_t own_slot;
@@ -44,7 +46,12 @@ static void give_back_linked(uint32_t index, uint32_t slot)
             ledger_record_hold(index);
             ledger_entry_untold(entry);
         }
-        if (state == LEDGER_RECORD_IN_FLIGHT) {
+        if (state == LEDGER_RECORD_DIRTY && sys_test_unsafe(SYS_TEST_ORPHANS)) {
+            ledger_record_drop(entry, index, &garbage);
+        } else if (state == LEDGER_RECORD_IN_FLIGHT && record->promised) {
+            ledger_dirty_return(entry, index, &garbage);
+            ledger_entry_count_change(entry);
+        } else if (state == LEDGER_RECORD_IN_FLIGHT) {
             /* Has it made the file longer? Only the server knows. */
             if (ledger_record_end(record) > atomic_load(&entry->size))
                 ledger_entry_forget_size(entry);
@@ -53,8 +60,7 @@ static void give_back_linked(uint32_t index, uint32_t slot)
         } else if (state == LEDGER_RECORD_REPLAY) {
             ledger_record_set_state(record, LEDGER_RECORD_ACKED);
         }
-        if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY ||
-            state == LEDGER_RECORD_GHOST)
+        if (ledger_record_state(record) > LEDGER_RECORD_PRIVATE)
             atomic_store(&record->owner, 0);
     }
     ledger_stripe_unlock(stripe);
@@ -114,6 +120,7 @@ static void give_back(uint32_t slot)
         give_back_records(slot);
     if (atomic_load(&process->truncations))
         give_back_truncations(slot);
+    atomic_store(&process->ahead, 0);
     atomic_store(&process->state, 0);
 }
 

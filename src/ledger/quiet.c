@@ -1,5 +1,7 @@
 #include "ledger/quiet.h"
 
+#include "ledger/dirty.h"
+
 bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
                         struct ledger_quiet *quiet)
 {
@@ -12,9 +14,11 @@ bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
     bool quiet_now = first == entry && !ledger_entry_next(entry->device, entry->inode, first) &&
                      !ledger_entry_is_kernel(entry) &&
                      (!ledger_entry_truncator(entry) || ledger_entry_is_appending(entry)) &&
-                     ledger_record_conflict(index, start, end, 0) == 0;
+                     ledger_record_conflict(index, start, end, 0) == 0 &&
+                     !ledger_dirty_overlaps(entry, start, end);
     quiet->generation = atomic_load(&entry->generation);
     quiet->truncations = atomic_load(&entry->truncations);
+    quiet->freshness = atomic_load(ledger_entry_freshness(entry));
     quiet->unit = start >> LEDGER_UNIT_SHIFT;
     for (uint64_t unit = quiet->unit; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
         quiet->starts[unit - quiet->unit] =
@@ -31,7 +35,9 @@ bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quie
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
     if (!entry ||
         atomic_load_explicit(&entry->generation, memory_order_acquire) != quiet->generation ||
-        atomic_load_explicit(&entry->truncations, memory_order_acquire) != quiet->truncations)
+        atomic_load_explicit(&entry->truncations, memory_order_acquire) != quiet->truncations ||
+        atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire) !=
+            quiet->freshness)
         return false;
     for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT;
          unit++) {
@@ -42,4 +48,28 @@ bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quie
             return false;
     }
     return true;
+}
+
+void ledger_file_refresh(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (entry)
+        atomic_fetch_add(ledger_entry_freshness(entry), 1);
+}
+
+void ledger_file_saw(struct ledger_file *file, uint64_t epoch, const struct ledger_attributes *now,
+                     uint64_t asked_ns)
+{
+    struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    int64_t ctime = ledger_nanoseconds(&now->ctime);
+    if (!entry || ctime <= atomic_load_explicit(&entry->ctime, memory_order_acquire))
+        return;
+    entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    /* What this host has on its way changes the time as well. */
+    if (ledger_entry_epoch(entry) == epoch && !ledger_entry_truncator(entry) &&
+        !ledger_record_pending(entry, UINT64_MAX))
+        ledger_entry_learn(entry, epoch, now, asked_ns, false);
+    ledger_entry_unlock(file);
 }

@@ -1,7 +1,9 @@
 /*
  * Has any process of this host begun to change a piece of a file since it was looked at? So that
  * bytes that were read before they are wanted are given out only while they are what a READ would
- * bring now, as far as this host goes.
+ * bring now, as far as this host goes. And has any of them opened or locked the file since, or seen
+ * that others changed it? What another host wrote is not read by one process and then not by the
+ * next.
  */
 #ifndef LEDGER_QUIET_H
 #define LEDGER_QUIET_H
@@ -9,13 +11,13 @@
 #include "ledger/entries.h"
 
 enum {
-    LEDGER_QUIET_MAX = 256 << 10,
+    LEDGER_QUIET_MAX = 1 << 20,
     LEDGER_QUIET_UNITS = (LEDGER_QUIET_MAX >> LEDGER_UNIT_SHIFT) + 1
 };
 
 /* What was seen. In the caller's memory. */
 struct ledger_quiet {
-    uint64_t generation, truncations;
+    uint64_t generation, truncations, freshness;
     uint64_t unit; /* the first; the counts of writes are from there on */
     uint32_t starts[LEDGER_QUIET_UNITS];
 };
@@ -25,9 +27,27 @@ struct ledger_quiet {
 bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
                         struct ledger_quiet *quiet);
 
-/* Has nothing of this host begun in [start, end), a part of that, since? A few loads. */
+/* Has nothing of this host begun in [start, end), a part of that, since, and is it not old by
+ * ledger_file_refresh()? A few loads. */
 bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quiet *quiet,
                         uint64_t start, uint64_t end);
+
+/* The file was opened or locked: who does that sees what others wrote before, and what any process
+ * of this host read of it until now is old. */
+void ledger_file_refresh(struct ledger_file *file);
+
+/*
+ * The server told `now` with an answer that brought data: asked for at `asked_ns`, when
+ * ledger_file_asking() was `epoch`. If somebody who does not use the ledger changed the file it is
+ * as ledger_file_learned(). One load if nothing changed.
+ */
+void ledger_file_saw(struct ledger_file *file, uint64_t epoch, const struct ledger_attributes *now,
+                     uint64_t asked_ns);
+
+static inline _Atomic uint64_t *ledger_entry_freshness(const struct ledger_entry *entry)
+{
+    return &ledger_map.shared->freshness[ledger_entry_index(entry) / LEDGER_SET_SIZE];
+}
 
 /* Under the stripe's lock: a write was announced at `offset`. */
 static inline void ledger_quiet_broken(const struct ledger_entry *entry, uint64_t offset)

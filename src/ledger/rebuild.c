@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/records.h"
 #include "ledger/stripes.h"
@@ -90,6 +91,11 @@ static void clear_entries(uint32_t stripe)
         for (uint32_t i = 0; i < LEDGER_SET_SIZE; i++) {
             struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
             entry->first = entry->last = entry->records = 0;
+            entry->dirty_first = entry->dirty_last = 0;
+            entry->sending = entry->dirty_end = 0;
+            /* A byte too many: who looks without the lock waits for it. */
+            atomic_store(&entry->dirty, 1);
+            atomic_fetch_add(&ledger_map.shared->stripes[stripe].dirty, 1);
             atomic_store(&entry->uncommitted, 0);
             atomic_fetch_and(&entry->flags,
                              ~(uint32_t)(LEDGER_ENTRY_MIXED | LEDGER_ENTRY_DISTRUSTED));
@@ -124,6 +130,7 @@ void ledger_stripe_rebuild(uint32_t stripe)
         atomic_fetch_add(&bucket->starts, 1);
     }
     atomic_store(&shared->stripes[stripe].uncommitted, 0);
+    atomic_store(&shared->stripes[stripe].dirty, 1);
     atomic_store(&shared->stripes[stripe].held_check, 0);
     clear_entries(stripe);
 
@@ -131,16 +138,19 @@ void ledger_stripe_rebuild(uint32_t stripe)
         struct ledger_record *record = ledger_record(i);
         uint32_t state = ledger_record_state(record),
                  file = atomic_load_explicit(&record->file, memory_order_relaxed);
-        if (state < LEDGER_RECORD_IN_FLIGHT || file >= LEDGER_FILES ||
+        if (state <= LEDGER_RECORD_PRIVATE || file >= LEDGER_FILES ||
             ledger_stripe_of(file) != stripe)
             continue;
         ledger_record_link(i);
         if (record->held_until || state == LEDGER_RECORD_GHOST)
             atomic_store(&shared->stripes[stripe].held_check, 1);
+        struct ledger_entry *entry = &ledger_map.entries[file];
+        ledger_dirty_recount(entry, i);
         if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_GHOST)
             continue;
-        record->file_next = ledger_map.entries[file].first;
-        ledger_map.entries[file].first = i;
+        uint32_t *list = state == LEDGER_RECORD_DIRTY ? &entry->dirty_first : &entry->first;
+        record->file_next = *list;
+        *list = i;
     }
     for (uint32_t set = stripe; set < LEDGER_SETS; set += LEDGER_STRIPES) {
         for (uint32_t i = 0; atomic_load(&shared->set_state[set]) && i < LEDGER_SET_SIZE; i++) {
@@ -154,8 +164,10 @@ void ledger_stripe_rebuild(uint32_t stripe)
                 ledger_record_append(entry, list);
                 list = next;
             }
+            ledger_dirty_relist(entry, sort(entry->dirty_first, by_sequence), &garbage);
         }
     }
+    atomic_fetch_sub(&shared->stripes[stripe].dirty, 1);
     /* First the halves: splitting a record of which a half already exists would make a third. */
     for (int halves = 1; halves >= 0; halves--) {
         for (uint32_t i = 1; i < end; i++) {

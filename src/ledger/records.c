@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
 #include "sys/sys.h"
@@ -18,21 +19,16 @@ struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset)
                 .buckets[ledger_stripe_of(file) * count + ((uint32_t)(hash >> 36) & (count - 1))];
 }
 
-static uint32_t file_of(const struct ledger_record *record)
-{
-    return atomic_load_explicit(&record->file, memory_order_relaxed);
-}
-
 void ledger_record_link(uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
-    uint32_t *head = &ledger_bucket(file_of(record), record->base)->first;
+    uint32_t *head = &ledger_bucket(ledger_record_file(record), record->base)->first;
     record->bucket_previous = 0;
     record->bucket_next = *head;
     if (*head)
         ledger_record(*head)->bucket_previous = index;
     *head = index;
-    ledger_map.entries[file_of(record)].records++;
+    ledger_map.entries[ledger_record_file(record)].records++;
 }
 
 static void unlink_bucket(uint32_t index)
@@ -41,22 +37,26 @@ static void unlink_bucket(uint32_t index)
     if (record->bucket_previous)
         ledger_record(record->bucket_previous)->bucket_next = record->bucket_next;
     else
-        ledger_bucket(file_of(record), record->base)->first = record->bucket_next;
+        ledger_bucket(ledger_record_file(record), record->base)->first = record->bucket_next;
     if (record->bucket_next)
         ledger_record(record->bucket_next)->bucket_previous = record->bucket_previous;
-    ledger_map.entries[file_of(record)].records--;
+    ledger_map.entries[ledger_record_file(record)].records--;
 }
 
 /* ---- counters ---- */
 
+void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes)
+{
+    uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
+    uint64_t sum = atomic_load_explicit(all, memory_order_relaxed);
+    atomic_store_explicit(own, before + (uint64_t)bytes, memory_order_release);
+    atomic_store_explicit(all, sum + (uint64_t)bytes, memory_order_relaxed);
+}
+
 static void count_bytes(struct ledger_entry *entry, int64_t bytes)
 {
-    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
-    uint64_t before = atomic_load_explicit(&entry->uncommitted, memory_order_relaxed);
-    uint64_t all = atomic_load_explicit(&stripe->uncommitted, memory_order_relaxed);
-    atomic_store_explicit(&entry->uncommitted, before + (uint64_t)bytes, memory_order_release);
-    atomic_store_explicit(&stripe->uncommitted, all + (uint64_t)bytes, memory_order_relaxed);
-    if (before + (uint64_t)bytes == 0) {
+    ledger_count(&entry->uncommitted, &ledger_entry_stripe(entry)->uncommitted, bytes);
+    if (atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0) {
         entry->uncommitted_end = 0;
         const uint32_t flags = LEDGER_ENTRY_MIXED | LEDGER_ENTRY_DISTRUSTED;
         if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flags)
@@ -93,35 +93,34 @@ void ledger_entry_verifiers(struct ledger_entry *entry)
 
 /* ---- the list of a file ---- */
 
-/* Behind `previous`; 0: at the head. */
-static void chain(struct ledger_entry *entry, uint32_t previous, uint32_t index)
+void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
-    uint32_t next = previous ? ledger_record(previous)->file_next : entry->first;
+    uint32_t next = previous ? ledger_record(previous)->file_next : *first;
     record->file_previous = previous;
     record->file_next = next;
-    *(previous ? &ledger_record(previous)->file_next : &entry->first) = index;
-    *(next ? &ledger_record(next)->file_previous : &entry->last) = index;
+    *(previous ? &ledger_record(previous)->file_next : first) = index;
+    *(next ? &ledger_record(next)->file_previous : last) = index;
 }
 
-static void unchain(struct ledger_entry *entry, uint32_t index)
+void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index)
 {
     uint32_t next = ledger_record(index)->file_next, previous = ledger_record(index)->file_previous;
-    *(previous ? &ledger_record(previous)->file_next : &entry->first) = next;
-    *(next ? &ledger_record(next)->file_previous : &entry->last) = previous;
+    *(previous ? &ledger_record(previous)->file_next : first) = next;
+    *(next ? &ledger_record(next)->file_previous : last) = previous;
 }
 
 /* Enters a record behind `previous` and counts it. */
 static void insert_after(struct ledger_entry *entry, uint32_t previous, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
-    chain(entry, previous, index);
+    ledger_record_chain(&entry->first, &entry->last, previous, index);
     if (ledger_record_end(record) > entry->uncommitted_end)
         entry->uncommitted_end = ledger_record_end(record);
     count_verifier(entry, record->verifier);
     if (record->distrusted)
         atomic_fetch_or(&entry->flags, LEDGER_ENTRY_DISTRUSTED);
-    count_bytes(entry, (int64_t)ledger_record_to(record) - ledger_record_from(record));
+    count_bytes(entry, (int64_t)ledger_record_length(record));
 }
 
 void ledger_record_append(struct ledger_entry *entry, uint32_t index)
@@ -129,20 +128,25 @@ void ledger_record_append(struct ledger_entry *entry, uint32_t index)
     insert_after(entry, entry->last, index);
 }
 
+/* Out of the list of its file that it is in, if any, and counted no more. */
 static void unlink_file(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
-    unchain(entry, index);
-    count_bytes(entry, (int64_t)ledger_record_from(record) - ledger_record_to(record));
+    if (ledger_record_is_acked(record)) {
+        ledger_record_unchain(&entry->first, &entry->last, index);
+        count_bytes(entry, -(int64_t)ledger_record_length(record));
+    } else {
+        ledger_dirty_unlink(entry, index);
+    }
 }
 
 /* Gives the record a sequence that is later than all others. A reader without the lock finds its
  * bytes counted at any moment. */
 static void move_last(struct ledger_entry *entry, uint32_t index, uint64_t sequence)
 {
-    unchain(entry, index);
+    ledger_record_unchain(&entry->first, &entry->last, index);
     __atomic_store_n(&ledger_record(index)->sequence, sequence, __ATOMIC_RELEASE);
-    chain(entry, entry->last, index);
+    ledger_record_chain(&entry->first, &entry->last, entry->last, index);
 }
 
 /* In this order: who dies in it leaves an older verifier, or a sequence that no COMMIT which was
@@ -169,9 +173,7 @@ void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index)
 static void unlink_record(struct ledger_entry *entry, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
-    uint32_t state = ledger_record_state(record);
-    if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY)
-        unlink_file(entry, index);
+    unlink_file(entry, index);
     unlink_bucket(index);
     ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
 }
@@ -181,10 +183,9 @@ static void unlink_record(struct ledger_entry *entry, uint32_t index)
 static void bury(struct ledger_entry *entry, uint32_t index)
 {
     struct ledger_record *record = ledger_record(index);
-    struct ledger_stripe *stripe = &ledger_map.shared->stripes[ledger_stripe_of(file_of(record))];
-    uint32_t state = ledger_record_state(record);
-    if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY)
-        unlink_file(entry, index);
+    struct ledger_stripe *stripe =
+        &ledger_map.shared->stripes[ledger_stripe_of(ledger_record_file(record))];
+    unlink_file(entry, index);
     ledger_record_set_state(record, LEDGER_RECORD_GHOST);
     atomic_store_explicit(&record->owner, 0, memory_order_relaxed);
     if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
@@ -219,19 +220,6 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint32_t from, uint
 
 /* ---- overlaps ---- */
 
-static bool overlaps(const struct ledger_record *record, uint32_t file, uint64_t start,
-                     uint64_t end)
-{
-    return file_of(record) == file && ledger_record_start(record) < end &&
-           start < ledger_record_end(record);
-}
-
-static bool busy(const struct ledger_record *record)
-{
-    uint32_t state = ledger_record_state(record);
-    return state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_REPLAY;
-}
-
 /* The time if any record of the file's stripe may be held, else 0, at which none is looked at. */
 static uint64_t now_if_held(uint32_t file)
 {
@@ -249,10 +237,11 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
         uint32_t next = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
         while (next) {
             struct ledger_record *record = ledger_record(next);
-            if (busy(record) && overlaps(record, file, start, end))
+            if (ledger_record_is_busy(record) && ledger_record_overlaps(record, file, start, end))
                 return next;
-            if (now && next != own && file_of(record) == file && ledger_record_held(record, now) &&
-                record->held_start < end && start < record->held_end)
+            if (now && next != own && ledger_record_file(record) == file &&
+                ledger_record_held(record, now) && record->held_start < end &&
+                start < record->held_end)
                 return next;
             next = record->bucket_next;
         }
@@ -260,8 +249,7 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
     return 0;
 }
 
-/* Copies bytes of record `from` over those of record `to` at the same place of the file. */
-static void overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
+void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
 {
     const struct ledger_record *source = ledger_record(from), *target = ledger_record(to);
     while (start < end) {
@@ -297,7 +285,7 @@ static bool split(struct ledger_entry *entry, uint32_t index, uint32_t own,
     if (!second && ledger_record_state(record) == LEDGER_RECORD_ACKED) {
         /* The older record takes the newer bytes, and vouches for both with its verifier; a COMMIT
          * that was sent before those bytes does for neither. */
-        overlay(own, index, start, end);
+        ledger_record_overlay(own, index, start, end);
         older->distrusted |= record->distrusted;
         move_last(entry, index, record->sequence);
         if (older->distrusted)
@@ -327,13 +315,13 @@ static bool supersede(struct ledger_entry *entry, uint32_t own, bool halves, uin
 {
     const struct ledger_record *record = ledger_record(own);
     uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
-    uint32_t file = file_of(record), next = ledger_bucket(file, record->base)->first;
+    uint32_t file = ledger_record_file(record), next = ledger_bucket(file, record->base)->first;
     bool acknowledged = ledger_record_state(record) == LEDGER_RECORD_ACKED;
     while (next) {
         uint32_t index = next;
         struct ledger_record *older = ledger_record(index);
         next = older->bucket_next;
-        if (index == own || !overlaps(older, file, start, end) ||
+        if (index == own || !ledger_record_overlaps(older, file, start, end) ||
             ledger_record_state(older) != LEDGER_RECORD_ACKED)
             continue;
         if (halves ? older->sequence != record->sequence || index > own
@@ -392,7 +380,7 @@ static void absorb(struct ledger_entry *entry, uint32_t index, uint32_t next, ui
 {
     struct ledger_record *record = ledger_record(index);
     uint64_t end = ledger_record_end(ledger_record(next));
-    overlay(next, index, ledger_record_start(ledger_record(next)), end);
+    ledger_record_overlay(next, index, ledger_record_start(ledger_record(next)), end);
     if (entry->last != index)
         move_last(entry, index, sequence);
     count_bytes(entry, (int64_t)(end - ledger_record_end(record)));
@@ -407,11 +395,13 @@ static void absorb(struct ledger_entry *entry, uint32_t index, uint32_t next, ui
 void ledger_record_join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage)
 {
     const struct ledger_record *record = ledger_record(own);
-    uint32_t file = file_of(record), before = 0, behind = 0;
+    uint32_t file = ledger_record_file(record), before = 0, behind = 0;
     uint64_t sequence = record->sequence;
-    for (uint32_t i = ledger_bucket(file, record->base)->first; i; i = ledger_record(i)->bucket_next) {
+    for (uint32_t i = ledger_bucket(file, record->base)->first; i;
+         i = ledger_record(i)->bucket_next) {
         const struct ledger_record *other = ledger_record(i);
-        if (i == own || file_of(other) != file || ledger_record_state(other) != LEDGER_RECORD_ACKED)
+        if (i == own || ledger_record_file(other) != file ||
+            ledger_record_state(other) != LEDGER_RECORD_ACKED)
             continue;
         if (may_absorb(other, record))
             before = i;
@@ -429,6 +419,7 @@ void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
                        struct ledger_garbage *garbage)
 {
     uint32_t next = entry->first;
+    ledger_dirty_cut(entry, size, replays, garbage);
     while (next) {
         uint32_t index = next;
         struct ledger_record *record = ledger_record(index);
@@ -446,9 +437,8 @@ void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
     }
 }
 
-/* Calls back for every record of the file in any list, until it returns true; that record. */
-static uint32_t find_in_stripe(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
-                               uint64_t argument)
+uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
+                            uint64_t argument)
 {
     uint32_t count = ledger_map.shared->bucket_count;
     const struct ledger_bucket *buckets = &ledger_map.buckets[ledger_stripe_of(file) * count];
@@ -457,7 +447,7 @@ static uint32_t find_in_stripe(uint32_t file, bool (*wanted)(uint32_t index, uin
         while (next) {
             uint32_t index = next;
             next = ledger_record(index)->bucket_next;
-            if (file_of(ledger_record(index)) == file && wanted(index, argument))
+            if (ledger_record_file(ledger_record(index)) == file && wanted(index, argument))
                 return index;
         }
     }
@@ -467,27 +457,27 @@ static uint32_t find_in_stripe(uint32_t file, bool (*wanted)(uint32_t index, uin
 static bool busy_beyond(uint32_t index, uint64_t size)
 {
     const struct ledger_record *record = ledger_record(index);
-    uint64_t now = now_if_held(file_of(record));
-    return (busy(record) && ledger_record_end(record) > size) ||
+    uint64_t now = now_if_held(ledger_record_file(record));
+    return (ledger_record_is_busy(record) && ledger_record_end(record) > size) ||
            (now && ledger_record_held(record, now) && record->held_end > size);
 }
 
 uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size)
 {
-    return find_in_stripe(ledger_entry_index(entry), busy_beyond, size);
+    return ledger_record_find(ledger_entry_index(entry), busy_beyond, size);
 }
 
 static bool pending(uint32_t index, uint64_t sequence)
 {
     const struct ledger_record *record = ledger_record(index);
-    uint64_t now = now_if_held(file_of(record));
-    return (busy(record) && record->sequence < sequence) ||
+    uint64_t now = now_if_held(ledger_record_file(record));
+    return (ledger_record_is_busy(record) && record->sequence < sequence) ||
            (now && ledger_record_held(record, now));
 }
 
 uint32_t ledger_record_pending(const struct ledger_entry *entry, uint64_t sequence)
 {
-    return find_in_stripe(ledger_entry_index(entry), pending, sequence);
+    return ledger_record_find(ledger_entry_index(entry), pending, sequence);
 }
 
 static bool distrust_one(uint32_t index, uint64_t unused)
@@ -500,7 +490,7 @@ static bool distrust_one(uint32_t index, uint64_t unused)
 void ledger_records_distrust(uint32_t file)
 {
     struct ledger_entry *entry = &ledger_map.entries[file];
-    find_in_stripe(file, distrust_one, 0);
+    ledger_record_find(file, distrust_one, 0);
     if (entry->first)
         atomic_fetch_or(&entry->flags, LEDGER_ENTRY_DISTRUSTED);
 }
@@ -508,14 +498,16 @@ void ledger_records_distrust(uint32_t file)
 static bool detach_one(uint32_t index, uint64_t garbage)
 {
     ledger_record(index)->held_until = 0;
-    if (ledger_record_state(ledger_record(index)) == LEDGER_RECORD_GHOST)
-        ledger_record_drop(NULL, index, (struct ledger_garbage *)(uintptr_t)garbage);
+    uint32_t state = ledger_record_state(ledger_record(index));
+    if (state == LEDGER_RECORD_GHOST || state == LEDGER_RECORD_DIRTY) /* no owner frees it */
+        ledger_record_drop(&ledger_map.entries[ledger_record_file(ledger_record(index))], index,
+                           (struct ledger_garbage *)(uintptr_t)garbage);
     else
-        unlink_record(&ledger_map.entries[file_of(ledger_record(index))], index);
+        unlink_record(&ledger_map.entries[ledger_record_file(ledger_record(index))], index);
     return false;
 }
 
 void ledger_records_detach(uint32_t file, struct ledger_garbage *garbage)
 {
-    find_in_stripe(file, detach_one, (uintptr_t)garbage);
+    ledger_record_find(file, detach_one, (uintptr_t)garbage);
 }

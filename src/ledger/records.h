@@ -27,6 +27,7 @@ static inline void ledger_record_begin(struct ledger_record *record, uint64_t ba
                                        bool kept)
 {
     record->kept = kept;
+    record->promised = record->changed = false;
     record->distrusted = 0;
     record->held_until = 0;
     record->base = base;
@@ -61,10 +62,43 @@ static inline int ledger_end_chunk(uint32_t to)
     return (int)((to + LEDGER_CHUNK - 1) / LEDGER_CHUNK);
 }
 
+static inline uint32_t ledger_record_length(const struct ledger_record *record)
+{
+    return ledger_record_to(record) - ledger_record_from(record);
+}
+static inline uint32_t ledger_record_file(const struct ledger_record *record)
+{
+    return atomic_load_explicit(&record->file, memory_order_relaxed);
+}
+static inline bool ledger_record_overlaps(const struct ledger_record *record, uint32_t file,
+                                          uint64_t start, uint64_t end)
+{
+    return ledger_record_file(record) == file && ledger_record_start(record) < end &&
+           start < ledger_record_end(record);
+}
+/* Acknowledged by the server, and not committed. */
+static inline bool ledger_record_is_acked(const struct ledger_record *record)
+{
+    uint32_t state = ledger_record_state(record);
+    return state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY;
+}
+static inline bool ledger_record_is_busy(const struct ledger_record *record)
+{
+    uint32_t state = ledger_record_state(record);
+    return state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_REPLAY;
+}
+
 /* Where the records at an offset of a file are. */
 struct ledger_bucket *ledger_bucket(uint32_t file, uint64_t offset);
 /* Enters a record in its bucket and counts it in its entry. */
 void ledger_record_link(uint32_t index);
+/* Enters a record behind `previous` in a list; 0: at its head. */
+void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index);
+void ledger_record_unchain(uint32_t *first, uint32_t *last, uint32_t index);
+/* Adds to a counter of an entry and to that of its stripe. */
+void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes);
+/* Copies bytes of record `from` over those of record `to` at the same place of the file. */
+void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
 void ledger_record_append(struct ledger_entry *entry, uint32_t index);
 /* A REPLAY was answered UNSTABLE: it is ACKED anew. */
@@ -99,6 +133,9 @@ void ledger_record_supersede_halves(struct ledger_entry *entry, uint32_t own,
  * written again stays until that is over, or is forgotten now if `replays`. */
 void ledger_record_cut(struct ledger_entry *entry, uint64_t size, bool replays,
                        struct ledger_garbage *garbage);
+/* Calls back for every record of the file in any list, until it returns true; that record, or 0. */
+uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64_t argument),
+                            uint64_t argument);
 /* A record IN_FLIGHT, REPLAY or held of the file with bytes at `size` or beyond; 0: none. */
 uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size);
 /* A record IN_FLIGHT or REPLAY of the file that began before this sequence, or one that is held; 0:

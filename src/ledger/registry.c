@@ -328,6 +328,8 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
                   result == -EUSERS ? "no room for another process" : strerror(-result),
                   result == -EUSERS   ? ", or /proc cannot be read; end some, or set DIRECTNFS_RUN"
                   : result == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
+                  : result == -EFBIG  ? "; raise the limit of file sizes (LimitFSIZE= in the "
+                                        "systemd unit, ulimit -f)"
                   : result == -ENOMEM ? "; raise the limit of address space (ulimit -v), or lower "
                                         "uncommitted_max for all processes"
                                       : "");

@@ -6,19 +6,45 @@
 #include "ledger/processes.h"
 #include "ledger/uncommitted.h"
 
-uint64_t ledger_file_uncommitted(struct ledger_file *file)
+uint64_t ledger_file_acknowledged(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);
     return entry ? atomic_load_explicit(&entry->uncommitted, memory_order_acquire) : 0;
 }
 
+/* What is sent meanwhile is counted at any moment: first where it comes from. */
+uint64_t ledger_file_uncommitted(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (!entry)
+        return 0;
+    uint64_t dirty = atomic_load_explicit(&entry->dirty, memory_order_acquire);
+    return dirty + atomic_load_explicit(&entry->uncommitted, memory_order_acquire);
+}
+
+static uint64_t of_stripe(uint32_t stripe)
+{
+    struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
+    uint64_t dirty = atomic_load_explicit(&s->dirty, memory_order_relaxed);
+    return dirty + atomic_load_explicit(&s->uncommitted, memory_order_relaxed);
+}
+
 uint64_t ledger_uncommitted(void)
 {
     uint64_t sum = 0;
-    for (int i = 0; ledger_map.shared && i < LEDGER_STRIPES; i++)
-        sum +=
-            atomic_load_explicit(&ledger_map.shared->stripes[i].uncommitted, memory_order_relaxed);
+    for (uint32_t i = 0; ledger_map.shared && i < LEDGER_STRIPES; i++)
+        sum += of_stripe(i);
     return sum;
+}
+
+/* Has it records, DIRTY or being sent, of that process? */
+static bool has_dirty_of(const struct ledger_entry *entry, uint32_t owner)
+{
+    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+        if (atomic_load(&ledger_record(i)->owner) == owner)
+            return true;
+    }
+    return false;
 }
 
 bool ledger_file_uncommitted_here(struct ledger_file *file)
@@ -32,6 +58,7 @@ bool ledger_file_uncommitted_here(struct ledger_file *file)
         return false;
     for (uint32_t i = entry->last; i && !found; i = ledger_record(i)->file_previous)
         found = atomic_load(&ledger_record(i)->owner) == self;
+    found = found || atomic_load(&entry->dirty); /* some of it may be in another's record */
     ledger_entry_unlock(file);
     return found;
 }
@@ -75,12 +102,14 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
-    uint64_t bytes = atomic_load(&entry->uncommitted);
+    uint64_t bytes = atomic_load(&entry->uncommitted) + atomic_load(&entry->dirty);
     ledger_record_cut(entry, 0, true, &garbage);
     if (missed && bytes > 0 &&
         atomic_fetch_add(&entry->losses, 1) ==
             __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))
         __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows */
+    if (missed && bytes > 0)
+        entry->loss_error = EIO;
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
     ledger_arena_give(garbage.first);
@@ -93,6 +122,15 @@ bool ledger_file_has_loss(struct ledger_file *file)
     return entry &&
            (atomic_load(&entry->losses) != __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED) ||
             atomic_load(&entry->losses_told) != atomic_load(&entry->losses));
+}
+
+int ledger_file_loss_error(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    int error = entry ? entry->loss_error : 0;
+    if (entry)
+        ledger_entry_unlock(file);
+    return error ? error : EIO;
 }
 
 bool ledger_file_lost(struct ledger_file *file)
@@ -109,10 +147,16 @@ bool ledger_file_lost(struct ledger_file *file)
     return __atomic_exchange_n(&file->losses_known, losses, __ATOMIC_RELAXED) != losses;
 }
 
+static bool has_data(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) ||
+           atomic_load_explicit(&entry->dirty, memory_order_relaxed);
+}
+
 /* Under the stripe's lock. */
 static bool wanted(const struct ledger_entry *entry, uint64_t server, bool orphans)
 {
-    if (!entry->first || (server && entry->server != server))
+    if (!has_data(entry) || (server && entry->server != server))
         return false;
     if (!orphans)
         return true;
@@ -120,7 +164,7 @@ static bool wanted(const struct ledger_entry *entry, uint64_t server, bool orpha
         if (atomic_load(&ledger_record(i)->owner) == 0)
             return true;
     }
-    return false;
+    return has_dirty_of(entry, 0);
 }
 
 bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
@@ -135,12 +179,12 @@ bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
         uint32_t stripe = ledger_stripe_of(*cursor);
         if (!atomic_load_explicit(&shared->set_state[*cursor / LEDGER_SET_SIZE],
                                   memory_order_acquire) ||
-            !atomic_load_explicit(&shared->stripes[stripe].uncommitted, memory_order_relaxed)) {
+            !of_stripe(stripe)) {
             *cursor |= LEDGER_SET_SIZE - 1; /* nothing in the whole set */
             continue;
         }
         struct ledger_entry *entry = &ledger_map.entries[*cursor];
-        if (!atomic_load_explicit(&entry->uncommitted, memory_order_relaxed))
+        if (!has_data(entry))
             continue;
         ledger_stripe_lock(stripe);
         bool found = wanted(entry, server, orphans);

@@ -9,9 +9,12 @@
 
 #include "ledger/file.h"
 
-/* Bytes uncommitted in a file (by all processes of the host); and in all files. No lock. */
+/* Bytes that are not on stable storage in a file (by all processes of the host); and in all files:
+ * dirty, or sent and not committed. No lock. */
 uint64_t ledger_file_uncommitted(struct ledger_file *file);
 uint64_t ledger_uncommitted(void);
+/* Those of a file that were sent and acknowledged. */
+uint64_t ledger_file_acknowledged(struct ledger_file *file);
 
 /* Counts how often data of the file was written again, or written over, because the server may
  * have lost it. A read during which this changes may have missed the data. */
@@ -42,6 +45,8 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed);
 /* True once in a process after data was dropped that somebody may miss: its fsync must fail.
  * Also in a process that attached the file later, if nobody was told until then. */
 bool ledger_file_lost(struct ledger_file *file);
+/* errno of the last loss. */
+int ledger_file_loss_error(struct ledger_file *file);
 /* Would ledger_file_lost() be true? */
 bool ledger_file_has_loss(struct ledger_file *file);
 

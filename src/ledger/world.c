@@ -250,8 +250,8 @@ bool ledger_world_is_kernel(struct ledger_file *file)
 /* Under the stripe's lock. */
 static bool has_nothing_left(struct ledger_entry *entry)
 {
-    return (atomic_load(&entry->uncommitted) == 0 && !ledger_entry_truncator(entry) &&
-            !ledger_record_pending(entry, UINT64_MAX)) ||
+    return (atomic_load(&entry->uncommitted) == 0 && atomic_load(&entry->dirty) == 0 &&
+            !ledger_entry_truncator(entry) && !ledger_record_pending(entry, UINT64_MAX)) ||
            sys_test_unsafe(SYS_TEST_ARRIVED);
 }
 

@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
 #include "ledger/quiet.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 static int check_vectors(const struct iovec *data, int count, size_t length)
 {
@@ -145,9 +147,16 @@ uint32_t ledger_range_in_the_way(struct ledger_entry *entry, uint64_t start, uin
     return ledger_range_user(entry, start, end, own);
 }
 
+static uint32_t in_the_way(struct ledger_entry *entry, const struct ledger_beginning *b)
+{
+    uint64_t end = b->offset + b->length;
+    return b->appends ? ledger_range_user(entry, b->offset, end, 0)
+                      : ledger_range_in_the_way(entry, b->offset, end, 0);
+}
+
 /* The entry, locked, when nothing is in the way of the write. Else NULL and an error: -EAGAIN
- * when something is and the caller does not `wait`, LEDGER_OF_KERNEL, or that of
- * ledger_entry_lock(). */
+ * when something is and the caller does not `wait`, LEDGER_WRITE_BEHIND, LEDGER_OF_KERNEL, or that
+ * of ledger_entry_lock(). */
 static struct ledger_entry *lock_range(struct ledger_file *file, const struct ledger_beginning *b,
                                        bool wait, int *result)
 {
@@ -160,15 +169,14 @@ static struct ledger_entry *lock_range(struct ledger_file *file, const struct le
             *result = LEDGER_OF_KERNEL;
             return NULL;
         }
-        uint64_t end = b->offset + b->length;
-        uint32_t owner = b->appends ? ledger_range_user(entry, b->offset, end, 0)
-                                    : ledger_range_in_the_way(entry, b->offset, end, 0);
-        if (owner == UINT32_MAX)
+        uint32_t owner = in_the_way(entry, b);
+        bool dirty = ledger_dirty_overlaps(entry, b->offset, b->offset + b->length);
+        if (owner == UINT32_MAX && !dirty)
             return entry;
-        if (!wait) {
+        if (!wait || owner == UINT32_MAX) {
             ledger_entry_unlock(file);
             ledger_process_sweep(LEDGER_SWEEP_NS);
-            *result = -EAGAIN;
+            *result = owner == UINT32_MAX ? LEDGER_WRITE_BEHIND : -EAGAIN;
             return NULL;
         }
         ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), owner);
@@ -220,9 +228,11 @@ unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginni
     while (copied < prepared && keep_data(&list[copied]) == 0)
         copied++;
     struct ledger_entry *entry = copied > 0 ? ledger_entry_lock(file, true, NULL) : NULL;
-    while (entry && !ledger_entry_is_kernel(entry) && begun < copied &&
-           ledger_range_in_the_way(entry, list[begun].offset,
-                                   list[begun].offset + list[begun].length, 0) == UINT32_MAX)
+    while (
+        entry && !ledger_entry_is_kernel(entry) && begun < copied &&
+        ledger_range_in_the_way(entry, list[begun].offset, list[begun].offset + list[begun].length,
+                                0) == UINT32_MAX &&
+        !ledger_dirty_overlaps(entry, list[begun].offset, list[begun].offset + list[begun].length))
         announce(entry, list[begun++].write);
     if (entry && begun > 0)
         ledger_entry_count_change(entry);
@@ -283,6 +293,15 @@ static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t ver
         ledger_record_join(entry, index, garbage);
 }
 
+/* The server took the record's data. */
+static void taken(struct ledger_entry *entry, const struct ledger_record *record)
+{
+    if (!record->promised)
+        ledger_entry_clear(entry, LEDGER_ENTRY_REFUSED);
+    else if (ledger_record_end(record) > entry->sent_end)
+        entry->sent_end = ledger_record_end(record);
+}
+
 static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
                        enum ledger_outcome outcome, uint64_t verifier,
                        struct ledger_garbage *garbage)
@@ -306,11 +325,21 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
         ledger_record_set_state(record, LEDGER_RECORD_ACKED);
         break;
     case LEDGER_RECORD_IN_FLIGHT:
-        if (outcome == LEDGER_WRITE_UNSTABLE && kept)
+        if (record->promised && outcome == LEDGER_WRITE_FAILED) {
+            ledger_dirty_return(entry, index, garbage);
+            break;
+        }
+        if (outcome == LEDGER_WRITE_STABLE || outcome == LEDGER_WRITE_UNSTABLE)
+            taken(entry, record);
+        if (outcome == LEDGER_WRITE_UNSTABLE && kept) {
+            uint64_t promised = record->promised ? ledger_record_length(record) : 0;
             acknowledge(entry, index, verifier, garbage);
-        else if (outcome == LEDGER_WRITE_FAILED ||
-                 !ledger_record_supersede(entry, index, verifier, garbage))
+            if (promised)
+                ledger_dirty_kept(entry, promised);
+        } else if (outcome == LEDGER_WRITE_FAILED || outcome == LEDGER_WRITE_LOST ||
+                   !ledger_record_supersede(entry, index, verifier, garbage)) {
             ledger_record_drop(entry, index, garbage);
+        }
         break;
     default:
         break;
@@ -326,6 +355,57 @@ static void grow(struct ledger_entry *entry, uint64_t end)
     ledger_entry_change(entry);
     atomic_store_explicit(&entry->size, end, memory_order_release);
     ledger_entry_changed(entry);
+}
+
+/* The entry, locked, when nobody changes its size to less than the write needs. Else as
+ * lock_range(). */
+static struct ledger_entry *lock_size(struct ledger_file *file, const struct ledger_beginning *b,
+                                      bool wait, int *result)
+{
+    for (;;) {
+        struct ledger_entry *entry = ledger_entry_lock(file, true, result);
+        if (!entry)
+            return NULL;
+        uint32_t other = b->appends ? 0 : ledger_entry_truncator(entry);
+        bool waits = other && b->offset + b->length > entry->truncate_size;
+        bool refused =
+            atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_REFUSED;
+        if (!ledger_entry_is_kernel(entry) && !refused && !waits)
+            return entry;
+        *result = ledger_entry_is_kernel(entry) ? LEDGER_OF_KERNEL
+                  : refused                     ? LEDGER_WRITE_NOW
+                                                : -EAGAIN;
+        if (*result == -EAGAIN && wait)
+            ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), other);
+        ledger_entry_unlock(file);
+        if (*result != -EAGAIN || !wait)
+            return NULL;
+    }
+}
+
+int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning *b, bool wait,
+                        uint64_t *dirty)
+{
+    struct ledger_garbage garbage = {0};
+    int result = prepare(b);
+    if (result || b->length == 0)
+        return result;
+    result = keep_data(b);
+    struct ledger_entry *entry = result ? NULL : lock_size(file, b, wait, &result);
+    if (!entry) {
+        abandon(b);
+        return result;
+    }
+    for (uint32_t index = b->write->first_record, next; index; index = next) {
+        next = ledger_record(index)->write_next;
+        ledger_quiet_broken(entry, ledger_record(index)->base);
+        ledger_dirty_enter(entry, index, &garbage);
+    }
+    grow(entry, b->offset + b->length);
+    *dirty = atomic_load_explicit(&entry->dirty, memory_order_relaxed);
+    ledger_entry_unlock(file);
+    ledger_arena_give(garbage.first);
+    return 0;
 }
 
 void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
@@ -357,6 +437,8 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
     if (now) /* it was written, and nobody was told */
         ledger_entry_outdate(now);
     index = write->first_record;
+    if (entry && ending->outcome == LEDGER_WRITE_LOST && !sys_test_unsafe(SYS_TEST_TOLD))
+        ledger_entry_lose(entry, ending->error);
     if (entry && write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
     if (entry && ending->attributes_known)
@@ -372,8 +454,10 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
     }
     if (entry) {
         ledger_entry_count_change(entry);
-        if (ending->outcome != LEDGER_WRITE_FAILED)
+        if (ending->outcome == LEDGER_WRITE_STABLE || ending->outcome == LEDGER_WRITE_UNSTABLE)
             grow(entry, write->offset + write->length);
+        if (ending->outcome == LEDGER_WRITE_LOST)
+            ledger_dirty_lost(entry);
     }
     write->record_count = 0;
 }

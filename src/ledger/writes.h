@@ -17,9 +17,10 @@
 #include "ledger/file.h"
 
 enum ledger_outcome {
-    LEDGER_WRITE_FAILED,   /* nothing is promised: forget it */
+    LEDGER_WRITE_FAILED,   /* nothing is promised: forget it. Dirty data stays dirty */
     LEDGER_WRITE_STABLE,   /* on stable storage: forget it, and older data it covers */
     LEDGER_WRITE_UNSTABLE, /* acknowledged with `verifier`: keep until a COMMIT returns the same */
+    LEDGER_WRITE_LOST,     /* dirty data that the server will not take: fsync tells `error` */
 };
 
 /* One write of the application, or one replay. In the caller's memory, between begin and end. */
@@ -39,6 +40,7 @@ struct ledger_write {
     uint32_t record_count;
 };
 
+enum { LEDGER_WRITE_BEHIND = -EDOM };
 enum { LEDGER_WRITE_MAX = 1 << 20, LEDGER_WRITE_VECTORS = LEDGER_WRITE_MAX / 8192 + 20 };
 
 /* A write of at most LEDGER_WRITE_MAX bytes. */
@@ -55,11 +57,20 @@ struct ledger_beginning {
  * Announces it. Waits while another write in flight overlaps, or returns -EAGAIN unless `wait`: for
  * a caller whose own write may be in the way. Returns 0; -ENOSPC when the ledger has no room
  * (commit files and try again, or write with keep = false and FILE_SYNC); -EFAULT; -ESTALE when the
- * file may have another handle by now; LEDGER_OF_KERNEL. A thread must end its write before it
+ * file may have another handle by now; LEDGER_OF_KERNEL; LEDGER_WRITE_BEHIND: dirty data overlaps,
+ * and must be sent first. A thread must end its write before it
  * begins one that overlaps.
  */
 int ledger_write_start(struct ledger_file *file, const struct ledger_beginning *beginning,
                        bool wait);
+/*
+ * A write that is over when this returns 0: its data is dirty (dirty.h), and the file as long as
+ * it makes it. *dirty: bytes of the file that are. Otherwise as ledger_write_start(), with `keep`;
+ * or LEDGER_WRITE_NOW: the server refused such data lately.
+ */
+int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning *beginning,
+                        bool wait, uint64_t *dirty);
+enum { LEDGER_WRITE_NOW = -ENOTSUP };
 /* Begins several writes of one file, in order and in one step, up to the first that cannot be begun
  * now: ledger_write_start() tells why. Returns how many. */
 unsigned ledger_writes_try(struct ledger_file *file, const struct ledger_beginning *list,
@@ -81,6 +92,7 @@ struct ledger_ending {
     struct ledger_write *write;
     enum ledger_outcome outcome;
     uint64_t verifier;     /* of an outcome UNSTABLE */
+    int error;             /* errno of an outcome LOST */
     bool attributes_known; /* what follows is */
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;

@@ -195,6 +195,17 @@ bool net_address_is_ours(const struct sockaddr_storage *local)
     return result != -EADDRNOTAVAIL;
 }
 
+bool net_low_ports_permitted(void)
+{
+    struct sockaddr_storage local = {.ss_family = AF_INET};
+    int fd = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true;                                 /* it is not known */
+    int result = bind_port(fd, &local, PORT_LOWEST); /* the right is looked at first */
+    sys_close(fd);
+    return result != -EACCES;
+}
+
 unsigned net_local_port(int fd)
 {
     struct sockaddr_storage local;

@@ -43,4 +43,7 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
 /* The port a socket is bound to, 0 if unknown. */
 unsigned net_local_port(int fd);
 
+/* May this process bind a port below 1024? */
+bool net_low_ports_permitted(void);
+
 #endif

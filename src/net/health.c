@@ -160,10 +160,12 @@ bool net_server_drain(struct net_server *server)
 
 void net_path_show(struct net_path *path)
 {
-    char was_down[DIRECTNFS_REASON_BYTES];
+    char was[DIRECTNFS_REASON_BYTES];
     pthread_mutex_lock(&path->server->lock);
     const char *why = path->why;
     uint64_t down_ns = path->down_since_ns, up_ns = path->up_ns;
+    uint64_t silence_ns = path->silence_ns, silence_over_ns = path->silence_over_ns;
+    uint64_t silent_ns = atomic_load(&path->silent_ns);
     pthread_mutex_unlock(&path->server->lock);
     enum directnfs_channel_state state = DIRECTNFS_CHANNEL_UP;
     const char *reason = "";
@@ -176,13 +178,22 @@ void net_path_show(struct net_path *path)
     } else if (!path->proven) {
         state = DIRECTNFS_CHANNEL_PROBING;
         reason = "not needed yet";
+    } else if (silent_ns != 0) {
+        state = DIRECTNFS_CHANNEL_SILENT;
+        reason = "calls wait, no reply";
+    } else if (silence_over_ns > up_ns) {
+        snprintf(was, sizeof(was), "was silent %.1f s", (double)silence_ns / 1e9);
+        reason = was;
     } else if (why && up_ns > down_ns) {
-        snprintf(was_down, sizeof(was_down), "was down %.1f s: %s", (double)(up_ns - down_ns) / 1e9,
-                 why);
-        reason = was_down;
+        snprintf(was, sizeof(was), "was down %.1f s: %s", (double)(up_ns - down_ns) / 1e9, why);
+        reason = was;
     }
-    if (path->stats)
-        stats_path_state(path->stats, state, reason);
+    if (!path->stats)
+        return;
+    stats_path_state(path->stats, state, reason);
+    if (state == DIRECTNFS_CHANNEL_SILENT) /* it was found out a little later */
+        stats_set(&path->stats->since_ns,
+                  sys_clock_ns(CLOCK_REALTIME) - (sys_now_ns() - silent_ns));
 }
 
 bool net_server_may_say(struct net_server *server, unsigned interval_s)

@@ -44,6 +44,7 @@ struct net_channel {
     _Atomic uint64_t failed_ns;   /* when connecting failed, or brought nothing, if it last did */
     _Atomic unsigned outstanding; /* calls in flight; kept by src/rpc */
     _Atomic uint64_t outstanding_bytes; /* that they carry: see net_load_add() */
+    uint64_t oldest_ns;     /* when its oldest call was sent, if that waits long: silence.c */
     _Atomic bool turn_over; /* others wait for its port: to be closed when nothing is in flight */
     unsigned index;         /* in server->channels */
     bool reserve;           /* the last of a full pool: what is in flight there stays short */
@@ -75,12 +76,14 @@ struct net_path {
     _Atomic bool proven;            /* it leads to the same server as the first path */
     _Atomic bool offline;           /* an administrator does not want it to be used */
     _Atomic uint64_t heard_ns;      /* when something was last received */
-    _Atomic uint64_t up_ns;         /* when it last came up */
-    uint64_t down_since_ns;         /* under server->lock */
-    uint64_t probe_ns;              /* when the next probe is due; under server->lock */
-    unsigned probes;                /* that failed since it is down; under server->lock */
-    const char *why;                /* it is down, or was; under server->lock */
-    bool said;                      /* on the log, by this process or another; under server->lock */
+    _Atomic uint64_t silent_ns; /* since when calls wait and nothing comes, if they do: silence.c */
+    _Atomic uint64_t up_ns;     /* when it last came up */
+    uint64_t down_since_ns;     /* under server->lock */
+    uint64_t probe_ns;          /* when the next probe is due; under server->lock */
+    unsigned probes;            /* that failed since it is down; under server->lock */
+    const char *why;            /* it is down, or was; under server->lock */
+    bool said;                  /* on the log, by this process or another; under server->lock */
+    uint64_t silence_ns, silence_over_ns; /* how long it last was silent, until when; likewise */
     struct net_load load;
     struct directnfs_path_stats *stats;
 };
@@ -94,6 +97,7 @@ struct net_server_options {
     unsigned reconnect_max_s;      /* longest pause between attempts to connect */
     unsigned retransmit_timeout_s; /* silence after which a connection is given up */
     unsigned path_timeout_ms;      /* the same, while another path of the server answers */
+    unsigned silence_warning_ms;   /* of the server, until that is on the log; 0: never */
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
     bool once;                     /* a connection that fails, or ends, is an error of its calls */
@@ -143,7 +147,7 @@ struct net_server {
     _Atomic uint64_t suspected_ns; /* when a path fell silent: do the others answer? */
     uint64_t asked_ns;             /* the last `suspected_ns` that they were asked for */
     _Atomic uint64_t said_ns;      /* when waiting was last said on the log */
-    _Atomic uint64_t waiting_ns;   /* since when, if that was said and nothing was heard since */
+    _Atomic uint64_t waiting_ns;   /* since when, if somebody said so and nothing was heard since */
 };
 
 #endif

@@ -399,6 +399,7 @@ static void path_after_fork(struct net_path *path)
     if (atomic_load(&path->state) == NET_PATH_DOWN)
         atomic_store(&path->state, NET_PATH_UP);
     path->said = false;
+    atomic_store(&path->silent_ns, 0);
     atomic_store(&path->load.outstanding_bytes, 0);
     pthread_mutex_init(&path->load.lock, NULL);
 }
@@ -421,5 +422,6 @@ void net_server_after_fork(struct net_server *server)
         atomic_store(&channel->failed_ns, 0);
         atomic_store(&channel->outstanding, 0);
         atomic_store(&channel->outstanding_bytes, 0);
+        channel->oldest_ns = 0;
     }
 }

@@ -31,13 +31,23 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
     xdr_writer_init(arguments, at, RPC_ARGS_MAX);
 }
 
-void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
+void nfs3_call_send(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
 {
     rpc_submit(client->server, calls, count);
+}
+
+void nfs3_call_wait(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
+{
     if (client->timeout_ms > 0)
         rpc_wait_for(calls, count, client->timeout_ms);
     else
         rpc_wait(calls, count);
+}
+
+void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
+{
+    nfs3_call_send(client, calls, count);
+    nfs3_call_wait(client, calls, count);
 }
 
 int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,

@@ -81,7 +81,12 @@ void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
                       enum nfs3_stable stable);
 int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
                    struct nfs3_transfer *transfer);
-/* Sends calls that were begun and waits for all, within the client's time limit. */
+/* Sends calls that were begun; and waits for calls that were sent, within the client's time limit. */
+void nfs3_call_send(const struct nfs3_client *client, struct rpc_call *const *calls,
+                    unsigned count);
+void nfs3_call_wait(const struct nfs3_client *client, struct rpc_call *const *calls,
+                    unsigned count);
+/* Both. */
 void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count);
 
 /*

@@ -47,7 +47,7 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
         return set_flags(fd, (int)(long)argument);
     if (preload_managed(fd) &&
         (command == F_GETLK || command == F_OFD_GETLK || takes_lock(command)))
-        preload_stay_call_for(file_offset_show, fd); /* where a lock may begin */
+        preload_stay_call_for(file_locking, fd);
     int result = PRELOAD_REAL(fcntl)(fd, command, argument);
     if (result == 0 && preload_managed(fd) && is_lock(command, argument))
         managed_locked(fd);
@@ -58,6 +58,8 @@ PRELOAD_EXPORT int fcntl(int fd, int command, ...)
 
 PRELOAD_EXPORT int flock(int fd, int operation)
 {
+    if (preload_managed(fd))
+        preload_stay_call_for(file_locking, fd);
     int result = PRELOAD_REAL(flock)(fd, operation);
     if (result == 0 && preload_managed(fd) && !(operation & LOCK_UN))
         managed_locked(fd);
@@ -67,7 +69,7 @@ PRELOAD_EXPORT int flock(int fd, int operation)
 PRELOAD_EXPORT int lockf(int fd, int command, off_t size)
 {
     if (preload_managed(fd))
-        preload_stay_call_for(file_offset_show, fd);
+        preload_stay_call_for(file_locking, fd);
     int result = PRELOAD_REAL(lockf)(fd, command, size);
     if (result == 0 && preload_managed(fd) && (command == F_LOCK || command == F_TLOCK))
         managed_locked(fd);

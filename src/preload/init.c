@@ -314,6 +314,7 @@ __attribute__((constructor)) static void start(void)
         atomic_store(&preload_started, true);
         file_adopt_inherited();
         preload_stdio_start();
+        file_mounts_say(preload_version);
     }
     preload_stay_end(stay);
 }

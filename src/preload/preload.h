@@ -244,4 +244,7 @@ long preload_raw_fork(long number, long a, long b, long c, long d, long e);
 /* setuid() and its like by system call. Result or -errno. */
 long preload_raw_user(long number, long a, long b, long c);
 
+/* Of the library. */
+extern const char *const preload_version;
+
 #endif

@@ -40,6 +40,16 @@ PRELOAD_EXPORT int fdatasync(int fd)
     return flush(fd, PRELOAD_REAL(fdatasync));
 }
 
+PRELOAD_SLOW static void write_range(int fd, off_t offset, off_t length, unsigned flags)
+{
+    struct file_open *open = preload_enter(fd);
+    if (!open)
+        return;
+    file_write_out(open, offset, length,
+                   flags & (SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER));
+    preload_leave(open);
+}
+
 /* A hint only, which vouches for nothing: sync_file_range(2), WARNING. Any error where the kernel
  * has none makes PostgreSQL panic and RocksDB abort. */
 PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsigned flags)
@@ -49,6 +59,8 @@ PRELOAD_EXPORT int sync_file_range(int fd, off64_t offset, off64_t length, unsig
     if (preload_managed(fd)) {
         bool valid =
             !(flags & ~known) && offset >= 0 && length >= 0 && length <= INT64_MAX - offset;
+        if (valid)
+            write_range(fd, offset, length, flags);
         return valid ? 0 : preload_fail(EINVAL);
     }
     return PRELOAD_REAL(sync_file_range)(fd, offset, length, flags);

@@ -1,3 +1,8 @@
-/* The version of the library, which `directnfs check --pid` reads out of the file that is loaded. */
+#include "preload/preload.h"
+
+/* The version of the library, which `directnfs check --pid` reads out of the file that is loaded.
+ */
 static const char version[] __attribute__((used, section(".directnfs.version"))) =
     DIRECTNFS_VERSION;
+
+const char *const preload_version = version;

@@ -1,5 +1,6 @@
 #include "reach/kernel.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -56,17 +57,39 @@ int reach_kernel_handle(int fd, const char *path, const struct stat *status, str
     return reach_kernel_decode(&told.handle, status->st_mode, status->st_ino, fh) ? 0 : -EBADMSG;
 }
 
+/* The first mount of the device; NULL: there is none. */
+static const struct conf_mount *mount_of(const struct conf_mountinfo *info, dev_t device)
+{
+    for (size_t i = 0; i < info->count; i++) {
+        if (makedev(info->mounts[i].major, info->mounts[i].minor) == device)
+            return &info->mounts[i];
+    }
+    return NULL;
+}
+
+int reach_kernel_is_nfs(dev_t device)
+{
+    struct conf_mountinfo info;
+    if (major(device) != 0) /* a disk has it */
+        return 0;
+    int result = conf_mountinfo_load(&info, "/proc/self/mountinfo");
+    if (result != 0)
+        return result;
+    const struct conf_mount *mount = mount_of(&info, device);
+    result = !mount ? -ENOENT : strcmp(mount->type, "nfs") == 0 || strcmp(mount->type, "nfs4") == 0;
+    conf_mountinfo_free(&info);
+    return result;
+}
+
 struct reach_kernel_mount reach_kernel_mount_of(dev_t device)
 {
     struct reach_kernel_mount found = {.version3 = false};
     struct conf_mountinfo info;
     if (conf_mountinfo_load(&info, "/proc/self/mountinfo") != 0)
         return found;
-    for (size_t i = 0; i < info.count; i++) {
-        const struct conf_mount *mount = &info.mounts[i];
+    const struct conf_mount *mount = mount_of(&info, device);
+    if (mount && strcmp(mount->type, "nfs") == 0) {
         char value[32];
-        if (makedev(mount->major, mount->minor) != device || strcmp(mount->type, "nfs") != 0)
-            continue;
         const char *options = mount->super_options;
         found.version3 =
             conf_mount_option(options, "vers", value, sizeof(value)) && strcmp(value, "3") == 0;
@@ -76,7 +99,6 @@ struct reach_kernel_mount reach_kernel_mount_of(dev_t device)
         int port =
             conf_mount_option(options, "port", value, sizeof(value)) ? atoi(value) : NFS_PORT;
         found.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;
-        break;
     }
     conf_mountinfo_free(&info);
     return found;

@@ -33,6 +33,13 @@ bool reach_kernel_decode(const struct file_handle *handle, mode_t type, uint64_t
  * is empty, else what that names. 0; what the kernel said; or -EBADMSG: no handle of this file. */
 int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs3_fh *fh);
 
+/*
+ * Is the file system with this device one of the kernel's NFS client, of whatever version? The
+ * table of mounts is looked at, as statfs(2) would ask the server. 1; 0; -ENOENT: the table does
+ * not have it; or what the kernel said.
+ */
+int reach_kernel_is_nfs(dev_t device);
+
 /* What the kernel's table of mounts says of the NFS mount with this device. All false if it is
  * none, or not of version 3. */
 struct reach_kernel_mount reach_kernel_mount_of(dev_t device);

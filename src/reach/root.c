@@ -76,6 +76,8 @@ int reach_prove_root(const char *path, reach_statx *look, const void *context,
         if (result != 0)
             return found(finding, REACH_KERNEL_FAILED, result);
         finding->seen.fileid = before.stx_ino;
+        finding->seen.ctime =
+            (struct nfs3_time){(uint32_t)before.stx_ctime.tv_sec, before.stx_ctime.tv_nsec};
         if (!S_ISDIR(before.stx_mode) || attr->type != NFS3_DIR)
             return found(finding, REACH_NO_DIRECTORY, -EXDEV);
         if (attr->fileid != before.stx_ino)

@@ -25,7 +25,8 @@ struct reach_finding {
     enum reach_what what;
     int error;
     struct nfs3_attr attr; /* what was asked said of the root last; */
-    struct nfs3_attr seen; /* proven paths, or of the mount point (only the number) the kernel */
+    struct nfs3_attr
+        seen; /* proven paths, or of the mount point (number and time of change) the kernel */
 };
 
 /* The root's handle as the kernel's NFS client tells it of its mount at `path`, which must have

@@ -8,6 +8,7 @@
 #include "net/balance.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/silence.h"
 #include "sys/alloc.h"
 #include "sys/critical.h"
 #include "sys/log.h"
@@ -55,6 +56,10 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
                 : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
                                                              : 0;
     unsigned port = channel->local_port;
+    uint64_t now = sys_now_ns();
+    if (transport->connecting_ns == 0)
+        transport->connecting_ns = now;
+    rpc_look_for_oldest(transport, now);
     /* Of which one may work any moment, or does. */
     bool others = channel->server->path_count > 1 || net_channel_has_sister(channel);
     pthread_mutex_unlock(&transport->lock);
@@ -88,6 +93,7 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     /* By the port the server's duplicate request cache knows a call that it has seen before. */
     rpc_queue_again(transport, channel->local_port != port);
     transport->received_ns = sys_now_ns();
+    transport->connecting_ns = 0;
     transport->connected = true;
     return 0;
 }
@@ -180,6 +186,12 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     struct rpc_receiver_owner owner = {rpc_call_sent, rpc_call_answered, transport};
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
     stats_tally_end(&transport->tally);
+    if (result == -EFAULT) {
+        struct rpc_call *target = receiver->target;
+        rpc_connection_lost(transport);
+        rpc_call_fail(transport, target, -EFAULT);
+        return;
+    }
     if (result != 0) {
         if (net_server_may_say(transport->channel->server, RPC_SAY_EVERY_S))
             log_error("server %s: garbage in the stream of replies over %s; connecting again",
@@ -190,7 +202,9 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     }
     transport->silent_since_ns = 0;
     if (atomic_load_explicit(&transport->channel->server->waiting_ns, memory_order_relaxed) != 0)
-        rpc_say_answers(transport->channel->server);
+        net_server_answers(transport->channel->server);
+    if (transport->waits_long || net_path_is_silent(transport->channel->path))
+        rpc_look_for_oldest_again(transport, now);
     if (now - transport->looked_ns >= SECOND_NS)
         rpc_look_after_silence(transport);
 }

@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "stats/count.h"
+#include "rpc/message.h"
 #include "rpc/transport.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "net/silence.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -12,6 +14,9 @@ enum { NFS_PROGRAM = 100003, NFS_VERSION = 3 };
 
 #define SECOND_NS UINT64_C(1000000000)
 #define MS_NS     UINT64_C(1000000)
+
+#define USUAL_MOST_NS (4 * SECOND_NS)
+#define LOOK_AGAIN_NS (200 * MS_NS) /* while one call waits and others are answered */
 
 void rpc_say_waiting(struct rpc_transport *transport, const char *why)
 {
@@ -22,18 +27,65 @@ void rpc_say_waiting(struct rpc_transport *transport, const char *why)
     uint64_t silent_s = (now - transport->silent_since_ns) / SECOND_NS;
     if (silent_s < RPC_SAY_EVERY_S || !net_server_may_say(channel->server, RPC_SAY_EVERY_S))
         return;
-    atomic_store(&channel->server->waiting_ns, transport->silent_since_ns);
+    net_server_waited_for(channel->server, transport->silent_since_ns);
     log_warning("server %s: no answer over %s for %u s (%s); %u calls wait", channel->server->name,
                 channel->path->address.peer_text, (unsigned)silent_s, why,
                 atomic_load(&channel->outstanding));
 }
 
-void rpc_say_answers(struct net_server *server)
+/* ---- calls that wait long ---- */
+
+/* How long calls of this procedure mostly take. What hung before counts too, so there is a bound.
+ */
+static uint64_t usual_ns(const struct rpc_call *call)
 {
-    uint64_t waiting_ns = atomic_exchange(&server->waiting_ns, 0);
-    if (waiting_ns != 0)
-        log_warning("server %s: answers again after %.1f s", server->name,
-                    (double)(sys_now_ns() - waiting_ns) / 1e9);
+    uint32_t program = rpc_word(call->head + 16), procedure = rpc_word(call->head + 24);
+    if (program != NFS_PROGRAM || procedure >= DIRECTNFS_PROCEDURE_MOUNT)
+        return 0;
+    uint64_t usual = stats_usual_ns(&stats_own->counters.procedures[procedure].latency);
+    return usual < USUAL_MOST_NS ? usual : USUAL_MOST_NS;
+}
+
+/* The call that waits longer: since it was first sent, or if it never was, since there is no
+ * connection. Both may be NULL. */
+static const struct rpc_call *older(const struct rpc_transport *transport,
+                                    const struct rpc_call *oldest, const struct rpc_call *call,
+                                    uint64_t *oldest_ns)
+{
+    if (!call || call == &transport->ping)
+        return oldest;
+    uint64_t since_ns = call->sent_ns ? call->sent_ns : transport->connecting_ns;
+    if (since_ns == 0 || (oldest && since_ns >= *oldest_ns))
+        return oldest;
+    *oldest_ns = since_ns;
+    return call;
+}
+
+void rpc_look_for_oldest(struct rpc_transport *transport, uint64_t now)
+{
+    struct net_channel *channel = transport->channel;
+    const struct rpc_call *oldest = NULL;
+    uint64_t oldest_ns = 0;
+    for (unsigned i = 0; i < RPC_SLOTS; i++)
+        oldest = older(transport, oldest, transport->calls[i], &oldest_ns);
+    for (const struct rpc_call *call = transport->unsent; call; call = call->next_unsent)
+        oldest = older(transport, oldest, call, &oldest_ns);
+    bool waits_long = oldest && now >= oldest_ns + NET_WAITS_LONG_NS;
+    transport->waits_looked_ns = now;
+    if (!waits_long && !transport->waits_long && !net_path_is_silent(channel->path))
+        return;
+    transport->waits_long = waits_long;
+    transport->waits_xid = waits_long ? oldest->xid : 0;
+    net_channel_waits(channel, waits_long ? oldest_ns : 0, waits_long ? usual_ns(oldest) : 0, now);
+}
+
+void rpc_look_for_oldest_again(struct rpc_transport *transport, uint64_t now)
+{
+    const struct rpc_call *call = transport->calls[transport->waits_xid % RPC_SLOTS];
+    bool waits = call && call->xid == transport->waits_xid;
+    if (!waits || net_path_is_silent(transport->channel->path) ||
+        now - transport->waits_looked_ns >= LOOK_AGAIN_NS)
+        rpc_look_for_oldest(transport, now);
 }
 
 /* ---- pings ---- */
@@ -107,6 +159,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
     const struct net_server *server = channel->server;
     uint64_t now = sys_now_ns(), oldest = now;
     transport->looked_ns = now;
+    rpc_look_for_oldest(transport, now);
     if (transport->in_flight == 0)
         return;
     for (unsigned i = 0; i < RPC_SLOTS; i++) {
@@ -119,7 +172,7 @@ void rpc_look_after_silence(struct rpc_transport *transport)
         /* A call that is unanswered for too long means that the connection is dead, whatever TCP
          * says. */
         if (net_server_may_say(channel->server, RPC_SAY_EVERY_S)) {
-            atomic_store(&channel->server->waiting_ns, oldest);
+            net_server_waited_for(channel->server, oldest);
             log_warning("server %s: no reply over %s for %u s; connecting again", server->name,
                         channel->path->address.peer_text, server->options.retransmit_timeout_s);
         }

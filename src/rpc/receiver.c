@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rpc/message.h"
+#include "sys/critical.h"
 #include "sys/alloc.h"
 
 enum {
@@ -59,6 +60,30 @@ static void copy_payload(const struct rpc_call *call, size_t from, size_t length
                slice[i].iov_len);
         stage += slice[i].iov_len;
     }
+}
+
+/* The stage's bytes for a call, on their way to memory of the application. */
+struct delivery {
+    const struct rpc_call *call;
+    size_t length;
+    uint8_t *stage;
+};
+
+static void deliver_all(const void *argument)
+{
+    const struct delivery *delivery = argument;
+    copy_payload(delivery->call, delivery->call->received, delivery->length, delivery->stage,
+                 false);
+}
+
+/* 0, or -EFAULT where the application has a handler for it: else it ends by the signal. */
+static int deliver(const struct rpc_call *call, size_t length, uint8_t *stage)
+{
+    const struct delivery delivery = {call, length, stage};
+    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+        return sys_critical_guarded(deliver_all, &delivery);
+    deliver_all(&delivery);
+    return 0;
 }
 
 /*
@@ -305,15 +330,16 @@ static int parse_reply(struct rpc_receiver *receiver, const struct rpc_receiver_
     return 0;
 }
 
-/* Moves payload from the stage to the target, and ends the call when it is complete. */
-static void take_payload(struct rpc_receiver *receiver, const struct rpc_receiver_owner *owner)
+/* Moves payload from the stage to the target, and ends the call when it is complete. 0 or -EFAULT.
+ */
+static int take_payload(struct rpc_receiver *receiver, const struct rpc_receiver_owner *owner)
 {
     struct rpc_call *call = receiver->target;
     size_t have = receiver->end - receiver->start;
     size_t left = receiver->payload_length - call->received;
     size_t take = have < left ? have : left;
-    if (take > 0)
-        copy_payload(call, call->received, take, receiver->stage + receiver->start, false);
+    if (take > 0 && deliver(call, take, receiver->stage + receiver->start) != 0)
+        return -EFAULT;
     receiver->start += take;
     call->received += take;
     if (call->received == receiver->payload_length) {
@@ -323,6 +349,7 @@ static void take_payload(struct rpc_receiver *receiver, const struct rpc_receive
         receiver->payload_length = 0;
         owner->answered(owner->context, call);
     }
+    return 0;
 }
 
 /* Tells the aims what they got of `length` bytes. */
@@ -359,7 +386,7 @@ int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
     while (result == 0 && !needs_more) {
         size_t have = receiver->end - receiver->start;
         if (receiver->payload_length > 0) {
-            take_payload(receiver, owner);
+            result = take_payload(receiver, owner);
             needs_more = receiver->payload_length > 0;
         } else if (receiver->skip > 0) {
             size_t drop = have < receiver->skip ? have : receiver->skip;

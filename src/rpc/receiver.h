@@ -75,7 +75,8 @@ int rpc_receiver_vectors(struct rpc_receiver *receiver, struct rpc_call *const *
 
 /*
  * `length` bytes arrived in the vectors. Returns 0, or -EBADMSG when the stream makes no sense, or
- * -ENOMEM: the connection must be closed.
+ * -ENOMEM: the connection must be closed; -EFAULT: so it must, and `target` has memory that is not
+ * there.
  */
 int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
                           const struct rpc_receiver_owner *owner);

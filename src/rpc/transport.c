@@ -263,6 +263,9 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
     /* Where nothing is tried again -ENETDOWN is what connecting said. */
     bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
     call_done(transport, call, adrift ? RPC_ADRIFT : RPC_DONE);
+    if (transport->waits_long &&
+        atomic_load_explicit(&transport->channel->outstanding, memory_order_relaxed) == 0)
+        rpc_look_for_oldest(transport, sys_now_ns()); /* nobody will look later */
 }
 
 /*

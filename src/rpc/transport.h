@@ -76,9 +76,13 @@ struct rpc_transport {
     uint64_t looked_ns;        /* when calls were last looked after */
     uint64_t received_ns;      /* when something was last received */
     uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
-    _Atomic bool pinging;      /* `ping` is in flight */
-    uint64_t pinged_ns;        /* since this time */
-    struct rpc_call ping;      /* NULL: does the path live? */
+    uint64_t connecting_ns;    /* since when there is no connection; 0: there is one */
+    bool waits_long;           /* the oldest call does, and src/net was told: which one, */
+    uint32_t waits_xid;        /* and when */
+    uint64_t waits_looked_ns;
+    _Atomic bool pinging; /* `ping` is in flight */
+    uint64_t pinged_ns;   /* since this time */
+    struct rpc_call ping; /* NULL: does the path live? */
     struct rpc_receiver receiver;
     struct iovec vectors[RPC_RECEIVER_VECTORS]; /* the leader's: where it receives */
     struct rpc_batch batch;                     /* of the thread that sends */
@@ -162,8 +166,10 @@ void rpc_keep_after_fork(void);
 void rpc_look_after_silence(struct rpc_transport *transport);
 /* A line on the log for a server that does not answer, now and then. Under the lock. */
 void rpc_say_waiting(struct rpc_transport *transport, const char *why);
-/* Something was answered: says so if it was said that the server does not answer. */
-void rpc_say_answers(struct net_server *server);
+/* Looks for the call that waits longest, and tells src/net. Under the lock, as the next. */
+void rpc_look_for_oldest(struct rpc_transport *transport, uint64_t now);
+/* Something came, or calls ended otherwise, while one waited long. */
+void rpc_look_for_oldest_again(struct rpc_transport *transport, uint64_t now);
 /*
  * By the leader, who is not connected: if calls can go elsewhere, sets all that are here adrift
  * (ends them with -ENETDOWN if they have an `answered` function); likewise those with an `answered`

@@ -158,8 +158,8 @@ static int opened(int run)
     return run;
 }
 
-/* `make` it if it is missing, and say what is wrong. */
-static int open_or_make(bool make)
+/* `make` it if it is missing; `say` what is wrong. */
+static int open_or_make(bool make, bool say)
 {
     char path[RUN_PATH_MAX], why[RUN_WHY];
     int parent;
@@ -167,7 +167,7 @@ static int open_or_make(bool make)
         return sys_fcntl(visited, F_DUPFD_CLOEXEC, 0);
     int error = run_path(path);
     if (error) {
-        if (make)
+        if (say)
             log_error("the run directory's name is too long: set DIRECTNFS_RUN to a shorter path");
         return error;
     }
@@ -175,13 +175,14 @@ static int open_or_make(bool make)
     act_as_owner();
     error = make ? (int)sys_call3(SYS_mkdirat, parent, name, 0700) : 0;
     if (error && error != -EEXIST) {
-        log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
-                  "DIRECTNFS_RUN to a directory that can be made",
-                  path, strerror(-error));
+        if (say)
+            log_error("cannot make the run directory %s: %s; make it with mode 0700, or set "
+                      "DIRECTNFS_RUN to a directory that can be made",
+                      path, strerror(-error));
         return opened(error);
     }
     int run = run_open_at(parent, name, run_owner(), why);
-    if (run < 0 && make)
+    if (run < 0 && say)
         log_error("the run directory %s %s; give it to user %u with mode 0700, remove it, or set "
                   "DIRECTNFS_RUN to another one",
                   path, why, (unsigned)run_owner());
@@ -190,12 +191,17 @@ static int open_or_make(bool make)
 
 int run_open(void)
 {
-    return open_or_make(false);
+    return open_or_make(false, false);
 }
 
 int run_make(void)
 {
-    return open_or_make(true);
+    return open_or_make(true, true);
+}
+
+int run_make_quietly(void)
+{
+    return open_or_make(true, false);
 }
 
 void run_close(int run)

@@ -50,6 +50,8 @@ void run_close(int run);
 /* Makes the run directory with mode 0700 if it is missing, and opens it. When it returns -errno a
  * line on the log has said what to do. */
 int run_make(void);
+/* The same; nothing is logged. */
+int run_make_quietly(void);
 
 /* The same proof for the directory of `owner` at a path relative to the descriptor `parent`. `why`
  * completes the sentence "it ..." when it returns -errno. */

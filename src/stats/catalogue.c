@@ -43,7 +43,7 @@ static const struct stats_field path_fields[] = {
     FIELD("SVRNAME", STATS_CUT_END, path_stats, name),
     FIELD("PATH", STATS_TEXT, path_stats, path),
     FIELD("LOCAL", STATS_TEXT, path_stats, local),
-    UP_TO(DIRECTNFS_CHANNEL_OFFLINE, "STATE", STATS_STATE, path_stats, state),
+    UP_TO(DIRECTNFS_CHANNEL_SILENT, "STATE", STATS_STATE, path_stats, state),
     FIELD("CALLS", STATS_LATENCY, path_stats, latency, .metric = "path_call_duration_seconds",
           .help = "Time from sending a call to its answer, by network path."),
     TIMES(path_stats, latency),
@@ -51,6 +51,8 @@ static const struct stats_field path_fields[] = {
           .help = "Times a path went down."),
     FIELD("REISSUED", STATS_COUNT, path_stats, reissued, .metric = "path_reissued_calls_total",
           .help = "Calls moved from a path to another one."),
+    FIELD("OLDEST_US", STATS_AGE, path_stats, oldest_ns, .metric = "path_oldest_call_seconds",
+          .help = "How long the oldest call on a path waits, in any process; 0 below a second."),
     FIELD("SINCE", STATS_TIME, path_stats, since_ns),
     FIELD("REASON", STATS_CUT_END, path_stats, reason),
     UP_TO(DIRECTNFS_SERVERS, NULL, STATS_SERVER, path_stats, server),
@@ -68,8 +70,9 @@ static const struct stats_field channel_fields[] = {
     FIELD("RECVS", STATS_COUNT, channel_stats, recvs),
     FIELD("PINGS", STATS_COUNT, channel_stats, pings),
     FIELD("RECO", STATS_COUNT, channel_stats, reconnects),
-    UP_TO(DIRECTNFS_CHANNEL_OFFLINE, "STATE", STATS_STATE, channel_stats, state),
+    UP_TO(DIRECTNFS_CHANNEL_SILENT, "STATE", STATS_STATE, channel_stats, state),
     FIELD("OUTSTANDING", STATS_GAUGE, channel_stats, outstanding),
+    FIELD("OLDEST_US", STATS_AGE, channel_stats, oldest_ns),
     FIELD("SENT_BYTES", STATS_COUNT, channel_stats, sent_bytes),
     FIELD("RECV_BYTES", STATS_COUNT, channel_stats, received_bytes),
     FIELD("RTT_US", STATS_GAUGE, channel_stats, rtt_us),
@@ -139,6 +142,11 @@ static const struct stats_field counters[] = {
             "Bytes received by READ before they were wanted."),
     COUNTER("READ_AHEAD_USED", read_ahead_used, "read_ahead_used_total",
             "Bytes read ahead that were wanted."),
+    COUNTER("GATHERED_WRITES", gathered_writes, "gathered_writes_total",
+            "WRITEs of data that programs had left behind."),
+    COUNTER("GATHERED_BYTES", gathered_bytes, "gathered_bytes_total", "Bytes in them."),
+    COUNTER("BEHIND_WAITS", behind_waits, "behind_waits_total",
+            "Writes of programs that waited for room behind others."),
     COUNTER("VERIFIER_CHANGES", verifier_changes, "verifier_changes_total",
             "COMMITs that showed that the server had restarted since the WRITEs."),
     COUNTER("REWRITTEN_BYTES", rewritten_bytes, "rewritten_bytes_total",
@@ -174,10 +182,9 @@ const char *stats_procedure_name(unsigned procedure)
 const char *stats_state_name(uint32_t state)
 {
     static const char *const names[] = {
-        [DIRECTNFS_CHANNEL_DOWN] = "down",
-        [DIRECTNFS_CHANNEL_UP] = "up",
-        [DIRECTNFS_CHANNEL_PROBING] = "probing",
-        [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
+        [DIRECTNFS_CHANNEL_DOWN] = "down",       [DIRECTNFS_CHANNEL_UP] = "up",
+        [DIRECTNFS_CHANNEL_PROBING] = "probing", [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
+        [DIRECTNFS_CHANNEL_SILENT] = "silent",
     };
     return state < LENGTH(names) ? names[state] : "unknown";
 }

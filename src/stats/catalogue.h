@@ -32,6 +32,7 @@ enum stats_kind {
     STATS_MAX,
     /* Other numbers, as of now. */
     STATS_GAUGE,       /* uint64_t */
+    STATS_AGE,         /* uint64_t, CLOCK_MONOTONIC: microseconds since then; 0: none */
     STATS_NUMBER,      /* uint32_t */
     STATS_PROCESS,     /* the process, or that it is the sum */
     STATS_SERVER,      /* uint32_t, an index in `servers` up to `bound`, which is none; its ID */

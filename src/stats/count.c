@@ -209,6 +209,19 @@ void stats_call(unsigned procedure, uint64_t latency_ns, bool error)
     touch();
 }
 
+uint64_t stats_usual_ns(const struct directnfs_latency *latency)
+{
+    uint64_t left = stats_get(&latency->calls) / 100;
+    unsigned bucket = DIRECTNFS_HISTOGRAM_BUCKETS;
+    while (left > 0 && bucket-- > 0) {
+        uint64_t calls = stats_get(&latency->histogram[bucket]);
+        if (calls > left)
+            return UINT64_C(1000) << bucket;
+        left -= calls;
+    }
+    return 0;
+}
+
 /* ---- what a thread counts together ---- */
 
 static void amount_end(struct amount *amount)
@@ -511,6 +524,7 @@ void stats_after_fork(void)
     memset(&memory.stats.counters, 0, sizeof(memory.stats.counters));
     for (unsigned i = 0; i < memory.stats.path_count; i++)
         zero_counts(STATS_PATHS, &memory.stats.paths[i]);
+    stats_waits_for_nothing(&memory.stats);
     for (unsigned i = 0; i < memory.stats.file_count; i++)
         zero_counts(STATS_FILES, &memory.stats.files[i]);
     for (unsigned i = 0; i < memory.stats.channel_count; i++)

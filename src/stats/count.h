@@ -66,6 +66,10 @@ static inline void stats_tally_add(struct stats_tally *tally, struct directnfs_l
         tally->max_ns = ns;
 }
 
+/* How long calls like these mostly take: 99 of 100 are answered by then, in nanoseconds. 0: there
+ * were too few to tell. */
+uint64_t stats_usual_ns(const struct directnfs_latency *latency);
+
 /*
  * Makes the segment in the run directory and maps it; again only after a fork (and then it happens
  * by itself at the child's first channel or call). 0 or -errno, said on the log once; counting goes

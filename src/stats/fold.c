@@ -228,6 +228,20 @@ static void remove_last(int run, const struct directnfs_stats *ended)
     stats_release(stats);
 }
 
+void stats_waits_for_nothing(struct directnfs_stats *stats)
+{
+    for (unsigned i = 0; i < stats->path_count && i < DIRECTNFS_PATHS; i++) {
+        struct directnfs_path_stats *path = &stats->paths[i];
+        path->oldest_ns = 0;
+        if (path->state != DIRECTNFS_CHANNEL_SILENT)
+            continue;
+        path->state = DIRECTNFS_CHANNEL_UP;
+        path->reason[0] = '\0';
+    }
+    for (unsigned i = 0; i < stats->channel_count && i < DIRECTNFS_CHANNELS; i++)
+        stats->channels[i].oldest_ns = 0;
+}
+
 /* Under the lock. */
 static int fold_into(int run, const struct directnfs_stats *stats, struct directnfs_stats *ended)
 {
@@ -279,8 +293,10 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
         if (error == -EAGAIN || error == -EBADMSG)
             sys_unlinkat(run, name, 0); /* died while making it; or nobody's */
     }
-    if (!error)
+    if (!error) {
+        stats_waits_for_nothing(copy);
         error = fold_into(run, copy, ended);
+    }
     if (!error)
         error = sys_unlinkat(run, name, 0);
     stats_release(copy);

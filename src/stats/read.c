@@ -37,6 +37,12 @@ void stats_clean(struct directnfs_stats *stats)
     }
 }
 
+uint64_t stats_age(const struct stats_snapshot *snapshot, uint64_t since_ns)
+{
+    uint64_t now_ns = (uint64_t)(snapshot->clock * 1e9);
+    return since_ns != 0 && since_ns < now_ns ? now_ns - since_ns : 0;
+}
+
 /* Where the share `part` of all calls lies, in microseconds. */
 static double percentile(const struct directnfs_latency *counted, double total, double part)
 {

@@ -95,6 +95,15 @@ int stats_read_uncommitted(int run, struct stats_snapshot *snapshot);
  * are within their tables. */
 void stats_clean(struct directnfs_stats *stats);
 
+/* How long something lasts since then (CLOCK_MONOTONIC; 0: it does not), at the moment of the
+ * snapshot, in nanoseconds. */
+uint64_t stats_age(const struct stats_snapshot *snapshot, uint64_t since_ns);
+/* The earlier one of two such times. */
+static inline uint64_t stats_older(uint64_t a_ns, uint64_t b_ns)
+{
+    return b_ns == 0 || (a_ns != 0 && a_ns < b_ns) ? a_ns : b_ns;
+}
+
 /* Latencies in microseconds. Percentiles are interpolated in a bucket, so within a factor of two.
  */
 struct stats_latency {

@@ -23,6 +23,9 @@ enum {
     STATS_BYTES = ((int)sizeof(struct directnfs_stats) + STATS_PAGE - 1) / STATS_PAGE * STATS_PAGE
 };
 
+/* No call of the process waits: it ended, or is the child of fork(). */
+void stats_waits_for_nothing(struct directnfs_stats *stats);
+
 /* How many bytes the slots of a table take that were ever used. */
 static inline size_t stats_used(const struct directnfs_stats *stats,
                                 const struct stats_table *table)

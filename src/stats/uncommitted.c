@@ -25,8 +25,13 @@ static int add_file(struct stats_snapshot *snapshot, const struct ledger_entry *
         return -ENOMEM;
     snapshot->uncommitted_files = more;
     more[snapshot->uncommitted_count++] =
-        (struct stats_uncommitted){entry->device, entry->inode, entry->uncommitted};
+        (struct stats_uncommitted){entry->device, entry->inode, entry->uncommitted + entry->dirty};
     return 0;
+}
+
+static uint64_t of_stripe(const struct ledger_stripe *stripe)
+{
+    return stripe->uncommitted + stripe->dirty;
 }
 
 /* The sets in use, of stripes with something uncommitted; as ledger_uncommitted_next(). */
@@ -37,12 +42,12 @@ static int read_entries(struct stats_snapshot *snapshot, int fd, const struct le
     int error = 0;
     for (uint32_t i = 0; !error && i < LEDGER_SETS; i++) {
         if (!shared->set_state[i] ||
-            !shared->stripes[ledger_stripe_of(i * LEDGER_SET_SIZE)].uncommitted)
+            !of_stripe(&shared->stripes[ledger_stripe_of(i * LEDGER_SET_SIZE)]))
             continue;
         if (stats_read_at(fd, set, sizeof(set), at + i * sizeof(set)) != 0)
             return -EBADMSG;
         for (int k = 0; !error && k < LEDGER_SET_SIZE; k++) {
-            if (set[k].uncommitted)
+            if (set[k].uncommitted + set[k].dirty)
                 error = add_file(snapshot, &set[k]);
         }
     }
@@ -57,7 +62,7 @@ int stats_read_uncommitted(int run, struct stats_snapshot *snapshot)
     struct ledger_shared *shared = malloc(sizeof(*shared));
     int error = !shared ? -ENOMEM : usable(fd, shared) ? 0 : -EBADMSG;
     for (int i = 0; !error && i < LEDGER_STRIPES; i++)
-        snapshot->uncommitted += shared->stripes[i].uncommitted;
+        snapshot->uncommitted += of_stripe(&shared->stripes[i]);
     if (!error)
         error = read_entries(snapshot, fd, shared);
     free(shared);

@@ -130,7 +130,7 @@ static uint64_t run(struct measure *m)
             completed = 0;
             measure_begin(m);
             now = m->begin;
-            deadline = work.seconds ? now + work.seconds * 1000000000u : UINT64_MAX;
+            deadline = work.limit_ns ? now + work.limit_ns : UINT64_MAX;
         }
         for (uint64_t done = 0; done < readies;) {
             int n = aio.submit(context, (long)(readies - done), ready + done);

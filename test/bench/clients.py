@@ -88,15 +88,23 @@ def run_program(arguments, environment):
 
 
 class Place:
-    """Where clients run: the server, the CPU, the library; and how long a turn takes, about."""
+    """Where clients run: the server, the CPU, the library with its tunables; and how long a turn takes, about."""
 
-    def __init__(self, server, build, cpu, seconds):
+    def __init__(self, server, build, cpu, seconds, tunables=()):
         self.server, self.build, self.cpu, self.seconds = server, build, cpu, seconds
         self.log = os.path.join(server.state, "log")
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith("DIRECTNFS_") and name != "LD_PRELOAD"}
         self.environment.update(DIRECTNFS_LOG=self.log, DIRECTNFS_LOG_LEVEL="info",
-                                DIRECTNFS_RUN=os.path.join(server.state, "run"))
+                                DIRECTNFS_RUN=os.path.join(server.state, "run"),
+                                DIRECTNFS_CONF=self.configuration("tuned.conf", tunables))
+        self.untuned = {**self.environment, "DIRECTNFS_CONF": self.configuration("empty.conf", ())}
+
+    def configuration(self, name, tunables):
+        path = os.path.join(self.server.state, name)
+        with open(path, "w") as text:
+            text.writelines("%s;\n" % tunable.strip().rstrip(";") for tunable in tunables)
+        return path
 
     def program(self, name, *arguments):
         return [os.path.join(self.build, "test", "bench", name), *map(str, arguments)]

@@ -254,9 +254,8 @@ static uint64_t run(struct measure *m, int epoll)
             measure_begin(m);
         }
         channels_work(epoll);
-        if (phase == MEASURING &&
-            (completed >= work.count ||
-             (work.seconds && clock_ns() - m->begin >= work.seconds * 1000000000u))) {
+        if (phase == MEASURING && (completed >= work.count ||
+                                   (work.limit_ns && clock_ns() - m->begin >= work.limit_ns))) {
             phase = ENDING;
             measured = completed;
             measure_end(m);

@@ -54,6 +54,19 @@ static inline uint64_t number_option(const char *name, const char *text, uint64_
     return value << shift;
 }
 
+// Seconds, with a fraction if need be, from a millisecond to a day; in nanoseconds.
+static inline uint64_t seconds_option(const char *name, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0.001 && value <= 86400)) {
+        fprintf(stderr, "%s: --%s %s: expected seconds from 0.001 to 86400\n",
+                program_invocation_short_name, name, text);
+        exit(2);
+    }
+    return (uint64_t)(value * 1e9);
+}
+
 static inline uint64_t clock_ns(void)
 {
     struct timespec now;

@@ -6,98 +6,58 @@
 // either port.  There is no access control beyond the answer to ACCESS: for benchmarks on the
 // loopback only.
 //
+// With --delay it is far away: each reply leaves that much later than its request came.  Requests
+// are executed and others answered meanwhile, as a long line delays calls but lets many be under
+// way.
+//
 // A request that breaks a rule of RFC 5531 or of XDR closes its connection.
 #include <getopt.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
-#include "request.h"
+#include "replies.h"
 
 #define HEADER_ROOM   4096u        // of a WRITE request around its payload, generously
 #define RECEIVE_MOST  (256u << 10) // in one system call, unless a record is longer
-#define OUTPUT_BYTES  (64u << 10)  // reply headers waiting to be sent
-#define VECTORS       768
-#define PAYLOAD_MOST  (4u << 20) // payload waiting to be sent
 #define SWEEP_SECONDS 5
+#define DELAY_MOST    (1000000u * SWEEP_SECONDS) // microseconds
 
 // One client.  Owned by the event loop; dies at the first error on its socket.
 struct connection {
     struct connection *next, *previous;
     int fd;
-    bool blocked; // output is waiting for room in the socket; no input is taken meanwhile
+    bool blocked; // replies wait for room in the socket; no input is taken meanwhile
 
     // input[record .. assembled) is the record being put together from its fragments (nothing while
     // record == assembled); input[raw .. tail) are the bytes after it, not yet looked at.
     unsigned char *input;
     size_t record, assembled, raw, tail;
-
-    // vector[sent .. vectors) is to be sent; it points into output[] and into mappings.
-    unsigned char *output;
-    size_t output_used, payload_waiting;
-    int vectors, sent;
-    struct iovec vector[VECTORS];
+    struct replies replies;
 };
 
 // Of the event loop.
 static struct {
-    int epoll, blocked;             // blocked: connections that wait for room in their socket
+    int epoll;
+    uint64_t delay_ns;              // from a request to its reply
     size_t input_bytes;             // of every connection's input
     struct connection *connections; // all of them
 } loop;
 
 static volatile sig_atomic_t stop_wanted, counters_wanted;
 
-// Output
-
-// Sends what is waiting.  1 all sent, 0 the socket is full, -1 the connection is lost.
-static int output_flush(struct connection *c)
+static uint64_t now_if_delayed(void)
 {
-    while (c->sent < c->vectors) {
-        struct msghdr message = {.msg_iov = c->vector + c->sent,
-                                 .msg_iovlen = (size_t)(c->vectors - c->sent)};
-        ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno == EAGAIN ? 0
-                                   : -1; // EFAULT too: the file was cut under a promised payload
-        size_t left = (size_t)n;
-        while (c->sent < c->vectors && left >= c->vector[c->sent].iov_len)
-            left -= c->vector[c->sent++].iov_len;
-        if (left) {
-            c->vector[c->sent].iov_base = (char *)c->vector[c->sent].iov_base + left;
-            c->vector[c->sent].iov_len -= left;
-        }
-    }
-    c->sent = c->vectors = 0;
-    c->output_used = c->payload_waiting = 0;
-    return 1;
-}
-
-static void output_append(struct connection *c, const void *data, size_t length)
-{
-    struct iovec *last = c->vectors > c->sent ? &c->vector[c->vectors - 1] : NULL;
-    if (last && (const char *)last->iov_base + last->iov_len == (const char *)data)
-        last->iov_len += length;
-    else
-        c->vector[c->vectors++] = (struct iovec){(void *)(uintptr_t)data, length};
-}
-
-static bool output_full(const struct connection *c)
-{
-    return c->output_used + REPLY_MOST > OUTPUT_BYTES || c->vectors + 3 > VECTORS ||
-           c->payload_waiting > PAYLOAD_MOST;
+    return loop.delay_ns ? clock_ns() : 0;
 }
 
 // Requests
 
 // Answers one request.  False when it is garbage: the connection is to be closed.
-static bool request_answer(struct connection *c, const unsigned char *record, size_t length)
+static bool request_answer(struct batch *b, const unsigned char *record, size_t length)
 {
-    unsigned char *start = c->output + c->output_used;
+    unsigned char *start = b->output + b->output_used;
     struct wire_writer w = {start, start + REPLY_MOST, false};
     struct payload payload = {NULL, 0};
     if (!request_execute(record, length, &w, &payload))
@@ -106,13 +66,13 @@ static bool request_answer(struct connection *c, const unsigned char *record, si
     static const unsigned char zeroes[4];
     size_t padding = -payload.length & 3;
     wire_record_end(&w, start, payload.length + padding);
-    output_append(c, start, (size_t)(w.at - start));
-    c->output_used += (size_t)(w.at - start);
+    batch_append(b, start, (size_t)(w.at - start));
+    b->output_used += (size_t)(w.at - start);
     if (payload.length)
-        output_append(c, payload.data, payload.length);
+        batch_append(b, payload.data, payload.length);
     if (padding)
-        output_append(c, zeroes, padding);
-    c->payload_waiting += payload.length;
+        batch_append(b, zeroes, padding);
+    b->payload += payload.length;
     return true;
 }
 
@@ -146,7 +106,7 @@ static int record_next(struct connection *c, const unsigned char **record, size_
     return 0;
 }
 
-// A change of size may take away the pages that a READ before it in the batch has promised.
+// A change of size may take away the pages that replies to READ before it have promised.
 static bool request_changes_size(const unsigned char *record, size_t length)
 {
     return length >= 24 && wire_load32(record + 12) == NFS_PROGRAM &&
@@ -158,9 +118,15 @@ static bool connection_block(struct connection *c, bool block)
     if (c->blocked == block)
         return true;
     c->blocked = block;
-    loop.blocked += block ? 1 : -1;
     struct epoll_event event = {.events = block ? EPOLLOUT : EPOLLIN, .data.ptr = c};
     return epoll_ctl(loop.epoll, EPOLL_CTL_MOD, c->fd, &event) == 0;
+}
+
+// Sends what is due; no input is taken until it has left.  False when the connection is lost.
+static bool connection_send(struct connection *c, uint64_t now)
+{
+    int sent = replies_send(&c->replies, c->fd, now);
+    return sent >= 0 && connection_block(c, sent == 0);
 }
 
 // Answers what has arrived, as long as the replies can be sent.  False when the connection is lost.
@@ -168,31 +134,24 @@ static bool connection_answer(struct connection *c)
 {
     const unsigned char *record;
     size_t length;
+    uint64_t now = now_if_delayed();
     for (;;) {
-        size_t raw = c->raw, assembled = c->assembled, start = c->record;
-        if (output_full(c)) {
-            int flushed = output_flush(c);
-            if (flushed <= 0)
-                return flushed == 0 && connection_block(c, true);
-        }
+        if (replies_full(&c->replies) && !connection_send(c, now))
+            return false;
+        if (c->blocked)
+            return true;
         int found = record_next(c, &record, &length);
         if (found < 0)
             server.garbage++;
         if (found <= 0)
-            return found == 0 && (output_flush(c) ?: connection_block(c, true)) > 0;
-        if (c->payload_waiting && request_changes_size(record, length)) {
-            int flushed = output_flush(c);
-            if (flushed == 0 &&
-                record == c->input + raw + 4) { // in one fragment: it can simply wait
-                c->raw = raw;
-                c->assembled = assembled;
-                c->record = start;
-                return connection_block(c, true);
-            }
-            if (flushed < 0)
-                return false;
-        }
-        if (!request_answer(c, record, length)) {
+            return found == 0 && connection_send(c, now);
+        if (request_changes_size(record, length))
+            for (struct connection *other = loop.connections; other; other = other->next)
+                replies_keep(&other->replies);
+        struct batch *b = replies_batch(&c->replies, now + loop.delay_ns);
+        if (!b)
+            return false;
+        if (!request_answer(b, record, length)) {
             server.garbage++;
             return false;
         }
@@ -227,28 +186,51 @@ static bool connection_receive(struct connection *c)
 
 static void connection_close(struct connection *c)
 {
-    if (c->blocked)
-        loop.blocked--;
     if (c->next)
         c->next->previous = c->previous;
     *(c->previous ? &c->previous->next : &loop.connections) = c->next;
     close(c->fd);
+    replies_drop_all(&c->replies);
     free(c->input);
-    free(c->output);
     free(c);
 }
 
 static void connection_ready(struct connection *c)
 {
     bool alive;
-    if (c->blocked) {
-        int flushed = output_flush(c);
-        alive = flushed == 0 || (flushed > 0 && connection_block(c, false) && connection_answer(c));
-    } else {
+    if (c->blocked)
+        alive = connection_send(c, now_if_delayed()) && (c->blocked || connection_answer(c));
+    else
         alive = connection_receive(c);
-    }
     if (!alive)
         connection_close(c);
+}
+
+// Sends the replies that have become due.
+static void connections_send(void)
+{
+    uint64_t now = clock_ns();
+    struct connection *next;
+    for (struct connection *c = loop.connections; c; c = next) {
+        next = c->next;
+        if (!c->blocked && !connection_send(c, now))
+            connection_close(c);
+    }
+}
+
+// Waits for events, but not beyond the time when a reply is due.  The results are those of
+// epoll_wait().
+static int events_wait(struct epoll_event *events, int most, const sigset_t *waiting)
+{
+    uint64_t due = UINT64_MAX;
+    for (struct connection *c = loop.connections; c; c = c->next)
+        if (c->replies.first && !c->blocked && c->replies.first->due < due)
+            due = c->replies.first->due;
+    if (due == UINT64_MAX)
+        return epoll_pwait(loop.epoll, events, most, SWEEP_SECONDS * 1000, waiting);
+    uint64_t now = clock_ns(), left = due > now ? due - now : 0;
+    struct timespec limit = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+    return epoll_pwait2(loop.epoll, events, most, &limit, waiting);
 }
 
 static void connection_accept(int listener)
@@ -262,8 +244,7 @@ static void connection_accept(int listener)
     if (c) {
         c->fd = fd;
         c->input = malloc(loop.input_bytes);
-        c->output = malloc(OUTPUT_BYTES);
-        if (c->input && c->output && epoll_ctl(loop.epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
+        if (c->input && epoll_ctl(loop.epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
             c->next = loop.connections;
             if (c->next)
                 c->next->previous = c;
@@ -271,7 +252,6 @@ static void connection_accept(int listener)
             return;
         }
         free(c->input);
-        free(c->output);
         free(c);
     }
     close(fd);
@@ -357,7 +337,7 @@ static void serve(int nfs_listener, int mount_listener, const sigset_t *waiting)
             counters_wanted = 0;
             counters_print(stdout);
         }
-        int n = epoll_pwait(loop.epoll, events, 64, SWEEP_SECONDS * 1000, waiting);
+        int n = events_wait(events, 64, waiting);
         files_tick();
         for (int i = 0; i < n; i++) {
             int *listener = events[i].data.ptr;
@@ -366,11 +346,13 @@ static void serve(int nfs_listener, int mount_listener, const sigset_t *waiting)
             else
                 connection_ready(events[i].data.ptr);
         }
+        if (loop.delay_ns)
+            connections_send();
         if (files.tick - swept > SWEEP_SECONDS * 1000000000ull) {
             swept = files.tick;
             files_sweep();
         }
-        if (!loop.blocked && files.retired)
+        if (!batches.waiting && files.retired)
             mappings_release();
     }
 }
@@ -379,35 +361,40 @@ static void usage(FILE *to)
 {
     fputs("usage: memserver --dir DIR [--port N] [--mount-port N] [--bind ADDRESS]\n"
           "                 [--max-transfer BYTES] [--no-attributes] [--counters]\n"
+          "                 [--delay MICROSECONDS]\n"
           "Serves DIR by NFSv3 on TCP; prints \"ready nfs=PORT mount=PORT\" when it listens.\n"
           "SIGUSR1 prints the counters on standard output, SIGTERM ends it.\n",
           to);
 }
 
-int main(int argc, char **argv)
+static struct {
+    const char *directory, *address;
+    uint16_t port, mount_port;
+    bool own_mount_port;
+} option = {.address = "127.0.0.1"};
+
+static void options_read(int argc, char **argv)
 {
-    static const struct option options[] = {
-        OPTION("dir", 'd'),    OPTION("port", 'p'),         OPTION("mount-port", 'm'),
-        OPTION("bind", 'b'),   OPTION("max-transfer", 't'), FLAG("no-attributes", 'a'),
-        FLAG("counters", 'c'), FLAG("help", 'h'),           {NULL, 0, NULL, 0}};
-    const char *directory = NULL, *address = "127.0.0.1";
-    uint16_t port = 0, mount_port = 0;
-    bool own_mount_port = false;
-    int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-        switch (option) {
+    static const struct option options[] = {OPTION("dir", 'd'),          OPTION("port", 'p'),
+                                            OPTION("mount-port", 'm'),   OPTION("bind", 'b'),
+                                            OPTION("max-transfer", 't'), FLAG("no-attributes", 'a'),
+                                            FLAG("counters", 'c'),       OPTION("delay", 'y'),
+                                            FLAG("help", 'h'),           {NULL, 0, NULL, 0}};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+        switch (letter) {
         case 'd':
-            directory = optarg;
+            option.directory = optarg;
             break;
         case 'p':
-            port = (uint16_t)number_option("port", optarg, 0, 65535);
+            option.port = (uint16_t)number_option("port", optarg, 0, 65535);
             break;
         case 'm':
-            mount_port = (uint16_t)number_option("mount-port", optarg, 0, 65535);
-            own_mount_port = true;
+            option.mount_port = (uint16_t)number_option("mount-port", optarg, 0, 65535);
+            option.own_mount_port = true;
             break;
         case 'b':
-            address = optarg;
+            option.address = optarg;
             break;
         case 't':
             server.most = (uint32_t)number_option("max-transfer", optarg, 512, TRANSFER_MOST);
@@ -418,18 +405,26 @@ int main(int argc, char **argv)
         case 'c':
             server.counters = true;
             break;
+        case 'y':
+            loop.delay_ns = number_option("delay", optarg, 0, DELAY_MOST) * 1000;
+            break;
         case 'h':
             usage(stdout);
-            return 0;
+            exit(0);
         default:
             usage(stderr);
-            return 2;
+            exit(2);
         }
     }
-    if (!directory || optind != argc) {
+    if (!option.directory || optind != argc) {
         usage(stderr);
-        return 2;
+        exit(2);
     }
+}
+
+int main(int argc, char **argv)
+{
+    options_read(argc, argv);
     umask(0);
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -439,18 +434,20 @@ int main(int argc, char **argv)
     if (getrandom(server.verifier, sizeof server.verifier, 0) != sizeof server.verifier ||
         getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
         die("getrandom: %s", strerror(errno));
-    directory_open(directory);
+    directory_open(option.directory);
     loop.input_bytes = server.most + HEADER_ROOM + 4 + RECEIVE_MOST;
+    if (loop.delay_ns) // timers are not to be late
+        prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
     loop.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop.epoll < 0)
         die("epoll: %s", strerror(errno));
     sigset_t waiting = signals_prepare();
-    int listener = listen_on(address, &port), mount_listener = -1;
-    if (own_mount_port)
-        mount_listener = listen_on(address, &mount_port);
+    int listener = listen_on(option.address, &option.port), mount_listener = -1;
+    if (option.own_mount_port)
+        mount_listener = listen_on(option.address, &option.mount_port);
     else
-        mount_port = port;
-    printf("ready nfs=%u mount=%u\n", port, mount_port);
+        option.mount_port = option.port;
+    printf("ready nfs=%u mount=%u\n", option.port, option.mount_port);
     fflush(stdout);
     serve(listener, mount_listener, &waiting);
     if (server.counters)

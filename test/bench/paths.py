@@ -1,6 +1,7 @@
 """Several network paths to one server: how throughput grows with their number, equal and unequal, and what happens
 while one of them is dead.  The paths are those of test/lib/paths.sh: slow enough that no CPU is the limit."""
 
+import functools
 import json
 import os
 import re
@@ -38,6 +39,7 @@ def lab(*words):
     return done.stdout.strip()
 
 
+@functools.lru_cache(maxsize=None)
 def missing(own_namespaces):
     """Why there can be no paths here; None if there can.  Makes them."""
     if not own_namespaces:
@@ -295,11 +297,12 @@ def death(place, job, how, progress):
     return case
 
 
-def measure(programs, build, turns, seconds, deaths, progress):
+def measure(options, seconds, progress):
     """The part of the report that is about paths."""
+    turns, deaths = options.rounds, not options.quick
     report = {"rounds": turns, "seconds": seconds, "settled": SETTLED, "equal": [], "unequal": [], "deaths": []}
-    with PathServer(programs, None) as server:
-        place = PathPlace(server, build, None, seconds)
+    with PathServer(os.path.join(options.build, "test", "bench"), None) as server:
+        place = PathPlace(server, options.build, None, seconds, options.tunable)
         server.new_file()
         shutil.copyfile(server.local_file(clients.FILE_BYTES), server.file())
         for job in JOBS:

@@ -7,7 +7,7 @@
 static struct work work = {.size = 8192, .size_least = 1};
 
 static struct {
-    bool dsync;
+    bool dsync, fsync;
     uint64_t threads;
     const char *path;
 } option = {.threads = 1};
@@ -43,13 +43,23 @@ static void warm_up(struct worker *w)
 
 static void measured_loop(struct worker *w)
 {
-    uint64_t before = clock_ns();
-    for (uint64_t i = 0; i < w->ops; i++) {
+    uint64_t begun = clock_ns(), before = begun, done = 0;
+    while (done < w->ops && !(work.limit_ns && before - begun >= work.limit_ns)) {
         transfer(w);
         uint64_t now = clock_ns();
         histogram_add(&w->latency, now - before);
         before = now;
+        done++;
     }
+    w->ops = done;
+}
+
+// What was written is to be there at the end of the measured time.
+static void measured_end(struct measure *m)
+{
+    if (option.fsync && fsync(file) < 0)
+        die("fsync: %s", strerror(errno));
+    measure_end(m);
 }
 
 static void *worker_run(void *argument)
@@ -64,24 +74,30 @@ static void *worker_run(void *argument)
 static void usage(FILE *to)
 {
     fputs(
-        "usage: preadloop [--rw read|write] [--size BYTES] [--count N] [--threads N]\n"
-        "                 [--random | --sequential] [--dsync] [--file-size BYTES] [--warm-up N] "
-        "FILE\n"
+        "usage: preadloop [--rw read|write] [--size BYTES] [--count N | --seconds N]\n"
+        "                 [--threads N] [--random | --sequential] [--dsync] [--fsync]\n"
+        "                 [--file-size BYTES] [--warm-up N] FILE\n"
         "Prints one line of JSON.  The count is that of all threads together, the warm-up that of\n"
-        "each.  A file shorter than the file size is filled up first.\n",
+        "each.  --fsync: the measured time ends with an fsync.  A file shorter than the file size\n"
+        "is filled up first.\n",
         to);
 }
 
 static void options_read(int argc, char **argv)
 {
-    static const struct option options[] = {
-        WORK_OPTIONS, OPTION("threads", 'T'), FLAG("dsync", 'D'), {NULL, 0, NULL, 0}};
+    static const struct option options[] = {WORK_OPTIONS,
+                                            OPTION("threads", 'T'),
+                                            FLAG("dsync", 'D'),
+                                            FLAG("fsync", 'F'),
+                                            {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         if (letter == 'T')
             option.threads = number_option("threads", optarg, 1, 1024);
         else if (letter == 'D')
             option.dsync = true;
+        else if (letter == 'F')
+            option.fsync = true;
         else
             work_option(&work, letter, usage);
     }
@@ -121,23 +137,24 @@ int main(int argc, char **argv)
         warm_up(&worker[0]);
         measure_begin(&m);
         measured_loop(&worker[0]);
-        measure_end(&m);
+        measured_end(&m);
     } else {
         pthread_barrier_wait(&begin);
         measure_begin(&m);
         pthread_barrier_wait(&end);
-        measure_end(&m);
+        measured_end(&m);
     }
     struct histogram *latency = &worker[0].latency;
     for (uint64_t i = 1; i < option.threads; i++)
         histogram_merge(latency, &worker[i].latency);
+    uint64_t ops = 0;
     for (uint64_t i = 0; i < option.threads; i++) {
+        ops += worker[i].ops;
         if (!alone)
             pthread_join(worker[i].thread, NULL);
         free(worker[i].buffer);
     }
-    work_print(&work,
-               &(struct work_done){.ops = work.count, .threads = option.threads, .syscalls = -1},
+    work_print(&work, &(struct work_done){.ops = ops, .threads = option.threads, .syscalls = -1},
                &m, latency);
     free(worker);
     if (close(file) < 0)

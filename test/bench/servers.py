@@ -93,10 +93,15 @@ class MemServer(Server):
     name = "memserver"
     bind = "127.0.0.1"
 
+    def __init__(self, programs, cpu, delay_us=0):
+        super().__init__(programs, cpu)
+        self.delay_us = delay_us  # of each reply
+
     def start(self):
         program = os.path.join(self.programs, "memserver")
-        self.process = subprocess.Popen(self.pinned(program, "--dir", self.directory, "--bind", self.bind),
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            self.pinned(program, "--dir", self.directory, "--bind", self.bind, "--delay", self.delay_us),
+            stdout=subprocess.PIPE, text=True)
         words = self.process.stdout.readline().split()
         if len(words) != 3 or words[0] != "ready":
             raise Failure("memserver did not start")
@@ -107,12 +112,16 @@ class MemServer(Server):
         if self.process:
             self.process.stdout.close()
 
-    def bytes_served(self):
+    def counters(self):
+        """Calls of each procedure so far, and bytes."""
         self.process.send_signal(signal.SIGUSR1)
         line = self.process.stdout.readline()
         if not line:
             raise Failure("memserver ended")
-        counters = json.loads(line)
+        return json.loads(line)
+
+    def bytes_served(self):
+        counters = self.counters()
         return counters["read_bytes"] + counters["written_bytes"]
 
 

@@ -9,6 +9,7 @@ COLUMNS = [  # heading, key, format
 CPU = ("user_us_per_op", "sys_us_per_op", "cpu_us_per_op")
 OURS = ("loop", "fio")
 PEERS = ("floor", "floor-one-reply", "fio-local")
+FAR_CALLS = ("READ", "WRITE", "COMMIT", "GETATTR", "LOOKUP", "ACCESS")
 NO_LATENCY = {"fio-null"}  # it moves nothing: only its CPU time says something
 
 # What issue and manual promise, as far as it can be read off one case with the in-memory server:
@@ -51,6 +52,25 @@ def print_case(case, server_shown):
             print("  %s: system calls %s" % (client["title"], ", ".join(
                 "%s %.2f" % item for item in sorted(client["syscalls"].items(),
                                                     key=lambda item: -item[1]))))
+
+
+def print_far(case):
+    """One case of a server that is far away."""
+    print("\n%s" % case["name"])
+    print("  %-30s" % "client" + "".join("%10s" % heading for heading in (
+        "MB/s", "of " + case["peer"], "mean us", "cpu us", *FAR_CALLS, "others")))
+    for client in case["clients"]:
+        line = "  %-30s" % client["title"]
+        if "reason" in client:
+            print("%s  not measured: %s" % (line, client["reason"]))
+            continue
+        calls = client["calls"]
+        shown = [calls.get(name, 0) for name in FAR_CALLS] + [
+            sum(count for name, count in calls.items() if name not in FAR_CALLS)]
+        print(line + "%10.2f%10s%10.1f%10s" % (
+            client["mb_per_s"], number(client.get("of_peer"), "%.3f"), client["mean_us"],
+            number(client.get("cpu_us"), "%.2f"))
+            + "".join("%10.3f" % count for count in shown))
 
 
 def print_overheads(overheads):

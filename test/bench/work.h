@@ -14,7 +14,7 @@
 struct work {
     bool write, mixed, random;       // neither write nor mixed: read
     uint64_t size;                   // bytes of one transfer
-    uint64_t count, seconds;         // the end, whichever comes first; seconds 0: no limit
+    uint64_t count, limit_ns;        // the end, whichever comes first; limit_ns 0: no limit
     uint64_t depth;                  // transfers in flight
     uint64_t file_size;              // bytes; 0: as it is
     uint64_t warm_up;                // transfers before the measured ones
@@ -25,8 +25,8 @@ struct work {
 #define WORK_OPTIONS                                                                   \
     OPTION("rw", 'w'), OPTION("size", 's'), OPTION("count", 'n'), FLAG("random", 'r'), \
         FLAG("sequential", 'q'), OPTION("file-size", 'z'), OPTION("warm-up", 'u'),     \
-        FLAG("help", 'h')
-#define WORK_OPTIONS_IN_FLIGHT OPTION("depth", 'd'), OPTION("seconds", 't')
+        OPTION("seconds", 't'), FLAG("help", 'h')
+#define WORK_OPTIONS_IN_FLIGHT OPTION("depth", 'd')
 
 __attribute__((noreturn)) static inline void wrong_usage(void (*usage)(FILE *), const char *name,
                                                          const char *value)
@@ -54,7 +54,7 @@ static inline void work_option(struct work *work, int letter, void (*usage)(FILE
         work->count = number_option("count", optarg, 1, UINT64_MAX);
         break;
     case 't':
-        work->seconds = number_option("seconds", optarg, 1, 86400);
+        work->limit_ns = seconds_option("seconds", optarg);
         break;
     case 'd':
         work->depth = number_option("depth", optarg, 1, work->depth_most);
@@ -82,7 +82,7 @@ static inline void work_option(struct work *work, int letter, void (*usage)(FILE
 static inline void work_defaults(struct work *work, uint64_t warm_up_most)
 {
     if (!work->count)
-        work->count = work->seconds ? UINT64_MAX : 200000;
+        work->count = work->limit_ns ? UINT64_MAX : 200000;
     if (!work->warm_up_given)
         work->warm_up = work->count / 10 < warm_up_most ? work->count / 10 : warm_up_most;
 }

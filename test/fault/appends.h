@@ -123,14 +123,8 @@ static void records_sync(struct worker *w, unsigned log)
 {
     struct log_view view;
     records_look(log, BOUND_ACKED, false, &view);
-    int error = sync_call(w, w->plain[FILES + SIZED + log], pick(w, SYNCS));
-    if (error && failed_as_planned(-error))
+    if (!sync_vouches(w, FILES + SIZED + log, pick(w, SYNCS)))
         return;
-    if (error) {
-        failed("round %u, sync of records%u by slot %u: %s", w->round, log, w->slot,
-               strerror(error));
-        return;
-    }
     for (unsigned slot = 0; slot < slots(); slot++)
         raise_to(&journal->logs[log].writers[slot].synced, view.done[slot]);
 }

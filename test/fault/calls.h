@@ -43,6 +43,7 @@ struct worker {
     bool lacks[ALL_FILES]; /* files that it does not use */
     bool can_exec;         /* its descriptors of files stay open over exec */
     bool alone;            /* it cannot make stable what others wrote to other files */
+    bool is_told;          /* its syncs say what the server refused before all was healed */
     aio_context_t context;
     struct io_uring ring;
     struct operation operations[DEPTH];
@@ -368,6 +369,36 @@ static int sync_call(struct worker *w, int fd, unsigned how)
     if (result == 0)
         atomic_fetch_add(&journal->syncs, 1);
     return result;
+}
+
+/*
+ * Syncs a file. True: all that was acknowledged before, by whomever, is stable. False: it failed,
+ * as was planned, or failed() was called; or it says nothing. Where the server refuses data that
+ * writes left behind (DATA_REFUSED) a process is told once of all that was lost up to then. So what
+ * was acknowledged before that stays unknown: until the round ends no sync of the process vouches
+ * for this file. As long as none was told of a loss there must be none.
+ */
+static bool sync_vouches(struct worker *w, unsigned file, unsigned how)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process */
+    static unsigned told[ALL_FILES];                         /* in the round before this number */
+    bool refused = atomic_load(&journal->effects) & DATA_REFUSED;
+    char path[512];
+    if (refused) {
+        pthread_mutex_lock(&lock);  /* else another thread may be told just now */
+        if (w->is_told || how == 4) /* which tells only of what it meets itself */
+            how = 0;
+    }
+    int error = sync_call(w, w->plain[file], how);
+    if (error && refused)
+        told[file] = w->round + 1;
+    bool vouches = error == 0 && (!refused || told[file] != w->round + 1);
+    if (refused)
+        pthread_mutex_unlock(&lock);
+    if (error && !failed_as_planned(-error) && !(w->is_told && is_refusal(-error)))
+        failed("round %u, sync of %s by slot %u: %s", w->round,
+               strrchr(file_path(file, path), '/') + 1, w->slot, strerror(error));
+    return vouches;
 }
 
 #endif

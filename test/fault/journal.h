@@ -153,6 +153,9 @@ enum effect {
      * is not committed under the old ones is theirs, should they have changed meanwhile. */
     NEW_HANDLES = 64,
     NEW_PROCESSES = 128,
+    /* The server refuses WRITEs. What a write left behind may be lost then, which the next sync of
+     * each process says, see sync_vouches(). */
+    DATA_REFUSED = 256,
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
@@ -213,14 +216,18 @@ __attribute__((format(printf, 1, 2))) static inline void failed(const char *form
     atomic_store(&journal->failed, true);
 }
 
+static inline bool is_refusal(ssize_t result)
+{
+    return result == -ENOSPC || result == -EDQUOT || result == -EROFS || result == -EIO;
+}
+
 /* Is this a call that was allowed to fail? `result`: what it returned, or -errno; not all of it was
  * done. */
 static inline bool failed_as_planned(ssize_t result)
 {
     unsigned effects = atomic_load(&journal->effects);
     if (!(effects & (result == -ETIMEDOUT ? ALWAYS_FAIL : CALLS_FAIL)) ||
-        !(result >= 0 || result == -ENOSPC || result == -EDQUOT || result == -EROFS ||
-          result == -EIO || result == -ETIMEDOUT))
+        !(result >= 0 || is_refusal(result) || result == -ETIMEDOUT))
         return false;
     atomic_fetch_add(&journal->errors, 1);
     return true;
@@ -341,7 +348,14 @@ enum bound { BOUND_SYNCED, BOUND_ACKED };
 /* What a program must read now, at least. */
 static inline enum bound bound_of_reads(void)
 {
-    return atomic_load(&journal->effects) & DATA_FORGET ? BOUND_SYNCED : BOUND_ACKED;
+    return atomic_load(&journal->effects) & (DATA_FORGET | DATA_REFUSED) ? BOUND_SYNCED
+                                                                         : BOUND_ACKED;
+}
+
+/* Of a file whose data the server forgets the size stays. */
+static inline enum bound bound_of_sizes(void)
+{
+    return atomic_load(&journal->effects) & DATA_REFUSED ? BOUND_SYNCED : BOUND_ACKED;
 }
 
 static inline void sized_look(unsigned file, enum bound bound, unsigned from, unsigned to,
@@ -401,6 +415,24 @@ static inline bool sized_check_words(unsigned file, const struct sized_view *vie
         return false;
     }
     return true;
+}
+
+/*
+ * After a round in which the server refused data, when nobody writes: what was not synced may be
+ * lost. To the files of records this does not matter, as they are cut.
+ */
+static inline void journal_forget(void)
+{
+    for (unsigned i = 0; i < FILES * BLOCKS; i++) {
+        struct block *block = &journal->blocks[i / BLOCKS][i % BLOCKS];
+        atomic_store(&block->acked, atomic_load(&block->synced));
+    }
+    for (unsigned file = 0; file < SIZED; file++) {
+        struct sized *sized = &journal->sized[file];
+        atomic_store(&sized->least, (uint32_t)atomic_load(&sized->stable));
+        for (unsigned i = 0; i < WORDS; i++)
+            atomic_store(&sized->words[i].acked, atomic_load(&sized->words[i].synced));
+    }
 }
 
 static inline void raise_to(_Atomic uint32_t *number, uint32_t value)

@@ -478,6 +478,8 @@ static void plan_narrow(struct plan *p)
     plan_visit(p, 0, 0, "narrow");
 }
 
+enum { REFUSES = CALLS_FAIL | DATA_REFUSED };
+
 static const struct kind {
     const char *name;
     void (*plan)(struct plan *);
@@ -498,19 +500,19 @@ static const struct kind {
     {"dropafter", plan_dropafter, TO_PROXY, 4, 1, 0},
     {"drop", plan_drop, TO_PROXY, 1, 1, 0},
     {"corrupt", plan_corrupt, TO_PROXY, 2, 1, 0},
-    {"damage", plan_damage, TO_PROXY, 3, 1, CALLS_FAIL},
+    {"damage", plan_damage, TO_PROXY, 3, 1, REFUSES},
     {"jukebox", plan_jukebox, TO_PROXY, 2, 1, 0},
     {"verifier", plan_verifier, TO_PROXY, 5, 1, 0},
     {"halfclose", plan_halfclose, TO_PROXY, 3, 1, 0},
     {"flap", plan_flap, TO_PROXY, 3, 1, 0},
-    {"full", plan_full, TO_PROXY, 4, 1, CALLS_FAIL},
+    {"full", plan_full, TO_PROXY, 4, 1, REFUSES},
     {"full-commit", plan_full_commit, TO_PROXY, 3, 1, CALLS_FAIL},
-    {"read-only", plan_read_only, TO_PROXY, 3, 1, CALLS_FAIL},
+    {"read-only", plan_read_only, TO_PROXY, 3, 1, REFUSES},
     {"limit", plan_limit, TO_PROXY, 3, 1, 0},
     {"hold", plan_hold, TO_PROXY, 2, 2, 0},
     {"late", plan_late, TO_PROXY, 5, 2, 0},
     {"power-loss", plan_power_loss, TO_POWER, 14, 1, 0},
-    {"full-loss", plan_full_loss, TO_POWER, 4, 1, CALLS_FAIL},
+    {"full-loss", plan_full_loss, TO_POWER, 4, 1, REFUSES},
     {"bad-disk", plan_bad_disk, TO_POWER, 4, 1, CALLS_FAIL | DATA_FORGET},
     {"limits", plan_limits, TO_POWER, 3, 1, 0},
     {"slow-commits", plan_slow_commits, TO_POWER, 2, 1, 0},

@@ -190,7 +190,7 @@ static off_t sized_size(struct worker *w, unsigned file)
     bool seek = pick(w, 2);
     snprintf(when, sizeof when, "round %u, %s by slot %u", w->round, seek ? "SEEK_END" : "fstat",
              w->slot);
-    sized_look(file, BOUND_ACKED, 0, 0, view);
+    sized_look(file, bound_of_sizes(), 0, 0, view);
     off_t size = seek ? lseek(fd, 0, SEEK_END) : fstat(fd, &st) ? -1 : st.st_size;
     if (size < 0 && failed_as_planned(-errno))
         return -1;
@@ -309,13 +309,8 @@ static void sized_sync(struct worker *w, unsigned file)
 {
     struct sized_view *view = w->view;
     sized_look(file, BOUND_ACKED, 0, WORDS, view);
-    int error = sync_call(w, w->plain[FILES + file], pick(w, SYNCS));
-    if (error && failed_as_planned(-error))
+    if (!sync_vouches(w, FILES + file, pick(w, SYNCS)))
         return;
-    if (error) {
-        sized_failed(w, file, "sync: %s", strerror(error));
-        return;
-    }
     for (unsigned i = 0; i < WORDS; i++) {
         if (view->words[i])
             raise_to(&journal->sized[file].words[i].synced, view->words[i]);

@@ -277,6 +277,8 @@ static bool round_run(unsigned round)
         sabotage(options.sabotage);
         sabotaged = true;
     }
+    if (plan.effects & DATA_REFUSED)
+        journal_forget();
     sync = sync && killed + orphans == 0 && !options.soft; /* who should have synced may be dead */
     return check_now(sync ? BOUND_ACKED : BOUND_SYNCED, round, sync ? "all synced" : "in between");
 }

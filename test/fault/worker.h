@@ -67,14 +67,8 @@ static void sync_file(struct worker *w, unsigned file, unsigned how)
     unsigned count = files_of_test[file].count;
     for (unsigned i = 0; i < count; i++)
         acked[i] = atomic_load(&journal->blocks[file][i].acked);
-    int result = sync_call(w, w->plain[file], how);
-    if (result != 0 && failed_as_planned(-result))
+    if (!sync_vouches(w, file, how))
         return;
-    if (result != 0) {
-        failed("round %u, sync of file %s by slot %u: %s", w->round, files_of_test[file].name,
-               w->slot, strerror(result));
-        return;
-    }
     for (unsigned i = 0; i < count; i++)
         raise_to(&journal->blocks[file][i].synced, acked[i]);
 }
@@ -183,8 +177,7 @@ static void fork_act(struct worker *w)
         ;
     bool right = status == 0;
     if (ending == END_KILLED) /* what it left is there after a sync of ours, and only then */
-        right =
-            WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && fsync(w->plain[op->file]) == 0;
+        right = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && sync_vouches(w, op->file, 0);
     op->stable = right && (ending == END_SYNC || ending == END_KILLED);
     atomic_fetch_add(&journal->forks, 1);
     operation_end(w, op, API_pwrite, right ? (ssize_t)op->length : -EIO);
@@ -252,10 +245,28 @@ static void act(struct worker *w)
     }
 }
 
+/* All is healed. Each of us is told what was lost, and then nothing fails any more. */
+static void settle_refused(struct worker *w)
+{
+    w->is_told = true;
+    for (unsigned file = 0; file < FILES; file++)
+        sync_file(w, file, 0);
+    for (unsigned file = 0; file < SIZED; file++)
+        sized_sync(w, file);
+    for (unsigned log = 0; log < LOGS; log++)
+        records_sync(w, log);
+    w->is_told = false;
+    for (unsigned file = 0; file < ALL_FILES; file++)
+        sync_vouches(w, file, 0);
+}
+
 /* Through the API as everywhere: every block of ours is the last that was acknowledged. */
 static void settle(struct worker *w)
 {
     struct operation *op = &w->operations[0];
+    bool refused = atomic_load(&journal->effects) & DATA_REFUSED;
+    if (refused)
+        settle_refused(w);
     for (unsigned file = 0; file < FILES; file++) {
         if ((atomic_load(&journal->settle_sync) && w->slot == w->round % worker_slots()) ||
             bound_of_reads() != BOUND_ACKED)
@@ -277,8 +288,11 @@ static void settle(struct worker *w)
             sized_settle(w, file);
     }
     for (unsigned log = 0; log < LOGS; log++) {
-        if ((w->round + log) % worker_slots() == w->slot && !atomic_load(&journal->failed))
-            records_settle(w, log);
+        if ((w->round + log) % worker_slots() != w->slot || atomic_load(&journal->failed))
+            continue;
+        records_settle(w, log);
+        if (refused)
+            records_cut(w, log);
     }
     buffers_check(w);
 }

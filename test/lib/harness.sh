@@ -471,6 +471,12 @@ need_build() {
 
 # ---- the second start --------------------------------------------------------------------------------------------
 
+# conf_write [TUNABLES]: what directnfs.conf has from now on.
+conf_write() {
+    # After kill -9 what was being written is held for the default of 3 s: too long for a test.
+    echo "failover_hold = 0.3; ${1:-}" >"$DIRECTNFS_CONF"
+}
+
 second_address=198.18.0.1
 harness_inside() {
     T=$HARNESS_T
@@ -497,8 +503,7 @@ harness_inside() {
     unset DIRECTNFS_NFSTAB DIRECTNFS_HOME DIRECTNFS_DISABLE DIRECTNFS_LOG_LEVEL LD_PRELOAD
     : >"$DIRECTNFS_LOG"
     chmod 666 "$DIRECTNFS_LOG"
-    # After kill -9 what was being written is held for the default of 3 s: too long for a test.
-    echo "failover_hold = 0.3;" >"$DIRECTNFS_CONF"
+    conf_write
     need_build
     cd "$T" || exit 1 # a directory that every user may enter
 }

@@ -212,8 +212,9 @@ static inline void file_server_mount(uint32_t procedure, struct xdr_reader *r, s
     path[length] = '\0';
     struct file_server_node *node =
         file_server_node_of(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    xdr_put_u32(w, node ? 0 : NFS3ERR_NOENT);
-    if (!node)
+    uint32_t status = node ? atomic_load(&file_store.control->mount_status) : NFS3ERR_NOENT;
+    xdr_put_u32(w, status);
+    if (status != 0)
         return;
     struct nfs3_fh fh = file_server_handle(node);
     xdr_put_opaque(w, fh.data, fh.len);

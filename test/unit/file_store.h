@@ -68,10 +68,11 @@ struct file_control {
     _Atomic unsigned delay_ms;        /* before each call */
     _Atomic unsigned commit_delay_ms; /* before each COMMIT */
     /* Of other programs (MOUNT): so many are answered by breaking the connection; what was seen of
-     * them; while `mount_waits` none is answered. */
+     * them; while `mount_waits` none is answered; MOUNT is, with this status. */
     _Atomic unsigned mount_resets;
     _Atomic unsigned mount_calls, mount_port, mount_groups;
     _Atomic bool mount_waits;
+    _Atomic uint32_t mount_status;
     /* Part of all handles: when it changes, those given before are stale. */
     _Atomic uint32_t handles;
     _Atomic int fileid_error, ctime_error, size_error;

@@ -16,6 +16,7 @@
 #include "ledger/append.h"
 #include "ledger/arena.h"
 #include "ledger/commits.h"
+#include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/hold.h"
 #include "ledger/offset.h"
@@ -153,7 +154,26 @@ static inline void attach(struct ledger_file *file, uint64_t inode)
     ledger_file_attach(file, &key, &(struct timespec){0}, &(uint64_t){0});
 }
 
-/* Records: how often each chunk is used by them. Returns the acknowledged bytes. */
+/* No other record of its file in the same layer of the ledger overlaps it, and its bucket has it.
+ */
+static inline void check_alone(uint32_t index)
+{
+    const struct ledger_record *record = ledger_record(index);
+    bool found = false, acked = ledger_record_is_acked(record);
+    assert_true(record->kept && ledger_record_length(record) > 0);
+    uint32_t i = ledger_bucket(record->file, record->base)->first;
+    for (; i; i = ledger_record(i)->bucket_next) {
+        const struct ledger_record *other = ledger_record(i);
+        found |= i == index;
+        if (i != index &&
+            (acked ? ledger_record_is_acked(other) : other->state == LEDGER_RECORD_DIRTY))
+            assert_false(ledger_record_overlaps(other, record->file, ledger_record_start(record),
+                                                ledger_record_end(record)));
+    }
+    assert_true(found);
+}
+
+/* Records: how often each chunk is used by them. Returns the acknowledged and dirty bytes. */
 static inline uint64_t check_records(uint16_t *users)
 {
     struct ledger_shared *shared = ledger_map.shared;
@@ -170,22 +190,11 @@ static inline uint64_t check_records(uint16_t *users)
             assert_true(record->chunk[k] < shared->next_chunk);
             users[record->chunk[k]]++;
         }
-        if (record->state != LEDGER_RECORD_ACKED && record->state != LEDGER_RECORD_REPLAY)
-            continue;
-        assert_true(record->kept && ledger_record_from(record) < ledger_record_to(record));
-        bytes += ledger_record_to(record) - ledger_record_from(record);
-        uint32_t other = ledger_bucket(record->file, record->base)->first;
-        bool found = false;
-        for (; other; other = ledger_record(other)->bucket_next) {
-            found |= other == i;
-            if (other != i && ledger_record(other)->file == record->file &&
-                ledger_record(other)->state != LEDGER_RECORD_IN_FLIGHT &&
-                ledger_record(other)->state != LEDGER_RECORD_GHOST)
-                assert_false(ledger_record_start(ledger_record(other)) <
-                                 ledger_record_end(record) &&
-                             ledger_record_start(record) < ledger_record_end(ledger_record(other)));
-        }
-        assert_true(found);
+        bool promised = record->state == LEDGER_RECORD_IN_FLIGHT && record->promised;
+        if (promised || ledger_record_is_acked(record) || record->state == LEDGER_RECORD_DIRTY)
+            bytes += ledger_record_length(record);
+        if (ledger_record_is_acked(record) || record->state == LEDGER_RECORD_DIRTY)
+            check_alone(i);
     }
     assert_int_equal(shared->free_records + used, shared->next_record - 1);
     return bytes;
@@ -217,7 +226,25 @@ static inline void check_free(uint16_t *users)
     }
 }
 
-/* The list of a file. Returns its bytes. */
+static inline uint64_t check_dirty(const struct ledger_entry *entry)
+{
+    uint64_t sum = entry->sending;
+    uint32_t previous = 0;
+    for (uint32_t r = entry->dirty_first; r; r = ledger_record(r)->file_next) {
+        const struct ledger_record *record = ledger_record(r);
+        assert_int_equal(record->state, LEDGER_RECORD_DIRTY);
+        assert_true(ledger_record_end(record) <= entry->dirty_end);
+        assert_true(ledger_record_end(record) <= entry->size);
+        sum += ledger_record_length(record);
+        assert_int_equal(record->file_previous, previous);
+        previous = r;
+    }
+    assert_int_equal(entry->dirty_last, previous);
+    assert_int_equal(entry->dirty, sum);
+    return sum;
+}
+
+/* The lists of a file. Returns their bytes. */
 static inline uint64_t check_entry(const struct ledger_entry *entry)
 {
     uint64_t sum = 0, sequence = 0;
@@ -232,7 +259,7 @@ static inline uint64_t check_entry(const struct ledger_entry *entry)
     assert_int_equal(entry->last, previous);
     assert_int_equal(entry->uncommitted, sum);
     assert_int_equal(entry->sequence & 1, 0);
-    return sum;
+    return sum + check_dirty(entry);
 }
 
 /*

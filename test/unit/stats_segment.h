@@ -44,14 +44,14 @@ static inline void stats_segment_check(const struct directnfs_stats *stats,
         TEXT(path->local);
         TEXT(path->reason);
         OF_SERVER(path);
-        must(path->state <= DIRECTNFS_CHANNEL_OFFLINE);
+        must(path->state <= DIRECTNFS_CHANNEL_SILENT);
     }
     for (unsigned i = 0; i < DIRECTNFS_CHANNELS; i++) {
         const struct directnfs_channel_stats *channel = &stats->channels[i];
         TEXT(channel->path);
         TEXT(channel->local);
         OF_SERVER(channel);
-        must(channel->state <= DIRECTNFS_CHANNEL_OFFLINE);
+        must(channel->state <= DIRECTNFS_CHANNEL_SILENT);
     }
     for (unsigned i = 0; i < DIRECTNFS_FILES; i++) {
         const struct directnfs_file_stats *file = &stats->files[i];

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../../src/cmd/check/kernel.c"
+#include "../../src/cmd/check/read.c"
 #include "../../src/cmd/check/report.c"
 #include "../../src/cmd/check/route.c"
 #include "../../src/cmd/print.c"
@@ -35,6 +36,18 @@ static int end(void)
 static bool printed(const char *part)
 {
     return strstr(text, part) != NULL;
+}
+
+/* In place of other files of the command, which read.c calls. */
+bool check_lies_in(const char *path, const char *directory)
+{
+    return strncmp(path, directory, strlen(directory)) == 0;
+}
+
+int check_time(int (*call)(void *), void *argument, uint64_t *median_us)
+{
+    *median_us = 0;
+    return call(argument);
 }
 
 static int forget(void **state)
@@ -116,6 +129,52 @@ TEST(many_names_are_wrapped)
     }
     assert_in_range(longest, 80, 100);
     assert_in_range(lines, 13, 20);
+}
+
+/* ---- what a round trip means ---- */
+
+static void wait_for_reads(bool json, int read_ahead_max, size_t length, uint64_t read_us)
+{
+    struct check check = {.tunables.read_ahead_max = read_ahead_max};
+    const struct check_path path = {.check = &check, .mib_per_s = 400};
+    begin(json);
+    say_waiting(&path, length, read_us);
+    end();
+}
+
+TEST(one_read_after_the_other_gets_a_read_in_each_round_trip)
+{
+    wait_for_reads(false, 0, 8192, 500);
+    assert_true(printed("a read of 8192 bytes takes 500 us (median), which is 15.6 MiB/s for who "
+                        "waits for each; nothing is read ahead (read_ahead_max)\n"));
+    assert_true(printed("set read_ahead_max"));
+    wait_for_reads(true, 0, 8192, 500);
+    assert_true(printed("\"read_us\": 500"));
+    assert_true(printed("\"waiting_bytes_per_second\": 16384000"));
+    assert_false(printed("ahead_bytes"));
+}
+
+TEST(reading_ahead_gets_its_bytes_in_each_round_trip)
+{
+    wait_for_reads(true, 131072, 8192, 500);
+    assert_true(printed("at most 250 MiB/s where it is read ahead"));
+    assert_true(printed("\"ahead_bytes_per_second\": 262144000"));
+    assert_false(printed("remedy"));
+}
+
+TEST(reading_ahead_gets_no_more_than_the_path_has)
+{
+    wait_for_reads(false, 4 << 20, 8192, 500);
+    assert_true(printed("at most 400 MiB/s where it is read ahead"));
+}
+
+TEST(near_servers_need_no_reading_ahead)
+{
+    wait_for_reads(false, 0, 8192, 30);
+    assert_true(printed("which is 260.4 MiB/s"));
+    assert_false(printed("remedy"));
+    wait_for_reads(false, 0, 8192, 0); /* less than a microsecond */
+    assert_true(printed("takes 0 us"));
 }
 
 /* ---- routes ---- */

@@ -60,6 +60,7 @@ static int ask(int fd)
         characters += strlen(elf.symbols[i].name);
     characters += elf.interpreter ? strlen(elf.interpreter) : 0;
     characters += elf.soname ? strlen(elf.soname) : 0;
+    characters += elf_glibc(&elf) < 10000;
     characters += elf.runpath ? strlen(elf.runpath) : 0;
     characters += elf_defines(&elf, "io_uring_queue_init");
     characters += elf_section(&elf, ".go.buildinfo") != NULL;
@@ -138,6 +139,19 @@ UNIT_TEST(imports_are_found_beside_an_empty_hash_table)
     assert_true(imported && elf.symbol_count > 20 && elf.symbol_count <= before);
     elf_close(&elf);
     copy_close(&copy);
+}
+
+/* By the strings alone: what stands in them may be anything. */
+UNIT_TEST(newest_version_of_glibc)
+{
+    static char text[] = "\0GLIBC_2.4\0GLIBC_2.34\0GLIBC_2.2.5\0GLIBC_PRIVATE\0GLIBC_2.\0"
+                         "GLIBC_2.99999999999999999999\0xGLIBC_2.77\0GLIBC_ABI_DT_RELR\0GLIBC_2";
+    struct elf_file elf = {.strings = {text, sizeof(text) - 1}};
+    assert_int_equal(elf_glibc(&elf), 34);
+    elf.strings.size = 1;
+    assert_int_equal(elf_glibc(&elf), 0);
+    elf.strings.size = 0;
+    assert_int_equal(elf_glibc(&elf), 0);
 }
 
 UNIT_TEST(truncated_program)

@@ -127,6 +127,34 @@ TEST(the_worst_state_of_all_processes_is_shown)
     assert_false(cmd_path_usable(the("c", "", USER))); /* who has not needed it knows no better */
 }
 
+/* Since the first of the processes that see it, whatever others see. */
+TEST(a_path_is_silent_since_the_first_process_sees_it)
+{
+    struct directnfs_path_stats *path = add_path(&first, "a", "", DIRECTNFS_CHANNEL_SILENT);
+    path->since_ns = 70;
+    path->oldest_ns = 7;
+    strcpy(path->reason, "calls wait, no reply");
+    path = add_path(&second, "a", "", DIRECTNFS_CHANNEL_SILENT);
+    path->since_ns = 60;
+    path->oldest_ns = 6;
+    add_path(&first, "b", "", DIRECTNFS_CHANNEL_UP)->since_ns = 90;
+    add_path(&second, "b", "", DIRECTNFS_CHANNEL_SILENT)->since_ns = 80;
+    add_path(&first, "c", "", DIRECTNFS_CHANNEL_SILENT)->since_ns = 80;
+    add_path(&second, "c", "", DIRECTNFS_CHANNEL_UP)->since_ns = 90;
+    add_path(&first, "d", "", DIRECTNFS_CHANNEL_UP)->since_ns = 80;
+    add_path(&second, "d", "", DIRECTNFS_CHANNEL_UP)->since_ns = 90;
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    state_is(the("a", "", USER), "silent", 2);
+    assert_int_equal(the("a", "", USER)->since_ns, 60);
+    assert_int_equal(the("a", "", USER)->oldest_ns, 6);
+    assert_string_equal(the("a", "", USER)->reason, "calls wait, no reply");
+    state_is(the("b", "", USER), "silent", 1);
+    assert_int_equal(the("b", "", USER)->since_ns, 80);
+    state_is(the("c", "", USER), "silent", 1);
+    assert_int_equal(the("c", "", USER)->since_ns, 80);
+    assert_int_equal(the("d", "", USER)->since_ns, 90);
+}
+
 TEST(a_path_that_was_never_tried_may_be_used)
 {
     add_path(&first, "a", "", DIRECTNFS_CHANNEL_DOWN);

@@ -71,6 +71,8 @@ static void call(struct directnfs_stats *stats, unsigned procedure, unsigned cou
     stats->paths[0].latency.histogram[8] += count;
 }
 
+static bool hangs; /* the server, over its first path, since 3 seconds */
+
 static struct directnfs_stats *add_running(struct cmd_snapshot *snapshot, uint32_t pid,
                                            const char *program)
 {
@@ -93,6 +95,10 @@ static struct directnfs_stats *add_running(struct cmd_snapshot *snapshot, uint32
         strcpy(stats->paths[i].path, i ? "10.0.0.2" : "10.0.0.1");
     }
     strcpy(stats->paths[1].reason, "connection refused");
+    if (hangs) {
+        stats->paths[0].state = DIRECTNFS_CHANNEL_SILENT;
+        stats->paths[0].oldest_ns = UINT64_C(3000000000);
+    }
     stats->file_count = 2;
     for (int i = 0; i < 2; i++) {
         stats->files[i].slot = i ? DIRECTNFS_SLOT_CLOSED : DIRECTNFS_SLOT_USED;
@@ -120,6 +126,7 @@ static int begin(void **state)
     top_choice_begin(&ui.choice);
     ui.interval = 2;
     said = 0;
+    hangs = false;
     return 0;
 }
 
@@ -209,6 +216,23 @@ TEST(rates_are_of_the_interval_and_totals_of_all)
     shows("100 pg      1.20k");
     hides("READ/S");
     shows("READS");
+}
+
+TEST(a_server_that_hangs_is_red_with_the_age_of_its_oldest_call)
+{
+    hangs = true;
+    update_at(9);
+    update_at(10);
+    draw(24, 100);
+    shows("2 paths (1 down, 1 silent, 0 offline)");
+    shows("OLDEST");
+    shows("nas    10.0.0.1 silent    0   7.0s");
+    assert_int_equal(table.rows[0].look, TOP_LOOK_BAD);
+    hangs = false;
+    update_at(11);
+    draw(24, 100);
+    shows("(1 down, 0 offline)");
+    hides("OLDEST");
 }
 
 TEST(a_reset_begins_totals_anew)

@@ -1,46 +1,8 @@
 /* Reading ahead: in few calls, and never anything but what a read would bring. */
 #include <pthread.h>
 
-#include "file_scene.h"
+#include "ahead_scene.h"
 #include "rounds.h"
-
-enum {
-    BLOCK = 8192,
-    BLOCKS = 256,
-    SIZE = BLOCK * BLOCKS,
-    MINDED = 2 /* reads that find the minder at work, and are ordinary ones */
-};
-
-#define AHEAD "read_ahead_max = 2097152;"
-#define AHEAD_TEST(name)             \
-    static void name##_engine(void); \
-    SCENE_TEST(name)                 \
-    {                                \
-        scene_configure(AHEAD);      \
-        scene_run(name##_engine);    \
-    }                                \
-    static void name##_engine(void)
-
-static void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
-{
-    for (unsigned i = from; i < from + count; i++)
-        engine_expect(fd, BLOCK, (off_t)i * BLOCK, version);
-}
-
-/* Bytes live for a second: what a slow machine reads after that it asks for again. */
-static bool in_time(uint64_t begun_ns)
-{
-    return sys_now_ns() - begun_ns < UINT64_C(500000000);
-}
-
-/* The file, of which the first two blocks were read, so that more is on its way. */
-static int begun(unsigned version)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    expect_blocks(fd, 0, 4, version);
-    CHECK(stats_get(&stats_own->counters.read_ahead_bytes) > 0);
-    return fd;
-}
 
 static void advise(int fd, off_t offset, off_t length, int advice)
 {
@@ -82,6 +44,63 @@ AHEAD_TEST(it_may_be_read_in_pieces_of_any_size)
     }
 }
 
+enum { LONG_SIZE = 8 << 20 };
+
+static void reads_at_length(void)
+{
+    for (size_t length = 256 << 10; length <= 1 << 20; length *= 2) {
+        uint64_t used = stats_get(&stats_own->counters.read_ahead_used);
+        int fd = engine_adopt("f", O_RDONLY);
+        for (size_t at = 0; at < LONG_SIZE; at += length)
+            engine_expect(fd, length, (off_t)at, 1);
+        engine_close(fd);
+        CHECK(stats_get(&stats_own->counters.read_ahead_used) - used > LONG_SIZE / 2);
+    }
+}
+
+SCENE_TEST(long_reads_are_served_as_well)
+{
+    scene_configure("read_ahead_max = 4194304;");
+    disk_make("f", LONG_SIZE, 1);
+    scene_run(reads_at_length);
+}
+
+/* Who reads twice and then elsewhere waits for what it asked for, and for no more. */
+AHEAD_TEST(the_second_read_is_a_call_of_its_own)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 0, 2, 1);
+    expect_blocks(fd, 100, 1, 1);
+    CHECK(server_calls(NFS3_PROC_READ) <= 4);
+    CHECK(atomic_load(&scene.control->longest_read) < 64 << 10);
+}
+
+AHEAD_TEST(several_sequences_of_one_open_file)
+{
+    enum { SEQUENCES = 6, EACH = LONG_SIZE / SEQUENCES / BLOCK };
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        return; /* what waits for a slow reader grows old */
+    disk_make("f", LONG_SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < EACH; i++) {
+        for (unsigned j = 0; j < SEQUENCES; j++)
+            expect_blocks(fd, j * EACH + i, 1, 1);
+        if (i % 4 == 0)
+            expect_blocks(fd, i * 37 % (LONG_SIZE / BLOCK), 1, 1); /* and something in between */
+    }
+    CHECK(server_calls(NFS3_PROC_READ) < LONG_SIZE / BLOCK / 4);
+}
+
+AHEAD_TEST(what_is_strided_is_not_read_ahead)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 0; i < BLOCKS; i += 2)
+        expect_blocks(fd, i, 1, 1);
+    CHECK_EQUAL(stats_get(&stats_own->counters.read_ahead_bytes), 0);
+}
+
 AHEAD_TEST(random_reads_fetch_no_more)
 {
     disk_make("f", SIZE, 1);
@@ -101,7 +120,7 @@ AHEAD_TEST(a_file_of_one_read_costs_one)
     char data[2 * BLOCK];
     CHECK_EQUAL(engine_read(fd, data, sizeof(data), 0), BLOCK);
     CHECK_EQUAL(engine_read(fd, data, sizeof(data), BLOCK), 0);
-    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2); /* where it ends only the server knows */
 }
 
 static void reads_one_by_one(int flags)
@@ -129,14 +148,14 @@ SCENE_TEST(nothing_is_read_ahead_where_it_is_not_wanted)
     scene_run(reads_one_by_one_directly);
     scene_configure(AHEAD "actimeo = 0.0;");
     scene_run(reads_one_by_one_as_configured);
-    scene_configure("");
+    scene_configure("read_ahead_max = 0;");
     scene_run(reads_one_by_one_as_configured);
 }
 
 /* All files of a process have no more than four may have. */
 AHEAD_TEST(memory_is_bounded)
 {
-    enum { MOST = 4 * 8 - 1 /* READs of 256 KiB, with what they need themselves */ };
+    enum { LONG = 4 * 2 - 1, SHORT = 16 }; /* READs of 1 MiB, and of 64 KiB in what is left */
     disk_make("f", SIZE, 1);
     int fds[6];
     server_hold(NFS3_PROC_READ);
@@ -144,172 +163,15 @@ AHEAD_TEST(memory_is_bounded)
         fds[i] = engine_adopt("f", O_RDONLY);
         advise(fds[i], 0, SIZE, POSIX_FADV_WILLNEED);
     }
-    server_wait_held(MOST);
+    server_wait_held(LONG);
     usleep(100000);
-    CHECK_EQUAL(atomic_load(&scene.control->held), MOST);
+    unsigned held = atomic_load(&scene.control->held);
+    CHECK(held > LONG && held < LONG + SHORT);
     server_release();
     for (unsigned i = 0; i < 6; i++) {
         expect_blocks(fds[i], 0, BLOCKS, 1);
         engine_close(fds[i]);
     }
-}
-
-/* ---- what others write ---- */
-
-static void writes_block_5(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    engine_put(fd, BLOCK, 5 * BLOCK, 2);
-    step_done(1);
-}
-
-static void reads_around_a_write(void)
-{
-    int fd = begun(1);
-    step_done(0);
-    step_wait(1);
-    expect_blocks(fd, 4, 1, 1);
-    expect_blocks(fd, 5, 1, 2);
-    expect_blocks(fd, 6, BLOCKS - 6, 1);
-}
-
-SCENE_TEST(what_another_process_writes_is_read)
-{
-    scene_configure(AHEAD);
-    disk_make("f", SIZE, 1);
-    pid_t reader = scene_start(reads_around_a_write);
-    step_wait(0);
-    scene_run(writes_block_5);
-    scene_wait(reader);
-}
-
-static void writes_block_60(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    engine_put(fd, BLOCK, 60 * BLOCK, 2);
-    step_done(1);
-}
-
-static void reads_after_a_slow_write(void)
-{
-    int fd = begun(1); /* while the write is on its way */
-    expect_blocks(fd, 4, 40, 1);
-    step_done(0);
-    step_wait(1);
-    expect_blocks(fd, 44, 16, 1);
-    expect_blocks(fd, 60, 1, 2);
-}
-
-SCENE_TEST(what_was_in_flight_when_more_was_fetched_is_read)
-{
-    scene_configure(AHEAD);
-    disk_make("f", SIZE, 1);
-    server_hold(NFS3_PROC_WRITE);
-    pid_t writer = scene_start(writes_block_60);
-    server_wait_held(1);
-    pid_t reader = scene_start(reads_after_a_slow_write);
-    step_wait(0);
-    server_release();
-    scene_wait(writer);
-    scene_wait(reader);
-}
-
-AHEAD_TEST(what_this_process_writes_is_read)
-{
-    disk_make("f", SIZE, 1);
-    int fd = begun(1), other = engine_adopt("f", O_RDWR);
-    for (unsigned i = 4; i < 64; i++) {
-        engine_put(i % 2 ? fd : other, BLOCK, (off_t)i * BLOCK, 2);
-        engine_expect(fd, BLOCK, (off_t)i * BLOCK, 2);
-    }
-    expect_blocks(fd, 64, BLOCKS - 64, 1);
-}
-
-static void cuts_and_fills_again(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    CHECK_EQUAL(engine_truncate(fd, 0), 0);
-    CHECK_EQUAL(engine_truncate(fd, SIZE), 0);
-    step_done(1);
-}
-
-static void reads_zeros(void)
-{
-    int fd = begun(1);
-    char data[BLOCK], zeros[BLOCK] = {0};
-    step_done(0);
-    step_wait(1);
-    for (unsigned i = 4; i < BLOCKS; i++) {
-        CHECK_EQUAL(engine_read(fd, data, BLOCK, (off_t)i * BLOCK), BLOCK);
-        CHECK(memcmp(data, zeros, BLOCK) == 0);
-    }
-}
-
-SCENE_TEST(what_another_process_cut_off_is_not_read)
-{
-    scene_configure(AHEAD);
-    disk_make("f", SIZE, 1);
-    pid_t reader = scene_start(reads_zeros);
-    step_wait(0);
-    scene_run(cuts_and_fills_again);
-    scene_wait(reader);
-}
-
-static void extends(void)
-{
-    int fd = engine_adopt("f", O_RDWR);
-    for (unsigned i = 4; i < 32; i++) {
-        step_wait(0);
-        engine_put(fd, BLOCK, (off_t)i * BLOCK, 1);
-    }
-}
-
-static void reads_to_the_end(void)
-{
-    int fd = engine_adopt("f", O_RDONLY);
-    uint8_t data[BLOCK];
-    off_t at = 0;
-    step_done(0);
-    while (at < 32 * BLOCK) {
-        ssize_t got = engine_read(fd, data, BLOCK, at);
-        CHECK(got >= 0 && data_is(data, (size_t)got, (uint64_t)at, 1));
-        at += got;
-    }
-    CHECK_EQUAL(engine_read(fd, data, BLOCK, at), 0);
-}
-
-SCENE_TEST(a_reader_follows_a_file_that_grows)
-{
-    scene_configure(AHEAD);
-    disk_make("f", 4 * BLOCK, 1);
-    pid_t writer = scene_start(extends);
-    scene_run(reads_to_the_end);
-    scene_wait(writer);
-}
-
-/* Another host: what this host has of the file is a second old at most. */
-AHEAD_TEST(what_was_fetched_grows_old)
-{
-    disk_make("f", SIZE, 1);
-    int fd = begun(1);
-    disk_make("f", SIZE, 2);
-    usleep(1050000);
-    expect_blocks(fd, 4, BLOCKS - 4, 2);
-}
-
-/* Who has got a lock sees what others wrote under it, and who opens a file what they closed. */
-AHEAD_TEST(what_was_fetched_before_a_lock_is_old)
-{
-    disk_make("f", SIZE, 1);
-    int fd = begun(1);
-    disk_make("f", SIZE, 2);
-    struct file_open *open = engine_begin(fd);
-    file_locked(open);
-    engine_end(open);
-    expect_blocks(fd, 4, 4, 2);
-    disk_make("f", SIZE, 3);
-    engine_close(engine_adopt("f", O_RDONLY));
-    expect_blocks(fd, 8, BLOCKS - 8, 3);
 }
 
 /* ---- trouble ---- */
@@ -366,6 +228,48 @@ AHEAD_TEST(a_bad_address)
     int fd = begun(1);
     CHECK_EQUAL(engine_read(fd, (void *)8, BLOCK, 4 * BLOCK), -EFAULT);
     expect_blocks(fd, 4, BLOCKS - 4, 1);
+}
+
+/* Also where the program has no handler. */
+AHEAD_TEST(memory_that_is_not_there)
+{
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        return; /* valgrind sees the memory, too */
+    disk_make("f", SIZE, 1);
+    int fd = begun(1);
+    char *memory = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    CHECK_EQUAL(mprotect(memory + 4096, 4096, PROT_READ), 0);
+    CHECK_EQUAL(munmap(memory + 2 * 4096, 4096), 0);
+    CHECK_EQUAL(engine_read(fd, memory, BLOCK, 4 * BLOCK), -EFAULT);
+    CHECK_EQUAL(engine_read(fd, memory + 4096, BLOCK, 4 * BLOCK), -EFAULT);
+    CHECK_EQUAL(engine_read(fd, memory + 4096, 4, 4 * BLOCK), -EFAULT);
+    CHECK_EQUAL(engine_read(fd, memory + 2 * 4096, 100, 4 * BLOCK), -EFAULT);
+    CHECK_EQUAL(engine_read(fd, memory, 4096, 4 * BLOCK), 4096);
+    CHECK(data_is((uint8_t *)memory, 4096, 4 * BLOCK, 1));
+    CHECK_EQUAL(engine_read(fd, memory + 4090, 6, 5 * BLOCK + 1), 6);
+    CHECK(data_is((uint8_t *)memory + 4090, 6, 5 * BLOCK + 1, 1));
+    expect_blocks(fd, 4, BLOCKS - 4, 1);
+}
+
+static void times_out_once(void)
+{
+    int fd = engine_adopt("f", O_RDONLY);
+    char data[BLOCK];
+    expect_blocks(fd, 0, 1, 1);
+    server_hold(NFS3_PROC_READ);
+    CHECK_EQUAL(engine_read(fd, data, BLOCK, BLOCK), -ETIMEDOUT);
+    /* Its own, and what is ahead, each sent again over another connection. */
+    CHECK_EQUAL(atomic_load(&scene.control->held), 4);
+    server_release();
+    expect_blocks(fd, 1, BLOCKS - 1, 1);
+}
+
+SCENE_TEST(a_soft_mount_is_waited_for_once)
+{
+    scene_configure(AHEAD "soft_timeout = 1;");
+    disk_make("f", SIZE, 1);
+    scene_run(times_out_once);
 }
 
 /* ---- ends ---- */
@@ -470,6 +374,32 @@ AHEAD_TEST(what_nobody_takes_is_received_and_forgotten)
         usleep(10000);
     engine_end(open);
     expect_blocks(fd, 8, BLOCKS - 8, 1);
+}
+
+static long anonymous_kib(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    CHECK(file != NULL);
+    while (kib < 0 && fgets(line, sizeof(line), file))
+        sscanf(line, "RssAnon: %ld", &kib);
+    fclose(file);
+    return kib;
+}
+
+AHEAD_TEST(an_idle_process_gives_the_memory_back)
+{
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        return; /* the tools have memory of their own */
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    long before = anonymous_kib();
+    expect_blocks(fd, 0, BLOCKS, 1);
+    for (unsigned i = 0; anonymous_kib() > before + 1024; i++) {
+        CHECK(i < 1000);
+        usleep(10000);
+    }
 }
 
 /* ---- advice ---- */

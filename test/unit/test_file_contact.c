@@ -4,6 +4,8 @@
 #include <linux/capability.h>
 #include <pthread.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "file_scene.h"
@@ -140,6 +142,121 @@ SCENE_TEST(mount_is_not_routed_where_nothing_is)
     configure(not_routed, "");
     atomic_store(&scene.control->mount_waits, true);
     scene_run(adopts_while_looked_at);
+}
+
+/* ---- why it fails ---- */
+
+static const char *expected, *logged;
+
+/* It is a reason of its own in the statistics, and a line on the log that has it. */
+static void is_left_because(void)
+{
+    char path[SCENE_PATH], line[1200];
+    bool said = false;
+    CHECK(!file_is_managed(engine_open("f", O_RDONLY)));
+    CHECK(!file_is_managed(engine_open("f", O_RDWR))); /* nor is it asked again */
+    if (strcmp(engine_reason("f"), expected) != 0)
+        fprintf(stderr, "reason is \"%s\", not \"%s\"\n", engine_reason("f"), expected);
+    CHECK(strcmp(engine_reason("f"), expected) == 0);
+    snprintf(path, sizeof(path), "%s/log", scene.top);
+    FILE *log = fopen(path, "r");
+    while (log && fgets(line, sizeof(line), log)) {
+        CHECK(strstr(line, "asking the server again") == NULL);
+        said = said || strstr(line, logged);
+    }
+    CHECK(said);
+}
+
+static void fails(const char *reason, const char *line)
+{
+    expected = reason;
+    logged = line;
+    scene_run(is_left_because);
+}
+
+SCENE_TEST(a_mount_that_is_refused_is_said_to_be)
+{
+    configure(one_path, "privileged_port = \"no\";");
+    atomic_store(&scene.control->mount_status, NFS3ERR_ACCES);
+    fails("MOUNT refused, from a port above 1023",
+          "server s: MOUNT refused, from a port above 1023: Permission denied; the kernel");
+}
+
+SCENE_TEST(a_mount_that_is_refused_from_a_low_port_is_refused_for_another_reason)
+{
+    if (geteuid() != 0)
+        return;
+    configure(one_path, "privileged_port = \"yes\";");
+    atomic_store(&scene.control->mount_status, NFS3ERR_ACCES);
+    fails("MOUNT refused", "server s: MOUNT refused: Permission denied; the kernel");
+}
+
+SCENE_TEST(a_directory_that_is_not_exported_is_said_to_be)
+{
+    configure(one_path, "");
+    atomic_store(&scene.control->mount_status, NFS3ERR_NOENT);
+    fails("no such export on the server", "correct the nfstab, or export the directory");
+}
+
+static void is_left_without_the_right(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    CHECK(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective &= ~(1u << CAP_NET_BIND_SERVICE);
+    CHECK(syscall(SYS_capset, &header, data) == 0);
+    is_left_because();
+}
+
+SCENE_TEST(a_low_port_that_is_forbidden_is_no_fault_of_the_server)
+{
+    configure(one_path, "privileged_port = \"yes\";");
+    expected = "not permitted to use a port below 1024";
+    logged = "give CAP_NET_BIND_SERVICE, or set privileged_port";
+    scene_run(is_left_without_the_right);
+}
+
+SCENE_TEST(a_name_that_does_not_resolve_is_said_to_be_one)
+{
+    configure("server: s\nnfsport: %u mntport: %u\npath: no-such-name.invalid\n"
+              "export: %s/export mount: %s/export\n",
+              "");
+    fails("server's name not resolved", "server s: server's name not resolved; the kernel");
+}
+
+SCENE_TEST(a_local_that_this_host_does_not_have_is_said_to_be_one)
+{
+    configure("server: s\nnfsport: %u mntport: %u\nlocal: 192.0.2.77 path: 127.0.0.1\n"
+              "export: %s/export mount: %s/export\n",
+              "");
+    fails("no path from an address of this host", "is no address of this host");
+}
+
+SCENE_TEST(a_run_directory_of_others_is_said_to_be_one)
+{
+    char path[SCENE_PATH];
+    configure(one_path, "");
+    snprintf(path, sizeof(path), "%s/run", scene.top);
+    CHECK(mkdir(path, 0700) == 0 || errno == EEXIST);
+    CHECK_EQUAL(chmod(path, 0755), 0);
+    fails("run directory not usable: of another owner, or open to others",
+          "open to others; the kernel serves files opened now; trying again in 30 s");
+    CHECK_EQUAL(chmod(path, 0700), 0);
+}
+
+static void is_left_for_the_limit(void)
+{
+    const struct rlimit limit = {1 << 20, RLIM_INFINITY};
+    CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    is_left_because();
+}
+
+SCENE_TEST(a_limit_of_file_sizes_is_said_to_be_one)
+{
+    configure(one_path, "");
+    expected = "run directory not usable: limit of file sizes (RLIMIT_FSIZE)";
+    logged = "raise the limit of file sizes (LimitFSIZE= in the systemd unit, ulimit -f)";
+    scene_run(is_left_for_the_limit);
 }
 
 /* ---- what is found ---- */

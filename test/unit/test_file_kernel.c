@@ -334,6 +334,7 @@ static void the_kernel_writes(uint32_t access, int fileid_error)
     step_wait(0);
     atomic_store(&scene.control->access, access);
     atomic_store(&scene.control->fileid_error, fileid_error);
+    scene_configure("actimeo = 0.0;"); /* what the first was told may be out of date */
     scene_run(opens_what_is_not_adopted);
     atomic_store(&scene.control->fileid_error, 0);
     scene_wait(writer);

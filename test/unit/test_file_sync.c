@@ -48,7 +48,7 @@ SCENE_TEST(sync_of_a_process_that_opened_nothing)
 
 static void fails_to_sync(void)
 {
-    atomic_store(&scene.control->mount_resets, 1000);
+    server_do(FILE_SERVER_REFUSE);
     CHECK_EQUAL(sync_all(), -EIO);
 }
 

@@ -1,6 +1,8 @@
 /* The server's handle in a handle of the kernel's NFS client: every field is looked at. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "reach/kernel.h"
 #include "unit.h"
@@ -99,6 +101,17 @@ UNIT_TEST(it_is_of_the_file_that_is_open)
     tell(&told, LENGTH);
     assert_false(reach_kernel_decode(&told.handle, S_IFREG | 0644, number + 1, &fh));
     assert_false(reach_kernel_decode(&told.handle, S_IFDIR | 0755, number, &fh));
+}
+
+/* That a kernel NFS mount is one is shown in a guest: test/vm/calls. */
+UNIT_TEST(what_is_no_nfs_is_told_by_the_table_of_mounts)
+{
+    struct stat shm;
+    assert_int_equal(stat("/dev/shm", &shm), 0);
+    assert_int_equal(major(shm.st_dev), 0);
+    assert_int_equal(reach_kernel_is_nfs(shm.st_dev), 0);
+    assert_int_equal(reach_kernel_is_nfs(makedev(0, 0xfffff)), -ENOENT);
+    assert_int_equal(reach_kernel_is_nfs(makedev(8, 1)), 0); /* a disk */
 }
 
 int main(void)

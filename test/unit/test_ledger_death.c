@@ -1,6 +1,7 @@
 /* The ledger of several processes, and after the death of one: src/ledger/processes.c, records.c.
  */
 #include <sched.h>
+#include <sys/ptrace.h>
 
 #include "ledger_test.h"
 
@@ -393,6 +394,46 @@ UNIT_TEST(processes_of_another_namespace_are_not_taken_for_dead)
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     ledger_file_forget(&file, false);
     check_invariants();
+}
+
+static int puts_in_order(void *argument)
+{
+    struct iovec vector = {buffer, 100};
+    struct ledger_write write;
+    uint32_t stripe = ledger_stripe_of_file(argument);
+    uint64_t dirty;
+    const struct ledger_beginning beginning = {
+        .data = &vector, .count = 1, .length = 100, .keep = true, .write = &write};
+    must(ledger_write_behind(argument, &beginning, false, &dirty) == 0);
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    raise(SIGSTOP);
+    ledger_stripe_lock(stripe);
+    ledger_stripe_rebuild(stripe);
+    ledger_stripe_unlock(stripe);
+    return 0;
+}
+
+/* By whoever looks without the lock, as a read and a sync do before all else. */
+UNIT_TEST(dirty_data_is_counted_while_a_stripe_is_put_in_order)
+{
+    struct ledger_file file;
+    unsigned missed = 0;
+    int status;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip(); /* every instruction is many */
+    attach(&file, 520);
+    pid_t child = start_child(puts_in_order, &file);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    while (!WIFEXITED(status)) {
+        missed += ledger_file_dirty(&file) == 0 || ledger_uncommitted() == 0;
+        ptrace(PTRACE_SINGLESTEP, child, 0, 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    assert_int_equal(missed, 0);
+    assert_int_equal(ledger_file_dirty(&file), 100);
+    check_invariants();
+    ledger_file_forget(&file, false);
+    assert_int_equal(ledger_uncommitted(), 0);
 }
 
 int main(void)

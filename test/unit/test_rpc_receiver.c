@@ -3,8 +3,12 @@
  * asks for, split in every way, and every answer is compared with the truth.
  */
 
+#include <signal.h>
+#include <sys/mman.h>
+
 #include "rounds.h"
 #include "rpc_scene.h"
+#include "sys/critical.h"
 #include "unit.h"
 
 /* All kinds of owners; all splits in two, one byte at a time, as much as fits, and at random. */
@@ -558,6 +562,37 @@ UNIT_TEST(reset_forgets_the_middle_of_a_reply)
             check_all_answered(scene);
         }
     }
+    scene_free(scene);
+}
+
+static void on_fault(int number)
+{
+    (void)number;
+    if (!sys_critical.guard)
+        abort();
+    _longjmp(*sys_critical.guard, 1);
+}
+
+/* The program has a handler: it does not run, as with a system call. */
+UNIT_TEST(memory_that_is_not_there)
+{
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip(); /* the tools see the memory, too */
+    struct scene *scene = scene_new(60);
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER}, old;
+    void *memory = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    scene_read(scene, true, 512, 512, 1);
+    scene->only = ONLY_NEVER;
+    scene->payloads = PAYLOADS_NO;
+    rewind_scene(scene, true);
+    scene->calls[0]->vectors[0].iov_base = memory;
+    sigaction(SIGSEGV, &action, &old);
+    atomic_store(&sys_critical_faults, true);
+    assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), -EFAULT);
+    atomic_store(&sys_critical_faults, false);
+    sigaction(SIGSEGV, &old, NULL);
+    assert_ptr_equal(scene->receiver.target, &scene->calls[0]->call);
     scene_free(scene);
 }
 

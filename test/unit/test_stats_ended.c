@@ -70,6 +70,39 @@ UNIT_TEST(a_killed_process_is_added_up_by_a_reader)
     assert_int_equal(count_run_files(), 2);
 }
 
+static int wait_and_be_killed(void *unused)
+{
+    (void)unused;
+    must(stats_open() == 0);
+    struct directnfs_path_stats *path = stats_path(add_server("server"), "10.0.0.1", NULL);
+    stats_path_state(path, DIRECTNFS_CHANNEL_SILENT, "calls wait");
+    stats_set(&path->oldest_ns, 1);
+    stats_set(&stats_channel(0, "10.0.0.1", NULL)->oldest_ns, 1);
+    pid_t child = fork();
+    if (child == 0) { /* the calls that wait are its parent's */
+        stats_after_fork();
+        must(path->state == DIRECTNFS_CHANNEL_UP && path->oldest_ns == 0);
+        _exit(0);
+    }
+    must(end_child(child) == 0 && path->state == DIRECTNFS_CHANNEL_SILENT);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(who_was_killed_while_it_waited_waits_no_longer)
+{
+    struct stats_snapshot list = {0};
+    remove_contents(test_directory);
+    assert_int_equal(run_child(wait_and_be_killed, NULL), 128 + SIGKILL);
+    assert_int_equal(stats_snapshot_read(&list, NULL), 0);
+    stats_snapshot_free(&list);
+    assert_int_equal(read_ended(&ended), 0);
+    assert_int_equal(ended.path_count, 1);
+    assert_int_equal(ended.paths[0].state, DIRECTNFS_CHANNEL_UP);
+    assert_string_equal(ended.paths[0].reason, "");
+    assert_int_equal(ended.paths[0].oldest_ns, 0);
+}
+
 UNIT_TEST(processes_that_start_clean_up_now_and_then)
 {
     char lock[200];

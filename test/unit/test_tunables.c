@@ -25,7 +25,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_int_equal(tunables->rsize, 0);
     assert_int_equal(tunables->wsize, 0);
     assert_true(tunables->actimeo == 3.0);
-    assert_int_equal(tunables->read_ahead_max, 0);
+    assert_int_equal(tunables->read_ahead_max, 4194304);
     assert_int_equal(tunables->stability, CONF_STABILITY_UNSTABLE);
     assert_int_equal(tunables->uncommitted_max, 268435456);
     assert_int_equal(tunables->uncommitted_file_max, 33554432);
@@ -34,6 +34,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_int_equal(tunables->reconnect_max, 5);
     assert_true(tunables->path_timeout == 4.0);
     assert_true(tunables->failover_hold == 3.0);
+    assert_true(tunables->silence_warning == 5.0);
     assert_int_equal(tunables->soft_timeout, 0);
     assert_int_equal(tunables->raw_io_uring, CONF_RAW_IO_URING_REFUSE);
     assert_int_equal(tunables->log_level, LOG_LEVEL_NOTICE);
@@ -361,6 +362,27 @@ UNIT_TEST(random_text_does_no_harm)
         assert_true(tunables.connections >= 1 && tunables.connections <= 64);
         conf_diagnostics_free(&d);
     }
+}
+
+UNIT_TEST(what_is_printed_sets_the_same)
+{
+    static const char text[] = "rsize = 65536; actimeo = 0.1; stability = \"stable\";\n"
+                               "uncommitted_max = 4294967296L; log_level = \"debug\";\n";
+    struct conf_tunables tunables, again;
+    struct conf_diagnostics d = {0};
+    char *printed = NULL;
+    size_t length = 0;
+    assert_int_equal(conf_tunables_parse(&tunables, "c", text, strlen(text), &d), 0);
+    FILE *out = open_memstream(&printed, &length);
+    assert_non_null(out);
+    conf_tunables_print(&tunables, out);
+    fclose(out);
+    assert_non_null(strstr(printed, "connections = 4;\n"));
+    assert_int_equal(conf_tunables_parse(&again, "c", printed, length, &d), 0);
+    assert_int_equal(d.count, 0);
+    assert_memory_equal(&again, &tunables, sizeof(tunables));
+    free(printed);
+    conf_diagnostics_free(&d);
 }
 
 int main(void)

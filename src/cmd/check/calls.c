@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include "cmd/cmd.h"
 #include "cmd/check/code.h"
 #include "cmd/check/program.h"
 
@@ -334,14 +336,47 @@ static void say_inline(const struct program_object *object)
     }
 }
 
-void check_calls(const struct program *program)
+/* ---- the C library ---- */
+
+/* The version that the library of this command needs; 0 without it, and if it is loaded already. */
+static unsigned needed_glibc(const struct program *program)
+{
+    char path[PATH_MAX];
+    const char *why;
+    struct elf_file elf;
+    for (size_t i = 0; i < program->count; i++)
+        if (check_is_ours(&program->objects[i]))
+            return 0;
+    int fd = cmd_library(path) ? program_open(path) : -1;
+    if (fd < 0)
+        return 0;
+    unsigned needed = elf_open(&elf, fd, &why) == 0 ? elf_glibc(&elf) : 0;
+    elf_close(&elf);
+    close(fd);
+    return needed;
+}
+
+static void say_libc(const struct program *program)
 {
     const struct program_object *libc = program_find(program, "libc.so.6");
     if (libc == NULL) {
         check_say(CHECK_ERROR, "libc",
                   "it does not use the GNU C library (libc.so.6), which the library needs");
         check_remedy("use a build for glibc");
+        return;
     }
+    unsigned has = elf_glibc(&libc->elf), needed = needed_glibc(program);
+    if (has == 0 || needed == 0)
+        return;
+    check_say(has < needed ? CHECK_ERROR : CHECK_INFO, "libc",
+              "glibc 2.%u (%s); libdirectnfs.so needs 2.%u or newer", has, libc->path, needed);
+    if (has < needed)
+        check_remedy("build the library on a system with this glibc or an older one");
+}
+
+void check_calls(const struct program *program)
+{
+    say_libc(program);
     say_wrapped(program);
     say_defined(program);
     say_escaping(program);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -90,6 +91,23 @@ static void say_sources(const struct conf_nfstab *tab, const char *conf)
               tab->server_count == 1 ? "" : "s", mounts, mounts == 1 ? "" : "s");
 }
 
+/* The registry is about as long as uncommitted_max; who cannot make it needs one that is there. */
+static void say_limit(const char *path, bool exists, const struct conf_tunables *tunables)
+{
+    char registry[RUN_PATH_MAX + 16];
+    struct rlimit limit;
+    snprintf(registry, sizeof(registry), "%s/registry", path);
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+        limit.rlim_cur > (rlim_t)tunables->uncommitted_max ||
+        (exists && access(registry, F_OK) == 0))
+        return;
+    check_say(CHECK_ERROR, "run",
+              "files of this process end at %ju bytes (RLIMIT_FSIZE), and the registry in the run "
+              "directory is longer",
+              (uintmax_t)limit.rlim_cur);
+    check_reason(REACH_RUN_LIMIT);
+}
+
 /*
  * The run directory as a process of this user would find it, and whether there is room for what is
  * kept until the server has committed it.
@@ -109,9 +127,10 @@ static void say_run_directory(const struct conf_tunables *tunables)
         close(run);
     else if (run != -ENOENT) {
         check_say(CHECK_ERROR, "run", "the run directory %s %s, so no file is served", path, why);
-        check_remedy("give it to this user with mode 0700, remove it, or set DIRECTNFS_RUN");
+        check_reason(REACH_RUN_FOREIGN);
         return;
     }
+    say_limit(path, exists, tunables);
     snprintf(parent, sizeof(parent), "%s", path);
     if (!exists)
         dirname(parent);

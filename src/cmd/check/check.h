@@ -66,6 +66,10 @@ void check_server(struct check *check, const struct conf_server *conf);
 /* Asks all that needs no export. */
 void check_path(struct check_path *path);
 
+/* Makes a call a few times, one after the other. How many times, with the median of what they took;
+ * or the first -errno of `call`. */
+int check_time(int (*call)(void *), void *argument, uint64_t *median_us);
+
 /* What the kernel tells of the mount point, as it does to the library, which needs no MOUNT then.
  */
 void check_told(const struct check *check, struct check_root *root);

@@ -10,6 +10,7 @@ enum {
     PIECE_MAX = 256 << 20, /* bytes of a table */
     SEGMENTS_MAX = 1024,
     SECTIONS_MAX = 65536,
+    GLIBC_MINOR_MAX = 10000,
 };
 
 #if defined(__x86_64__)
@@ -290,6 +291,22 @@ const char *elf_needed(const struct elf_file *file, size_t index)
             return name;
     }
     return NULL;
+}
+
+unsigned elf_glibc(const struct elf_file *file)
+{
+    static const char prefix[] = "GLIBC_2.";
+    unsigned newest = 0;
+    /* The names of versions stand among the dynamic strings, each once. */
+    for (size_t at = 0; at < file->strings.size; at += strlen(file->strings.text + at) + 1) {
+        const char *name = file->strings.text + at;
+        if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+            continue;
+        unsigned long minor = strtoul(name + sizeof(prefix) - 1, NULL, 10);
+        if (minor > newest && minor < GLIBC_MINOR_MAX)
+            newest = (unsigned)minor;
+    }
+    return newest;
 }
 
 const Elf64_Shdr *elf_section(const struct elf_file *file, const char *name)

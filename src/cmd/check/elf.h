@@ -62,6 +62,10 @@ const char *elf_machine_name(const struct elf_file *file);
 /* The needed library number `index`, NULL beyond the last. */
 const char *elf_needed(const struct elf_file *file, size_t index);
 
+/* The minor number of the newest version of glibc among the symbol versions: of those that the file
+ * needs, or that a libc has itself. 0: there is none. */
+unsigned elf_glibc(const struct elf_file *file);
+
 /* A section by name; NULL if there is none. */
 const Elf64_Shdr *elf_section(const struct elf_file *file, const char *name);
 

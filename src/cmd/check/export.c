@@ -3,6 +3,7 @@
  */
 #include "cmd/check/check.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
 #include <inttypes.h>
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -17,7 +20,7 @@
 
 #include "reach/root.h"
 
-enum { SMALL_TRANSFER = 1 << 16 };
+enum { SMALL_TRANSFER = 1 << 16, FILES_COMPARED = 20 };
 #define COARSE_NS 10000000   /* steps of the server's times that are too long */
 #define SKEW_NS   1000000000 /* of clocks */
 
@@ -109,12 +112,34 @@ static bool check_access(const struct nfs3_client *client, const struct nfs3_fh 
 
 /* ---- how it would be served ---- */
 
+/* A mount there would hide them. What cannot be looked into may have some. */
+static bool holds_files(const char *directory)
+{
+    struct dirent *entry;
+    DIR *opened = opendir(directory);
+    bool found = opened == NULL && errno != ENOENT;
+    while (opened && !found && (entry = readdir(opened)) != NULL)
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    if (opened)
+        closedir(opened);
+    return found;
+}
+
 static bool standalone(const struct conf_server *conf, const struct conf_export *export,
                        const char *why)
 {
     check_say(CHECK_ERROR, "kind",
               "standalone, which is not served yet: %s; the library leaves the files to the kernel",
               why);
+    if (export->kernel == CONF_KERNEL_NO)
+        check_remedy("take `kernel: no` out of %s:%u:%u, and let the kernel mount it",
+                     export->at.file, export->at.line, export->at.column);
+    else if (holds_files(export->mount))
+        check_remedy("correct `mount` in %s:%u:%u: nothing can be mounted at %s without hiding "
+                     "what is in it",
+                     export->at.file, export->at.line, export->at.column, export->mount);
+    if (holds_files(export->mount))
+        return false;
     const char *peer = conf->paths[0].peer;
     bool colons = strchr(peer, ':') != NULL;
     char ports[64] = "";
@@ -125,7 +150,33 @@ static bool standalone(const struct conf_server *conf, const struct conf_export 
                  conf->mntport);
     check_remedy("mount it: mount -t nfs -o vers=3,hard%s %s%s%s:%s %s", ports, colons ? "[" : "",
                  peer, colons ? "]" : "", export->directory, export->mount);
+    check_remedy("or correct `mount` in %s:%u:%u, if that is not the directory that is meant",
+                 export->at.file, export->at.line, export->at.column);
     return false;
+}
+
+/* Is one of the first files at the mount point in the server's directory too, with its number and
+ * time of change? Directories of two file systems may well have one number: their roots have. */
+static bool has_same_file(const struct nfs3_client *client, const struct nfs3_fh *directory,
+                          const char *mount)
+{
+    struct dirent *entry;
+    DIR *opened = opendir(mount);
+    bool found = false;
+    for (int i = 0; opened && !found && i < FILES_COMPARED && (entry = readdir(opened)); i++) {
+        struct nfs3_fh fh;
+        struct nfs3_post_attr there;
+        struct stat here;
+        found = entry->d_name[0] != '.' &&
+                fstatat(dirfd(opened), entry->d_name, &here, AT_SYMLINK_NOFOLLOW) == 0 &&
+                nfs3_lookup(client, directory, entry->d_name, &fh, &there) == 0 && there.present &&
+                there.attr.fileid == here.st_ino &&
+                nanoseconds(there.attr.ctime.sec, there.attr.ctime.nsec) ==
+                    nanoseconds(here.st_ctim.tv_sec, (uint32_t)here.st_ctim.tv_nsec);
+    }
+    if (opened)
+        closedir(opened);
+    return found;
 }
 
 static bool ganesha_runs(void)
@@ -179,8 +230,11 @@ static bool check_kind(const struct check_path *path, const struct conf_export *
         check_say(
             CHECK_ERROR, "kind",
             "its time of change is not the server's; the library leaves the files to the kernel");
-        check_remedy("a server that keeps attributes of a directory that others change must not "
-                     "(nfs-ganesha: Attr_Expiration_Time = 0)");
+        if (has_same_file(&path->client, fh, export->mount))
+            check_remedy("a server that keeps attributes of a directory that others change must "
+                         "not (nfs-ganesha: Attr_Expiration_Time = 0)");
+        else
+            check_reason(REACH_NOT_THE_EXPORT);
         return false;
     case REACH_OTHER_FILE:
         snprintf(why, sizeof(why),

@@ -58,6 +58,7 @@ static void explain_refusal(const struct check_path *path, const struct conf_exp
         error == -EREMOTEIO ? "the server is at fault (MNT3ERR_SERVERFAULT)" : strerror(-error);
     check_say(severity, "MOUNT", "refused: %s (%s:%u:%u)", reason, export->at.file, export->at.line,
               export->at.column);
+    check_word("reason", reach_reason(reach_why_call(REACH_MOUNT, error, &path->check->tunables)));
 
     struct exports exports = {.wanted = export->directory};
     int listing = mount3_exports(&path->target, export_found, &exports);

@@ -34,7 +34,7 @@ static bool resolve(struct check_path *path, bool local)
         if (family != AF_UNSPEC)
             check_remedy("its local is of IPv%d, and so must be an address of it",
                          family == AF_INET6 ? 6 : 4);
-        check_remedy("correct the name, or write the address in its place");
+        check_reason(REACH_NO_NAME);
         return false;
     }
     char *text = local ? address->local_text : address->peer_text;
@@ -52,8 +52,7 @@ static bool local_is_ours(const struct check_path *path)
         return true;
     check_say(CHECK_ERROR, "local", "%s:%u:%u: %s is no address of this host", at->file, at->line,
               at->column, path->address.local_text);
-    check_remedy(
-        "correct `local` in the nfstab, or give the address to an interface (ip address add)");
+    check_reason(REACH_NO_LOCAL);
     return false;
 }
 
@@ -97,6 +96,15 @@ static void unreachable(const struct check_path *path, enum check_severity sever
         check_say(severity, label, "the %s on port %u refuses AUTH_SYS credentials", service, port);
         check_remedy("export with sec=sys");
         break;
+    case EACCES:
+        if (reach_why_call(REACH_NFS, error, &path->check->tunables) == REACH_LOW_PORT_FORBIDDEN) {
+            check_say(severity, label,
+                      "no source port below 1024 can be had, as privileged_port = \"yes\" "
+                      "demands");
+            check_reason(REACH_LOW_PORT_FORBIDDEN);
+            break;
+        }
+        __attribute__((fallthrough));
     default:
         check_say(severity, label, "the %s on port %u cannot be asked: %s", service, port,
                   strerror(-error));
@@ -182,24 +190,37 @@ static void check_patience(const struct check_path *path)
                  limit_us == silence_us ? ", or raise path_timeout in directnfs.conf" : "");
 }
 
-/* Calls NULL a few times on the connection, and says the median. 0 or -errno. */
-static int time_calls(struct check_path *path, uint64_t connecting_ns)
+int check_time(int (*call)(void *), void *argument, uint64_t *median_us)
 {
     uint64_t times[CALLS_TIMED], start = sys_now_ns();
-    size_t count = 0;
+    int count = 0;
     while (count < CALLS_TIMED && (count == 0 || sys_now_ns() - start < TIMED_LONGEST_NS)) {
         uint64_t before = sys_now_ns();
-        int error = nfs3_null(&path->client);
+        int error = call(argument);
         if (error)
             return error;
         times[count++] = sys_now_ns() - before;
     }
-    qsort(times, count, sizeof(times[0]), by_value);
-    uint64_t rtt_us = path->rtt_us = times[count / 2] / 1000;
+    qsort(times, (size_t)count, sizeof(times[0]), by_value);
+    *median_us = times[count / 2] / 1000;
+    return count;
+}
+
+static int call_null(void *client)
+{
+    return nfs3_null(client);
+}
+
+/* Calls NULL a few times on the connection, and says the median. 0 or -errno. */
+static int time_calls(struct check_path *path, uint64_t connecting_ns)
+{
+    int count = check_time(call_null, &path->client, &path->rtt_us);
+    if (count < 0)
+        return count;
     check_say(CHECK_INFO, "NFS",
-              "NFS answers in %" PRIu64 " us (median of %zu calls), connecting in %" PRIu64 " us",
-              rtt_us, count, connecting_ns / 1000);
-    check_number("rtt_us", rtt_us);
+              "NFS answers in %" PRIu64 " us (median of %d calls), connecting in %" PRIu64 " us",
+              path->rtt_us, count, connecting_ns / 1000);
+    check_number("rtt_us", path->rtt_us);
     check_number("connect_us", connecting_ns / 1000);
     check_patience(path);
     return 0;
@@ -215,12 +236,6 @@ static int connect_nfs(struct check_path *path, unsigned port)
     uint64_t before = sys_now_ns();
     int fd = net_connect(&path->address, policy, path->check->timeout_ms);
     uint64_t connecting_ns = sys_now_ns() - before;
-    if (fd == -EACCES && policy == NET_PORT_PRIVILEGED) {
-        check_say(CHECK_ERROR, "NFS",
-                  "no source port below 1024 can be had, as privileged_port = \"yes\" demands");
-        check_remedy("give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\"");
-        return fd;
-    }
     if (fd < 0) {
         unreachable(path, CHECK_ERROR, "NFS", "NFS service", port, fd);
         return fd;

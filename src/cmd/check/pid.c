@@ -22,7 +22,8 @@
 #include "config/nfstab.h"
 #include "stats/read.h"
 
-#define DELETED " (deleted)"
+#define DELETED  " (deleted)"
+#define CLUSTERS "config_file=/etc/postgresql/"
 
 enum { FILES_SHOWN = 20 };
 
@@ -160,6 +161,22 @@ static bool read_mappings(struct process *process)
 
 /* ---- how it was started ---- */
 
+/* The parent, if it runs the same program; 0: it does not, or is not known. */
+static unsigned parent_of(const struct process *process)
+{
+    char ours[PATH_MAX], theirs[PATH_MAX];
+    size_t size;
+    char *status = program_read(proc_path(process, "status"), &size);
+    const char *line = status ? strstr(status, "\nPPid:") : NULL;
+    struct process parent = {.pid = line ? (unsigned)strtoul(line + 6, NULL, 10) : 0};
+    free(status);
+    ssize_t length = readlink(proc_path(process, "exe"), ours, sizeof(ours));
+    bool same = parent.pid != 0 && length > 0 &&
+                readlink(proc_path(&parent, "exe"), theirs, sizeof(theirs)) == length &&
+                memcmp(ours, theirs, (size_t)length) == 0;
+    return same ? parent.pid : 0;
+}
+
 /*
  * The environment; if the process wrote over it, as servers do to show what they are busy with,
  * that of its parent, if that runs the same program.
@@ -170,15 +187,8 @@ static void read_environment(struct process *process)
     process->environment = program_read(proc_path(process, "environ"), &size);
     if (process->environment == NULL || strchr(process->environment, '=') != NULL)
         return;
-    char ours[PATH_MAX], theirs[PATH_MAX];
-    char *status = program_read(proc_path(process, "status"), &size);
-    const char *line = status ? strstr(status, "\nPPid:") : NULL;
-    struct process parent = {.pid = line ? (unsigned)strtoul(line + 6, NULL, 10) : 0};
-    free(status);
-    ssize_t length = readlink(proc_path(process, "exe"), ours, sizeof(ours));
-    if (parent.pid != 0 && length > 0 &&
-        readlink(proc_path(&parent, "exe"), theirs, sizeof(theirs)) == length &&
-        memcmp(ours, theirs, (size_t)length) == 0)
+    struct process parent = {.pid = parent_of(process)};
+    if (parent.pid != 0)
         parent.environment = program_read(proc_path(&parent, "environ"), &size);
     if (parent.environment == NULL)
         return;
@@ -229,6 +239,34 @@ static void say_environment(struct process *process)
     }
 }
 
+/*
+ * Debian's scripts start PostgreSQL with the variables of a file of the cluster, and no others: in
+ * the systemd unit LD_PRELOAD has no effect. The first process has its place as an argument; the
+ * others show what they are busy with.
+ */
+static bool name_environment_file(const struct process *process)
+{
+    struct process first = {.pid = parent_of(process)};
+    const struct process *asked[] = {process, &first};
+    char library[PATH_MAX], cluster[PATH_MAX] = "";
+    for (size_t i = 0; i < 2 && asked[i]->pid != 0 && cluster[0] == '\0'; i++) {
+        size_t size = 0;
+        char *words = program_read(proc_path(asked[i], "cmdline"), &size);
+        for (const char *at = words; at && at < words + size; at += strlen(at) + 1)
+            if (strncmp(at, CLUSTERS, strlen(CLUSTERS)) == 0)
+                snprintf(cluster, sizeof(cluster), "%s", at + strlen("config_file="));
+        free(words);
+    }
+    char *slash = strrchr(cluster, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    check_remedy("write LD_PRELOAD = '%s' into %s/environment, from where Debian's scripts take "
+                 "the variables of a cluster, and restart it",
+                 cmd_library(library) ? library : "libdirectnfs.so", cluster);
+    return true;
+}
+
 /* The library is not mapped: why? */
 static void say_absent(struct process *process)
 {
@@ -243,7 +281,8 @@ static void say_absent(struct process *process)
     } else if (preload == NULL || strstr(preload, "libdirectnfs") == NULL) {
         check_say(CHECK_ERROR, "library", "it was started without libdirectnfs.so%s",
                   process->environment ? "" : ", as far as can be seen");
-        check_remedy("start it by directnfs run, or with LD_PRELOAD in its systemd unit");
+        if (!name_environment_file(process))
+            check_remedy("start it by directnfs run, or with LD_PRELOAD in its systemd unit");
     } else {
         check_say(
             CHECK_ERROR, "library",

@@ -18,12 +18,11 @@
 
 #include "cmd/cmd.h"
 
-enum { SCRIPT_LINE_MAX = 256, SCRIPTS_MAX = 4 }; /* as in the kernel */
+enum { SCRIPT_LINE_MAX = 256 }; /* as in the kernel */
 
 /* ---- names ---- */
 
-/* Finds a file as execvp(3) does. False: there is none. */
-static bool find_in_path(const char *name, char path[PATH_MAX])
+bool program_find_in_path(const char *name, char path[PATH_MAX])
 {
     if (strchr(name, '/') != NULL)
         return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX;
@@ -71,43 +70,44 @@ static bool skip_env(char *rest, char path[PATH_MAX])
 {
     for (char *word; (word = next_word(&rest)) != NULL;)
         if (word[0] != '-' && strchr(word, '=') == NULL)
-            return find_in_path(word, path);
+            return program_find_in_path(word, path);
     return false;
 }
 
-enum step { STEP_HERE, STEP_ON, STEP_STOP };
-
-/* If `fd` is a script: says so, and puts the path of its interpreter in `path` (STEP_ON). */
-static enum step follow_script(int fd, char path[PATH_MAX])
+enum program_step program_follow_script(int fd, char path[PATH_MAX])
 {
     char line[SCRIPT_LINE_MAX + 1];
     ssize_t length = pread(fd, line, SCRIPT_LINE_MAX, 0);
     if (length < 2 || memcmp(line, "#!", 2) != 0)
-        return STEP_HERE;
+        return PROGRAM_HERE;
     line[length] = '\0';
     line[strcspn(line, "\n")] = '\0';
     char *rest = line + 2;
     char *interpreter = next_word(&rest);
-    if (interpreter == NULL) {
-        check_say(CHECK_ERROR, "script", "%s is a script without an interpreter", path);
-        check_remedy("correct its first line");
-        return STEP_STOP;
-    }
+    if (interpreter == NULL)
+        return PROGRAM_NO_INTERPRETER;
     const char *base = strrchr(interpreter, '/');
     bool env = strcmp(base ? base + 1 : interpreter, "env") == 0;
-    char script[PATH_MAX];
-    memcpy(script, path, PATH_MAX);
-    if (env ? !skip_env(rest, path) : !find_in_path(interpreter, path)) {
+    bool found = env ? skip_env(rest, path) : program_find_in_path(interpreter, path);
+    return found ? PROGRAM_ON : PROGRAM_INTERPRETER_MISSING;
+}
+
+/* Of the script, which led to the interpreter. */
+static void say_script(enum program_step step, const char *script, const char *interpreter)
+{
+    if (step == PROGRAM_NO_INTERPRETER) {
+        check_say(CHECK_ERROR, "script", "%s is a script without an interpreter", script);
+        check_remedy("correct its first line");
+    } else if (step == PROGRAM_INTERPRETER_MISSING) {
         check_say(CHECK_ERROR, "script", "the interpreter of %s is not found", script);
         check_remedy("correct its first line, or $PATH");
-        return STEP_STOP;
+    } else if (step == PROGRAM_ON) {
+        check_say(CHECK_INFO, "script",
+                  "%s is a script for %s, which is looked at; what it starts has the library too, "
+                  "and is to be checked by itself",
+                  script, interpreter);
+        check_word("interpreter", interpreter);
     }
-    check_say(CHECK_INFO, "script",
-              "%s is a script for %s, which is looked at; what it starts has the library too, and "
-              "is to be checked by itself",
-              script, path);
-    check_word("interpreter", path);
-    return STEP_ON;
 }
 
 /* ---- does ld.so heed LD_PRELOAD? ---- */
@@ -219,8 +219,8 @@ static void say_libraries(const struct program *program)
 /* Follows scripts to the program. True: it is in `program`, opened and sound. */
 static bool open_program(const char *name, struct program *program)
 {
-    char path[PATH_MAX];
-    if (!find_in_path(name, path)) {
+    char path[PATH_MAX], script[PATH_MAX];
+    if (!program_find_in_path(name, path)) {
         check_say(CHECK_ERROR, "program", "%s is not found in $PATH", name);
         check_remedy("name it with its directory");
         return false;
@@ -231,14 +231,16 @@ static bool open_program(const char *name, struct program *program)
             say_open_error(path, fd);
             return false;
         }
-        enum step step = follow_script(fd, path);
-        if (step == STEP_HERE)
+        memcpy(script, path, PATH_MAX);
+        enum program_step step = program_follow_script(fd, path);
+        say_script(step, script, path);
+        if (step == PROGRAM_HERE)
             return program_add(program, path, path, fd, NULL) != NULL &&
                    (check_mode(&program->objects[0]), check_elf(&program->objects[0]));
         close(fd);
-        if (step == STEP_STOP)
+        if (step != PROGRAM_ON)
             return false;
-        if (scripts == SCRIPTS_MAX) {
+        if (scripts == PROGRAM_SCRIPTS_MAX) {
             check_say(CHECK_ERROR, "script", "too many scripts start one another");
             return false;
         }

@@ -6,6 +6,8 @@
 #ifndef CMD_CHECK_PROGRAM_H
 #define CMD_CHECK_PROGRAM_H
 
+#include <limits.h>
+
 #include "cmd/check/elf.h"
 #include "cmd/check/report.h"
 
@@ -39,6 +41,20 @@ struct program {
  * Return CMD_FINE or CMD_NOT_FINE. */
 int check_program(const char *name, bool json);
 int check_process(unsigned pid, bool json);
+
+/* Would ld.so not load the library into the program that execvp(3) starts for this name? Then a
+ * sentence says why. False: it would, or that is not known. Nothing is executed. */
+enum { PROGRAM_WHY = 4400 };
+bool program_is_unloadable(const char *name, char why[PROGRAM_WHY]);
+
+/* Finds a file as execvp(3) does. False: there is none. */
+bool program_find_in_path(const char *name, char path[PATH_MAX]);
+
+/* If the open file is a script, puts the path of its interpreter in `path` (PROGRAM_ON). So many
+ * scripts may start one another. */
+enum { PROGRAM_SCRIPTS_MAX = 4 };
+enum program_step { PROGRAM_HERE, PROGRAM_ON, PROGRAM_NO_INTERPRETER, PROGRAM_INTERPRETER_MISSING };
+enum program_step program_follow_script(int fd, char path[PATH_MAX]);
 
 /* Says what the calls of a program and its libraries, all opened, mean for the library. */
 void check_calls(const struct program *program);

@@ -1,9 +1,11 @@
 /*
- * directnfs check --read: the throughput of a path.
+ * directnfs check --read: the throughput of a path, and what its round trip leaves of it for a
+ * program that waits for each read.
  */
 #include "cmd/check/check.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +16,8 @@
 #define READ_NS    1000000000u          /* that reading takes */
 #define REGION_MAX ((uint64_t)64 << 20) /* bytes of the file that are read, again and again */
 #define PIECE_MAX  ((size_t)8 << 20)
-#define SKEW_FAR   1.0 /* seconds between clocks */
+#define SMALL_READ ((size_t)8 << 10) /* bytes, as databases read them */
+#define SKEW_FAR   1.0               /* seconds between clocks */
 
 /* Finds the file below the root, name by name. 0 or -errno. */
 static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root, const char *path,
@@ -126,6 +129,60 @@ static void compare_verifiers(const struct check_path *path, const struct nfs3_f
     }
 }
 
+/* ---- one small read after the other ---- */
+
+static double mib(double bytes)
+{
+    return bytes / (1 << 20);
+}
+
+/* What it means that so many bytes are read in `read_us`. At most read_ahead_max bytes are read
+ * ahead in the same time. */
+static void say_waiting(const struct check_path *path, size_t length, uint64_t read_us)
+{
+    int most = path->check->tunables.read_ahead_max;
+    double seconds_taken = (double)(read_us ? read_us : 1) / 1e6;
+    double waiting = mib((double)length) / seconds_taken;
+    double ahead = mib(most) / seconds_taken;
+    char words[80] = "nothing is read ahead (read_ahead_max)";
+    if (ahead > path->mib_per_s)
+        ahead = path->mib_per_s;
+    if (ahead < waiting)
+        ahead = waiting;
+    if (most > 0)
+        snprintf(words, sizeof(words), "at most %.0f MiB/s where it is read ahead", ahead);
+    check_say(CHECK_INFO, "waiting",
+              "a read of %zu bytes takes %" PRIu64
+              " us (median), which is %.1f MiB/s for who waits "
+              "for each; %s",
+              length, read_us, waiting, words);
+    check_number("read_us", read_us);
+    check_number("waiting_bytes_per_second", (uint64_t)(waiting * (1 << 20)));
+    if (most > 0)
+        check_number("ahead_bytes_per_second", (uint64_t)(ahead * (1 << 20)));
+    else if (path->mib_per_s > 2 * waiting)
+        check_remedy("set read_ahead_max in directnfs.conf for programs that read files from front "
+                     "to back without O_DIRECT");
+}
+
+static size_t small_length(const struct reading *reading)
+{
+    return reading->region < SMALL_READ ? (size_t)reading->region : SMALL_READ;
+}
+
+/* Reads the beginning. 0 or -errno. */
+static int read_small(void *argument)
+{
+    struct reading *reading = argument;
+    size_t length = small_length(reading);
+    struct iovec vector = {.iov_base = reading->buffer, .iov_len = length};
+    const struct nfs3_data data = {&vector, 1, length, length};
+    struct nfs3_transfer transfer;
+    return nfs3_read(reading->client, reading->fh, 0, &data, &transfer);
+}
+
+/* ---- the file ---- */
+
 /* Reads over a server of its own, with all sockets that the library would open. */
 static void measure(struct check_path *path, const struct nfs3_fh *fh, uint64_t size,
                     const struct check_root *root)
@@ -148,16 +205,20 @@ static void measure(struct check_path *path, const struct nfs3_fh *fh, uint64_t 
         error = read_for_a_while(&reading, true); /* into the server's memory */
     if (error == 0)
         error = read_for_a_while(&reading, false);
-    if (error) {
+    uint64_t read_us = 0;
+    if (error == 0)
+        error = check_time(read_small, &reading, &read_us);
+    if (error < 0) {
         say_failure("READ", path->check->read, error);
     } else {
-        path->mib_per_s = (double)reading.bytes / (1 << 20) / ((double)reading.taken_ns / 1e9);
+        path->mib_per_s = mib((double)reading.bytes) / ((double)reading.taken_ns / 1e9);
         check_say(CHECK_INFO, "read",
                   "%.0f MiB/s, one reader, at most %u sockets: %.1f MiB in %.1f s, mostly from the "
                   "server's memory",
-                  path->mib_per_s, connections, (double)reading.bytes / (1 << 20),
+                  path->mib_per_s, connections, mib((double)reading.bytes),
                   (double)reading.taken_ns / 1e9);
         check_number("bytes_per_second", (uint64_t)(path->mib_per_s * (1 << 20)));
+        say_waiting(path, small_length(&reading), read_us);
     }
     free(reading.buffer);
     rpc_server_destroy(client.server);

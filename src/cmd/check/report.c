@@ -134,6 +134,13 @@ void check_remedy(const char *format, ...)
     free(text);
 }
 
+void check_reason(enum reach_why why)
+{
+    check_word("reason", reach_reason(why));
+    if (*reach_remedy(why))
+        check_remedy("%s", reach_remedy(why));
+}
+
 void check_number(const char *key, uint64_t number)
 {
     if (finding)

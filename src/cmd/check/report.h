@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "reach/reason.h"
+
 /* An error keeps the library from its work; a warning costs speed, safety or part of the files. */
 enum check_severity { CHECK_INFO, CHECK_WARNING, CHECK_ERROR };
 
@@ -42,6 +44,10 @@ void check_say(enum check_severity severity, const char *label, const char *form
 
 /* What can be done about the last finding. Several are several sentences. */
 void check_remedy(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The last finding is this of the first contact: what it is called on the log and in `stat`, in
+ * JSON only, and its remedy. */
+void check_reason(enum reach_why why);
 
 /* Values of the last finding, in JSON only. */
 void check_number(const char *key, uint64_t number);

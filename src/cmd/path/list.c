@@ -64,17 +64,27 @@ static unsigned badness(unsigned state)
     static const unsigned order[] = {[DIRECTNFS_CHANNEL_PROBING] = 0,
                                      [DIRECTNFS_CHANNEL_UP] = 1,
                                      [DIRECTNFS_CHANNEL_OFFLINE] = 2,
-                                     [DIRECTNFS_CHANNEL_DOWN] = 3};
+                                     [DIRECTNFS_CHANNEL_SILENT] = 3,
+                                     [DIRECTNFS_CHANNEL_DOWN] = 4};
     return order[state];
 }
 
 static unsigned worst(const struct cmd_path *path)
 {
     unsigned found = DIRECTNFS_CHANNEL_PROBING;
-    for (unsigned state = 0; state <= DIRECTNFS_CHANNEL_OFFLINE; state++)
+    for (unsigned state = 0; state < DIRECTNFS_CHANNEL_STATES; state++)
         if (path->seen[state] && badness(state) > badness(found))
             found = state;
     return found;
+}
+
+/* Silence began with the first process that sees it; of other states the last change is shown. */
+static bool counts_since(unsigned shown, unsigned own, uint64_t shown_ns, uint64_t own_ns)
+{
+    const unsigned silent = badness(DIRECTNFS_CHANNEL_SILENT);
+    if (shown == silent || own == silent)
+        return own > shown || (own == shown && own_ns < shown_ns);
+    return own_ns > shown_ns;
 }
 
 static void add_seen(struct making *making, const struct directnfs_stats *stats,
@@ -89,8 +99,9 @@ static void add_seen(struct making *making, const struct directnfs_stats *stats,
     unsigned shown = badness(worst(path)), own = badness(seen->state);
     if (own > shown || (own == shown && path->reason[0] == '\0'))
         memcpy(path->reason, seen->reason, sizeof(path->reason));
-    if (seen->since_ns > path->since_ns)
+    if (counts_since(shown, own, path->since_ns, seen->since_ns))
         path->since_ns = seen->since_ns;
+    path->oldest_ns = stats_older(path->oldest_ns, seen->oldest_ns);
     path->processes++;
     path->seen[seen->state]++;
     path->lost += seen->state == DIRECTNFS_CHANNEL_DOWN && seen->downs > 0;

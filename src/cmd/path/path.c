@@ -69,16 +69,23 @@ static void forget(struct known *known)
     COLUMN("PROCESSES", CMD_NUMBER, NUMBER(path->processes))                         \
     COLUMN("CHANNELS", CMD_NUMBER, NUMBER(path->channels))                           \
     COLUMN("OUTSTANDING", CMD_NUMBER, NUMBER(path->outstanding))                     \
+    COLUMN("OLDEST_US", CMD_NUMBER, NUMBER(age_us))                                  \
     COLUMN("CALLS", CMD_NUMBER, NUMBER(path->latency.calls))                         \
     COLUMN("MEAN_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_MEAN)) \
     COLUMN("P99_US", CMD_NUMBER, cmd_table_time(table, &path->latency, STATS_P99))   \
     COLUMN("REISSUED", CMD_NUMBER, NUMBER(path->reissued))                           \
     COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs))                                 \
+    COLUMN("SINCE", CMD_TEXT, TEXT(since))                                           \
     COLUMN("REASON", CMD_TEXT, TEXT(path->reason))
 
-static void add_row(struct cmd_table *table, const struct cmd_path *path)
+static void add_row(struct cmd_table *table, const struct cmd_path *path,
+                    const struct stats_snapshot *snapshot)
 {
     unsigned count;
+    char since[CMD_TIME_BYTES] = "";
+    uint64_t age_us = stats_age(snapshot, path->oldest_ns) / 1000;
+    if (path->since_ns)
+        cmd_time(since, path->since_ns);
     char number[CMD_USER_NUMBER];
     const char *state = cmd_path_state(path, &count), *user = cmd_user_name(path->user, number);
     COLUMNS(CMD_AS_CELL)
@@ -95,7 +102,7 @@ static int list_paths(const struct request *request)
     struct known known = {0};
     learn(&known);
     for (size_t i = 0; i < known.list.count; i++)
-        add_row(&table, &known.list.paths[i]);
+        add_row(&table, &known.list.paths[i], &known.snapshot.stats);
     if (request->json) {
         struct cmd_json json = {.out = stdout};
         cmd_json_table(&json, NULL, &table);

@@ -129,20 +129,23 @@ static void print_paths(const struct stat_set *set, FILE *out)
     head(out, "path_processes", "gauge", "Running processes that see a path in this state.");
     for (unsigned i = 0; i < sum->path_count; i++) {
         labels[i] = path_labels(&sum->paths[i]);
-        for (uint32_t state = 0; state <= DIRECTNFS_CHANNEL_OFFLINE; state++)
+        for (uint32_t state = 0; state < DIRECTNFS_CHANNEL_STATES; state++)
             fprintf(out, PREFIX "path_processes{%s,state=\"%s\"} %u\n", labels[i],
                     stats_state_name(state), seen(set, &sum->paths[i], state));
     }
-    /* First the counters, then the histograms. */
+    /* First ages and counters, then the histograms. */
     for (size_t f = 0; f < 2 * fields->count; f++) {
         const struct stats_field *field = &fields->list[f % fields->count];
-        bool counter = field->kind == STATS_COUNT;
-        if (!field->metric || counter != (f < fields->count))
+        bool counter = field->kind == STATS_COUNT, age = field->kind == STATS_AGE;
+        if (!field->metric || (counter || age) != (f < fields->count))
             continue;
-        head(out, field->metric, counter ? "counter" : "histogram", field->help);
+        head(out, field->metric, age ? "gauge" : counter ? "counter" : "histogram", field->help);
         for (unsigned i = 0; i < sum->path_count; i++) {
             const void *at = stats_at(field, &sum->paths[i]);
-            if (counter)
+            if (age)
+                fprintf(out, PREFIX "%s{%s} %.3f\n", field->metric, labels[i],
+                        (double)stats_age(set->snapshot, *(const uint64_t *)at) / 1e9);
+            else if (counter)
                 sample(out, field->metric, labels[i], *(const uint64_t *)at);
             else
                 histogram(out, field->metric, labels[i], at);

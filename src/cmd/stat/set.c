@@ -81,6 +81,9 @@ void stat_set_make(struct stat_set *set, struct stats_snapshot *snapshot,
 
 void stat_set_free(struct stat_set *set)
 {
+    for (size_t i = 0; i < set->loaded_count; i++)
+        free(set->loaded[i]);
+    free(set->loaded);
     free(set->processes);
     free(set->servers);
     free(set->sum);

@@ -45,14 +45,14 @@ static void complain_of_problems(const struct stats_snapshot *snapshot)
 static void print_json(const struct stat_set *set, const struct request *request)
 {
     struct cmd_json json = {.out = stdout};
-    char time[STAT_TIME_BYTES];
+    char time[CMD_TIME_BYTES];
     if (request->view && !request->interval) {
         stat_view_print_json(request->view, set, request->sort, &json, NULL);
         return;
     }
     cmd_json_open(&json, NULL, '{');
     if (request->interval) {
-        stat_time(time, set->snapshot->taken_ns);
+        cmd_time(time, set->snapshot->taken_ns);
         cmd_json_text(&json, "time", time, sizeof(time));
         cmd_json_real(&json, "seconds", set->snapshot->seconds);
     }
@@ -68,9 +68,9 @@ static void print(const struct stat_set *set, const struct request *request)
 {
     const char *separator = "";
     size_t width = cmd_terminal_width();
-    char time[STAT_TIME_BYTES];
+    char time[CMD_TIME_BYTES];
     if (request->interval) {
-        stat_time(time, set->snapshot->taken_ns);
+        cmd_time(time, set->snapshot->taken_ns);
         if (set->snapshot->seconds > 0)
             printf("%s, per second over %.2f s\n", time, set->snapshot->seconds);
         else
@@ -116,6 +116,13 @@ static void complain_of_nothing(const struct request *request)
                      directory);
 }
 
+/* Not in an interval, of which it says nothing, nor in sums. */
+static bool shows_loaded(const struct request *request)
+{
+    return !request->interval && !request->sum && !request->prometheus && !request->plot &&
+           (!request->view || strcmp(request->view->name, "processes") == 0);
+}
+
 static int report(const struct request *request, struct stats_snapshot *snapshot,
                   struct stat_plot *plot)
 {
@@ -123,8 +130,10 @@ static int report(const struct request *request, struct stats_snapshot *snapshot
     int result = CMD_FINE;
     stat_set_make(&set, snapshot, &request->filter);
     set.only_sum = request->sum;
-    bool something = set.count > 0 || request->interval || request->prometheus ||
-                     (request->sum && set.sum->processes > 0);
+    if (shows_loaded(request))
+        stat_set_add_loaded(&set, &request->filter);
+    bool something = set.count > 0 || set.loaded_count > 0 || request->interval ||
+                     request->prometheus || (request->sum && set.sum->processes > 0);
     if (!something) {
         complain_of_nothing(request);
         result = CMD_NOT_FINE;

@@ -4,17 +4,8 @@
 #include "cmd/stat/view.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "cmd/cmd.h"
-
-void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns)
-{
-    time_t seconds = (time_t)(realtime_ns / 1000000000u);
-    struct tm tm;
-    if (gmtime_r(&seconds, &tm) == NULL || strftime(text, STAT_TIME_BYTES, "%FT%TZ", &tm) == 0)
-        strcpy(text, "-");
-}
 
 /* ---- cells ---- */
 
@@ -36,6 +27,8 @@ static uint64_t number_of(const struct stat_row *row, const struct stats_field *
     case STATS_COUNT:
     case STATS_GAUGE:
         return *(const uint64_t *)at;
+    case STATS_AGE:
+        return stats_age(row->set->snapshot, *(const uint64_t *)at) / 1000;
     case STATS_LATENCY:
         return ((const struct directnfs_latency *)at)->calls;
     case STATS_ERRORS:
@@ -86,7 +79,7 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
         return stats_procedure_name((unsigned)((const struct directnfs_procedure_stats *)at -
                                                row->stats->counters.procedures));
     case STATS_TIME:
-        stat_time(text, *(const uint64_t *)at);
+        cmd_time(text, *(const uint64_t *)at);
         return text;
     default:
         snprintf(text, WORD, "NFSv%u", *(const uint32_t *)at);
@@ -202,6 +195,8 @@ static void fill(const struct stat_view *view, const struct stat_set *set, const
         stat_row_put(table, view, &(struct stat_row){.set = set, .record = set->servers[i]});
     for (size_t i = 0; !servers && !(view->sums && set->only_sum) && i < set->count; i++)
         put_process(table, view, set, set->processes[i]);
+    for (size_t i = 0; view->fields == &stats_process_fields && i < set->loaded_count; i++)
+        put_process(table, view, set, set->loaded[i]);
     stat_table_sort(table, sort);
     if (view->sums && with_sum)
         put_process(table, view, set, set->sum);

@@ -29,6 +29,8 @@ struct stat_set {
     const struct stats_snapshot *snapshot;
     const struct directnfs_server_stats **servers;
     size_t server_count;
+    struct directnfs_stats **loaded; /* that have the library and no statistics: pid and program */
+    size_t loaded_count;
 };
 
 /* Which processes. */
@@ -45,6 +47,9 @@ struct stat_filter {
 void stat_set_make(struct stat_set *set, struct stats_snapshot *snapshot,
                    const struct stat_filter *filter);
 void stat_set_free(struct stat_set *set);
+/* Adds `loaded`, which takes a look at each process of the host. They are in the view `processes`.
+ */
+void stat_set_add_loaded(struct stat_set *set, const struct stat_filter *filter);
 
 /* The server of an index in the tables of a process; NULL if there is none. */
 const struct directnfs_server_stats *stat_server_of(const struct directnfs_stats *stats,
@@ -128,9 +133,5 @@ void stat_plot_add(struct stat_plot *plot, const struct stat_set *set);
 /* Writes an SVG file. CMD_FINE, or CMD_NOT_FINE after a complaint. */
 int stat_plot_write(struct stat_plot *plot, const char *file);
 void stat_plot_free(struct stat_plot *plot);
-
-/* "2026-11-21T20:59:35Z" */
-enum { STAT_TIME_BYTES = 32 };
-void stat_time(char text[STAT_TIME_BYTES], uint64_t realtime_ns);
 
 #endif

@@ -41,6 +41,16 @@ static void put_user(struct cmd_table *table, uid_t user)
     cmd_table_text(table, cmd_user_name(user, number), 32);
 }
 
+/* Nothing, if no call waits long: a column without any text is not shown. */
+static void put_age(struct cmd_table *table, const struct stats_snapshot *shown, uint64_t since_ns)
+{
+    char text[CMD_BRIEF] = "";
+    double microseconds = (double)stats_age(shown, since_ns) / 1000;
+    if (microseconds > 0)
+        cmd_brief_time(text, microseconds);
+    cmd_table_cell(table, text, sizeof(text), microseconds);
+}
+
 static void put_history(struct cmd_table *table)
 {
     const struct top_history *history = table->rows[table->count - 1].history;
@@ -63,6 +73,7 @@ static void put_history(struct cmd_table *table)
     COLUMN("PROC", CMD_NUMBER, NUMBER(path->processes), .drop = 9)                         \
     COLUMN("CONN", CMD_NUMBER, NUMBER(path->channels), .drop = 12)                         \
     COLUMN("BUSY", CMD_NUMBER, NUMBER(path->outstanding), .drop = 3)                       \
+    COLUMN("OLDEST", CMD_NUMBER, put_age(table, shown, path->oldest_ns), .drop = 3)        \
     COLUMN("CALLS/S", CMD_NUMBER, COUNT(path->latency.calls), .total = "CALLS", .drop = 1) \
     COLUMN("RECV/S", CMD_NUMBER, COUNT(path->received_bytes), .total = "RECV", .drop = 2)  \
     COLUMN("SENT/S", CMD_NUMBER, COUNT(path->sent_bytes), .total = "SENT", .drop = 2)      \
@@ -78,6 +89,7 @@ static enum top_look look_of_path(const char *state)
 {
     return strcmp(state, "up") == 0        ? TOP_LOOK_GOOD
            : strcmp(state, "down") == 0    ? TOP_LOOK_BAD
+           : strcmp(state, "silent") == 0  ? TOP_LOOK_BAD
            : strcmp(state, "probing") == 0 ? TOP_LOOK_WARNING
            : strcmp(state, "unused") == 0  ? TOP_LOOK_PLAIN
                                            : TOP_LOOK_NOTICE;
@@ -87,6 +99,7 @@ static void fill_paths(const struct filling *filling)
 {
     struct cmd_table *table = filling->table;
     const struct cmd_path_list *totals = &filling->model->total.paths;
+    const struct stats_snapshot *shown = &filling->period->stats;
     for (size_t i = 0; i < filling->period->paths.count && i < totals->count; i++) {
         const struct cmd_path *path = &filling->period->paths.paths[i];
         unsigned count;

@@ -63,7 +63,7 @@ static const char *plural(size_t count)
 
 static void put_title(struct line line, const struct top_model *model)
 {
-    unsigned files = 0, kernel = 0, down = 0, offline = 0, seen;
+    unsigned files = 0, kernel = 0, down = 0, silent = 0, offline = 0, seen;
     unsigned processes = model->now.stats.count;
     const struct cmd_path_list *paths = &model->total.paths;
     char clock[16];
@@ -76,13 +76,17 @@ static void put_title(struct line line, const struct top_model *model)
     for (unsigned i = 0; i < processes; i++)
         top_count_files(model->now.stats.processes[i], &files, &kernel);
     for (size_t i = 0; i < paths->count; i++) {
-        down += strcmp(cmd_path_state(&paths->paths[i], &seen), "down") == 0;
+        const char *state = cmd_path_state(&paths->paths[i], &seen);
+        down += strcmp(state, "down") == 0;
+        silent += strcmp(state, "silent") == 0;
         offline += paths->paths[i].offline;
     }
-    put(&line, TOP_LOOK_STRONG,
-        "directnfs %s  %u process%s, %zu path%s (%u down, %u offline), %u file%s (%u kernel)",
-        clock, processes, processes == 1 ? "" : "es", paths->count, plural(paths->count), down,
-        offline, files, plural(files), kernel);
+    put(&line, TOP_LOOK_STRONG, "directnfs %s  %u process%s, %zu path%s (%u down, ", clock,
+        processes, processes == 1 ? "" : "es", paths->count, plural(paths->count), down);
+    if (silent)
+        put(&line, TOP_LOOK_BAD, "%u silent, ", silent);
+    put(&line, TOP_LOOK_STRONG, "%u offline), %u file%s (%u kernel)", offline, files, plural(files),
+        kernel);
 }
 
 /* "READ 12.3k/s 96.2MB/s 212us p99 900us" */

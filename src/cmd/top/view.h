@@ -14,7 +14,7 @@
 #include "cmd/top/model.h"
 
 enum top_view { TOP_PATHS, TOP_PROCESSES, TOP_FILES, TOP_CALLS, TOP_VIEWS };
-enum { TOP_COLUMNS = 17 };
+enum { TOP_COLUMNS = 24 };
 
 /* What a view shows and how; `sort` is an index of its columns. */
 struct top_choice {

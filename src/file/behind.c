@@ -1,0 +1,320 @@
+#include "file/behind.h"
+
+#include "file/async.h"
+#include "file/commit.h"
+#include "file/flush.h"
+#include "file/io.h"
+#include "ledger/dirty.h"
+#include "ledger/uncommitted.h"
+#include "stats/count.h"
+#include "sys/critical.h"
+#include "sys/sys.h"
+#include "sys/thread.h"
+
+enum {
+    DELAY_MS = 500, /* that data waits for more, at most */
+    ROUNDS = 8,     /* with one file before it is another's turn */
+    AGAIN_MS = 1000 /* until a server that does not take it is asked again */
+};
+
+/*
+ * Inodes with data that this process wrote and nobody may be sending. Each is in the list at most
+ * once, with a user of it counted, until all of it is sent. `list_lock` is held briefly.
+ */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct file_inode *listed, *in_hand; /* by `behind_next`; those that the thread has taken */
+static struct file_inode *current;          /* the one that it looks after */
+
+/* The thread that sends it. */
+static struct {
+    _Atomic bool tried, started;
+    _Atomic bool sleeps;    /* until it is kicked; else it looks by itself within DELAY_MS */
+    _Atomic bool hurry;     /* there is enough for a whole WRITE */
+    _Atomic uint32_t kicks; /* futex */
+} sender;
+
+/* ---- the list ---- */
+
+static void put(struct file_inode *inode, bool back)
+{
+    pthread_mutex_lock(&list_lock);
+    inode->behind_next = listed;
+    listed = inode;
+    if (back)
+        current = NULL;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. */
+static void enlist(struct file_inode *inode, int delay_ms)
+{
+    if (atomic_load_explicit(&inode->behind_listed, memory_order_relaxed) ||
+        atomic_exchange(&inode->behind_listed, true))
+        return;
+    atomic_store(&inode->behind_due_ns, sys_now_ns() + (uint64_t)delay_ms * 1000000);
+    file_inode_hold(inode);
+    put(inode, false);
+}
+
+static void take_in_hand(void)
+{
+    pthread_mutex_lock(&list_lock);
+    in_hand = listed;
+    listed = NULL;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static struct file_inode *next_in_hand(void)
+{
+    pthread_mutex_lock(&list_lock);
+    struct file_inode *inode = current = in_hand;
+    if (inode)
+        in_hand = inode->behind_next;
+    pthread_mutex_unlock(&list_lock);
+    return inode;
+}
+
+static void let_go(struct file_inode *inode)
+{
+    pthread_mutex_lock(&list_lock);
+    current = NULL;
+    pthread_mutex_unlock(&list_lock);
+    file_inode_release(inode);
+}
+
+/* What is listed is not sent by this process. */
+static void drop_listed(void)
+{
+    struct file_inode *inode;
+    do {
+        pthread_mutex_lock(&list_lock);
+        inode = listed;
+        if (inode)
+            listed = inode->behind_next;
+        pthread_mutex_unlock(&list_lock);
+        if (inode) {
+            atomic_store(&inode->behind_listed, false);
+            file_inode_release(inode);
+        }
+    } while (inode);
+}
+
+static bool is_idle(void)
+{
+    pthread_mutex_lock(&list_lock);
+    bool idle = !listed && !in_hand && !current;
+    pthread_mutex_unlock(&list_lock);
+    return idle;
+}
+
+/* ---- the thread ---- */
+
+/* Sends what is dirty, in runs of at least `least` bytes, and commits what has grown to be much. 0;
+ * 1: there is more; -errno. */
+static int look_after(struct file_inode *inode, size_t least)
+{
+    const struct rpc_auth *auth = file_inode_auth(inode);
+    int result = 1;
+    if (!auth || !file_inode_enter(inode))
+        return 0; /* the kernel has it, with all that was written */
+    for (int i = 0; i < ROUNDS && result == 1; i++) {
+        result = file_flush_some(inode, auth, least, false);
+        file_commit_early(inode, auth);
+    }
+    file_inode_leave(inode);
+    return result;
+}
+
+/* What is due leaves now; of the rest what makes a whole WRITE. Returns how long it can wait. */
+static int look_after_all(void)
+{
+    struct file_inode *inode;
+    uint64_t now_ns = sys_now_ns(), next_ns = now_ns + DELAY_MS * UINT64_C(1000000);
+    int again_ms = 0;
+    atomic_store(&sender.hurry, false);
+    take_in_hand();
+    while ((inode = next_in_hand())) {
+        uint64_t due_ns = atomic_load(&inode->behind_due_ns);
+        if (due_ns > now_ns) {
+            (void)look_after(inode, file_longest_write(inode->mount));
+            put(inode, true);
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+            continue;
+        }
+        atomic_store(&inode->behind_listed, false); /* who writes it from now on lists it again */
+        int result = look_after(inode, 0);
+        bool failed = result < 0 && result != -EAGAIN;
+        if (result != 0)
+            enlist(inode, failed ? AGAIN_MS : DELAY_MS);
+        if (failed)
+            again_ms = AGAIN_MS;
+        let_go(inode);
+    }
+    now_ns = sys_now_ns();
+    return again_ms ? again_ms : next_ns > now_ns ? (int)((next_ns - now_ns) / 1000000) + 1 : 0;
+}
+
+static void sleep_until_kicked(int longest_ms)
+{
+    const struct timespec longest = {longest_ms / 1000, longest_ms % 1000 * 1000000};
+    uint32_t kicks = atomic_load(&sender.kicks);
+    if (longest_ms > DELAY_MS || !atomic_load(&sender.hurry))
+        sys_futex(&sender.kicks, FUTEX_WAIT_PRIVATE, kicks, &longest);
+}
+
+static void *send_behind(void *argument)
+{
+    (void)argument;
+    int pause_ms = DELAY_MS;
+    sys_critical_enter(); /* for ever: calls made here are the library's own */
+    for (;;) {
+        uint32_t kicks = atomic_load(&sender.kicks);
+        atomic_store(&sender.sleeps, true); /* in this order: see wake() */
+        if (is_idle())
+            sys_futex(&sender.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+        atomic_store(&sender.sleeps, false);
+        sleep_until_kicked(pause_ms);
+        pause_ms = look_after_all();
+    }
+    return NULL;
+}
+
+/* After a file was listed. */
+static void wake(bool hurry)
+{
+    bool first = hurry && !atomic_load_explicit(&sender.hurry, memory_order_relaxed) &&
+                 !atomic_exchange(&sender.hurry, true);
+    if (first || atomic_load(&sender.sleeps)) {
+        atomic_fetch_add(&sender.kicks, 1);
+        sys_futex(&sender.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+    }
+}
+
+/* ---- writing ---- */
+
+bool file_behind_allows(int access, int flags)
+{
+    return file_tunables.write_behind_max > 0 && file_tunables.actimeo > 0 && access != O_RDONLY &&
+           !(flags & O_DIRECT);
+}
+
+bool file_behind_writes(const struct file_open *open)
+{
+    return atomic_load_explicit(&open->behind, memory_order_relaxed) &&
+           atomic_load_explicit(&sender.started, memory_order_relaxed);
+}
+
+/* Too much is dirty: this thread sends some of it itself, or waits until others have. 0, 1, or
+ * -errno when nothing can be sent. */
+static int make_room(struct file_open *open)
+{
+    uint64_t most = (uint64_t)file_tunables.write_behind_max;
+    int result = 1;
+    stats_add(&stats_own->counters.behind_waits, 1);
+    while (result == 1 && ledger_file_dirty(&open->inode->entry) > most / 2)
+        result = file_flush_some(open->inode, open->auth, 0, true);
+    return result;
+}
+
+/* Has a whole WRITE been written, one piece behind the other? (Several threads may miss it.) */
+static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
+{
+    uint64_t run = length;
+    if (atomic_load_explicit(&inode->behind_end, memory_order_relaxed) == offset)
+        run += atomic_load_explicit(&inode->behind_run, memory_order_relaxed);
+    bool ends = run >= file_longest_write(inode->mount);
+    atomic_store_explicit(&inode->behind_end, offset + length, memory_order_relaxed);
+    atomic_store_explicit(&inode->behind_run, ends ? 0 : run, memory_order_relaxed);
+    return ends;
+}
+
+int file_behind_write(struct file_open *open, const struct file_piece *piece, uint64_t offset)
+{
+    struct file_inode *inode = open->inode;
+    struct ledger_write write;
+    const struct ledger_beginning beginning = {.offset = offset,
+                                               .data = piece->vectors,
+                                               .count = piece->count,
+                                               .length = piece->length,
+                                               .keep = true,
+                                               .write = &write,
+                                               .appends = piece->appends};
+    uint64_t most = (uint64_t)file_tunables.write_behind_max, dirty = 0;
+    bool wait = false;
+    int result = 0;
+    if (ledger_file_dirty(&inode->entry) + piece->length > most)
+        result = make_room(open);
+    if (result < 0 && result != -EAGAIN)
+        return FILE_WRITE_NOW; /* the program shall hear of it */
+    while ((result = ledger_write_behind(&inode->entry, &beginning, wait, &dirty)) == -EAGAIN)
+        wait = !file_async_help(NULL);
+    if (result == -ENOSPC || result == LEDGER_WRITE_NOW)
+        return FILE_WRITE_NOW;
+    if (result != 0)
+        return result;
+    atomic_store_explicit(&inode->behind_auth, open->auth, memory_order_relaxed);
+    enlist(inode, DELAY_MS);
+    if (dirty > most / 2)
+        atomic_store_explicit(&inode->behind_due_ns, 0, memory_order_relaxed);
+    wake(ends_run(inode, offset, piece->length) || dirty > most / 2);
+    return 0;
+}
+
+void file_behind_hurry(struct file_inode *inode)
+{
+    if (!atomic_load(&inode->behind_listed))
+        return;
+    atomic_store(&inode->behind_due_ns, 0);
+    wake(true);
+}
+
+/* ---- life ---- */
+
+void file_behind_prepare(int access, int flags)
+{
+    if (!file_behind_allows(access, flags) ||
+        atomic_load_explicit(&sender.tried, memory_order_relaxed) ||
+        atomic_exchange(&sender.tried, true))
+        return;
+    atomic_store(&sender.started, sys_thread_start(send_behind, NULL, "writing behind"));
+}
+
+void file_behind_forget(void)
+{
+    while (!is_idle()) {
+        drop_listed();
+        sys_nanosleep_ms(1);
+    }
+}
+
+void file_behind_fork_prepare(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+void file_behind_fork_parent(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void release_all(struct file_inode *inode)
+{
+    for (struct file_inode *next; inode; inode = next) {
+        next = inode->behind_next;
+        file_inode_release(inode);
+    }
+}
+
+void file_behind_fork_child(void)
+{
+    pthread_mutex_init(&list_lock, NULL);
+    atomic_store(&sender.tried, false); /* until the next open there is none */
+    atomic_store(&sender.started, false);
+    atomic_store(&sender.sleeps, false);
+    atomic_store(&sender.hurry, false);
+    if (current)
+        file_inode_release(current);
+    release_all(in_hand);
+    release_all(listed);
+    listed = in_hand = current = NULL;
+}

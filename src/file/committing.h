@@ -1,0 +1,34 @@
+/* What commit.c, flush.c and rewrite.c share. */
+#ifndef FILE_COMMITTING_H
+#define FILE_COMMITTING_H
+
+#include "file/inode.h"
+#include "file/renew.h"
+
+/* What data is made safe of, and what is learned meanwhile. In the caller's memory. */
+struct committing {
+    struct file_mount *mount;
+    const struct rpc_auth *auth;
+    struct file_inode *inode; /* NULL: this process has none; the handle is all that is known */
+    struct file_handle_use use;
+    struct ledger_file *entry;
+    const char *path;
+    enum nfs3_stable stable; /* how what was lost is written again */
+    uint64_t rewritten;      /* bytes */
+    bool stored;             /* flushing: all that there was is on stable storage */
+};
+struct committing file_committing_of(struct file_inode *inode, const struct rpc_auth *auth);
+
+/* The longest WRITE of what the ledger has. */
+static inline size_t file_longest_write(const struct file_mount *mount)
+{
+    return mount->write_max < LEDGER_WRITE_MAX ? mount->write_max : LEDGER_WRITE_MAX;
+}
+
+/* After a call with c->use.fh: shall it be made again, with another handle? */
+bool file_commit_again(struct committing *c, int result);
+
+/* A server whose verifier changes all the time would fill the log: once a minute for a file. */
+bool file_commit_may_say(const struct committing *c, const char *what);
+
+#endif

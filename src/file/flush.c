@@ -1,0 +1,199 @@
+#include "file/flush.h"
+
+#include <string.h>
+
+#include "file/behind.h"
+#include "file/commit.h"
+#include "file/io.h"
+#include "file/runs.h"
+#include "ledger/dirty.h"
+#include "ledger/uncommitted.h"
+#include "stats/count.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    SOME_BYTES = 64 << 20, /* that file_flush_some() sends */
+    OTHERS_MS = 5000       /* for what this process cannot send */
+};
+
+/* ---- runs ---- */
+
+struct flushing {
+    struct file_runs runs;
+    struct ledger_sending sending;
+    bool syncs;  /* somebody waits until it is on stable storage */
+    bool stored; /* the last run was all there is, and is */
+    bool stuck;  /* the server does not answer, or not to that */
+    int result;  /* the first error */
+};
+
+static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
+{
+    struct flushing *flushing = (struct flushing *)runs;
+    if (flushing->stuck)
+        return flushing->result; /* it would be sent again and again */
+    int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
+    run->stable = flushing->syncs && flushing->sending.all ? NFS3_FILE_SYNC : NFS3_UNSTABLE;
+    return result;
+}
+
+/* Is it said of this data, and for good? All else may go well another time, or for another process:
+ * a credential that may not write, a disk that fails, an answer that makes no sense. */
+static bool is_refusal(int result)
+{
+    return result == -ENOSPC || result == -EDQUOT || result == -EFBIG || result == -EROFS ||
+           result == -ENXIO || result == -EINVAL;
+}
+
+static void lose(struct committing *c, const struct ledger_write *write, int error)
+{
+    if (file_commit_may_say(c, "refused"))
+        log_error("%s: server %s refuses %llu bytes at offset %llu that were written, and are "
+                  "lost: %s; the next fsync or close says so",
+                  c->path, c->mount->server->conf->name, (unsigned long long)write->length,
+                  (unsigned long long)write->offset, strerrordesc_np(error));
+}
+
+static void end_badly(struct flushing *flushing, struct file_run *run)
+{
+    int error = run->result == -EAGAIN ? -ETIMEDOUT : (int)file_posix_error(run->result);
+    bool refused = is_refusal(run->result), one = run->write.record_count == 1;
+    struct ledger_ending ending = {.file = flushing->runs.c->entry,
+                                   .write = &run->write,
+                                   .outcome =
+                                       refused && one ? LEDGER_WRITE_LOST : LEDGER_WRITE_FAILED,
+                                   .error = -error};
+    if (refused && one)
+        lose(flushing->runs.c, &run->write, -error);
+    ledger_writes_end(&ending, 1);
+    if (refused && !one) {
+        flushing->sending.most = 1; /* some of its records may be taken: one by one */
+        return;
+    }
+    if (!refused && run->stable == NFS3_FILE_SYNC) {
+        flushing->syncs = false; /* a server that cannot do that does without */
+        return;
+    }
+    flushing->stuck = flushing->stuck || !refused;
+    if (!refused || flushing->result == 0)
+        flushing->result = error;
+}
+
+static void end(struct file_runs *runs, struct file_run *run)
+{
+    struct flushing *flushing = (struct flushing *)runs;
+    struct ledger_ending ending = {
+        .file = runs->c->entry, .write = &run->write, .epoch = run->epoch};
+    flushing->stored = false;
+    if (run->result != 0) {
+        end_badly(flushing, run);
+        return;
+    }
+    file_write_ending(runs->c->mount->server, &run->transfer, run->asked_ns, &ending);
+    flushing->stored = run->stable == NFS3_FILE_SYNC;
+    stats_add(&stats_own->counters.gathered_writes, 1);
+    stats_add(&stats_own->counters.gathered_bytes, run->write.length);
+    ledger_writes_end(&ending, 1);
+}
+
+static void prepare(struct flushing *flushing, struct committing *c)
+{
+    const struct rpc_auth *writer = c->inode ? atomic_load(&c->inode->behind_auth) : NULL;
+    if (writer) /* who asks for it may be permitted to read only */
+        c->auth = writer;
+    *flushing =
+        (struct flushing){.runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
+                          .sending = ledger_dirty_now(c->entry, file_longest_write(c->mount))};
+}
+
+/* ---- flushing ---- */
+
+/* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
+static int await_others(struct committing *c, int result)
+{
+    for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->entry) > 0; i += 10)
+        sys_nanosleep_ms(10);
+    return ledger_file_dirty(c->entry) > 0 ? result : 0;
+}
+
+/* 0, or -errno of what stays dirty. */
+static int flush(struct flushing *flushing)
+{
+    struct committing *c = flushing->runs.c;
+    int next;
+    while ((next = file_runs_send(&flushing->runs, true)) > 0)
+        ;
+    if (flushing->stuck)
+        next = flushing->result;
+    if (next == -EACCES || next == -EPERM)
+        next = await_others(c, next);
+    if (next == -ENOSPC) /* it has no place in the registry */
+        next = await_others(c, -EIO);
+    return next;
+}
+
+int file_flush_all(struct committing *c)
+{
+    struct flushing flushing;
+    c->stored = false;
+    if (!ledger_file_dirty(c->entry))
+        return 0;
+    prepare(&flushing, c);
+    flushing.syncs = true;
+    int result = flush(&flushing);
+    c->stored = flushing.result == 0 && flushing.stored;
+    return result != 0 || flushing.stuck ? result : flushing.result;
+}
+
+int file_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint64_t start,
+                     uint64_t end)
+{
+    if (!ledger_file_dirty(&inode->entry))
+        return 0;
+    struct committing c = file_committing_of(inode, auth);
+    struct flushing flushing;
+    prepare(&flushing, &c);
+    flushing.sending.start = start;
+    flushing.sending.end = end;
+    return flush(&flushing);
+}
+
+int file_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_t least, bool wait)
+{
+    struct committing c = file_committing_of(inode, auth);
+    struct flushing flushing;
+    prepare(&flushing, &c);
+    flushing.sending.least = least;
+    int next = file_runs_send(&flushing.runs, wait);
+    return flushing.stuck ? flushing.result : next;
+}
+
+void file_flush_number(dev_t device, uint64_t number)
+{
+    struct ledger_file_key key = {.device = device, .inode = number};
+    struct file_inode *inode = NULL;
+    if (!ledger_number_dirty(device, number))
+        return;
+    while ((inode = file_inode_next(device, number, inode))) {
+        const struct rpc_auth *auth = file_inode_auth(inode);
+        if (auth && file_inode_enter(inode)) {
+            (void)file_flush_range(inode, auth, 0, UINT64_MAX);
+            file_inode_leave(inode);
+        }
+    }
+    if (ledger_number_dirty(device, number)) /* only others have it open */
+        (void)file_commit_named(&key);
+}
+
+void file_write_out(struct file_open *open, off_t offset, off_t length, bool wait)
+{
+    uint64_t end = length ? (uint64_t)offset + (uint64_t)length : UINT64_MAX;
+    if (!ledger_file_dirty(&open->inode->entry) || !file_inode_enter(open->inode))
+        return;
+    if (wait)
+        (void)file_flush_range(open->inode, open->auth, (uint64_t)offset, end);
+    else
+        file_behind_hurry(open->inode);
+    file_inode_leave(open->inode);
+}

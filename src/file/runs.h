@@ -1,0 +1,35 @@
+/* WRITEs of what the ledger has, many on their way together: for flush.c and rewrite.c. */
+#ifndef FILE_RUNS_H
+#define FILE_RUNS_H
+
+#include "file/committing.h"
+#include "ledger/writes.h"
+
+enum { FILE_RUNS = 64 /* on their way at a time */ };
+
+/* One WRITE. */
+struct file_run {
+    struct ledger_write write;
+    enum nfs3_stable stable;
+    struct nfs3_transfer transfer;
+    int result;
+    uint64_t asked_ns, epoch; /* for the attributes that came with it */
+};
+
+/* Where runs come from, and where they end. */
+struct file_runs {
+    struct committing *c;
+    /* The next of them, to be sent from the ledger: 1 and `write` and `stable`; 0: there is none;
+     * -EAGAIN: not before something in flight is over, and the caller does not `wait`; -errno. */
+    int (*next)(struct file_runs *runs, bool wait, struct file_run *run);
+    /* The server answered, or will not. Ends it in the ledger. */
+    void (*end)(struct file_runs *runs, struct file_run *run);
+    size_t bytes; /* of one file_runs_send(), roughly */
+};
+
+/* Sends runs, a window of them on their way at any time, and waits for their ends. If there are
+ * none but some in flight it waits for those, if `wait`. Returns what `next` said last: 1, there
+ * may be more. */
+int file_runs_send(struct file_runs *runs, bool wait);
+
+#endif

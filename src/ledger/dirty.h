@@ -1,0 +1,81 @@
+/*
+ * Dirty data: what a write(2) that is over has written and no server has yet. It is in the ledger,
+ * where every process of the host reads it, and any of them may send it. Dirty records of a file do
+ * not overlap: a newer write takes the bytes away from older ones. They may overlap what is in
+ * flight, which is older, and what is acknowledged.
+ *
+ * Sending makes a record IN_FLIGHT and `promised`: if the WRITE fails, or its process dies, it is
+ * DIRTY again, and never lost but by LEDGER_WRITE_LOST.
+ */
+#ifndef LEDGER_DIRTY_H
+#define LEDGER_DIRTY_H
+
+#include "ledger/records.h"
+
+/* Bytes that are dirty or being sent. A load. */
+uint64_t ledger_file_dirty(struct ledger_file *file);
+
+/* The bytes of a read that the ledger has. */
+enum ledger_dirty_found {
+    LEDGER_DIRTY_NONE, /* no dirty byte is in the range */
+    LEDGER_DIRTY_SOME, /* some, or the end of the file: they must be sent before the server is asked
+                        */
+    LEDGER_DIRTY_ALL   /* up to `done`, or up to the end of the file */
+};
+/* Copies [offset, offset + length) to the vectors if all of it is dirty. -EFAULT, or one of the
+ * above. The lock is held over the copy. */
+int ledger_dirty_read(struct ledger_file *file, const struct iovec *vectors, int count,
+                      uint64_t offset, size_t length, size_t *done);
+
+/* Might a READ of [start, end) lack something that is dirty, or meet the end of the file too early?
+ */
+bool ledger_dirty_concerns(struct ledger_file *file, uint64_t start, uint64_t end);
+/* Is any file with this number dirty? Loads. */
+bool ledger_number_dirty(uint64_t device, uint64_t inode);
+
+/* What of a file is to be sent. */
+struct ledger_sending {
+    uint64_t start, end; /* what overlaps this ... */
+    uint64_t sequence;   /* ... and was written up to then: see ledger_dirty_now() */
+    size_t least, most;  /* bytes of a run; shorter ones stay */
+    bool all;            /* result: the run is all that the server does not have on its disk */
+};
+/* All of a file that is dirty now, in runs of at most `most` bytes. */
+struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most);
+/*
+ * Takes a run of dirty records that follow one another, to be sent by ledger_write_data() and ended
+ * by ledger_write_end(). It may reach beyond [start, end). 1; 0: no such data is left, and none is
+ * in flight; -EAGAIN: what is left is in flight, or something is in its way, and the caller does
+ * not `wait`; -ENOSPC: this process has no slot.
+ */
+int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, bool wait,
+                      struct ledger_write *write);
+
+/* ---- under the stripe's lock ---- */
+
+/* A PRIVATE record, filled, of a write that has just been made. */
+void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
+/* An IN_FLIGHT one that is promised will not be executed, or be held: DIRTY again. */
+void ledger_dirty_return(struct ledger_entry *entry, uint32_t index,
+                         struct ledger_garbage *garbage);
+/* Takes a record that is dirty out of the list and the counters. Others stay as they are. */
+void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index);
+/* So many promised bytes were acknowledged, and are counted as such: they are dirty no more. */
+void ledger_dirty_kept(struct ledger_entry *entry, uint64_t bytes);
+/* Some dirty data is lost: where the file ends must be asked for, and is beyond what is left. */
+void ledger_dirty_lost(struct ledger_entry *entry);
+/* Of a stripe that is being put in order, where each file has a byte of dirty data too many: counts
+ * a record, if it is promised; and makes the list again from the DIRTY ones, chained by file_next
+ * and sorted by sequence, and takes that byte away. The bytes of each are taken away from older
+ * ones. */
+void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index);
+void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
+                         struct ledger_garbage *garbage);
+/* Shortens the DIRTY records of the file, to end at `size`. With `forget` what is in flight is not
+ * promised any more. */
+void ledger_dirty_cut(struct ledger_entry *entry, uint64_t size, bool forget,
+                      struct ledger_garbage *garbage);
+/* Is a record of the file DIRTY in [start, end)? */
+bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uint64_t end);
+
+#endif

@@ -1,0 +1,124 @@
+#include "reach/reason.h"
+
+#include <errno.h>
+
+#include "net/connect.h"
+#include "reach/server.h"
+
+static const struct {
+    const char *text, *remedy;
+} reasons[REACH_WHYS] = {
+    [REACH_FINE] = {"", ""},
+    [REACH_RUN_UNUSABLE] = {"run directory not usable",
+                            "make it with mode 0700 for the program's user, or set DIRECTNFS_RUN"},
+    [REACH_RUN_FOREIGN] = {"run directory not usable: of another owner, or open to others",
+                           "give it to this user with mode 0700, remove it, or set DIRECTNFS_RUN"},
+    [REACH_RUN_BUSY] = {"run directory not usable: used by another container or version",
+                        "end the processes that use it, or set DIRECTNFS_RUN"},
+    [REACH_RUN_FULL] = {"run directory not usable: no room there",
+                        "make room in it (a container: --shm-size), or set DIRECTNFS_RUN"},
+    [REACH_RUN_LIMIT] = {"run directory not usable: limit of file sizes (RLIMIT_FSIZE)",
+                         "raise the limit of file sizes above uncommitted_max (LimitFSIZE= in the "
+                         "systemd unit, ulimit -f)"},
+    [REACH_RUN_CROWDED] = {"run directory not usable: no room for another process",
+                           "end some processes, or set DIRECTNFS_RUN"},
+    [REACH_NO_MEMORY] = {"no memory", "raise the limit of address space (ulimit -v)"},
+    [REACH_NO_NAME] = {"server's name not resolved",
+                       "correct the name, or write the address in its place"},
+    [REACH_NO_LOCAL] = {"no path from an address of this host",
+                        "correct `local` in the nfstab, or give the address to an interface (ip "
+                        "address add)"},
+    [REACH_NO_PORT] = {"no local port is left", "see `privileged_port` in directnfs.conf(5)"},
+    [REACH_LOW_PORT_FORBIDDEN] = {"not permitted to use a port below 1024",
+                                  "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\""},
+    [REACH_NO_ANSWER] = {"server not reachable", ""},
+    [REACH_NO_SERVICE] = {"no NFS version 3 service on the server",
+                          "start the service on the server, and allow version 3 there"},
+    [REACH_MOUNT_REFUSED] = {"MOUNT refused", "the server's export list must name this host"},
+    [REACH_MOUNT_REFUSED_HIGH_PORT] =
+        {"MOUNT refused, from a port above 1023",
+         "the server's export list must name this host, and must say `insecure` if this process "
+         "may not use a port below 1024"},
+    [REACH_NFS_REFUSED] = {"NFS refused", "the server's export list must name this host"},
+    [REACH_NFS_REFUSED_HIGH_PORT] = {"NFS refused, from a port above 1023",
+                                     "export with `insecure`, or give CAP_NET_BIND_SERVICE"},
+    [REACH_NO_EXPORT] = {"no such export on the server",
+                         "correct the nfstab, or export the directory"},
+    [REACH_NOT_THE_EXPORT] = {"mount is not the export",
+                              "mount the export there, or correct the nfstab"},
+};
+
+const char *reach_reason(enum reach_why why)
+{
+    return reasons[why].text;
+}
+
+const char *reach_remedy(enum reach_why why)
+{
+    return reasons[why].remedy;
+}
+
+enum reach_why reach_why_run(int error)
+{
+    switch (error) {
+    case 0:
+        return REACH_FINE;
+    case -EPERM:
+        return REACH_RUN_FOREIGN;
+    case -EBUSY:
+        return REACH_RUN_BUSY;
+    case -ENOSPC:
+        return REACH_RUN_FULL;
+    case -EFBIG:
+        return REACH_RUN_LIMIT;
+    case -EUSERS:
+        return REACH_RUN_CROWDED;
+    case -ENOMEM:
+        return REACH_NO_MEMORY;
+    default:
+        return REACH_RUN_UNUSABLE;
+    }
+}
+
+enum reach_why reach_why_path(int error)
+{
+    return error == 0 ? REACH_FINE : error == -EADDRNOTAVAIL ? REACH_NO_LOCAL : REACH_NO_NAME;
+}
+
+/* A refusal: was it for the port that the call came from, or did it not even leave? */
+static enum reach_why why_refused(enum reach_service service, const struct conf_tunables *tunables)
+{
+    enum net_port ports = reach_port_policy(tunables);
+    bool low = ports != NET_PORT_ANY && net_low_ports_permitted();
+    if (ports == NET_PORT_PRIVILEGED && !low)
+        return REACH_LOW_PORT_FORBIDDEN;
+    if (service == REACH_MOUNT)
+        return low ? REACH_MOUNT_REFUSED : REACH_MOUNT_REFUSED_HIGH_PORT;
+    return low ? REACH_NFS_REFUSED : REACH_NFS_REFUSED_HIGH_PORT;
+}
+
+enum reach_why reach_why_call(enum reach_service service, int error,
+                              const struct conf_tunables *tunables)
+{
+    switch (error) {
+    case 0:
+        return REACH_FINE;
+    case -ENOMEM:
+        return REACH_NO_MEMORY;
+    case -EADDRINUSE:
+        return REACH_NO_PORT;
+    case -EPROTONOSUPPORT:
+        return REACH_NO_SERVICE;
+    case -ENOENT:
+    case -ENOTDIR:
+        return service == REACH_MAPPER  ? REACH_NO_SERVICE
+               : service == REACH_MOUNT ? REACH_NO_EXPORT
+                                        : REACH_NO_ANSWER;
+    case -EACCES:
+    case -EPERM:
+    case -EKEYREJECTED:
+        return service == REACH_MAPPER ? REACH_NO_ANSWER : why_refused(service, tunables);
+    default:
+        return REACH_NO_ANSWER;
+    }
+}

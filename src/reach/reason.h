@@ -1,0 +1,59 @@
+/*
+ * Why a mount is not served, as the first contact finds it out: one list for the log, for
+ * `directnfs stat` and for `directnfs check`.
+ */
+#ifndef REACH_REASON_H
+#define REACH_REASON_H
+
+#include "config/tunables.h"
+
+enum reach_why {
+    REACH_FINE,
+    /* this process cannot keep a ledger: */
+    REACH_RUN_UNUSABLE,
+    REACH_RUN_FOREIGN,
+    REACH_RUN_BUSY,
+    REACH_RUN_FULL,
+    REACH_RUN_LIMIT,
+    REACH_RUN_CROWDED,
+    /* nor call: */
+    REACH_NO_MEMORY,
+    REACH_NO_NAME,
+    REACH_NO_LOCAL,
+    REACH_NO_PORT,
+    REACH_LOW_PORT_FORBIDDEN,
+    /* the server does not answer, or says no: */
+    REACH_NO_ANSWER,
+    REACH_NO_SERVICE,
+    REACH_MOUNT_REFUSED,
+    REACH_MOUNT_REFUSED_HIGH_PORT,
+    REACH_NFS_REFUSED,
+    REACH_NFS_REFUSED_HIGH_PORT,
+    REACH_NO_EXPORT,
+    /* it is another directory */
+    REACH_NOT_THE_EXPORT,
+    REACH_WHYS
+};
+
+/* In a few words, as `stat files` shows it; and what to do about it, a sentence, or "". */
+const char *reach_reason(enum reach_why why);
+const char *reach_remedy(enum reach_why why);
+
+/* Is it the run directory, whatever is wrong with it? The server was not asked then. */
+static inline bool reach_is_run(enum reach_why why)
+{
+    return why >= REACH_RUN_UNUSABLE && why <= REACH_RUN_CROWDED;
+}
+
+/* Of an error (-errno) of the run directory or the registry in it. */
+enum reach_why reach_why_run(int error);
+
+/* Of an error of a path that cannot be used: see conf_path_addresses(). */
+enum reach_why reach_why_path(int error);
+
+/* Of an error of a call to a service of the server, which came from ports as the tunables say. */
+enum reach_service { REACH_MAPPER, REACH_MOUNT, REACH_NFS };
+enum reach_why reach_why_call(enum reach_service service, int error,
+                              const struct conf_tunables *tunables);
+
+#endif

@@ -1,0 +1,45 @@
+/* What the tests of reading ahead share. Include once per test program. */
+#ifndef TEST_AHEAD_SCENE_H
+#define TEST_AHEAD_SCENE_H
+
+#include "file_scene.h"
+
+enum {
+    BLOCK = 8192,
+    BLOCKS = 256,
+    SIZE = BLOCK * BLOCKS,
+    MINDED = 2 /* reads that find the minder at work, and are ordinary ones */
+};
+
+#define AHEAD "read_ahead_max = 2097152;"
+#define AHEAD_TEST(name)             \
+    static void name##_engine(void); \
+    SCENE_TEST(name)                 \
+    {                                \
+        scene_configure(AHEAD);      \
+        scene_run(name##_engine);    \
+    }                                \
+    static void name##_engine(void)
+
+static inline void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_expect(fd, BLOCK, (off_t)i * BLOCK, version);
+}
+
+/* Bytes live for a second: what a slow machine reads after that it asks for again. */
+static inline bool in_time(uint64_t begun_ns)
+{
+    return sys_now_ns() - begun_ns < UINT64_C(500000000);
+}
+
+/* The file, of which the first two blocks were read, so that more is on its way. */
+static inline int begun(unsigned version)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 0, 4, version);
+    CHECK(stats_get(&stats_own->counters.read_ahead_bytes) > 0);
+    return fd;
+}
+
+#endif

@@ -1,0 +1,575 @@
+/* Dirty data: src/ledger/dirty.c. */
+#include <sys/ptrace.h>
+
+#include "ledger_test.h"
+
+enum { MOST = 1 << 20 };
+
+static int write_behind(struct ledger_file *file, uint64_t offset, size_t length)
+{
+    struct iovec vector = {buffer, length};
+    struct ledger_write write;
+    uint64_t dirty;
+    const struct ledger_beginning beginning = {.offset = offset,
+                                               .data = &vector,
+                                               .count = 1,
+                                               .length = length,
+                                               .keep = true,
+                                               .write = &write};
+    return ledger_write_behind(file, &beginning, false, &dirty);
+}
+
+static void write_dirty(struct ledger_file *file, uint64_t offset, size_t length, uint8_t fill)
+{
+    memset(buffer, fill, length);
+    must(write_behind(file, offset, length) == 0);
+}
+
+static int take(struct ledger_file *file, struct ledger_write *write)
+{
+    struct ledger_sending sending = ledger_dirty_now(file, MOST);
+    return ledger_dirty_take(file, &sending, false, write);
+}
+
+static int read_dirty(struct ledger_file *file, uint64_t offset, size_t length, size_t *done)
+{
+    const struct iovec vector = {buffer, length};
+    return ledger_dirty_read(file, &vector, 1, offset, length, done);
+}
+
+static void expect_dirty(struct ledger_file *file, uint64_t offset, size_t length, uint8_t fill)
+{
+    size_t done = 0;
+    memset(buffer, ~fill, length);
+    assert_int_equal(read_dirty(file, offset, length, &done), LEDGER_DIRTY_ALL);
+    assert_int_equal(done, length);
+    for (size_t i = 0; i < length; i++)
+        assert_int_equal(buffer[i], fill);
+}
+
+/* ---- writing, reading, sending ---- */
+
+UNIT_TEST(what_was_written_is_read_before_it_is_sent)
+{
+    struct ledger_file file;
+    size_t done;
+    attach(&file, 500);
+    write_dirty(&file, 100000, 70000, 'a');
+    write_dirty(&file, 120000, 10, 'b');
+    expect_dirty(&file, 100000, 20000, 'a');
+    expect_dirty(&file, 120000, 10, 'b');
+    expect_dirty(&file, 120010, 49990, 'a');
+    assert_int_equal(ledger_file_dirty(&file), 70000);
+    assert_int_equal(ledger_file_least_size(&file), 170000);
+    assert_int_equal(read_dirty(&file, 0, 1000, &done), LEDGER_DIRTY_NONE);
+    assert_int_equal(read_dirty(&file, 99999, 2, &done), LEDGER_DIRTY_SOME);
+    check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(what_is_dirty_does_not_make_what_the_server_told_old)
+{
+    struct ledger_file file;
+    struct ledger_attributes told = {.size = 100, .ctime = {1, 5}}, known;
+    uint64_t epoch, verified_ns = 0;
+    attach(&file, 560);
+    ledger_file_learned(&file, ledger_file_asking(&file), &told, 1);
+    write_dirty(&file, 50, 5000, 'c');
+    ledger_file_confirmed(&file, &told, 10);
+    assert_true(ledger_file_attributes(&file, &known, &verified_ns));
+    assert_int_equal(verified_ns, 10);
+    assert_int_equal(known.size, 5050);
+    assert_int_equal(ledger_key_confirmed(&file.key, &told, 20, &epoch), LEDGER_CONFIRMED);
+    told.ctime.tv_nsec++;
+    assert_int_equal(ledger_key_confirmed(&file.key, &told, 30, &epoch), LEDGER_OTHER);
+    assert_int_equal(epoch, ledger_file_asking(&file));
+    file.key.root++;
+    assert_int_equal(ledger_key_confirmed(&file.key, &told, 30, &epoch), LEDGER_UNKNOWN);
+    file.key.root--;
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(a_read_ends_at_the_end_of_a_file_that_ends_dirty)
+{
+    struct ledger_file file;
+    size_t done = 0;
+    attach(&file, 501);
+    write_dirty(&file, 0, 5000, 'e');
+    assert_int_equal(read_dirty(&file, 1000, 8192, &done), LEDGER_DIRTY_ALL);
+    assert_int_equal(done, 4000);
+    assert_int_equal(read_dirty(&file, 5000, 8192, &done), LEDGER_DIRTY_NONE);
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(writes_that_follow_one_another_are_one_run)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 502);
+    for (uint64_t i = 64; i-- > 0;) /* backwards, to be no matter of order */
+        write_dirty(&file, i * 8192, 8192, (uint8_t)i);
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.offset, 0);
+    assert_int_equal(write.length, 64 * 8192);
+    assert_int_equal(take(&file, &(struct ledger_write){0}), -EAGAIN);
+    expect_dirty(&file, 8192, 8192, 1); /* it is in flight */
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(ledger_file_dirty(&file), 0);
+    assert_int_equal(ledger_file_acknowledged(&file), 64 * 8192);
+    assert_int_equal(take(&file, &write), 0);
+    check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(a_run_is_no_longer_than_one_write)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 503);
+    for (uint64_t i = 0; i < 32; i++)
+        write_dirty(&file, i * 8192, 8192, 'l');
+    struct ledger_sending sending = ledger_dirty_now(&file, 100000);
+    assert_int_equal(ledger_dirty_take(&file, &sending, false, &write), 1);
+    assert_int_equal(write.length, 98304);
+    assert_false(sending.all);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(ledger_file_dirty(&file), 32 * 8192 - 98304);
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
+UNIT_TEST(a_write_goes_on_over_what_is_in_flight)
+{
+    struct ledger_file file;
+    struct ledger_write first, second;
+    attach(&file, 504);
+    write_dirty(&file, 0, 8192, '1');
+    assert_int_equal(take(&file, &first), 1);
+    write_dirty(&file, 4096, 100, '2');
+    expect_dirty(&file, 0, 4096, '1');
+    expect_dirty(&file, 4096, 100, '2');
+    expect_dirty(&file, 4196, 3996, '1');
+    assert_int_equal(take(&file, &second), -EAGAIN); /* not before the first one is over */
+    ledger_write_end(&file, &first, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(take(&file, &second), 1);
+    assert_int_equal(second.length, 100);
+    ledger_write_end(&file, &second, LEDGER_WRITE_UNSTABLE, first_verifier);
+    check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(what_failed_is_dirty_again_below_what_is_newer)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 505);
+    write_dirty(&file, 0, 30000, 'o');
+    assert_int_equal(take(&file, &write), 1);
+    write_dirty(&file, 10000, 5000, 'n');
+    write_dirty(&file, 29000, 5000, 'n');
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    check_invariants();
+    expect_dirty(&file, 0, 10000, 'o');
+    expect_dirty(&file, 10000, 5000, 'n');
+    expect_dirty(&file, 15000, 14000, 'o');
+    expect_dirty(&file, 29000, 5000, 'n');
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.length, 34000);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+    check_invariants();
+}
+
+UNIT_TEST(what_is_lost_is_told_and_the_next_writes_go_out_at_once)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 506);
+    write_dirty(&file, 0, 100, 'x');
+    assert_int_equal(take(&file, &write), 1);
+    struct ledger_ending ending = {
+        .file = &file, .write = &write, .outcome = LEDGER_WRITE_LOST, .error = ENOSPC};
+    ledger_writes_end(&ending, 1);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+    assert_true(ledger_file_lost(&file));
+    assert_false(ledger_file_lost(&file));
+    assert_int_equal(write_behind(&file, 0, 100), LEDGER_WRITE_NOW);
+    write_stable(&file, 0, 100);
+    assert_int_equal(write_behind(&file, 0, 100), 0);
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
+UNIT_TEST(another_write_waits_until_dirty_data_below_it_is_sent)
+{
+    struct ledger_file file;
+    struct ledger_write run, write;
+    attach(&file, 507);
+    write_dirty(&file, 0, 8192, 'd');
+    assert_int_equal(begin(&file, 8191, 10, true, &write), LEDGER_WRITE_BEHIND);
+    assert_int_equal(begin(&file, 8192, 10, true, &write), 0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    assert_int_equal(take(&file, &run), 1);
+    ledger_write_end(&file, &run, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(begin(&file, 8191, 10, true, &write), 0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
+UNIT_TEST(a_truncation_cuts_dirty_data)
+{
+    struct ledger_file file;
+    attach(&file, 508);
+    write_dirty(&file, 0, 100000, 'c');
+    assert_int_equal(ledger_file_truncate_begin(&file, 50000), 0);
+    assert_int_equal(write_behind(&file, 49999, 2), -EAGAIN);
+    ledger_file_truncate_end(&file, 50000, true);
+    assert_int_equal(ledger_file_dirty(&file), 50000);
+    assert_int_equal(ledger_file_least_size(&file), 50000);
+    expect_dirty(&file, 0, 50000, 'c');
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
+UNIT_TEST(no_answer_of_the_server_makes_the_file_shorter_than_what_is_dirty)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    struct ledger_attributes attributes = {.size = 10}, known;
+    uint64_t verified;
+    attach(&file, 509);
+    write_dirty(&file, 0, 5000, 's');
+    for (int i = 0; i < 2; i++) {
+        ledger_file_learned(&file, ledger_file_asking(&file), &attributes, sys_now_ns());
+        assert_true(ledger_file_attributes(&file, &known, &verified));
+        assert_int_equal(known.size, 5000);
+        if (i == 0)
+            assert_int_equal(take(&file, &write), 1);
+    }
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(small_writes_that_follow_one_another_take_little_room)
+{
+    struct ledger_file file;
+    attach(&file, 510);
+    for (uint64_t i = 0; i < 1000; i++)
+        write_dirty(&file, i * 100, 100, (uint8_t)i);
+    assert_true(ledger_map.entries[file.index].records < 100);
+    for (uint64_t i = 0; i < 1000; i++)
+        expect_dirty(&file, i * 100, 100, (uint8_t)i);
+    check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+/* ---- a dead process ---- */
+
+static int dies_with_dirty_data(void *argument)
+{
+    struct ledger_write write;
+    write_dirty(argument, 0, 8192, 'f');
+    must(take(argument, &write) == 1);
+    write_dirty(argument, 20000, 8192, 'd');
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(data_of_a_dead_process_is_sent_by_another)
+{
+    struct ledger_file file, orphan;
+    struct ledger_write write;
+    uint32_t cursor = 0;
+    attach(&file, 511);
+    assert_int_equal(run_child(dies_with_dirty_data, &file), 128 + SIGKILL);
+    expect_dirty(&file, 0, 8192, 'f');
+    assert_true(ledger_uncommitted_next(&cursor, 5, true, &orphan));
+    uint64_t sum = 0;
+    assert_int_equal(take(&orphan, &write), 1);
+    sum += write.length;
+    ledger_write_end(&orphan, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(take(&orphan, &write), 1);
+    sum += write.length;
+    ledger_write_end(&orphan, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(sum, 16384);
+    assert_int_equal(take(&orphan, &write), 0);
+    check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+/* All that is done to dirty data, at one place. */
+static int steps(void *argument)
+{
+    struct ledger_write write;
+    write_dirty(argument, 0, 20000, '1');
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    raise(SIGSTOP);
+    memset(buffer, '2', 3000);
+    write_behind(argument, 5000, 3000);
+    write_behind(argument, 18000, 3000);
+    if (take(argument, &write) != 1)
+        return 1;
+    memset(buffer, '3', 3000);
+    write_behind(argument, 6000, 3000);
+    ledger_write_end(argument, &write, LEDGER_WRITE_FAILED, 0);
+    return 0;
+}
+
+/* True: it ended before so many instructions. */
+static bool killed_after(int (*body)(void *), struct ledger_file *file, unsigned instructions)
+{
+    pid_t child = start_child(body, file);
+    int status;
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    for (unsigned i = 0; i < instructions && !WIFEXITED(status); i++) {
+        ptrace(PTRACE_SINGLESTEP, child, 0, 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    if (WIFEXITED(status))
+        return true;
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return false;
+}
+
+/* What a byte may be, by what the steps write: the oldest and the newest. */
+static bool may_be(uint64_t at, uint8_t byte)
+{
+    if (at < 20000 && byte == '1')
+        return true;
+    if (((at >= 5000 && at < 8000) || (at >= 18000 && at < 21000)) && byte == '2')
+        return true;
+    return at >= 6000 && at < 9000 && byte == '3';
+}
+
+UNIT_TEST(wherever_its_process_dies_nothing_is_lost)
+{
+    bool over = false;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip(); /* every instruction is many */
+    for (unsigned n = 0; !over; n += 1499) {
+        struct ledger_file file;
+        size_t done = 0;
+        attach(&file, 512);
+        over = killed_after(steps, &file, n);
+        ledger_process_sweep(0);
+        check_invariants();
+        assert_int_equal(read_dirty(&file, 0, 20000, &done), LEDGER_DIRTY_ALL);
+        for (uint64_t i = 0; i < 20000; i++)
+            assert_true(may_be(i, buffer[i]));
+        ledger_file_forget(&file, false);
+        check_invariants();
+    }
+}
+
+/* The end of a WRITE, by which data is the server's, or dirty again. */
+static enum ledger_outcome outcome;
+
+static int ends_a_run(void *argument)
+{
+    struct ledger_write write;
+    write_dirty(argument, 0, 8192, '1');
+    if (take(argument, &write) != 1)
+        return 1;
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    raise(SIGSTOP);
+    ledger_write_end(argument, &write, outcome, first_verifier);
+    return 0;
+}
+
+static void kill_at_the_end_of_a_run(enum ledger_outcome how)
+{
+    bool over = false;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip();
+    outcome = how;
+    for (unsigned n = 0; !over; n += 11) {
+        struct ledger_file file;
+        attach(&file, 514);
+        over = killed_after(ends_a_run, &file, n);
+        assert_true(ledger_file_uncommitted(&file) >= 8192); /* for who looks without the lock */
+        ledger_process_sweep(0);
+        assert_int_equal(ledger_file_uncommitted(&file), 8192);
+        check_invariants();
+        ledger_file_forget(&file, false);
+    }
+}
+
+UNIT_TEST(who_dies_as_a_run_fails_leaves_it_dirty)
+{
+    kill_at_the_end_of_a_run(LEDGER_WRITE_FAILED);
+}
+
+UNIT_TEST(who_dies_as_a_run_is_acknowledged_leaves_it_uncommitted)
+{
+    kill_at_the_end_of_a_run(LEDGER_WRITE_UNSTABLE);
+}
+
+/* ---- fsync, close, handles ---- */
+
+UNIT_TEST(a_flush_finds_what_was_written_before_it_though_it_was_written_over)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 515);
+    write_dirty(&file, 0, 512, '1');
+    struct ledger_sending sending = ledger_dirty_now(&file, MOST);
+    write_dirty(&file, 0, 1024, '2');
+    assert_int_equal(ledger_dirty_take(&file, &sending, false, &write), 1);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(a_close_sends_what_was_joined_to_data_of_another_process)
+{
+    struct ledger_file file;
+    attach(&file, 516);
+    write_dirty(&file, 0, 100, '1');
+    uint32_t first = ledger_map.entries[file.index].dirty_first;
+    uint32_t own = atomic_exchange(&ledger_record(first)->owner, 77);
+    write_dirty(&file, 100, 100, '2');
+    assert_true(ledger_file_uncommitted_here(&file));
+    atomic_store(&ledger_record(first)->owner, own);
+    ledger_file_forget(&file, false);
+}
+
+UNIT_TEST(dirty_data_of_an_older_handle_is_a_loss)
+{
+    struct ledger_file file, again;
+    uint64_t lost;
+    attach(&file, 517);
+    write_dirty(&file, 0, 100, '1');
+    struct ledger_file_key key = file.key;
+    key.root++;
+    key.handle[0]++;
+    assert_true(ledger_file_attach(&again, &key, &(struct timespec){12345, 0}, &lost));
+    assert_int_equal(lost, 100);
+    assert_true(ledger_file_has_loss(&again));
+    ledger_file_forget(&file, false);
+}
+
+/* ---- a model ---- */
+
+enum { UNDER_WAY = 4 };
+
+struct model {
+    struct ledger_file file;
+    uint8_t program[MODEL_BYTES], server[MODEL_BYTES]; /* what each believes */
+    uint64_t size;
+    struct ledger_write writes[UNDER_WAY]; /* that are on their way */
+    uint8_t data[UNDER_WAY][LEDGER_WRITE_MAX];
+};
+
+static void model_write(struct model *m, uint8_t fill)
+{
+    uint64_t offset = random_below(MODEL_BYTES - 1);
+    size_t length = 1 + random_below(random_below(4) ? 9000 : 100000);
+    if (offset + length > MODEL_BYTES)
+        length = MODEL_BYTES - offset;
+    write_dirty(&m->file, offset, length, fill);
+    memset(m->program + offset, fill, length);
+    if (offset + length > m->size)
+        m->size = offset + length;
+}
+
+static void model_take(struct model *m)
+{
+    unsigned i = 0;
+    while (i < UNDER_WAY && m->writes[i].record_count)
+        i++;
+    struct ledger_sending sending = ledger_dirty_now(&m->file, 1 + random_below(200000));
+    if (i == UNDER_WAY || ledger_dirty_take(&m->file, &sending, false, &m->writes[i]) != 1)
+        return;
+    struct iovec vectors[LEDGER_WRITE_VECTORS];
+    int count = ledger_write_data(&m->writes[i], 0, m->writes[i].length, vectors);
+    size_t length = 0;
+    for (int k = 0; k < count; k++) {
+        memcpy(m->data[i] + length, vectors[k].iov_base, vectors[k].iov_len);
+        length += vectors[k].iov_len;
+    }
+    assert_int_equal(length, m->writes[i].length);
+}
+
+/* Outcomes: acknowledged either way, or failed though the server may have it. */
+static void model_end(struct model *m)
+{
+    unsigned i = random_below(UNDER_WAY);
+    struct ledger_write *write = &m->writes[i];
+    if (!write->record_count)
+        return;
+    enum ledger_outcome outcome = random_below(3) == 0   ? LEDGER_WRITE_FAILED
+                                  : random_below(2) == 0 ? LEDGER_WRITE_STABLE
+                                                         : LEDGER_WRITE_UNSTABLE;
+    if (outcome != LEDGER_WRITE_FAILED || random_below(2))
+        memcpy(m->server + write->offset, m->data[i], write->length);
+    ledger_write_end(&m->file, write, outcome, first_verifier);
+}
+
+static void model_read(struct model *m)
+{
+    uint64_t offset = random_below(MODEL_BYTES - 1);
+    size_t length = 1 + random_below(20000), done = 0;
+    if (offset + length > MODEL_BYTES)
+        length = MODEL_BYTES - offset;
+    int result = read_dirty(&m->file, offset, length, &done);
+    assert_int_equal(ledger_file_least_size(&m->file), m->size);
+    if (result == LEDGER_DIRTY_ALL)
+        assert_memory_equal(buffer, m->program + offset, done);
+    if (result == LEDGER_DIRTY_NONE)
+        assert_memory_equal(m->server + offset, m->program + offset, length);
+}
+
+static void model_cut(struct model *m)
+{
+    for (unsigned i = 0; i < UNDER_WAY; i++) {
+        if (m->writes[i].record_count)
+            return; /* it would wait */
+    }
+    uint64_t size = random_below(MODEL_BYTES);
+    assert_int_equal(ledger_file_truncate_begin(&m->file, size), 0);
+    ledger_file_truncate_end(&m->file, size, true);
+    memset(m->program + size, 0, MODEL_BYTES - size);
+    memset(m->server + size, 0, MODEL_BYTES - size);
+    m->size = size;
+}
+
+UNIT_TEST(random_work_is_as_in_a_model)
+{
+    static struct model m;
+    attach(&m.file, 513);
+    for (unsigned i = 0; i < rounds_of(20000); i++) {
+        uint32_t choice = random_below(20);
+        if (choice < 8)
+            model_write(&m, (uint8_t)(1 + i % 255));
+        else if (choice < 13)
+            model_take(&m);
+        else if (choice < 16)
+            model_end(&m);
+        else if (choice < 19 || i % 50)
+            model_read(&m);
+        else
+            model_cut(&m);
+        if (i % 500 == 0)
+            check_invariants();
+        if (ledger_file_acknowledged(&m.file) > UNCOMMITTED_MAX / 4) {
+            struct ledger_commit commit;
+            ledger_commit_begin(&m.file, &commit);
+            assert_int_equal(ledger_commit_end(&m.file, &commit, first_verifier), 0);
+        }
+    }
+    for (unsigned i = 0; i < UNDER_WAY; i++)
+        ledger_write_end(&m.file, &m.writes[i], LEDGER_WRITE_FAILED, 0);
+    while (ledger_file_dirty(&m.file) > 0) {
+        model_take(&m);
+        model_end(&m);
+    }
+    assert_memory_equal(m.server, m.program, MODEL_BYTES);
+    check_invariants();
+    ledger_file_forget(&m.file, false);
+}
+
+int main(void)
+{
+    return unit_run(open_registry, remove_run_directory);
+}

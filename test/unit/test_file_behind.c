@@ -1,0 +1,497 @@
+/* Write-behind: over at once, in few WRITEs, and never lost. */
+#include <pthread.h>
+
+#include "append_scene.h"
+#include "ledger/dirty.h"
+#include "rounds.h"
+
+enum { PAGE_BYTES = 8192, MEBIBYTE = 1 << 20 };
+
+#define BEHIND_TEST(name)                                \
+    static void name##_engine(void);                     \
+    SCENE_TEST(name)                                     \
+    {                                                    \
+        scene_configure("write_behind_max = 16777216;"); \
+        disk_make("f", 0, 0);                            \
+        scene_run(name##_engine);                        \
+    }                                                    \
+    static void name##_engine(void)
+
+static unsigned writes(void)
+{
+    return server_calls(NFS3_PROC_WRITE);
+}
+
+static void put_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_put(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
+}
+
+static void expect_blocks(int fd, unsigned from, unsigned count, unsigned version)
+{
+    for (unsigned i = from; i < from + count; i++)
+        engine_expect(fd, PAGE_BYTES, (off_t)i * PAGE_BYTES, version);
+}
+
+static void wait_until_sent(unsigned count)
+{
+    for (int i = 0; writes() < count; i++) {
+        CHECK(i < SCENE_LIMIT_S * 1000);
+        usleep(1000);
+    }
+}
+
+/* ---- few calls ---- */
+
+BEHIND_TEST(neighbouring_writes_are_one_call_and_stable)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 16, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(writes(), 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 16 * PAGE_BYTES, 0, 1);
+}
+
+BEHIND_TEST(many_writes_are_full_ones)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 1024, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(writes() <= 32);
+    CHECK_EQUAL(stats_get(&stats_own->counters.gathered_bytes), 1024 * PAGE_BYTES);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 1024 * PAGE_BYTES, 0, 1);
+}
+
+BEHIND_TEST(overwriting_is_sent_once)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned version = 1; version <= 100; version++)
+        engine_put(fd, PAGE_BYTES, 0, version);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(writes() <= 10); /* the thread of ours sends it in between where the machine is slow */
+    disk_expect("f", PAGE_BYTES, 0, 100);
+}
+
+BEHIND_TEST(what_is_dirty_is_sent_soon_by_itself)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, PAGE_BYTES, 0, 1);
+    wait_until_sent(1);
+    disk_expect("f", PAGE_BYTES, 0, 1);
+    put_blocks(fd, 1, 3, 1);
+    wait_until_sent(2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+BEHIND_TEST(what_is_written_with_direct_or_synchronous_descriptors_is_not_behind)
+{
+    static const int flags[] = {O_DIRECT, O_DSYNC, O_SYNC};
+    for (unsigned i = 0; i < 3; i++) {
+        int fd = engine_adopt("f", O_RDWR | flags[i]);
+        unsigned before = writes();
+        engine_put(fd, PAGE_BYTES, 0, i);
+        CHECK_EQUAL(writes(), before + 1);
+        CHECK_EQUAL(engine_close(fd), 0);
+    }
+}
+
+BEHIND_TEST(a_close_of_a_file_that_was_written_leaves_nothing_dirty)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 4, 1);
+    CHECK_EQUAL(engine_close(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 4 * PAGE_BYTES, 0, 1);
+}
+
+/* ---- everybody sees it ---- */
+
+BEHIND_TEST(it_is_read_back_without_a_call)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_hold(NFS3_PROC_WRITE);
+    put_blocks(fd, 0, 16, 1);
+    put_blocks(fd, 3, 2, 2);
+    expect_blocks(fd, 0, 3, 1);
+    expect_blocks(fd, 3, 2, 2);
+    expect_blocks(fd, 5, 11, 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 0);
+    CHECK_EQUAL(engine_size(fd), 16 * PAGE_BYTES);
+    server_release();
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+static void writes_and_stays(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 8, 7);
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_close(fd), 0);
+}
+
+static void reads_and_syncs(void)
+{
+    step_wait(0);
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 0, 8, 7);
+    CHECK_EQUAL(engine_size(fd), 8 * PAGE_BYTES);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 8 * PAGE_BYTES, 0, 7);
+    step_done(1);
+}
+
+SCENE_TEST(another_process_reads_it_and_its_fsync_makes_it_safe)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    pid_t writer = scene_start(writes_and_stays);
+    scene_run(reads_and_syncs);
+    scene_wait(writer);
+}
+
+static void writes_and_is_killed(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 8, 5);
+    step_done(0);
+    pause();
+}
+
+static void finds_it(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 0, 8, 5);
+    CHECK_EQUAL(engine_size(fd), 8 * PAGE_BYTES);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 8 * PAGE_BYTES, 0, 5);
+}
+
+SCENE_TEST(data_of_a_killed_process_is_sent_by_the_next)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t writer = scene_start(writes_and_is_killed);
+    step_wait(0);
+    scene_kill(writer);
+    server_release();
+    scene_run(finds_it);
+}
+
+BEHIND_TEST(a_child_sees_it_and_does_not_send_it_again)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, PAGE_BYTES, 0, 1);
+    wait_until_sent(1);
+    server_hold(NFS3_PROC_WRITE);
+    put_blocks(fd, 0, 4, 2);
+    pid_t child = engine_fork();
+    if (child == 0) {
+        expect_blocks(fd, 0, 4, 2);
+        _exit(0);
+    }
+    scene_wait(child);
+    server_release();
+    CHECK_EQUAL(engine_close(fd), 0);
+    disk_expect("f", 4 * PAGE_BYTES, 0, 2);
+}
+
+static int engine_fstat(int fd)
+{
+    struct stat status;
+    struct file_open *open = engine_begin(fd);
+    CHECK(open != NULL && fstat(fd, &status) == 0);
+    int result = file_stat(open, fd, &status);
+    engine_end(open);
+    return result;
+}
+
+/* It has not written yet, and has no place in the registry. */
+BEHIND_TEST(a_child_sends_what_its_parent_wrote)
+{
+    uint8_t data[3 * PAGE_BYTES];
+    int fd = engine_adopt("f", O_RDWR);
+    for (int what = 0; what < 3; what++) {
+        put_blocks(fd, 1, 1, 2);
+        pid_t child = engine_fork();
+        if (child == 0 && what == 0)
+            CHECK_EQUAL(engine_fsync(fd), 0);
+        else if (child == 0 && what == 1)
+            CHECK_EQUAL(engine_read(fd, data, sizeof(data), 0), 2 * PAGE_BYTES);
+        else if (child == 0)
+            CHECK_EQUAL(engine_fstat(fd), 0);
+        if (child == 0)
+            _exit(0);
+        scene_wait(child);
+    }
+}
+
+BEHIND_TEST(a_stream_for_reading_has_what_was_written)
+{
+    char path[SCENE_PATH];
+    uint8_t data[PAGE_BYTES];
+    int fd = engine_adopt("f", O_RDWR);
+    scene_file_path(path, "f");
+    put_blocks(fd, 0, 1, 1);
+    int stream = open(path, O_RDONLY | O_CLOEXEC);
+    sys_critical_enter();
+    file_opened_for_kernel(stream, O_RDONLY, "stdio");
+    sys_critical_leave();
+    CHECK_EQUAL(pread(stream, data, PAGE_BYTES, 0), PAGE_BYTES);
+    CHECK(data_is(data, PAGE_BYTES, 0, 1));
+    close(stream);
+}
+
+BEHIND_TEST(a_lock_is_asked_for_and_given_back_with_all_at_the_server)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 1, 1);
+    sys_critical_enter();
+    file_locking(fd);
+    sys_critical_leave();
+    disk_expect("f", PAGE_BYTES, 0, 1);
+}
+
+static _Atomic bool enough;
+
+static void *writes_on(void *fd)
+{
+    for (unsigned n = 0; !atomic_load(&enough); n++)
+        engine_put(*(int *)fd, 512, 0, n);
+    return NULL;
+}
+
+BEHIND_TEST(a_child_sends_what_it_writes_itself)
+{
+    pthread_t thread;
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK(pthread_create(&thread, NULL, writes_on, &fd) == 0);
+    for (unsigned i = 0; i < rounds_of(200); i++) {
+        pid_t child = engine_fork();
+        if (child == 0)
+            _exit(atomic_load(&atomic_load(&file_table[fd])->inode->behind_listed) ? 1 : 0);
+        scene_wait(child);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+}
+
+/* ---- sizes ---- */
+
+BEHIND_TEST(a_hole_before_what_is_dirty_is_read_as_zeros)
+{
+    uint8_t data[PAGE_BYTES], zeros[PAGE_BYTES] = {0};
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, 100, 10 * PAGE_BYTES, 1);
+    CHECK_EQUAL(engine_read(fd, data, PAGE_BYTES, PAGE_BYTES), PAGE_BYTES);
+    CHECK(memcmp(data, zeros, PAGE_BYTES) == 0);
+    CHECK_EQUAL(engine_read(fd, data, PAGE_BYTES, 10 * PAGE_BYTES), 100);
+    CHECK_EQUAL(engine_read(fd, data, PAGE_BYTES, 10 * PAGE_BYTES + 100), 0);
+}
+
+BEHIND_TEST(a_truncation_cuts_it)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 16, 1);
+    CHECK_EQUAL(engine_truncate(fd, 5 * PAGE_BYTES), 0);
+    CHECK_EQUAL(engine_size(fd), 5 * PAGE_BYTES);
+    expect_blocks(fd, 0, 5, 1);
+    put_blocks(fd, 2, 1, 3);
+    CHECK_EQUAL(engine_truncate(fd, 0), 0);
+    put_blocks(fd, 0, 2, 4);
+    CHECK_EQUAL(engine_close(fd), 0);
+    CHECK_EQUAL(disk_size("f"), 2 * PAGE_BYTES);
+    disk_expect("f", 2 * PAGE_BYTES, 0, 4);
+}
+
+BEHIND_TEST(appends_are_behind_too)
+{
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    for (unsigned i = 0; i < 50; i++)
+        append_there(fd, 1000, (off_t)i * 1000, 1);
+    CHECK(writes() < 25);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(disk_size("f"), 50000);
+    disk_expect("f", 50000, 0, 1);
+}
+
+BEHIND_TEST(a_direct_write_goes_over_what_is_dirty)
+{
+    int behind = engine_adopt("f", O_RDWR), direct = engine_adopt("f", O_RDWR | O_DIRECT);
+    for (unsigned i = 1; i < 100; i += 2) {
+        put_blocks(behind, 0, 4, i);
+        engine_put(direct, PAGE_BYTES, PAGE_BYTES, i + 1);
+        engine_expect(behind, PAGE_BYTES, PAGE_BYTES, i + 1);
+        engine_expect(direct, PAGE_BYTES, 0, i);
+    }
+    CHECK_EQUAL(engine_fsync(behind), 0);
+    disk_expect("f", PAGE_BYTES, PAGE_BYTES, 100);
+}
+
+BEHIND_TEST(the_kernel_gets_a_file_with_all_that_was_written)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 16, 1);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    disk_expect("f", 16 * PAGE_BYTES, 0, 1);
+}
+
+/* ---- errors ---- */
+
+BEHIND_TEST(a_full_disk_is_told_once_by_fsync_and_then_by_write)
+{
+    static const uint8_t block[PAGE_BYTES];
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 4, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    atomic_store(&scene.control->full_at, 6 * PAGE_BYTES);
+    put_blocks(fd, 6, 4, 1);
+    CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(engine_write(fd, block, PAGE_BYTES, 8 * PAGE_BYTES), -ENOSPC);
+    atomic_store(&scene.control->full_at, 0);
+    put_blocks(fd, 6, 4, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    unsigned before = writes();
+    put_blocks(fd, 0, 4, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(writes(), before + 1); /* behind again */
+    disk_expect("f", 4 * PAGE_BYTES, 6 * PAGE_BYTES, 2);
+}
+
+BEHIND_TEST(a_full_disk_is_told_by_close)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    atomic_store(&scene.control->full_at, PAGE_BYTES);
+    put_blocks(fd, 0, 4, 1);
+    CHECK_EQUAL(engine_close(fd), -ENOSPC);
+    atomic_store(&scene.control->full_at, 0);
+}
+
+BEHIND_TEST(what_the_thread_could_not_send_is_told_by_fsync)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    engine_put(fd, PAGE_BYTES, 0, 1);
+    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0; i++) {
+        CHECK(i < 10000);
+        usleep(1000);
+    }
+    CHECK_EQUAL(engine_fsync(fd), -EDQUOT);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(scene_logged("refuses 8192 bytes") == 1);
+}
+
+BEHIND_TEST(an_append_after_a_loss_leaves_no_hole)
+{
+    int fd = engine_adopt("f", O_RDWR | O_APPEND);
+    append_there(fd, 1000, 0, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    append_there(fd, 1000, 1000, 1);
+    CHECK_EQUAL(engine_fsync(fd), -EDQUOT);
+    CHECK_EQUAL(engine_size(fd), 1000);
+    append_there(fd, 100, 1000, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(disk_size("f"), 1100);
+}
+
+BEHIND_TEST(of_what_is_refused_together_all_is_written_for_which_there_is_room)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 4, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    atomic_store(&scene.control->full_at, 4 * PAGE_BYTES);
+    put_blocks(fd, 0, 8, 2);
+    CHECK_EQUAL(engine_fsync(fd), -ENOSPC);
+    disk_expect("f", 4 * PAGE_BYTES, 0, 2);
+    atomic_store(&scene.control->full_at, 0);
+}
+
+BEHIND_TEST(a_credential_that_may_not_write_loses_nothing)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_ACCES);
+    put_blocks(fd, 0, 1, 1);
+    (void)engine_fsync(fd);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", PAGE_BYTES, 0, 1);
+}
+
+BEHIND_TEST(a_server_that_is_less_stable_than_it_was_asked_to_be_loses_nothing)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    atomic_store(&scene.control->lie, FILE_SERVER_WEAK);
+    put_blocks(fd, 4, 1, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    atomic_store(&scene.control->lie, 0);
+    disk_expect("f", PAGE_BYTES, 4 * PAGE_BYTES, 1);
+}
+
+static void writes_more_than_fits(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, 200000, 0, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+SCENE_TEST(a_server_that_takes_little_at_a_time_gets_it_so)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    atomic_store(&scene.control->wtmax, 32768);
+    scene_run(writes_more_than_fits);
+    CHECK(atomic_load(&scene.control->longest_write) <= 32768);
+    disk_expect("f", 200000, 0, 1);
+}
+
+/* ---- a server that restarts, and a bound ---- */
+
+BEHIND_TEST(a_loss_of_power_with_dirty_data_loses_nothing)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned i = 0; i < rounds_of(10); i++) {
+        put_blocks(fd, 0, 300, i);
+        server_do(FILE_SERVER_LOSE_POWER);
+        put_blocks(fd, 100, 100, i + 1);
+        expect_blocks(fd, 0, 100, i);
+        expect_blocks(fd, 100, 100, i + 1);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        server_do(FILE_SERVER_LOSE_POWER);
+        disk_expect("f", 100 * PAGE_BYTES, 0, i);
+        disk_expect("f", 100 * PAGE_BYTES, 100 * PAGE_BYTES, i + 1);
+    }
+}
+
+static void more_than_fits(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned i = 0; i < 64; i++) {
+        engine_put(fd, MEBIBYTE, (off_t)i * MEBIBYTE, 1);
+        CHECK(ledger_file_dirty(&atomic_load(&file_table[fd])->inode->entry) <= 5 * MEBIBYTE);
+    }
+    CHECK(stats_get(&stats_own->counters.behind_waits) > 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+SCENE_TEST(no_more_is_dirty_than_is_allowed)
+{
+    scene_configure("write_behind_max = 4194304; uncommitted_max = 33554432;");
+    disk_make("f", 0, 0);
+    scene_run(more_than_fits);
+    for (unsigned i = 0; i < 64; i++)
+        disk_expect("f", MEBIBYTE, (off_t)i * MEBIBYTE, 1);
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}

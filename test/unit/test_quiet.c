@@ -1,0 +1,126 @@
+/* What of a file was read before it is wanted, and may be given out: src/ledger/quiet.c; and how
+ * much: quota.c. */
+#include "ledger_test.h"
+
+#include "ledger/quiet.h"
+#include "ledger/quota.h"
+
+enum { MOST = 1000000 };
+
+static struct ledger_attributes attributes_at(time_t seconds)
+{
+    struct ledger_attributes attributes = {.size = MODEL_BYTES};
+    attributes.mtime.tv_sec = attributes.ctime.tv_sec = seconds;
+    return attributes;
+}
+
+static void server_tells(struct ledger_file *file, time_t seconds)
+{
+    struct ledger_attributes attributes = attributes_at(seconds);
+    ledger_file_learned(file, ledger_file_asking(file), &attributes, sys_now_ns());
+}
+
+static void data_tell(struct ledger_file *file, time_t seconds)
+{
+    struct ledger_attributes attributes = attributes_at(seconds);
+    ledger_file_saw(file, ledger_file_asking(file), &attributes, sys_now_ns());
+}
+
+static void begin_quiet(struct ledger_file *file, struct ledger_quiet *quiet)
+{
+    assert_true(ledger_quiet_begin(file, 0, LEDGER_QUIET_MAX, quiet));
+    assert_true(ledger_quiet_lasts(file, quiet, 0, LEDGER_QUIET_MAX));
+}
+
+static int child_refreshes(void *file)
+{
+    ledger_file_refresh(file);
+    return 0;
+}
+
+UNIT_TEST(who_opens_a_file_makes_what_all_have_of_it_old)
+{
+    struct ledger_file file;
+    struct ledger_quiet quiet;
+    attach(&file, 200);
+    begin_quiet(&file, &quiet);
+    assert_int_equal(run_child(child_refreshes, &file), 0);
+    assert_false(ledger_quiet_lasts(&file, &quiet, 0, 1));
+    begin_quiet(&file, &quiet);
+}
+
+UNIT_TEST(a_change_by_others_makes_it_old)
+{
+    struct ledger_file file;
+    struct ledger_quiet quiet;
+    attach(&file, 201);
+    server_tells(&file, 10);
+    begin_quiet(&file, &quiet);
+    server_tells(&file, 10);
+    data_tell(&file, 10);
+    data_tell(&file, 9); /* from a cache */
+    assert_true(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    server_tells(&file, 11);
+    assert_false(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    begin_quiet(&file, &quiet);
+    data_tell(&file, 12);
+    assert_false(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    begin_quiet(&file, &quiet);
+    data_tell(&file, 12);
+    assert_true(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+}
+
+/* The answers to READ come with the times that a write of this host made. */
+UNIT_TEST(a_write_of_this_host_elsewhere_does_not)
+{
+    struct ledger_file file;
+    struct ledger_quiet quiet;
+    struct ledger_write write;
+    attach(&file, 202);
+    server_tells(&file, 10);
+    begin_quiet(&file, &quiet);
+    assert_int_equal(begin(&file, 2 * LEDGER_QUIET_MAX, 100, true, &write), 0);
+    data_tell(&file, 11);
+    assert_true(ledger_quiet_lasts(&file, &quiet, 0, LEDGER_QUIET_MAX));
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+}
+
+static int child_takes(void *ready)
+{
+    must(!ledger_quota_take(MOST / 4 + 1, MOST));
+    must(ledger_quota_take(MOST / 4, MOST));
+    must(!ledger_quota_take(1, MOST));
+    must(sys_write(*(int *)ready, "x", 1) == 1);
+    pause();
+    return 2;
+}
+
+/* No process gets more than it leaves. */
+UNIT_TEST(what_is_read_ahead_is_bounded_for_the_host)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    assert_true(ledger_quota_take(10, MOST));
+    assert_false(ledger_quota_take(MOST / 2 - 9, MOST));
+    assert_true(ledger_quota_take(MOST / 2 - 10, MOST));
+    ledger_quota_give(10);
+    assert_true(ledger_quota_take(10, MOST));
+    pid_t child = start_child(child_takes, &ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    ledger_quota_give(MOST / 4);
+    assert_false(ledger_quota_take(MOST / 4, MOST));
+    kill(child, SIGKILL);
+    end_child(child);
+    for (unsigned i = 0; !ledger_quota_take(MOST / 4, MOST); i++) { /* it is dead */
+        assert_in_range(i, 0, 1000);
+        usleep(10000);
+    }
+    assert_int_equal(atomic_load(&ledger_map.shared->ahead), MOST / 2);
+    ledger_quota_give(MOST / 2);
+}
+
+int main(void)
+{
+    return unit_run(open_registry, remove_run_directory);
+}
