@@ -237,26 +237,34 @@ TEST(many_writers_share_commits_and_none_counts_as_failed)
 
 struct joiner {
     struct ledger_commit commit;
-    _Atomic bool begins, began, sends;
+    _Atomic bool began, sends;
     pthread_t thread;
 };
 
 static void *join(void *argument)
 {
     struct joiner *joiner = argument;
-    joiner->begins = true;
     joiner->sends = ledger_commit_begin(&file, &joiner->commit);
     joiner->began = true;
     return NULL;
 }
 
-static void start_joiner(struct joiner *joiner)
+static uint32_t waiters(struct ledger_file *of)
+{
+    uint32_t number = ledger_stripe_of_file(of);
+    ledger_stripe_lock(number);
+    uint32_t waiting = ledger_map.shared->stripes[number].commit_waiters;
+    ledger_stripe_unlock(number);
+    return waiting;
+}
+
+/* Returns when it waits for a COMMIT, as one of so many. */
+static void start_joiner(struct joiner *joiner, uint32_t waiting)
 {
     *joiner = (struct joiner){.began = false};
     assert_int_equal(pthread_create(&joiner->thread, NULL, join, joiner), 0);
-    while (!joiner->begins)
+    while (waiters(&file) < waiting)
         usleep(1000);
-    usleep(50000); /* it waits */
     assert_false(joiner->began);
 }
 
@@ -266,12 +274,13 @@ static struct joiner *two_wait(struct ledger_commit commits[2], struct joiner jo
     for (int i = 0; i < 2; i++)
         assert_true(ledger_commit_begin(&file, &commits[i]));
     write_kept(&file, BYTES, 10, 2, first_verifier);
-    start_joiner(&joiners[0]);
-    start_joiner(&joiners[1]);
+    /* So that a slow machine does not end their wait. */
+    ledger_map.shared->stripes[ledger_stripe_of_file(&file)].commit_took_ns = UINT64_C(60000000000);
+    start_joiner(&joiners[0], 1);
+    start_joiner(&joiners[1], 2);
     ledger_commit_over(&file, &commits[1], true);
-    while (!joiners[0].began && !joiners[1].began)
+    while ((!joiners[0].began && !joiners[1].began) || waiters(&file) < 1)
         usleep(1000);
-    usleep(50000);
     struct joiner *first = &joiners[joiners[1].began];
     assert_true(first->sends);
     assert_false(joiners[0].began && joiners[1].began);
