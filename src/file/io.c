@@ -104,8 +104,10 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
             if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
                 continue; /* else the server had it all */
         }
-        if (dirty && !flushed && transfer.length < length) { /* it may not know where it ends */
-            flushed = true;                                  /* once: others may write on and on */
+        /* The server may not know where the file ends, if it ends behind what it gave. */
+        if (dirty && !flushed && transfer.length < length &&
+            (size == 0 || (uint64_t)offset + transfer.length < size)) {
+            flushed = true; /* once: others may write on and on */
             result = file_flush_range(inode, open->auth, 0, UINT64_MAX);
             if (result != 0)
                 return result;

@@ -71,10 +71,13 @@ static bool is_uring(const char *name)
     return strstr(name, "io_uring_") != NULL;
 }
 
+/* Plug-ins come after all constructors; until then dlopen() would search for each name in vain. */
+static atomic_bool plugins_may_come;
+
 void *preload_plugin_function(const char *name)
 {
     void *(*real_dlopen)(const char *, int) = NULL;
-    if (is_uring(name))
+    if (is_uring(name) && atomic_load_explicit(&plugins_may_come, memory_order_relaxed))
         real_dlopen = (void *(*)(const char *, int))preload_lookup()(RTLD_NEXT, "dlopen");
     void *library = real_dlopen ? real_dlopen("liburing.so.2", RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (library == NULL)
@@ -288,6 +291,7 @@ __attribute__((constructor)) static void start(void)
     /* All at once, so that no signal handler and no child of fork() meets the dynamic linker. */
     for (int symbol = 0; symbol < PRELOAD_SYMBOLS; symbol++)
         preload_find(symbol);
+    atomic_store_explicit(&plugins_may_come, true, memory_order_relaxed);
 
     /* A program with more rights than who started it is not served: files, sockets and requests
      * that the library would make with those rights might be what somebody was after. */
