@@ -395,6 +395,35 @@ void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, u
         ledger_file_confirmed(&inode->entry, &attributes, asked->at_ns);
 }
 
+/* ---- the end of the file ---- */
+
+void file_ahead_note_end(struct file_open *open, const struct file_asked *asked, uint64_t offset,
+                         const struct nfs3_transfer *transfer)
+{
+    uint64_t end = offset + transfer->length;
+    if (asked->at_ns == 0 || !transfer->eof || transfer->two_ends || !transfer->attr.present ||
+        transfer->attr.attr.size != end ||
+        !ledger_sight_lasts(&open->inode->entry, &asked->sight, end))
+        return;
+    pthread_mutex_lock(&open->ahead.lock);
+    open->ahead.end_asked = *asked;
+    atomic_store_explicit(&open->ahead.file_end, end, memory_order_relaxed);
+    pthread_mutex_unlock(&open->ahead.lock);
+}
+
+bool file_ahead_ends(struct file_open *open, uint64_t offset)
+{
+    struct file_ahead *ahead = &open->ahead;
+    if (offset < atomic_load_explicit(&ahead->file_end, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&ahead->lock);
+    uint64_t end = atomic_load_explicit(&ahead->file_end, memory_order_relaxed);
+    struct file_asked asked = ahead->end_asked;
+    pthread_mutex_unlock(&ahead->lock);
+    return offset >= end && asked.at_ns >= file_fetched_fresh_since(open->inode, sys_now_ns()) &&
+           ledger_sight_lasts(&open->inode->entry, &asked.sight, end);
+}
+
 /* ---- advice ---- */
 
 static void will_need(struct file_open *open, uint64_t offset, uint64_t end)

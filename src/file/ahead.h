@@ -57,17 +57,22 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
                      uint64_t offset, struct file_gift *gift);
 
 /* Around an ordinary READ: what comes with the answer tells whether others changed the file. */
-struct file_asked {
-    uint64_t epoch, at_ns; /* 0: nobody wants to know */
-};
 static inline struct file_asked file_ahead_asks(struct file_open *open)
 {
-    struct file_asked asked = {0, 0};
+    struct ledger_file *file = &open->inode->entry;
+    struct file_asked asked = {0, 0, {0, 0}};
     if (file_ahead_allowed(open))
-        asked = (struct file_asked){ledger_file_asking(&open->inode->entry), sys_now_ns()};
+        asked = (struct file_asked){ledger_file_asking(file), sys_now_ns(), ledger_sight(file)};
     return asked;
 }
 void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
                      const struct nfs3_transfer *transfer);
+
+/* The answer of a READ may also tell where the file ends: then that is known, until somebody of
+ * this host changes or opens the file, and as long as bytes that were fetched may be given out. */
+void file_ahead_note_end(struct file_open *open, const struct file_asked *asked, uint64_t offset,
+                         const struct nfs3_transfer *transfer);
+/* Is it known that there is nothing at `offset`? */
+bool file_ahead_ends(struct file_open *open, uint64_t offset);
 
 #endif

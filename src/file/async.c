@@ -71,7 +71,7 @@ static bool settle_read(struct file_request *request)
     if (request->operation == FILE_READ)
         stats_file_read(request->open->stats, transfer.length);
     else
-        file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns},
+        file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns, {0, 0}},
                         (uint64_t)request->offset, &transfer);
     request->result = (ssize_t)transfer.length;
     return true;

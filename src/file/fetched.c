@@ -230,6 +230,7 @@ void file_ahead_allow(struct file_open *open, int flags)
 {
     bool allowed = allows((flags & ~O_ACCMODE) | open->access);
     atomic_store(&open->ahead.allowed, allowed);
+    atomic_store(&open->ahead.file_end, FILE_AHEAD_NONE);
     for (unsigned i = 0; i < FILE_AHEAD_ENDS; i++)
         atomic_store(&open->ahead.ends[i], allowed ? FILE_AHEAD_NONE : FILE_AHEAD_OFF);
 }

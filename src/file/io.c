@@ -114,6 +114,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
             continue;
         }
         file_ahead_told(inode, &asked, (uint64_t)offset, &transfer);
+        file_ahead_note_end(open, &asked, (uint64_t)offset, &transfer);
         if (transfer.length != data.certain) /* the next read shall know better */
             file_inode_attributes(inode, open->auth, &attributes);
         ssize_t done = transfer.two_ends
@@ -139,6 +140,10 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
 {
     struct iovec own[RPC_VECTORS_MAX];
     struct file_gift ahead = {.length = 0};
+    if (file_ahead_ends(open, offset)) {
+        stats_file_read(open->stats, 0);
+        return 0;
+    }
     if (file_ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
         file_ahead_read(open, vectors, count, length, offset, &ahead);
     if (ahead.length > 0)

@@ -50,6 +50,28 @@ bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quie
     return true;
 }
 
+struct ledger_sight ledger_sight(const struct ledger_file *file)
+{
+    struct ledger_sight sight = {0, 0};
+    const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    if (entry) {
+        sight.freshness = atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire);
+        sight.generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
+    }
+    return sight;
+}
+
+bool ledger_sight_lasts(const struct ledger_file *file, const struct ledger_sight *sight,
+                        uint64_t size)
+{
+    const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    return entry && sight->generation != 0 &&
+           atomic_load_explicit(&entry->size, memory_order_acquire) == size &&
+           atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire) ==
+               sight->freshness &&
+           atomic_load_explicit(&entry->generation, memory_order_acquire) == sight->generation;
+}
+
 void ledger_file_refresh(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);

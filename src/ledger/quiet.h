@@ -32,6 +32,15 @@ bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
 bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quiet *quiet,
                         uint64_t start, uint64_t end);
 
+/* A file before a READ of its end was sent. The end that the READ met is still its end while the
+ * file has that size, as far as this host goes: all of `ledger_sight_lasts`. A few loads each. */
+struct ledger_sight {
+    uint64_t generation, freshness;
+};
+struct ledger_sight ledger_sight(const struct ledger_file *file);
+bool ledger_sight_lasts(const struct ledger_file *file, const struct ledger_sight *sight,
+                        uint64_t size);
+
 /* The file was opened or locked: who does that sees what others wrote before, and what any process
  * of this host read of it until now is old. */
 void ledger_file_refresh(struct ledger_file *file);

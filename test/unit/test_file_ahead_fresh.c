@@ -157,6 +157,62 @@ AHEAD_TEST(what_was_fetched_before_a_lock_is_old)
     expect_blocks(fd, 8, BLOCKS - 8, 3);
 }
 
+/* Whoever makes it longer: the end that was met is not believed in any more. */
+static void expect_end(int fd, unsigned blocks)
+{
+    uint8_t data[BLOCK];
+    expect_blocks(fd, blocks - 1, 1, 1);
+    CHECK_EQUAL(engine_read(fd, data, BLOCK, (off_t)blocks * BLOCK), 0);
+}
+
+static void adds_block_5(void)
+{
+    engine_put(engine_adopt("f", O_RDWR), BLOCK, 5 * BLOCK, 1);
+}
+
+static void locks(void)
+{
+    int fd = engine_adopt("f", O_RDONLY);
+    step_done(0);
+    step_wait(1);
+    struct file_open *open = engine_begin(fd);
+    file_locked(open);
+    engine_end(open);
+    step_done(2);
+}
+
+AHEAD_TEST(the_end_that_was_met_is_asked_for_again)
+{
+    disk_make("f", 4 * BLOCK, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    engine_end(open);
+    expect_end(fd, 4);
+    engine_put(fd, BLOCK, 4 * BLOCK, 1);
+    expect_end(fd, 5);
+    scene_run(adds_block_5);
+    expect_end(fd, 6);
+    disk_make("f", 7 * BLOCK, 1); /* another host */
+    file_locked(open);
+    expect_end(fd, 7);
+    disk_make("f", 8 * BLOCK, 1);
+    engine_close(engine_adopt("f", O_RDONLY));
+    expect_end(fd, 8);
+    disk_make("f", 9 * BLOCK, 1);
+    usleep(1050000);
+    expect_end(fd, 9);
+    pid_t other = scene_start(locks);
+    step_wait(0);
+    expect_end(fd, 9);
+    disk_make("f", 10 * BLOCK, 1);
+    step_done(1);
+    step_wait(2);
+    expect_end(fd, 10);
+    scene_wait(other);
+    CHECK_EQUAL(engine_truncate(fd, 2 * BLOCK), 0);
+    expect_end(fd, 2);
+}
+
 static void reads_what_another_host_wrote(void)
 {
     int fd = begun(1);
