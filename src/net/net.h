@@ -39,7 +39,7 @@ struct net_channel {
     void *transport;                       /* owned by src/rpc */
     _Atomic int fd;                        /* -1 until connected */
     unsigned local_port;                   /* of the last connection: asked for again; 0: none */
-    uint64_t connected_ns;                 /* when it was made (CLOCK_MONOTONIC) */
+    _Atomic uint64_t connected_ns;         /* when it was made (CLOCK_MONOTONIC) */
     uint64_t looked_ns;                    /* ports.c: when it was last asked who waits for it */
     _Atomic uint64_t failed_ns;   /* when connecting failed, or brought nothing, if it last did */
     _Atomic unsigned outstanding; /* calls in flight; kept by src/rpc */
