@@ -40,7 +40,7 @@ bool file_path_of(int fd, char path[PATH_MAX])
 static int prove_by_name(const struct file_claim *claim, struct file_proof *proof,
                          const char **reason)
 {
-    struct nfs3_attr attr;
+    struct nfs_attr attr;
     int result = file_prove(claim, false, &proof->fh, &attr);
     if (result == -ESTALE && file_mount_renew(claim->mount, claim->auth) == 0)
         result = file_prove(claim, true, &proof->fh, &attr);
@@ -89,7 +89,7 @@ static bool prove_by_fact(const struct file_claim *claim, uint64_t asked_ns,
 {
     struct statx seen;
     struct file_fact fact;
-    struct nfs3_attr attr;
+    struct nfs_attr attr;
     if (file_kernel_look(claim->fd, &seen) != 0 || !file_fact_of_file(claim, &seen, &fact))
         return false;
     struct ledger_file_key key = file_registry_key(makedev(seen.stx_dev_major, seen.stx_dev_minor),
@@ -141,9 +141,9 @@ static bool prove_by_kernel(const struct file_claim *claim, const struct stat *s
 static uint32_t access_for(int flags)
 {
     int mode = flags & O_ACCMODE;
-    uint32_t wanted = mode == O_WRONLY ? 0 : NFS3_ACCESS_READ;
+    uint32_t wanted = mode == O_WRONLY ? 0 : NFS_ACCESS_READ;
     if (mode != O_RDONLY)
-        wanted |= NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND;
+        wanted |= NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND;
     return wanted;
 }
 
@@ -171,14 +171,14 @@ static int ask_access(struct file_inode *inode, const struct rpc_auth *auth, int
     pthread_mutex_unlock(&file_lock);
     if (granted)
         return 0;
-    struct nfs3_client client = file_mount_client(inode->mount, auth);
-    struct nfs3_post_attr attr;
+    struct nfs_client client = file_mount_client(inode->mount, auth);
+    struct nfs_post_attr attr;
     uint32_t access = FILE_ACCESS_ASKED;
     struct file_handle_use use = file_inode_use(inode);
     uint64_t asked_ns = sys_now_ns();
     int result;
     do
-        result = nfs3_access(&client, use.fh, &access, &attr);
+        result = nfs_access(&client, use.fh, &access, &attr);
     while (result == -ESTALE && file_inode_renew(inode, auth, &use));
     if (result == 0 && (access & wanted) != wanted)
         result = -EACCES;
@@ -212,9 +212,9 @@ static void tell_others(struct file_inode *inode, const struct file_claim *claim
 }
 
 struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
-                                         const struct nfs3_fh *fh)
+                                         const struct nfs_fh *fh)
 {
-    struct nfs3_fh root = file_mount_root(mount);
+    struct nfs_fh root = file_mount_root(mount);
     struct ledger_file_key key = {
         .device = device, .inode = number, .server = mount->registry_key, .handle_length = fh->len};
     memcpy(key.handle, fh->data, fh->len);
@@ -228,7 +228,7 @@ struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     struct file_mount *mount = file_mount_of_device(status->st_dev);
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     if (mount && file_mount_kernel(mount)->version3 &&
         reach_kernel_handle(fd, path, status, &fh) == 0)
         key = file_registry_key(status->st_dev, status->st_ino, mount, &fh);
@@ -238,7 +238,7 @@ struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *
 /* The inode of the file that was just proven to have this handle, with a use counted; NULL: this
  * process has none. */
 static struct file_inode *known_inode(const struct file_claim *claim, const struct stat *status,
-                                      const struct nfs3_fh *fh, const struct ledger_file_key *key)
+                                      const struct nfs_fh *fh, const struct ledger_file_key *key)
 {
     struct file_inode *other = NULL, *found;
     while (!(found = file_inode_find(status->st_dev, status->st_ino, fh)) &&

@@ -384,7 +384,7 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
 }
 
 void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
-                     const struct nfs3_transfer *transfer)
+                     const struct nfs_transfer *transfer)
 {
     struct ledger_attributes attributes;
     if (asked->at_ns == 0 || !transfer->attr.present || transfer->two_ends)
@@ -398,7 +398,7 @@ void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, u
 /* ---- the end of the file ---- */
 
 void file_ahead_note_end(struct file_open *open, const struct file_asked *asked, uint64_t offset,
-                         const struct nfs3_transfer *transfer)
+                         const struct nfs_transfer *transfer)
 {
     uint64_t end = offset + transfer->length;
     if (asked->at_ns == 0 || !transfer->eof || transfer->two_ends || !transfer->attr.present ||

@@ -66,12 +66,12 @@ static inline struct file_asked file_ahead_asks(struct file_open *open)
     return asked;
 }
 void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
-                     const struct nfs3_transfer *transfer);
+                     const struct nfs_transfer *transfer);
 
 /* The answer of a READ may also tell where the file ends: then that is known, until somebody of
  * this host changes or opens the file, and as long as bytes that were fetched may be given out. */
 void file_ahead_note_end(struct file_open *open, const struct file_asked *asked, uint64_t offset,
-                         const struct nfs3_transfer *transfer);
+                         const struct nfs_transfer *transfer);
 /* Is it known that there is nothing at `offset`? */
 bool file_ahead_ends(struct file_open *open, uint64_t offset);
 

@@ -188,7 +188,7 @@ static int take_turn(struct file_open *open, struct ledger_append *turn)
 
 /* In the turn. */
 static ssize_t write_there(struct file_open *open, const struct ledger_append *turn,
-                           struct file_piece *data, enum nfs3_stable stable)
+                           struct file_piece *data, enum nfs_stable stable)
 {
     if (turn->offset > INT64_MAX - data->length)
         return -EFBIG;
@@ -206,7 +206,7 @@ ssize_t file_append(struct file_open *open, int fd, const struct iovec *vectors,
                     int flags, bool move)
 {
     struct file_inode *inode = open->inode;
-    enum nfs3_stable stable;
+    enum nfs_stable stable;
     ssize_t length = file_write_check(open, vectors, count, 0, flags, &stable);
     if (length <= 0)
         return length;

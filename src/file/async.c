@@ -57,11 +57,11 @@ static void trouble(struct file_request *request)
 /* Sets the result. False: one reply does not settle the request. */
 static bool settle_read(struct file_request *request)
 {
-    struct nfs3_transfer transfer;
+    struct nfs_transfer transfer;
     struct ledger_attributes attributes;
     struct file_inode *inode = request->open->inode;
     if (request->call.error == -ENETDOWN ||
-        nfs3_read_end(&request->call, (uint64_t)request->offset, &transfer) != 0 ||
+        nfs_read_end(&request->call, (uint64_t)request->offset, &transfer) != 0 ||
         (transfer.length < request->length && !transfer.eof) || transfer.two_ends ||
         file_read_is_suspect(inode, &transfer, request->replays))
         return false;
@@ -91,9 +91,9 @@ static void endings_flush(struct endings *endings)
 
 static bool settle_write(struct file_request *request, struct endings *endings)
 {
-    struct nfs3_transfer transfer;
+    struct nfs_transfer transfer;
     bool answered = request->call.error != -ENETDOWN;
-    int result = answered ? nfs3_write_end(&request->call, request->stable, &transfer) : -ENETDOWN;
+    int result = answered ? nfs_write_end(&request->call, request->stable, &transfer) : -ENETDOWN;
     /* Also for trouble(): what is sent again then may be carried out twice. */
     request->write.unsettled = request->call.unsettled;
     request->write.doubtful =
@@ -166,7 +166,7 @@ void file_requests_answered(struct rpc_call *call)
 static ssize_t write_again(struct file_request *request)
 {
     struct file_open *open = request->open;
-    struct nfs3_transfer transfer;
+    struct nfs_transfer transfer;
     const struct iovec *vectors = request->write.kept ? request->kept : request->vectors;
     int count = request->write.kept ? request->kept_count : request->count;
     uint64_t asked_ns = sys_now_ns();

@@ -14,7 +14,7 @@
 #include "file/file.h"
 #include "file/inode.h"
 #include "ledger/writes.h"
-#include "nfs/nfs3_proc.h"
+#include "nfs/nfs.h"
 #include "rpc/rpc.h"
 
 enum file_operation {
@@ -57,7 +57,7 @@ struct file_request {
     /* owned by this room */
     struct file_lane *lane;
     size_t length;
-    enum nfs3_stable stable;
+    enum nfs_stable stable;
     uint64_t epoch, replays;
     struct ledger_write write;
     int kept_count;

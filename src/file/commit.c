@@ -56,7 +56,7 @@ bool file_commit_may_say(const struct committing *c, const char *what)
  */
 static int commit_once(struct committing *c)
 {
-    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct ledger_commit commit;
     uint64_t verifier, sent_ns;
     bool repeated;
@@ -65,7 +65,7 @@ static int commit_once(struct committing *c)
         return 0;
     do {
         sent_ns = sys_now_ns();
-        result = nfs3_commit(&client, c->use.fh, 0, 0, &verifier, &repeated);
+        result = nfs_commit(&client, c->use.fh, 0, 0, &verifier, &repeated);
     } while (file_commit_again(c, result));
     if (result == -ESTALE)
         gone(c);
@@ -98,7 +98,7 @@ static int commit_acknowledged(struct committing *c)
 {
     int result = -EAGAIN;
     for (int i = 0; i < COMMITS_MAX && result == -EAGAIN; i++) {
-        c->stable = i < COMMITS_UNSTABLE ? NFS3_UNSTABLE : NFS3_FILE_SYNC;
+        c->stable = i < COMMITS_UNSTABLE ? NFS_UNSTABLE : NFS_FILE_SYNC;
         result = commit_once(c);
     }
     if (result != -EAGAIN)
@@ -164,9 +164,9 @@ void file_inode_report_loss(struct file_inode *inode, uint64_t bytes)
         inode->path, (unsigned long long)bytes);
 }
 
-static struct nfs3_fh handle_of(const struct ledger_file_key *key)
+static struct nfs_fh handle_of(const struct ledger_file_key *key)
 {
-    struct nfs3_fh fh = {.len = key->handle_length};
+    struct nfs_fh fh = {.len = key->handle_length};
     memcpy(fh.data, key->handle, fh.len);
     return fh;
 }
@@ -176,7 +176,7 @@ static struct nfs3_fh handle_of(const struct ledger_file_key *key)
 static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
                         struct ledger_file *file)
 {
-    struct nfs3_fh fh = handle_of(&file->key);
+    struct nfs_fh fh = handle_of(&file->key);
     struct file_inode *inode = file_inode_find(file->key.device, file->key.inode, &fh);
     if (inode) {
         int result = file_inode_commit(inode, auth, NULL);
@@ -213,7 +213,7 @@ int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth
 int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
                            struct ledger_file *file)
 {
-    struct nfs3_fh fh = handle_of(&file->key);
+    struct nfs_fh fh = handle_of(&file->key);
     struct committing c = {
         .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
     return commit_for_kernel(&c);
@@ -329,7 +329,7 @@ int file_commit_named(const struct ledger_file_key *key)
 /* Of a file that the key names. If that may be several, each is told by its own fsync as well. */
 static bool take_loss_of(const struct ledger_file_key *key)
 {
-    struct nfs3_fh fh = handle_of(key);
+    struct nfs_fh fh = handle_of(key);
     struct file_inode *inode = fh.len ? file_inode_find(key->device, key->inode, &fh)
                                       : file_inode_only(key->device, key->inode);
     int error;

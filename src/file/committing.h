@@ -13,9 +13,9 @@ struct committing {
     struct file_handle_use use;
     struct ledger_file *entry;
     const char *path;
-    enum nfs3_stable stable; /* how what was lost is written again */
-    uint64_t rewritten;      /* bytes */
-    bool stored;             /* flushing: all that there was is on stable storage */
+    enum nfs_stable stable; /* how what was lost is written again */
+    uint64_t rewritten;     /* bytes */
+    bool stored;            /* flushing: all that there was is on stable storage */
 };
 struct committing file_committing_of(struct file_inode *inode, const struct rpc_auth *auth);
 

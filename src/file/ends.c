@@ -51,7 +51,7 @@ static bool is_confirmed(uint64_t end, uint64_t told, uint64_t size)
 }
 
 ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
-                         const struct nfs3_transfer *transfer, struct file_ends *ends)
+                         const struct nfs_transfer *transfer, struct file_ends *ends)
 {
     struct ledger_attributes asked;
     uint64_t end = offset + transfer->length, told = transfer->attr.attr.size, known = 0;

@@ -12,7 +12,7 @@
 enum kind { ROOT = 1, DIRECTORY, OF_FILE };
 
 /* Of keys and values: another one when either changes, as processes of two versions may meet. */
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 /* ---- keys ---- */
 
@@ -68,7 +68,7 @@ static void key_begin(struct key *key, enum kind kind, const struct file_mount *
 
 static void add_root(struct key *key, struct file_mount *mount)
 {
-    struct nfs3_fh root = file_mount_root(mount);
+    struct nfs_fh root = file_mount_root(mount);
     add_number(key, root.len);
     add(key, root.data, root.len);
 }
@@ -86,18 +86,18 @@ static void put(const struct key *key, const void *value, size_t size)
 }
 
 /* All bytes of it are kept. */
-static struct nfs3_fh whole(const struct nfs3_fh *fh)
+static struct nfs_fh whole(const struct nfs_fh *fh)
 {
-    struct nfs3_fh all;
+    struct nfs_fh all;
     memset(&all, 0, sizeof(all));
     all.len = fh->len;
     memcpy(all.data, fh->data, fh->len);
     return all;
 }
 
-static bool is_handle(const struct nfs3_fh *fh)
+static bool is_handle(const struct nfs_fh *fh)
 {
-    return fh->len > 0 && fh->len <= NFS3_FH_MAX;
+    return fh->len > 0 && fh->len <= NFS_FH_MAX;
 }
 
 /* ---- the root ---- */
@@ -162,7 +162,7 @@ static void directory_key(struct key *key, struct file_mount *mount, const struc
 }
 
 bool file_fact_of_directory(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, struct nfs3_fh *fh)
+                            size_t length, struct nfs_fh *fh)
 {
     struct key key;
     uint64_t told_ns;
@@ -171,10 +171,10 @@ bool file_fact_of_directory(struct file_mount *mount, const struct rpc_auth *aut
 }
 
 void file_fact_directory_is(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, const struct nfs3_fh *fh)
+                            size_t length, const struct nfs_fh *fh)
 {
     struct key key;
-    struct nfs3_fh kept = whole(fh);
+    struct nfs_fh kept = whole(fh);
     directory_key(&key, mount, auth, path, length);
     put(&key, &kept, sizeof(kept));
 }

@@ -15,7 +15,7 @@
  * Good for ten minutes.
  */
 struct file_root_fact {
-    struct nfs3_fh root;
+    struct nfs_fh root;
     uint16_t mntport, nfsport;
     uint32_t rtmax, wtmax;
     uint64_t maxfilesize;
@@ -27,9 +27,9 @@ void file_fact_root_forget(const struct file_mount *mount);
 /* The handle of a directory below a mount's root, by its path relative to it. As with those that a
  * process remembers itself, the file that is found in it must be proven. */
 bool file_fact_of_directory(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, struct nfs3_fh *fh);
+                            size_t length, struct nfs_fh *fh);
 void file_fact_directory_is(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, const struct nfs3_fh *fh);
+                            size_t length, const struct nfs_fh *fh);
 
 /*
  * A file that was proven to have this handle: the same inode of the kernel's, by the same path, for
@@ -37,7 +37,7 @@ void file_fact_directory_is(struct file_mount *mount, const struct rpc_auth *aut
  * (name_to_handle_at(2)) and its time of birth are too.
  */
 struct file_fact {
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     uint32_t access;         /* what ACCESS granted */
     uint64_t access_ns;      /* when it was asked; 0: it was not */
     uint32_t mode, uid, gid; /* that the file had before */

@@ -34,7 +34,7 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     if (flushing->stuck)
         return flushing->result; /* it would be sent again and again */
     int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
-    run->stable = flushing->syncs && flushing->sending.all ? NFS3_FILE_SYNC : NFS3_UNSTABLE;
+    run->stable = flushing->syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
     return result;
 }
 
@@ -71,7 +71,7 @@ static void end_badly(struct flushing *flushing, struct file_run *run)
         flushing->sending.most = 1; /* some of its records may be taken: one by one */
         return;
     }
-    if (!refused && run->stable == NFS3_FILE_SYNC) {
+    if (!refused && run->stable == NFS_FILE_SYNC) {
         flushing->syncs = false; /* a server that cannot do that does without */
         return;
     }
@@ -91,7 +91,7 @@ static void end(struct file_runs *runs, struct file_run *run)
         return;
     }
     file_write_ending(runs->c->mount->server, &run->transfer, run->asked_ns, &ending);
-    flushing->stored = run->stable == NFS3_FILE_SYNC;
+    flushing->stored = run->stable == NFS_FILE_SYNC;
     stats_add(&stats_own->counters.gathered_writes, 1);
     stats_add(&stats_own->counters.gathered_bytes, run->write.length);
     ledger_writes_end(&ending, 1);

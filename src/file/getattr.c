@@ -14,7 +14,7 @@
 #include "stats/count.h"
 #include "sys/sys.h"
 
-void file_attributes_convert(const struct nfs3_attr *attr, struct ledger_attributes *attributes)
+void file_attributes_convert(const struct nfs_attr *attr, struct ledger_attributes *attributes)
 {
     attributes->size = attr->size;
     attributes->used = attr->used;
@@ -34,14 +34,14 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
                    struct ledger_attributes *attributes)
 {
     uint64_t verified;
-    struct nfs3_client client = file_mount_client(inode->mount, auth);
-    struct nfs3_attr attr;
+    struct nfs_client client = file_mount_client(inode->mount, auth);
+    struct nfs_attr attr;
     uint64_t asked_ns = sys_now_ns();
     uint64_t epoch = ledger_file_asking(&inode->entry);
     struct file_handle_use use = file_inode_use(inode);
     int result;
     do
-        result = nfs3_getattr(&client, use.fh, &attr);
+        result = nfs_getattr(&client, use.fh, &attr);
     while (result == -ESTALE && file_inode_renew(inode, auth, &use));
     if (result != 0)
         return result;
@@ -211,9 +211,9 @@ bool file_on_mount(dev_t device)
 static int set_size(struct file_open *open, uint64_t size)
 {
     struct file_inode *inode = open->inode;
-    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
-    struct nfs3_sattr sattr = {.set_size = true, .size = size};
-    struct nfs3_wcc wcc;
+    struct nfs_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs_sattr sattr = {.set_size = true, .size = size};
+    struct nfs_wcc wcc;
     uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
     int begun = ledger_file_truncate_begin(&inode->entry, size);
@@ -225,7 +225,7 @@ static int set_size(struct file_open *open, uint64_t size)
     bool unsettled, ever = false;
     int result;
     do {
-        result = nfs3_setattr(&client, use.fh, &sattr, &wcc, &unsettled);
+        result = nfs_setattr(&client, use.fh, &sattr, &wcc, &unsettled);
         ever = ever || unsettled;
     } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
     if (ever) /* executed later, it would cut off what was written since */

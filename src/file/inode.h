@@ -13,7 +13,7 @@
 /* A handle that a file got when the one before was stale. */
 struct file_former {
     struct file_former *next;
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
 };
 
 /*
@@ -42,10 +42,10 @@ struct file_inode {
     _Atomic uint64_t opened_ns; /* last open: close-to-open consistency, RFC 1813 section 4.11 */
     const char *reason;         /* of the demotion; under file_lock */
     struct file_mount *mount;
-    const struct rpc_auth *auth;        /* under file_lock: granted `access` by the server */
-    uint32_t access;                    /* under file_lock */
-    _Atomic(const struct nfs3_fh *) fh; /* replaced when it became stale (renew.c) ... */
-    struct nfs3_fh first_fh;
+    const struct rpc_auth *auth;       /* under file_lock: granted `access` by the server */
+    uint32_t access;                   /* under file_lock */
+    _Atomic(const struct nfs_fh *) fh; /* replaced when it became stale (renew.c) ... */
+    struct nfs_fh first_fh;
     struct file_former *formers; /* ... and never freed before the inode; under mount->contact */
     struct ledger_file entry;
     _Atomic bool behind_listed;              /* for behind.c */
@@ -90,7 +90,7 @@ struct file_open {
     struct file_inode *inode;
     const struct rpc_auth *auth;
     int access; /* O_ACCMODE */
-    enum nfs3_stable stable;
+    enum nfs_stable stable;
     struct directnfs_file_stats *stats;
     /* For append.c. */
     _Atomic uint64_t appends;    /* has it O_APPEND, and since when that is known */
@@ -127,7 +127,7 @@ static inline void file_inode_leave(struct file_inode *inode)
 
 /* Finds the inode with this handle and counts a user of it; NULL if this process does not know it.
  */
-struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs3_fh *fh);
+struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs_fh *fh);
 /* The only one with this number, with a user counted; NULL: there are several, or none. */
 struct file_inode *file_inode_only(dev_t device, ino_t number);
 /* The next inode with this number after `last`, or the first if that is NULL. Counts a user of it,

@@ -44,7 +44,7 @@ static bool is_for_kernel(ssize_t result)
     return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
 }
 
-bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
+bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
                           uint64_t replays)
 {
     uint64_t verifier;
@@ -74,9 +74,9 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
                        size_t length, off_t offset)
 {
     struct file_inode *inode = open->inode;
-    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
-    struct nfs3_data data = {.vectors = vectors, .count = count, .length = length};
-    struct nfs3_transfer transfer;
+    struct nfs_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs_data data = {.vectors = vectors, .count = count, .length = length};
+    struct nfs_transfer transfer;
     struct ledger_attributes attributes;
     struct file_ends ends = {0};
     bool flushed = false;
@@ -92,7 +92,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
             return given;
         data.certain = file_bytes_within(size, (uint64_t)offset, length);
         do
-            result = nfs3_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
+            result = nfs_read(&client, use.fh, (uint64_t)offset, &data, &transfer);
         while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
@@ -253,39 +253,39 @@ static int start(struct file_open *open, const struct ledger_beginning *beginnin
 }
 
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
-                        enum nfs3_stable *stable, bool wait)
+                        enum nfs_stable *stable, bool wait)
 {
     for (int attempt = 0;; attempt++) {
-        beginning->keep = *stable == NFS3_UNSTABLE;
+        beginning->keep = *stable == NFS_UNSTABLE;
         int result = start(open, beginning, wait);
         if (result != -ENOSPC || attempt > 2)
             return result == -ENOSPC ? FILE_NO_ROOM : result;
         if (attempt == 1)
-            *stable = NFS3_FILE_SYNC;
+            *stable = NFS_FILE_SYNC;
         else
             file_commit_for_room(open->inode, open->auth);
     }
 }
 
 int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
-                    int count, enum nfs3_stable stable, struct nfs3_transfer *transfer)
+                    int count, enum nfs_stable stable, struct nfs_transfer *transfer)
 {
     struct file_inode *inode = open->inode;
-    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs_client client = file_mount_client(inode->mount, open->auth);
     struct file_handle_use use = file_inode_use(inode);
-    const struct nfs3_data data = {.vectors = vectors, .count = count, .length = write->length};
+    const struct nfs_data data = {.vectors = vectors, .count = count, .length = write->length};
     int result;
     do {
-        result = nfs3_write(&client, use.fh, write->offset, &data, stable, transfer);
+        result = nfs_write(&client, use.fh, write->offset, &data, stable, transfer);
         file_write_note(write, stable, result, transfer);
     } while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
     return result;
 }
 
-void file_write_ending(struct file_server *server, const struct nfs3_transfer *transfer,
+void file_write_ending(struct file_server *server, const struct nfs_transfer *transfer,
                        uint64_t asked_ns, struct ledger_ending *ending)
 {
-    bool unstable = transfer->committed == NFS3_UNSTABLE;
+    bool unstable = transfer->committed == NFS_UNSTABLE;
     ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
     ending->verifier = transfer->verifier;
     ending->attributes_known = transfer->attr.present;
@@ -310,7 +310,7 @@ static void note_written(struct file_open *open, uint64_t offset, size_t length)
 }
 
 void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
                       struct ledger_ending *ending)
 {
     ending->file = &open->inode->entry;
@@ -321,7 +321,7 @@ void file_write_judge(struct file_open *open, struct ledger_write *write,
 }
 
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
+                        const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch)
 {
     struct ledger_ending ending;
     if (result != 0) {
@@ -344,7 +344,7 @@ static int is_behind_end(struct file_open *open, uint64_t offset)
 
 /* Writes one piece. Returns its length, or -errno; 0: it would not only extend the file. */
 static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uint64_t offset,
-                           enum nfs3_stable stable)
+                           enum nfs_stable stable)
 {
     struct file_inode *inode = open->inode;
     struct iovec kept[LEDGER_WRITE_VECTORS];
@@ -355,11 +355,11 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
                                          .length = piece->length,
                                          .write = &write,
                                          .appends = piece->appends};
-    struct nfs3_transfer transfer;
+    struct nfs_transfer transfer;
     bool wait = false;
     int result;
     piece->taken = 0;
-    if (stable == NFS3_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
+    if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
         (result = file_behind_write(open, piece, offset)) <= 0) {
         if (result == 0)
             note_written(open, offset, piece->length);
@@ -440,7 +440,7 @@ void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth)
 /* Not inlined: a write of one piece needs less stack. */
 __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
                                                          const struct file_piece *all,
-                                                         uint64_t offset, enum nfs3_stable stable)
+                                                         uint64_t offset, enum nfs_stable stable)
 {
     struct iovec own[RPC_VECTORS_MAX];
     struct file_piece piece = {.appends = all->appends};
@@ -460,7 +460,7 @@ __attribute__((noinline)) static ssize_t write_in_pieces(struct file_open *open,
 }
 
 ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t offset,
-                      enum nfs3_stable stable)
+                      enum nfs_stable stable)
 {
     bool one = all->count <= RPC_VECTORS_MAX && all->length <= longest_piece(open, all->appends) &&
                !file_size_is_limited();
@@ -474,7 +474,7 @@ ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t o
 }
 
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
-                         off_t offset, int flags, enum nfs3_stable *stable)
+                         off_t offset, int flags, enum nfs_stable *stable)
 {
     if (open->access == O_RDONLY)
         return -EBADF;
@@ -486,9 +486,9 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
         return -EINVAL;
     *stable = open->stable;
     if (flags & RWF_SYNC || atomic_load_explicit(&file_finishing, memory_order_relaxed))
-        *stable = NFS3_FILE_SYNC;
-    else if (flags & RWF_DSYNC && *stable == NFS3_UNSTABLE)
-        *stable = NFS3_DATA_SYNC;
+        *stable = NFS_FILE_SYNC;
+    else if (flags & RWF_DSYNC && *stable == NFS_UNSTABLE)
+        *stable = NFS_DATA_SYNC;
     ssize_t length = file_total_length(vectors, count);
     if (length > 0 && offset > INT64_MAX - length)
         return -EINVAL;
@@ -503,9 +503,9 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
     return room < length ? (ssize_t)room : length;
 }
 
-void file_written(struct file_open *open, int fd, enum nfs3_stable stable)
+void file_written(struct file_open *open, int fd, enum nfs_stable stable)
 {
-    if (stable != NFS3_UNSTABLE)
+    if (stable != NFS_UNSTABLE)
         file_pages_drop(open->inode->mount, fd);
     else if (!file_behind_writes(open))
         file_commit_early(open->inode, open->auth);
@@ -516,7 +516,7 @@ ssize_t file_pwritev(struct file_open *open, int fd, const struct iovec *vectors
 {
     if (file_appends(open, fd, flags))
         return file_append(open, fd, vectors, count, flags, false);
-    enum nfs3_stable stable;
+    enum nfs_stable stable;
     ssize_t length = file_write_check(open, vectors, count, offset, flags, &stable);
     if (length <= 0)
         return length;
@@ -533,7 +533,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
 {
     static const uint8_t zeros[65536];
     struct iovec vector = {(void *)zeros, length < sizeof(zeros) ? length : sizeof(zeros)};
-    enum nfs3_stable stable;
+    enum nfs_stable stable;
     ssize_t result = file_write_check(open, &vector, 1, (off_t)offset, 0, &stable);
     if (result <= 0)
         return result;
@@ -542,7 +542,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length)
     if (!file_inode_enter(open->inode))
         return FILE_KERNEL;
     result = write_piece(open, &piece, offset, stable);
-    if (stable == NFS3_UNSTABLE)
+    if (stable == NFS_UNSTABLE)
         file_commit_early(open->inode, open->auth);
     return file_finish_call(open, result);
 }

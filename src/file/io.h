@@ -33,7 +33,7 @@ ssize_t file_total_length(const struct iovec *vectors, int count);
 ssize_t file_read_check(const struct file_open *open, const struct iovec *vectors, int count,
                         off_t offset, int flags);
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
-                         off_t offset, int flags, enum nfs3_stable *stable);
+                         off_t offset, int flags, enum nfs_stable *stable);
 
 /* ---- answers to READ that say two things of where the file ends: ends.c ---- */
 
@@ -44,12 +44,12 @@ struct file_ends {
 };
 
 /*
- * nfs3_read() found two ends. Returns how many of the bytes that it read from `offset` on
+ * nfs_read() found two ends. Returns how many of the bytes that it read from `offset` on
  * are the file's; -EAGAIN: after a pause, it is to be read again; -EIO: data are missing (said on
  * the log); or the error of asking for the size.
  */
 ssize_t file_ends_decide(struct file_open *open, uint64_t offset,
-                         const struct nfs3_transfer *transfer, struct file_ends *ends);
+                         const struct nfs_transfer *transfer, struct file_ends *ends);
 
 /* ---- writing ---- */
 
@@ -65,7 +65,7 @@ struct file_piece {
 /* Writes all of it, between enter and leave. Returns its length, less if an error came after some
  * bytes, or -errno. `taken` changes. */
 ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t offset,
-                      enum nfs3_stable stable);
+                      enum nfs_stable stable);
 
 /* Has the process a limit of file sizes (RLIMIT_FSIZE)? */
 bool file_size_is_limited(void);
@@ -94,7 +94,7 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
  * missing in what was read. True if that is possible: then a COMMIT finds out, and the data is
  * written again. `replays` is ledger_file_read_epoch() from before the read.
  */
-bool file_read_is_suspect(struct file_inode *inode, const struct nfs3_transfer *transfer,
+bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
                           uint64_t replays);
 
 /* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
@@ -107,41 +107,41 @@ extern const char file_no_room[];
  * write in flight is in the way, and the caller does not `wait`. FILE_NO_ROOM. LEDGER_OF_KERNEL.
  */
 int file_write_announce(struct file_open *open, struct ledger_beginning *beginning,
-                        enum nfs3_stable *stable, bool wait);
+                        enum nfs_stable *stable, bool wait);
 /* WRITE of all of it, from `vectors`. 0 or -errno. */
 int file_write_send(struct file_open *open, struct ledger_write *write, const struct iovec *vectors,
-                    int count, enum nfs3_stable stable, struct nfs3_transfer *transfer);
+                    int count, enum nfs_stable stable, struct nfs_transfer *transfer);
 /*
  * Servers tell an error of their disk once, to the call that makes them write to it. May a WRITE
  * that was to reach the disk at once have been told one that concerns other data of the file?
  * `repeated`: it was sent more than once.
  */
-static inline bool file_write_is_doubtful(enum nfs3_stable stable, int result, bool repeated)
+static inline bool file_write_is_doubtful(enum nfs_stable stable, int result, bool repeated)
 {
     bool failed = result != 0 && result != -ESTALE && result != -EAGAIN;
-    return stable != NFS3_UNSTABLE && (failed || repeated);
+    return stable != NFS_UNSTABLE && (failed || repeated);
 }
 /* Notes for the end of a write what one of its answers says of older copies, and of that. */
-static inline void file_write_note(struct ledger_write *write, enum nfs3_stable stable, int result,
-                                   const struct nfs3_transfer *transfer)
+static inline void file_write_note(struct ledger_write *write, enum nfs_stable stable, int result,
+                                   const struct nfs_transfer *transfer)
 {
     write->unsettled = write->unsettled || transfer->unsettled;
     write->doubtful = write->doubtful || file_write_is_doubtful(stable, result, transfer->repeated);
 }
 /* How a write that went well ends in the ledger, by what the server said to a WRITE of `asked_ns`;
  * file, write and epoch of the ending are set before. Never waits. */
-void file_write_ending(struct file_server *server, const struct nfs3_transfer *transfer,
+void file_write_ending(struct file_server *server, const struct nfs_transfer *transfer,
                        uint64_t asked_ns, struct ledger_ending *ending);
 /* The same, for what the program itself waits for. */
 void file_write_judge(struct file_open *open, struct ledger_write *write,
-                      const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
+                      const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch,
                       struct ledger_ending *ending);
 /* The same for one that may have failed, and ends it. Returns `result`. */
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
-                        const struct nfs3_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
+                        const struct nfs_transfer *transfer, uint64_t asked_ns, uint64_t epoch);
 /* After a write that went well: COMMITs the file if much of it waits for that, and nobody else
  * would; drops the kernel's pages of what is on stable storage. */
-void file_written(struct file_open *open, int fd, enum nfs3_stable stable);
+void file_written(struct file_open *open, int fd, enum nfs_stable stable);
 /* COMMITs a file that has more uncommitted data than is good, or than the tunable allows. */
 void file_commit_early(struct file_inode *inode, const struct rpc_auth *auth);
 

@@ -58,13 +58,13 @@ const struct rpc_auth *file_auth_now(const struct file_mount *mount)
     return &made->auth;
 }
 
-struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
+struct nfs_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
 {
-    return (struct nfs3_client){.server = mount->server->net,
-                                .auth = auth,
-                                .read_max = mount->read_max,
-                                .write_max = mount->write_max,
-                                .timeout_ms = file_tunables.soft_timeout * 1000};
+    return (struct nfs_client){.server = mount->server->net,
+                               .auth = auth,
+                               .read_max = mount->read_max,
+                               .write_max = mount->write_max,
+                               .timeout_ms = file_tunables.soft_timeout * 1000};
 }
 
 /* ---- first contact ---- */
@@ -134,12 +134,12 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
 static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool known,
                     struct file_root_fact *fact, struct file_root *root)
 {
-    struct nfs3_client client = file_mount_client(mount, auth);
+    struct nfs_client client = file_mount_client(mount, auth);
     struct reach_finding finding = {.what = REACH_SAME};
-    struct nfs3_fsinfo_res info;
+    struct nfs_fsinfo_res info;
     int result = 0;
     client.timeout_ms = FILE_CONTACT_TIMEOUT_MS;
-    if (!known && (result = nfs3_fsinfo(&client, &root->fh, &info)) == 0) {
+    if (!known && (result = nfs_fsinfo(&client, &root->fh, &info)) == 0) {
         fact->root = root->fh;
         fact->rtmax = info.rtmax;
         fact->wtmax = info.wtmax;
@@ -165,7 +165,7 @@ static int ask_root(struct file_mount *mount, const struct rpc_auth *auth, bool 
     return result;
 }
 
-static bool same_handle(const struct nfs3_fh *a, const struct nfs3_fh *b)
+static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
 {
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
@@ -194,8 +194,8 @@ static int contact(struct file_mount *mount)
     if (result != 0)
         return result;
     file_mount_set_root(mount, &root.fh, &root.attr, root.asked_ns);
-    mount->read_max = nfs3_transfer_size(fact.rtmax, file_tunables.rsize);
-    mount->write_max = nfs3_transfer_size(fact.wtmax, file_tunables.wsize);
+    mount->read_max = nfs_transfer_size(fact.rtmax, file_tunables.rsize);
+    mount->write_max = nfs_transfer_size(fact.wtmax, file_tunables.wsize);
     /* A server that tells none, or one that no file can have, is taken as the kernel takes it. */
     mount->size_max =
         fact.maxfilesize && fact.maxfilesize <= INT64_MAX ? fact.maxfilesize : INT64_MAX;
@@ -269,16 +269,16 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
 
 /* ---- the root ---- */
 
-struct nfs3_fh file_mount_root(struct file_mount *mount)
+struct nfs_fh file_mount_root(struct file_mount *mount)
 {
     pthread_mutex_lock(&mount->lock);
-    struct nfs3_fh root = mount->root;
+    struct nfs_fh root = mount->root;
     pthread_mutex_unlock(&mount->lock);
     return root;
 }
 
-void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
-                         const struct nfs3_attr *attr, uint64_t asked_ns)
+void file_mount_set_root(struct file_mount *mount, const struct nfs_fh *root,
+                         const struct nfs_attr *attr, uint64_t asked_ns)
 {
     pthread_mutex_lock(&mount->look);
     mount->root_attr = *attr;
@@ -306,7 +306,7 @@ static struct file_directory *directory_slot(struct file_mount *mount, const cha
 }
 
 static bool directory_known(struct file_mount *mount, const char *path, size_t length,
-                            struct nfs3_fh *fh)
+                            struct nfs_fh *fh)
 {
     pthread_mutex_lock(&mount->lock);
     struct file_directory *slot = directory_slot(mount, path, length);
@@ -319,7 +319,7 @@ static bool directory_known(struct file_mount *mount, const char *path, size_t l
 }
 
 static void directory_remember(struct file_mount *mount, const char *path, size_t length,
-                               const struct nfs3_fh *fh)
+                               const struct nfs_fh *fh)
 {
     char *copy = sys_alloc(length + 1);
     if (copy) {
@@ -336,7 +336,7 @@ static void directory_remember(struct file_mount *mount, const char *path, size_
 
 /* By this process or, lately, by another. */
 static bool directory_found(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, struct nfs3_fh *fh)
+                            size_t length, struct nfs_fh *fh)
 {
     if (directory_known(mount, path, length, fh))
         return true;
@@ -347,20 +347,20 @@ static bool directory_found(struct file_mount *mount, const struct rpc_auth *aut
 }
 
 static void directory_learn(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                            size_t length, const struct nfs3_fh *fh)
+                            size_t length, const struct nfs_fh *fh)
 {
     directory_remember(mount, path, length, fh);
     file_fact_directory_is(mount, auth, path, length, fh);
 }
 
 int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                      bool fresh, struct nfs3_fh *fh, struct nfs3_post_attr *attr)
+                      bool fresh, struct nfs_fh *fh, struct nfs_post_attr *attr)
 {
-    struct nfs3_client client = file_mount_client(mount, auth);
+    struct nfs_client client = file_mount_client(mount, auth);
     const char *relative = path + mount->path_length;
     while (*relative == '/')
         relative++;
-    struct nfs3_fh directory = file_mount_root(mount);
+    struct nfs_fh directory = file_mount_root(mount);
     const char *at = relative;
 
     /* The deepest directory on the way that is known. */
@@ -373,12 +373,12 @@ int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, con
     }
     for (;;) {
         size_t length = strcspn(at, "/");
-        char name[NFS3_NAME_MAX + 1];
-        if (length == 0 || length > NFS3_NAME_MAX)
+        char name[NFS_NAME_MAX + 1];
+        if (length == 0 || length > NFS_NAME_MAX)
             return length == 0 ? -ENOENT : -ENAMETOOLONG;
         memcpy(name, at, length);
         name[length] = '\0';
-        int result = nfs3_lookup(&client, &directory, name, fh, attr);
+        int result = nfs_lookup(&client, &directory, name, fh, attr);
         if (result != 0)
             return result;
         at += length;

@@ -12,7 +12,7 @@
 #include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
-#include "nfs/nfs3_proc.h"
+#include "nfs/nfs.h"
 #include "reach/kernel.h"
 #include "reach/reason.h"
 
@@ -56,7 +56,7 @@ enum {
 /* The handle of a directory below a mount, by its path relative to it. */
 struct file_directory {
     char *path;
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
 };
 
 /*
@@ -86,13 +86,13 @@ struct file_mount {
 
     _Atomic bool replaced; /* there is another mount of the same export, made later */
 
-    pthread_mutex_t look;       /* held while the root is looked at: seconds; guards */
-    struct nfs3_attr root_attr; /* what it was last seen to be, first when it was proven; */
-    uint64_t looked_ns;         /* when it was last asked for, */
-    int look_result;            /* and what came of that */
+    pthread_mutex_t look;      /* held while the root is looked at: seconds; guards */
+    struct nfs_attr root_attr; /* what it was last seen to be, first when it was proven; */
+    uint64_t looked_ns;        /* when it was last asked for, */
+    int look_result;           /* and what came of that */
 
     pthread_mutex_t lock; /* guards what follows; held briefly */
-    struct nfs3_fh root;
+    struct nfs_fh root;
     struct file_directory directories[FILE_DIRECTORIES]; /* a hash table without chains */
 };
 
@@ -141,9 +141,9 @@ int file_mount_contact(struct file_mount *mount, const char **reason);
 
 /* The root's handle now. Another one, with what the server said of it when it was asked at
  * `asked_ns`: all handles of directories below it are forgotten. */
-struct nfs3_fh file_mount_root(struct file_mount *mount);
-void file_mount_set_root(struct file_mount *mount, const struct nfs3_fh *root,
-                         const struct nfs3_attr *attr, uint64_t asked_ns);
+struct nfs_fh file_mount_root(struct file_mount *mount);
+void file_mount_set_root(struct file_mount *mount, const struct nfs_fh *root,
+                         const struct nfs_attr *attr, uint64_t asked_ns);
 
 /*
  * Sees to it that the root's handle is good, after something below it was stale: asks the server,
@@ -160,11 +160,11 @@ bool file_mount_may_say(const struct file_mount *mount, const char *what, int re
 
 /* The root of a mount, over the path that answered first. */
 struct file_root {
-    struct nfs3_fh fh;
-    bool told;             /* by the kernel */
-    bool proven;           /* to be the directory at the mount point; then */
-    struct nfs3_attr attr; /* what the server said of it, */
-    uint64_t asked_ns;     /* when it was asked at this time */
+    struct nfs_fh fh;
+    bool told;            /* by the kernel */
+    bool proven;          /* to be the directory at the mount point; then */
+    struct nfs_attr attr; /* what the server said of it, */
+    uint64_t asked_ns;    /* when it was asked at this time */
 };
 
 /*
@@ -179,7 +179,7 @@ int file_paths_mount(struct file_mount *mount, const struct file_root_fact *fact
                      struct file_root *root);
 
 /* The client for calls on files of the mount with this credential. */
-struct nfs3_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);
+struct nfs_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth);
 
 /* Learns the name of this host, for all credentials; once. */
 void file_auth_start(void);
@@ -192,7 +192,7 @@ const struct rpc_auth *file_auth_now(const struct file_mount *mount);
  * the cache unless `fresh`. 0 or -errno.
  */
 int file_mount_lookup(struct file_mount *mount, const struct rpc_auth *auth, const char *path,
-                      bool fresh, struct nfs3_fh *fh, struct nfs3_post_attr *attr);
+                      bool fresh, struct nfs_fh *fh, struct nfs_post_attr *attr);
 
 /* Notes the verifier that a reply to a call sent at `sent_ns` had, and by whose clock the call was
  * carried out at `told`; 0: that is not known. */

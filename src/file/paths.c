@@ -139,7 +139,7 @@ static int find_ports(struct file_server *server, struct mount3_target *target,
         result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &server->mntport);
     target->timeout_ms = ms_until(deadline_ns);
     if (result == 0 && !server->nfsport)
-        result = mount3_portmap(target, NFS3_PROGRAM, NFS3_VERSION, &server->nfsport);
+        result = mount3_portmap(target, NFS_PROGRAM, NFS3_VERSION, &server->nfsport);
     target->timeout_ms = ms_until(deadline_ns);
     return result;
 }
@@ -147,15 +147,15 @@ static int find_ports(struct file_server *server, struct mount3_target *target,
 /* For calls over this path alone, on a connection of their own, from such a port: client->server is
  * to be destroyed. 0 or -errno. */
 static int client_over(const struct net_address *address, enum net_port ports,
-                       const struct rpc_auth *auth, int timeout_ms, struct nfs3_client *client)
+                       const struct rpc_auth *auth, int timeout_ms, struct nfs_client *client)
 {
-    *client = (struct nfs3_client){.auth = auth, .timeout_ms = timeout_ms};
+    *client = (struct nfs_client){.auth = auth, .timeout_ms = timeout_ms};
     return reach_over(address, ports, 1, &file_tunables, &client->server);
 }
 
 /* Is the directory with this root handle the one at the mount point? -ESTALE: the server does not
  * know it, or as another. What cannot be decided here is left unproven. */
-static int look_for_root(const struct nfs3_client *client, struct file_mount *mount,
+static int look_for_root(const struct nfs_client *client, struct file_mount *mount,
                          struct file_root *root)
 {
     struct reach_finding finding = {.what = REACH_SAME};
@@ -180,7 +180,7 @@ static int ask_over(struct file_mount *mount, struct net_address *address, int t
 {
     struct file_server *server = mount->server;
     const struct rpc_auth *auth = file_auth_now(mount);
-    struct nfs3_client client;
+    struct nfs_client client;
     if (!auth)
         return -ENOMEM;
     net_address_set_port(&address->peer, server->nfsport);
@@ -230,21 +230,21 @@ static struct file_mount *ready_mount(const struct net_server *server)
     return NULL;
 }
 
-static bool is_same_file(const struct nfs3_attr *a, const struct nfs3_attr *b)
+static bool is_same_file(const struct nfs_attr *a, const struct nfs_attr *b)
 {
     return a->fileid == b->fileid && a->fsid == b->fsid;
 }
 
 /* GETATTR of the mount's root over this path alone, from such a port. */
 static int look_from(const struct net_path *path, enum net_port ports, struct file_mount *mount,
-                     const struct rpc_auth *auth, int timeout_ms, struct nfs3_attr *attr)
+                     const struct rpc_auth *auth, int timeout_ms, struct nfs_attr *attr)
 {
-    struct nfs3_fh root = file_mount_root(mount);
-    struct nfs3_client client;
+    struct nfs_fh root = file_mount_root(mount);
+    struct nfs_client client;
     int result = client_over(&path->address, ports, auth, timeout_ms, &client);
     if (result != 0)
         return result;
-    result = nfs3_getattr(&client, &root, attr);
+    result = nfs_getattr(&client, &root, attr);
     rpc_server_destroy(client.server);
     return result;
 }
@@ -256,7 +256,7 @@ static bool takes_any_port(struct net_path *path, int timeout_ms)
     unsigned answered = 0;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        struct nfs3_attr attr;
+        struct nfs_attr attr;
         if (atomic_load_explicit(&mount->state, memory_order_acquire) != FILE_MOUNT_READY ||
             mount->server->net != path->server)
             continue;
@@ -289,14 +289,14 @@ struct asker {
 /* As reach_root_look says. Asks a path that is proven, if nobody did; who comes meanwhile waits for
  * that answer: one look does for all paths that are asked, since what the others carry may keep it
  * waiting. */
-static int look_at_root(void *context, uint64_t since_ns, struct nfs3_attr *attr)
+static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
 {
     const struct asker *asker = context;
     struct file_mount *mount = asker->mount;
     pthread_mutex_lock(&mount->look);
     if (mount->looked_ns < since_ns) {
         const struct net_path *other = usable_other(asker->path);
-        struct nfs3_attr seen;
+        struct nfs_attr seen;
         mount->looked_ns = sys_now_ns();
         mount->look_result = other ? look_from(other, net_port_policy(other->server), mount,
                                                asker->auth, asker->timeout_ms, &seen)
@@ -318,17 +318,17 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
 {
     struct file_mount *mount = ready_mount(path->server);
     struct asker asker = {path, mount, mount ? file_auth_now(mount) : NULL, timeout_ms};
-    struct nfs3_client client;
+    struct nfs_client client;
     struct reach_finding finding;
     if (!asker.auth)
         return -EAGAIN;
-    struct nfs3_fh root = file_mount_root(mount);
+    struct nfs_fh root = file_mount_root(mount);
     int result =
         client_over(&path->address, net_port_policy(path->server), asker.auth, timeout_ms, &client);
     if (result != 0)
         return result;
     if (proven)
-        result = nfs3_getattr(&client, &root, &finding.attr);
+        result = nfs_getattr(&client, &root, &finding.attr);
     else
         result = reach_prove_path(&client, &root, look_at_root, &asker, &finding);
     rpc_server_destroy(client.server);

@@ -11,10 +11,10 @@ static int64_t kernel_time(const struct statx_timestamp *time)
     return time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-static int look_up(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
-                   struct nfs3_attr *attr)
+static int look_up(const struct file_claim *claim, bool fresh, struct nfs_fh *fh,
+                   struct nfs_attr *attr)
 {
-    struct nfs3_post_attr found = {.present = false};
+    struct nfs_post_attr found = {.present = false};
     int result = file_mount_lookup(claim->mount, claim->auth, claim->path, fresh, fh, &found);
     if (result != 0)
         return result;
@@ -22,19 +22,19 @@ static int look_up(const struct file_claim *claim, bool fresh, struct nfs3_fh *f
         *attr = found.attr;
         return 0;
     }
-    struct nfs3_client client = file_mount_client(claim->mount, claim->auth);
-    return nfs3_getattr(&client, fh, attr);
+    struct nfs_client client = file_mount_client(claim->mount, claim->auth);
+    return nfs_getattr(&client, fh, attr);
 }
 
-static int ask_handle(const struct file_claim *claim, const struct nfs3_fh *fh, uint32_t *access,
-                      struct nfs3_attr *attr)
+static int ask_handle(const struct file_claim *claim, const struct nfs_fh *fh, uint32_t *access,
+                      struct nfs_attr *attr)
 {
-    struct nfs3_client client = file_mount_client(claim->mount, claim->auth);
-    struct nfs3_post_attr found = {.present = false};
+    struct nfs_client client = file_mount_client(claim->mount, claim->auth);
+    struct nfs_post_attr found = {.present = false};
     *access = FILE_ACCESS_ASKED;
-    int result = nfs3_access(&client, fh, access, &found);
+    int result = nfs_access(&client, fh, access, &found);
     if (result == 0 && !found.present)
-        return nfs3_getattr(&client, fh, attr);
+        return nfs_getattr(&client, fh, attr);
     *attr = found.attr;
     return result;
 }
@@ -49,10 +49,9 @@ int file_kernel_look(int fd, struct statx *status)
  * 0 when the server's attributes lie between two looks at the kernel's, and the sizes agree if
  * nothing changed meanwhile.
  */
-static int judge(const struct nfs3_attr *attr, const struct statx *before,
-                 const struct statx *after)
+static int judge(const struct nfs_attr *attr, const struct statx *before, const struct statx *after)
 {
-    if (attr->type != NFS3_REG || attr->fileid != before->stx_ino)
+    if (attr->type != NFS_REG || attr->fileid != before->stx_ino)
         return -EXDEV;
     if (!reach_time_agrees(attr, before, after))
         return -EAGAIN;
@@ -62,8 +61,8 @@ static int judge(const struct nfs3_attr *attr, const struct statx *before,
 }
 
 /* One look at the file from both sides. */
-static int compare(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
-                   struct nfs3_attr *attr)
+static int compare(const struct file_claim *claim, bool fresh, struct nfs_fh *fh,
+                   struct nfs_attr *attr)
 {
     struct statx before, after;
     int result = file_kernel_look(claim->fd, &before);
@@ -74,8 +73,8 @@ static int compare(const struct file_claim *claim, bool fresh, struct nfs3_fh *f
     return result == 0 ? judge(attr, &before, &after) : result;
 }
 
-int file_prove_handle(const struct file_claim *claim, const struct nfs3_fh *fh, uint32_t *access,
-                      struct nfs3_attr *attr)
+int file_prove_handle(const struct file_claim *claim, const struct nfs_fh *fh, uint32_t *access,
+                      struct nfs_attr *attr)
 {
     struct statx before, after;
     int result = file_kernel_look(claim->fd, &before);
@@ -86,8 +85,7 @@ int file_prove_handle(const struct file_claim *claim, const struct nfs3_fh *fh, 
     return result == 0 ? judge(attr, &before, &after) : result;
 }
 
-int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
-               struct nfs3_attr *attr)
+int file_prove(const struct file_claim *claim, bool fresh, struct nfs_fh *fh, struct nfs_attr *attr)
 {
     int result = -EAGAIN;
     for (int i = 0; i < ATTEMPTS && result != 0; i++) {
@@ -103,12 +101,12 @@ int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
 }
 
 int file_prove_unchanged(const struct file_claim *claim, ino_t number, const struct timespec *ctime,
-                         struct nfs3_fh *fh, struct nfs3_attr *attr)
+                         struct nfs_fh *fh, struct nfs_attr *attr)
 {
     int result = look_up(claim, true, fh, attr);
     if (result != 0)
         return result;
-    bool same = attr->type == NFS3_REG && attr->fileid == number &&
+    bool same = attr->type == NFS_REG && attr->fileid == number &&
                 attr->ctime.sec == ctime->tv_sec && attr->ctime.nsec == ctime->tv_nsec;
     return same ? 0 : -EXDEV;
 }

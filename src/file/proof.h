@@ -10,7 +10,7 @@
 #include "ledger/attributes.h"
 
 /* What ACCESS is always asked for. */
-enum { FILE_ACCESS_ASKED = NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND };
+enum { FILE_ACCESS_ASKED = NFS_ACCESS_READ | NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND };
 
 /* What is claimed: the open file `fd` is on the server what `path` (absolute, below the mount) is.
  */
@@ -24,7 +24,7 @@ struct file_claim {
 /* What is known of a file on the server. */
 struct file_proof {
     const struct stat *status; /* what the kernel showed before */
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     struct ledger_attributes attributes;
     uint64_t epoch; /* as of ledger_file_asking(), before the server told them; 0: not taken */
     bool current;   /* the attributes are what the server said, not before the file was opened */
@@ -43,15 +43,15 @@ struct file_proof {
  * half a second what may become so. 0 with the handle and attributes; -EXDEV: another file;
  * -EAGAIN: the attributes differ; or -errno of the lookup or of the kernel (statx(2)).
  */
-int file_prove(const struct file_claim *claim, bool fresh, struct nfs3_fh *fh,
-               struct nfs3_attr *attr);
+int file_prove(const struct file_claim *claim, bool fresh, struct nfs_fh *fh,
+               struct nfs_attr *attr);
 
 /*
  * The same comparison, once, for a file that was proven to have the handle `fh` before: ACCESS is
  * asked, which tells what the server grants (*access) and mostly the attributes as well.
  */
-int file_prove_handle(const struct file_claim *claim, const struct nfs3_fh *fh, uint32_t *access,
-                      struct nfs3_attr *attr);
+int file_prove_handle(const struct file_claim *claim, const struct nfs_fh *fh, uint32_t *access,
+                      struct nfs_attr *attr);
 
 /* What the kernel says of the file now, and not what it remembers. 0 or -errno. */
 int file_kernel_look(int fd, struct statx *status);
@@ -61,6 +61,6 @@ int file_kernel_look(int fd, struct statx *status);
  * exactly the change time that it had last. 0, -EXDEV, or -errno of the lookup.
  */
 int file_prove_unchanged(const struct file_claim *claim, ino_t number, const struct timespec *ctime,
-                         struct nfs3_fh *fh, struct nfs3_attr *attr);
+                         struct nfs_fh *fh, struct nfs_attr *attr);
 
 #endif

@@ -21,17 +21,17 @@ enum { ROOT_TRIES = 30, PAUSE_MS = 1000, RENEWALS_MAX = 4 };
 
 /* ---- the root ---- */
 
-static bool same_handle(const struct nfs3_fh *a, const struct nfs3_fh *b)
+static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
 {
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
 /* MOUNT again, and the proof that it is the same directory. Where the kernel's own mount is stale
  * too, the file number must do: each file below is proven by itself. */
-static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, struct nfs3_fh *root,
-                       struct nfs3_attr *attr)
+static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, struct nfs_fh *root,
+                       struct nfs_attr *attr)
 {
-    struct nfs3_client client = file_mount_client(mount, auth);
+    struct nfs_client client = file_mount_client(mount, auth);
     struct reach_finding finding = {0};
     struct file_root found;
     int result = file_paths_mount(mount, NULL, &found);
@@ -43,8 +43,8 @@ static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, st
     }
     if (result != -ESTALE)
         return result;
-    result = nfs3_getattr(&client, root, attr);
-    if (result == 0 && (attr->type != NFS3_DIR || attr->fileid != mount->inode))
+    result = nfs_getattr(&client, root, attr);
+    if (result == 0 && (attr->type != NFS_DIR || attr->fileid != mount->inode))
         result = -EXDEV;
     return result;
 }
@@ -52,10 +52,10 @@ static int mount_again(struct file_mount *mount, const struct rpc_auth *auth, st
 /* Under mount->contact. 0 when the root's handle is good now. */
 static int renew_root(struct file_mount *mount, const struct rpc_auth *auth)
 {
-    struct nfs3_client client = file_mount_client(mount, auth);
-    struct nfs3_fh old = file_mount_root(mount), root;
-    struct nfs3_attr attr;
-    int result = nfs3_getattr(&client, &old, &attr);
+    struct nfs_client client = file_mount_client(mount, auth);
+    struct nfs_fh old = file_mount_root(mount), root;
+    struct nfs_attr attr;
+    int result = nfs_getattr(&client, &old, &attr);
     if (result != 0 && sys_now_ns() < mount->retry_ns)
         return result; /* all files of the mount ask, one after the other */
     for (int i = 0; result != 0 && result != -EXDEV && i < ROOT_TRIES; i++) {
@@ -104,7 +104,7 @@ static bool path_now(const struct file_inode *inode, int fd, char path[PATH_MAX]
 
 /* By what the kernel says of a descriptor of it. -ESTALE: the kernel cannot tell. */
 static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth, int fd,
-                           struct nfs3_fh *fh, struct nfs3_attr *attr)
+                           struct nfs_fh *fh, struct nfs_attr *attr)
 {
     char path[PATH_MAX];
     struct file_claim claim = {inode->mount, auth, fd, path};
@@ -119,7 +119,7 @@ static int prove_by_kernel(struct file_inode *inode, const struct rpc_auth *auth
 
 /* By the change time that the server told last. */
 static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth, int fd,
-                           struct nfs3_fh *fh, struct nfs3_attr *attr)
+                           struct nfs_fh *fh, struct nfs_attr *attr)
 {
     char path[PATH_MAX];
     struct ledger_attributes known;
@@ -132,10 +132,10 @@ static int prove_by_memory(struct file_inode *inode, const struct rpc_auth *auth
 }
 
 /* Under mount->contact. The handle that the file has now. */
-static int find_again(struct file_inode *inode, const struct rpc_auth *auth, struct nfs3_fh *fh,
-                      struct nfs3_attr *attr)
+static int find_again(struct file_inode *inode, const struct rpc_auth *auth, struct nfs_fh *fh,
+                      struct nfs_attr *attr)
 {
-    struct nfs3_client client = file_mount_client(inode->mount, auth);
+    struct nfs_client client = file_mount_client(inode->mount, auth);
     for (int i = 0;; i++) {
         int result = renew_root(inode->mount, auth);
         if (result != 0)
@@ -145,16 +145,16 @@ static int find_again(struct file_inode *inode, const struct rpc_auth *auth, str
         if (result == -ESTALE)
             result = prove_by_memory(inode, auth, fd, fh, attr);
         /* Or were new handles given once more meanwhile? */
-        struct nfs3_fh root = file_mount_root(inode->mount);
-        struct nfs3_attr unused;
+        struct nfs_fh root = file_mount_root(inode->mount);
+        struct nfs_attr unused;
         if (result != -ESTALE || i == RENEWALS_MAX ||
-            nfs3_getattr(&client, &root, &unused) != -ESTALE)
+            nfs_getattr(&client, &root, &unused) != -ESTALE)
             return result;
     }
 }
 
-static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
-                       const struct nfs3_attr *attr)
+static int keep_handle(struct file_inode *inode, const struct nfs_fh *fh,
+                       const struct nfs_attr *attr)
 {
     struct file_former *former = sys_alloc(sizeof(*former));
     struct ledger_attributes now;
@@ -179,8 +179,8 @@ static int keep_handle(struct file_inode *inode, const struct nfs3_fh *fh,
 
 static int renew(struct file_inode *inode, const struct rpc_auth *auth)
 {
-    struct nfs3_fh fh;
-    struct nfs3_attr attr;
+    struct nfs_fh fh;
+    struct nfs_attr attr;
     int result = find_again(inode, auth, &fh, &attr);
     if (result == -ENOENT) { /* removed while it is open: that is nobody's fault */
         log_info("%s: its file handle is stale, and the name is gone", inode->path);
@@ -209,12 +209,12 @@ bool file_is_removed(struct file_mount *mount, const struct rpc_auth *auth,
                      const struct ledger_file *entry, const struct file_inode *inode)
 {
     nlink_t links;
-    struct nfs3_client client = file_mount_client(mount, auth);
-    struct nfs3_fh none = {.len = 0}, root = file_mount_root(mount);
-    struct nfs3_attr attr;
+    struct nfs_client client = file_mount_client(mount, auth);
+    struct nfs_fh none = {.len = 0}, root = file_mount_root(mount);
+    struct nfs_attr attr;
     if (inode && links_of(inode, file_inode_descriptor(inode), &links) && links == 0)
         return true;
-    return nfs3_getattr(&client, &root, &attr) == 0 &&
+    return nfs_getattr(&client, &root, &attr) == 0 &&
            file_registry_key(0, 0, mount, &none).root == ledger_file_root(entry);
 }
 

@@ -12,7 +12,7 @@
  *   while (result == -ESTALE && file_inode_renew(inode, auth, &use));
  */
 struct file_handle_use {
-    const struct nfs3_fh *fh; /* good as long as the inode is */
+    const struct nfs_fh *fh; /* good as long as the inode is */
     unsigned renewals;
 };
 struct file_handle_use file_inode_use(struct file_inode *inode);
@@ -28,7 +28,7 @@ bool file_inode_renew(struct file_inode *inode, const struct rpc_auth *auth,
 
 /* How the registry knows a file of the mount with this handle. */
 struct ledger_file_key file_registry_key(dev_t device, ino_t number, struct file_mount *mount,
-                                         const struct nfs3_fh *fh);
+                                         const struct nfs_fh *fh);
 /* How it may know the file of a descriptor, if `path` is empty, or of a path: by its handle if the
  * kernel tells that, else by its number. */
 struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *status);

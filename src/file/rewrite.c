@@ -45,7 +45,7 @@ static void end(struct file_runs *runs, struct file_run *run)
         rewriting->bytes += length;
         return;
     }
-    bool unstable = run->transfer.committed == NFS3_UNSTABLE;
+    bool unstable = run->transfer.committed == NFS_UNSTABLE;
     ledger_write_end(c->entry, &run->write, unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
                      run->transfer.verifier);
     stats_add(&stats_own->counters.rewritten_bytes, length);
@@ -56,14 +56,14 @@ static void end(struct file_runs *runs, struct file_run *run)
  * was lost may be what he wrote over. 0, or -errno: the server does not tell. */
 static int look(struct committing *c, enum ledger_change *change, int64_t *changed)
 {
-    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct ledger_attributes now;
-    struct nfs3_attr attr;
+    struct nfs_attr attr;
     uint64_t epoch;
     int result;
     do {
         epoch = ledger_file_asking(c->entry);
-        result = nfs3_getattr(&client, c->use.fh, &attr);
+        result = nfs_getattr(&client, c->use.fh, &attr);
     } while (file_commit_again(c, result));
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;

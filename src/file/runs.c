@@ -23,29 +23,29 @@ static bool fits(const struct committing *c, const struct file_run *run)
 /* Sends it, without waiting for the answer. */
 static void begin(struct committing *c, struct way *way)
 {
-    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct file_run *run = &way->run;
     way->vector_count = ledger_write_data(&run->write, 0, run->write.length, way->vectors);
-    const struct nfs3_data data = {
+    const struct nfs_data data = {
         .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
     run->asked_ns = sys_now_ns();
     run->epoch = ledger_file_asking(c->entry);
     if (fits(c, run))
-        nfs3_write_begin(&way->call, &client, c->use.fh, run->write.offset, &data, run->stable);
+        nfs_write_begin(&way->call, &client, c->use.fh, run->write.offset, &data, run->stable);
 }
 
 /* With all that a call may need: short replies, JUKEBOX, another handle. */
 static void send_alone(struct committing *c, struct way *way)
 {
-    struct nfs3_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct file_run *run = &way->run;
-    const struct nfs3_data data = {
+    const struct nfs_data data = {
         .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
     do {
         run->asked_ns = sys_now_ns();
         run->epoch = ledger_file_asking(c->entry);
         run->result =
-            nfs3_write(&client, c->use.fh, run->write.offset, &data, run->stable, &run->transfer);
+            nfs_write(&client, c->use.fh, run->write.offset, &data, run->stable, &run->transfer);
         file_write_note(&run->write, run->stable, run->result, &run->transfer);
     } while (file_commit_again(c, run->result));
 }
@@ -53,12 +53,12 @@ static void send_alone(struct committing *c, struct way *way)
 /* Waits for the answer. */
 static void finish(struct file_runs *source, struct way *way)
 {
-    struct nfs3_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct file_run *run = &way->run;
     run->result = -EAGAIN;
     if (fits(source->c, run)) {
-        nfs3_call_wait(&client, (struct rpc_call *[]){&way->call}, 1);
-        run->result = nfs3_write_end(&way->call, run->stable, &run->transfer);
+        nfs_call_wait(&client, (struct rpc_call *[]){&way->call}, 1);
+        run->result = nfs_write_end(&way->call, run->stable, &run->transfer);
         if (run->result == 0 && run->transfer.length < run->write.length)
             run->result = -EAGAIN;
         file_write_note(&run->write, run->stable, run->result, &run->transfer);
@@ -72,12 +72,12 @@ static void finish(struct file_runs *source, struct way *way)
  * little of its stack. */
 __attribute__((noinline)) static void send_one(struct file_runs *source, const struct file_run *run)
 {
-    struct nfs3_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct way way;
     way.run = *run;
     begin(source->c, &way);
     if (fits(source->c, run))
-        nfs3_call_send(&client, (struct rpc_call *[]){&way.call}, 1);
+        nfs_call_send(&client, (struct rpc_call *[]){&way.call}, 1);
     finish(source, &way);
 }
 
@@ -102,7 +102,7 @@ static void enter(struct window *window, const struct file_run *run)
 /* Those that were entered since there were `from` leave together. */
 static void send_from(struct file_runs *source, const struct window *window, unsigned from)
 {
-    struct nfs3_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct rpc_call *calls[FILE_RUNS];
     unsigned count = 0;
     for (unsigned i = from; i < window->count; i++) {
@@ -112,7 +112,7 @@ static void send_from(struct file_runs *source, const struct window *window, uns
             calls[count++] = &way->call;
     }
     if (count > 0)
-        nfs3_call_send(&client, calls, count);
+        nfs_call_send(&client, calls, count);
 }
 
 __attribute__((noinline)) static void

@@ -10,8 +10,8 @@ enum { FILE_RUNS = 64 /* on their way at a time */ };
 /* One WRITE. */
 struct file_run {
     struct ledger_write write;
-    enum nfs3_stable stable;
-    struct nfs3_transfer transfer;
+    enum nfs_stable stable;
+    struct nfs_transfer transfer;
     int result;
     uint64_t asked_ns, epoch; /* for the attributes that came with it */
 };

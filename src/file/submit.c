@@ -130,7 +130,7 @@ static void add_write(struct batch *batch, struct file_request *request,
                       struct net_channel *channel, uint64_t epoch)
 {
     struct file_inode *inode = request->open->inode;
-    struct nfs3_client client = file_mount_client(inode->mount, request->open->auth);
+    struct nfs_client client = file_mount_client(inode->mount, request->open->auth);
     const struct iovec *vectors = request->vectors;
     int count = request->count;
     if (request->write.kept) {
@@ -139,9 +139,9 @@ static void add_write(struct batch *batch, struct file_request *request,
         request->kept_count = count;
     }
     request->epoch = epoch;
-    const struct nfs3_data data = {.vectors = vectors, .count = count, .length = request->length};
-    nfs3_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                     &data, request->stable);
+    const struct nfs_data data = {.vectors = vectors, .count = count, .length = request->length};
+    nfs_write_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
+                    &data, request->stable);
     request->call.answered = file_requests_answered;
     batch_add(batch, channel, &request->call);
 }
@@ -194,7 +194,7 @@ static void submit_writes(struct batch *batch)
     bool unstable = false;
     for (unsigned i = 0; i < count; i++) {
         struct file_request *request = batch->writes[i];
-        bool keep = request->stable == NFS3_UNSTABLE;
+        bool keep = request->stable == NFS_UNSTABLE;
         list[i] = (struct ledger_beginning){.offset = (uint64_t)request->offset,
                                             .data = request->vectors,
                                             .count = request->count,
@@ -276,7 +276,7 @@ static void submit(struct batch *batch, struct file_request *request)
         submit_synchronous(batch, request);
         return;
     }
-    struct nfs3_client client = file_mount_client(inode->mount, open->auth);
+    struct nfs_client client = file_mount_client(inode->mount, open->auth);
     while (batch->held_count < client.server->path_count)
         batch->held[batch->held_count++] = 0;
     struct net_channel *channel =
@@ -310,11 +310,11 @@ static void submit(struct batch *batch, struct file_request *request)
     }
     uint64_t size;
     request->replays = ledger_file_read_epoch(&inode->entry, &size);
-    const struct nfs3_data data = {
+    const struct nfs_data data = {
         request->vectors, request->count, request->length,
         file_bytes_within(size, (uint64_t)request->offset, request->length)};
-    nfs3_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
-                    &data);
+    nfs_read_begin(&request->call, &client, atomic_load(&inode->fh), (uint64_t)request->offset,
+                   &data);
     request->call.answered = file_requests_answered;
     batch_add(batch, channel, &request->call);
 }

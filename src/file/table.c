@@ -41,14 +41,14 @@ static struct file_inode *of_number(struct file_inode *inode, dev_t device, ino_
     return inode;
 }
 
-static bool has_handle(const struct file_inode *inode, const struct nfs3_fh *fh)
+static bool has_handle(const struct file_inode *inode, const struct nfs_fh *fh)
 {
-    const struct nfs3_fh *own = atomic_load(&inode->fh);
+    const struct nfs_fh *own = atomic_load(&inode->fh);
     return own->len == fh->len && memcmp(own->data, fh->data, fh->len) == 0;
 }
 
 /* Under file_lock. */
-static struct file_inode *find_locked(dev_t device, ino_t number, const struct nfs3_fh *fh)
+static struct file_inode *find_locked(dev_t device, ino_t number, const struct nfs_fh *fh)
 {
     struct file_inode *inode = of_number(*bucket_of(device, number), device, number);
     while (inode && !has_handle(inode, fh))
@@ -56,7 +56,7 @@ static struct file_inode *find_locked(dev_t device, ino_t number, const struct n
     return inode;
 }
 
-struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs3_fh *fh)
+struct file_inode *file_inode_find(dev_t device, ino_t number, const struct nfs_fh *fh)
 {
     pthread_mutex_lock(&file_lock);
     struct file_inode *inode = find_locked(device, number, fh);
@@ -285,11 +285,11 @@ static struct file_open *table_set(int fd, struct file_open *open)
     return old;
 }
 
-static enum nfs3_stable stable_of(int flags)
+static enum nfs_stable stable_of(int flags)
 {
     if (file_tunables.stability == CONF_STABILITY_STABLE || (flags & O_SYNC) == O_SYNC)
-        return NFS3_FILE_SYNC;
-    return flags & O_DSYNC ? NFS3_DATA_SYNC : NFS3_UNSTABLE;
+        return NFS_FILE_SYNC;
+    return flags & O_DSYNC ? NFS_DATA_SYNC : NFS_UNSTABLE;
 }
 
 int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *auth, int flags)

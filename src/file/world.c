@@ -282,8 +282,8 @@ const char *file_world_stay(struct file_inode *inode)
 static void wait_for_port(const struct file_inode *inode)
 {
     static const struct rpc_auth none = {.length = 16}; /* AUTH_NONE, twice */
-    struct nfs3_client client = file_mount_client(inode->mount, &none);
-    nfs3_null(&client);
+    struct nfs_client client = file_mount_client(inode->mount, &none);
+    nfs_null(&client);
 }
 
 bool file_inode_enter_many(struct file_inode *inode, unsigned calls)

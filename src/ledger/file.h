@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { LEDGER_HANDLE_MAX = 64 };
+enum { LEDGER_HANDLE_MAX = 128 };
 
 /*
  * A file is its server's handle. Device and inode number, as the kernel shows them, only tell where

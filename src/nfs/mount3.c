@@ -176,11 +176,11 @@ int mount3_null(const struct mount3_target *target)
 }
 
 /* The handle, and at most `capacity` flavours. 0 or -errno. */
-static int get_mnt(XDR *xdrs, struct nfs3_fh *root, uint32_t *flavors, uint32_t capacity,
+static int get_mnt(XDR *xdrs, struct nfs_fh *root, uint32_t *flavors, uint32_t capacity,
                    uint32_t *stored)
 {
     u_int status, length, count, flavor;
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     if (!xdr_u_int(xdrs, &status))
         return -EBADMSG;
     if (status != NFS3_OK)
@@ -199,7 +199,7 @@ static int get_mnt(XDR *xdrs, struct nfs3_fh *root, uint32_t *flavors, uint32_t 
     return 0;
 }
 
-int mount3_mount(const struct mount3_target *target, const char *path, struct nfs3_fh *root,
+int mount3_mount(const struct mount3_target *target, const char *path, struct nfs_fh *root,
                  uint32_t *flavors, uint32_t *flavor_count)
 {
     struct exchange exchange;

@@ -62,7 +62,7 @@ int mount3_null(const struct mount3_target *target);
  * port is demanded), -ENOENT, -ENOTDIR, -EIO, -EINVAL, -ENAMETOOLONG, -EOPNOTSUPP, -EREMOTEIO
  * (MNT3ERR_SERVERFAULT) for the values of mountstat3, -EIO for a value the RFC does not know.
  */
-int mount3_mount(const struct mount3_target *target, const char *path, struct nfs3_fh *root,
+int mount3_mount(const struct mount3_target *target, const char *path, struct nfs_fh *root,
                  uint32_t *flavors, uint32_t *flavor_count);
 
 /* UMNT: takes this client's entry for `path` out of the server's list; only informative there. */

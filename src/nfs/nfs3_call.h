@@ -2,11 +2,12 @@
 #ifndef NFS_NFS3_CALL_H
 #define NFS_NFS3_CALL_H
 
-#include "nfs/nfs3_proc.h"
+#include "nfs/nfs.h"
+#include "nfs/nfs3_types.h"
 #include "nfs/xdr.h"
 
 /* Starts a call and points the writer at its arguments, which rpc_call_end() ends. */
-void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
+void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
                      enum nfs3_proc procedure, struct xdr_writer *arguments);
 
 /*
@@ -25,6 +26,6 @@ void nfs3_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, 
 bool nfs3_call_repeated(const struct rpc_call *call);
 
 /* The pause before a call that was answered JUKEBOX is sent again; `*waits` counts them. */
-void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits);
+void nfs3_jukebox_pause(const struct nfs_client *client, unsigned *waits);
 
 #endif

@@ -16,25 +16,25 @@ enum {
 struct part {
     struct rpc_call call;
     size_t from; /* in the transfer */
-    struct nfs3_data data;
+    struct nfs_data data;
     struct iovec own_vectors[RPC_VECTORS_MAX];
 };
 
 /* A transfer while it runs. */
 struct transfer {
-    const struct nfs3_client *client;
-    const struct nfs3_fh *fh;
+    const struct nfs_client *client;
+    const struct nfs_fh *fh;
     uint64_t offset;
-    struct nfs3_data data;
+    struct nfs_data data;
     bool write;
-    enum nfs3_stable stable;
+    enum nfs_stable stable;
     bool verifier_known, verifier_differs;
-    bool attr_missing;         /* of a part that was answered */
-    struct nfs3_transfer *sum; /* of what its parts came to */
+    bool attr_missing;        /* of a part that was answered */
+    struct nfs_transfer *sum; /* of what its parts came to */
 };
 
-void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
-                     const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data)
+void nfs_read_begin(struct rpc_call *call, const struct nfs_client *client, const struct nfs_fh *fh,
+                    uint64_t offset, const struct nfs_data *data)
 {
     struct xdr_writer w;
     nfs3_call_begin(call, client, NFS3_PROC_READ, &w);
@@ -47,9 +47,9 @@ void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
     rpc_call_end(call, w.p);
 }
 
-void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
-                      const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data,
-                      enum nfs3_stable stable)
+void nfs_write_begin(struct rpc_call *call, const struct nfs_client *client,
+                     const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                     enum nfs_stable stable)
 {
     struct xdr_writer w;
     nfs3_call_begin(call, client, NFS3_PROC_WRITE, &w);
@@ -67,7 +67,7 @@ static bool has_two_ends(const struct nfs3_read_res *res, uint64_t offset)
     return res->attr.present && ((res->eof && end < size) || (res->count > 0 && end > size));
 }
 
-int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs3_transfer *transfer)
+int nfs_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_transfer *transfer)
 {
     struct xdr_reader r;
     struct nfs3_read_res res;
@@ -96,8 +96,8 @@ int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs3_tran
     return 0;
 }
 
-int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
-                   struct nfs3_transfer *transfer)
+int nfs_write_end(const struct rpc_call *call, enum nfs_stable stable,
+                  struct nfs_transfer *transfer)
 {
     struct xdr_reader r;
     struct nfs3_write_res res;
@@ -131,10 +131,10 @@ static void part_begin(struct part *part, const struct transfer *transfer)
 {
     uint64_t offset = transfer->offset + part->from;
     if (transfer->write)
-        nfs3_write_begin(&part->call, transfer->client, transfer->fh, offset, &part->data,
-                         transfer->stable);
+        nfs_write_begin(&part->call, transfer->client, transfer->fh, offset, &part->data,
+                        transfer->stable);
     else
-        nfs3_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
+        nfs_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
 }
 
 /* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach, but
@@ -165,25 +165,25 @@ static void part_cut(struct part *part, const struct transfer *transfer, size_t 
     part->data.vectors = part->own_vectors;
 }
 
-static void note_copies(struct nfs3_transfer *sum, const struct rpc_call *call)
+static void note_copies(struct nfs_transfer *sum, const struct rpc_call *call)
 {
     sum->unsettled = sum->unsettled || call->unsettled;
     sum->repeated = sum->repeated || nfs3_call_repeated(call);
 }
 
-static bool is_later(const struct nfs3_post_attr *one, const struct nfs3_post_attr *other)
+static bool is_later(const struct nfs_post_attr *one, const struct nfs_post_attr *other)
 {
-    const struct nfs3_time *left = &one->attr.ctime, *right = &other->attr.ctime;
+    const struct nfs_time *left = &one->attr.ctime, *right = &other->attr.ctime;
     return left->sec != right->sec ? left->sec > right->sec : left->nsec > right->nsec;
 }
 
 /* Judges the answer to a part and adds it to the transfer. */
 static int part_end(struct part *part, struct transfer *transfer, size_t *done)
 {
-    struct nfs3_transfer *sum = transfer->sum, own;
+    struct nfs_transfer *sum = transfer->sum, own;
     note_copies(sum, &part->call);
-    int error = transfer->write ? nfs3_write_end(&part->call, transfer->stable, &own)
-                                : nfs3_read_end(&part->call, transfer->offset + part->from, &own);
+    int error = transfer->write ? nfs_write_end(&part->call, transfer->stable, &own)
+                                : nfs_read_end(&part->call, transfer->offset + part->from, &own);
     if (error != 0)
         return error;
     /* Parts are carried out in any order. */
@@ -226,14 +226,14 @@ static int part_finish(struct part *part, struct transfer *transfer, unsigned *w
             return error;
         }
         part_begin(part, transfer);
-        nfs3_call_run(transfer->client, calls, 1);
+        nfs_call_run(transfer->client, calls, 1);
     }
 }
 
 /* Runs the whole transfer with up to `count` parts on their way. */
 static int transfer_run(struct transfer *transfer, struct part *parts, unsigned count)
 {
-    struct nfs3_transfer *sum = transfer->sum;
+    struct nfs_transfer *sum = transfer->sum;
     unsigned waits = 0;
     while (sum->length < transfer->data.length && !sum->eof) {
         struct rpc_call *calls[PARTS];
@@ -245,7 +245,7 @@ static int transfer_run(struct transfer *transfer, struct part *parts, unsigned 
             calls[used] = &parts[used].call;
             from += parts[used++].data.length;
         }
-        nfs3_call_run(transfer->client, calls, used);
+        nfs_call_run(transfer->client, calls, used);
         int error = 0;
         for (unsigned i = 0; i < used; i++)
             note_copies(sum, &parts[i].call);
@@ -274,14 +274,14 @@ __attribute__((noinline)) static int transfer_run_one(struct transfer *transfer)
 static int transfer_start(struct transfer *transfer)
 {
     size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
-    struct nfs3_transfer *sum = transfer->sum;
+    struct nfs_transfer *sum = transfer->sum;
     sum->unsettled = sum->repeated = false;
     for (int tries = 1;; tries++) {
         sum->length = 0;
         sum->eof = sum->two_ends = false;
         sum->connected_ns = UINT64_MAX;
         sum->verifier = 0;
-        sum->committed = NFS3_FILE_SYNC;
+        sum->committed = NFS_FILE_SYNC;
         sum->attr.present = false;
         transfer->verifier_known = transfer->verifier_differs = transfer->attr_missing = false;
         int error;
@@ -292,10 +292,10 @@ static int transfer_start(struct transfer *transfer)
         if (error != 0)
             return error;
         /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
-        if (!transfer->verifier_differs || sum->committed == NFS3_FILE_SYNC)
+        if (!transfer->verifier_differs || sum->committed == NFS_FILE_SYNC)
             break;
         if (tries == UNSTABLE_TRIES) /* it has another verifier on each path */
-            transfer->stable = NFS3_FILE_SYNC;
+            transfer->stable = NFS_FILE_SYNC;
     }
     if (transfer->verifier_differs)
         sum->verifier = 0; /* of no one instance */
@@ -305,17 +305,16 @@ static int transfer_start(struct transfer *transfer)
     return 0;
 }
 
-int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-              const struct nfs3_data *data, struct nfs3_transfer *transfer)
+int nfs_read(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+             const struct nfs_data *data, struct nfs_transfer *transfer)
 {
     struct transfer whole = {
         .client = client, .fh = fh, .offset = offset, .data = *data, .sum = transfer};
     return transfer_start(&whole);
 }
 
-int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-               const struct nfs3_data *data, enum nfs3_stable stable,
-               struct nfs3_transfer *transfer)
+int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+              const struct nfs_data *data, enum nfs_stable stable, struct nfs_transfer *transfer)
 {
     struct transfer whole = {.client = client,
                              .fh = fh,

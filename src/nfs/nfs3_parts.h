@@ -33,7 +33,7 @@ static inline uint32_t nfs3_get_enum(struct xdr_reader *r, uint32_t first, uint3
     return v;
 }
 
-static inline void nfs3_put_fh(struct xdr_writer *w, const struct nfs3_fh *fh)
+static inline void nfs3_put_fh(struct xdr_writer *w, const struct nfs_fh *fh)
 {
     if (fh->len > NFS3_FH_MAX) {
         w->bad = true;
@@ -44,7 +44,7 @@ static inline void nfs3_put_fh(struct xdr_writer *w, const struct nfs3_fh *fh)
 }
 
 /* A handle without a byte names nothing, so it is as wrong as one that is too long. */
-static inline void nfs3_get_fh(struct xdr_reader *r, struct nfs3_fh *fh)
+static inline void nfs3_get_fh(struct xdr_reader *r, struct nfs_fh *fh)
 {
     uint32_t len;
     const uint8_t *data = xdr_get_opaque(r, NFS3_FH_MAX, &len);
@@ -58,19 +58,19 @@ static inline void nfs3_get_fh(struct xdr_reader *r, struct nfs3_fh *fh)
     memcpy(fh->data, data, len);
 }
 
-static inline void nfs3_store_time(uint8_t *at, const struct nfs3_time *t)
+static inline void nfs3_store_time(uint8_t *at, const struct nfs_time *t)
 {
     xdr_store_u32(at, t->sec);
     xdr_store_u32(at + 4, t->nsec);
 }
 
-static inline void nfs3_load_time(const uint8_t *at, struct nfs3_time *t)
+static inline void nfs3_load_time(const uint8_t *at, struct nfs_time *t)
 {
     t->sec = xdr_load_u32(at);
     t->nsec = xdr_load_u32(at + 4);
 }
 
-static inline void nfs3_put_time(struct xdr_writer *w, const struct nfs3_time *t)
+static inline void nfs3_put_time(struct xdr_writer *w, const struct nfs_time *t)
 {
     uint8_t *at = xdr_put_room(w, 8);
 
@@ -78,7 +78,7 @@ static inline void nfs3_put_time(struct xdr_writer *w, const struct nfs3_time *t
         nfs3_store_time(at, t);
 }
 
-static inline void nfs3_get_time(struct xdr_reader *r, struct nfs3_time *t)
+static inline void nfs3_get_time(struct xdr_reader *r, struct nfs_time *t)
 {
     const uint8_t *at = xdr_get_room(r, 8);
 

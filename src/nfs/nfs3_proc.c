@@ -1,4 +1,4 @@
-#include "nfs/nfs3_proc.h"
+#include "nfs/nfs.h"
 
 #include <stdio.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum { SAY_EVERY_S = 60 }; /* on the log */
 
-uint32_t nfs3_transfer_size(uint32_t granted, int wanted)
+uint32_t nfs_transfer_size(uint32_t granted, int wanted)
 {
     uint32_t size = granted < RPC_PAYLOAD_MAX ? granted : RPC_PAYLOAD_MAX;
     if (wanted > 0 && size > (uint32_t)wanted)
@@ -23,20 +23,20 @@ uint32_t nfs3_transfer_size(uint32_t granted, int wanted)
     return size ? size : 4096;
 }
 
-void nfs3_call_begin(struct rpc_call *call, const struct nfs3_client *client,
+void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
                      enum nfs3_proc procedure, struct xdr_writer *arguments)
 {
     uint8_t *at =
-        rpc_call_begin(call, client->auth, NFS3_PROGRAM, NFS3_VERSION, (uint32_t)procedure);
+        rpc_call_begin(call, client->auth, NFS_PROGRAM, NFS3_VERSION, (uint32_t)procedure);
     xdr_writer_init(arguments, at, RPC_ARGS_MAX);
 }
 
-void nfs3_call_send(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
+void nfs_call_send(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count)
 {
     rpc_submit(client->server, calls, count);
 }
 
-void nfs3_call_wait(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
+void nfs_call_wait(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count)
 {
     if (client->timeout_ms > 0)
         rpc_wait_for(calls, count, client->timeout_ms);
@@ -44,10 +44,10 @@ void nfs3_call_wait(const struct nfs3_client *client, struct rpc_call *const *ca
         rpc_wait(calls, count);
 }
 
-void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count)
+void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count)
 {
-    nfs3_call_send(client, calls, count);
-    nfs3_call_wait(client, calls, count);
+    nfs_call_send(client, calls, count);
+    nfs_call_wait(client, calls, count);
 }
 
 int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
@@ -84,7 +84,7 @@ bool nfs3_call_repeated(const struct rpc_call *call)
     return call->unsettled || (call->error == 0 && call->connected_ns > call->sent_ns);
 }
 
-void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
+void nfs3_jukebox_pause(const struct nfs_client *client, unsigned *waits)
 {
     enum { FIRST_MS = 100, LONGEST_MS = 5000, SAY_AFTER = 12 };
     int pause = *waits < 6 ? FIRST_MS << *waits : LONGEST_MS;
@@ -99,7 +99,7 @@ void nfs3_jukebox_pause(const struct nfs3_client *client, unsigned *waits)
 
 /* A procedure without payload, from its arguments to its results. Lives on the caller's stack. */
 struct question {
-    const struct nfs3_client *client;
+    const struct nfs_client *client;
     enum nfs3_proc procedure;
     struct xdr_writer arguments;
     struct xdr_reader results;
@@ -109,7 +109,7 @@ struct question {
 };
 
 /* Returns where the arguments go. */
-static struct xdr_writer *begin(struct question *question, const struct nfs3_client *client,
+static struct xdr_writer *begin(struct question *question, const struct nfs_client *client,
                                 enum nfs3_proc procedure)
 {
     question->client = client;
@@ -132,7 +132,7 @@ static int ask(struct question *question, int error)
         nfs3_call_begin(call, question->client, question->procedure, &w);
         xdr_put_fixed(&w, question->room, (uint32_t)(question->arguments.p - question->room));
         rpc_call_end(call, w.p);
-        nfs3_call_run(question->client, calls, 1);
+        nfs_call_run(question->client, calls, 1);
         question->unsettled = question->unsettled || call->unsettled;
         question->repeated = question->repeated || nfs3_call_repeated(call);
         error = nfs3_call_outcome(call, question->procedure, &question->results);
@@ -142,14 +142,14 @@ static int ask(struct question *question, int error)
     }
 }
 
-int nfs3_null(const struct nfs3_client *client)
+int nfs_null(const struct nfs_client *client)
 {
     struct question question;
     begin(&question, client, NFS3_PROC_NULL);
     return ask(&question, 0);
 }
 
-int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh, struct nfs3_attr *attr)
+int nfs_getattr(const struct nfs_client *client, const struct nfs_fh *fh, struct nfs_attr *attr)
 {
     struct question question;
     struct nfs3_getattr_res res;
@@ -162,8 +162,8 @@ int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh, str
     return error;
 }
 
-int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc, bool *unsettled)
+int nfs_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
+                const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled)
 {
     struct question question;
     struct nfs3_setattr_res res;
@@ -177,8 +177,8 @@ int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
     return error;
 }
 
-int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
-                struct nfs3_fh *fh, struct nfs3_post_attr *attr)
+int nfs_lookup(const struct nfs_client *client, const struct nfs_fh *directory, const char *name,
+               struct nfs_fh *fh, struct nfs_post_attr *attr)
 {
     struct question question;
     struct nfs3_lookup_res res;
@@ -193,8 +193,8 @@ int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *director
     return error;
 }
 
-int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint32_t *access,
-                struct nfs3_post_attr *attr)
+int nfs_access(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t *access,
+               struct nfs_post_attr *attr)
 {
     struct question question;
     struct nfs3_access_res res;
@@ -209,8 +209,7 @@ int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint
     return error;
 }
 
-int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                struct nfs3_fsinfo_res *res)
+int nfs_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh, struct nfs_fsinfo_res *res)
 {
     struct question question;
     struct xdr_writer *w = begin(&question, client, NFS3_PROC_FSINFO);
@@ -218,8 +217,8 @@ int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
     return error != 0 ? error : nfs3_fsinfo_res_get(&question.results, res);
 }
 
-int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-                uint32_t count, uint64_t *verifier, bool *repeated)
+int nfs_commit(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+               uint32_t count, uint64_t *verifier, bool *repeated)
 {
     struct question question;
     struct nfs3_commit_res res;

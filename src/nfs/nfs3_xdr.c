@@ -7,9 +7,9 @@
 
 static int put_name(struct xdr_writer *w, const char *name)
 {
-    size_t len = strnlen(name, NFS3_NAME_MAX + 1);
+    size_t len = strnlen(name, NFS_NAME_MAX + 1);
 
-    if (len > NFS3_NAME_MAX)
+    if (len > NFS_NAME_MAX)
         return -ENAMETOOLONG;
     xdr_put_opaque(w, name, (uint32_t)len);
     return nfs3_put_result(w);
@@ -26,14 +26,14 @@ static uint64_t get_verifier(struct xdr_reader *r)
 }
 
 /* Some servers put the file type into mode as st_mode has it; it is dropped here. */
-static void get_attr(struct xdr_reader *r, struct nfs3_attr *attr)
+static void get_attr(struct xdr_reader *r, struct nfs_attr *attr)
 {
     const uint8_t *at = xdr_get_room(r, NFS3_ATTR_SIZE);
 
     if (!at)
         return;
     attr->type = xdr_load_u32(at);
-    if (attr->type < NFS3_REG || attr->type > NFS3_FIFO) {
+    if (attr->type < NFS_REG || attr->type > NFS_FIFO) {
         xdr_reader_fail(r);
         return;
     }
@@ -52,14 +52,14 @@ static void get_attr(struct xdr_reader *r, struct nfs3_attr *attr)
     nfs3_load_time(at + 76, &attr->ctime);
 }
 
-static void get_post_attr(struct xdr_reader *r, struct nfs3_post_attr *post)
+static void get_post_attr(struct xdr_reader *r, struct nfs_post_attr *post)
 {
     post->present = xdr_get_bool(r);
     if (post->present)
         get_attr(r, &post->attr);
 }
 
-static void get_wcc(struct xdr_reader *r, struct nfs3_wcc *wcc)
+static void get_wcc(struct xdr_reader *r, struct nfs_wcc *wcc)
 {
     wcc->before_present = xdr_get_bool(r);
     if (wcc->before_present) {
@@ -74,14 +74,14 @@ static void get_wcc(struct xdr_reader *r, struct nfs3_wcc *wcc)
     get_post_attr(r, &wcc->after);
 }
 
-static void put_set_time(struct xdr_writer *w, uint32_t how, const struct nfs3_time *t)
+static void put_set_time(struct xdr_writer *w, uint32_t how, const struct nfs_time *t)
 {
     xdr_put_u32(w, how);
-    if (how == NFS3_SET_TO_CLIENT_TIME)
+    if (how == NFS_SET_TO_CLIENT_TIME)
         nfs3_put_time(w, t);
 }
 
-static void put_sattr(struct xdr_writer *w, const struct nfs3_sattr *sattr)
+static void put_sattr(struct xdr_writer *w, const struct nfs_sattr *sattr)
 {
     xdr_put_bool(w, sattr->set_mode);
     if (sattr->set_mode)
@@ -101,7 +101,7 @@ static void put_sattr(struct xdr_writer *w, const struct nfs3_sattr *sattr)
 
 /* Procedure 1, GETATTR, and the arguments it shares with FSSTAT, FSINFO and PATHCONF. */
 
-int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs3_fh *fh)
+int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs_fh *fh)
 {
     nfs3_put_fh(w, fh);
     return nfs3_put_result(w);
@@ -117,8 +117,8 @@ int nfs3_getattr_res_get(struct xdr_reader *r, struct nfs3_getattr_res *res)
 
 /* Procedure 2, SETATTR. */
 
-int nfs3_setattr_args_put(struct xdr_writer *w, const struct nfs3_fh *fh,
-                          const struct nfs3_sattr *attr, const struct nfs3_time *guard_ctime)
+int nfs3_setattr_args_put(struct xdr_writer *w, const struct nfs_fh *fh,
+                          const struct nfs_sattr *attr, const struct nfs_time *guard_ctime)
 {
     nfs3_put_fh(w, fh);
     put_sattr(w, attr);
@@ -137,7 +137,7 @@ int nfs3_setattr_res_get(struct xdr_reader *r, struct nfs3_setattr_res *res)
 
 /* Procedure 3, LOOKUP. */
 
-int nfs3_lookup_args_put(struct xdr_writer *w, const struct nfs3_fh *dir, const char *name)
+int nfs3_lookup_args_put(struct xdr_writer *w, const struct nfs_fh *dir, const char *name)
 {
     nfs3_put_fh(w, dir);
     return put_name(w, name);
@@ -156,7 +156,7 @@ int nfs3_lookup_res_get(struct xdr_reader *r, struct nfs3_lookup_res *res)
 
 /* Procedure 4, ACCESS. */
 
-int nfs3_access_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint32_t access)
+int nfs3_access_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint32_t access)
 {
     nfs3_put_fh(w, fh);
     xdr_put_u32(w, access);
@@ -174,7 +174,7 @@ int nfs3_access_res_get(struct xdr_reader *r, struct nfs3_access_res *res)
 
 /* Procedure 6, READ. */
 
-int nfs3_read_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
+int nfs3_read_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t offset,
                        uint32_t count)
 {
     nfs3_put_fh(w, fh);
@@ -230,8 +230,8 @@ int nfs3_read_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_read_res
 
 /* Procedure 7, WRITE. */
 
-int nfs3_write_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
-                        uint32_t count, enum nfs3_stable stable)
+int nfs3_write_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t offset,
+                        uint32_t count, enum nfs_stable stable)
 {
     nfs3_put_fh(w, fh);
     xdr_put_u64(w, offset);
@@ -249,7 +249,7 @@ int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_r
         res->count = xdr_get_u32(r);
         if (res->count > asked)
             xdr_reader_fail(r);
-        res->committed = nfs3_get_enum(r, NFS3_UNSTABLE, NFS3_FILE_SYNC);
+        res->committed = nfs3_get_enum(r, NFS_UNSTABLE, NFS_FILE_SYNC);
         res->verifier = get_verifier(r);
     }
     return nfs3_get_result(r);
@@ -257,7 +257,7 @@ int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_r
 
 /* Procedure 19, FSINFO. */
 
-int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res)
+int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs_fsinfo_res *res)
 {
     res->status = xdr_get_u32(r);
     get_post_attr(r, &res->attr);
@@ -278,7 +278,7 @@ int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res)
 
 /* Procedure 21, COMMIT. */
 
-int nfs3_commit_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
+int nfs3_commit_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t offset,
                          uint32_t count)
 {
     nfs3_put_fh(w, fh);

@@ -22,23 +22,23 @@
 #define NFS3_WRITE_ARGS_MAX 88u  /* WRITE arguments up to the payload */
 
 /* GETATTR and FSINFO: the arguments are one file handle. */
-int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs3_fh *fh);
+int nfs3_fh_args_put(struct xdr_writer *w, const struct nfs_fh *fh);
 
 int nfs3_getattr_res_get(struct xdr_reader *r, struct nfs3_getattr_res *res);
 
 /* guard_ctime: NULL, or the ctime the object must have (else NFS3ERR_NOT_SYNC). */
-int nfs3_setattr_args_put(struct xdr_writer *w, const struct nfs3_fh *fh,
-                          const struct nfs3_sattr *attr, const struct nfs3_time *guard_ctime);
+int nfs3_setattr_args_put(struct xdr_writer *w, const struct nfs_fh *fh,
+                          const struct nfs_sattr *attr, const struct nfs_time *guard_ctime);
 int nfs3_setattr_res_get(struct xdr_reader *r, struct nfs3_setattr_res *res);
 
-/* name: terminated, at most NFS3_NAME_MAX bytes, else -ENAMETOOLONG. */
-int nfs3_lookup_args_put(struct xdr_writer *w, const struct nfs3_fh *dir, const char *name);
+/* name: terminated, at most NFS_NAME_MAX bytes, else -ENAMETOOLONG. */
+int nfs3_lookup_args_put(struct xdr_writer *w, const struct nfs_fh *dir, const char *name);
 int nfs3_lookup_res_get(struct xdr_reader *r, struct nfs3_lookup_res *res);
 
-int nfs3_access_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint32_t access);
+int nfs3_access_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint32_t access);
 int nfs3_access_res_get(struct xdr_reader *r, struct nfs3_access_res *res);
 
-int nfs3_read_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
+int nfs3_read_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t offset,
                        uint32_t count);
 
 /*
@@ -66,8 +66,8 @@ int nfs3_read_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_read_res
  * The arguments up to and including the data length; `count` bytes of payload and xdr_pad(count)
  * bytes of padding follow from the caller's memory. The decoder leaves the reader at the payload.
  */
-int nfs3_write_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
-                        uint32_t count, enum nfs3_stable stable);
+int nfs3_write_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t offset,
+                        uint32_t count, enum nfs_stable stable);
 
 /*
  * The decoder demands count <= asked and a known stable_how. A `committed` weaker than what was
@@ -75,9 +75,9 @@ int nfs3_write_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t
  */
 int nfs3_write_res_get(struct xdr_reader *r, uint32_t asked, struct nfs3_write_res *res);
 
-int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs3_fsinfo_res *res);
+int nfs3_fsinfo_res_get(struct xdr_reader *r, struct nfs_fsinfo_res *res);
 
-int nfs3_commit_args_put(struct xdr_writer *w, const struct nfs3_fh *fh, uint64_t offset,
+int nfs3_commit_args_put(struct xdr_writer *w, const struct nfs_fh *fh, uint64_t offset,
                          uint32_t count);
 int nfs3_commit_res_get(struct xdr_reader *r, struct nfs3_commit_res *res);
 

@@ -20,7 +20,7 @@ struct kernel_handle {
 } __attribute__((packed));
 
 bool reach_kernel_decode(const struct file_handle *handle, mode_t type, uint64_t number,
-                         struct nfs3_fh *fh)
+                         struct nfs_fh *fh)
 {
     struct kernel_handle head;
     size_t size = handle->handle_bytes, unit = sizeof(uint32_t);
@@ -43,7 +43,7 @@ bool reach_kernel_decode(const struct file_handle *handle, mode_t type, uint64_t
     return true;
 }
 
-int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs3_fh *fh)
+int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs_fh *fh)
 {
     union {
         struct file_handle handle;

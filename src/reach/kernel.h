@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "nfs/nfs3_types.h"
+#include "nfs/types.h"
 
 /* What the kernel's table of mounts says of a kernel NFS mount. */
 struct reach_kernel_mount {
@@ -27,11 +27,11 @@ struct reach_kernel_mount {
  * as it must be for a file of this type (S_IFMT) and number.
  */
 bool reach_kernel_decode(const struct file_handle *handle, mode_t type, uint64_t number,
-                         struct nfs3_fh *fh);
+                         struct nfs_fh *fh);
 
 /* The server's handle of what has this status on a kernel NFS mount: what is open as `fd` if `path`
  * is empty, else what that names. 0; what the kernel said; or -EBADMSG: no handle of this file. */
-int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs3_fh *fh);
+int reach_kernel_handle(int fd, const char *path, const struct stat *status, struct nfs_fh *fh);
 
 /*
  * Is the file system with this device one of the kernel's NFS client, of whatever version? The

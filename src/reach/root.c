@@ -8,7 +8,7 @@ enum { ATTEMPTS = 6, PAUSE_MS = 10 };
 
 /* ---- its handle ---- */
 
-int reach_root_told(const char *path, dev_t device, ino_t inode, struct nfs3_fh *root)
+int reach_root_told(const char *path, dev_t device, ino_t inode, struct nfs_fh *root)
 {
     struct stat status;
     int fd = sys_open(path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -23,11 +23,11 @@ int reach_root_told(const char *path, dev_t device, ino_t inode, struct nfs3_fh 
     return result;
 }
 
-int reach_root_known(const struct nfs3_client *client, const struct nfs3_fh *root, ino_t inode)
+int reach_root_known(const struct nfs_client *client, const struct nfs_fh *root, ino_t inode)
 {
-    struct nfs3_attr attr;
-    int result = nfs3_getattr(client, root, &attr);
-    return result != 0 || (attr.type == NFS3_DIR && attr.fileid == inode) ? result : -ESTALE;
+    struct nfs_attr attr;
+    int result = nfs_getattr(client, root, &attr);
+    return result != 0 || (attr.type == NFS_DIR && attr.fileid == inode) ? result : -ESTALE;
 }
 
 /* ---- the mount point ---- */
@@ -37,7 +37,7 @@ static int64_t kernel_time(const struct statx_timestamp *time)
     return time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-bool reach_time_agrees(const struct nfs3_attr *attr, const struct statx *before,
+bool reach_time_agrees(const struct nfs_attr *attr, const struct statx *before,
                        const struct statx *after)
 {
     int64_t at = (int64_t)attr->ctime.sec * 1000000000 + attr->ctime.nsec;
@@ -58,10 +58,10 @@ static int found(struct reach_finding *finding, enum reach_what what, int error)
 }
 
 int reach_prove_root(const char *path, reach_statx *look, const void *context,
-                     const struct nfs3_client *client, const struct nfs3_fh *root,
+                     const struct nfs_client *client, const struct nfs_fh *root,
                      struct reach_finding *finding)
 {
-    struct nfs3_attr *attr = &finding->attr;
+    struct nfs_attr *attr = &finding->attr;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         struct statx before, after;
         /* Mostly what the kernel knows already is true, and it need not ask. */
@@ -69,7 +69,7 @@ int reach_prove_root(const char *path, reach_statx *look, const void *context,
         int result = look(context, path, flags, &before);
         if (result != 0)
             return found(finding, REACH_KERNEL_FAILED, result);
-        result = nfs3_getattr(client, root, attr);
+        result = nfs_getattr(client, root, attr);
         if (result != 0)
             return found(finding, REACH_SERVER_FAILED, result);
         result = look(context, path, flags, &after);
@@ -77,8 +77,8 @@ int reach_prove_root(const char *path, reach_statx *look, const void *context,
             return found(finding, REACH_KERNEL_FAILED, result);
         finding->seen.fileid = before.stx_ino;
         finding->seen.ctime =
-            (struct nfs3_time){(uint32_t)before.stx_ctime.tv_sec, before.stx_ctime.tv_nsec};
-        if (!S_ISDIR(before.stx_mode) || attr->type != NFS3_DIR)
+            (struct nfs_time){(uint32_t)before.stx_ctime.tv_sec, before.stx_ctime.tv_nsec};
+        if (!S_ISDIR(before.stx_mode) || attr->type != NFS_DIR)
             return found(finding, REACH_NO_DIRECTORY, -EXDEV);
         if (attr->fileid != before.stx_ino)
             return found(finding, REACH_OTHER_FILE, -EXDEV);
@@ -92,18 +92,18 @@ int reach_prove_root(const char *path, reach_statx *look, const void *context,
 
 /* ---- another path ---- */
 
-static bool time_before(const struct nfs3_time *a, const struct nfs3_time *b)
+static bool time_before(const struct nfs_time *a, const struct nfs_time *b)
 {
     return a->sec != b->sec ? a->sec < b->sec : a->nsec < b->nsec;
 }
 
-int reach_prove_path(const struct nfs3_client *here, const struct nfs3_fh *root,
+int reach_prove_path(const struct nfs_client *here, const struct nfs_fh *root,
                      reach_root_look *look, void *context, struct reach_finding *finding)
 {
-    struct nfs3_attr *seen = &finding->seen, *attr = &finding->attr;
+    struct nfs_attr *seen = &finding->seen, *attr = &finding->attr;
     uint64_t now = sys_now_ns();
     int looked = look(context, now > FRESH_NS ? now - FRESH_NS : 1, seen);
-    int result = nfs3_getattr(here, root, attr);
+    int result = nfs_getattr(here, root, attr);
     if (!reach_is_answer(result))
         return found(finding, REACH_SERVER_FAILED, result);
     if (result == -ESTALE && look(context, sys_now_ns(), seen) == -ESTALE)
@@ -112,7 +112,7 @@ int reach_prove_path(const struct nfs3_client *here, const struct nfs3_fh *root,
         found(finding, REACH_UNKNOWN_HANDLE, result);
         return -EXDEV;
     }
-    if (attr->type != NFS3_DIR || attr->fileid != seen->fileid || attr->fsid != seen->fsid)
+    if (attr->type != NFS_DIR || attr->fileid != seen->fileid || attr->fsid != seen->fsid)
         return found(finding, REACH_OTHER_FILE, -EXDEV);
     bool later = looked == 0 && time_before(&seen->ctime, &attr->ctime);
     if (later)

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "nfs/nfs3_proc.h"
+#include "nfs/nfs.h"
 #include "reach/kernel.h"
 
 enum reach_what {
@@ -24,21 +24,21 @@ enum reach_what {
 struct reach_finding {
     enum reach_what what;
     int error;
-    struct nfs3_attr attr; /* what was asked said of the root last; */
-    struct nfs3_attr
+    struct nfs_attr attr; /* what was asked said of the root last; */
+    struct nfs_attr
         seen; /* proven paths, or of the mount point (number and time of change) the kernel */
 };
 
 /* The root's handle as the kernel's NFS client tells it of its mount at `path`, which must have
  * this device and number. 0, or -errno: it does not. */
-int reach_root_told(const char *path, dev_t device, ino_t inode, struct nfs3_fh *root);
+int reach_root_told(const char *path, dev_t device, ino_t inode, struct nfs_fh *root);
 
 /* Does the server know this handle as the directory with this number? 0 or -errno; -ESTALE: not, or
  * as another. */
-int reach_root_known(const struct nfs3_client *client, const struct nfs3_fh *root, ino_t inode);
+int reach_root_known(const struct nfs_client *client, const struct nfs_fh *root, ino_t inode);
 
 /* Does the server's change time lie between two looks at the kernel's? */
-bool reach_time_agrees(const struct nfs3_attr *attr, const struct statx *before,
+bool reach_time_agrees(const struct nfs_attr *attr, const struct statx *before,
                        const struct statx *after);
 
 /* statx(2), at once or for at most so long as the context says. 0 or -errno. */
@@ -50,14 +50,14 @@ reach_statx reach_statx_now;
  * time between two looks at the kernel's. 0, -EXDEV: they are not, or -errno of either.
  */
 int reach_prove_root(const char *path, reach_statx *look, const void *context,
-                     const struct nfs3_client *client, const struct nfs3_fh *root,
+                     const struct nfs_client *client, const struct nfs_fh *root,
                      struct reach_finding *finding);
 
 /*
  * Asks the paths that are proven for the root. What they said at `since_ns` or later will do. *attr
  * is the last that was heard, though it be older when this fails. 0 or -errno.
  */
-typedef int reach_root_look(void *context, uint64_t since_ns, struct nfs3_attr *attr);
+typedef int reach_root_look(void *context, uint64_t since_ns, struct nfs_attr *attr);
 
 /*
  * A path must say of the root what those say that are proven: the same file of the same file
@@ -65,7 +65,7 @@ typedef int reach_root_look(void *context, uint64_t since_ns, struct nfs3_attr *
  * too; if none answers, not an earlier one. 0; -EXDEV: it leads elsewhere; -EAGAIN: that cannot be
  * told now; or -errno.
  */
-int reach_prove_path(const struct nfs3_client *here, const struct nfs3_fh *root,
+int reach_prove_path(const struct nfs_client *here, const struct nfs_fh *root,
                      reach_root_look *look, void *context, struct reach_finding *finding);
 
 /* An answer to a question for a root, though it may be a refusal: the path works. */

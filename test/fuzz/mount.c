@@ -105,7 +105,7 @@ static int call_mount(const struct mount3_target *target)
 {
     enum { ROOM = 3, UNTOUCHED = 0x5a5a5a5a };
     uint32_t flavors[ROOM + 1], count = ROOM;
-    struct nfs3_fh root;
+    struct nfs_fh root;
     flavors[ROOM] = UNTOUCHED;
     int rc = mount3_mount(target, "/export", &root, flavors, &count);
     must(flavors[ROOM] == UNTOUCHED && count <= ROOM && (rc == 0 || count == 0));

@@ -100,7 +100,7 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
         if (res.committed < atomic_load(&control->committed))
             res.committed = atomic_load(&control->committed);
         atomic_fetch_add(&control->writes[args.stable], 1);
-        if (res.committed == NFS3_UNSTABLE)
+        if (res.committed == NFS_UNSTABLE)
             file_server_save(node);
         else
             file_server_durable_write(node, data, res.count, args.offset);
@@ -115,7 +115,7 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
         else if (lie == FILE_SERVER_MORE)
             res.count++;
         else if (lie == FILE_SERVER_WEAK)
-            res.committed = NFS3_UNSTABLE;
+            res.committed = NFS_UNSTABLE;
     }
     file_server_post(node, &res.wcc.after);
     nfs3_write_res_put(w, &res);
@@ -172,10 +172,10 @@ static inline void file_server_ask(unsigned procedure, struct xdr_reader *r, str
         file_server_post(node, &res.attr);
         nfs3_access_res_put(w, &res);
     } else {
-        struct nfs3_fsinfo_res res = {.status = status,
-                                      .rtmax = atomic_load(&control->rtmax),
-                                      .wtmax = atomic_load(&control->wtmax),
-                                      .maxfilesize = atomic_load(&control->maxfilesize)};
+        struct nfs_fsinfo_res res = {.status = status,
+                                     .rtmax = atomic_load(&control->rtmax),
+                                     .wtmax = atomic_load(&control->wtmax),
+                                     .maxfilesize = atomic_load(&control->maxfilesize)};
         file_server_post(node, &res.attr);
         nfs3_fsinfo_res_put(w, &res);
     }
@@ -216,7 +216,7 @@ static inline void file_server_mount(uint32_t procedure, struct xdr_reader *r, s
     xdr_put_u32(w, status);
     if (status != 0)
         return;
-    struct nfs3_fh fh = file_server_handle(node);
+    struct nfs_fh fh = file_server_handle(node);
     xdr_put_opaque(w, fh.data, fh.len);
     xdr_put_u32(w, 1);
     xdr_put_u32(w, 1); /* AUTH_SYS */

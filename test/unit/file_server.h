@@ -98,7 +98,7 @@ static inline bool file_server_send(struct file_server_connection *connection, c
 
 static inline uint32_t file_server_procedure(const uint8_t *record)
 {
-    return xdr_load_u32(record + 12) == NFS3_PROGRAM ? xdr_load_u32(record + 20) : 0;
+    return xdr_load_u32(record + 12) == NFS_PROGRAM ? xdr_load_u32(record + 20) : 0;
 }
 
 /* After the call was executed: false, nothing is to be answered. */
@@ -141,13 +141,13 @@ static inline void file_server_execute(struct file_server_connection *connection
     xdr_get_u32(&r); /* the verifier */
     xdr_get_opaque(&r, 400, &unused);
     unsigned delay = atomic_load(&file_store.control->delay_ms);
-    if (program == NFS3_PROGRAM && procedure == NFS3_PROC_COMMIT)
+    if (program == NFS_PROGRAM && procedure == NFS3_PROC_COMMIT)
         delay += atomic_load(&file_store.control->commit_delay_ms);
     if (delay)
         usleep(delay * 1000);
-    if (program != NFS3_PROGRAM)
+    if (program != NFS_PROGRAM)
         file_server_look(connection->fd, credential, size);
-    if (program != NFS3_PROGRAM)
+    if (program != NFS_PROGRAM)
         file_server_mount(procedure, &r, &w);
     else if (procedure == NFS3_PROC_LOOKUP)
         file_server_lookup(&r, &w);
@@ -167,11 +167,11 @@ static inline void file_server_execute(struct file_server_connection *connection
     size_t head = (size_t)(w.p - reply),
            padded = payload_length + xdr_pad((uint32_t)payload_length);
     xdr_store_u32(reply, 0x80000000u | (uint32_t)(head - 4 + padded));
-    if (program != NFS3_PROGRAM && file_server_take(&file_store.control->mount_resets)) {
+    if (program != NFS_PROGRAM && file_server_take(&file_store.control->mount_resets)) {
         file_server_break(connection);
         return;
     }
-    if ((program != NFS3_PROGRAM || file_server_fate(connection, procedure)) &&
+    if ((program != NFS_PROGRAM || file_server_fate(connection, procedure)) &&
         connection->fd >= 0 && file_server_send(connection, reply, head))
         file_server_send(connection, payload, padded);
     free(payload);
@@ -181,7 +181,7 @@ static inline void file_server_call(struct file_server_connection *connection, u
                                     size_t length)
 {
     struct file_control *control = file_store.control;
-    bool nfs = xdr_load_u32(record + 12) == NFS3_PROGRAM;
+    bool nfs = xdr_load_u32(record + 12) == NFS_PROGRAM;
     if (!nfs || !(atomic_load(&control->hold) & 1u << file_server_procedure(record))) {
         file_server_execute(connection, record, length);
         return;

@@ -141,9 +141,9 @@ static inline struct file_server_node *file_server_twin_of(int fd)
     return twin;
 }
 
-static inline struct nfs3_fh file_server_handle(const struct file_server_node *node)
+static inline struct nfs_fh file_server_handle(const struct file_server_node *node)
 {
-    struct nfs3_fh fh = {.len = FILE_SERVER_HANDLE};
+    struct nfs_fh fh = {.len = FILE_SERVER_HANDLE};
     uint32_t handles = atomic_load(&file_store.control->handles);
     memcpy(fh.data, node->twin ? "twin" : "file", 4);
     memcpy(fh.data + 4, &handles, 4);
@@ -159,7 +159,7 @@ static inline bool file_server_take(_Atomic unsigned *count)
     return now > 0;
 }
 
-static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh, uint32_t *status)
+static inline struct file_server_node *file_server_find(const struct nfs_fh *fh, uint32_t *status)
 {
     ino_t inode;
     uint32_t handles;
@@ -185,7 +185,7 @@ static inline struct file_server_node *file_server_find(const struct nfs3_fh *fh
 /* Of which file a call speaks, and how it is to be answered: a failure that a test asked for counts
  * as one of the file. */
 static inline struct file_server_node *
-file_server_of_call(unsigned procedure, const struct nfs3_fh *fh, uint32_t *status)
+file_server_of_call(unsigned procedure, const struct nfs_fh *fh, uint32_t *status)
 {
     struct file_control *control = file_store.control;
     struct file_server_node *node = file_server_find(fh, status);
@@ -195,27 +195,27 @@ file_server_of_call(unsigned procedure, const struct nfs3_fh *fh, uint32_t *stat
     return node;
 }
 
-static inline struct nfs3_time file_server_time(struct timespec time)
+static inline struct nfs_time file_server_time(struct timespec time)
 {
-    return (struct nfs3_time){(uint32_t)time.tv_sec, (uint32_t)time.tv_nsec};
+    return (struct nfs_time){(uint32_t)time.tv_sec, (uint32_t)time.tv_nsec};
 }
 
-static inline void file_server_attr(const struct file_server_node *node, struct nfs3_attr *attr)
+static inline void file_server_attr(const struct file_server_node *node, struct nfs_attr *attr)
 {
     struct stat status;
     fstat(node->shown, &status);
-    *attr = (struct nfs3_attr){.type = node->directory ? NFS3_DIR : NFS3_REG,
-                               .mode = status.st_mode & 07777,
-                               .nlink = (uint32_t)status.st_nlink,
-                               .uid = status.st_uid,
-                               .gid = status.st_gid,
-                               .size = (uint64_t)status.st_size,
-                               .used = (uint64_t)status.st_blocks * 512,
-                               .fsid = status.st_dev,
-                               .fileid = status.st_ino,
-                               .atime = file_server_time(status.st_atim),
-                               .mtime = file_server_time(status.st_mtim),
-                               .ctime = file_server_time(status.st_ctim)};
+    *attr = (struct nfs_attr){.type = node->directory ? NFS_DIR : NFS_REG,
+                              .mode = status.st_mode & 07777,
+                              .nlink = (uint32_t)status.st_nlink,
+                              .uid = status.st_uid,
+                              .gid = status.st_gid,
+                              .size = (uint64_t)status.st_size,
+                              .used = (uint64_t)status.st_blocks * 512,
+                              .fsid = status.st_dev,
+                              .fileid = status.st_ino,
+                              .atime = file_server_time(status.st_atim),
+                              .mtime = file_server_time(status.st_mtim),
+                              .ctime = file_server_time(status.st_ctim)};
     if (node->directory) {
         attr->ctime.sec += (uint32_t)atomic_load(&file_store.control->root_ctime_error);
         return;
@@ -225,8 +225,7 @@ static inline void file_server_attr(const struct file_server_node *node, struct 
     attr->size += (uint64_t)atomic_load(&file_store.control->size_error);
 }
 
-static inline void file_server_post(const struct file_server_node *node,
-                                    struct nfs3_post_attr *post)
+static inline void file_server_post(const struct file_server_node *node, struct nfs_post_attr *post)
 {
     post->present = node && !atomic_load(&file_store.control->no_attributes);
     if (post->present)

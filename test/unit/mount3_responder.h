@@ -191,7 +191,7 @@ static inline struct mount3_target target_of(const struct responder *responder)
                                   .auth = &somebody};
 }
 
-static inline int mount_once(struct responder *responder, struct nfs3_fh *root)
+static inline int mount_once(struct responder *responder, struct nfs_fh *root)
 {
     struct mount3_target target;
     int rc;
@@ -206,7 +206,7 @@ static inline int mount_once(struct responder *responder, struct nfs3_fh *root)
 static inline int mount_answered(enum manner manner, const char *reply)
 {
     struct responder responder = {.manner = manner, .replies = {reply}};
-    struct nfs3_fh root;
+    struct nfs_fh root;
 
     return mount_once(&responder, &root);
 }

@@ -127,7 +127,7 @@ static int get_write_args(struct xdr_reader *r, void *v)
 static int put_write_args(struct xdr_writer *w, const void *v)
 {
     const struct nfs3_write_args *a = v;
-    return nfs3_write_args_put(w, &a->fh, a->offset, a->count, (enum nfs3_stable)a->stable);
+    return nfs3_write_args_put(w, &a->fh, a->offset, a->count, (enum nfs_stable)a->stable);
 }
 static int get_commit_args(struct xdr_reader *r, void *v)
 {
@@ -242,7 +242,7 @@ union decoded {
     struct nfs3_access_res access;
     struct nfs3_read_res read;
     struct nfs3_write_res write;
-    struct nfs3_fsinfo_res fsinfo;
+    struct nfs_fsinfo_res fsinfo;
     struct nfs3_commit_res commit;
 };
 

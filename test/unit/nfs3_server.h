@@ -11,50 +11,50 @@
  * one by one, so that a client never copies a file handle into a structure.
  */
 struct nfs3_fh_args { /* GETATTR, FSINFO */
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
 };
 
 struct nfs3_setattr_args {
-    struct nfs3_fh fh;
-    struct nfs3_sattr attr;
+    struct nfs_fh fh;
+    struct nfs_sattr attr;
     bool guard; /* change only if the object's ctime is guard_ctime */
-    struct nfs3_time guard_ctime;
+    struct nfs_time guard_ctime;
 };
 
 struct nfs3_lookup_args {
-    struct nfs3_fh dir;
-    char name[NFS3_NAME_MAX + 1]; /* terminated */
+    struct nfs_fh dir;
+    char name[NFS_NAME_MAX + 1]; /* terminated */
 };
 
 struct nfs3_access_args {
-    struct nfs3_fh fh;
-    uint32_t access; /* enum nfs3_access bits asked for */
+    struct nfs_fh fh;
+    uint32_t access; /* enum nfs_access bits asked for */
 };
 
 struct nfs3_read_args {
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     uint64_t offset;
     uint32_t count;
 };
 
 struct nfs3_write_args {
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     uint64_t offset;
     uint32_t count;  /* bytes of data, which follow the arguments, padded to 4 */
-    uint32_t stable; /* enum nfs3_stable */
+    uint32_t stable; /* enum nfs_stable */
 };
 
 struct nfs3_commit_args {
-    struct nfs3_fh fh;
+    struct nfs_fh fh;
     uint64_t offset;
     uint32_t count; /* 0: to the end of the file */
 };
 
 /* A NUL inside the name would cut it short for everybody who reads it as a C string. */
-static inline void get_name(struct xdr_reader *r, char name[NFS3_NAME_MAX + 1])
+static inline void get_name(struct xdr_reader *r, char name[NFS_NAME_MAX + 1])
 {
     uint32_t len;
-    const uint8_t *data = xdr_get_opaque(r, NFS3_NAME_MAX, &len);
+    const uint8_t *data = xdr_get_opaque(r, NFS_NAME_MAX, &len);
 
     if (!data || memchr(data, 0, len)) {
         xdr_reader_fail(r);
@@ -69,7 +69,7 @@ static inline void put_verifier(struct xdr_writer *w, uint64_t verifier)
     xdr_put_fixed(w, &verifier, 8);
 }
 
-static inline void put_attr(struct xdr_writer *w, const struct nfs3_attr *attr)
+static inline void put_attr(struct xdr_writer *w, const struct nfs_attr *attr)
 {
     uint8_t *at = xdr_put_room(w, NFS3_ATTR_SIZE);
 
@@ -91,14 +91,14 @@ static inline void put_attr(struct xdr_writer *w, const struct nfs3_attr *attr)
     nfs3_store_time(at + 76, &attr->ctime);
 }
 
-static inline void put_post_attr(struct xdr_writer *w, const struct nfs3_post_attr *post)
+static inline void put_post_attr(struct xdr_writer *w, const struct nfs_post_attr *post)
 {
     xdr_put_bool(w, post->present);
     if (post->present)
         put_attr(w, &post->attr);
 }
 
-static inline void put_wcc(struct xdr_writer *w, const struct nfs3_wcc *wcc)
+static inline void put_wcc(struct xdr_writer *w, const struct nfs_wcc *wcc)
 {
     xdr_put_bool(w, wcc->before_present);
     if (wcc->before_present) {
@@ -113,16 +113,16 @@ static inline void put_wcc(struct xdr_writer *w, const struct nfs3_wcc *wcc)
     put_post_attr(w, &wcc->after);
 }
 
-static inline uint32_t get_set_time(struct xdr_reader *r, struct nfs3_time *t)
+static inline uint32_t get_set_time(struct xdr_reader *r, struct nfs_time *t)
 {
-    uint32_t how = nfs3_get_enum(r, NFS3_DONT_CHANGE, NFS3_SET_TO_CLIENT_TIME);
+    uint32_t how = nfs3_get_enum(r, NFS_DONT_CHANGE, NFS_SET_TO_CLIENT_TIME);
 
-    if (how == NFS3_SET_TO_CLIENT_TIME)
+    if (how == NFS_SET_TO_CLIENT_TIME)
         nfs3_get_time(r, t);
     return how;
 }
 
-static inline void get_sattr(struct xdr_reader *r, struct nfs3_sattr *sattr)
+static inline void get_sattr(struct xdr_reader *r, struct nfs_sattr *sattr)
 {
     sattr->set_mode = xdr_get_bool(r);
     if (sattr->set_mode)
@@ -241,7 +241,7 @@ static __attribute__((noinline, unused)) int nfs3_write_args_get(struct xdr_read
     nfs3_get_fh(r, &args->fh);
     args->offset = xdr_get_u64(r);
     args->count = xdr_get_u32(r);
-    args->stable = nfs3_get_enum(r, NFS3_UNSTABLE, NFS3_FILE_SYNC);
+    args->stable = nfs3_get_enum(r, NFS_UNSTABLE, NFS_FILE_SYNC);
     if (xdr_get_u32(r) != args->count)
         xdr_reader_fail(r);
     return nfs3_get_result(r);
@@ -261,7 +261,7 @@ static __attribute__((noinline, unused)) int nfs3_write_res_put(struct xdr_write
 }
 
 static __attribute__((noinline, unused)) int nfs3_fsinfo_res_put(struct xdr_writer *w,
-                                                                 const struct nfs3_fsinfo_res *res)
+                                                                 const struct nfs_fsinfo_res *res)
 {
     xdr_put_u32(w, res->status);
     put_post_attr(w, &res->attr);

@@ -343,7 +343,7 @@ TEST(mount_options)
 /* The kernel's server tells steps of a second, whatever the file system. */
 UNIT_TEST(times_tell_of_finer_steps)
 {
-    struct nfs3_attr attr = {
+    struct nfs_attr attr = {
         .atime = {1700000000, 0}, .mtime = {1700000000, 0}, .ctime = {1700000000, 0}};
     assert_false(check_times_are_finer(&attr, 1000000000));
     attr.mtime.nsec = 123456789;

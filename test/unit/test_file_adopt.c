@@ -122,12 +122,12 @@ ENGINE_TEST(no_attributes_in_the_reply_to_lookup)
 ENGINE_TEST(access_refused)
 {
     disk_make("f", SIZE, 1);
-    atomic_store(&scene.control->access, NFS3_ACCESS_READ);
+    atomic_store(&scene.control->access, NFS_ACCESS_READ);
     kernel_keeps("server refuses access", O_RDWR);
     kernel_keeps("server refuses access", O_WRONLY);
     disk_make("h", SIZE, 1);
     served("h", 1);
-    atomic_store(&scene.control->access, NFS3_ACCESS_MODIFY);
+    atomic_store(&scene.control->access, NFS_ACCESS_MODIFY);
     disk_make("g", SIZE, 1);
     CHECK(!file_is_managed(engine_open("g", O_RDONLY)));
     CHECK(!file_is_managed(engine_open("g", O_WRONLY))); /* it may not extend it */

@@ -186,10 +186,10 @@ ENGINE_TEST(appended_data_is_stable_where_it_is_to_be)
     disk_make("f", 100, 1);
     int fd = engine_adopt("f", O_WRONLY | O_APPEND | O_DSYNC);
     append_there(fd, 50, 100, 2);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_DATA_SYNC]), 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_DATA_SYNC]), 1);
     int all = engine_adopt("f", O_WRONLY | O_APPEND | O_SYNC);
     append_there(all, 50, 150, 2);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", 100, 100, 2);
 }

@@ -50,7 +50,7 @@ BEHIND_TEST(neighbouring_writes_are_one_call_and_stable)
     put_blocks(fd, 0, 16, 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK_EQUAL(writes(), 1);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 1);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", 16 * PAGE_BYTES, 0, 1);

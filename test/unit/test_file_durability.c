@@ -4,7 +4,7 @@
 ENGINE_TEST(fsync_puts_data_on_disk)
 {
     int fd = written_anew();
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 0);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 0);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
     expect_durable();
@@ -25,7 +25,7 @@ ENGINE_TEST(a_new_verifier_alone_makes_data_be_written_again)
     int fd = written_anew();
     server_do(FILE_SERVER_NEW_VERIFIER);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", SIZE, 0, 1);
 }
@@ -53,7 +53,7 @@ ENGINE_TEST(a_write_in_parts_to_many_instances_ends)
     atomic_store(&scene.control->restless, true);
     atomic_store(&scene.control->wtmax, 8192);
     int fd = written_anew();
-    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    CHECK(atomic_load(&scene.control->writes[NFS_FILE_SYNC]) > 0);
     expect_durable();
     CHECK_EQUAL(engine_close(fd), 0);
 }

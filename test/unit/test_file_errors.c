@@ -43,9 +43,9 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again)
     int fd = written_anew();
     server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), 1);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_UNSTABLE]), 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", SIZE, 0, 1);
 }
@@ -58,7 +58,7 @@ ENGINE_TEST(data_of_a_commit_whose_answer_was_lost_is_written_again)
     atomic_store(&scene.control->drop_after[NFS3_PROC_COMMIT], 1);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(server_calls(NFS3_PROC_COMMIT) > 1);
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     disk_expect("f", SIZE, 0, 1);
 }
@@ -76,7 +76,7 @@ ENGINE_TEST(data_beside_a_failed_synchronous_write_is_written_again)
     server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_IO);
     CHECK_EQUAL(write_synchronously(fd), -EIO);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
     CHECK_EQUAL(ledger_uncommitted(), 0);
 }
 
@@ -87,7 +87,7 @@ ENGINE_TEST(data_beside_a_synchronous_write_whose_answer_was_lost_is_written_aga
     atomic_store(&scene.control->drop_after[NFS3_PROC_WRITE], 1);
     CHECK_EQUAL(write_synchronously(fd), 6);
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
 }
 
 /* Else an old byte could be read, without an error. */
@@ -97,7 +97,7 @@ ENGINE_TEST(data_of_a_failed_commit_is_written_again_before_a_read)
     server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
     engine_expect(fd, SIZE, 0, 1);
-    CHECK(atomic_load(&scene.control->writes[NFS3_UNSTABLE]) > 1);
+    CHECK(atomic_load(&scene.control->writes[NFS_UNSTABLE]) > 1);
 }
 
 ENGINE_TEST(fsync_fails_when_the_handle_became_stale_with_data_not_committed)

@@ -378,7 +378,7 @@ ENGINE_TEST(access_that_was_granted_holds_for_seconds_only)
     struct file_fact fact;
     struct file_claim claim = claim_f(path, &seen);
     CHECK(file_fact_of_file(&claim, &seen, &fact));
-    CHECK(file_fact_access(&fact, &seen) & NFS3_ACCESS_READ);
+    CHECK(file_fact_access(&fact, &seen) & NFS_ACCESS_READ);
     fact.access_ns -= UINT64_C(3000000000);
     CHECK_EQUAL(file_fact_access(&fact, &seen), 0);
     file_fact_file_is(&claim, &seen, &fact);
@@ -408,7 +408,7 @@ static void may_read_only(void)
 SCENE_TEST(what_was_not_granted_is_asked_for)
 {
     disk_make("f", SIZE, 1);
-    atomic_store(&scene.control->access, NFS3_ACCESS_READ);
+    atomic_store(&scene.control->access, NFS_ACCESS_READ);
     scene_run(uses_f);
     scene_run(may_read_only);
 }

@@ -314,9 +314,9 @@ static void writes_before_another_opens(void)
     step_done(0);
     step_wait(1);
     expect_kernels_data(fd);
-    atomic_store(&scene.control->writes[NFS3_UNSTABLE], 0);
+    atomic_store(&scene.control->writes[NFS_UNSTABLE], 0);
     engine_put(fd, 100, KEPT, 4);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_UNSTABLE]), 0);
 }
 
 static void opens_what_is_not_adopted(void)

@@ -35,7 +35,7 @@ ENGINE_TEST(neighbours_are_written_together_and_committed_once)
     server_do(FILE_SERVER_LOSE_POWER);
     unsigned commits = server_calls(NFS3_PROC_COMMIT);
     CHECK(writes_of_fsync(fd) < 10);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 0);
     CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT) - commits, 2);
     CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);

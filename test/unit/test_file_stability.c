@@ -43,7 +43,7 @@ static void writes_while_commits_fail(void)
     for (unsigned i = 0; i < 20; i++)
         engine_put(fd, MEBIBYTE, i * (off_t)MEBIBYTE, i);
     CHECK_EQUAL(engine_fsync(fd), -EIO);
-    CHECK(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]) > 0);
+    CHECK(atomic_load(&scene.control->writes[NFS_FILE_SYNC]) > 0);
     server_do(FILE_SERVER_LOSE_POWER);
     server_fail(NFS3_PROC_COMMIT, 0, 0);
     CHECK_EQUAL(engine_fsync(fd), 0);
@@ -85,7 +85,7 @@ ENGINE_TEST(data_beyond_what_stays_in_a_cache_is_committed_early)
 
 /* ---- stability ---- */
 
-static void writes_with(int open_flags, int flags, enum nfs3_stable expected)
+static void writes_with(int open_flags, int flags, enum nfs_stable expected)
 {
     int fd = engine_adopt("f", O_RDWR | open_flags);
     uint8_t data[5000];
@@ -96,7 +96,7 @@ static void writes_with(int open_flags, int flags, enum nfs3_stable expected)
     CHECK_EQUAL(engine_writev(fd, &vector, 1, 0, flags), sizeof(data));
     for (int i = 0; i < 3; i++)
         CHECK_EQUAL(atomic_load(&scene.control->writes[i]), i == (int)expected);
-    if (expected != NFS3_UNSTABLE) {
+    if (expected != NFS_UNSTABLE) {
         server_do(FILE_SERVER_LOSE_POWER);
         disk_expect("f", sizeof(data), 0, 9);
     }
@@ -106,18 +106,18 @@ static void writes_with(int open_flags, int flags, enum nfs3_stable expected)
 ENGINE_TEST(flags_say_how_stable_a_write_is)
 {
     disk_make("f", 0, 0);
-    writes_with(0, 0, NFS3_UNSTABLE);
-    writes_with(O_DSYNC, 0, NFS3_DATA_SYNC);
-    writes_with(O_SYNC, 0, NFS3_FILE_SYNC);
-    writes_with(0, RWF_DSYNC, NFS3_DATA_SYNC);
-    writes_with(0, RWF_SYNC, NFS3_FILE_SYNC);
-    writes_with(O_DSYNC, RWF_SYNC, NFS3_FILE_SYNC);
-    writes_with(O_SYNC, RWF_DSYNC, NFS3_FILE_SYNC);
+    writes_with(0, 0, NFS_UNSTABLE);
+    writes_with(O_DSYNC, 0, NFS_DATA_SYNC);
+    writes_with(O_SYNC, 0, NFS_FILE_SYNC);
+    writes_with(0, RWF_DSYNC, NFS_DATA_SYNC);
+    writes_with(0, RWF_SYNC, NFS_FILE_SYNC);
+    writes_with(O_DSYNC, RWF_SYNC, NFS_FILE_SYNC);
+    writes_with(O_SYNC, RWF_DSYNC, NFS_FILE_SYNC);
 }
 
 static void writes_stable(void)
 {
-    writes_with(0, 0, NFS3_FILE_SYNC);
+    writes_with(0, 0, NFS_FILE_SYNC);
 }
 
 SCENE_TEST(the_tunable_makes_all_writes_stable)
@@ -128,7 +128,7 @@ SCENE_TEST(the_tunable_makes_all_writes_stable)
 ENGINE_TEST(data_that_is_stable_sooner_than_asked_needs_no_commit)
 {
     disk_make("f", 0, 0);
-    atomic_store(&scene.control->committed, NFS3_FILE_SYNC);
+    atomic_store(&scene.control->committed, NFS_FILE_SYNC);
     int fd = written();
     CHECK_EQUAL(ledger_uncommitted(), 0);
     server_do(FILE_SERVER_LOSE_POWER);

@@ -71,7 +71,7 @@ ENGINE_TEST(data_that_was_not_committed_is_committed_under_the_new_handle)
     int fd = written_anew();
     give_new_handles();
     CHECK_EQUAL(engine_fsync(fd), 0);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 0);
     expect_durable();
 }
 

@@ -99,8 +99,8 @@ static double with_writers(unsigned count)
     step_done(0);
     for (unsigned i = 0; i < count; i++)
         scene_wait(pids[i]);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_UNSTABLE]), count * ROUNDS);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS3_FILE_SYNC]), 0);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_UNSTABLE]), count * ROUNDS);
+    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", (size_t)count * ROUNDS * PIECE, 0, 1);
     return (double)(sys_now_ns() - began_ns) / 1e9;

@@ -8,7 +8,7 @@ UNIT_TEST(mnt_yields_the_root_handle_and_the_flavours)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct mount3_target target;
-    struct nfs3_fh root;
+    struct nfs_fh root;
     uint32_t flavors[4], count = 4;
 
     responder_start(&responder);
@@ -26,7 +26,7 @@ UNIT_TEST(flavours_beyond_the_capacity_are_dropped)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct mount3_target target;
-    struct nfs3_fh root;
+    struct nfs_fh root;
     uint32_t flavors[2] = {77, 77}, count = 1;
 
     responder_start(&responder);
@@ -41,7 +41,7 @@ UNIT_TEST(flavours_beyond_the_capacity_are_dropped)
 UNIT_TEST(mnt_sends_the_path_with_auth_sys)
 {
     struct responder responder = {.replies = {MNT_OK}};
-    struct nfs3_fh root;
+    struct nfs_fh root;
     const uint8_t *call = responder.calls[0], *at;
     uint32_t name, body;
 
@@ -89,7 +89,7 @@ UNIT_TEST(a_path_too_long_is_not_sent)
 {
     struct responder responder = {.replies = {MNT_OK}};
     struct mount3_target target;
-    struct nfs3_fh root;
+    struct nfs_fh root;
     char path[MOUNT3_PATH_MAX + 2];
 
     memset(path, 'p', sizeof(path));

@@ -43,19 +43,19 @@ UNIT_TEST(encoding_into_a_buffer_too_small_is_refused)
 
 UNIT_TEST(limits_are_accepted_and_fit_the_stated_sizes)
 {
-    struct nfs3_fh fh = {.len = NFS3_FH_MAX};
+    struct nfs_fh fh = {.len = NFS3_FH_MAX};
     struct nfs3_lookup_res lookup = {
         .status = NFS3_OK, .attr.present = true, .dir_attr.present = true};
     struct nfs3_lookup_args args;
     struct nfs3_read_res read = {.status = NFS3_OK, .attr.present = true, .count = 1};
-    char name[NFS3_NAME_MAX + 2];
+    char name[NFS_NAME_MAX + 2];
     uint8_t *buffer = malloc(NFS3_ARGS_MAX);
     struct xdr_writer w;
     struct xdr_reader r;
 
     assert_non_null(buffer);
     memset(name, 'n', sizeof(name));
-    name[NFS3_NAME_MAX] = '\0';
+    name[NFS_NAME_MAX] = '\0';
     memset(fh.data, 0xf0, sizeof(fh.data));
     lookup.fh = fh;
 
@@ -71,12 +71,12 @@ UNIT_TEST(limits_are_accepted_and_fit_the_stated_sizes)
     assert_int_equal(nfs3_read_args_put(&w, &fh, 0, 1), 0);
     assert_int_equal(xdr_writer_left(&w), 0);
     xdr_writer_init(&w, buffer, NFS3_WRITE_ARGS_MAX);
-    assert_int_equal(nfs3_write_args_put(&w, &fh, 0, 1, NFS3_UNSTABLE), 0);
+    assert_int_equal(nfs3_write_args_put(&w, &fh, 0, 1, NFS_UNSTABLE), 0);
     assert_int_equal(xdr_writer_left(&w), 0);
     xdr_writer_init(&w, buffer, NFS3_READ_HEAD_MAX);
     assert_int_equal(nfs3_read_res_put(&w, &read), 0);
     assert_int_equal(xdr_writer_left(&w), 0);
-    lookup.attr.attr.type = lookup.dir_attr.attr.type = NFS3_DIR;
+    lookup.attr.attr.type = lookup.dir_attr.attr.type = NFS_DIR;
     xdr_writer_init(&w, buffer, NFS3_RES_MAX);
     assert_int_equal(nfs3_lookup_res_put(&w, &lookup), 0);
     assert_int_equal(xdr_writer_left(&w), 0);
@@ -85,20 +85,20 @@ UNIT_TEST(limits_are_accepted_and_fit_the_stated_sizes)
 
 UNIT_TEST(a_name_too_long_is_not_encoded)
 {
-    struct nfs3_fh fh = {.len = 4};
-    char name[NFS3_NAME_MAX + 2];
+    struct nfs_fh fh = {.len = 4};
+    char name[NFS_NAME_MAX + 2];
     uint8_t buffer[NFS3_ARGS_MAX];
     struct xdr_writer w;
 
     memset(name, 'n', sizeof(name));
-    name[NFS3_NAME_MAX + 1] = '\0';
+    name[NFS_NAME_MAX + 1] = '\0';
     xdr_writer_init(&w, buffer, sizeof(buffer));
     assert_int_equal(nfs3_lookup_args_put(&w, &fh, name), -ENAMETOOLONG);
 }
 
 UNIT_TEST(a_handle_too_long_is_not_encoded)
 {
-    struct nfs3_fh fh = {.len = NFS3_FH_MAX + 1};
+    struct nfs_fh fh = {.len = NFS3_FH_MAX + 1};
     uint8_t buffer[NFS3_ARGS_MAX];
     struct xdr_writer w;
 

@@ -24,21 +24,21 @@ UNIT_TEST(every_message_survives_decoding_and_encoding)
 
 /* The values behind the bytes. */
 
-static void check_fh(const struct nfs3_fh *fh)
+static void check_fh(const struct nfs_fh *fh)
 {
     assert_int_equal(fh->len, 5);
     assert_memory_equal(fh->data, "\1\2\3\4\5", 5);
 }
 
-static void check_time(const struct nfs3_time *t, uint32_t sec, uint32_t nsec)
+static void check_time(const struct nfs_time *t, uint32_t sec, uint32_t nsec)
 {
     assert_int_equal(t->sec, sec);
     assert_int_equal(t->nsec, nsec);
 }
 
-static void check_attr(const struct nfs3_attr *attr)
+static void check_attr(const struct nfs_attr *attr)
 {
-    assert_int_equal(attr->type, NFS3_REG);
+    assert_int_equal(attr->type, NFS_REG);
     assert_int_equal(attr->mode, 0644);
     assert_int_equal(attr->nlink, 2);
     assert_int_equal(attr->uid, 1000);
@@ -54,13 +54,13 @@ static void check_attr(const struct nfs3_attr *attr)
     check_time(&attr->ctime, 0x5f000003, 12);
 }
 
-static void check_post(const struct nfs3_post_attr *post)
+static void check_post(const struct nfs_post_attr *post)
 {
     assert_true(post->present);
     check_attr(&post->attr);
 }
 
-static void check_wcc(const struct nfs3_wcc *wcc)
+static void check_wcc(const struct nfs_wcc *wcc)
 {
     assert_true(wcc->before_present);
     assert_true(wcc->size == 4096);
@@ -69,7 +69,7 @@ static void check_wcc(const struct nfs3_wcc *wcc)
     check_post(&wcc->after);
 }
 
-static void check_sattr(const struct nfs3_sattr *sattr)
+static void check_sattr(const struct nfs_sattr *sattr)
 {
     assert_true(sattr->set_mode);
     assert_int_equal(sattr->mode, 0600);
@@ -78,8 +78,8 @@ static void check_sattr(const struct nfs3_sattr *sattr)
     assert_false(sattr->set_gid);
     assert_true(sattr->set_size);
     assert_true(sattr->size == 4096);
-    assert_int_equal(sattr->set_atime, NFS3_SET_TO_SERVER_TIME);
-    assert_int_equal(sattr->set_mtime, NFS3_SET_TO_CLIENT_TIME);
+    assert_int_equal(sattr->set_atime, NFS_SET_TO_SERVER_TIME);
+    assert_int_equal(sattr->set_mtime, NFS_SET_TO_CLIENT_TIME);
     check_time(&sattr->mtime, 0x5f000010, 17);
 }
 
@@ -113,7 +113,7 @@ UNIT_TEST(setattr_values)
     assert_int_equal(decode(FH NOSATTR "00000000", get_setattr_args, &v), 0);
     assert_false(v.setattr_args.attr.set_mode);
     assert_false(v.setattr_args.attr.set_size);
-    assert_int_equal(v.setattr_args.attr.set_mtime, NFS3_DONT_CHANGE);
+    assert_int_equal(v.setattr_args.attr.set_mtime, NFS_DONT_CHANGE);
     assert_false(v.setattr_args.guard);
     assert_int_equal(decode(OK WCC, get_setattr_res, &v), 0);
     assert_int_equal(v.setattr.status, NFS3_OK);
@@ -146,12 +146,11 @@ UNIT_TEST(access_values)
 
     assert_int_equal(decode(ACCESS_ARGS, get_access_args, &v), 0);
     check_fh(&v.access_args.fh);
-    assert_int_equal(v.access_args.access, NFS3_ACCESS_READ | NFS3_ACCESS_LOOKUP |
-                                               NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND |
-                                               NFS3_ACCESS_DELETE);
+    assert_int_equal(v.access_args.access, NFS_ACCESS_READ | NFS_ACCESS_LOOKUP | NFS_ACCESS_MODIFY |
+                                               NFS_ACCESS_EXTEND | NFS_ACCESS_DELETE);
     assert_int_equal(decode(ACCESS_OK, get_access_res, &v), 0);
     check_post(&v.access.attr);
-    assert_int_equal(v.access.access, NFS3_ACCESS_READ | NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND);
+    assert_int_equal(v.access.access, NFS_ACCESS_READ | NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND);
 }
 
 UNIT_TEST(read_values)
@@ -181,11 +180,11 @@ UNIT_TEST(write_values)
     check_fh(&v.write_args.fh);
     assert_true(v.write_args.offset == 0x100000200u);
     assert_int_equal(v.write_args.count, 5);
-    assert_int_equal(v.write_args.stable, NFS3_FILE_SYNC);
+    assert_int_equal(v.write_args.stable, NFS_FILE_SYNC);
     assert_int_equal(decode(WRITE_OK, get_write_res, &v), 0);
     check_wcc(&v.write.wcc);
     assert_int_equal(v.write.count, 4096);
-    assert_int_equal(v.write.committed, NFS3_FILE_SYNC);
+    assert_int_equal(v.write.committed, NFS_FILE_SYNC);
     check_verifier(v.write.verifier);
     assert_int_equal(decode("0000001c" NOWCC, get_write_res, &v), 0);
     assert_int_equal(v.write.status, NFS3ERR_NOSPC);
@@ -209,7 +208,7 @@ UNIT_TEST(fsinfo_values)
     assert_true(v.fsinfo.maxfilesize == INT64_MAX);
     check_time(&v.fsinfo.time_delta, 0, 1);
     assert_int_equal(v.fsinfo.properties,
-                     NFS3_FSF_LINK | NFS3_FSF_SYMLINK | NFS3_FSF_HOMOGENEOUS | NFS3_FSF_CANSETTIME);
+                     NFS_FSF_LINK | NFS_FSF_SYMLINK | NFS_FSF_HOMOGENEOUS | NFS_FSF_CANSETTIME);
 }
 
 UNIT_TEST(commit_values)

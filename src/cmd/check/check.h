@@ -16,7 +16,7 @@
 #include "config/tunables.h"
 #include "net/net.h"
 #include "nfs/mount3.h"
-#include "nfs/nfs3_proc.h"
+#include "nfs/nfs.h"
 #include "reach/server.h"
 
 /* The state of one check. Owned by check.c. */
@@ -42,7 +42,7 @@ struct check_path {
     bool mounts;                 /* which answers */
     bool needs_mount;            /* the library would have to ask it */
     uint16_t kernel_port;        /* of NFS, as the kernel's own mount has it; 0: not known */
-    struct nfs3_client client;   /* without a server: the NFS service does not answer */
+    struct nfs_client client;    /* without a server: the NFS service does not answer */
     uint64_t rtt_us;
     double mib_per_s; /* of the read test; 0: none */
 };
@@ -53,8 +53,8 @@ struct check_root {
     const struct conf_export *export;
     const struct check_path *path; /* NULL: none has granted it */
     bool served;                   /* the library would serve it */
-    struct nfs3_fh handle;
-    struct nfs3_fh told;  /* the handle that the kernel tells; of no bytes: none */
+    struct nfs_fh handle;
+    struct nfs_fh told;   /* the handle that the kernel tells; of no bytes: none */
     ino_t inode;          /* of the mount point, and */
     uint16_t kernel_port; /* the port of NFS there; if told */
     uint64_t verifier;    /* of writes, as --read saw it over that path; 0: not known */
@@ -79,9 +79,9 @@ void check_export(struct check_path *path, struct check_root *root);
 
 /* Do the times of a file lie between steps of so many nanoseconds? Then FSINFO (RFC 1813 section
  * 3.3.19) tells longer steps than there are: the Linux kernel's server always says a second. */
-static inline bool check_times_are_finer(const struct nfs3_attr *attr, int64_t step)
+static inline bool check_times_are_finer(const struct nfs_attr *attr, int64_t step)
 {
-    const struct nfs3_time times[] = {attr->atime, attr->mtime, attr->ctime};
+    const struct nfs_time times[] = {attr->atime, attr->mtime, attr->ctime};
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         if (((int64_t)times[i].sec * 1000000000 + times[i].nsec) % step != 0)
             return true;
@@ -92,14 +92,14 @@ static inline bool check_times_are_finer(const struct nfs3_attr *attr, int64_t s
 /* MNT. False, and said why, if the export cannot be used by it; how bad that is, `severity` says.
  */
 bool check_mount(const struct check_path *path, const struct conf_export *export,
-                 enum check_severity severity, struct nfs3_fh *handle);
+                 enum check_severity severity, struct nfs_fh *handle);
 
 /* After a refusal: the source port may be why. */
 void check_explain_port(const struct check_path *path);
 
 /* Says whether calls must come from a port below 1024. `fh` is the root of `directory`,
  * which is NULL where MOUNT is not needed. */
-void check_ports(const struct check_path *path, const char *directory, const struct nfs3_fh *fh);
+void check_ports(const struct check_path *path, const char *directory, const struct nfs_fh *fh);
 
 /* Says which options of an NFS mount of the kernel hurt what is left to it: names, locks, files
  * that are not served. */

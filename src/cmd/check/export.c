@@ -31,20 +31,20 @@ static int64_t nanoseconds(int64_t seconds, uint32_t rest)
 
 /* ---- what the server grants ---- */
 
-static bool check_fsinfo(struct check_path *path, const struct nfs3_fh *fh)
+static bool check_fsinfo(struct check_path *path, const struct nfs_fh *fh)
 {
     const struct conf_tunables *tunables = &path->check->tunables;
-    struct nfs3_client *client = &path->client;
-    struct nfs3_fsinfo_res res;
-    int error = nfs3_fsinfo(client, fh, &res);
+    struct nfs_client *client = &path->client;
+    struct nfs_fsinfo_res res;
+    int error = nfs_fsinfo(client, fh, &res);
     if (error) {
         check_say(CHECK_ERROR, "FSINFO", "%s", strerror(-error));
         if (error == -EACCES || error == -EPERM)
             check_explain_port(path);
         return false;
     }
-    client->read_max = nfs3_transfer_size(res.rtmax, tunables->rsize);
-    client->write_max = nfs3_transfer_size(res.wtmax, tunables->wsize);
+    client->read_max = nfs_transfer_size(res.rtmax, tunables->rsize);
+    client->write_max = nfs_transfer_size(res.wtmax, tunables->wsize);
     check_say(CHECK_INFO, "sizes",
               "READ %u and WRITE %u bytes are used; the server grants rtmax %u, wtmax %u",
               client->read_max, client->write_max, res.rtmax, res.wtmax);
@@ -58,10 +58,10 @@ static bool check_fsinfo(struct check_path *path, const struct nfs3_fh *fh)
                          ? ", and take rsize and wsize out of directnfs.conf"
                          : "");
     }
-    struct nfs3_attr attr;
+    struct nfs_attr attr;
     int64_t step = nanoseconds(res.time_delta.sec, res.time_delta.nsec);
     if (step > COARSE_NS &&
-        (nfs3_getattr(client, fh, &attr) != 0 || !check_times_are_finer(&attr, step))) {
+        (nfs_getattr(client, fh, &attr) != 0 || !check_times_are_finer(&attr, step))) {
         check_say(
             CHECK_WARNING, "times",
             "the server's times go in steps of %.3f s: two changes within one are not told apart",
@@ -71,21 +71,20 @@ static bool check_fsinfo(struct check_path *path, const struct nfs3_fh *fh)
     return true;
 }
 
-static bool check_access(const struct nfs3_client *client, const struct nfs3_fh *fh)
+static bool check_access(const struct nfs_client *client, const struct nfs_fh *fh)
 {
     static const struct {
         uint32_t bit;
         const char *name;
     } rights[] = {
-        {NFS3_ACCESS_READ, "read"},     {NFS3_ACCESS_LOOKUP, "lookup"},
-        {NFS3_ACCESS_MODIFY, "modify"}, {NFS3_ACCESS_EXTEND, "extend"},
-        {NFS3_ACCESS_DELETE, "delete"},
+        {NFS_ACCESS_READ, "read"},     {NFS_ACCESS_LOOKUP, "lookup"}, {NFS_ACCESS_MODIFY, "modify"},
+        {NFS_ACCESS_EXTEND, "extend"}, {NFS_ACCESS_DELETE, "delete"},
     };
-    struct nfs3_post_attr attr;
+    struct nfs_post_attr attr;
     uint32_t access = 0;
     for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++)
         access |= rights[i].bit;
-    int error = nfs3_access(client, fh, &access, &attr);
+    int error = nfs_access(client, fh, &access, &attr);
     if (error) {
         check_say(CHECK_ERROR, "ACCESS", "%s", strerror(-error));
         return false;
@@ -96,7 +95,7 @@ static bool check_access(const struct nfs3_client *client, const struct nfs3_fh 
             snprintf(granted + strlen(granted), sizeof(granted) - strlen(granted), "%s%s",
                      granted[0] ? ", " : "", rights[i].name);
     const struct rpc_auth *auth = client->auth;
-    if ((access & NFS3_ACCESS_LOOKUP) == 0) {
+    if ((access & NFS_ACCESS_LOOKUP) == 0) {
         check_say(CHECK_ERROR, "access", "uid %u, gid %u may not enter the directory (%s)",
                   auth->uid, auth->gid, granted[0] ? granted : "no right at all");
         check_remedy("correct the owner or the mode of the directory on the server; root is mostly "
@@ -104,7 +103,7 @@ static bool check_access(const struct nfs3_client *client, const struct nfs3_fh 
         return false;
     }
     check_say(CHECK_INFO, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid, granted,
-              access & (NFS3_ACCESS_MODIFY | NFS3_ACCESS_EXTEND)
+              access & (NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND)
                   ? ""
                   : "; nothing can be created: read-only export, or the directory's mode");
     return true;
@@ -157,19 +156,19 @@ static bool standalone(const struct conf_server *conf, const struct conf_export 
 
 /* Is one of the first files at the mount point in the server's directory too, with its number and
  * time of change? Directories of two file systems may well have one number: their roots have. */
-static bool has_same_file(const struct nfs3_client *client, const struct nfs3_fh *directory,
+static bool has_same_file(const struct nfs_client *client, const struct nfs_fh *directory,
                           const char *mount)
 {
     struct dirent *entry;
     DIR *opened = opendir(mount);
     bool found = false;
     for (int i = 0; opened && !found && i < FILES_COMPARED && (entry = readdir(opened)); i++) {
-        struct nfs3_fh fh;
-        struct nfs3_post_attr there;
+        struct nfs_fh fh;
+        struct nfs_post_attr there;
         struct stat here;
         found = entry->d_name[0] != '.' &&
                 fstatat(dirfd(opened), entry->d_name, &here, AT_SYMLINK_NOFOLLOW) == 0 &&
-                nfs3_lookup(client, directory, entry->d_name, &fh, &there) == 0 && there.present &&
+                nfs_lookup(client, directory, entry->d_name, &fh, &there) == 0 && there.present &&
                 there.attr.fileid == here.st_ino &&
                 nanoseconds(there.attr.ctime.sec, there.attr.ctime.nsec) ==
                     nanoseconds(here.st_ctim.tv_sec, (uint32_t)here.st_ctim.tv_nsec);
@@ -209,7 +208,7 @@ static void warn_of_own_server(const char *mount)
 }
 
 static bool check_kind(const struct check_path *path, const struct conf_export *export,
-                       const struct nfs3_fh *fh)
+                       const struct nfs_fh *fh)
 {
     const struct conf_server *conf = path->stanza;
     int timeout_ms = path->check->timeout_ms;
@@ -244,7 +243,7 @@ static bool check_kind(const struct check_path *path, const struct conf_export *
         return standalone(conf, export, why);
     case REACH_NO_DIRECTORY:
         snprintf(why, sizeof(why), "there is no directory %s",
-                 finding.attr.type != NFS3_DIR ? "on the server" : "at the mount point");
+                 finding.attr.type != NFS_DIR ? "on the server" : "at the mount point");
         return standalone(conf, export, why);
     case REACH_KERNEL_FAILED:
         if (finding.error == -ETIMEDOUT) {
@@ -267,28 +266,28 @@ static bool check_kind(const struct check_path *path, const struct conf_export *
 /* The path over which the root is known, and what was last seen of it there. */
 struct proven {
     const struct check_root *root;
-    struct nfs3_attr attr;
+    struct nfs_attr attr;
     int error;
 };
 
 /* As reach_root_look says; nobody asked before. */
-static int look_at_root(void *context, uint64_t since_ns, struct nfs3_attr *attr)
+static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
 {
     struct proven *proven = context;
     (void)since_ns;
-    proven->error = nfs3_getattr(&proven->root->path->client, &proven->root->handle, &proven->attr);
+    proven->error = nfs_getattr(&proven->root->path->client, &proven->root->handle, &proven->attr);
     *attr = proven->attr;
     return proven->error;
 }
 
 /* Does this path lead to the export's root, which is known over another? False: said. `handle` is
  * what MOUNT gave here. */
-static bool same_root(const struct check_path *path, const struct nfs3_fh *handle,
+static bool same_root(const struct check_path *path, const struct nfs_fh *handle,
                       const struct check_root *root)
 {
     struct reach_finding finding;
     struct proven proven = {.root = root};
-    const struct nfs3_attr *here = &finding.attr, *there = &finding.seen;
+    const struct nfs_attr *here = &finding.attr, *there = &finding.seen;
     size_t number = root->path->number;
     bool same = handle->len == root->handle.len &&
                 memcmp(handle->data, root->handle.data, handle->len) == 0;
@@ -322,14 +321,14 @@ static bool same_root(const struct check_path *path, const struct nfs3_fh *handl
 /* ---- clocks ---- */
 
 /* NFSv3 has no call for the server's time. A time of a file that lies ahead tells something. */
-static void check_clock(const struct nfs3_client *client, const struct nfs3_fh *fh)
+static void check_clock(const struct nfs_client *client, const struct nfs_fh *fh)
 {
-    struct nfs3_attr attr;
+    struct nfs_attr attr;
     struct timespec now;
-    if (nfs3_getattr(client, fh, &attr) != 0)
+    if (nfs_getattr(client, fh, &attr) != 0)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
-    const struct nfs3_time times[] = {attr.atime, attr.mtime, attr.ctime};
+    const struct nfs_time times[] = {attr.atime, attr.mtime, attr.ctime};
     int64_t ahead = INT64_MIN, here = nanoseconds(now.tv_sec, (uint32_t)now.tv_nsec);
     for (size_t i = 0; i < 3; i++) {
         int64_t difference = nanoseconds(times[i].sec, times[i].nsec) - here;
@@ -392,7 +391,7 @@ void check_told(const struct check *check, struct check_root *root)
 void check_export(struct check_path *path, struct check_root *root)
 {
     const struct conf_export *export = root->export;
-    struct nfs3_fh handle = root->handle;
+    struct nfs_fh handle = root->handle;
     bool answers = path->client.server != NULL;
     bool told = answers && root->told.len > 0 &&
                 reach_root_known(&path->client, &root->told, root->inode) == 0;

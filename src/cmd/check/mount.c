@@ -79,7 +79,7 @@ static void explain_refusal(const struct check_path *path, const struct conf_exp
 }
 
 bool check_mount(const struct check_path *path, const struct conf_export *export,
-                 enum check_severity severity, struct nfs3_fh *handle)
+                 enum check_severity severity, struct nfs_fh *handle)
 {
     uint32_t flavors[MOUNT3_FLAVORS_MAX], count = MOUNT3_FLAVORS_MAX;
     int error = mount3_mount(&path->target, export->directory, handle, flavors, &count);
@@ -104,12 +104,12 @@ bool check_mount(const struct check_path *path, const struct conf_export *export
 
 /* 0 if the services answer calls from a port above 1023, else -errno and which refused. */
 static int try_any_port(const struct check_path *path, const char *directory,
-                        const struct nfs3_fh *fh, const char **service)
+                        const struct nfs_fh *fh, const char **service)
 {
     struct mount3_target target = path->target;
-    struct nfs3_client client = path->client;
-    struct nfs3_fh handle;
-    struct nfs3_attr attr;
+    struct nfs_client client = path->client;
+    struct nfs_fh handle;
+    struct nfs_attr attr;
     *service = "MOUNT";
     target.ports = NET_PORT_ANY;
     int error = directory ? mount3_mount(&target, directory, &handle, NULL, NULL) : 0;
@@ -118,12 +118,12 @@ static int try_any_port(const struct check_path *path, const char *directory,
     *service = "NFS";
     error = reach_over(&path->address, NET_PORT_ANY, 1, &path->check->tunables, &client.server);
     if (error == 0)
-        error = nfs3_getattr(&client, fh, &attr);
+        error = nfs_getattr(&client, fh, &attr);
     rpc_server_destroy(client.server);
     return error;
 }
 
-void check_ports(const struct check_path *path, const char *directory, const struct nfs3_fh *fh)
+void check_ports(const struct check_path *path, const char *directory, const struct nfs_fh *fh)
 {
     if (!is_privileged(path)) {
         check_say(CHECK_INFO, "ports", "a source port above 1023 is accepted");

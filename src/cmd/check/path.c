@@ -208,7 +208,7 @@ int check_time(int (*call)(void *), void *argument, uint64_t *median_us)
 
 static int call_null(void *client)
 {
-    return nfs3_null(client);
+    return nfs_null(client);
 }
 
 /* Calls NULL a few times on the connection, and says the median. 0 or -errno. */
@@ -246,7 +246,7 @@ static int connect_nfs(struct check_path *path, unsigned port)
         check_say(CHECK_ERROR, "NFS", "there is not enough memory");
         return 0;
     }
-    int error = nfs3_null(&path->client);
+    int error = nfs_null(&path->client);
     if (error == 0)
         error = time_calls(path, connecting_ns);
     if (error) {
@@ -286,8 +286,8 @@ void check_path(struct check_path *path)
                                           .ports = reach_port_policy(&path->check->tunables),
                                           .timeout_ms = path->check->timeout_ms,
                                           .auth = path->client.auth};
-    const struct service nfs = {"NFS",        "nfsport",  conf->nfsport, path->kernel_port,
-                                NFS3_PROGRAM, CHECK_ERROR};
+    const struct service nfs = {"NFS",       "nfsport",  conf->nfsport, path->kernel_port,
+                                NFS_PROGRAM, CHECK_ERROR};
     const struct service mount = {"MOUNT",        "mntport",
                                   conf->mntport,  0,
                                   MOUNT3_PROGRAM, path->needs_mount ? CHECK_ERROR : CHECK_WARNING};

@@ -20,17 +20,17 @@
 #define SKEW_FAR   1.0               /* seconds between clocks */
 
 /* Finds the file below the root, name by name. 0 or -errno. */
-static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root, const char *path,
-                   struct nfs3_fh *fh)
+static int look_up(const struct nfs_client *client, const struct nfs_fh *root, const char *path,
+                   struct nfs_fh *fh)
 {
     char *copy = cmd_need(strdup(path)), *rest = copy;
     int error = 0;
     *fh = *root;
     for (char *name; error == 0 && (name = strsep(&rest, "/")) != NULL;) {
-        struct nfs3_fh directory = *fh;
-        struct nfs3_post_attr attr;
+        struct nfs_fh directory = *fh;
+        struct nfs_post_attr attr;
         if (*name)
-            error = nfs3_lookup(client, &directory, name, fh, &attr);
+            error = nfs_lookup(client, &directory, name, fh, &attr);
     }
     free(copy);
     return error;
@@ -38,8 +38,8 @@ static int look_up(const struct nfs3_client *client, const struct nfs3_fh *root,
 
 /* What is read: bytes 0 to `region` of the file. */
 struct reading {
-    const struct nfs3_client *client;
-    const struct nfs3_fh *fh;
+    const struct nfs_client *client;
+    const struct nfs_fh *fh;
     uint64_t region;
     char *buffer;      /* PIECE_MAX bytes */
     uint64_t bytes;    /* that were read ... */
@@ -56,9 +56,9 @@ static int read_for_a_while(struct reading *reading, bool once)
     while (now - start < READ_NS && !(once && reading->bytes >= reading->region)) {
         size_t length = reading->region - at < piece ? (size_t)(reading->region - at) : piece;
         struct iovec vector = {.iov_base = reading->buffer, .iov_len = length};
-        const struct nfs3_data data = {&vector, 1, length, length};
-        struct nfs3_transfer transfer;
-        int error = nfs3_read(reading->client, reading->fh, at, &data, &transfer);
+        const struct nfs_data data = {&vector, 1, length, length};
+        struct nfs_transfer transfer;
+        int error = nfs_read(reading->client, reading->fh, at, &data, &transfer);
         if (error)
             return error;
         if (transfer.length == 0)
@@ -89,7 +89,7 @@ static double seconds(int64_t sec, int64_t nsec)
 
 /* Reading, which took from `start` to `end` here, may have set the time of access by the server's
  * clock. */
-static void say_clock(const struct nfs3_attr *before, const struct nfs3_attr *after, double start,
+static void say_clock(const struct nfs_attr *before, const struct nfs_attr *after, double start,
                       double end)
 {
     if (before->atime.sec == after->atime.sec && before->atime.nsec == after->atime.nsec)
@@ -111,12 +111,12 @@ static double now_here(void)
 }
 
 /* Asks for the verifier by a COMMIT of nothing. Instances of one server have the same. */
-static void compare_verifiers(const struct check_path *path, const struct nfs3_fh *fh,
+static void compare_verifiers(const struct check_path *path, const struct nfs_fh *fh,
                               struct check_root *root)
 {
     bool repeated;
     uint64_t verifier;
-    if (nfs3_commit(&path->client, fh, 0, 1, &verifier, &repeated) != 0)
+    if (nfs_commit(&path->client, fh, 0, 1, &verifier, &repeated) != 0)
         return; /* a user who may only read */
     if (root->path == path) {
         root->verifier = verifier;
@@ -176,21 +176,21 @@ static int read_small(void *argument)
     struct reading *reading = argument;
     size_t length = small_length(reading);
     struct iovec vector = {.iov_base = reading->buffer, .iov_len = length};
-    const struct nfs3_data data = {&vector, 1, length, length};
-    struct nfs3_transfer transfer;
-    return nfs3_read(reading->client, reading->fh, 0, &data, &transfer);
+    const struct nfs_data data = {&vector, 1, length, length};
+    struct nfs_transfer transfer;
+    return nfs_read(reading->client, reading->fh, 0, &data, &transfer);
 }
 
 /* ---- the file ---- */
 
 /* Reads over a server of its own, with all sockets that the library would open. */
-static void measure(struct check_path *path, const struct nfs3_fh *fh, uint64_t size,
+static void measure(struct check_path *path, const struct nfs_fh *fh, uint64_t size,
                     const struct check_root *root)
 {
     const struct conf_tunables *tunables = &path->check->tunables;
     unsigned connections =
         path->stanza->connections ? path->stanza->connections : (unsigned)tunables->connections;
-    struct nfs3_client client = path->client;
+    struct nfs_client client = path->client;
     int error = reach_over(&path->address, reach_port_policy(tunables), connections, tunables,
                            &client.server);
     struct reading reading = {
@@ -228,27 +228,27 @@ void check_read(struct check_path *path, struct check_root *root)
 {
     struct check *check = path->check;
     const char *mount = root->export->mount;
-    struct nfs3_fh fh;
-    struct nfs3_attr before, after;
+    struct nfs_fh fh;
+    struct nfs_attr before, after;
     if (check->read == NULL || !check_lies_in(check->read, mount))
         return;
     check->read_found = true;
     int error = look_up(&path->client, &root->handle, check->read + strlen(mount), &fh);
     if (error == 0)
-        error = nfs3_getattr(&path->client, &fh, &before);
+        error = nfs_getattr(&path->client, &fh, &before);
     if (error) {
         say_failure("LOOKUP", check->read, error);
         return;
     }
-    if (before.type != NFS3_REG || before.size == 0) {
+    if (before.type != NFS_REG || before.size == 0) {
         check_say(CHECK_ERROR, "read", "%s is %s", check->read,
-                  before.type != NFS3_REG ? "no regular file" : "empty");
+                  before.type != NFS_REG ? "no regular file" : "empty");
         check_remedy("name a file with some megabytes");
         return;
     }
     compare_verifiers(path, &fh, root);
     double start = now_here();
     measure(path, &fh, before.size, root);
-    if (nfs3_getattr(&path->client, &fh, &after) == 0)
+    if (nfs_getattr(&path->client, &fh, &after) == 0)
         say_clock(&before, &after, start, now_here());
 }

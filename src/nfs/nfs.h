@@ -5,16 +5,16 @@
  * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, for as long as it
  * takes; a server that does not answer is waited for, unless the client has a time limit.
  */
-#ifndef NFS_NFS3_PROC_H
-#define NFS_NFS3_PROC_H
+#ifndef NFS_NFS_H
+#define NFS_NFS_H
 
 #include <sys/uio.h>
 
-#include "nfs/nfs3_types.h"
+#include "nfs/types.h"
 #include "rpc/rpc.h"
 
 /* Who asks whom. Owned by the caller, only read here. */
-struct nfs3_client {
+struct nfs_client {
     struct net_server *server;
     const struct rpc_auth *auth;
     uint32_t read_max; /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
@@ -24,29 +24,28 @@ struct nfs3_client {
 
 /* The bytes of one READ or WRITE: what the server grants, cut by the tunable `wanted` (0: is not
  * set), in whole pages. */
-uint32_t nfs3_transfer_size(uint32_t granted, int wanted);
+uint32_t nfs_transfer_size(uint32_t granted, int wanted);
 
-int nfs3_null(const struct nfs3_client *client);
-int nfs3_getattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                 struct nfs3_attr *attr);
+int nfs_null(const struct nfs_client *client);
+int nfs_getattr(const struct nfs_client *client, const struct nfs_fh *fh, struct nfs_attr *attr);
 /* `*unsettled`, also after an error: an older copy of the call may yet be carried out. */
-int nfs3_setattr(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                 const struct nfs3_sattr *sattr, struct nfs3_wcc *wcc, bool *unsettled);
-/* `name` is one component; -ENAMETOOLONG when it is longer than NFS3_NAME_MAX. */
-int nfs3_lookup(const struct nfs3_client *client, const struct nfs3_fh *directory, const char *name,
-                struct nfs3_fh *fh, struct nfs3_post_attr *attr);
-/* `*access` goes in as the bits asked for (enum nfs3_access) and comes out as those granted. */
-int nfs3_access(const struct nfs3_client *client, const struct nfs3_fh *fh, uint32_t *access,
-                struct nfs3_post_attr *attr);
-int nfs3_fsinfo(const struct nfs3_client *client, const struct nfs3_fh *fh,
-                struct nfs3_fsinfo_res *res);
+int nfs_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
+                const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled);
+/* `name` is one component; -ENAMETOOLONG when it is longer than NFS_NAME_MAX. */
+int nfs_lookup(const struct nfs_client *client, const struct nfs_fh *directory, const char *name,
+               struct nfs_fh *fh, struct nfs_post_attr *attr);
+/* `*access` goes in as the bits asked for (enum nfs_access) and comes out as those granted. */
+int nfs_access(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t *access,
+               struct nfs_post_attr *attr);
+int nfs_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
+               struct nfs_fsinfo_res *res);
 /* Bytes [offset, offset + count); count 0: to the end of the file. `*repeated`: the server may have
  * carried it out before, with another outcome. */
-int nfs3_commit(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-                uint32_t count, uint64_t *verifier, bool *repeated);
+int nfs_commit(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+               uint32_t count, uint64_t *verifier, bool *repeated);
 
-/* What came of an nfs3_read() or nfs3_write(). */
-struct nfs3_transfer {
+/* What came of an nfs_read() or nfs_write(). */
+struct nfs_transfer {
     size_t length;         /* bytes from `offset` on, without a gap */
     bool eof;              /* read: the end of the file was met */
     bool two_ends;         /* read: data go on behind the size told with them, or end before it */
@@ -55,12 +54,12 @@ struct nfs3_transfer {
                               another outcome */
     uint64_t connected_ns; /* when the oldest connection that answered was made */
     uint64_t verifier;     /* write: the same for all parts */
-    uint32_t committed;    /* write: the weakest of all parts (enum nfs3_stable) */
-    struct nfs3_post_attr attr; /* the latest of all parts, if each had it */
+    uint32_t committed;    /* write: the weakest of all parts (enum nfs_stable) */
+    struct nfs_post_attr attr; /* the latest of all parts, if each had it */
 };
 
 /* Where the bytes come from, or go to. */
-struct nfs3_data {
+struct nfs_data {
     const struct iovec *vectors;
     int count;
     size_t length;  /* their sum, or less */
@@ -73,29 +72,28 @@ struct nfs3_data {
  * unchanged until the call is answered. The `_end` functions judge the answer: 0 and the transfer
  * (length may be short), -EAGAIN for JUKEBOX, or -errno.
  */
-void nfs3_read_begin(struct rpc_call *call, const struct nfs3_client *client,
-                     const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data);
-int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs3_transfer *transfer);
-void nfs3_write_begin(struct rpc_call *call, const struct nfs3_client *client,
-                      const struct nfs3_fh *fh, uint64_t offset, const struct nfs3_data *data,
-                      enum nfs3_stable stable);
-int nfs3_write_end(const struct rpc_call *call, enum nfs3_stable stable,
-                   struct nfs3_transfer *transfer);
-/* Sends calls that were begun; and waits for calls that were sent, within the client's time limit. */
-void nfs3_call_send(const struct nfs3_client *client, struct rpc_call *const *calls,
-                    unsigned count);
-void nfs3_call_wait(const struct nfs3_client *client, struct rpc_call *const *calls,
-                    unsigned count);
+void nfs_read_begin(struct rpc_call *call, const struct nfs_client *client, const struct nfs_fh *fh,
+                    uint64_t offset, const struct nfs_data *data);
+int nfs_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_transfer *transfer);
+void nfs_write_begin(struct rpc_call *call, const struct nfs_client *client,
+                     const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                     enum nfs_stable stable);
+int nfs_write_end(const struct rpc_call *call, enum nfs_stable stable,
+                  struct nfs_transfer *transfer);
+/* Sends calls that were begun; and waits for calls that were sent, within the client's time limit.
+ */
+void nfs_call_send(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
+void nfs_call_wait(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
 /* Both. */
-void nfs3_call_run(const struct nfs3_client *client, struct rpc_call *const *calls, unsigned count);
+void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
 
 /*
  * Reads data->length bytes into data->vectors, in parts of client->read_max that are on their way
  * together. Short replies are continued. Returns 0 when all bytes or those up to the end of the
  * file are there, or the error that stopped it with transfer->length bytes before it.
  */
-int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-              const struct nfs3_data *data, struct nfs3_transfer *transfer);
+int nfs_read(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+             const struct nfs_data *data, struct nfs_transfer *transfer);
 
 /*
  * Writes likewise, with the stability asked for. When the server restarts in the middle, so that
@@ -103,8 +101,7 @@ int nfs3_read(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64
  * verifier holds for all, or `committed` says that none is needed. The memory must not change
  * during the call. On an error transfer->length bytes before it are written.
  */
-int nfs3_write(const struct nfs3_client *client, const struct nfs3_fh *fh, uint64_t offset,
-               const struct nfs3_data *data, enum nfs3_stable stable,
-               struct nfs3_transfer *transfer);
+int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+              const struct nfs_data *data, enum nfs_stable stable, struct nfs_transfer *transfer);
 
 #endif

@@ -1,0 +1,138 @@
+/*
+ * What all versions of NFS have in common, as the rest of the engine sees it.
+ *
+ * All of it are plain values without pointers to anything they own; whoever declares one owns it.
+ * Where a `present` flag is false the rest is left as it was, so that the hot path clears nothing.
+ */
+#ifndef NFS_TYPES_H
+#define NFS_TYPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NFS_PROGRAM  100003u
+#define NFS_FH_MAX   128u /* NFS4_FHSIZE; version 3 has up to 64 */
+#define NFS_NAME_MAX 255u /* longest file name sent: what the kernel's NAME_MAX allows */
+
+/* ftype3, and the first values of nfs_ftype4 */
+enum nfs_type {
+    NFS_REG = 1,
+    NFS_DIR = 2,
+    NFS_BLK = 3,
+    NFS_CHR = 4,
+    NFS_LNK = 5,
+    NFS_SOCK = 6,
+    NFS_FIFO = 7,
+};
+
+/* stable_how of all versions, in rising order of what is promised */
+enum nfs_stable {
+    NFS_UNSTABLE = 0,
+    NFS_DATA_SYNC = 1,
+    NFS_FILE_SYNC = 2,
+};
+
+/* time_how */
+enum nfs_time_how {
+    NFS_DONT_CHANGE = 0,
+    NFS_SET_TO_SERVER_TIME = 1,
+    NFS_SET_TO_CLIENT_TIME = 2,
+};
+
+/* Bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1. */
+enum nfs_access {
+    NFS_ACCESS_READ = 0x01,
+    NFS_ACCESS_LOOKUP = 0x02,
+    NFS_ACCESS_MODIFY = 0x04,
+    NFS_ACCESS_EXTEND = 0x08,
+    NFS_ACCESS_DELETE = 0x10,
+    NFS_ACCESS_EXECUTE = 0x20,
+};
+
+/* Bits of `properties` of FSINFO, RFC 1813 section 3.3.19. */
+enum nfs_properties {
+    NFS_FSF_LINK = 0x01,
+    NFS_FSF_SYMLINK = 0x02,
+    NFS_FSF_HOMOGENEOUS = 0x08,
+    NFS_FSF_CANSETTIME = 0x10,
+};
+
+/* What a server calls a file: opaque; the first `len` bytes of `data` are valid. */
+struct nfs_fh {
+    uint32_t len; /* 1..NFS_FH_MAX */
+    uint8_t data[NFS_FH_MAX];
+};
+
+/* Unsigned seconds since 1970, and nanoseconds as the server sent them. */
+struct nfs_time {
+    uint32_t sec;
+    uint32_t nsec;
+};
+
+/* What a server says of a file. */
+struct nfs_attr {
+    uint32_t type; /* enum nfs_type */
+    uint32_t mode; /* the 12 permission bits only, no file type */
+    uint32_t nlink;
+    uint32_t uid;
+    uint32_t gid;
+    uint32_t rdev_major;
+    uint32_t rdev_minor;
+    uint64_t size; /* bytes */
+    uint64_t used; /* bytes of disk space */
+    uint64_t fsid;
+    uint64_t fileid;
+    struct nfs_time atime;
+    struct nfs_time mtime;
+    struct nfs_time ctime;
+};
+
+/* Attributes with the results of another procedure: `attr` is valid only if `present`. */
+struct nfs_post_attr {
+    bool present;
+    struct nfs_attr attr;
+};
+
+/* What a change did: size, mtime and ctime are those before the call, valid only if
+ * `before_present`. */
+struct nfs_wcc {
+    bool before_present;
+    uint64_t size;
+    struct nfs_time mtime;
+    struct nfs_time ctime;
+    struct nfs_post_attr after;
+};
+
+/* What SETATTR changes; a value counts only if its set_ flag says so. */
+struct nfs_sattr {
+    bool set_mode;
+    bool set_uid;
+    bool set_gid;
+    bool set_size;
+    uint32_t mode;
+    uint32_t uid;
+    uint32_t gid;
+    uint64_t size;
+    uint32_t set_atime; /* enum nfs_time_how */
+    uint32_t set_mtime; /* enum nfs_time_how */
+    struct nfs_time atime;
+    struct nfs_time mtime;
+};
+
+/* What a file system can do. */
+struct nfs_fsinfo_res {
+    uint32_t status;
+    struct nfs_post_attr attr; /* always; the rest if OK */
+    uint32_t rtmax;            /* bytes: largest READ */
+    uint32_t rtpref;
+    uint32_t rtmult;
+    uint32_t wtmax; /* bytes: largest WRITE */
+    uint32_t wtpref;
+    uint32_t wtmult;
+    uint32_t dtpref;
+    uint64_t maxfilesize;
+    struct nfs_time time_delta;
+    uint32_t properties; /* enum nfs_properties bits */
+};
+
+#endif
