@@ -60,7 +60,8 @@ const struct rpc_auth *file_auth_now(const struct file_mount *mount)
 
 struct nfs_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
 {
-    return (struct nfs_client){.server = mount->server->net,
+    return (struct nfs_client){.version = mount->server->version,
+                               .server = mount->server->net,
                                .auth = auth,
                                .read_max = mount->read_max,
                                .write_max = mount->write_max,

@@ -34,6 +34,7 @@ extern _Atomic(const char *) file_left_to_kernel;
  */
 struct file_server {
     const struct conf_server *conf;
+    const struct nfs_version *version;
     struct net_server *net; /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */

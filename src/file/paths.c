@@ -139,17 +139,19 @@ static int find_ports(struct file_server *server, struct mount3_target *target,
         result = mount3_portmap(target, MOUNT3_PROGRAM, MOUNT3_VERSION, &server->mntport);
     target->timeout_ms = ms_until(deadline_ns);
     if (result == 0 && !server->nfsport)
-        result = mount3_portmap(target, NFS_PROGRAM, NFS3_VERSION, &server->nfsport);
+        result = mount3_portmap(target, NFS_PROGRAM, server->version->number, &server->nfsport);
     target->timeout_ms = ms_until(deadline_ns);
     return result;
 }
 
 /* For calls over this path alone, on a connection of their own, from such a port: client->server is
  * to be destroyed. 0 or -errno. */
-static int client_over(const struct net_address *address, enum net_port ports,
-                       const struct rpc_auth *auth, int timeout_ms, struct nfs_client *client)
+static int client_over(const struct file_server *server, const struct net_address *address,
+                       enum net_port ports, const struct rpc_auth *auth, int timeout_ms,
+                       struct nfs_client *client)
 {
-    *client = (struct nfs_client){.auth = auth, .timeout_ms = timeout_ms};
+    *client =
+        (struct nfs_client){.version = server->version, .auth = auth, .timeout_ms = timeout_ms};
     return reach_over(address, ports, 1, &file_tunables, &client->server);
 }
 
@@ -184,7 +186,8 @@ static int ask_over(struct file_mount *mount, struct net_address *address, int t
     if (!auth)
         return -ENOMEM;
     net_address_set_port(&address->peer, server->nfsport);
-    int result = client_over(address, reach_port_policy(&file_tunables), auth, timeout_ms, &client);
+    int result =
+        client_over(server, address, reach_port_policy(&file_tunables), auth, timeout_ms, &client);
     if (result != 0)
         return result;
     result = look_for_root(&client, mount, root);
@@ -241,7 +244,7 @@ static int look_from(const struct net_path *path, enum net_port ports, struct fi
 {
     struct nfs_fh root = file_mount_root(mount);
     struct nfs_client client;
-    int result = client_over(&path->address, ports, auth, timeout_ms, &client);
+    int result = client_over(mount->server, &path->address, ports, auth, timeout_ms, &client);
     if (result != 0)
         return result;
     result = nfs_getattr(&client, &root, attr);
@@ -323,8 +326,8 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     if (!asker.auth)
         return -EAGAIN;
     struct nfs_fh root = file_mount_root(mount);
-    int result =
-        client_over(&path->address, net_port_policy(path->server), asker.auth, timeout_ms, &client);
+    int result = client_over(mount->server, &path->address, net_port_policy(path->server),
+                             asker.auth, timeout_ms, &client);
     if (result != 0)
         return result;
     if (proven)

@@ -248,6 +248,7 @@ void file_mounts_load(void)
     servers = sys_alloc_zeroed(nfstab.server_count * sizeof(*servers));
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         servers[i].conf = &nfstab.servers[i];
+        servers[i].version = &nfs_version3;
         pthread_mutex_init(&servers[i].lock, NULL);
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
             mount_add(&servers[i], &nfstab.servers[i].exports[j]);

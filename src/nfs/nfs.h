@@ -1,5 +1,6 @@
 /*
- * The procedures of NFSv3 (RFC 1813 section 3.3), typed and synchronous.
+ * The procedures of NFS, typed and synchronous: the same for all versions of it. Which version a
+ * server is asked in is the client's `version`, a table; nobody else asks for it.
  *
  * All return 0 or -errno: what the server's status means (nfs3_status.h), or what the RPC layer
  * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, for as long as it
@@ -13,8 +14,11 @@
 #include "nfs/types.h"
 #include "rpc/rpc.h"
 
+struct nfs_version;
+
 /* Who asks whom. Owned by the caller, only read here. */
 struct nfs_client {
+    const struct nfs_version *version;
     struct net_server *server;
     const struct rpc_auth *auth;
     uint32_t read_max; /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
@@ -25,24 +29,6 @@ struct nfs_client {
 /* The bytes of one READ or WRITE: what the server grants, cut by the tunable `wanted` (0: is not
  * set), in whole pages. */
 uint32_t nfs_transfer_size(uint32_t granted, int wanted);
-
-int nfs_null(const struct nfs_client *client);
-int nfs_getattr(const struct nfs_client *client, const struct nfs_fh *fh, struct nfs_attr *attr);
-/* `*unsettled`, also after an error: an older copy of the call may yet be carried out. */
-int nfs_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
-                const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled);
-/* `name` is one component; -ENAMETOOLONG when it is longer than NFS_NAME_MAX. */
-int nfs_lookup(const struct nfs_client *client, const struct nfs_fh *directory, const char *name,
-               struct nfs_fh *fh, struct nfs_post_attr *attr);
-/* `*access` goes in as the bits asked for (enum nfs_access) and comes out as those granted. */
-int nfs_access(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t *access,
-               struct nfs_post_attr *attr);
-int nfs_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
-               struct nfs_fsinfo_res *res);
-/* Bytes [offset, offset + count); count 0: to the end of the file. `*repeated`: the server may have
- * carried it out before, with another outcome. */
-int nfs_commit(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
-               uint32_t count, uint64_t *verifier, bool *repeated);
 
 /* What came of an nfs_read() or nfs_write(). */
 struct nfs_transfer {
@@ -67,19 +53,116 @@ struct nfs_data {
 };
 
 /*
+ * What a version of NFS does. In all of it the functions below say what the members do; RPC calls
+ * know the version that began them (`made_by`).
+ */
+struct nfs_version {
+    unsigned number;  /* of the RPC program */
+    const char *name; /* as in nfstab(5) */
+    int (*null)(const struct nfs_client *client);
+    int (*getattr)(const struct nfs_client *client, const struct nfs_fh *fh, struct nfs_attr *attr);
+    int (*setattr)(const struct nfs_client *client, const struct nfs_fh *fh,
+                   const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled);
+    int (*lookup)(const struct nfs_client *client, const struct nfs_fh *directory, const char *name,
+                  struct nfs_fh *fh, struct nfs_post_attr *attr);
+    int (*access)(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t *access,
+                  struct nfs_post_attr *attr);
+    int (*fsinfo)(const struct nfs_client *client, const struct nfs_fh *fh,
+                  struct nfs_fsinfo_res *res);
+    int (*commit)(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+                  uint32_t count, uint64_t *verifier, bool *repeated);
+    void (*read_begin)(struct rpc_call *call, const struct nfs_client *client,
+                       const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data);
+    int (*read_end)(const struct rpc_call *call, uint64_t offset, struct nfs_transfer *transfer);
+    void (*write_begin)(struct rpc_call *call, const struct nfs_client *client,
+                        const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                        enum nfs_stable stable);
+    int (*write_end)(const struct rpc_call *call, enum nfs_stable stable,
+                     struct nfs_transfer *transfer);
+};
+
+extern const struct nfs_version nfs_version3;
+
+static inline int nfs_null(const struct nfs_client *client)
+{
+    return client->version->null(client);
+}
+
+static inline int nfs_getattr(const struct nfs_client *client, const struct nfs_fh *fh,
+                              struct nfs_attr *attr)
+{
+    return client->version->getattr(client, fh, attr);
+}
+
+/* `*unsettled`, also after an error: an older copy of the call may yet be carried out. */
+static inline int nfs_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
+                              const struct nfs_sattr *sattr, struct nfs_wcc *wcc, bool *unsettled)
+{
+    return client->version->setattr(client, fh, sattr, wcc, unsettled);
+}
+
+/* `name` is one component; -ENAMETOOLONG when it is longer than NFS_NAME_MAX. */
+static inline int nfs_lookup(const struct nfs_client *client, const struct nfs_fh *directory,
+                             const char *name, struct nfs_fh *fh, struct nfs_post_attr *attr)
+{
+    return client->version->lookup(client, directory, name, fh, attr);
+}
+
+/* `*access` goes in as the bits asked for (enum nfs_access) and comes out as those granted. */
+static inline int nfs_access(const struct nfs_client *client, const struct nfs_fh *fh,
+                             uint32_t *access, struct nfs_post_attr *attr)
+{
+    return client->version->access(client, fh, access, attr);
+}
+
+static inline int nfs_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
+                             struct nfs_fsinfo_res *res)
+{
+    return client->version->fsinfo(client, fh, res);
+}
+
+/* Bytes [offset, offset + count); count 0: to the end of the file. `*repeated`: the server may have
+ * carried it out before, with another outcome. */
+static inline int nfs_commit(const struct nfs_client *client, const struct nfs_fh *fh,
+                             uint64_t offset, uint32_t count, uint64_t *verifier, bool *repeated)
+{
+    return client->version->commit(client, fh, offset, count, verifier, repeated);
+}
+
+/*
  * One READ or WRITE as a call of its own, for callers that keep many in flight: at most
  * client->read_max (write_max) bytes and RPC_VECTORS_MAX vectors, which must stay valid and
  * unchanged until the call is answered. The `_end` functions judge the answer: 0 and the transfer
  * (length may be short), -EAGAIN for JUKEBOX, or -errno.
  */
-void nfs_read_begin(struct rpc_call *call, const struct nfs_client *client, const struct nfs_fh *fh,
-                    uint64_t offset, const struct nfs_data *data);
-int nfs_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_transfer *transfer);
-void nfs_write_begin(struct rpc_call *call, const struct nfs_client *client,
-                     const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
-                     enum nfs_stable stable);
-int nfs_write_end(const struct rpc_call *call, enum nfs_stable stable,
-                  struct nfs_transfer *transfer);
+static inline void nfs_read_begin(struct rpc_call *call, const struct nfs_client *client,
+                                  const struct nfs_fh *fh, uint64_t offset,
+                                  const struct nfs_data *data)
+{
+    call->made_by = client->version;
+    client->version->read_begin(call, client, fh, offset, data);
+}
+
+static inline int nfs_read_end(const struct rpc_call *call, uint64_t offset,
+                               struct nfs_transfer *transfer)
+{
+    return call->made_by->read_end(call, offset, transfer);
+}
+
+static inline void nfs_write_begin(struct rpc_call *call, const struct nfs_client *client,
+                                   const struct nfs_fh *fh, uint64_t offset,
+                                   const struct nfs_data *data, enum nfs_stable stable)
+{
+    call->made_by = client->version;
+    client->version->write_begin(call, client, fh, offset, data, stable);
+}
+
+static inline int nfs_write_end(const struct rpc_call *call, enum nfs_stable stable,
+                                struct nfs_transfer *transfer)
+{
+    return call->made_by->write_end(call, stable, transfer);
+}
+
 /* Sends calls that were begun; and waits for calls that were sent, within the client's time limit.
  */
 void nfs_call_send(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);

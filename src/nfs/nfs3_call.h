@@ -2,8 +2,7 @@
 #ifndef NFS_NFS3_CALL_H
 #define NFS_NFS3_CALL_H
 
-#include "nfs/nfs.h"
-#include "nfs/nfs3_types.h"
+#include "nfs/call.h"
 #include "nfs/xdr.h"
 
 /* Starts a call and points the writer at its arguments, which rpc_call_end() ends. */
@@ -17,15 +16,14 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
 int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
                       struct xdr_reader *results);
 
-/* The answer says that it went well, and something that cannot be: `what`. Said on the log once a
- * minute for a server. */
-void nfs3_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
-
-/* Was the call sent more than once? Then the server may have carried it out more than once, and
- * only the last answer is known. */
-bool nfs3_call_repeated(const struct rpc_call *call);
-
-/* The pause before a call that was answered JUKEBOX is sent again; `*waits` counts them. */
-void nfs3_jukebox_pause(const struct nfs_client *client, unsigned *waits);
+/* As nfs_read_begin() and so on say. */
+void nfs3_read_begin(struct rpc_call *call, const struct nfs_client *client,
+                     const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data);
+int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_transfer *transfer);
+void nfs3_write_begin(struct rpc_call *call, const struct nfs_client *client,
+                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                      enum nfs_stable stable);
+int nfs3_write_end(const struct rpc_call *call, enum nfs_stable stable,
+                   struct nfs_transfer *transfer);
 
 #endif

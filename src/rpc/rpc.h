@@ -53,6 +53,8 @@ enum rpc_state {
 typedef int (*rpc_payload_find)(const uint8_t *results, size_t have, size_t *head,
                                 uint32_t *length);
 
+struct nfs_version;
+
 /*
  * One call. Owned by the caller, who fills the first part, and must leave it and the memory it
  * points to alone from rpc_submit() until rpc_wait() returned. Large: do not zero it, use
@@ -83,6 +85,7 @@ struct rpc_call {
      * within the server's soft_timeout_s: it must be sent again, by a call that somebody waits for.
      */
     void (*answered)(struct rpc_call *first);
+    const struct nfs_version *made_by; /* for src/nfs, which alone knows what it is */
 
     /* the answer */
     int error;      /* 0, or -errno: see rpc_wait() */

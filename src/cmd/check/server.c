@@ -116,7 +116,7 @@ void check_server(struct check *check, const struct conf_server *conf)
             .stanza = conf,
             .conf = &conf->paths[i],
             .number = i + 1,
-            .client = {.auth = &auth, .timeout_ms = check->timeout_ms},
+            .client = {.version = &nfs_version3, .auth = &auth, .timeout_ms = check->timeout_ms},
         };
         go_through(&paths[i], roots);
     }

@@ -1,0 +1,78 @@
+#include "nfs/call.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "run/said.h"
+#include "stats/count.h"
+#include "nfs/nfs3_status.h"
+#include "net/health.h"
+#include "sys/log.h"
+
+enum { SAY_EVERY_S = 60 }; /* on the log */
+
+uint32_t nfs_transfer_size(uint32_t granted, int wanted)
+{
+    uint32_t size = granted < RPC_PAYLOAD_MAX ? granted : RPC_PAYLOAD_MAX;
+    if (wanted > 0 && size > (uint32_t)wanted)
+        size = (uint32_t)wanted;
+    if (size > 4096)
+        size -= size % 4096;
+    return size ? size : 4096;
+}
+
+void nfs_call_send(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count)
+{
+    rpc_submit(client->server, calls, count);
+}
+
+void nfs_call_wait(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count)
+{
+    if (client->timeout_ms > 0)
+        rpc_wait_for(calls, count, client->timeout_ms);
+    else
+        rpc_wait(calls, count);
+}
+
+void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count)
+{
+    nfs_call_send(client, calls, count);
+    nfs_call_wait(client, calls, count);
+}
+
+void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int error)
+{
+    stats_call(procedure, call->answered_ns - call->sent_ns, error != 0);
+    if ((call->error == -EBADMSG || error == -EBADMSG) &&
+        net_server_may_say(call->channel->server, SAY_EVERY_S))
+        log_error("server %s: the answer to %s is garbage", call->channel->server->name,
+                  nfs3_proc_name(procedure));
+}
+
+void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what)
+{
+    char subject[512];
+    const char *server = call->channel->server->name;
+    snprintf(subject, sizeof(subject), "answer %s %.400s", what, server);
+    if (run_may_say(subject, SAY_EVERY_S))
+        log_error("server %s: the answer to %s makes no sense: %s", server,
+                  nfs3_proc_name(procedure), what);
+}
+
+bool nfs_call_repeated(const struct rpc_call *call)
+{
+    return call->unsettled || (call->error == 0 && call->connected_ns > call->sent_ns);
+}
+
+void nfs_jukebox_pause(const struct nfs_client *client, unsigned *waits)
+{
+    enum { FIRST_MS = 100, LONGEST_MS = 5000, SAY_AFTER = 12 };
+    int pause = *waits < 6 ? FIRST_MS << *waits : LONGEST_MS;
+    if (pause > LONGEST_MS)
+        pause = LONGEST_MS;
+    if (++*waits % SAY_AFTER == 0 && net_server_may_say(client->server, SAY_EVERY_S))
+        log_warning("server %s: asks to come back later (JUKEBOX), %u times now; going on",
+                    client->server->name, *waits);
+    stats_add(&stats_own->counters.jukebox_waits, 1);
+    rpc_pause(pause);
+}

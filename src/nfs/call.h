@@ -1,0 +1,26 @@
+/* What the versions of NFS have in common below their procedures: inside src/nfs only. */
+#ifndef NFS_CALL_H
+#define NFS_CALL_H
+
+#include "nfs/nfs.h"
+#include "nfs/nfs3_types.h"
+
+/*
+ * Counts an answered call, for the statistics: what version 3 calls the procedure, and what came of
+ * it. That the answer was garbage is said on the log.
+ */
+void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int error);
+
+/* The answer says that it went well, and something that cannot be: `what`. Said on the log once a
+ * minute for a server. */
+void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
+
+/* Was the call sent more than once? Then the server may have carried it out more than once, and
+ * only the last answer is known. */
+bool nfs_call_repeated(const struct rpc_call *call);
+
+/* The pause before a call is sent again that was answered JUKEBOX, or DELAY; `*waits` counts them.
+ */
+void nfs_jukebox_pause(const struct nfs_client *client, unsigned *waits);
+
+#endif

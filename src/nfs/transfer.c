@@ -1,0 +1,230 @@
+/* Transfers of any length: READ and WRITE in parts that are on their way together. */
+#include <errno.h>
+
+#include "nfs/call.h"
+#include "rpc/message.h"
+
+enum {
+    PARTS = 4, /* on their way together; each takes 5 KiB of the caller's stack */
+    UNSTABLE_TRIES = 3
+};
+
+/* One READ or WRITE of a transfer. */
+struct part {
+    struct rpc_call call;
+    size_t from; /* in the transfer */
+    struct nfs_data data;
+    struct iovec own_vectors[RPC_VECTORS_MAX];
+};
+
+/* A transfer while it runs. */
+struct transfer {
+    const struct nfs_client *client;
+    const struct nfs_fh *fh;
+    uint64_t offset;
+    struct nfs_data data;
+    bool write;
+    enum nfs_stable stable;
+    bool verifier_known, verifier_differs;
+    bool attr_missing;        /* of a part that was answered */
+    struct nfs_transfer *sum; /* of what its parts came to */
+};
+
+static void part_begin(struct part *part, const struct transfer *transfer)
+{
+    uint64_t offset = transfer->offset + part->from;
+    if (transfer->write)
+        nfs_write_begin(&part->call, transfer->client, transfer->fh, offset, &part->data,
+                        transfer->stable);
+    else
+        nfs_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
+}
+
+/* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach, but
+ * not longer than `most`. */
+static void part_cut(struct part *part, const struct transfer *transfer, size_t from, size_t most)
+{
+    size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
+    size_t length = most < limit ? most : limit;
+    part->from = from;
+    if (from == 0 && length == transfer->data.length && transfer->data.count <= RPC_VECTORS_MAX) {
+        part->data = transfer->data;
+        return;
+    }
+    size_t skip = from;
+    int first = 0;
+    while (skip >= transfer->data.vectors[first].iov_len)
+        skip -= transfer->data.vectors[first++].iov_len;
+    size_t reach = 0;
+    for (int i = first; i < transfer->data.count && i < first + RPC_VECTORS_MAX; i++)
+        reach += transfer->data.vectors[i].iov_len;
+    reach -= skip;
+    part->data.length = length < reach ? length : reach;
+    size_t certain = transfer->data.certain > from ? transfer->data.certain - from : 0;
+    part->data.certain = certain < part->data.length ? certain : part->data.length;
+    part->data.count =
+        rpc_vectors_slice(transfer->data.vectors + first, transfer->data.count - first, skip,
+                          part->data.length, part->own_vectors);
+    part->data.vectors = part->own_vectors;
+}
+
+static void note_copies(struct nfs_transfer *sum, const struct rpc_call *call)
+{
+    sum->unsettled = sum->unsettled || call->unsettled;
+    sum->repeated = sum->repeated || nfs_call_repeated(call);
+}
+
+static bool is_later(const struct nfs_post_attr *one, const struct nfs_post_attr *other)
+{
+    const struct nfs_time *left = &one->attr.ctime, *right = &other->attr.ctime;
+    return left->sec != right->sec ? left->sec > right->sec : left->nsec > right->nsec;
+}
+
+/* Judges the answer to a part and adds it to the transfer. */
+static int part_end(struct part *part, struct transfer *transfer, size_t *done)
+{
+    struct nfs_transfer *sum = transfer->sum, own;
+    note_copies(sum, &part->call);
+    int error = transfer->write ? nfs_write_end(&part->call, transfer->stable, &own)
+                                : nfs_read_end(&part->call, transfer->offset + part->from, &own);
+    if (error != 0)
+        return error;
+    /* Parts are carried out in any order. */
+    if (own.attr.present && (!sum->attr.present || is_later(&own.attr, &sum->attr)))
+        sum->attr = own.attr;
+    transfer->attr_missing = transfer->attr_missing || !own.attr.present;
+    if (!transfer->write && own.two_ends)
+        sum->two_ends = true;
+    if (own.connected_ns < sum->connected_ns)
+        sum->connected_ns = own.connected_ns;
+    if (transfer->write) {
+        if (!transfer->verifier_known)
+            sum->verifier = own.verifier;
+        else if (sum->verifier != own.verifier)
+            transfer->verifier_differs = true;
+        transfer->verifier_known = true;
+        if (own.committed < sum->committed)
+            sum->committed = own.committed;
+    }
+    sum->eof = own.eof;
+    sum->length += own.length;
+    *done = own.length;
+    return 0;
+}
+
+/* Runs one part, or what is left of it, until it is complete, fails, or the file ends. */
+static int part_finish(struct part *part, struct transfer *transfer, unsigned *waits)
+{
+    struct rpc_call *calls[] = {&part->call};
+    for (;;) {
+        size_t done = 0;
+        int error = part_end(part, transfer, &done);
+        if (error == 0) {
+            if (done == part->data.length || transfer->sum->eof)
+                return 0;
+            part_cut(part, transfer, part->from + done, part->data.length - done);
+        } else if (error == -EAGAIN) {
+            nfs_jukebox_pause(transfer->client, waits);
+        } else {
+            return error;
+        }
+        part_begin(part, transfer);
+        nfs_call_run(transfer->client, calls, 1);
+    }
+}
+
+/* Runs the whole transfer with up to `count` parts on their way. */
+static int transfer_run(struct transfer *transfer, struct part *parts, unsigned count)
+{
+    struct nfs_transfer *sum = transfer->sum;
+    unsigned waits = 0;
+    while (sum->length < transfer->data.length && !sum->eof) {
+        struct rpc_call *calls[PARTS];
+        unsigned used = 0;
+        size_t from = sum->length;
+        while (used < count && from < transfer->data.length) {
+            part_cut(&parts[used], transfer, from, transfer->data.length - from);
+            part_begin(&parts[used], transfer);
+            calls[used] = &parts[used].call;
+            from += parts[used++].data.length;
+        }
+        nfs_call_run(transfer->client, calls, used);
+        int error = 0;
+        for (unsigned i = 0; i < used; i++)
+            note_copies(sum, &parts[i].call);
+        for (unsigned i = 0; i < used && error == 0 && !sum->eof; i++)
+            error = part_finish(&parts[i], transfer, &waits);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+/* Not inlined: the small transfer, which may run on the stack of a signal handler, does without
+ * the memory of the large one. */
+__attribute__((noinline)) static int transfer_run_many(struct transfer *transfer)
+{
+    struct part parts[PARTS];
+    return transfer_run(transfer, parts, PARTS);
+}
+
+__attribute__((noinline)) static int transfer_run_one(struct transfer *transfer)
+{
+    struct part part;
+    return transfer_run(transfer, &part, 1);
+}
+
+static int transfer_start(struct transfer *transfer)
+{
+    size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
+    struct nfs_transfer *sum = transfer->sum;
+    sum->unsettled = sum->repeated = false;
+    for (int tries = 1;; tries++) {
+        sum->length = 0;
+        sum->eof = sum->two_ends = false;
+        sum->connected_ns = UINT64_MAX;
+        sum->verifier = 0;
+        sum->committed = NFS_FILE_SYNC;
+        sum->attr.present = false;
+        transfer->verifier_known = transfer->verifier_differs = transfer->attr_missing = false;
+        int error;
+        if (transfer->data.length <= limit && transfer->data.count <= RPC_VECTORS_MAX)
+            error = transfer_run_one(transfer);
+        else
+            error = transfer_run_many(transfer);
+        if (error != 0)
+            return error;
+        /* Parts of an older instance of the server may be lost: what was FILE_SYNC is not. */
+        if (!transfer->verifier_differs || sum->committed == NFS_FILE_SYNC)
+            break;
+        if (tries == UNSTABLE_TRIES) /* it has another verifier on each path */
+            transfer->stable = NFS_FILE_SYNC;
+    }
+    if (transfer->verifier_differs)
+        sum->verifier = 0; /* of no one instance */
+    /* What is known may be older than what that part made of the file. */
+    if (transfer->attr_missing)
+        sum->attr.present = false;
+    return 0;
+}
+
+int nfs_read(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+             const struct nfs_data *data, struct nfs_transfer *transfer)
+{
+    struct transfer whole = {
+        .client = client, .fh = fh, .offset = offset, .data = *data, .sum = transfer};
+    return transfer_start(&whole);
+}
+
+int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+              const struct nfs_data *data, enum nfs_stable stable, struct nfs_transfer *transfer)
+{
+    struct transfer whole = {.client = client,
+                             .fh = fh,
+                             .offset = offset,
+                             .data = *data,
+                             .write = true,
+                             .stable = stable,
+                             .sum = transfer};
+    return transfer_start(&whole);
+}
