@@ -386,12 +386,16 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
 void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,
                      const struct nfs_transfer *transfer)
 {
-    struct ledger_attributes attributes;
+    struct ledger_attributes attributes, known;
+    uint64_t verified_ns;
     if (asked->at_ns == 0 || !transfer->attr.present || transfer->two_ends)
         return;
     file_attributes_convert(&transfer->attr.attr, &attributes);
     ledger_file_saw(&inode->entry, asked->epoch, &attributes, asked->at_ns);
-    if (transfer->eof && offset + transfer->length == attributes.size)
+    /* Who reads the end, or reads first after a lock, asks for the attributes next. */
+    if ((transfer->eof && offset + transfer->length == attributes.size) ||
+        (ledger_file_attributes(&inode->entry, &known, &verified_ns) &&
+         verified_ns < atomic_load_explicit(&inode->opened_ns, memory_order_relaxed)))
         ledger_file_confirmed(&inode->entry, &attributes, asked->at_ns);
 }
 

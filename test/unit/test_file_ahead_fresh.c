@@ -213,6 +213,22 @@ AHEAD_TEST(the_end_that_was_met_is_asked_for_again)
     expect_end(fd, 2);
 }
 
+/* A database asks for the size after it has a lock and has read where changes are counted. */
+AHEAD_TEST(the_first_read_after_a_lock_tells_the_attributes)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(engine_size(fd), SIZE);
+    struct file_open *open = engine_begin(fd);
+    file_locked(open);
+    engine_end(open);
+    expect_blocks(fd, 7, 1, 1);
+    uint64_t asked = server_calls(NFS3_PROC_GETATTR), begun_ns = sys_now_ns();
+    CHECK_EQUAL(engine_size(fd), SIZE);
+    if (in_time(begun_ns))
+        CHECK_EQUAL(server_calls(NFS3_PROC_GETATTR), asked);
+}
+
 static void reads_what_another_host_wrote(void)
 {
     int fd = begun(1);
