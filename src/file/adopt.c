@@ -355,6 +355,8 @@ static void leave_to_kernel(struct file_mount *mount, const struct stat *status,
         file_world_claim(mount, status, path, reason);
     else if (file_registry_open() == 0)
         file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
+    else
+        file_world_await_others(status, path);
     file_pages_fresh(mount, fd);
 }
 

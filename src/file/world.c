@@ -22,8 +22,9 @@
 #include "sys/sys.h"
 
 enum {
-    OTHERS_MS = 100,    /* for calls of processes that cannot be asked */
-    COMMITTED_MS = 5000 /* for who can commit where this process cannot */
+    OTHERS_MS = 100,     /* for calls of processes that cannot be asked */
+    COMMITTED_MS = 5000, /* for who can commit where this process cannot */
+    DIRTY_MS = 10000     /* for who can send where this process cannot */
 };
 
 static const char other_process[] = "another process uses the kernel for it";
@@ -226,6 +227,19 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
+void file_world_await_others(const struct stat *status, const char *path)
+{
+    int i = 0;
+    while (i < DIRTY_MS && ledger_outside_dirty(status->st_dev, status->st_ino)) {
+        sys_nanosleep_ms(10);
+        i += 10;
+    }
+    if (i >= DIRTY_MS)
+        log_error("%s: the kernel serves it while data that other processes wrote is not at the "
+                  "server: they do not send it, and this process cannot use the registry",
+                  path);
+}
+
 void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
                       const char *reason)
 {
@@ -236,8 +250,10 @@ void file_world_claim(struct file_mount *mount, const struct stat *status, const
     uint32_t cursor = 0;
     const char *why;
     if (file_registry_open() != 0) {
-        if (ledger_world_tell())
+        if (ledger_world_tell()) {
             sys_nanosleep_ms(OTHERS_MS);
+            file_world_await_others(status, path);
+        }
         return;
     }
     while (ledger_file_find(&key, &cursor, &file)) {

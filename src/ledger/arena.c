@@ -6,6 +6,7 @@
 
 #include "ledger/arena.h"
 #include "ledger/records.h"
+#include "sys/log.h"
 #include "sys/sys.h"
 
 enum { RECORDS_STEP = 512, CHUNKS_STEP = 128 }; /* reserved at a time: 64 KiB, 1 MiB */
@@ -47,6 +48,16 @@ static void rebuild(struct ledger_shared *shared)
     store(&shared->free_records, records);
     store(&shared->free_chunks, chunks);
     atomic_fetch_add(&shared->arena_recoveries, 1);
+}
+
+void ledger_arena_damaged(uint32_t index)
+{
+    static _Atomic bool said;
+    atomic_fetch_add(&ledger_map.shared->damages, 1);
+    if (!atomic_exchange(&said, true))
+        log_error("the registry is damaged: record %u was to be given out, or back, while it is in "
+                  "state %u; it is left alone. Please report this",
+                  index, ledger_record_state(ledger_record(index)));
 }
 
 static struct ledger_shared *lock_arena(void)
@@ -106,6 +117,16 @@ static int check_room(struct ledger_shared *shared, uint32_t records, uint32_t c
     return 0;
 }
 
+/* Under the lock: the list of free records cannot be trusted. Makes both lists again, with what was
+ * taken just now. */
+static void take_back(struct ledger_shared *shared, const struct ledger_slice *slices,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ledger_record_set_state(ledger_record(slices[i].record), LEDGER_RECORD_FREE);
+    rebuild(shared);
+}
+
 int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, uint32_t owner)
 {
     uint32_t need = 0;
@@ -122,8 +143,14 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
     uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
     uint32_t following = 0;
     for (uint32_t i = count; i-- > 0;) {
-        uint32_t index = free_records ? ledger_map.free_records[--free_records] : next_record++;
+        bool listed = free_records > 0; /* else its last user may have died as it took it */
+        uint32_t index = listed ? ledger_map.free_records[--free_records] : next_record++;
         struct ledger_record *record = ledger_record(index);
+        if (listed && !ledger_record_is_free(index)) {
+            take_back(shared, &slices[i + 1], count - i - 1);
+            unlock_arena(shared);
+            return -ENOSPC;
+        }
         uint32_t chunks = kept ? (slices[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK : 0;
         memset(record->chunk, 0, sizeof(record->chunk));
         for (uint32_t k = 0; k < chunks; k++) {
@@ -171,7 +198,7 @@ void ledger_arena_free(uint32_t first)
     if (!first)
         return;
     struct ledger_shared *shared = lock_arena();
-    while (first) {
+    while (first && ledger_record_is_private(first)) {
         struct ledger_record *record = ledger_record(first);
         uint32_t count, next = record->write_next;
         for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++)
@@ -209,27 +236,37 @@ void ledger_arena_trim(uint32_t index, uint32_t from, uint32_t to)
     unlock_arena(shared);
 }
 
+/* Under the lock: a record without chunks, PRIVATE; 0: there is none. */
+static uint32_t take_one(struct ledger_shared *shared, uint32_t owner)
+{
+    if (check_room(shared, 1, 0) != 0)
+        return 0;
+    uint32_t count = load(&shared->free_records);
+    uint32_t index = count ? ledger_map.free_records[count - 1] : load(&shared->next_record);
+    struct ledger_record *fresh = ledger_record(index);
+    if (count && !ledger_record_is_free(index)) {
+        rebuild(shared);
+        return 0;
+    }
+    memset(fresh->chunk, 0, sizeof(fresh->chunk));
+    fresh->write_next = 0;
+    fresh->promised = fresh->changed = false;
+    fresh->held_until = 0;
+    atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
+    ledger_record_set_state(fresh, LEDGER_RECORD_PRIVATE);
+    if (count)
+        store(&shared->free_records, count - 1);
+    else
+        store(&shared->next_record, index + 1);
+    return index;
+}
+
 uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uint32_t reuse,
                             uint32_t owner)
 {
     struct ledger_shared *shared = lock_arena();
     const struct ledger_record *source = ledger_record(source_index);
-    uint32_t index = reuse;
-    if (check_room(shared, 1, 0) == 0) {
-        uint32_t count = load(&shared->free_records);
-        index = count ? ledger_map.free_records[count - 1] : load(&shared->next_record);
-        struct ledger_record *fresh = ledger_record(index);
-        memset(fresh->chunk, 0, sizeof(fresh->chunk));
-        fresh->write_next = 0;
-        fresh->promised = fresh->changed = false;
-        fresh->held_until = 0;
-        atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
-        ledger_record_set_state(fresh, LEDGER_RECORD_PRIVATE);
-        if (count)
-            store(&shared->free_records, count - 1);
-        else
-            store(&shared->next_record, index + 1);
-    }
+    uint32_t index = reuse ? reuse : take_one(shared, owner);
     if (index) {
         struct ledger_record *record = ledger_record(index);
         for (int k = 0; k < LEDGER_RECORD_CHUNKS; k++) {

@@ -4,7 +4,7 @@
 #ifndef LEDGER_ARENA_H
 #define LEDGER_ARENA_H
 
-#include "ledger/layout.h"
+#include "ledger/records.h"
 
 struct ledger_slice {
     uint64_t base;
@@ -23,11 +23,32 @@ void ledger_arena_empty(uint32_t record);
 /* Sets the range of an ACKED record, and frees chunks that fall outside. */
 void ledger_arena_trim(uint32_t record, uint32_t from, uint32_t to);
 /*
- * A PRIVATE record for [from, to) of `source`, sharing its chunks: a new one, else `reuse` (whose
- * own chunks are freed), else 0.
+ * A PRIVATE record for [from, to) of `source`, sharing its chunks: `reuse`, whose own chunks are
+ * freed; if that is 0 a new one, or 0.
  */
 uint32_t ledger_arena_share(uint32_t source, uint32_t from, uint32_t to, uint32_t reuse,
                             uint32_t owner);
+
+/*
+ * A record that is given out twice makes a ring of a bucket, and destroys data. So it is looked at
+ * as it comes and goes, which costs nothing: it is written then. What is not as it should be is
+ * said, counted, and left alone.
+ */
+void ledger_arena_damaged(uint32_t record);
+static inline bool ledger_record_is_free(uint32_t record)
+{
+    bool is = ledger_record_state(ledger_record(record)) == LEDGER_RECORD_FREE;
+    if (__builtin_expect(!is, 0))
+        ledger_arena_damaged(record);
+    return is;
+}
+static inline bool ledger_record_is_private(uint32_t record)
+{
+    bool is = ledger_record_state(ledger_record(record)) == LEDGER_RECORD_PRIVATE;
+    if (__builtin_expect(!is, 0))
+        ledger_arena_damaged(record);
+    return is;
+}
 
 /* A PRIVATE record for one slice out of the pocket, without the arena's lock in most cases; 0: take
  * it from the arena. */

@@ -225,6 +225,7 @@ struct ledger_shared {
     _Atomic uint32_t free_chunks, next_chunk, backed_chunks;
     _Atomic uint32_t free_records, next_record, backed_records;
     _Atomic uint64_t arena_recoveries;
+    _Atomic uint64_t damages; /* times that a free record was none: see ledger_arena_damaged() */
 
     struct ledger_stripe stripes[LEDGER_STRIPES];
     /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */

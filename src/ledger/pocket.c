@@ -72,6 +72,8 @@ uint32_t ledger_pocket_take(uint64_t base, uint32_t length, bool kept, uint32_t 
     if (pocket.count[chunks]) /* the next write's memory comes while this one is sent */
         prefetch(pocket.records[chunks][pocket.count[chunks] - 1]);
     return_pocket();
+    if (index && !ledger_record_is_private(index))
+        return 0;
     if (index)
         ledger_record_begin(ledger_record(index), base, length, kept);
     return index;
@@ -98,7 +100,7 @@ uint32_t ledger_pocket_give(uint32_t first)
     if (!first || !self || !take_pocket())
         return first;
     uint32_t most = depth(ledger_map.shared);
-    while (first) {
+    while (first && ledger_record_is_private(first)) {
         struct ledger_record *record = ledger_record(first);
         uint32_t chunks = usable_chunks(record);
         if (chunks > POCKET_CHUNKS || pocket.count[chunks] >= most)

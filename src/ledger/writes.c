@@ -309,7 +309,10 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
     struct ledger_record *record = ledger_record(index);
     switch (ledger_record_state(record)) {
     case LEDGER_RECORD_PRIVATE: /* the file was forgotten meanwhile */
-        ledger_garbage_add(garbage, index);
+        if (atomic_load(&record->owner) == ledger_process_slot_taken())
+            ledger_garbage_add(garbage, index);
+        else
+            ledger_arena_damaged(index);
         break;
     case LEDGER_RECORD_REPLAY:
         if (outcome == LEDGER_WRITE_STABLE) {

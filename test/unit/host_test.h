@@ -276,6 +276,7 @@ static inline void check_invariants(void)
         ledger_stripe_lock(i);
         ledger_stripe_unlock(i);
     }
+    assert_int_equal(shared->damages, 0);
     ledger_pocket_empty();
     if (ledger_arena_take(&slice, 1, false, 0) == 0)
         ledger_arena_free(slice.record);

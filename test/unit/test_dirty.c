@@ -264,6 +264,23 @@ UNIT_TEST(small_writes_that_follow_one_another_take_little_room)
     ledger_file_forget(&file, false);
 }
 
+UNIT_TEST(who_cannot_map_the_registry_sees_in_its_file_what_is_dirty)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 516);
+    assert_false(ledger_outside_dirty(77, 516));
+    write_dirty(&file, 0, 8192, 'o');
+    assert_true(ledger_outside_dirty(77, 516));
+    assert_false(ledger_outside_dirty(77, 517));
+    assert_false(ledger_outside_dirty(78, 516));
+    assert_int_equal(take(&file, &write), 1);
+    assert_true(ledger_outside_dirty(77, 516));
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_false(ledger_outside_dirty(77, 516));
+    ledger_file_forget(&file, false);
+}
+
 /* ---- a dead process ---- */
 
 static int dies_with_dirty_data(void *argument)
