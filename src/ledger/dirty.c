@@ -9,16 +9,6 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-static bool is_dirty(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_DIRTY;
-}
-
-static bool is_promised(const struct ledger_record *record)
-{
-    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && record->promised;
-}
-
 static void count_dirty(struct ledger_entry *entry, int64_t bytes)
 {
     ledger_count(&entry->dirty, &ledger_entry_stripe(entry)->dirty, bytes);
@@ -34,8 +24,7 @@ uint64_t ledger_file_dirty(struct ledger_file *file)
 
 /* ---- the list ---- */
 
-/* Behind `previous`, counted. */
-static void list(struct ledger_entry *entry, uint32_t previous, uint32_t index)
+void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
     ledger_record_chain(&entry->dirty_first, &entry->dirty_last, previous, index);
@@ -47,10 +36,10 @@ static void list(struct ledger_entry *entry, uint32_t previous, uint32_t index)
 void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
-    if (is_dirty(record)) {
+    if (ledger_record_is_dirty(record)) {
         ledger_record_unchain(&entry->dirty_first, &entry->dirty_last, index);
         count_dirty(entry, -(int64_t)ledger_record_length(record));
-    } else if (is_promised(record)) {
+    } else if (ledger_record_is_promised(record)) {
         ledger_record(index)->promised = false;
         ledger_dirty_kept(entry, ledger_record_length(record));
     }
@@ -67,7 +56,7 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint64_t start, uin
     struct ledger_record *record = ledger_record(index);
     uint64_t length = end - start;
     count_dirty(entry, (int64_t)length - ledger_record_length(record));
-    if (is_promised(record))
+    if (ledger_record_is_promised(record))
         entry->sending -= ledger_record_length(record) - length;
     ledger_arena_trim(index, (uint32_t)(start - record->base), (uint32_t)(end - record->base));
 }
@@ -79,7 +68,7 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint64_t start, uin
 static void replace(struct ledger_entry *entry, uint32_t from, uint32_t to, uint64_t start,
                     uint64_t end, struct ledger_garbage *garbage)
 {
-    ledger_record(to)->changed = ledger_record(to)->held_until != 0;
+    ledger_record(to)->changed = true; /* before its bytes are */
     ledger_record_overlay(from, to, start, end);
     ledger_record_drop(entry, from, garbage);
 }
@@ -121,7 +110,7 @@ static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledge
         uint32_t index = next;
         const struct ledger_record *other = ledger_record(index);
         next = other->bucket_next;
-        if (index != own && is_dirty(other) && other->sequence < record->sequence &&
+        if (index != own && ledger_record_is_dirty(other) && other->sequence < record->sequence &&
             ledger_record_overlaps(other, file, start, end) && settle(entry, index, own, garbage))
             return true;
     }
@@ -138,9 +127,9 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
     for (; i; i = ledger_record(i)->bucket_next) {
         struct ledger_record *before = ledger_record(i);
         uint32_t to = ledger_record_to(before);
-        if (!is_dirty(before) || ledger_record_file(before) != file || before->held_until ||
-            ledger_record_end(before) != ledger_record_start(record) || to % LEDGER_CHUNK == 0 ||
-            to % LEDGER_CHUNK + length > LEDGER_CHUNK)
+        if (!ledger_record_is_dirty(before) || ledger_record_file(before) != file ||
+            before->held_until || ledger_record_end(before) != ledger_record_start(record) ||
+            to % LEDGER_CHUNK == 0 || to % LEDGER_CHUNK + length > LEDGER_CHUNK)
             continue;
         ledger_record_overlay(own, i, ledger_record_start(record), ledger_record_end(record));
         count_dirty(entry, length);
@@ -160,7 +149,7 @@ void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledge
         entry->sent_end = atomic_load_explicit(&entry->size, memory_order_relaxed);
     ledger_record_set_state(record, LEDGER_RECORD_DIRTY);
     ledger_record_link(index);
-    list(entry, entry->dirty_last, index);
+    ledger_dirty_list(entry, entry->dirty_last, index);
     if (!settle_newest(entry, index, garbage) && ledger_record_length(record) <= LEDGER_JOIN_MOST)
         join(entry, index, garbage);
 }
@@ -177,11 +166,12 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
         uint32_t newer = next;
         const struct ledger_record *other = ledger_record(newer);
         next = other->bucket_next;
-        if (!is_dirty(other) || !ledger_record_overlaps(other, file, ledger_record_start(record),
-                                                        ledger_record_end(record)))
+        if (!ledger_record_is_dirty(other) ||
+            !ledger_record_overlaps(other, file, ledger_record_start(record),
+                                    ledger_record_end(record)))
             continue;
         settle(entry, index, newer, garbage);
-        if (!is_promised(record))
+        if (!ledger_record_is_promised(record))
             return; /* the newer one has all of it */
     }
     /* Its bytes are counted all the time, by who looks without the lock; and who dies here leaves
@@ -197,7 +187,7 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
 void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index)
 {
     const struct ledger_record *record = ledger_record(index);
-    if (!is_promised(record))
+    if (!ledger_record_is_promised(record))
         return;
     entry->sending += ledger_record_length(record);
     if (ledger_record_end(record) > entry->dirty_end)
@@ -211,7 +201,7 @@ void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
     entry->dirty_first = 0;
     for (uint32_t next; sorted; sorted = next) {
         next = ledger_record(sorted)->file_next;
-        list(entry, entry->dirty_last, sorted);
+        ledger_dirty_list(entry, entry->dirty_last, sorted);
     }
     for (uint32_t i = entry->dirty_first, next; i; i = next) {
         next = ledger_record(i)->file_next;
@@ -224,7 +214,7 @@ void ledger_dirty_relist(struct ledger_entry *entry, uint32_t sorted,
 
 static bool redeem_one(uint32_t index, uint64_t entry)
 {
-    if (is_promised(ledger_record(index)))
+    if (ledger_record_is_promised(ledger_record(index)))
         ledger_dirty_unlink((struct ledger_entry *)(uintptr_t)entry, index);
     return false;
 }
@@ -254,7 +244,7 @@ static bool measure_one(uint32_t index, uint64_t entry)
 {
     struct ledger_entry *measured = (struct ledger_entry *)(uintptr_t)entry;
     const struct ledger_record *record = ledger_record(index);
-    if ((is_dirty(record) || is_promised(record)) &&
+    if ((ledger_record_is_dirty(record) || ledger_record_is_promised(record)) &&
         ledger_record_end(record) > measured->dirty_end)
         measured->dirty_end = ledger_record_end(record);
     return false;
@@ -278,8 +268,8 @@ static uint32_t newest_at(const struct ledger_entry *entry, uint64_t offset, uin
     uint64_t next_start = UINT64_MAX;
     for (uint32_t i = ledger_bucket(file, offset)->first; i; i = ledger_record(i)->bucket_next) {
         const struct ledger_record *record = ledger_record(i);
-        bool dirty = is_dirty(record);
-        if (ledger_record_file(record) != file || (!dirty && !is_promised(record)) ||
+        bool dirty = ledger_record_is_dirty(record);
+        if (ledger_record_file(record) != file || (!dirty && !ledger_record_is_promised(record)) ||
             ledger_record_end(record) <= offset)
             continue;
         if (ledger_record_start(record) > offset) {
@@ -320,7 +310,7 @@ bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uin
          unit++) {
         uint32_t i = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
         for (; i; i = ledger_record(i)->bucket_next) {
-            if (is_dirty(ledger_record(i)) &&
+            if (ledger_record_is_dirty(ledger_record(i)) &&
                 ledger_record_overlaps(ledger_record(i), file, start, end))
                 return true;
         }
@@ -421,196 +411,4 @@ bool ledger_number_dirty(uint64_t device, uint64_t inode)
             return true;
     }
     return false;
-}
-
-/* ---- sending ---- */
-
-struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)
-{
-    const struct ledger_stripe *stripe =
-        ledger_map.shared ? &ledger_map.shared->stripes[ledger_stripe_of_file(file)] : NULL;
-    return (struct ledger_sending){
-        .end = UINT64_MAX,
-        .most = most,
-        .sequence = stripe ? atomic_load_explicit(&stripe->sequence, memory_order_acquire) : 0};
-}
-
-/* May it be sent now? UINT32_MAX: yes; else whom it waits for, as ledger_range_in_the_way(). */
-static uint32_t in_the_way(struct ledger_entry *entry, uint32_t index)
-{
-    const struct ledger_record *record = ledger_record(index);
-    return ledger_range_in_the_way(entry, ledger_record_start(record), ledger_record_end(record),
-                                   record->changed ? 0 : index);
-}
-
-/* A DIRTY record that ends, or else begins, at `offset`, and may be sent now; 0: none. */
-static uint32_t neighbour(struct ledger_entry *entry, uint64_t offset, bool ends)
-{
-    uint32_t file = ledger_entry_index(entry);
-    if (ends && offset == 0)
-        return 0;
-    uint32_t i = ledger_bucket(file, ends ? offset - 1 : offset)->first;
-    for (; i; i = ledger_record(i)->bucket_next) {
-        const struct ledger_record *record = ledger_record(i);
-        if (is_dirty(record) && ledger_record_file(record) == file &&
-            (ends ? ledger_record_end(record) : ledger_record_start(record)) == offset)
-            return in_the_way(entry, i) == UINT32_MAX ? i : 0;
-    }
-    return 0;
-}
-
-static int vectors_of(const struct ledger_record *record)
-{
-    return ledger_end_chunk(ledger_record_to(record)) -
-           ledger_first_chunk(ledger_record_from(record));
-}
-
-static void begin(struct ledger_entry *entry, uint32_t index)
-{
-    struct ledger_record *record = ledger_record(index);
-    uint32_t length = ledger_record_length(record);
-    ledger_record_unchain(&entry->dirty_first, &entry->dirty_last, index);
-    atomic_store(&record->owner, ledger_process_owner());
-    record->changed = false;
-    record->distrusted = 0;
-    __atomic_store_n(&record->promised, true, __ATOMIC_RELEASE);
-    ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
-    entry->sending += length;
-}
-
-/* Records that follow one another: `count` of them, in the middle of `at`. */
-struct run {
-    uint32_t at[2 * LEDGER_WRITE_VECTORS];
-    unsigned first, count;
-    int vectors;
-    uint64_t offset;
-    size_t length;
-};
-
-static void run_begin(struct run *run, uint32_t index)
-{
-    const struct ledger_record *record = ledger_record(index);
-    run->first = LEDGER_WRITE_VECTORS;
-    run->count = 1;
-    run->at[run->first] = index;
-    run->vectors = vectors_of(record);
-    run->offset = ledger_record_start(record);
-    run->length = ledger_record_length(record);
-}
-
-/* Adds the record before it, or behind it. False: there is none, or it would be too long. */
-static bool run_extend(struct run *run, struct ledger_entry *entry, size_t most, bool before)
-{
-    uint32_t next = neighbour(entry, before ? run->offset : run->offset + run->length, before);
-    if (!next || run->length + ledger_record_length(ledger_record(next)) > most ||
-        run->vectors + vectors_of(ledger_record(next)) > LEDGER_WRITE_VECTORS)
-        return false;
-    run->at[before ? --run->first : run->first + run->count] = next;
-    run->count++;
-    run->vectors += vectors_of(ledger_record(next));
-    run->length += ledger_record_length(ledger_record(next));
-    if (before)
-        run->offset -= ledger_record_length(ledger_record(next));
-    return true;
-}
-
-/* From now on the run is in flight, from this process. */
-static void run_take(const struct run *run, struct ledger_entry *entry, struct ledger_write *write)
-{
-    *write = (struct ledger_write){.offset = run->offset,
-                                   .length = run->length,
-                                   .kept = true,
-                                   .first_record = run->at[run->first],
-                                   .record_count = run->count};
-    for (unsigned i = run->count; i-- > 0;) {
-        begin(entry, run->at[run->first + i]);
-        ledger_record(run->at[run->first + i])->write_next =
-            i + 1 < run->count ? run->at[run->first + i + 1] : 0;
-    }
-}
-
-static bool wanted(const struct ledger_record *record, const struct ledger_sending *sending)
-{
-    if (sys_test_unsafe(SYS_TEST_OTHERS) && sending->end == UINT64_MAX &&
-        atomic_load(&record->owner) != ledger_process_slot_taken())
-        return false;
-    return record->since <= sending->sequence && ledger_record_start(record) < sending->end &&
-           sending->start < ledger_record_end(record);
-}
-
-static bool is_wanted_promise(uint32_t index, uint64_t sending)
-{
-    return is_promised(ledger_record(index)) &&
-           wanted(ledger_record(index), (const struct ledger_sending *)(uintptr_t)sending);
-}
-
-/* Looks for a run to be sent. False: there is none now; *owner: whom to wait for; UINT32_MAX:
- * nobody. */
-static bool look(struct ledger_entry *entry, const struct ledger_sending *sending, struct run *run,
-                 uint32_t *owner)
-{
-    *owner = UINT32_MAX;
-    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
-        if (!wanted(ledger_record(i), sending))
-            continue;
-        uint32_t other = in_the_way(entry, i);
-        if (other != UINT32_MAX) {
-            *owner = other;
-            continue;
-        }
-        run_begin(run, i);
-        while (run_extend(run, entry, sending->most, true))
-            ;
-        while (run_extend(run, entry, sending->most, false))
-            ;
-        if (run->length >= sending->least)
-            return true;
-    }
-    if (*owner == UINT32_MAX && entry->sending > 0) {
-        uint32_t sent =
-            ledger_record_find(ledger_entry_index(entry), is_wanted_promise, (uintptr_t)sending);
-        if (sent)
-            *owner = atomic_load(&ledger_record(sent)->owner);
-    }
-    return false;
-}
-
-int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, bool wait,
-                      struct ledger_write *write)
-{
-    uint32_t self = ledger_process_slot(), owner;
-    struct run run;
-    sending->all = false;
-    for (;;) {
-        struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-        if (!entry)
-            return 0;
-        if (!atomic_load_explicit(&entry->dirty, memory_order_relaxed)) {
-            ledger_entry_unlock(file);
-            return 0;
-        }
-        bool found = look(entry, sending, &run, &owner);
-        if (found && !self) {
-            ledger_entry_unlock(file);
-            return -ENOSPC;
-        }
-        if (found) {
-            run_take(&run, entry, write);
-            sending->all =
-                atomic_load_explicit(&entry->dirty, memory_order_relaxed) == write->length &&
-                !entry->first;
-            ledger_entry_count_change(entry);
-            ledger_entry_unlock(file);
-            return 1;
-        }
-        if (owner != UINT32_MAX && wait)
-            ledger_stripe_wait(ledger_stripe_of(ledger_entry_index(entry)), owner);
-        ledger_entry_unlock(file);
-        if (owner == UINT32_MAX)
-            return 0;
-        if (!wait) {
-            ledger_process_sweep(LEDGER_SWEEP_NS);
-            return -EAGAIN;
-        }
-    }
 }

@@ -12,6 +12,16 @@
 
 #include "ledger/records.h"
 
+static inline bool ledger_record_is_dirty(const struct ledger_record *record)
+{
+    return ledger_record_state(record) == LEDGER_RECORD_DIRTY;
+}
+/* Being sent, and dirty again if that fails. */
+static inline bool ledger_record_is_promised(const struct ledger_record *record)
+{
+    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && record->promised;
+}
+
 /* Bytes that are dirty or being sent. A load. */
 uint64_t ledger_file_dirty(struct ledger_file *file);
 
@@ -38,6 +48,7 @@ struct ledger_sending {
     uint64_t start, end; /* what overlaps this ... */
     uint64_t sequence;   /* ... and was written up to then: see ledger_dirty_now() */
     size_t least, most;  /* bytes of a run; shorter ones stay */
+    uint32_t stopped;    /* process slot: what it has in flight is sent by who asks; 0: of none */
     bool all;            /* result: the run is all that the server does not have on its disk */
 };
 /* All of a file that is dirty now, in runs of at most `most` bytes. */
@@ -46,18 +57,32 @@ struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most);
  * Takes a run of dirty records that follow one another, to be sent by ledger_write_data() and ended
  * by ledger_write_end(). It may reach beyond [start, end). 1; 0: no such data is left, and none is
  * in flight; -EAGAIN: what is left is in flight, or something is in its way, and the caller does
- * not `wait`; -ENOSPC: this process has no slot.
+ * not `wait`; -ENOSPC: this process has no slot. What is in flight from a process that is stopped
+ * is taken as well.
  */
 int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, bool wait,
                       struct ledger_write *write);
 
 /* ---- under the stripe's lock ---- */
 
+/* For a record that is promised, and those of its process that follow it: makes twins of them,
+ * which are in flight from this process as `write`. False: no room. See twins.c. */
+bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
+                       struct ledger_write *write);
+/* The end of a record IN_FLIGHT is no matter, as it has twins. */
+static inline bool ledger_record_is_replaced(const struct ledger_record *record)
+{
+    return ledger_record_state(record) == LEDGER_RECORD_IN_FLIGHT && !record->promised &&
+           record->twins & LEDGER_TWIN_OLD;
+}
+
 /* A PRIVATE record, filled, of a write that has just been made. */
 void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
 /* An IN_FLIGHT one that is promised will not be executed, or be held: DIRTY again. */
 void ledger_dirty_return(struct ledger_entry *entry, uint32_t index,
                          struct ledger_garbage *garbage);
+/* Enters a DIRTY record in the list behind `previous` (0: at its head), and counts it. */
+void ledger_dirty_list(struct ledger_entry *entry, uint32_t previous, uint32_t index);
 /* Takes a record that is dirty out of the list and the counters. Others stay as they are. */
 void ledger_dirty_unlink(struct ledger_entry *entry, uint32_t index);
 /* So many promised bytes were acknowledged, and are counted as such: they are dirty no more. */

@@ -60,6 +60,11 @@ enum ledger_record_state {
     LEDGER_RECORD_GHOST   /* ended, but an older copy may still be executed: no data, no owner */
 };
 
+enum ledger_twin_flag {
+    LEDGER_TWIN_OLD = 1, /* others have its bytes, and its sequence */
+    LEDGER_TWIN_NEW = 2  /* it has those of another */
+};
+
 /* A slice of one write. Bytes [from, to) counted from file offset `base`, which is byte 0 of
  * chunk[0]. Trimming changes only `range`: a single store. */
 struct ledger_record {
@@ -68,7 +73,9 @@ struct ledger_record {
     _Atomic uint32_t file;  /* entry, once it is IN_FLIGHT */
     bool kept;              /* the data is in the chunks */
     bool promised;          /* it was DIRTY before it was IN_FLIGHT: its bytes may not go */
-    bool changed;           /* DIRTY, and its own hold is of an older copy that has other bytes */
+    bool changed;           /* DIRTY, and an older copy, which is held or has it for a twin, has
+                               other bytes */
+    uint8_t twins;          /* of ledger_twin_flag: see twins.c */
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
     uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split. DIRTY: of the

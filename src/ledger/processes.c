@@ -131,9 +131,14 @@ static bool is_foreign(void)
     return run_pid_namespace() != atomic_load(&ledger_map.shared->pid_namespace);
 }
 
+static struct run_identity identity_of(const struct ledger_process *process)
+{
+    return (struct run_identity){process->pid, process->starttime, process->image};
+}
+
 static bool alive(const struct ledger_process *process)
 {
-    struct run_identity identity = {process->pid, process->starttime, process->image};
+    struct run_identity identity = identity_of(process);
     return run_identity_alive(&identity) || is_foreign();
 }
 
@@ -152,6 +157,18 @@ void ledger_process_check(uint32_t slot)
     lock_processes();
     give_back_if_dead(slot);
     unlock_processes();
+}
+
+bool ledger_process_is_stopped(uint32_t slot)
+{
+    if (slot == 0 || slot >= LEDGER_PROCESSES)
+        return false;
+    const struct ledger_process *process = &ledger_map.shared->processes[slot];
+    lock_processes();
+    struct run_identity identity = identity_of(process);
+    bool used = atomic_load(&process->state);
+    unlock_processes();
+    return used && run_identity_stopped(&identity) && !is_foreign();
 }
 
 void ledger_process_sweep(uint64_t interval_ns)

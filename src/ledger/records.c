@@ -237,9 +237,11 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
         uint32_t next = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
         while (next) {
             struct ledger_record *record = ledger_record(next);
-            if (ledger_record_is_busy(record) && ledger_record_overlaps(record, file, start, end))
+            bool harmless = own && ledger_record_is_twin(record, ledger_record(own));
+            if (ledger_record_is_busy(record) && !harmless &&
+                ledger_record_overlaps(record, file, start, end))
                 return next;
-            if (now && next != own && ledger_record_file(record) == file &&
+            if (now && next != own && !harmless && ledger_record_file(record) == file &&
                 ledger_record_held(record, now) && record->held_start < end &&
                 start < record->held_end)
                 return next;
@@ -247,6 +249,12 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
         }
     }
     return 0;
+}
+
+static uint8_t *byte_at(const struct ledger_record *record, uint64_t at)
+{
+    return ledger_map.chunks + (uint64_t)record->chunk[at / LEDGER_CHUNK] * LEDGER_CHUNK +
+           at % LEDGER_CHUNK;
 }
 
 void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
@@ -259,11 +267,9 @@ void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t 
             room = LEDGER_CHUNK - t % LEDGER_CHUNK;
         if (length > room)
             length = room;
-        memcpy(ledger_map.chunks + (uint64_t)target->chunk[t / LEDGER_CHUNK] * LEDGER_CHUNK +
-                   t % LEDGER_CHUNK,
-               ledger_map.chunks + (uint64_t)source->chunk[s / LEDGER_CHUNK] * LEDGER_CHUNK +
-                   s % LEDGER_CHUNK,
-               length);
+        uint8_t *to_byte = byte_at(target, t), *from_byte = byte_at(source, s);
+        if (to_byte != from_byte) /* twins share them */
+            memcpy(to_byte, from_byte, length);
         start += length;
     }
 }

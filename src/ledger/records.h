@@ -28,6 +28,7 @@ static inline void ledger_record_begin(struct ledger_record *record, uint64_t ba
 {
     record->kept = kept;
     record->promised = record->changed = false;
+    record->twins = 0;
     record->distrusted = 0;
     record->held_until = 0;
     record->base = base;
@@ -76,6 +77,14 @@ static inline bool ledger_record_overlaps(const struct ledger_record *record, ui
     return ledger_record_file(record) == file && ledger_record_start(record) < end &&
            start < ledger_record_end(record);
 }
+/* Has `old` the bytes of `record`, for sure? Then it does not matter which of the two the server
+ * executes last. */
+static inline bool ledger_record_is_twin(const struct ledger_record *old,
+                                         const struct ledger_record *record)
+{
+    return old->twins & LEDGER_TWIN_OLD && record->twins & LEDGER_TWIN_NEW &&
+           old->sequence == record->sequence && !record->changed;
+}
 /* Acknowledged by the server, and not committed. */
 static inline bool ledger_record_is_acked(const struct ledger_record *record)
 {
@@ -110,8 +119,8 @@ void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index);
 void ledger_record_drop(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
 /*
  * A record IN_FLIGHT, REPLAY or held that overlaps [start, end); 0: none. The hold of `own` does
- * not count: an older copy of the same bytes does no harm to a replay of them. Every other hold
- * does.
+ * not count, nor a record that has it for a twin: an older copy of the same bytes does no harm.
+ * Everything else does.
  */
 uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint32_t own);
 /*

@@ -49,7 +49,8 @@ bool ledger_world_is_pinned(uint64_t device, uint64_t inode);
  * are not waited for.
  */
 bool ledger_world_tell(void);
-/* For such a process: is any file with this number dirty (dirty.h)? Reads the registry as a file. */
+/* For such a process: is any file with this number dirty (dirty.h)? Reads the registry as a file.
+ */
 bool ledger_outside_dirty(uint64_t device, uint64_t inode);
 
 /*

@@ -328,6 +328,10 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
         ledger_record_set_state(record, LEDGER_RECORD_ACKED);
         break;
     case LEDGER_RECORD_IN_FLIGHT:
+        if (ledger_record_is_replaced(record)) {
+            ledger_record_drop(entry, index, garbage);
+            break;
+        }
         if (record->promised && outcome == LEDGER_WRITE_FAILED) {
             ledger_dirty_return(entry, index, garbage);
             break;
@@ -440,7 +444,9 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
     if (now) /* it was written, and nobody was told */
         ledger_entry_outdate(now);
     index = write->first_record;
-    if (entry && ending->outcome == LEDGER_WRITE_LOST && !sys_test_unsafe(SYS_TEST_TOLD))
+    bool lost = entry && ending->outcome == LEDGER_WRITE_LOST &&
+                !ledger_record_is_replaced(ledger_record(index));
+    if (lost && !sys_test_unsafe(SYS_TEST_TOLD))
         ledger_entry_lose(entry, ending->error);
     if (entry && write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
@@ -459,7 +465,7 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
         ledger_entry_count_change(entry);
         if (ending->outcome == LEDGER_WRITE_STABLE || ending->outcome == LEDGER_WRITE_UNSTABLE)
             grow(entry, write->offset + write->length);
-        if (ending->outcome == LEDGER_WRITE_LOST)
+        if (lost)
             ledger_dirty_lost(entry);
     }
     write->record_count = 0;

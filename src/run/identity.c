@@ -67,20 +67,32 @@ int run_identity_self(struct run_identity *identity)
     return error;
 }
 
-bool run_identity_alive(const struct run_identity *identity)
+static int read_stat_of(const struct run_identity *identity, struct process_stat *stat)
 {
     char path[40];
+    snprintf(path, sizeof(path), "%u/stat", identity->pid);
+    return read_stat(path, stat);
+}
+
+bool run_identity_alive(const struct run_identity *identity)
+{
     struct process_stat stat;
     if (sys_kill((pid_t)identity->pid, 0) == -ESRCH)
         return false;
-    snprintf(path, sizeof(path), "%u/stat", identity->pid);
-    if (read_stat(path, &stat) < 0)
+    if (read_stat_of(identity, &stat) < 0)
         return true; /* dying just now, or hidden: not surely dead */
     if (stat.starttime != identity->starttime ||
         (stat.image && identity->image && stat.image != identity->image))
         return false;
     /* The first thread may have ended before the others: only without them it is a zombie. */
     return !((stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1);
+}
+
+bool run_identity_stopped(const struct run_identity *identity)
+{
+    struct process_stat stat;
+    return read_stat_of(identity, &stat) == 0 && stat.starttime == identity->starttime &&
+           (stat.state == 'T' || stat.state == 't');
 }
 
 uint64_t run_boot_id(void)

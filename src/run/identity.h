@@ -24,6 +24,9 @@ int run_identity_self(struct run_identity *identity);
  */
 bool run_identity_alive(const struct run_identity *identity);
 
+/* Is it stopped, by SIGSTOP and its kin or by a debugger? Of the same pid namespace. */
+bool run_identity_stopped(const struct run_identity *identity);
+
 /* Tell this host's boot, and this process's pid namespace, from others. 0 where not known. */
 uint64_t run_boot_id(void);
 uint64_t run_pid_namespace(void);

@@ -1,51 +1,5 @@
 /* Dirty data: src/ledger/dirty.c. */
-#include <sys/ptrace.h>
-
-#include "ledger_test.h"
-
-enum { MOST = 1 << 20 };
-
-static int write_behind(struct ledger_file *file, uint64_t offset, size_t length)
-{
-    struct iovec vector = {buffer, length};
-    struct ledger_write write;
-    uint64_t dirty;
-    const struct ledger_beginning beginning = {.offset = offset,
-                                               .data = &vector,
-                                               .count = 1,
-                                               .length = length,
-                                               .keep = true,
-                                               .write = &write};
-    return ledger_write_behind(file, &beginning, false, &dirty);
-}
-
-static void write_dirty(struct ledger_file *file, uint64_t offset, size_t length, uint8_t fill)
-{
-    memset(buffer, fill, length);
-    must(write_behind(file, offset, length) == 0);
-}
-
-static int take(struct ledger_file *file, struct ledger_write *write)
-{
-    struct ledger_sending sending = ledger_dirty_now(file, MOST);
-    return ledger_dirty_take(file, &sending, false, write);
-}
-
-static int read_dirty(struct ledger_file *file, uint64_t offset, size_t length, size_t *done)
-{
-    const struct iovec vector = {buffer, length};
-    return ledger_dirty_read(file, &vector, 1, offset, length, done);
-}
-
-static void expect_dirty(struct ledger_file *file, uint64_t offset, size_t length, uint8_t fill)
-{
-    size_t done = 0;
-    memset(buffer, ~fill, length);
-    assert_int_equal(read_dirty(file, offset, length, &done), LEDGER_DIRTY_ALL);
-    assert_int_equal(done, length);
-    for (size_t i = 0; i < length; i++)
-        assert_int_equal(buffer[i], fill);
-}
+#include "dirty_scene.h"
 
 /* ---- writing, reading, sending ---- */
 
@@ -281,148 +235,6 @@ UNIT_TEST(who_cannot_map_the_registry_sees_in_its_file_what_is_dirty)
     ledger_file_forget(&file, false);
 }
 
-/* ---- a dead process ---- */
-
-static int dies_with_dirty_data(void *argument)
-{
-    struct ledger_write write;
-    write_dirty(argument, 0, 8192, 'f');
-    must(take(argument, &write) == 1);
-    write_dirty(argument, 20000, 8192, 'd');
-    kill(getpid(), SIGKILL);
-    return 1;
-}
-
-UNIT_TEST(data_of_a_dead_process_is_sent_by_another)
-{
-    struct ledger_file file, orphan;
-    struct ledger_write write;
-    uint32_t cursor = 0;
-    attach(&file, 511);
-    assert_int_equal(run_child(dies_with_dirty_data, &file), 128 + SIGKILL);
-    expect_dirty(&file, 0, 8192, 'f');
-    assert_true(ledger_uncommitted_next(&cursor, 5, true, &orphan));
-    uint64_t sum = 0;
-    assert_int_equal(take(&orphan, &write), 1);
-    sum += write.length;
-    ledger_write_end(&orphan, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
-    assert_int_equal(take(&orphan, &write), 1);
-    sum += write.length;
-    ledger_write_end(&orphan, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
-    assert_int_equal(sum, 16384);
-    assert_int_equal(take(&orphan, &write), 0);
-    check_invariants();
-    ledger_file_forget(&file, false);
-}
-
-/* All that is done to dirty data, at one place. */
-static int steps(void *argument)
-{
-    struct ledger_write write;
-    write_dirty(argument, 0, 20000, '1');
-    ptrace(PTRACE_TRACEME, 0, 0, 0);
-    raise(SIGSTOP);
-    memset(buffer, '2', 3000);
-    write_behind(argument, 5000, 3000);
-    write_behind(argument, 18000, 3000);
-    if (take(argument, &write) != 1)
-        return 1;
-    memset(buffer, '3', 3000);
-    write_behind(argument, 6000, 3000);
-    ledger_write_end(argument, &write, LEDGER_WRITE_FAILED, 0);
-    return 0;
-}
-
-/* True: it ended before so many instructions. */
-static bool killed_after(int (*body)(void *), struct ledger_file *file, unsigned instructions)
-{
-    pid_t child = start_child(body, file);
-    int status;
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    for (unsigned i = 0; i < instructions && !WIFEXITED(status); i++) {
-        ptrace(PTRACE_SINGLESTEP, child, 0, 0);
-        assert_int_equal(waitpid(child, &status, 0), child);
-    }
-    if (WIFEXITED(status))
-        return true;
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return false;
-}
-
-/* What a byte may be, by what the steps write: the oldest and the newest. */
-static bool may_be(uint64_t at, uint8_t byte)
-{
-    if (at < 20000 && byte == '1')
-        return true;
-    if (((at >= 5000 && at < 8000) || (at >= 18000 && at < 21000)) && byte == '2')
-        return true;
-    return at >= 6000 && at < 9000 && byte == '3';
-}
-
-UNIT_TEST(wherever_its_process_dies_nothing_is_lost)
-{
-    bool over = false;
-    if (getenv("DIRECTNFS_TEST_SHORT"))
-        skip(); /* every instruction is many */
-    for (unsigned n = 0; !over; n += 1499) {
-        struct ledger_file file;
-        size_t done = 0;
-        attach(&file, 512);
-        over = killed_after(steps, &file, n);
-        ledger_process_sweep(0);
-        check_invariants();
-        assert_int_equal(read_dirty(&file, 0, 20000, &done), LEDGER_DIRTY_ALL);
-        for (uint64_t i = 0; i < 20000; i++)
-            assert_true(may_be(i, buffer[i]));
-        ledger_file_forget(&file, false);
-        check_invariants();
-    }
-}
-
-/* The end of a WRITE, by which data is the server's, or dirty again. */
-static enum ledger_outcome outcome;
-
-static int ends_a_run(void *argument)
-{
-    struct ledger_write write;
-    write_dirty(argument, 0, 8192, '1');
-    if (take(argument, &write) != 1)
-        return 1;
-    ptrace(PTRACE_TRACEME, 0, 0, 0);
-    raise(SIGSTOP);
-    ledger_write_end(argument, &write, outcome, first_verifier);
-    return 0;
-}
-
-static void kill_at_the_end_of_a_run(enum ledger_outcome how)
-{
-    bool over = false;
-    if (getenv("DIRECTNFS_TEST_SHORT"))
-        skip();
-    outcome = how;
-    for (unsigned n = 0; !over; n += 11) {
-        struct ledger_file file;
-        attach(&file, 514);
-        over = killed_after(ends_a_run, &file, n);
-        assert_true(ledger_file_uncommitted(&file) >= 8192); /* for who looks without the lock */
-        ledger_process_sweep(0);
-        assert_int_equal(ledger_file_uncommitted(&file), 8192);
-        check_invariants();
-        ledger_file_forget(&file, false);
-    }
-}
-
-UNIT_TEST(who_dies_as_a_run_fails_leaves_it_dirty)
-{
-    kill_at_the_end_of_a_run(LEDGER_WRITE_FAILED);
-}
-
-UNIT_TEST(who_dies_as_a_run_is_acknowledged_leaves_it_uncommitted)
-{
-    kill_at_the_end_of_a_run(LEDGER_WRITE_UNSTABLE);
-}
-
 /* ---- fsync, close, handles ---- */
 
 UNIT_TEST(a_flush_finds_what_was_written_before_it_though_it_was_written_over)
@@ -490,14 +302,9 @@ static void model_write(struct model *m, uint8_t fill)
         m->size = offset + length;
 }
 
-static void model_take(struct model *m)
+/* What the server gets. */
+static void model_copy(struct model *m, unsigned i)
 {
-    unsigned i = 0;
-    while (i < UNDER_WAY && m->writes[i].record_count)
-        i++;
-    struct ledger_sending sending = ledger_dirty_now(&m->file, 1 + random_below(200000));
-    if (i == UNDER_WAY || ledger_dirty_take(&m->file, &sending, false, &m->writes[i]) != 1)
-        return;
     struct iovec vectors[LEDGER_WRITE_VECTORS];
     int count = ledger_write_data(&m->writes[i], 0, m->writes[i].length, vectors);
     size_t length = 0;
@@ -506,6 +313,17 @@ static void model_take(struct model *m)
         length += vectors[k].iov_len;
     }
     assert_int_equal(length, m->writes[i].length);
+}
+
+static void model_take(struct model *m)
+{
+    unsigned i = 0;
+    while (i < UNDER_WAY && m->writes[i].record_count)
+        i++;
+    struct ledger_sending sending = ledger_dirty_now(&m->file, 1 + random_below(200000));
+    if (i == UNDER_WAY || ledger_dirty_take(&m->file, &sending, false, &m->writes[i]) != 1)
+        return;
+    model_copy(m, i);
 }
 
 /* Outcomes: acknowledged either way, or failed though the server may have it. */
@@ -521,6 +339,23 @@ static void model_end(struct model *m)
     if (outcome != LEDGER_WRITE_FAILED || random_below(2))
         memcpy(m->server + write->offset, m->data[i], write->length);
     ledger_write_end(&m->file, write, outcome, first_verifier);
+}
+
+/* As of a process that is stopped: what one of the writes has is sent a second time. */
+static void model_twin(struct model *m)
+{
+    unsigned i = random_below(UNDER_WAY), k = 0;
+    uint32_t first = m->writes[i].record_count ? m->writes[i].first_record : 0;
+    while (k < UNDER_WAY && m->writes[k].record_count)
+        k++;
+    if (!first || k == UNDER_WAY || !ledger_record_is_promised(ledger_record(first)))
+        return;
+    struct ledger_entry *entry = ledger_entry_lock(&m->file, false, NULL);
+    assert_true(ledger_twins_take(entry, first, 1 + random_below(200000), &m->writes[k]));
+    ledger_entry_unlock(&m->file);
+    model_copy(m, k);
+    size_t own = m->writes[i].length, length = m->writes[k].length;
+    assert_memory_equal(m->data[i], m->data[k], own < length ? own : length);
 }
 
 static void model_read(struct model *m)
@@ -563,6 +398,8 @@ UNIT_TEST(random_work_is_as_in_a_model)
             model_take(&m);
         else if (choice < 16)
             model_end(&m);
+        else if (choice < 17)
+            model_twin(&m);
         else if (choice < 19 || i % 50)
             model_read(&m);
         else

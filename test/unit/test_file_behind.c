@@ -186,6 +186,62 @@ SCENE_TEST(data_of_a_killed_process_is_sent_by_the_next)
     scene_run(finds_it);
 }
 
+static void *syncs(void *fd)
+{
+    CHECK_EQUAL(engine_fsync(*(int *)fd), 0);
+    return NULL;
+}
+
+/* With a WRITE on its way, whose answer it does not take. */
+static void writes_and_is_stopped(void)
+{
+    pthread_t thread;
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, 0, 32, 5);
+    CHECK(pthread_create(&thread, NULL, syncs, &fd) == 0);
+    server_wait_held(1);
+    step_done(0);
+    raise(SIGSTOP);
+    pthread_join(thread, NULL);
+    step_wait(2);
+    expect_blocks(fd, 0, 1, 6);
+    expect_blocks(fd, 1, 31, 5);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", PAGE_BYTES, 0, 6);
+    disk_expect("f", 31 * PAGE_BYTES, PAGE_BYTES, 5);
+}
+
+static void syncs_beside_it(void)
+{
+    step_wait(1); /* it is stopped */
+    int fd = engine_adopt("f", O_RDWR);
+    expect_blocks(fd, 0, 32, 5);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    server_do(FILE_SERVER_LOSE_POWER);
+    disk_expect("f", 32 * PAGE_BYTES, 0, 5);
+    put_blocks(fd, 0, 1, 6);
+    expect_blocks(fd, 0, 1, 6);
+    step_done(2);
+}
+
+SCENE_TEST(a_process_that_is_stopped_does_not_keep_others_from_fsync)
+{
+    int status;
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t stopped = scene_start(writes_and_is_stopped);
+    CHECK(waitpid(stopped, &status, WUNTRACED) == stopped && WIFSTOPPED(status));
+    server_release();
+    pid_t other = scene_start(syncs_beside_it);
+    step_done(1);
+    step_wait(2);
+    kill(stopped, SIGCONT);
+    scene_wait(stopped);
+    scene_wait(other);
+}
+
 BEHIND_TEST(a_child_sees_it_and_does_not_send_it_again)
 {
     int fd = engine_adopt("f", O_RDWR);

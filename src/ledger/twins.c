@@ -1,0 +1,77 @@
+/*
+ * Data in flight of a process that is stopped (SIGSTOP, a debugger). Nobody knows whether the
+ * server has its WRITE, or will get it as the process goes on, in a second or in a day. Who flushes
+ * does not wait for that: it sends the same bytes itself, as a twin of the record, with the same
+ * chunks and the same sequence. From then on the twin is what is promised, and what becomes of the
+ * old record is no matter: late or not, its WRITE has the same bytes.
+ *
+ * It is in flight as before, so what is newer is not sent before it is over: the late WRITE would
+ * undo it. That alone waits for the stopped process.
+ */
+#include "ledger/arena.h"
+#include "ledger/dirty.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+
+/* A record of the file that is promised, of that process, and begins there; 0: none. */
+static uint32_t next_of(const struct ledger_entry *entry, uint32_t owner, uint64_t offset)
+{
+    uint32_t file = ledger_entry_index(entry), i = ledger_bucket(file, offset)->first;
+    for (; i; i = ledger_record(i)->bucket_next) {
+        const struct ledger_record *record = ledger_record(i);
+        if (ledger_record_file(record) == file && ledger_record_is_promised(record) &&
+            atomic_load(&record->owner) == owner && ledger_record_start(record) == offset)
+            return i;
+    }
+    return 0;
+}
+
+/* In this order: who dies in it leaves two that are promised, or the twin alone. 0: no room. */
+static uint32_t make_twin(uint32_t old, uint32_t self)
+{
+    struct ledger_record *record = ledger_record(old);
+    uint32_t index =
+        ledger_arena_share(old, ledger_record_from(record), ledger_record_to(record), 0, self);
+    if (!index)
+        return 0;
+    struct ledger_record *twin = ledger_record(index);
+    twin->twins = LEDGER_TWIN_NEW;
+    record->twins |= LEDGER_TWIN_OLD;
+    __atomic_store_n(&twin->promised, true, __ATOMIC_RELEASE);
+    ledger_record_set_state(twin, LEDGER_RECORD_IN_FLIGHT);
+    ledger_record_link(index);
+    __atomic_store_n(&record->promised, false, __ATOMIC_RELEASE);
+    return index;
+}
+
+static int vectors_of(const struct ledger_record *record)
+{
+    return ledger_end_chunk(ledger_record_to(record)) -
+           ledger_first_chunk(ledger_record_from(record));
+}
+
+bool ledger_twins_take(struct ledger_entry *entry, uint32_t first, size_t most,
+                       struct ledger_write *write)
+{
+    uint32_t self = ledger_process_owner(), old = first, last = 0;
+    uint32_t owner = atomic_load(&ledger_record(first)->owner);
+    int vectors = 0;
+    *write =
+        (struct ledger_write){.offset = ledger_record_start(ledger_record(first)), .kept = true};
+    while (self && old) {
+        const struct ledger_record *record = ledger_record(old);
+        uint32_t length = ledger_record_length(record);
+        vectors += vectors_of(record);
+        if (last && (write->length + length > most || vectors > LEDGER_WRITE_VECTORS))
+            break;
+        uint32_t twin = make_twin(old, self);
+        if (!twin)
+            break;
+        *(last ? &ledger_record(last)->write_next : &write->first_record) = twin;
+        write->record_count++;
+        write->length += length;
+        last = twin;
+        old = next_of(entry, owner, write->offset + write->length);
+    }
+    return write->record_count > 0;
+}
