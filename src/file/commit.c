@@ -247,22 +247,24 @@ void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
     (void)commit_all_of(mount, auth, true);
 }
 
-/* Once for each loss. */
-static bool take_loss(struct file_inode *inode, int *error)
+/* Once for each loss; of an open file, or else of this process. */
+static bool take_loss(struct file_inode *inode, struct file_open *open, int *error)
 {
-    bool others = ledger_file_lost(&inode->entry);
+    bool others =
+        open ? ledger_file_lost_by(&inode->entry, &open->seen) : ledger_file_lost(&inode->entry);
     bool own = atomic_exchange(&inode->loss_due, false);
     *error = own || !others ? -EIO : -ledger_file_loss_error(&inode->entry);
     return own || others;
 }
 
-int file_commit_closing(struct file_inode *inode, const struct rpc_auth *auth)
+int file_commit_closing(struct file_open *open)
 {
+    struct file_inode *inode = open->inode;
     int loss, result = 0;
     if (ledger_file_uncommitted_here(&inode->entry))
-        result = file_inode_commit(inode, auth, NULL);
+        result = file_inode_commit(inode, open->auth, NULL);
     if (result != -ESTALE && atomic_load_explicit(&inode->written, memory_order_relaxed) &&
-        take_loss(inode, &loss))
+        take_loss(inode, open, &loss))
         result = loss;
     return result;
 }
@@ -285,7 +287,7 @@ int file_fsync(struct file_open *open, int fd)
         atomic_store(&inode->loss_due, true);
     int loss;
     /* One that fails tells of it, too. */
-    if (result != -ESTALE && take_loss(inode, &loss))
+    if (result != -ESTALE && take_loss(inode, open, &loss))
         result = loss;
     if (result == 0)
         file_pages_drop(inode->mount, fd);
@@ -333,7 +335,7 @@ static bool take_loss_of(const struct ledger_file_key *key)
     struct file_inode *inode = fh.len ? file_inode_find(key->device, key->inode, &fh)
                                       : file_inode_only(key->device, key->inode);
     int error;
-    bool lost = inode && take_loss(inode, &error);
+    bool lost = inode && take_loss(inode, NULL, &error);
     if (inode) {
         file_inode_release(inode);
         return lost;
@@ -398,7 +400,7 @@ static void commit_own(struct file_inode *inode, void *context)
         *result = one;
     int loss;
     if (atomic_load(&file_finishing)) /* exit closes the file, and tells nobody */
-        (void)take_loss(inode, &loss);
+        (void)take_loss(inode, NULL, &loss);
 }
 
 /* What this process wrote to files of which it has no inode any more: a close that came during

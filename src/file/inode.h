@@ -99,6 +99,10 @@ struct file_open {
     pthread_mutex_t offset_lock; /* see file_offset_lock() */
     struct file_ahead ahead;
     _Atomic bool behind; /* it is written, and not with O_DIRECT: see behind.h */
+    _Atomic bool left;   /* it left something behind since it was last committed at a close */
+    struct ledger_seen *_Atomic seen; /* seen.c; it is ... */
+    struct ledger_seen own_seen;      /* ... this one before the first fork */
+    struct file_seen_page *seen_page; /* under file_lock */
 };
 
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
@@ -124,6 +128,13 @@ static inline void file_inode_leave(struct file_inode *inode)
 {
     file_inode_leave_many(inode, 1);
 }
+
+/* Which losses the open file has told. All under file_lock but the first, which is for a new one;
+ * prepare is for the descriptors below `table_end`. */
+void file_seen_open(struct file_open *open);
+void file_seen_close(struct file_open *open);
+void file_seen_fork_prepare(int table_end);
+void file_seen_fork_child(void);
 
 /* Finds the inode with this handle and counts a user of it; NULL if this process does not know it.
  */

@@ -234,6 +234,7 @@ void file_put_many(struct file_open *open, unsigned references)
     file_ahead_close(open);
     stats_file_close(open->stats);
     pthread_mutex_lock(&file_lock);
+    file_seen_close(open);
     open->next_free = free_opens;
     free_opens = open;
     pthread_mutex_unlock(&file_lock);
@@ -314,6 +315,8 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
         file_append_open(open, flags);
         file_ahead_open(open, flags);
         atomic_store(&open->behind, file_behind_allows(open->access, flags));
+        atomic_store(&open->left, false);
+        file_seen_open(open);
         atomic_store(&open->references, 1);
         old = table_set(fd, open);
     }
@@ -338,8 +341,8 @@ int file_closing(int fd)
     if (!open)
         return 0;
     int result = 0;
-    if (last)
-        result = file_commit_closing(open->inode, open->auth);
+    if (last || atomic_exchange_explicit(&open->left, false, memory_order_relaxed))
+        result = file_commit_closing(open);
     else if (atomic_load_explicit(&open->inode->locked, memory_order_relaxed))
         file_write_out(open, 0, 0,
                        true); /* each close ends the process's locks: fcntl_locking(2) */
@@ -461,6 +464,7 @@ void file_fork_prepare(void)
     file_shared_all();
     file_mounts_fork_prepare();
     pthread_mutex_lock(&file_lock);
+    file_seen_fork_prepare(file_table_limit());
     file_behind_fork_prepare();
     sys_alloc_fork_prepare();
 }
@@ -478,6 +482,7 @@ void file_fork_child(void)
 {
     sys_alloc_fork_done();
     table_after_fork();
+    file_seen_fork_child();
     file_behind_fork_parent();
     pthread_mutex_unlock(&file_lock);
     pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */

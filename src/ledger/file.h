@@ -5,6 +5,7 @@
 #define LEDGER_FILE_H
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,12 @@ struct ledger_file {
     uint32_t losses_known; /* those of the entry that this process knows of */
     uint64_t generation;
     uint64_t outside_pins; /* of the registry, when this process last asked for a pin */
+};
+
+/* Which losses of a file somebody has told: of the entry with that generation. */
+struct ledger_seen {
+    _Atomic uint64_t generation;
+    _Atomic uint32_t losses;
 };
 
 /* The file is in the kernel's world (world.h): the engine may not write it. */

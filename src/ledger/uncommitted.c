@@ -147,6 +147,54 @@ bool ledger_file_lost(struct ledger_file *file)
     return __atomic_exchange_n(&file->losses_known, losses, __ATOMIC_RELAXED) != losses;
 }
 
+void ledger_seen_begin(struct ledger_file *file, struct ledger_seen *seen)
+{
+    const struct ledger_entry *entry = ledger_entry_peek(file);
+    atomic_store(&seen->generation, entry ? atomic_load(&entry->generation) : 0);
+    atomic_store(&seen->losses, entry ? atomic_load(&entry->losses_told) : 0);
+}
+
+void ledger_seen_move(struct ledger_file *file, struct ledger_seen *_Atomic *seen,
+                      struct ledger_seen *to)
+{
+    uint32_t stripe = ledger_stripe_of_file(file);
+    if (ledger_map.shared)
+        ledger_stripe_lock(stripe);
+    const struct ledger_seen *from = atomic_load(seen);
+    atomic_store(&to->generation, atomic_load(&from->generation));
+    atomic_store(&to->losses, atomic_load(&from->losses));
+    atomic_store(seen, to);
+    if (ledger_map.shared)
+        ledger_stripe_unlock(stripe);
+}
+
+/* An entry that was made since knows of later losses only. */
+static uint32_t losses_seen(const struct ledger_seen *seen, const struct ledger_entry *entry)
+{
+    return atomic_load(&seen->generation) == atomic_load(&entry->generation)
+               ? atomic_load(&seen->losses)
+               : 0;
+}
+
+bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (!entry || (losses_seen(atomic_load(seen), entry) == atomic_load(&entry->losses) &&
+                   atomic_load(&entry->losses_told) == atomic_load(&entry->losses)))
+        return false;
+    entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return false;
+    struct ledger_seen *own = atomic_load(seen);
+    uint32_t losses = atomic_load(&entry->losses);
+    bool news = losses_seen(own, entry) != losses;
+    atomic_store(&entry->losses_told, losses);
+    atomic_store(&own->generation, atomic_load(&entry->generation));
+    atomic_store(&own->losses, losses);
+    ledger_entry_unlock(file);
+    return news;
+}
+
 static bool has_data(const struct ledger_entry *entry)
 {
     return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) ||

@@ -45,6 +45,15 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed);
 /* True once in a process after data was dropped that somebody may miss: its fsync must fail.
  * Also in a process that attached the file later, if nobody was told until then. */
 bool ledger_file_lost(struct ledger_file *file);
+/*
+ * The same for one open file, of those that a process, or a process and its children, have of it.
+ * Begin: what nobody was told until now is news for it. Move: *seen is at another place from now
+ * on, which others may share.
+ */
+void ledger_seen_begin(struct ledger_file *file, struct ledger_seen *seen);
+void ledger_seen_move(struct ledger_file *file, struct ledger_seen *_Atomic *seen,
+                      struct ledger_seen *to);
+bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen);
 /* errno of the last loss. */
 int ledger_file_loss_error(struct ledger_file *file);
 /* Would ledger_file_lost() be true? */

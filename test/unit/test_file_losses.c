@@ -1,0 +1,189 @@
+/* A loss of data that was written behind is told once to each open file. */
+#include "file_scene.h"
+
+enum { BLOCK = 8192 };
+
+#define LOSS_TEST(name)                                  \
+    static void name##_engine(void);                     \
+    SCENE_TEST(name)                                     \
+    {                                                    \
+        scene_configure("write_behind_max = 16777216;"); \
+        disk_make("f", 0, 0);                            \
+        scene_run(name##_engine);                        \
+    }                                                    \
+    static void name##_engine(void)
+
+static void write_what_is_refused(int fd)
+{
+    engine_put(fd, BLOCK, 0, 1); /* after a loss this one goes out at once */
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    engine_put(fd, BLOCK, 0, 2);
+}
+
+static bool is_dirty(int fd)
+{
+    return ledger_file_uncommitted(&atomic_load(&file_table[fd])->inode->entry) > 0;
+}
+
+static void told_once(int fd)
+{
+    CHECK_EQUAL(engine_fsync(fd), -EDQUOT);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+LOSS_TEST(each_open_file_hears_of_it_once)
+{
+    int writer = engine_adopt("f", O_RDWR), second = engine_adopt("f", O_RDWR),
+        reader = engine_adopt("f", O_RDONLY);
+    write_what_is_refused(writer);
+    told_once(second);
+    told_once(writer);
+    told_once(reader);
+    int later = engine_adopt("f", O_RDWR); /* somebody was told */
+    CHECK_EQUAL(engine_fsync(later), 0);
+    write_what_is_refused(later);
+    told_once(later);
+    told_once(writer);
+}
+
+LOSS_TEST(duplicates_are_one_open_file)
+{
+    int fd = engine_adopt("f", O_RDWR), copy = engine_dup(fd);
+    write_what_is_refused(fd);
+    told_once(copy);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK_EQUAL(engine_close(copy), 0);
+    write_what_is_refused(fd);
+    told_once(fd);
+}
+
+/* As all writes of the file that were lost before it was opened, of which nobody was told. */
+LOSS_TEST(who_opens_it_before_anybody_was_told_hears_of_it)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    write_what_is_refused(fd);
+    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0 || is_dirty(fd);
+         i++) {
+        CHECK(i < SCENE_LIMIT_S * 1000);
+        usleep(1000);
+    }
+    told_once(engine_adopt("f", O_RDWR));
+    told_once(fd);
+}
+
+LOSS_TEST(a_close_tells_what_its_open_file_wrote)
+{
+    int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDWR);
+    write_what_is_refused(fd);
+    CHECK_EQUAL(engine_close(fd), -EDQUOT);
+    told_once(other);
+    CHECK_EQUAL(engine_close(other), 0);
+}
+
+/* A child has the open files of its parent, and not copies of them. */
+LOSS_TEST(a_child_and_its_parent_hear_of_it_once)
+{
+    int fd = engine_adopt("f", O_RDWR), other = engine_adopt("f", O_RDWR);
+    for (int child_first = 0; child_first < 2; child_first++) {
+        write_what_is_refused(fd);
+        told_once(other);
+        if (!child_first)
+            told_once(fd);
+        pid_t child = engine_fork();
+        if (child == 0) {
+            if (child_first)
+                told_once(fd);
+            CHECK_EQUAL(engine_fsync(fd), 0);
+            CHECK_EQUAL(engine_fsync(other), 0);
+            _exit(0);
+        }
+        scene_wait(child);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+    }
+    /* What happens after the fork. */
+    pid_t child = engine_fork();
+    if (child == 0) {
+        step_wait(0);
+        told_once(fd);
+        step_done(1);
+        step_wait(2);
+        CHECK_EQUAL(engine_fsync(other), 0);
+        _exit(0);
+    }
+    write_what_is_refused(fd);
+    told_once(other);
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    step_done(2);
+    scene_wait(child);
+}
+
+/* Pages that are shared with children. */
+static unsigned maps_of_zero(void)
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof(line), maps))
+        count += strstr(line, "/dev/zero") != NULL;
+    fclose(maps);
+    return count;
+}
+
+LOSS_TEST(many_open_files_are_shared_with_children_and_closed)
+{
+    unsigned maps = maps_of_zero();
+    for (int round = 0; round < 3; round++) {
+        int fds[300];
+        for (int i = 0; i < 300; i++)
+            fds[i] = engine_adopt("f", O_RDWR);
+        write_what_is_refused(fds[0]);
+        pid_t child = engine_fork();
+        if (child == 0) {
+            for (int i = 0; i < 300; i += 2)
+                told_once(fds[i]);
+            for (int i = 0; i < 299; i++)
+                CHECK_EQUAL(engine_close(fds[i]), 0); /* not the last, and nothing of its own */
+            _exit(0);
+        }
+        scene_wait(child);
+        for (int i = 0; i < 300; i++)
+            CHECK_EQUAL(engine_fsync(fds[i]), i % 2 ? -EDQUOT : 0);
+        for (int i = 0; i < 300; i++)
+            CHECK_EQUAL(engine_close(fds[i]), 0);
+        CHECK(maps_of_zero() <= maps + 2); /* they are given back */
+    }
+}
+
+static void hears_in_another_process(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    told_once(fd);
+}
+
+static void loses_it(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_wait(0);
+    write_what_is_refused(fd);
+    told_once(fd);
+    step_done(1);
+}
+
+SCENE_TEST(each_process_hears_of_it)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    pid_t other = scene_start(hears_in_another_process);
+    scene_run(loses_it);
+    scene_wait(other);
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
