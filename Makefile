@@ -165,6 +165,7 @@ INSTALLED := 755:$(BUILD)/directnfs:$(PREFIX)/bin 644:$(BUILD)/libdirectnfs.so:$
     $(foreach file,README CHANGELOG SECURITY LICENSE,644:$(file):$(DOC)) \
     $(foreach file,conf/nfstab $(wildcard conf/*.conf),644:$(file):$(PREFIX)/share/directnfs) \
     $(foreach file,$(DROPINS),644:$(file):$(PREFIX)/share/directnfs/systemd) \
+    $(foreach file,$(wildcard conf/container/*),644:$(file):$(PREFIX)/share/directnfs/container) \
     644:conf/prometheus/alerts.yml:$(PREFIX)/share/directnfs/prometheus
 
 install: all $(BUILD)/directnfs.pc $(DROPINS)
@@ -174,7 +175,7 @@ install: all $(BUILD)/directnfs.pc $(DROPINS)
 uninstall:
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f $(DESTDIR)$$3/$${2##*/} || exit 1; done
 	$(Q)for dir in $(LIBDIR)/directnfs $(PREFIX)/include/directnfs $(PREFIX)/share/directnfs/systemd \
-	    $(PREFIX)/share/directnfs/prometheus $(PREFIX)/share/directnfs $(DOC) $(SYSCONFDIR)/directnfs; do \
+	    $(PREFIX)/share/directnfs/prometheus $(PREFIX)/share/directnfs/container $(PREFIX)/share/directnfs $(DOC) $(SYSCONFDIR)/directnfs; do \
 	    [ ! -d $(DESTDIR)$$dir ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$$dir; done
 
 $(BUILD)/systemd/%: conf/systemd/% always
