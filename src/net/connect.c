@@ -7,7 +7,7 @@
 #include "sys/fd.h"
 #include "sys/sys.h"
 
-enum { PORT_LOWEST = 512, PORTS = 512, SHARED_TRIES = 32 };
+enum { PORT_LOWEST = 512, PORTS = 512, SHARED_TRIES = 32, LOOK_EVERY_MS = 200 };
 
 static socklen_t address_length(const struct sockaddr_storage *address)
 {
@@ -89,14 +89,17 @@ static int bind_local(int fd, const struct net_address *address, enum net_port p
     return any ? 0 : bind_port(fd, &local, 0);
 }
 
-static int wait_connected(int fd, int timeout_ms)
+static int wait_connected(int fd, const struct net_connecting *how)
 {
-    uint64_t deadline = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
+    uint64_t deadline = sys_now_ns() + (uint64_t)how->timeout_ms * 1000000;
     for (;;) {
         int64_t left_ms = (int64_t)(deadline - sys_now_ns()) / 1000000;
+        bool last = !how->look || left_ms <= LOOK_EVERY_MS;
         struct pollfd poll = {.fd = fd, .events = POLLOUT};
-        int ready = sys_poll(&poll, 1, left_ms > 0 ? (int)left_ms : 0);
-        if (ready == -EINTR)
+        int ready = sys_poll(&poll, 1, !last ? LOOK_EVERY_MS : left_ms > 0 ? (int)left_ms : 0);
+        if (ready == 0 && !last)
+            how->look(how->context);
+        if (ready == -EINTR || (ready == 0 && !last))
             continue;
         if (ready < 0)
             return ready;
@@ -142,28 +145,28 @@ static int open_socket(const struct net_address *address)
     return fd;
 }
 
-static int connect_socket(int fd, const struct net_address *address, int timeout_ms)
+static int connect_socket(int fd, const struct net_address *address,
+                          const struct net_connecting *how)
 {
     int result =
         sys_connect(fd, (const struct sockaddr *)&address->peer, address_length(&address->peer));
-    return result == -EINPROGRESS || result == -EINTR ? wait_connected(fd, timeout_ms) : result;
+    return result == -EINPROGRESS || result == -EINTR ? wait_connected(fd, how) : result;
 }
 
-int net_connect_from(const struct net_address *address, enum net_port policy,
-                     unsigned preferred_port, int timeout_ms, unsigned *tried)
+int net_connect_from(const struct net_address *address, struct net_connecting *how)
 {
-    struct source source = {.preferred = preferred_port,
+    struct source source = {.preferred = how->preferred_port,
                             .start = (unsigned)(sys_now_ns() >> 10) + (unsigned)sys_getpid() * 7};
-    *tried = 0;
+    how->tried = 0;
     for (;;) {
         int fd = open_socket(address);
         if (fd < 0)
             return fd;
-        int result = bind_local(fd, address, policy, &source);
-        *tried = source.tried;
+        int result = bind_local(fd, address, how->policy, &source);
+        how->tried = source.tried;
         bool bound = result == 0;
         if (bound)
-            result = connect_socket(fd, address, timeout_ms);
+            result = connect_socket(fd, address, how);
         if (result == 0) {
             sys_fcntl(fd, F_SETFL, 0); /* blocking: a reader sleeps in the kernel's recvmsg() */
             return fd;
@@ -178,8 +181,8 @@ int net_connect_from(const struct net_address *address, enum net_port policy,
 
 int net_connect(const struct net_address *address, enum net_port policy, int timeout_ms)
 {
-    unsigned tried;
-    return net_connect_from(address, policy, 0, timeout_ms, &tried);
+    struct net_connecting how = {.policy = policy, .timeout_ms = timeout_ms};
+    return net_connect_from(address, &how);
 }
 
 bool net_address_is_ours(const struct sockaddr_storage *local)

@@ -32,13 +32,22 @@ void net_address_set_port(struct sockaddr_storage *address, unsigned port);
 /* A socket can be bound to it, as far as the address is concerned. True of AF_UNSPEC. */
 bool net_address_is_ours(const struct sockaddr_storage *local);
 
+/* How a channel's connection is made. */
+struct net_connecting {
+    enum net_port policy;
+    unsigned preferred_port; /* 0: none */
+    int timeout_ms;
+    void (*look)(void *context); /* called now and then meanwhile; may be NULL */
+    void *context;
+    unsigned tried; /* result: how many ports below 1024 were tried */
+};
+
 /*
- * As net_connect(), from the local port `preferred_port` (0: none) if that is free, so that the
- * server's duplicate request cache can recognise a call that is sent again. -EADDRINUSE: no local
- * port is left; the path is not at fault. *tried becomes how many ports below 1024 were tried.
+ * As net_connect(), from the local port `preferred_port` if that is free, so that the server's
+ * duplicate request cache can recognise a call that is sent again. -EADDRINUSE: no local port is
+ * left; the path is not at fault.
  */
-int net_connect_from(const struct net_address *address, enum net_port policy,
-                     unsigned preferred_port, int timeout_ms, unsigned *tried);
+int net_connect_from(const struct net_address *address, struct net_connecting *how);
 
 /* The port a socket is bound to, 0 if unknown. */
 unsigned net_local_port(int fd);

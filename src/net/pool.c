@@ -304,18 +304,24 @@ static void no_port(struct net_channel *channel, unsigned tried)
         net_path_failed(channel->path, net_no_port);
 }
 
-int net_channel_connect(struct net_channel *channel, int timeout_ms)
+int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, void (*look)(void *),
+                                void *context)
 {
     struct net_server *server = channel->server;
     struct net_path *path = channel->path;
     bool first = channel->local_port == 0;
-    enum net_port policy = net_port_policy(server);
-    unsigned tried;
+    struct net_connecting how = {.policy = net_port_policy(server),
+                                 .preferred_port = channel->local_port,
+                                 .timeout_ms = timeout_ms,
+                                 .look = look,
+                                 .context = context};
     net_channel_disconnect(channel);
-    int fd = net_connect_from(&path->address, policy, channel->local_port, timeout_ms, &tried);
-    if (fd == -EADDRINUSE && policy == NET_PORT_LOW && net_ports_take_any(path)) {
-        policy = NET_PORT_ANY;
-        fd = net_connect(&path->address, policy, timeout_ms);
+    int fd = net_connect_from(&path->address, &how);
+    unsigned tried = how.tried;
+    if (fd == -EADDRINUSE && how.policy == NET_PORT_LOW && net_ports_take_any(path)) {
+        how.policy = NET_PORT_ANY;
+        how.preferred_port = 0;
+        fd = net_connect_from(&path->address, &how);
     }
     if (!channel->stats)
         channel->stats = server->options.hidden
@@ -338,7 +344,7 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
     channel->local_port = net_local_port(fd);
-    note_port(server, path, channel->local_port, policy);
+    note_port(server, path, channel->local_port, how.policy);
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;
     net_ports_tried(server, tried);
@@ -350,6 +356,11 @@ int net_channel_connect(struct net_channel *channel, int timeout_ms)
         log_info("server %s: connected over %s (local port %u)", server->name,
                  path->address.peer_text, channel->local_port);
     return 0;
+}
+
+int net_channel_connect(struct net_channel *channel, int timeout_ms)
+{
+    return net_channel_connect_looking(channel, timeout_ms, NULL, NULL);
 }
 
 static void channel_close(struct net_channel *channel)

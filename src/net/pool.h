@@ -52,6 +52,9 @@ void net_channel_failed(struct net_channel *channel, const char *why);
  * down.
  */
 int net_channel_connect(struct net_channel *channel, int timeout_ms);
+/* The same; `look` is called now and then meanwhile. */
+int net_channel_connect_looking(struct net_channel *channel, int timeout_ms,
+                                void (*look)(void *context), void *context);
 
 /* Which ports further connections come from: a server that may insist on ports below 1024 gets no
  * other ones when these are used up. Only a process that may no longer bind them uses any. */

@@ -40,6 +40,15 @@ static bool is_settled(struct rpc_call *call)
 
 /* ---- connecting ---- */
 
+/* A server that does not answer may hang as well when it is connected to. */
+static void look_meanwhile(void *context)
+{
+    struct rpc_transport *transport = context;
+    pthread_mutex_lock(&transport->lock);
+    rpc_look_for_oldest(transport, sys_now_ns());
+    pthread_mutex_unlock(&transport->lock);
+}
+
 /*
  * The leader makes a new connection; the lock is free meanwhile. One attempt within `timeout_ms`,
  * or a sleep until one is due. Returns 0, -EAGAIN when it is too early or another thread still uses
@@ -74,7 +83,8 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     else if (timeout_ms < CONNECT_LEAST_MS && !channel->server->options.once)
         result = net_channel_connect(channel, CONNECT_LEAST_MS);
     else
-        result = net_channel_connect(channel, timeout_ms < longest_ms ? timeout_ms : longest_ms);
+        result = net_channel_connect_looking(
+            channel, timeout_ms < longest_ms ? timeout_ms : longest_ms, look_meanwhile, transport);
     pthread_mutex_lock(&transport->lock);
     if (pause > 0)
         return result;

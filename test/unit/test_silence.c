@@ -1,8 +1,10 @@
 /* Calls that wait long, and paths over which nothing comes: src/net/silence.c, and who tells it. */
 #include "stats/count.h"
+#include "net/connect.h"
 #include "net/silence.h"
 #include "run/said.h"
 #include "path_scene.h"
+#include "sys/fd.h"
 
 static const struct directnfs_path_stats *shown(unsigned path)
 {
@@ -105,6 +107,33 @@ PATH_TEST(who_gives_up_waits_no_longer)
     assert_int_equal(oldest_shown(0), 0);
     assert_true(is_shown(0, DIRECTNFS_CHANNEL_UP));
     log_open("/dev/null");
+}
+
+/* A listener whose queue is full answers no SYN, as a host that is down. */
+PATH_TEST(a_server_that_cannot_be_connected_to_is_silent_meanwhile)
+{
+    struct server *server = server_new(&(struct script){0}, AF_INET);
+    struct net_server *hanging = client_new(server->port, 1, 60);
+    struct net_address address = loopback(server->port);
+    struct query query = {0};
+    struct rpc_call *call = &query.call;
+    pthread_t thread;
+    int fds[8], count = 0;
+    assert_int_equal(listen(server->listener, 0), 0);
+    while (count < 8 && (fds[count] = net_connect(&address, NET_PORT_ANY, 200)) >= 0)
+        count++;
+    query_begin(&query, ECHO, 1, 0);
+    rpc_submit(hanging, &call, 1);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, call), 0);
+    eventually(stats_get(&hanging->paths[0].stats->state) == DIRECTNFS_CHANNEL_SILENT);
+    while (count > 0)
+        sys_fd_close(fds[--count]);
+    server_listen(server);
+    pthread_join(thread, NULL);
+    assert_int_equal(call->error, 0);
+    assert_int_equal(stats_get(&hanging->paths[0].stats->state), DIRECTNFS_CHANNEL_UP);
+    rpc_server_destroy(hanging);
+    server_stop(server);
 }
 
 /* ---- what it is told, without waiting ---- */
