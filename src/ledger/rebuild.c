@@ -93,12 +93,12 @@ static void clear_entries(uint32_t stripe)
             entry->first = entry->last = entry->records = 0;
             entry->dirty_first = entry->dirty_last = 0;
             entry->sending = entry->dirty_end = 0;
-            /* A byte too many: who looks without the lock waits for it. */
+            /* A byte too many of each kind: who looks without the lock waits for it. */
             atomic_store(&entry->dirty, 1);
             atomic_fetch_add(&ledger_map.shared->stripes[stripe].dirty, 1);
-            atomic_store(&entry->uncommitted, 0);
-            atomic_fetch_and(&entry->flags,
-                             ~(uint32_t)(LEDGER_ENTRY_MIXED | LEDGER_ENTRY_DISTRUSTED));
+            atomic_store(&entry->uncommitted, 1);
+            atomic_fetch_add(&ledger_map.shared->stripes[stripe].uncommitted, 1);
+            atomic_fetch_or(&entry->flags, LEDGER_ENTRY_MIXED); /* it may be of any verifier */
             /* Its change of attributes may be half done: ask the server. */
             if (atomic_load(&entry->sequence) & 1) {
                 atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
@@ -164,6 +164,7 @@ void ledger_stripe_rebuild(uint32_t stripe)
                 ledger_record_append(entry, list);
                 list = next;
             }
+            ledger_records_relisted(entry);
             ledger_dirty_relist(entry, sort(entry->dirty_first, by_sequence), &garbage);
         }
     }

@@ -91,6 +91,12 @@ void ledger_entry_verifiers(struct ledger_entry *entry)
         atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_DISTRUSTED);
 }
 
+void ledger_records_relisted(struct ledger_entry *entry)
+{
+    ledger_entry_verifiers(entry);
+    count_bytes(entry, -1);
+}
+
 /* ---- the list of a file ---- */
 
 void ledger_record_chain(uint32_t *first, uint32_t *last, uint32_t previous, uint32_t index)

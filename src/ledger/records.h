@@ -110,6 +110,8 @@ void ledger_count(_Atomic uint64_t *own, _Atomic uint64_t *all, int64_t bytes);
 void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end);
 /* Appends a record, which is or becomes ACKED, to the list of its file and counts its bytes. */
 void ledger_record_append(struct ledger_entry *entry, uint32_t index);
+/* All of them are in the list, of an entry that counts a byte too many: see rebuild.c. */
+void ledger_records_relisted(struct ledger_entry *entry);
 /* A REPLAY was answered UNSTABLE: it is ACKED anew. */
 void ledger_record_renew(struct ledger_entry *entry, uint32_t index, uint64_t verifier);
 void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index);

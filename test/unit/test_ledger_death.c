@@ -1,5 +1,6 @@
 /* The ledger of several processes, and after the death of one: src/ledger/processes.c, records.c.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 
@@ -434,6 +435,39 @@ UNIT_TEST(dirty_data_is_counted_while_a_stripe_is_put_in_order)
     check_invariants();
     ledger_file_forget(&file, false);
     assert_int_equal(ledger_uncommitted(), 0);
+}
+
+static _Atomic bool rebuilt;
+
+static void *rebuilds(void *argument)
+{
+    uint32_t stripe = ledger_stripe_of_file(argument);
+    for (unsigned i = 0; i < rounds_of(10000); i++) {
+        ledger_stripe_lock(stripe);
+        ledger_stripe_rebuild(stripe);
+        ledger_stripe_unlock(stripe);
+    }
+    atomic_store(&rebuilt, true);
+    return NULL;
+}
+
+/* A read asks without the lock whether the server may have lost what is acknowledged. */
+UNIT_TEST(what_is_uncommitted_is_seen_while_a_stripe_is_put_in_order)
+{
+    struct ledger_file file;
+    pthread_t thread;
+    attach(&file, 612);
+    write_kept(&file, 0, 100, 'a', first_verifier);
+    assert_int_equal(pthread_create(&thread, NULL, rebuilds, &file), 0);
+    do {
+        assert_true(ledger_file_acknowledged(&file) > 0);
+        assert_true(ledger_file_verifier_differs(&file, second_verifier));
+    } while (!atomic_load(&rebuilt));
+    pthread_join(thread, NULL);
+    assert_int_equal(ledger_file_acknowledged(&file), 100);
+    assert_false(ledger_file_verifier_differs(&file, first_verifier));
+    check_invariants();
+    ledger_file_forget(&file, false);
 }
 
 int main(void)
