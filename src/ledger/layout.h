@@ -31,7 +31,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 10,
+    LEDGER_REGISTRY_LAYOUT = 11,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -206,6 +206,7 @@ struct ledger_process {
     _Atomic uint32_t state; /* 0 free, 1 used */
     uint32_t pid;
     uint64_t starttime, image;    /* see struct run_identity */
+    uint64_t program;             /* drawn at each exec: see run_program() */
     _Atomic uint32_t wrote;       /* had records */
     _Atomic uint32_t truncations; /* in progress, and turns to append */
     _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */

@@ -233,9 +233,10 @@ static uint32_t take_slot(const struct run_identity *self)
     check_some(shared);
     for (uint32_t slot = 1; slot < shared->process_count; slot++) {
         struct ledger_process *process = &shared->processes[slot];
-        /* This process before exec(): its threads and their writes are no more. */
+        /* This process before exec(): its threads and their writes are no more. But not another
+         * copy of the library in this program, which goes on. */
         if (atomic_load(&process->state) && process->pid == self->pid &&
-            process->starttime == self->starttime)
+            process->starttime == self->starttime && process->program != run_program())
             give_back(slot);
     }
     uint32_t slot = find_free(shared);
@@ -249,6 +250,7 @@ static uint32_t take_slot(const struct run_identity *self)
         process->pid = self->pid;
         process->starttime = self->starttime;
         process->image = self->image;
+        process->program = run_program();
         atomic_store(&process->wrote, 0);
         atomic_store(&process->truncations, 0);
         atomic_store(&process->state, 1);

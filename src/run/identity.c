@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/proc.h"
@@ -93,6 +95,15 @@ bool run_identity_stopped(const struct run_identity *identity)
     struct process_stat stat;
     return read_stat_of(identity, &stat) == 0 && stat.starttime == identity->starttime &&
            (stat.state == 'T' || stat.state == 't');
+}
+
+uint64_t run_program(void)
+{
+    uint64_t random = 0;
+    const void *bytes = (const void *)getauxval(AT_RANDOM); /* 16, of the kernel */
+    if (bytes)
+        memcpy(&random, bytes, sizeof(random));
+    return random;
 }
 
 uint64_t run_boot_id(void)

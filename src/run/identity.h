@@ -27,6 +27,10 @@ bool run_identity_alive(const struct run_identity *identity);
 /* Is it stopped, by SIGSTOP and its kin or by a debugger? Of the same pid namespace. */
 bool run_identity_stopped(const struct run_identity *identity);
 
+/* The same in all of a process and its children from one exec to the next, and in no other. Two
+ * copies of the library may be in one: in a program that has it, and is preloaded with it. */
+uint64_t run_program(void);
+
 /* Tell this host's boot, and this process's pid namespace, from others. 0 where not known. */
 uint64_t run_boot_id(void);
 uint64_t run_pid_namespace(void);

@@ -203,6 +203,25 @@ UNIT_TEST(what_was_in_flight_at_an_exec_is_given_back)
     check_invariants();
 }
 
+/* A program may have the library in it, and be preloaded with it. */
+UNIT_TEST(another_copy_of_the_library_in_a_program_takes_nothing_away)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 700);
+    assert_int_equal(begin(&file, 0, 100, true, &write), 0);
+    uint32_t first = ledger_process_exchange(0), second = ledger_process_slot();
+    assert_int_not_equal(first, second);
+    assert_int_equal(ledger_record_state(ledger_record(write.first_record)),
+                     LEDGER_RECORD_IN_FLIGHT);
+    ledger_process_leave();
+    ledger_process_exchange(first);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(ledger_file_uncommitted(&file), 100);
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
 int main(void)
 {
     return unit_run(make_run_directory, remove_run_directory);
