@@ -174,9 +174,11 @@ static inline void scene_configure(const char *tunables)
     scene_environment();
 }
 
-/* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. */
+/* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. Not
+ * for a process that uses the engine itself: see engine_fork(). */
 static inline pid_t scene_start(void (*body)(void))
 {
+    CHECK(!file_enabled());
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (pid > 0)

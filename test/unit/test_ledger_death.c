@@ -340,14 +340,15 @@ static int child_of_a_storm(void *argument)
     return ledger_process_slot() ? 0 : 1;
 }
 
-UNIT_TEST(two_hundred_children_at_once)
+UNIT_TEST(many_children_at_once)
 {
     pid_t children[200];
+    const unsigned count = rounds_of(200);
     struct ledger_file file;
     uint32_t cursor = 0;
-    for (uint64_t i = 0; i < 200; i++)
+    for (uint64_t i = 0; i < count; i++)
         children[i] = start_child(child_of_a_storm, &i);
-    for (int i = 0; i < 200; i++)
+    for (unsigned i = 0; i < count; i++)
         assert_int_equal(end_child(children[i]), 0);
     while (ledger_uncommitted_next(&cursor, 0, true, &file))
         ledger_file_forget(&file, false);

@@ -1,5 +1,6 @@
 /* Files in the registry: src/ledger/entries.c. */
 #include "entries_scene.h"
+#include "rounds.h"
 
 /* Another file of that number. */
 static void attach_twin(struct ledger_file *file, uint64_t inode, uint8_t which)
@@ -347,7 +348,7 @@ UNIT_TEST(readers_without_a_lock_see_whole_attributes)
     attach_learned(&race_file, 12, 1, 1);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_attributes, NULL), 0);
-    for (long i = 2; i < 50000; i++)
+    for (long i = 2; i < rounds_of(50000); i++)
         learn_now(&race_file, (uint64_t)i, i);
     atomic_store(&stop, 1);
     for (int i = 0; i < 2; i++) {

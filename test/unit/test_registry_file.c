@@ -164,7 +164,7 @@ static int child_takes_a_slot(void *argument)
 
 UNIT_TEST(slots_of_dead_processes_are_used_again)
 {
-    for (int i = 0; i < 100; i++)
+    for (unsigned i = 0; i < rounds_of(100); i++)
         assert_int_equal(run_child(child_takes_a_slot, NULL), 0);
     assert_in_range(ledger_map.shared->process_count, 2, 60);
 }
