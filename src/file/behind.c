@@ -109,8 +109,8 @@ static bool is_idle(void)
 
 /* ---- the thread ---- */
 
-/* Sends what is dirty, in runs of at least `least` bytes, and commits what has grown to be much. 0;
- * 1: there is more; -errno. */
+/* Sends what is dirty now, in runs of at least `least` bytes, then whole WRITEs of what is written
+ * meanwhile, and commits what has grown to be much. 0; 1: there is more; -errno. */
 static int look_after(struct file_inode *inode, size_t least)
 {
     const struct rpc_auth *auth = file_inode_auth(inode);
@@ -120,6 +120,7 @@ static int look_after(struct file_inode *inode, size_t least)
     for (int i = 0; i < ROUNDS && result == 1; i++) {
         result = file_flush_some(inode, auth, least, false);
         file_commit_early(inode, auth);
+        least = file_longest_write(inode->mount);
     }
     file_inode_leave(inode);
     return result;
