@@ -56,6 +56,25 @@ BEHIND_TEST(neighbouring_writes_are_one_call_and_stable)
     disk_expect("f", 16 * PAGE_BYTES, 0, 1);
 }
 
+/* A database that hurries pages on their way does not want each of the next sent alone. */
+BEHIND_TEST(what_comes_while_others_are_sent_is_not_sent_piece_by_piece)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    struct file_open *open = engine_begin(fd);
+    server_hold(NFS3_PROC_WRITE);
+    put_blocks(fd, 0, 1, 1);
+    file_write_out(open, 0, 0, false);
+    server_wait_held(1);
+    uint64_t begun_ns = sys_now_ns();
+    put_blocks(fd, 1, 1, 1);
+    server_release();
+    usleep(100000);
+    unsigned sent = writes();
+    if (sys_now_ns() - begun_ns < UINT64_C(400000000)) /* else it may be due */
+        CHECK_EQUAL(sent, 1);
+    engine_end(open);
+}
+
 BEHIND_TEST(many_writes_are_full_ones)
 {
     int fd = engine_adopt("f", O_RDWR);
