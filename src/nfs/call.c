@@ -61,7 +61,8 @@ void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, c
 
 bool nfs_call_repeated(const struct rpc_call *call)
 {
-    return call->unsettled || (call->error == 0 && call->connected_ns > call->sent_ns);
+    bool again = call->error == 0 && call->connected_ns > call->sent_ns;
+    return call->unsettled || (again && !call->exact);
 }
 
 void nfs_jukebox_pause(const struct nfs_client *client, unsigned *waits)

@@ -15,10 +15,12 @@
 #include "rpc/rpc.h"
 
 struct nfs_version;
+struct nfs_session; /* of version 4.1: nfs4_session.h */
 
 /* Who asks whom. Owned by the caller, only read here. */
 struct nfs_client {
     const struct nfs_version *version;
+    struct nfs_session *session; /* NULL: the version has none */
     struct net_server *server;
     const struct rpc_auth *auth;
     uint32_t read_max; /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
@@ -81,7 +83,7 @@ struct nfs_version {
                      struct nfs_transfer *transfer);
 };
 
-extern const struct nfs_version nfs_version3;
+extern const struct nfs_version nfs_version3, nfs_version41;
 
 static inline int nfs_null(const struct nfs_client *client)
 {

@@ -19,6 +19,7 @@ enum {
     CONNECT_LEAST_MS = 1000,
     LOOK_EVERY_MS = 200, /* after calls that stay unanswered */
     POLL_MS = 50,        /* for what a thread that polls is not told */
+    SLOT_MS = 1,         /* until it is looked whether an exact call can be sent */
     IDLE_MS = 10         /* until a thread looks whether there is something to drive again */
 };
 
@@ -146,6 +147,9 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     struct iovec *vectors = transport->vectors;
     int fd = transport->channel->fd;
     bool full = rpc_may_send(transport) && !transport->sending;
+    /* Whose call is over on another channel does not wake this one. */
+    if (transport->short_of_slots && transport->unsent && timeout_ms > SLOT_MS)
+        timeout_ms = SLOT_MS;
     struct rpc_call *expected[RPC_AIMS_MAX];
     unsigned expecting = expected_calls(transport, expected);
     int count = rpc_receiver_vectors(&transport->receiver, expected, expecting,
@@ -311,6 +315,9 @@ static void submit_adrift(struct rpc_call *call, bool over)
     struct net_channel *from = call->channel;
     if (over) {
         call->error = -ETIMEDOUT;
+        call->unsettled = call->unsettled || call->sent_ns != 0;
+        if (call->exact && call->exact_slot >= 0)
+            call->exact->leave(call->exact, call);
         atomic_store(&call->state, RPC_DONE);
         return;
     }
@@ -458,7 +465,7 @@ struct drive {
     struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: of one that it does not lead, or has no socket */
     bool idle;                          /* nothing is in flight on any of them */
     bool polled;                        /* there is one to poll */
-    bool elsewhere;                     /* another thread leads some of them */
+    bool elsewhere; /* another thread leads some of them, or what they wait for is elsewhere */
 };
 
 /* Leads a channel that has something in flight, and nobody else leads: sends, and connects. */
@@ -484,6 +491,7 @@ static void drive_prepare(struct drive *drive, struct net_channel *channel, unsi
             drive->polls[i].fd = channel->fd;
             drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
             drive->polled = true;
+            drive->elsewhere = drive->elsewhere || (transport->short_of_slots && transport->unsent);
         }
         rpc_call_finished(transport);
     }
@@ -566,18 +574,6 @@ void rpc_wait(struct rpc_call *const *calls, unsigned count)
 void rpc_wait_for(struct rpc_call *const *calls, unsigned count, int timeout_ms)
 {
     wait_until(calls, count, sys_now_ns() + (uint64_t)timeout_ms * 1000000);
-}
-
-void rpc_after_fork(struct net_server *server)
-{
-    rpc_keep_after_fork();
-    unsigned count = atomic_load(&server->channel_count);
-    for (unsigned i = 0; i < count; i++) {
-        struct rpc_transport *transport = server->channels[i]->transport;
-        /* The receiver's memory may be half changed by a thread that does not exist here. */
-        if (transport)
-            rpc_transport_init(transport, server->channels[i]);
-    }
 }
 
 void rpc_server_destroy(struct net_server *server)

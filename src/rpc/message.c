@@ -61,8 +61,10 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
 {
     call->payload_count = 0;
     call->payload_length = 0;
+    call->tail_length = 0;
     call->find_payload = NULL;
     call->answered = NULL;
+    call->exact = NULL;
     call->unsettled = false;
     call->xid = 0;
     call->sent_ns = 0;
@@ -87,7 +89,8 @@ void rpc_call_end(struct rpc_call *call, const uint8_t *end)
 void rpc_call_stamp(struct rpc_call *call, uint32_t xid)
 {
     size_t padded = (call->payload_length + 3) & ~(size_t)3;
-    put(call->head, RPC_LAST_FRAGMENT | (uint32_t)(call->head_length - 4 + padded));
+    put(call->head,
+        RPC_LAST_FRAGMENT | (uint32_t)(call->head_length - 4 + padded + call->tail_length));
     put(call->head + 4, xid);
     call->xid = xid;
 }

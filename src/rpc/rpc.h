@@ -39,6 +39,8 @@ void rpc_auth_sys(struct rpc_auth *auth, const char *machine, uint32_t uid, uint
 
 extern const struct rpc_auth rpc_auth_none; /* AUTH_NONE */
 
+struct rpc_call;
+
 enum rpc_state {
     RPC_WAITING,
     RPC_LEAD,
@@ -56,6 +58,20 @@ typedef int (*rpc_payload_find)(const uint8_t *results, size_t have, size_t *hea
 struct nfs_version;
 
 /*
+ * Who sees to it that a server carries out calls once, however many copies of them it gets: a
+ * session of NFSv4.1. Both are called under the lock of a channel, mostly.
+ */
+struct rpc_exact {
+    /* Writes into the head of a call that is to be sent first, by what the server will know it
+     * again. False: that cannot be now, as too many are in flight; it is asked again. */
+    bool (*enter)(struct rpc_exact *exact, struct rpc_call *call);
+    /* A call that was entered is over: answered, or not, by its `error`. */
+    void (*leave)(struct rpc_exact *exact, struct rpc_call *call);
+};
+
+struct nfs_version;
+
+/*
  * One call. Owned by the caller, who fills the first part, and must leave it and the memory it
  * points to alone from rpc_submit() until rpc_wait() returned. Large: do not zero it, use
  * rpc_call_begin().
@@ -65,6 +81,8 @@ struct rpc_call {
     const struct iovec *payload; /* sent after the arguments, padded to four bytes */
     int payload_count;           /* at most RPC_VECTORS_MAX */
     size_t payload_length;
+    const uint8_t *tail; /* sent behind the payload; four bytes of zeros stand before it */
+    size_t tail_length;  /* a multiple of four; 0: there is none */
     rpc_payload_find find_payload; /* NULL: the reply has no payload */
     const struct iovec *destination;
     int destination_count; /* at most RPC_VECTORS_MAX */
@@ -86,6 +104,10 @@ struct rpc_call {
      */
     void (*answered)(struct rpc_call *first);
     const struct nfs_version *made_by; /* for src/nfs, which alone knows what it is */
+    struct rpc_exact *exact;           /* NULL: copies of the call may be carried out too */
+    uint16_t exact_at;                 /* for `exact`: a place in `head`, */
+    int16_t exact_slot;                /* -1: not entered, */
+    uint32_t exact_generation;         /* and of what was entered */
 
     /* the answer */
     int error;      /* 0, or -errno: see rpc_wait() */

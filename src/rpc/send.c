@@ -6,7 +6,7 @@
 
 static size_t call_length(const struct rpc_call *call)
 {
-    return call->head_length + ((call->payload_length + 3) & ~(size_t)3);
+    return call->head_length + ((call->payload_length + 3) & ~(size_t)3) + call->tail_length;
 }
 
 static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t skip)
@@ -18,9 +18,10 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
     parts[count++] = (struct iovec){call->head, call->head_length};
     for (int i = 0; i < call->payload_count; i++)
         parts[count++] = call->payload[i];
-    size_t padding = -call->payload_length & 3;
-    if (padding > 0)
-        parts[count++] = (struct iovec){(void *)zeros, padding};
+    size_t padding = -call->payload_length & 3, behind = padding + call->tail_length;
+    const uint8_t *tail = call->tail_length > 0 ? call->tail - padding : zeros;
+    if (behind > 0)
+        parts[count++] = (struct iovec){(void *)tail, behind};
     size_t length = call_length(call) - skip;
     if (skip > 0) /* the rest of what was sent in part */
         count = rpc_vectors_slice(parts, count, skip, length, vectors);

@@ -87,10 +87,20 @@ void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
         rpc_unsent_prepend(transport, first);
 }
 
-bool rpc_may_send(const struct rpc_transport *transport)
+/* The server will know copies of the call, once it is sent. */
+static bool is_entered(struct rpc_transport *transport, struct rpc_call *call)
 {
-    return transport->unsent && (transport->in_flight < NET_IN_FLIGHT_MAX ||
-                                 transport->unsent->sent || transport->unsent == &transport->ping);
+    bool entered = call->exact_slot >= 0 || call->exact->enter(call->exact, call);
+    transport->short_of_slots = !entered;
+    return entered;
+}
+
+bool rpc_may_send(struct rpc_transport *transport)
+{
+    struct rpc_call *call = transport->unsent;
+    return call &&
+           (transport->in_flight < NET_IN_FLIGHT_MAX || call->sent || call == &transport->ping) &&
+           (!call->exact || is_entered(transport, call));
 }
 
 struct rpc_call *rpc_call_sent(void *context, uint32_t xid)
@@ -104,7 +114,8 @@ void rpc_in_flight_add(struct rpc_transport *transport, struct rpc_call *call)
 {
     if (call->xid != 0 && transport->calls[call->xid % RPC_SLOTS]) {
         call->xid = 0; /* it comes from another channel, or a ping came before it */
-        call->unsettled = true;
+        if (!call->exact)
+            call->unsettled = true;
     }
     if (call->xid == 0 || sys_test_unsafe(SYS_TEST_XID)) {
         while (transport->next_xid == 0 || transport->calls[transport->next_xid % RPC_SLOTS])
@@ -132,6 +143,8 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
  */
 static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
+    if (call->exact && call->exact_slot >= 0 && (state != RPC_ADRIFT || call->answered))
+        call->exact->leave(call->exact, call);
     if (call != &transport->ping) {
         rpc_outstanding_add(transport, -1);
         net_load_remove(transport->channel, rpc_call_bytes(call));
@@ -255,13 +268,15 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
         stats_add_locked(&transport->channel->stats->outstanding, -1);
     }
     call->sent = false;
-    call->unsettled = call->unsettled || call->sent_ns != 0;
+    /* Where nothing is tried again -ENETDOWN is what connecting said. */
+    bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
+    /* One that is exact is no more than late, if it is sent again. */
+    if (!call->exact || !adrift || call->answered)
+        call->unsettled = call->unsettled || call->sent_ns != 0;
     call->answered_ns = call->sent_ns ? sys_now_ns() : 0;
     call->error = error;
     call->results_length = 0;
     call->received = 0;
-    /* Where nothing is tried again -ENETDOWN is what connecting said. */
-    bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
     call_done(transport, call, adrift ? RPC_ADRIFT : RPC_DONE);
     if (transport->waits_long &&
         atomic_load_explicit(&transport->channel->outstanding, memory_order_relaxed) == 0)
@@ -278,7 +293,7 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
     while (transport->unsent) {
         call = rpc_unsent_take(transport);
         if (!call->sent) { /* though it may have been, over a connection before this one */
-            call->unsettled = call->unsettled || (unsettled && call->sent_ns != 0);
+            call->unsettled = call->unsettled || (unsettled && !call->exact && call->sent_ns != 0);
             *end = call;
             end = &call->next_unsent;
         }
@@ -291,7 +306,7 @@ void rpc_queue_again(struct rpc_transport *transport, bool unsettled)
         rpc_in_flight_remove(transport, call);
         stats_add_locked(&transport->channel->stats->outstanding, -1);
         call->sent = false;
-        call->unsettled = call->unsettled || unsettled;
+        call->unsettled = call->unsettled || (unsettled && !call->exact);
         rpc_unsent_append(transport, call);
     }
     while ((call = fresh) != NULL) {
@@ -324,4 +339,16 @@ bool rpc_close_idle(struct net_channel *channel, uint64_t idle_ns)
     bool idle = rpc_retire(transport, idle_ns);
     pthread_mutex_unlock(&transport->lock);
     return idle;
+}
+
+void rpc_after_fork(struct net_server *server)
+{
+    rpc_keep_after_fork();
+    unsigned count = atomic_load(&server->channel_count);
+    for (unsigned i = 0; i < count; i++) {
+        struct rpc_transport *transport = server->channels[i]->transport;
+        /* The receiver's memory may be half changed by a thread that does not exist here. */
+        if (transport)
+            rpc_transport_init(transport, server->channels[i]);
+    }
 }

@@ -77,6 +77,7 @@ struct rpc_transport {
     uint64_t received_ns;      /* when something was last received */
     uint64_t silent_since_ns;  /* for saying so: 0 when all is well */
     uint64_t connecting_ns;    /* since when there is no connection; 0: there is one */
+    bool short_of_slots;       /* of an exact call: it can be sent when another one is over */
     bool waits_long;           /* the oldest call does, and src/net was told: which one, */
     uint32_t waits_xid;        /* and when */
     uint64_t waits_looked_ns;
@@ -115,7 +116,7 @@ void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call);
 /* Something is queued that may be sent now: servers queue so many calls on a connection, but a ping
  * shall not wait for them. */
-bool rpc_may_send(const struct rpc_transport *transport);
+bool rpc_may_send(struct rpc_transport *transport);
 
 /* The call in flight with this xid, of which nothing waits to be sent, or NULL. */
 struct rpc_call *rpc_call_sent(void *transport, uint32_t xid);

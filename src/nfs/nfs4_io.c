@@ -1,0 +1,208 @@
+/* READ and WRITE of NFSv4.1, and how answers are judged. */
+#include <errno.h>
+
+#include "stats/count.h"
+#include "nfs/nfs4_call.h"
+#include "nfs/nfs4_status.h"
+
+const struct nfs4_stateid nfs4_anonymous = {{0}};
+
+/* ---- outcomes ---- */
+
+int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_sequence, bool *at_once)
+{
+    struct nfs_session *session = (struct nfs_session *)call->exact;
+    *at_once = true;
+    switch (nfs4_status_reaction(status, by_sequence)) {
+    case NFS4_LATER:
+        *at_once = false;
+        return -EAGAIN;
+    case NFS4_AGAIN:
+        return -EAGAIN;
+    case NFS4_BIND:
+        atomic_store(&session->unbound, call->channel);
+        return -EAGAIN;
+    case NFS4_RENEW:
+        nfs4_session_lost(session, call->exact_generation);
+        return -EAGAIN;
+    default:
+        return nfs4_status_errno(status);
+    }
+}
+
+/* Up to the status of the operation behind SEQUENCE. */
+static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_reader *results,
+                 bool *at_once)
+{
+    struct nfs4_sequence sequence;
+    uint32_t operations, whole = nfs4_get_compound(results, &operations);
+    if (operations == 0 && whole != NFS4_OK) /* refused as a whole */
+        return results->bad ? -EBADMSG : nfs4_call_status(call, whole, true, at_once);
+    uint32_t status = nfs4_get_op(results, NFS4_OP_SEQUENCE);
+    bool by_sequence = status != NFS4_OK;
+    if (!by_sequence) {
+        nfs4_get_sequence(results, &sequence);
+        status = nfs4_get_op(results, first);
+    }
+    return results->bad ? -EBADMSG : nfs4_call_status(call, status, by_sequence, at_once);
+}
+
+int nfs4_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure, enum nfs4_op first,
+                      struct xdr_reader *results, bool *at_once)
+{
+    int error = call->error;
+    *at_once = false;
+    xdr_reader_init(results, call->results, call->results_length);
+    if (error == 0)
+        error = judge(call, first, results, at_once);
+    nfs_call_count(call, procedure, error);
+    return error;
+}
+
+/* Goes on to the next operation. */
+static int next(const struct rpc_call *call, struct xdr_reader *results, enum nfs4_op op)
+{
+    bool at_once;
+    uint32_t status = nfs4_get_op(results, op);
+    return results->bad ? -EBADMSG : nfs4_call_status(call, status, false, &at_once);
+}
+
+/* The attributes behind or before an operation: those of a file. */
+static void get_post_attr(struct xdr_reader *results, struct nfs_post_attr *attr)
+{
+    struct nfs4_attributes attributes;
+    attr->present = false;
+    nfs4_get_attributes(results, NFS4_OF_FILE, NFS4_NEEDED, &attributes);
+    if (results->bad)
+        return;
+    attr->present = true;
+    attr->attr = attributes.attr;
+}
+
+/* ---- READ ---- */
+
+void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
+                     const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data)
+{
+    struct xdr_writer w;
+    nfs4_session_ready(client); /* without a session it is refused, and begun again */
+    nfs4_slots_begin(call, client, false, 3, &w);
+    nfs4_put_fh(&w, fh);
+    nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, whose payload shall end the reply */
+    nfs4_put_read(&w, &nfs4_anonymous, offset, (uint32_t)data->length);
+    call->find_payload = nfs4_read_head;
+    call->destination = data->vectors;
+    call->destination_count = data->count;
+    call->destination_length = data->length;
+    call->certain = data->certain;
+    rpc_call_end(call, w.p);
+}
+
+/* Does the file end before the size that was told a moment before? That it goes on behind that may
+ * be the doing of a write in between. */
+static bool has_two_ends(const struct nfs_post_attr *attr, uint64_t end, bool eof)
+{
+    return attr->present && eof && end < attr->attr.size;
+}
+
+int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_transfer *transfer)
+{
+    struct xdr_reader r;
+    struct nfs_post_attr attr;
+    uint32_t count = 0;
+    bool eof = false, at_once;
+    int error = nfs4_call_outcome(call, NFS3_PROC_READ, NFS4_OP_PUTFH, &r, &at_once);
+    if (error == 0)
+        error = next(call, &r, NFS4_OP_GETATTR);
+    if (error != 0)
+        return error;
+    get_post_attr(&r, &attr);
+    error = next(call, &r, NFS4_OP_READ);
+    if (error == 0) {
+        nfs4_get_read(&r, (uint32_t)call->destination_length, &count, &eof);
+        if (r.bad || count != call->received)
+            error = -EBADMSG;
+    }
+    if (error == -EBADMSG)
+        nfs_call_senseless(call, NFS3_PROC_READ, "more bytes than were asked for, or garbage");
+    if (error != 0)
+        return error;
+    /* A server that says this again and again would hang the caller. */
+    if (count == 0 && !eof) {
+        nfs_call_senseless(call, NFS3_PROC_READ, "no bytes, and not the end of the file");
+        return -EIO;
+    }
+    transfer->length = count;
+    transfer->unsettled = call->unsettled;
+    transfer->eof = eof;
+    transfer->two_ends = has_two_ends(&attr, offset + count, eof);
+    transfer->connected_ns = call->connected_ns;
+    transfer->attr = attr;
+    stats_transferred(false, count);
+    return 0;
+}
+
+/* ---- WRITE ---- */
+
+enum { PADDING_MAX = 4 };
+
+/* Padding, and what nfs4_put_getattr() would put: it is behind the payload. */
+#define WORD(value)                                                   \
+    (uint8_t)((value) >> 24 & 0xff), (uint8_t)((value) >> 16 & 0xff), \
+        (uint8_t)((value) >> 8 & 0xff), (uint8_t)((value)&0xff)
+static const uint8_t getattr_tail[PADDING_MAX + 16] = {
+    WORD(0), WORD(NFS4_OP_GETATTR), WORD(2), WORD(NFS4_OF_FILE), WORD(NFS4_OF_FILE >> 32)};
+
+void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
+                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                      enum nfs_stable stable)
+{
+    struct xdr_writer w;
+    nfs4_session_ready(client);
+    nfs4_slots_begin(call, client, true, 3, &w);
+    nfs4_put_fh(&w, fh);
+    nfs4_put_write(&w, &nfs4_anonymous, offset, (uint32_t)data->length, stable);
+    call->payload = data->vectors;
+    call->payload_count = data->count;
+    call->payload_length = data->length;
+    call->tail = getattr_tail + PADDING_MAX;
+    call->tail_length = sizeof(getattr_tail) - PADDING_MAX;
+    rpc_call_end(call, w.p);
+}
+
+int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
+                   struct nfs_transfer *transfer)
+{
+    struct xdr_reader r;
+    uint32_t count = 0, committed = NFS_UNSTABLE;
+    uint64_t verifier = 0;
+    bool at_once;
+    int error = nfs4_call_outcome(call, NFS3_PROC_WRITE, NFS4_OP_PUTFH, &r, &at_once);
+    transfer->unsettled = call->unsettled;
+    transfer->repeated = nfs_call_repeated(call);
+    if (error == 0)
+        error = next(call, &r, NFS4_OP_WRITE);
+    if (error != 0)
+        return error;
+    nfs4_get_write(&r, (uint32_t)call->payload_length, &count, &committed, &verifier);
+    if (r.bad) {
+        nfs_call_senseless(call, NFS3_PROC_WRITE, "more bytes than were asked for, or garbage");
+        return -EBADMSG;
+    }
+    if (count == 0 || committed < (uint32_t)stable) { /* RFC 8881 section 18.32.3 */
+        nfs_call_senseless(call, NFS3_PROC_WRITE,
+                           count ? "the data is less stable than was asked for"
+                                 : "no bytes were written, and no error");
+        return -EIO;
+    }
+    transfer->length = count;
+    transfer->eof = false;
+    transfer->connected_ns = call->connected_ns;
+    transfer->verifier = verifier;
+    transfer->committed = committed;
+    transfer->attr.present = false;
+    if (next(call, &r, NFS4_OP_GETATTR) == 0) /* else what it became is not known */
+        get_post_attr(&r, &transfer->attr);
+    stats_transferred(true, count);
+    return 0;
+}

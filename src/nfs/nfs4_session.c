@@ -1,0 +1,364 @@
+/* Sessions: made, lost, made again, and ended. */
+#include "nfs/nfs4_session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "run/identity.h"
+#include "run/said.h"
+#include "nfs/call.h"
+#include "nfs/nfs4_slots.h"
+#include "nfs/nfs4_status.h"
+#include "nfs/nfs4_xdr.h"
+#include "net/net.h"
+#include "sys/alloc.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum {
+    SAY_EVERY_S = 60,
+    CACHED_MOST = 1024, /* bytes of a reply that the server keeps: all but READ's are shorter */
+    CACHED_LEAST = 512,
+    PAYLOAD_LEAST = 4096,
+    OPERATIONS_LEAST = 5,
+    LEASE_USUAL_S = 90,
+    REPLY_MAX = 5120, /* of EXCHANGE_ID: 4 opaque values of up to 1 KiB */
+    TRIES = 3 /* by who cannot wait for ever, with a server that forgets the client id at once */
+};
+
+static _Atomic unsigned sessions_made; /* so that two of a process differ */
+
+struct nfs_session *nfs4_session_new(void)
+{
+    struct nfs_session *session = sys_alloc_zeroed(sizeof(*session));
+    if (!session)
+        return NULL;
+    nfs4_session_after_fork(session);
+    return session;
+}
+
+void nfs4_session_after_fork(struct nfs_session *session)
+{
+    memset(session, 0, sizeof(*session));
+    session->exact = nfs4_slots_exact;
+    pthread_mutex_init(&session->making, NULL);
+    pthread_mutex_init(&session->lock, NULL);
+    session->verifier = sys_now_ns();
+    session->number = atomic_fetch_add(&sessions_made, 1);
+    atomic_store(&session->lease_s, LEASE_USUAL_S);
+}
+
+/* Names this process for as long as any server remembers it, and the user that it is now: a server
+ * wants a client id to be of one. */
+static void name_owner(struct nfs_session *session, const struct rpc_auth *auth)
+{
+    struct run_identity self = {.pid = 0};
+    struct utsname host = {.nodename = ""};
+    run_identity_self(&self);
+    uname(&host);
+    int length = snprintf(
+        session->owner, sizeof(session->owner), "directnfs %.64s %016llx %llx %u %llu %llx %u %u",
+        host.nodename, (unsigned long long)run_boot_id(), (unsigned long long)run_pid_namespace(),
+        self.pid, (unsigned long long)self.starttime, (unsigned long long)self.image, auth->uid,
+        session->number);
+    session->owner_length = (uint32_t)length;
+}
+
+/* ---- questions without a slot ---- */
+
+/* One operation that needs no session, from its arguments to its results. */
+struct question {
+    const struct nfs_client *client;
+    struct xdr_writer arguments;
+    struct xdr_reader results;
+    struct rpc_call call;
+    struct iovec vector;
+    uint8_t reply[REPLY_MAX]; /* of EXCHANGE_ID */
+};
+
+static struct xdr_writer *begin(struct question *question, const struct nfs_client *client)
+{
+    question->client = client;
+    uint8_t *at =
+        rpc_call_begin(&question->call, client->auth, NFS_PROGRAM, NFS4_VERSION, NFS4_COMPOUND);
+    xdr_writer_init(&question->arguments, at, RPC_ARGS_MAX);
+    nfs4_put_compound(&question->arguments, 1);
+    return &question->arguments;
+}
+
+/* The status of the operation, or -errno. */
+static int64_t ask(struct question *question, enum nfs4_op op)
+{
+    struct rpc_call *call = &question->call, *calls[] = {call};
+    uint32_t operations;
+    rpc_call_end(call, question->arguments.p);
+    nfs_call_run(question->client, calls, 1);
+    if (call->error != 0)
+        return call->error;
+    if (call->received > 0)
+        xdr_reader_init(&question->results, question->reply, call->received);
+    else
+        xdr_reader_init(&question->results, call->results, call->results_length);
+    uint32_t whole = nfs4_get_compound(&question->results, &operations);
+    if (!question->results.bad && operations == 0 && whole != NFS4_OK)
+        return whole; /* the request as a whole is refused */
+    uint32_t status = nfs4_get_op(&question->results, op);
+    return question->results.bad ? -EBADMSG : (int64_t)status;
+}
+
+/* ---- making one ---- */
+
+static int64_t exchange_id(const struct nfs_client *client, struct nfs4_exchange_id *exchange)
+{
+    struct nfs_session *session = client->session;
+    struct question question;
+    struct xdr_writer *w = begin(&question, client);
+    nfs4_put_exchange_id(w, session->verifier, session->owner, session->owner_length);
+    question.vector = (struct iovec){question.reply, sizeof(question.reply)};
+    question.call.find_payload = nfs4_exchange_id_find;
+    question.call.destination = &question.vector;
+    question.call.destination_count = 1;
+    question.call.destination_length = sizeof(question.reply);
+    int64_t status = ask(&question, NFS4_OP_EXCHANGE_ID);
+    if (status == NFS4_OK) {
+        nfs4_get_exchange_id(&question.results, exchange);
+        status = nfs4_get_result(&question.results);
+    }
+    return status;
+}
+
+static int64_t create_session(const struct nfs_client *client,
+                              const struct nfs4_exchange_id *exchange,
+                              struct nfs4_create_session *made)
+{
+    static const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
+                                               .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
+                                               .cached_max = CACHED_MOST,
+                                               .operations = NFS4_OPERATIONS_MAX,
+                                               .requests = NFS4_SLOTS};
+    struct question question;
+    nfs4_put_create_session(begin(&question, client), exchange->client, exchange->sequence,
+                            &wanted);
+    int64_t status = ask(&question, NFS4_OP_CREATE_SESSION);
+    if (status == NFS4_OK) {
+        nfs4_get_create_session(&question.results, made);
+        status = nfs4_get_result(&question.results);
+    }
+    return status;
+}
+
+static void destroy_session(const struct nfs_client *client, const uint8_t id[NFS4_SESSION_ID])
+{
+    struct question question;
+    nfs4_put_destroy_session(begin(&question, client), id);
+    ask(&question, NFS4_OP_DESTROY_SESSION);
+}
+
+/* A session that can be used: 0, or -EPROTO. */
+static int judge(const struct nfs4_channel *fore)
+{
+    bool good = fore->requests > 0 && fore->operations >= OPERATIONS_LEAST &&
+                fore->cached_max >= CACHED_LEAST &&
+                fore->request_max >= NFS4_OVERHEAD + PAYLOAD_LEAST &&
+                fore->response_max >= NFS4_OVERHEAD + PAYLOAD_LEAST;
+    return good ? 0 : -EPROTO;
+}
+
+static uint32_t payload_most(uint32_t message_max)
+{
+    uint32_t payload = message_max - NFS4_OVERHEAD;
+    return payload < RPC_PAYLOAD_MAX ? payload : RPC_PAYLOAD_MAX;
+}
+
+/* The server need not wait for us to reclaim what we had, as we never have anything. */
+static int64_t reclaim_complete(const struct nfs_client *client)
+{
+    struct rpc_call call, *calls[] = {&call};
+    struct xdr_reader results;
+    struct xdr_writer w;
+    uint32_t operations;
+    nfs4_slots_begin(&call, client, true, 1, &w);
+    nfs4_put_reclaim_complete(&w);
+    rpc_call_end(&call, w.p);
+    nfs_call_run(client, calls, 1);
+    if (call.error != 0)
+        return call.error;
+    xdr_reader_init(&results, call.results, call.results_length);
+    nfs4_get_compound(&results, &operations);
+    uint32_t status = nfs4_get_op(&results, NFS4_OP_SEQUENCE);
+    if (status == NFS4_OK) {
+        struct nfs4_sequence sequence;
+        nfs4_get_sequence(&results, &sequence);
+        status = nfs4_get_op(&results, NFS4_OP_RECLAIM_COMPLETE);
+    }
+    if (results.bad)
+        return -EBADMSG;
+    return status == NFS4ERR_COMPLETE_ALREADY ? NFS4_OK : (int64_t)status;
+}
+
+/* One attempt: a status, or -errno. */
+static int64_t make_once(const struct nfs_client *client)
+{
+    struct nfs_session *session = client->session;
+    struct nfs4_exchange_id exchange;
+    struct nfs4_create_session made;
+    name_owner(session, client->auth);
+    int64_t status = exchange_id(client, &exchange);
+    if (status != NFS4_OK)
+        return status;
+    session->client = exchange.client;
+    session->major = exchange.major;
+    session->scope = exchange.scope;
+    session->owned = true;
+    status = create_session(client, &exchange, &made);
+    if (status != NFS4_OK)
+        return status;
+    int error = judge(&made.fore);
+    if (error != 0) {
+        destroy_session(client, made.session);
+        return error;
+    }
+    nfs4_slots_reset(session, &made);
+    atomic_store(&session->read_most, payload_most(made.fore.response_max));
+    atomic_store(&session->write_most, payload_most(made.fore.request_max));
+    return reclaim_complete(client);
+}
+
+static void say(const struct nfs_client *client, const char *what, const char *why)
+{
+    char subject[512];
+    const char *server = client->server->name;
+    snprintf(subject, sizeof(subject), "session %s %.400s", why, server);
+    if (run_may_say(subject, SAY_EVERY_S))
+        log_warning("server %s: %s: %s", server, what, why);
+}
+
+/* Until it succeeds, or says what waiting does not mend. `making` is held. */
+static int make(const struct nfs_client *client)
+{
+    struct nfs_session *session = client->session;
+    uint64_t until =
+        client->timeout_ms > 0 ? sys_now_ns() + (uint64_t)client->timeout_ms * 1000000 : UINT64_MAX;
+    unsigned waits = 0, tries = 0;
+    for (;;) {
+        int64_t status = make_once(client);
+        if (status == NFS4_OK) {
+            atomic_store_explicit(&session->ready, session->generation, memory_order_release);
+            log_info("server %s: session %u", client->server->name, session->generation);
+            return 0;
+        }
+        if (status < 0) {
+            if (status == -EBADMSG || status == -EPROTO)
+                say(client, "no session",
+                    status == -EPROTO ? "it grants too little" : "its answer is garbage");
+            return (int)status;
+        }
+        enum nfs4_reaction reaction = nfs4_status_reaction((uint32_t)status, true);
+        bool again = reaction == NFS4_LATER ||
+                     (reaction == NFS4_RENEW && (++tries < TRIES || client->timeout_ms == 0));
+        if (!again || sys_now_ns() >= until) {
+            say(client, "no session", nfs4_status_name((uint32_t)status));
+            return again ? -ETIMEDOUT : nfs4_status_errno((uint32_t)status);
+        }
+        nfs_jukebox_pause(client, &waits);
+    }
+}
+
+/* ---- binding ---- */
+
+/* Tells the server that the connection belongs to the session: where it does not think so itself.
+ */
+static int bind_over(const struct nfs_client *client, struct net_channel *channel)
+{
+    struct nfs_session *session = client->session;
+    struct question question;
+    uint8_t id[NFS4_SESSION_ID], told[NFS4_SESSION_ID] = {0};
+    struct rpc_call *calls[] = {&question.call};
+    uint32_t operations;
+    pthread_mutex_lock(&session->lock);
+    memcpy(id, session->id, sizeof(id));
+    pthread_mutex_unlock(&session->lock);
+    struct xdr_writer *w = begin(&question, client);
+    nfs4_put_bind(w, id);
+    rpc_call_end(&question.call, w->p);
+    rpc_submit_on(channel, calls, 1);
+    nfs_call_wait(client, calls, 1);
+    if (question.call.error != 0)
+        return question.call.error;
+    xdr_reader_init(&question.results, question.call.results, question.call.results_length);
+    nfs4_get_compound(&question.results, &operations);
+    uint32_t status = nfs4_get_op(&question.results, NFS4_OP_BIND_CONN_TO_SESSION);
+    if (status == NFS4_OK)
+        nfs4_get_bind(&question.results, told);
+    if (nfs4_get_result(&question.results) != 0 ||
+        (status == NFS4_OK && memcmp(id, told, sizeof(id)) != 0))
+        return -EBADMSG;
+    return nfs4_status_errno(status);
+}
+
+int nfs4_session_prepare(const struct nfs_client *client)
+{
+    struct nfs_session *session = client->session;
+    int result = 0;
+    pthread_mutex_lock(&session->making);
+    struct net_channel *unbound = atomic_exchange(&session->unbound, NULL);
+    if (unbound && atomic_load(&session->ready) != 0) {
+        result = bind_over(client, unbound);
+        if (result != 0 && result != -ETIMEDOUT) /* a new session begins with its connection */
+            atomic_store(&session->ready, 0);
+    }
+    if (atomic_load(&session->ready) == 0)
+        result = make(client);
+    pthread_mutex_unlock(&session->making);
+    return result;
+}
+
+/* ---- its end ---- */
+
+void nfs4_session_lost(struct nfs_session *session, uint32_t generation)
+{
+    uint32_t expected = generation;
+    atomic_compare_exchange_strong(&session->ready, &expected, 0);
+}
+
+void nfs4_session_end(const struct nfs_client *client)
+{
+    struct nfs_session *session = client->session;
+    uint8_t id[NFS4_SESSION_ID];
+    pthread_mutex_lock(&session->making);
+    bool ready = atomic_exchange(&session->ready, 0) != 0;
+    pthread_mutex_lock(&session->lock);
+    memcpy(id, session->id, sizeof(id));
+    pthread_mutex_unlock(&session->lock);
+    if (ready)
+        destroy_session(client, id);
+    if (ready && session->owned) {
+        struct question question;
+        nfs4_put_destroy_client(begin(&question, client), session->client);
+        ask(&question, NFS4_OP_DESTROY_CLIENTID);
+    }
+    session->owned = false;
+    pthread_mutex_unlock(&session->making);
+}
+
+static bool is_same(const struct nfs4_opaque *a, const struct nfs4_opaque *b)
+{
+    return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
+}
+
+int nfs4_session_leads_here(const struct nfs_client *client, const struct nfs_client *over)
+{
+    struct nfs4_exchange_id exchange;
+    struct nfs_client asking = *over;
+    asking.session = client->session;
+    pthread_mutex_lock(&client->session->making);
+    int64_t status = exchange_id(&asking, &exchange);
+    bool same = status == NFS4_OK && is_same(&client->session->major, &exchange.major) &&
+                is_same(&client->session->scope, &exchange.scope);
+    pthread_mutex_unlock(&client->session->making);
+    if (status < 0)
+        return (int)status;
+    return status != NFS4_OK ? nfs4_status_errno((uint32_t)status) : same ? 0 : -EXDEV;
+}

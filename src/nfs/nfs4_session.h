@@ -1,0 +1,97 @@
+/*
+ * A session of NFSv4.1 with a server: RFC 8881 section 2.10.
+ *
+ * A process has a client owner of its own for each server, and with it a client id and one session.
+ * Each call has a slot of the session from when it is first sent until it is answered. Slot and
+ * sequence are in its bytes, so that a copy of it, which may go over any connection, is told the
+ * answer that the server has kept, and is never carried out late. A connection belongs to the
+ * session from the first SEQUENCE over it on.
+ *
+ * A server that was started again, or has not heard of us for longer than the lease, knows the
+ * session no more. Then a new one is made, by whoever calls next. It has another `generation`, and
+ * what was in flight is begun again by its owner.
+ */
+#ifndef NFS_NFS4_SESSION_H
+#define NFS_NFS4_SESSION_H
+
+#include <pthread.h>
+
+#include "nfs/nfs.h"
+#include "nfs/nfs4_types.h"
+
+enum {
+    NFS4_SLOTS = 64,         /* at most: of one word of bits */
+    NFS4_OWNER_MAX = 256,    /* bytes of our client owner */
+    NFS4_OPERATIONS_MAX = 8, /* of a COMPOUND */
+    NFS4_OVERHEAD = 2048     /* of a call or reply with a payload, without that */
+};
+
+struct nfs_session {
+    struct rpc_exact exact; /* first: it is found by it */
+    pthread_mutex_t making; /* held while a session is made or ended: seconds */
+    char owner[NFS4_OWNER_MAX];
+    uint32_t owner_length;
+    uint64_t verifier; /* of this start of the process */
+    unsigned number;   /* of the sessions of this process */
+    /* Of the server that the client id is of; under `making`. */
+    struct nfs4_opaque major, scope;
+    uint64_t client;
+    bool owned; /* there is a client id */
+
+    _Atomic uint32_t ready;      /* the generation that can be used; 0: none */
+    _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
+    _Atomic uint32_t write_most; /* and into a call */
+    _Atomic uint32_t lease_s;
+    struct net_channel *_Atomic unbound; /* the server said so; NULL: no connection */
+
+    pthread_mutex_t lock; /* guards what follows; held for instructions */
+    uint32_t generation;  /* counts the sessions */
+    uint8_t id[NFS4_SESSION_ID];
+    uint64_t free;    /* slots that no call has: a bit each */
+    uint64_t lost;    /* slots of calls that ended without an answer: of no use any more */
+    uint32_t granted; /* slots of the session */
+    uint32_t target;  /* the highest that the server wants to be used */
+    uint32_t sequences[NFS4_SLOTS]; /* of the last call that the server executed */
+    uint32_t flags;                 /* that SEQUENCE told last */
+    uint64_t used_ns;               /* when the server last answered in it */
+};
+
+/* One that is not made yet: no packet is sent. NULL: no memory. */
+struct nfs_session *nfs4_session_new(void);
+
+/* In the child of fork(): it has none, and the parent's is untouched. */
+void nfs4_session_after_fork(struct nfs_session *session);
+
+/*
+ * Makes the session if there is none that can be used, and binds a connection that the server said
+ * is not bound to it. Waits for as long as the client may, also while the server asks to come back
+ * later. 0 or
+ *   -EPROTONOSUPPORT  it does not speak version 4.1
+ *   -EBUSY            another client has our owner
+ *   -EBADMSG, -EPROTO it says what cannot be, or grants a session that is of no use
+ * or what the RPC layer says, or another status means.
+ */
+int nfs4_session_prepare(const struct nfs_client *client);
+
+/* The same, for each call: mostly there is nothing to be done. */
+static inline int nfs4_session_ready(const struct nfs_client *client)
+{
+    const struct nfs_session *session = client->session;
+    bool ready = atomic_load_explicit(&session->ready, memory_order_acquire) != 0 &&
+                 atomic_load_explicit(&session->unbound, memory_order_relaxed) == NULL;
+    return __builtin_expect(ready, true) ? 0 : nfs4_session_prepare(client);
+}
+
+/* The server does not know the session of this generation any more, or it is of no use. */
+void nfs4_session_lost(struct nfs_session *session, uint32_t generation);
+
+/* Ends it at the server, within the client's time, if there is one. */
+void nfs4_session_end(const struct nfs_client *client);
+
+/*
+ * Does `over`, which has another path, lead to the server that the client's session is with? By the
+ * owner and the scope that it tells, as RFC 8881 section 2.10.5 has it. 0, -EXDEV, or -errno.
+ */
+int nfs4_session_leads_here(const struct nfs_client *client, const struct nfs_client *over);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * Which call has which slot. A slot has one call at a time; its sequence counts those that the
+ * server executed. What cannot be known of a slot makes it useless: a call that ended without an
+ * answer may be executed yet, and would be mixed up with the next one.
+ */
+#include "nfs/nfs4_slots.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nfs/nfs4_status.h"
+#include "nfs/nfs4_xdr.h"
+
+enum { NO_SLOT = NFS4_SLOTS }; /* the call goes out to be refused: there is nothing to wait for */
+
+/* The first `count` slots. */
+static uint64_t slots(uint32_t count)
+{
+    return count >= NFS4_SLOTS ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+}
+
+void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_session *made)
+{
+    pthread_mutex_lock(&session->lock);
+    session->generation++;
+    memcpy(session->id, made->session, sizeof(session->id));
+    session->granted = made->fore.requests < NFS4_SLOTS ? made->fore.requests : NFS4_SLOTS;
+    session->free = slots(session->granted);
+    session->lost = 0;
+    session->target = session->granted - 1;
+    session->flags = 0;
+    memset(session->sequences, 0, sizeof(session->sequences));
+    pthread_mutex_unlock(&session->lock);
+}
+
+void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, bool keep,
+                      uint32_t operations, struct xdr_writer *w)
+{
+    static const uint8_t later[NFS4_SESSION_ID];
+    uint8_t *at = rpc_call_begin(call, client->auth, NFS_PROGRAM, NFS4_VERSION, NFS4_COMPOUND);
+    xdr_writer_init(w, at, RPC_ARGS_MAX);
+    nfs4_put_compound(w, 1 + operations);
+    at = nfs4_put_sequence(w, later, keep) - NFS4_SESSION_ID;
+    call->exact = &client->session->exact;
+    call->exact_at = (uint16_t)(at - call->head);
+    call->exact_slot = -1;
+}
+
+/* ---- taking one ---- */
+
+static bool enter(struct rpc_exact *exact, struct rpc_call *call)
+{
+    struct nfs_session *session = (struct nfs_session *)exact;
+    pthread_mutex_lock(&session->lock);
+    uint64_t all = slots(session->granted);
+    uint64_t wanted = all & slots(session->target + 1), can = session->free & wanted;
+    bool hopeless = (session->lost & wanted) == wanted;
+    if (can == 0 && !hopeless) {
+        pthread_mutex_unlock(&session->lock);
+        return false;
+    }
+    unsigned slot = hopeless ? NO_SLOT : (unsigned)__builtin_ctzll(can);
+    uint32_t sequence = 1, highest = slot;
+    if (!hopeless) {
+        session->free &= ~(UINT64_C(1) << slot);
+        sequence = session->sequences[slot] + 1;
+        highest = 63 - (unsigned)__builtin_clzll(all & ~session->free);
+    }
+    uint8_t *at = call->head + call->exact_at;
+    memcpy(at, session->id, NFS4_SESSION_ID);
+    nfs4_stamp_sequence(at + NFS4_SESSION_ID, sequence, slot, highest);
+    call->exact_slot = (int16_t)slot;
+    call->exact_generation = session->generation;
+    pthread_mutex_unlock(&session->lock);
+    return true;
+}
+
+/* ---- giving it back ---- */
+
+/* What the server did with the slot, by its answer. */
+enum fate { EXECUTED, UNTOUCHED, UNKNOWN };
+
+/* As many slots as both want, from the first on. Those that were given up begin anew. */
+static void resize(struct nfs_session *session, const struct nfs4_sequence *told)
+{
+    uint32_t most = told->highest < NFS4_SLOTS ? told->highest : NFS4_SLOTS - 1;
+    session->target = told->target < most ? told->target : most;
+    while (session->granted > session->target + 1 &&
+           session->free & (UINT64_C(1) << (session->granted - 1)))
+        session->free &= ~(UINT64_C(1) << --session->granted);
+    for (; session->granted < session->target + 1; session->granted++) {
+        session->sequences[session->granted] = 0;
+        session->free |= UINT64_C(1) << session->granted;
+    }
+}
+
+/* Did the RPC layer of the server refuse the call, so that it is not in the slot? */
+static bool is_refused(int error)
+{
+    return error == -EACCES || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP;
+}
+
+static enum fate fate_of(struct nfs_session *session, const struct rpc_call *call)
+{
+    struct xdr_reader results;
+    struct nfs4_sequence told;
+    uint32_t operations;
+    if (call->sent_ns == 0 || is_refused(call->error))
+        return UNTOUCHED;
+    if (call->error != 0)
+        return UNKNOWN;
+    xdr_reader_init(&results, call->results, call->results_length);
+    uint32_t whole = nfs4_get_compound(&results, &operations);
+    if (operations == 0 && whole != NFS4_OK)
+        return results.bad ? UNKNOWN : UNTOUCHED;
+    uint32_t status = nfs4_get_op(&results, NFS4_OP_SEQUENCE);
+    if (status == NFS4_OK)
+        nfs4_get_sequence(&results, &told);
+    if (results.bad || status == NFS4ERR_SEQ_MISORDERED || status == NFS4ERR_SEQ_FALSE_RETRY)
+        return UNKNOWN;
+    if (status != NFS4_OK)
+        return status == NFS4ERR_RETRY_UNCACHED_REP ? EXECUTED : UNTOUCHED;
+    if (told.slot != (uint32_t)call->exact_slot ||
+        told.sequence != session->sequences[told.slot] + 1 ||
+        memcmp(told.session, session->id, NFS4_SESSION_ID) != 0)
+        return UNKNOWN; /* it is the answer to another call */
+    session->flags = told.flags;
+    session->used_ns = call->answered_ns;
+    resize(session, &told);
+    return EXECUTED;
+}
+
+/* The session ended while copies of the call were about: one may have been executed before. */
+static bool was_about(const struct rpc_call *call)
+{
+    struct xdr_reader results;
+    uint32_t operations;
+    if (call->error != 0 || call->connected_ns <= call->sent_ns)
+        return false;
+    xdr_reader_init(&results, call->results, call->results_length);
+    nfs4_get_compound(&results, &operations);
+    uint32_t status = nfs4_get_op(&results, NFS4_OP_SEQUENCE);
+    return status != NFS4_OK && status != NFS4ERR_DELAY;
+}
+
+static void leave(struct rpc_exact *exact, struct rpc_call *call)
+{
+    struct nfs_session *session = (struct nfs_session *)exact;
+    unsigned slot = (unsigned)call->exact_slot;
+    call->unsettled = call->unsettled || was_about(call);
+    if (slot == NO_SLOT)
+        return;
+    uint64_t bit = UINT64_C(1) << slot;
+    pthread_mutex_lock(&session->lock);
+    if (call->exact_generation == session->generation) {
+        enum fate fate = fate_of(session, call);
+        if (fate == EXECUTED)
+            session->sequences[slot]++;
+        if (fate == UNKNOWN)
+            session->lost |= bit;
+        else if (slot < session->granted)
+            session->free |= bit;
+        /* Half of a session is not enough: with the next one all slots are there again. */
+        if (2 * __builtin_popcountll(session->lost) > (int)session->granted)
+            nfs4_session_lost(session, session->generation);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
+const struct rpc_exact nfs4_slots_exact = {.enter = enter, .leave = leave};

@@ -1,0 +1,22 @@
+/* Slots of a session, and the calls that have one: inside src/nfs only. */
+#ifndef NFS_NFS4_SLOTS_H
+#define NFS_NFS4_SLOTS_H
+
+#include "nfs/nfs4_session.h"
+#include "nfs/xdr.h"
+
+/* How src/rpc asks for a slot, and gives it back: the first member of a session. */
+extern const struct rpc_exact nfs4_slots_exact;
+
+/* The session is a new one: all slots of it are free. */
+void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_session *made);
+
+/*
+ * Starts a call of the client's session: a COMPOUND of SEQUENCE and `operations` more, which are to
+ * be put. `keep`: the server shall keep the reply for copies of the call; without it, it may say
+ * that it has none.
+ */
+void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, bool keep,
+                      uint32_t operations, struct xdr_writer *w);
+
+#endif

@@ -1,0 +1,419 @@
+/* Sessions of NFSv4.1: slots, copies of calls, sessions that are lost, and servers that err. */
+#include <errno.h>
+#include <sys/wait.h>
+
+#include "nfs/nfs4_call.h"
+#include "nfs/nfs4_session.h"
+#include "config/tunables.h"
+#include "net/pool.h"
+#include "reach/server.h"
+#include "session_server.h"
+#include "sys/alloc.h"
+#include "sys/log.h"
+#include "unit.h"
+
+enum { TIMEOUT_MS = 60000, BLOCK = 8192 };
+
+static struct nfs_client client;
+static struct rpc_auth auth;
+static const struct nfs_fh root = {1, {'r'}}, file = {1, {'f'}};
+
+static int connect_client(void)
+{
+    static const struct conf_tunables tunables = {.retransmit_timeout = 60};
+    struct net_address address = {.peer_text = "127.0.0.1"};
+    struct sockaddr_in *in = (struct sockaddr_in *)&address.peer;
+    *in = (struct sockaddr_in){.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)server.port),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
+    client = (struct nfs_client){.version = &nfs_version41,
+                                 .session = nfs4_session_new(),
+                                 .auth = &auth,
+                                 .read_max = 2 * BLOCK,
+                                 .write_max = 2 * BLOCK,
+                                 .timeout_ms = TIMEOUT_MS};
+    assert_non_null(client.session);
+    return reach_over(&address, NET_PORT_ANY, 4, &tunables, &client.server);
+}
+
+static int begin(void **unused)
+{
+    (void)unused;
+    log_set_level(LOG_LEVEL_ERROR);
+    server_start();
+    return connect_client();
+}
+
+static int end(void **unused)
+{
+    (void)unused;
+    rpc_server_destroy(client.server);
+    sys_free(client.session);
+    server_stop();
+    return 0;
+}
+
+#define SESSION_TEST(name) UNIT_TEST_WITH(name, begin, end)
+
+static void fail_next(uint32_t op, uint32_t status, uint32_t count)
+{
+    atomic_store(&server.fail_op, op);
+    atomic_store(&server.fail_status, status);
+    atomic_store(&server.fail_count, count);
+}
+
+static unsigned asked(uint32_t op)
+{
+    return atomic_load(&server.ops[op]);
+}
+
+static int transfer(bool write, uint64_t offset, uint8_t *data, size_t length,
+                    struct nfs_transfer *transfer)
+{
+    struct iovec vector = {data, length};
+    struct nfs_data from = {.vectors = &vector, .count = 1, .length = length};
+    return write ? nfs_write(&client, &file, offset, &from, NFS_FILE_SYNC, transfer)
+                 : nfs_read(&client, &file, offset, &from, transfer);
+}
+
+static void write_block(uint8_t byte, struct nfs_transfer *done)
+{
+    uint8_t data[BLOCK];
+    memset(data, byte, sizeof(data));
+    assert_int_equal(transfer(true, 0, data, sizeof(data), done), 0);
+    assert_int_equal(done->length, sizeof(data));
+}
+
+static void read_block(uint8_t byte)
+{
+    struct nfs_transfer done;
+    uint8_t data[BLOCK] = {0};
+    assert_int_equal(transfer(false, 0, data, sizeof(data), &done), 0);
+    assert_int_equal(done.length, sizeof(data));
+    for (size_t i = 0; i < sizeof(data); i++)
+        assert_int_equal(data[i], byte);
+}
+
+/* ---- what works ---- */
+
+SESSION_TEST(the_first_call_makes_a_session_and_its_end_leaves_nothing)
+{
+    struct nfs_attr attr;
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    assert_int_equal(attr.type, NFS_DIR);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    assert_int_equal(asked(S_EXCHANGE_ID), 1);
+    assert_int_equal(asked(S_CREATE_SESSION), 1);
+    assert_int_equal(asked(S_RECLAIM_COMPLETE), 1);
+    assert_int_equal(atomic_load(&server.alive), 1);
+    nfs4_session_end(&client);
+    assert_int_equal(atomic_load(&server.alive), 0);
+    assert_int_equal(asked(S_DESTROY_CLIENTID), 1);
+    nfs4_session_end(&client); /* there is none */
+    assert_int_equal(asked(S_DESTROY_SESSION), 1);
+}
+
+SESSION_TEST(every_procedure_is_answered)
+{
+    struct nfs_transfer done;
+    struct nfs_post_attr attr;
+    struct nfs_fh fh;
+    struct nfs_fsinfo_res info;
+    struct nfs_sattr size = {.set_size = true, .size = 100};
+    struct nfs_wcc wcc;
+    uint32_t access = NFS_ACCESS_READ | NFS_ACCESS_LOOKUP | NFS_ACCESS_MODIFY;
+    uint64_t verifier;
+    bool unsettled, repeated;
+    assert_int_equal(nfs_null(&client), 0);
+    assert_int_equal(nfs4_walk(&client, "/dir/f", &fh), 0);
+    assert_int_equal(fh.data[0], 'f');
+    assert_int_equal(nfs4_walk(&client, "dir//none", &fh), -ENOENT);
+    assert_int_equal(nfs_lookup(&client, &root, "f", &fh, &attr), 0);
+    assert_true(attr.present);
+    assert_int_equal(attr.attr.type, NFS_REG);
+    assert_int_equal(nfs_access(&client, &file, &access, &attr), 0);
+    assert_int_equal(access, NFS_ACCESS_READ | NFS_ACCESS_MODIFY);
+    write_block(7, &done);
+    assert_true(done.attr.present);
+    assert_int_equal(done.attr.attr.size, BLOCK);
+    assert_int_equal(done.committed, NFS_FILE_SYNC);
+    read_block(7);
+    assert_int_equal(nfs_commit(&client, &file, 0, 0, &verifier, &repeated), 0);
+    assert_true(verifier == done.verifier);
+    assert_int_equal(nfs_setattr(&client, &file, &size, &wcc, &unsettled), 0);
+    assert_int_equal(wcc.after.attr.size, 100);
+    assert_int_equal(nfs_fsinfo(&client, &root, &info), 0);
+    assert_true(info.rtmax > 0 && info.rtmax <= SERVER_FILE);
+    assert_int_equal(atomic_load(&client.session->lease_s), 90);
+}
+
+SESSION_TEST(large_transfers_use_several_slots_at_once)
+{
+    static uint8_t data[40 * BLOCK], back[40 * BLOCK];
+    struct nfs_transfer done;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)(i * 31 + i / 4096);
+    assert_int_equal(transfer(true, 0, data, sizeof(data), &done), 0);
+    assert_int_equal(transfer(false, 0, back, sizeof(back), &done), 0);
+    assert_memory_equal(data, back, sizeof(data));
+    assert_true(done.eof);
+    assert_int_equal(client.session->lost, 0);
+    assert_int_equal(__builtin_popcountll(client.session->free), SERVER_SLOTS);
+}
+
+SESSION_TEST(a_session_with_one_slot_is_enough)
+{
+    static uint8_t data[8 * BLOCK], back[8 * BLOCK];
+    struct nfs_transfer done;
+    atomic_store(&server.slots, 1);
+    atomic_store(&server.target, 0);
+    memset(data, 3, sizeof(data));
+    assert_int_equal(transfer(true, 0, data, sizeof(data), &done), 0);
+    assert_int_equal(transfer(false, 0, back, sizeof(back), &done), 0);
+    assert_memory_equal(data, back, sizeof(data));
+    assert_int_equal(atomic_load(&server.highest_slot), 0);
+}
+
+SESSION_TEST(no_more_slots_are_used_than_the_server_wants)
+{
+    static uint8_t data[8 * BLOCK];
+    struct nfs_transfer done;
+    struct nfs_attr attr;
+    atomic_store(&server.target, 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    atomic_store(&server.highest_slot, 0);
+    assert_int_equal(transfer(true, 0, data, sizeof(data), &done), 0);
+    assert_true(atomic_load(&server.highest_slot) <= 1);
+    assert_int_equal(client.session->granted, 2);
+}
+
+enum { THREADS = 6, ROUNDS = 40 };
+
+static void *write_and_read(void *argument)
+{
+    uint8_t data[BLOCK], back[BLOCK];
+    uint64_t number = (uint64_t)(uintptr_t)argument, wrong = 0;
+    struct nfs_transfer done;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        memset(data, (int)(number * ROUNDS + i), sizeof(data));
+        if (transfer(true, number * BLOCK, data, BLOCK, &done) != 0 || done.unsettled ||
+            transfer(false, number * BLOCK, back, BLOCK, &done) != 0 ||
+            memcmp(data, back, BLOCK) != 0)
+            wrong++;
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+/* While connections die under them, and there are fewer slots than threads. */
+SESSION_TEST(threads_share_a_session)
+{
+    pthread_t threads[THREADS];
+    atomic_store(&server.slots, 3);
+    atomic_store(&server.target, 2);
+    atomic_store(&server.death, SERVER_DIES_AFTER);
+    atomic_store(&server.deaths, 10);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_and_read, (void *)i), 0);
+    for (unsigned i = 0; i < THREADS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    assert_int_equal(atomic_load(&server.writes), THREADS * ROUNDS);
+    assert_true(atomic_load(&server.told_again) > 0);
+    assert_int_equal(asked(S_CREATE_SESSION), 1);
+    assert_int_equal(client.session->lost, 0);
+}
+
+/* ---- copies ---- */
+
+SESSION_TEST(the_answer_to_a_copy_is_that_of_the_first)
+{
+    struct nfs_transfer done;
+    write_block(1, &done);
+    atomic_store(&server.death, SERVER_DIES_AFTER);
+    atomic_store(&server.deaths, 1);
+    unsigned writes = atomic_load(&server.writes);
+    write_block(2, &done);
+    assert_int_equal(atomic_load(&server.writes), writes + 1);
+    assert_int_equal(atomic_load(&server.told_again), 1);
+    assert_false(done.unsettled);
+    assert_false(done.repeated);
+    assert_int_equal(atomic_load(&server.clients), 1);
+    read_block(2);
+}
+
+SESSION_TEST(a_call_that_was_not_carried_out_is_by_its_copy)
+{
+    struct nfs_transfer done;
+    write_block(1, &done);
+    atomic_store(&server.death, SERVER_DIES_BEFORE);
+    atomic_store(&server.deaths, 3);
+    unsigned writes = atomic_load(&server.writes);
+    write_block(2, &done);
+    assert_int_equal(atomic_load(&server.writes), writes + 1);
+    assert_int_equal(atomic_load(&server.told_again), 0);
+    assert_false(done.unsettled);
+    assert_false(done.repeated);
+    read_block(2);
+}
+
+SESSION_TEST(a_read_whose_answer_was_not_kept_is_made_again)
+{
+    struct nfs_transfer done;
+    write_block(4, &done);
+    atomic_store(&server.uncached, 1);
+    read_block(4);
+    assert_int_equal(atomic_load(&server.uncached), 0);
+    assert_int_equal(asked(S_CREATE_SESSION), 1);
+}
+
+/* ---- what the server asks for ---- */
+
+SESSION_TEST(a_server_that_asks_to_come_back_later_is_asked_again)
+{
+    struct nfs_transfer done;
+    struct nfs_attr attr;
+    fail_next(S_EXCHANGE_ID, NFS4ERR_DELAY, 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    fail_next(S_SEQUENCE, NFS4ERR_DELAY, 2);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    fail_next(S_WRITE, NFS4ERR_GRACE, 1);
+    write_block(5, &done);
+    fail_next(S_GETATTR, NFS4ERR_DELAY, 1); /* of a READ too: it comes first there */
+    read_block(5);
+    assert_int_equal(asked(S_CREATE_SESSION), 1);
+}
+
+SESSION_TEST(a_connection_that_is_not_bound_is_bound)
+{
+    struct nfs_attr attr;
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    fail_next(S_SEQUENCE, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    assert_int_equal(asked(S_BIND), 1);
+    assert_int_equal(asked(S_CREATE_SESSION), 1);
+}
+
+/* ---- sessions that are lost ---- */
+
+SESSION_TEST(a_server_that_forgot_the_session_gets_another)
+{
+    struct nfs_transfer done;
+    write_block(1, &done);
+    atomic_store(&server.forget, true);
+    write_block(2, &done);
+    assert_false(done.unsettled); /* one copy only, and that was refused */
+    assert_int_equal(asked(S_CREATE_SESSION), 2);
+    assert_int_equal(asked(S_EXCHANGE_ID), 2);
+    atomic_store(&server.forget, true);
+    read_block(2);
+    assert_int_equal(asked(S_CREATE_SESSION), 3);
+}
+
+SESSION_TEST(statuses_that_end_a_session)
+{
+    static const uint32_t ends[] = {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID,
+                                    NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT};
+    struct nfs_attr attr;
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        fail_next(S_SEQUENCE, ends[i], 1);
+        assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+        assert_int_equal(asked(S_CREATE_SESSION), 2 + i);
+    }
+}
+
+SESSION_TEST(a_copy_that_a_lost_session_refuses_may_have_been_carried_out)
+{
+    struct nfs_transfer done;
+    write_block(1, &done);
+    atomic_store(&server.death, SERVER_DIES_AFTER);
+    atomic_store(&server.deaths, 1);
+    /* The server forgets the session between the first copy and the second. */
+    atomic_store(&server.forget_after_death, true);
+    write_block(2, &done);
+    assert_true(done.unsettled);
+    assert_true(done.repeated);
+}
+
+/* ---- servers that err ---- */
+
+SESSION_TEST(an_answer_for_another_slot_ends_the_use_of_that_slot)
+{
+    struct nfs_attr attr;
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    atomic_store(&server.lie_slot, true);
+    nfs_getattr(&client, &root, &attr);
+    assert_int_equal(__builtin_popcountll(client.session->lost), 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    atomic_store(&server.highest_lie, 1000); /* more slots than there can be */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    assert_true(client.session->granted <= NFS4_SLOTS);
+}
+
+SESSION_TEST(a_session_that_is_of_no_use_is_refused)
+{
+    struct nfs_attr attr;
+    atomic_store(&server.slots, 0);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), -EPROTO);
+    atomic_store(&server.slots, SERVER_SLOTS);
+    atomic_store(&server.response_max, 1000);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), -EPROTO);
+    assert_int_equal(atomic_load(&server.alive), 0);
+    atomic_store(&server.response_max, SERVER_FILE);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+}
+
+SESSION_TEST(a_server_without_this_minor_version_is_refused)
+{
+    struct nfs_attr attr;
+    atomic_store(&server.minor_wrong, true);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), -EPROTONOSUPPORT);
+}
+
+SESSION_TEST(an_owner_that_is_another_clients_is_refused)
+{
+    struct nfs_attr attr;
+    fail_next(S_CREATE_SESSION, NFS4ERR_CLID_INUSE, 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), -EBUSY);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+}
+
+SESSION_TEST(a_server_that_forgets_at_once_does_not_hang_the_caller)
+{
+    struct nfs_attr attr;
+    fail_next(S_CREATE_SESSION, NFS4ERR_STALE_CLIENTID, 100);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), -EIO);
+}
+
+/* ---- fork ---- */
+
+SESSION_TEST(after_fork_the_child_has_a_session_of_its_own)
+{
+    struct nfs_attr attr;
+    struct nfs_transfer done;
+    int status;
+    write_block(1, &done);
+    pid_t child = fork();
+    if (child == 0) {
+        rpc_after_fork(client.server);
+        net_server_after_fork(client.server);
+        nfs4_session_after_fork(client.session);
+        bool good = nfs_getattr(&client, &file, &attr) == 0;
+        nfs4_session_end(&client);
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(atomic_load(&server.clients), 2);
+    read_block(1);
+    assert_int_equal(asked(S_CREATE_SESSION), 2); /* the parent's is as it was */
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
