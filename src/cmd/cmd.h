@@ -30,6 +30,10 @@ void cmd_complain(const char *command, const char *format, ...)
  * directories for libraries, as it is installed. False: there is none, or it may not be read. */
 bool cmd_library(char path[PATH_MAX]);
 
+/* Puts the library first into LD_PRELOAD, and keeps what others preload behind it. 0 or -1 with
+ * errno. */
+int cmd_preload(const char *library);
+
 /*
  * Parses a whole decimal number within [low, high]; a fraction is allowed if `fraction`. Returns
  * false for anything else, such as blanks, signs, or characters that follow.

@@ -71,8 +71,7 @@ static bool find_library(char path[PATH_MAX])
     return true;
 }
 
-/* Puts the library first and keeps what others preload behind it. Returns 0 or -1 with errno. */
-static int set_preload(const char *library)
+int cmd_preload(const char *library)
 {
     const char *others = getenv("LD_PRELOAD");
     if (others == NULL || others[0] == '\0')
@@ -133,7 +132,7 @@ static int run(int argc, char **argv)
     char library[PATH_MAX], why[PROGRAM_WHY];
     if (!find_library(library))
         return CMD_RUN_FAILED;
-    if (set_preload(library) != 0) {
+    if (cmd_preload(library) != 0) {
         cmd_complain("run", "%m");
         return CMD_RUN_FAILED;
     }

@@ -254,6 +254,8 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
     if (result != 0)
         return result;
     atomic_store_explicit(&inode->behind_auth, open->auth, memory_order_relaxed);
+    if (!atomic_load_explicit(&inode->mount->behind, memory_order_relaxed))
+        atomic_store_explicit(&inode->mount->behind, true, memory_order_relaxed);
     if (!atomic_load_explicit(&open->left, memory_order_relaxed))
         atomic_store_explicit(&open->left, true, memory_order_relaxed);
     enlist(inode, DELAY_MS);

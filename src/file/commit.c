@@ -9,6 +9,7 @@
 #include "file/io.h"
 #include "file/rewrite.h"
 #include "file/world.h"
+#include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
@@ -232,6 +233,67 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
         result = result ? result : one;
     }
     return result;
+}
+
+/* Sends what is dirty of a file of which an entry in the registry is known. */
+static void flush_entry(struct file_mount *mount, const struct rpc_auth *auth,
+                        struct ledger_file *file)
+{
+    struct nfs_fh fh = handle_of(&file->key);
+    struct file_inode *inode = file_inode_find(file->key.device, file->key.inode, &fh);
+    struct committing c = {
+        .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
+    if (!inode)
+        (void)file_flush_all(&c);
+    else if (file_inode_enter(inode)) {
+        (void)file_flush_range(inode, auth, 0, UINT64_MAX);
+        file_inode_leave(inode);
+    }
+    if (inode)
+        file_inode_release(inode);
+}
+
+/* Also what others wrote: whose it is is not known of all data, and a child of fork() may have
+ * closed what its parent writes. */
+static void flush_mount(struct file_mount *mount)
+{
+    const struct rpc_auth *auth = file_auth_now(mount);
+    uint32_t cursor = 0;
+    struct ledger_file file;
+    while (auth && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
+        if (ledger_file_dirty(&file))
+            flush_entry(mount, auth, &file);
+    }
+}
+
+/* The kernel shall not show old pages of it. */
+static void flush_open(int fd)
+{
+    struct file_open *open = file_get(fd);
+    if (!open)
+        return;
+    if (ledger_file_dirty(&open->inode->entry)) {
+        file_write_out(open, 0, 0, true);
+        file_pages_drop(open->inode->mount, fd);
+    }
+    file_put(open);
+}
+
+void file_write_out_all(void)
+{
+    bool behind = false;
+    file_shared_all();
+    for (unsigned i = 0; i < file_mount_count(); i++)
+        behind = behind || atomic_load_explicit(&file_mount_at(i)->behind, memory_order_relaxed);
+    if (!behind || !ledger_registry_ready() || ledger_uncommitted() == 0)
+        return;
+    for (int fd = 0, limit = file_table_limit(); fd < limit; fd++)
+        if (file_is_managed(fd))
+            flush_open(fd);
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        if (atomic_load(&file_mount_at(i)->behind))
+            flush_mount(file_mount_at(i));
+    }
 }
 
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)

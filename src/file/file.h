@@ -84,7 +84,10 @@ void file_fork_child(void);
 
 /* COMMITs what this process wrote, before exec and exit. Keeps all descriptors as they are. */
 int file_commit_all(void);
-/* At exit: as above, then folds the statistics. Writes after it are FILE_SYNC. */
+/* Before another program starts, which may read by the kernel: what this process wrote, or one that
+ * it was forked from, is at the server. A load for each mount, if it never wrote behind. */
+void file_write_out_all(void);
+/* At exit: COMMITs as above, then folds the statistics. Writes after it are FILE_SYNC. */
 void file_finish(void);
 
 /*

@@ -163,12 +163,13 @@ PRELOAD_EXPORT int execveat(int dirfd, const char *path, char *const argv[], cha
 /*
  * The child's file actions are system calls inside libc on the child's own copy of the descriptors,
  * where ours are FD_CLOEXEC; the parent goes on and commits in its own time. But what they share
- * must be as the kernel would have it.
+ * must be as the kernel would have it, and what was written is at the server: the child may have no
+ * library.
  */
 void preload_share(void)
 {
     if (preload_active())
-        preload_stay_call(file_shared_all);
+        preload_stay_call(file_write_out_all);
 }
 
 PRELOAD_EXPORT int posix_spawn(pid_t *pid, const char *path,

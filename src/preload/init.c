@@ -255,6 +255,7 @@ void preload_commit(void)
         return;
     struct preload_stay stay = preload_stay_begin();
     file_commit_all();
+    file_write_out_all(); /* in a child of fork(): what its parent wrote */
     preload_stay_end(stay);
 }
 

@@ -116,6 +116,43 @@ static void complain_of_nothing(const struct request *request)
                      directory);
 }
 
+static bool is_open(const struct stats_snapshot *snapshot, const struct stats_uncommitted *file)
+{
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        const struct directnfs_stats *stats = snapshot->processes[i];
+        for (uint32_t k = 0; k < stats->file_count && k < DIRECTNFS_FILES; k++) {
+            const struct directnfs_file_stats *one = &stats->files[k];
+            if (one->slot == DIRECTNFS_SLOT_USED && one->inode == file->inode &&
+                one->device == file->device)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Who wrote it was killed, and nobody has sent it since. */
+static void complain_of_orphans(const struct request *request,
+                                const struct stats_snapshot *snapshot)
+{
+    bool files = !request->view || strcmp(request->view->name, "files") == 0;
+    unsigned long long bytes = 0;
+    unsigned count = 0;
+    if (!files || request->interval || request->json || request->prometheus || request->plot ||
+        request->filter.pid || request->filter.server || request->filter.last)
+        return;
+    for (unsigned i = 0; i < snapshot->uncommitted_count; i++) {
+        if (is_open(snapshot, &snapshot->uncommitted_files[i]))
+            continue;
+        bytes += snapshot->uncommitted_files[i].bytes;
+        count++;
+    }
+    if (count > 0)
+        cmd_complain("stat",
+                     "%u file%s that no process has open ha%s %llu bytes that are not committed; "
+                     "'directnfs flush' sends them",
+                     count, count == 1 ? "" : "s", count == 1 ? "s" : "ve", bytes);
+}
+
 /* Not in an interval, of which it says nothing, nor in sums. */
 static bool shows_loaded(const struct request *request)
 {
@@ -144,6 +181,7 @@ static int report(const struct request *request, struct stats_snapshot *snapshot
     } else {
         print(&set, request);
     }
+    complain_of_orphans(request, snapshot);
     /* Of several reports the first is of another time than the others. */
     if (request->plot && (!request->interval || snapshot->seconds > 0))
         stat_plot_add(plot, &set);
