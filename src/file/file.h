@@ -132,6 +132,10 @@ int file_closing(int fd);
  * given to file_closing() before. */
 void file_duplicated(int from, int to);
 
+/* Before the kernel changes owner, mode or times of a regular file, of any mount or none: what was
+ * written to it until now is sent. */
+void file_attributes_changing(dev_t device, ino_t number);
+
 /* What was written to [offset, offset + length) (0: to the end) is sent to the server, now if
  * `wait`, else soon. It vouches for nothing. */
 void file_write_out(struct file_open *open, off_t offset, off_t length, bool wait);

@@ -201,6 +201,13 @@ void file_statx_path(struct statx *status)
     status->stx_ctime.tv_nsec = (uint32_t)attributes.ctime.tv_nsec;
 }
 
+void file_attributes_changing(dev_t device, ino_t number)
+{
+    /* Others may have written it, though this process used no file of ours yet. */
+    if (file_mount_has_device(device) && ledger_registry_exists() && file_registry_open() == 0)
+        file_flush_number(device, number);
+}
+
 bool file_on_mount(dev_t device)
 {
     return file_mount_has_device(device);

@@ -123,6 +123,21 @@
     TWIN(__fxstat64, __fxstat)                            \
     SYMBOL(__fxstatat)                                    \
     TWIN(__fxstatat64, __fxstatat)                        \
+    /* attributes.c */                                    \
+    SYMBOL(chmod)                                         \
+    SYMBOL(fchmod, SYS_fchmod, int)                       \
+    SYMBOL(fchmodat)                                      \
+    SYMBOL(chown)                                         \
+    SYMBOL(lchown)                                        \
+    SYMBOL(fchown, SYS_fchown, int)                       \
+    SYMBOL(fchownat, SYS_fchownat, int)                   \
+    SYMBOL(utimensat, SYS_utimensat, int)                 \
+    SYMBOL(futimens)                                      \
+    SYMBOL(utime)                                         \
+    SYMBOL(utimes)                                        \
+    SYMBOL(lutimes)                                       \
+    SYMBOL(futimes)                                       \
+    SYMBOL(futimesat)                                     \
     /* stdio.c */                                         \
     SYMBOL(fopen)                                         \
     TWIN(fopen64, fopen)                                  \
