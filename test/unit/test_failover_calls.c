@@ -79,7 +79,7 @@ PATH_TEST(a_silent_channel_among_busy_ones_is_left)
         busy_query.call.answered = call_again;
         rpc_submit_on(channels[0], &busy, 1);
         rpc_drive_all(channels, 2, ended_or_busy, &drive, 0);
-        assert_true(sys_now_ns() - begin < 20 * SECOND_NS);
+        assert_true(sys_now_ns() - begin < WATCHDOG_S / 2 * SECOND_NS);
     }
     assert_int_equal(ended, -ENETDOWN);
     assert_false(usable(1));
@@ -118,6 +118,7 @@ PATH_TEST(a_thread_that_drives_does_not_lead_an_idle_channel)
     use_all_paths();
     struct net_channel *channels[2] = {net_path_channel(&client->paths[0], 0),
                                        net_path_channel(&client->paths[1], 0)};
+    client->options.path_timeout_ms = 60000; /* a slow machine is no dead path */
     atomic_store(&servers[0]->busy, true);
     atomic_store(&ended, 0);
     atomic_store(&stop_driving, false);

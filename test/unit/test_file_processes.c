@@ -2,6 +2,7 @@
  * of several processes. */
 #include "durability_scene.h"
 #include "file/inode.h"
+#include "holds.h"
 #include "ledger/hold.h"
 #include "ledger/records.h"
 #include "ledger/stripes.h"
@@ -169,22 +170,6 @@ ENGINE_TEST(the_kernel_gets_no_file_with_a_write_of_unknown_fate)
     leave_unsettled(fd, HOLD_NS);
     CHECK_EQUAL(engine_demote(fd), 0);
     CHECK(sys_now_ns() - start >= HOLD_NS);
-}
-
-/* Nothing can be executed late any more. */
-static void end_holds(void)
-{
-    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
-        ledger_stripe_lock(i);
-        for (uint32_t r = 1; r < ledger_map.shared->next_record; r++) {
-            struct ledger_record *record = ledger_record(r);
-            if (ledger_stripe_of(record->file) != i || !record->held_until)
-                continue;
-            record->held_until = 1;
-            ledger_map.shared->stripes[i].held_check = 1;
-        }
-        ledger_stripe_unlock(i);
-    }
 }
 
 static void *executes_late(void *path)

@@ -1,6 +1,7 @@
 /* Writing again what a server lost when it restarted: how much of it, in how many calls, and not
  * over what somebody else wrote since. */
 #include "durability_scene.h"
+#include "holds.h"
 #include "ledger/processes.h"
 #include "rounds.h"
 
@@ -451,27 +452,18 @@ ENGINE_TEST(a_file_that_the_kernel_emptied_is_no_conflict)
     expect_no_conflict(fd);
 }
 
-static void *releases_later(void *unused)
-{
-    usleep(1100000);
-    server_release();
-    return unused;
-}
-
 /* The server carries it out after the call was given up, and after it was asked for the times. */
 static void write_is_late(void)
 {
     int fd = written_over();
     uint8_t data[SMALL] = {0};
-    pthread_t late;
     usleep(CLOCK_STEP_US);
     server_hold(NFS3_PROC_WRITE);
     CHECK_EQUAL(engine_write(fd, data, SMALL, SIZE - SMALL), -ETIMEDOUT);
-    CHECK_EQUAL(pthread_create(&late, NULL, releases_later, NULL), 0);
     file_tunables.actimeo = 0;
     CHECK_EQUAL(engine_size(fd), SIZE);
-    CHECK_EQUAL(pthread_join(late, NULL), 0);
-    sleep(1); /* failover_hold */
+    server_release();
+    end_holds();
     hear_the_time();
     server_do(FILE_SERVER_LOSE_POWER);
     expect_no_conflict(fd);
@@ -480,7 +472,7 @@ static void write_is_late(void)
 
 SCENE_TEST(an_own_write_that_failed_and_is_carried_out_late_is_no_conflict)
 {
-    strcpy(scene.conf, "soft_timeout = 1; failover_hold = 1.5;");
+    strcpy(scene.conf, "soft_timeout = 1; failover_hold = 300;");
     scene_environment();
     scene_run(write_is_late);
 }
@@ -504,7 +496,7 @@ static void outlives_the_writer(void)
     file_tunables.actimeo = 0;
     CHECK_EQUAL(engine_size(fd), SIZE);
     server_release();
-    usleep(600000); /* failover_hold */
+    end_holds();
     hear_the_time();
     server_do(FILE_SERVER_LOSE_POWER);
     expect_no_conflict(fd);
@@ -513,7 +505,7 @@ static void outlives_the_writer(void)
 
 SCENE_TEST(what_a_killed_process_of_this_host_had_in_flight_is_no_conflict)
 {
-    strcpy(scene.conf, "failover_hold = 0.5;");
+    strcpy(scene.conf, "failover_hold = 300;");
     scene_environment();
     disk_make("f", SIZE, 0);
     pid_t killed = scene_start(writes_and_is_killed);

@@ -88,31 +88,34 @@ static void writes_and_syncs(void)
     }
 }
 
-/* Seconds. */
-static double with_writers(unsigned count)
+/* How many WRITEs it took. */
+static unsigned with_writers(unsigned count)
 {
     pid_t pids[64];
+    unsigned before = atomic_load(&scene.control->writes[NFS_UNSTABLE]);
     disk_make("f", 0, 0);
+    atomic_store(&scene.shared->steps[0], 0);
     for (number = 0; number < count; number++)
         pids[number] = scene_start(writes_and_syncs);
-    uint64_t began_ns = sys_now_ns();
     step_done(0);
     for (unsigned i = 0; i < count; i++)
         scene_wait(pids[i]);
-    CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_UNSTABLE]), count * ROUNDS);
+    unsigned writes = atomic_load(&scene.control->writes[NFS_UNSTABLE]) - before;
     CHECK_EQUAL(atomic_load(&scene.control->writes[NFS_FILE_SYNC]), 0);
     server_do(FILE_SERVER_LOSE_POWER);
     disk_expect("f", (size_t)count * ROUNDS * PIECE, 0, 1);
-    return (double)(sys_now_ns() - began_ns) / 1e9;
+    return writes;
 }
 
-/* A disk that carries out one COMMIT after the other: what takes long must not count as failed. */
+/* A disk that carries out one COMMIT after the other: what takes long must not count as failed. A
+ * process that gets no processor for a second does: hardly ever three times in a row. */
 SCENE_TEST(many_processes_that_sync_one_file_write_nothing_twice)
 {
     atomic_store(&scene.control->commit_delay_ms, 50);
-    double seconds = with_writers(24);
-    if (getenv("MEASURE"))
-        fprintf(stderr, "    %.2f s, %u COMMITs\n", seconds, server_calls(NFS3_PROC_COMMIT));
+    const unsigned writers = getenv("DIRECTNFS_TEST_SHORT") ? 8 : 24;
+    unsigned tries = 0;
+    while (with_writers(writers) != writers * ROUNDS)
+        CHECK(++tries < 3);
 }
 
 int main(void)
