@@ -250,9 +250,9 @@ at_once() {
 }
 
 # wait_for SECONDS COMMAND...: until the command succeeds. The seconds are enough on a machine that has time: it may take
-# four times as long.
+# twelve times as long.
 wait_for() {
-    local end=$((SECONDS + 4 * $1))
+    local end=$((SECONDS + 12 * $1))
     shift
     until "$@" >/dev/null 2>&1; do
         [ "$SECONDS" -lt "$end" ] || return 1
