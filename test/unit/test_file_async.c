@@ -305,7 +305,7 @@ ENGINE_TEST(polling_alone_connects_again)
         server_do(FILE_SERVER_STOP);
         job_prepare(&jobs[0], FILE_READ, fd, BLOCK, 0);
         submit(0, 1);
-        for (int i = 0; i < 2000 && !atomic_load(&jobs[0].done); i++) {
+        for (int i = 0; i < SCENE_LIMIT_S * 1000 && !atomic_load(&jobs[0].done); i++) {
             sys_critical_enter();
             file_lane_wait(lane, job_is_done, &jobs[0], 1);
             sys_critical_leave();

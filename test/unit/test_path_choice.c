@@ -231,8 +231,8 @@ PATH_TEST(a_ping_does_not_keep_a_connection)
     struct rpc_call *call = &query.call;
     query_begin(&query, ECHO, 2, 0);
     rpc_submit_on(channel, &call, 1);
-    client->options.path_timeout_ms = 2000; /* a ping after half of it */
-    rpc_wait_for(&call, 1, 1800);
+    client->options.path_timeout_ms = 6000; /* a ping after half of it */
+    rpc_wait_for(&call, 1, 4500);
     assert_true(transport->pinging);
     assert_int_equal(channel->outstanding, 0);
     assert_true(rpc_close_idle(channel, 0));
