@@ -17,7 +17,8 @@
 #include "sys/sys.h"
 #include "unit.h"
 
-/* In a child: the status is 0 only if `body` returned 0 within a minute and no signal is pending. */
+/* In a child: the status is 0 only if `body` returned 0 within a minute and no signal is pending.
+ */
 static void expect_fine(int (*body)(void))
 {
     int status;
