@@ -162,6 +162,10 @@ static inline int reply_get(struct xdr_reader *r, enum reply_kind kind, struct r
     uint32_t operations, whole = nfs4_get_compound(r, &operations);
     memset(reply, 0, sizeof(*reply));
     reply->status = whole;
+    if (operations == 0) { /* nothing was carried out */
+        reply->status = whole != NFS4_OK ? whole : NFS4ERR_BADXDR;
+        return nfs4_get_result(r);
+    }
     if (kind == REPLY_EXCHANGE_ID) {
         if (reply_go_on(r, reply, NFS4_OP_EXCHANGE_ID))
             nfs4_get_exchange_id(r, &reply->exchange);

@@ -1,0 +1,400 @@
+/*
+ * The operations of session_server.h. They are written from RFC 8881 and RFC 5662, and share with
+ * the client only the words of XDR.
+ */
+#ifndef TEST_SESSION_OPERATIONS_H
+#define TEST_SESSION_OPERATIONS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "nfs/xdr.h"
+
+enum {
+    SERVER_OPS = 64,
+    SERVER_SESSIONS = 16,
+    SERVER_SLOTS = 64,
+    SERVER_CONNECTIONS = 16,
+    SERVER_FILE = 1 << 20,
+    SERVER_RECORD = SERVER_FILE + 8192,
+    SERVER_KEPT = 1024,
+    /* operations */
+    S_ACCESS = 3,
+    S_COMMIT = 5,
+    S_GETATTR = 9,
+    S_GETFH = 10,
+    S_LOOKUP = 15,
+    S_PUTFH = 22,
+    S_PUTROOTFH = 24,
+    S_READ = 25,
+    S_SETATTR = 34,
+    S_WRITE = 38,
+    S_BIND = 41,
+    S_EXCHANGE_ID = 42,
+    S_CREATE_SESSION = 43,
+    S_DESTROY_SESSION = 44,
+    S_SEQUENCE = 53,
+    S_DESTROY_CLIENTID = 57,
+    S_RECLAIM_COMPLETE = 58
+};
+
+/* A connection dies at a COMPOUND that writes: before, or after it is carried out. */
+enum server_death { SERVER_LIVES, SERVER_DIES_BEFORE, SERVER_DIES_AFTER };
+
+struct server_slot {
+    uint32_t sequence;
+    bool kept;
+    size_t length;
+    uint8_t reply[SERVER_KEPT];
+};
+
+struct server_session {
+    bool alive;
+    uint8_t id[16];
+    uint64_t client;
+    struct server_slot slots[SERVER_SLOTS];
+};
+
+static struct server {
+    /* what a test sets */
+    _Atomic uint32_t slots, target, highest_lie, response_max;
+    _Atomic uint32_t fail_op, fail_status, fail_count; /* this operation, so often */
+    _Atomic int death, deaths;                         /* enum server_death, so often */
+    _Atomic int uncached; /* calls, so many, that it carried out, and kept no reply of */
+    _Atomic bool
+        cut; /* with the connection that dies its port is closed, and all that came there */
+    _Atomic bool lie_slot, forget, forget_after_death, minor_wrong, other_owner;
+    /* what it sees */
+    _Atomic unsigned ops[SERVER_OPS], told_again, writes, connections, highest_slot, alive, clients;
+    /* its own */
+    pthread_t thread;
+    int listeners[2], stop[2]; /* -1: closed */
+    unsigned port, other_port;
+    uint64_t next_client;
+    char owner[1024];
+    uint32_t owner_length;
+    struct server_session sessions[SERVER_SESSIONS];
+    int fds[SERVER_CONNECTIONS], came_to[SERVER_CONNECTIONS];
+    uint8_t *record[SERVER_CONNECTIONS];
+    size_t have[SERVER_CONNECTIONS];
+    uint8_t file[SERVER_FILE];
+    uint64_t size;
+} server;
+
+/* A COMPOUND that is carried out. */
+struct server_call {
+    struct xdr_reader r;
+    struct xdr_writer w;
+    struct server_session *session;
+    struct server_slot *slot;
+    bool keep, again, of_file;
+    uint32_t numbers; /* of operations that were answered */
+};
+
+static bool server_fails(uint32_t op, uint32_t *status)
+{
+    if (atomic_load(&server.fail_op) != op || atomic_load(&server.fail_count) == 0)
+        return false;
+    atomic_fetch_sub(&server.fail_count, 1);
+    *status = atomic_load(&server.fail_status);
+    return true;
+}
+
+static struct server_session *server_session_of(const uint8_t *id)
+{
+    for (int i = 0; i < SERVER_SESSIONS; i++) {
+        struct server_session *s = &server.sessions[i];
+        if (s->alive && memcmp(s->id, id, 16) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static void server_forget(void)
+{
+    for (int i = 0; i < SERVER_SESSIONS; i++)
+        server.sessions[i].alive = false;
+    atomic_store(&server.alive, 0);
+    server.owner_length = 0;
+}
+
+static uint32_t server_exchange_id(struct server_call *call)
+{
+    uint32_t length;
+    xdr_get_room(&call->r, 8);
+    const uint8_t *owner = xdr_get_opaque(&call->r, 1024, &length);
+    xdr_get_room(&call->r, 12);
+    if (!owner || call->r.bad)
+        return 10036;
+    if (length != server.owner_length || memcmp(owner, server.owner, length) != 0) {
+        memcpy(server.owner, owner, length);
+        server.owner_length = length;
+        server.next_client++;
+        atomic_fetch_add(&server.clients, 1);
+    }
+    xdr_put_u32(&call->w, 0);
+    xdr_put_u64(&call->w, server.next_client);
+    xdr_put_u32(&call->w, 1);
+    xdr_put_u32(&call->w, 0x10000);
+    xdr_put_u32(&call->w, 0);
+    xdr_put_u64(&call->w, 0);
+    xdr_put_opaque(&call->w, atomic_load(&server.other_owner) ? "other" : "major", 5);
+    xdr_put_opaque(&call->w, "scope", 5);
+    xdr_put_u32(&call->w, 0);
+    return 0;
+}
+
+static void server_channel(struct xdr_writer *w, uint32_t requests)
+{
+    const uint32_t words[] = {
+        0, SERVER_FILE + 4096, atomic_load(&server.response_max), SERVER_KEPT, 16, requests, 0};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        xdr_put_u32(w, words[i]);
+}
+
+static uint32_t server_create_session(struct server_call *call)
+{
+    static uint8_t made;
+    uint64_t client = xdr_get_u64(&call->r);
+    xdr_get_room(&call->r, 8);
+    if (client != server.next_client)
+        return 10022;
+    struct server_session *s = server.sessions;
+    while (s->alive)
+        s++;
+    memset(s, 0, sizeof(*s));
+    s->alive = true;
+    s->client = client;
+    memset(s->id, ++made, 16);
+    atomic_fetch_add(&server.alive, 1);
+    call->r.p = call->r.end; /* it is the last operation */
+    xdr_put_u32(&call->w, 0);
+    xdr_put_fixed(&call->w, s->id, 16);
+    xdr_put_u32(&call->w, 1);
+    xdr_put_u32(&call->w, 0);
+    server_channel(&call->w, atomic_load(&server.slots));
+    server_channel(&call->w, 1);
+    return 0;
+}
+
+/* 0: go on. With call->again the reply is the one that was kept. */
+static uint32_t server_sequence(struct server_call *call)
+{
+    const uint8_t *id = xdr_get_fixed(&call->r, 16);
+    uint32_t sequence = xdr_get_u32(&call->r), slot = xdr_get_u32(&call->r);
+    uint32_t highest = xdr_get_u32(&call->r), keep = xdr_get_u32(&call->r);
+    call->session = id ? server_session_of(id) : NULL;
+    if (!call->session)
+        return 10052;
+    if (slot >= atomic_load(&server.slots) || highest < slot)
+        return 10053;
+    if (slot > atomic_load(&server.highest_slot))
+        atomic_store(&server.highest_slot, slot);
+    struct server_slot *s = &call->session->slots[slot];
+    if (sequence == s->sequence && s->sequence != 0) {
+        call->again = s->kept;
+        call->slot = s;
+        return s->kept ? 0 : 10068;
+    }
+    if (sequence != s->sequence + 1)
+        return 10063;
+    s->sequence = sequence;
+    s->kept = false;
+    if (atomic_load(&server.uncached) > 0 && atomic_fetch_sub(&server.uncached, 1) > 0)
+        return 10068;
+    call->slot = s;
+    call->keep = keep != 0;
+    bool lies = atomic_exchange(&server.lie_slot, false);
+    xdr_put_u32(&call->w, 0);
+    xdr_put_fixed(&call->w, id, 16);
+    xdr_put_u32(&call->w, sequence);
+    xdr_put_u32(&call->w, lies ? slot + 1 : slot);
+    xdr_put_u32(&call->w, atomic_load(&server.slots) - 1 + atomic_load(&server.highest_lie));
+    xdr_put_u32(&call->w, atomic_load(&server.target) + atomic_load(&server.highest_lie));
+    xdr_put_u32(&call->w, 1); /* no path for callbacks */
+    return 0;
+}
+
+/* Whatever was asked for: all that this client asks for, in one order, of two kinds. */
+static uint32_t server_getattr(struct server_call *call)
+{
+    uint32_t words = xdr_get_u32(&call->r), first = xdr_get_u32(&call->r);
+    if (words != 2)
+        return 22;
+    uint32_t second = xdr_get_u32(&call->r);
+    uint8_t room[256];
+    struct xdr_writer w;
+    xdr_writer_init(&w, room, sizeof(room));
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        if (!((bit < 32 ? first >> bit : second >> (bit - 32)) & 1))
+            continue;
+        if (bit == 1 || bit == 10)
+            xdr_put_u32(&w, bit == 1 ? (call->of_file ? 1 : 2) : 90);
+        else if (bit == 8)
+            xdr_put_u64(&w, 7);
+        if (bit == 4 || bit == 45)
+            xdr_put_u64(&w, server.size);
+        else if (bit == 27 || bit == 30 || bit == 31)
+            xdr_put_u64(&w, bit == 27 ? 1u << 30 : SERVER_FILE);
+        else if (bit != 1 && bit != 10)
+            xdr_put_u64(&w, 5);
+        if (bit == 47 || (bit >= 51 && bit <= 53))
+            xdr_put_u32(&w, 6);
+    }
+    xdr_put_u32(&call->w, 0);
+    xdr_put_u32(&call->w, 2);
+    xdr_put_u32(&call->w, first);
+    xdr_put_u32(&call->w, second);
+    xdr_put_opaque(&call->w, room, (uint32_t)(w.p - room));
+    return 0;
+}
+
+static uint32_t server_read(struct server_call *call)
+{
+    xdr_get_room(&call->r, 16);
+    uint64_t offset = xdr_get_u64(&call->r);
+    uint32_t count = xdr_get_u32(&call->r);
+    if (offset > server.size)
+        offset = server.size;
+    if (count > server.size - offset)
+        count = (uint32_t)(server.size - offset);
+    xdr_put_u32(&call->w, 0);
+    xdr_put_bool(&call->w, offset + count == server.size);
+    xdr_put_opaque(&call->w, server.file + offset, count);
+    return 0;
+}
+
+static uint32_t server_write(struct server_call *call)
+{
+    uint32_t count;
+    xdr_get_room(&call->r, 16);
+    uint64_t offset = xdr_get_u64(&call->r);
+    uint32_t stable = xdr_get_u32(&call->r);
+    const uint8_t *data = xdr_get_opaque(&call->r, SERVER_FILE, &count);
+    if (!data || offset > SERVER_FILE - count)
+        return 27;
+    memcpy(server.file + offset, data, count);
+    if (offset + count > server.size)
+        server.size = offset + count;
+    atomic_fetch_add(&server.writes, 1);
+    xdr_put_u32(&call->w, 0);
+    xdr_put_u32(&call->w, count);
+    xdr_put_u32(&call->w, stable);
+    xdr_put_u64(&call->w, 0x1234);
+    return 0;
+}
+
+static uint32_t server_putfh(struct server_call *call)
+{
+    uint32_t length;
+    const uint8_t *data = xdr_get_opaque(&call->r, 128, &length);
+    if (!data || length != 1)
+        return 10001;
+    call->of_file = *data == 'f';
+    xdr_put_u32(&call->w, 0);
+    return 0;
+}
+
+static uint32_t server_lookup(struct server_call *call)
+{
+    uint32_t length;
+    const uint8_t *name = xdr_get_opaque(&call->r, 255, &length);
+    if (!name || call->of_file)
+        return 20;
+    if (length == 1 && *name == 'f')
+        call->of_file = true;
+    else if (length != 3 || memcmp(name, "dir", 3) != 0)
+        return 2;
+    xdr_put_u32(&call->w, 0);
+    return 0;
+}
+
+static uint32_t server_setattr(struct server_call *call)
+{
+    xdr_get_room(&call->r, 16 + 12);
+    uint64_t size = xdr_get_u64(&call->r);
+    xdr_put_u32(&call->w, 0);
+    xdr_put_u32(&call->w, 1);
+    xdr_put_u32(&call->w, 16);
+    if (size > server.size)
+        memset(server.file + server.size, 0, size - server.size);
+    server.size = size;
+    return 0;
+}
+
+/* Everything that has only a status, or little more. */
+static uint32_t server_short(struct server_call *call, uint32_t op)
+{
+    uint8_t session[16];
+    const uint8_t *at;
+    xdr_put_u32(&call->w, 0);
+    switch (op) {
+    case S_GETFH:
+        xdr_put_opaque(&call->w, call->of_file ? "f" : "r", 1);
+        return 0;
+    case S_ACCESS:
+        xdr_put_u32(&call->w, 0x3f);
+        xdr_put_u32(&call->w, xdr_get_u32(&call->r) & 0xd);
+        return 0;
+    case S_COMMIT:
+        xdr_get_room(&call->r, 12);
+        xdr_put_u64(&call->w, 0x1234);
+        return 0;
+    case S_BIND:
+        at = xdr_get_fixed(&call->r, 16);
+        memcpy(session, at, 16);
+        xdr_get_room(&call->r, 8);
+        xdr_put_fixed(&call->w, session, 16);
+        xdr_put_u32(&call->w, 1);
+        xdr_put_u32(&call->w, 0);
+        return 0;
+    case S_DESTROY_SESSION:
+        at = xdr_get_fixed(&call->r, 16);
+        if (at && server_session_of(at)) {
+            server_session_of(at)->alive = false;
+            atomic_fetch_sub(&server.alive, 1);
+        }
+        return 0;
+    case S_DESTROY_CLIENTID:
+        xdr_get_u64(&call->r);
+        server.owner_length = 0;
+        return 0;
+    case S_RECLAIM_COMPLETE:
+        xdr_get_u32(&call->r);
+        return 0;
+    case S_PUTROOTFH:
+        call->of_file = false;
+        return 0;
+    default:
+        return 10044;
+    }
+}
+
+static uint32_t server_do(struct server_call *call, uint32_t op)
+{
+    switch (op) {
+    case S_EXCHANGE_ID:
+        return server_exchange_id(call);
+    case S_CREATE_SESSION:
+        return server_create_session(call);
+    case S_SEQUENCE:
+        return server_sequence(call);
+    case S_GETATTR:
+        return server_getattr(call);
+    case S_READ:
+        return server_read(call);
+    case S_WRITE:
+        return server_write(call);
+    case S_PUTFH:
+        return server_putfh(call);
+    case S_LOOKUP:
+        return server_lookup(call);
+    case S_SETATTR:
+        return server_setattr(call);
+    default:
+        return server_short(call, op);
+    }
+}
+
+#endif
