@@ -9,7 +9,6 @@
 enum {
     FILES = 4,            /* of the process that may have as much as the tunable allows for one */
     HOST_MAX = 256 << 20, /* bytes of all processes of a user */
-    SPARE_MAX = 2 << 20,  /* bytes that are kept while files are read */
     KINDS = 5,            /* 64 KiB, twice as much, ... */
     HEAD = (sizeof(struct file_part) + 63) & ~63u
 };
@@ -83,11 +82,14 @@ static struct file_part *memory_take(size_t length)
     while (room_of(kind) < length)
         kind++;
     pthread_mutex_lock(&spare.lock);
-    struct file_part *part = spare.first[kind];
+    unsigned fits = kind;
+    while (fits < KINDS - 1 && !spare.first[fits])
+        fits++;
+    struct file_part *part = spare.first[fits];
     bool others = spare.bytes > 0;
     if (part) {
-        spare.first[kind] = part->next_spare;
-        spare.bytes -= room_of(kind);
+        spare.first[fits] = part->next_spare;
+        spare.bytes -= room_of(fits);
     }
     pthread_mutex_unlock(&spare.lock);
     if (!part)
@@ -102,7 +104,8 @@ static struct file_part *memory_take(size_t length)
 static void memory_give(struct file_part *part)
 {
     pthread_mutex_lock(&spare.lock);
-    shrink(SPARE_MAX - room_of(part->kind));
+    size_t most = (size_t)file_tunables.read_ahead_max; /* while files are read */
+    shrink(most > room_of(part->kind) ? most - room_of(part->kind) : 0);
     part->next_spare = spare.first[part->kind];
     spare.first[part->kind] = part;
     spare.bytes += room_of(part->kind);
