@@ -4,8 +4,9 @@
  * A process that uses directnfs keeps one file `stats.<pid>.<starttime>` in the run directory
  * ($DIRECTNFS_RUN, else /dev/shm/directnfs.<uid>/), holding one struct directnfs_stats. It is
  * mapped and updated by its process only, without locks; anyone may read it at any moment. When
- * the process ends its counters are added to the file `stats.ended`, of the same layout, which is
- * only ever replaced as a whole.
+ * the process ends its counters are added to the file `stats.ended.LAYOUT`, of the same layout,
+ * which is only ever replaced as a whole. So versions of different layouts can run side by side:
+ * each adds up its own.
  *
  * For readers: check magic, layout and size first. Bound every count and terminate every string:
  * the writer may be in the middle of a change. Numbers are of the host's byte order.
@@ -16,13 +17,15 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 5u
+#define DIRECTNFS_STATS_LAYOUT 6u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.6"
 
 enum {
     DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
     DIRECTNFS_PROCEDURE_MOUNT = 22,
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
     DIRECTNFS_SERVERS = 16,
+    DIRECTNFS_MOUNTS = 32,
     DIRECTNFS_PATHS = 64,
     DIRECTNFS_CHANNELS = 128,
     DIRECTNFS_FILES = 512,
@@ -81,6 +84,7 @@ struct directnfs_counters {
     uint64_t files_not_shown;    /* for which the table below had no room */
     uint64_t channels_not_shown; /* likewise */
     uint64_t paths_not_shown;    /* likewise */
+    uint64_t mounts_not_shown;   /* likewise; of a sum, as is that of paths */
     uint64_t read_ahead_bytes;   /* of read_bytes: asked for before they were wanted */
     uint64_t read_ahead_used;    /* and given to who wanted them */
     uint64_t gathered_writes;    /* WRITEs of data that write(2) had left behind */
@@ -101,9 +105,39 @@ struct directnfs_server_stats {
     char security[16];                    /* "sys" */
 };
 
+/* Calls of one kind on a mount. Only uint64_t. */
+struct directnfs_operation_stats {
+    uint64_t calls;    /* answered, errors included */
+    uint64_t errors;   /* as of a procedure */
+    uint64_t resent;   /* sent again with the same xid */
+    uint64_t bytes;    /* received by READ, sent by WRITEs that went well */
+    uint64_t rtt_ns;   /* from first sending to the answer */
+    uint64_t queue_ns; /* before: calls waited for a connection, or for room on it */
+};
+
+enum directnfs_operation {
+    DIRECTNFS_READ,
+    DIRECTNFS_WRITE,
+    DIRECTNFS_OTHER, /* all other procedures of NFS */
+    DIRECTNFS_OPERATIONS
+};
+
 /*
- * A network path to a server. In `stats.ended` each path is the sum of all ended processes, with
- * the state that was entered last.
+ * What a mount costs. Of a process, slot i is of server i. In the sum of what ended each mount is
+ * the sum of all ended processes, in any slot.
+ */
+struct directnfs_mount_stats {
+    uint32_t slot;
+    uint32_t spare;
+    struct directnfs_operation_stats operations[DIRECTNFS_OPERATIONS];
+    char name[DIRECTNFS_NAME_BYTES]; /* as of the server */
+    char directory[DIRECTNFS_NAME_BYTES];
+    char mount[DIRECTNFS_NAME_BYTES];
+};
+
+/*
+ * A network path to a server. In the sum of what ended each path is the sum of all ended processes,
+ * with the state that was entered last.
  */
 struct directnfs_path_stats {
     uint32_t slot;
@@ -151,6 +185,7 @@ struct directnfs_file_stats {
     uint64_t device, inode;              /* as stat(2) shows them; 0: not known */
     uint64_t reads, writes;              /* calls of this process that were served */
     uint64_t read_bytes, write_bytes;    /* by them */
+    uint64_t read_ns, write_ns;          /* that they waited for the server */
     char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty for direct */
     char name[DIRECTNFS_FILE_NAME_BYTES];
 };
@@ -160,7 +195,7 @@ struct directnfs_stats {
     uint32_t layout;
     uint32_t size; /* bytes of this struct */
 
-    /* The process; in `stats.ended` the last ended process that had files. */
+    /* The process; in the sum the last ended process that had files. */
     uint32_t pid;
     uint32_t uid;           /* effective */
     uint64_t starttime;     /* /proc/PID/stat, field 22: with `pid` it names the process for ever */
@@ -168,17 +203,19 @@ struct directnfs_stats {
     char program[DIRECTNFS_ADDRESS_BYTES];
     uint64_t started_ns, updated_ns, ended_ns; /* CLOCK_REALTIME; ended_ns 0: alive or killed */
 
-    /* In `stats.ended` only. */
+    /* In `stats.ended.LAYOUT` only. */
     uint64_t processes;      /* how many are added up in `counters` */
     uint64_t last_pid;       /* the one that was added last, so that a death between adding it */
     uint64_t last_starttime; /* and removing its file cannot make it count twice */
     uint64_t last_started_ns;
 
     /* Slots that were ever used, from the start of each table. */
-    uint32_t server_count, path_count, channel_count, file_count;
+    uint32_t server_count, mount_count, path_count, channel_count, file_count;
+    uint32_t spare;
 
     struct directnfs_counters counters;
     struct directnfs_server_stats servers[DIRECTNFS_SERVERS];
+    struct directnfs_mount_stats mounts[DIRECTNFS_MOUNTS];
     struct directnfs_path_stats paths[DIRECTNFS_PATHS];
     struct directnfs_channel_stats channels[DIRECTNFS_CHANNELS];
     struct directnfs_file_stats files[DIRECTNFS_FILES];

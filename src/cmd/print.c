@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -40,6 +41,22 @@ char *cmd_printable(const char *text, size_t limit)
     }
     *end = '\0';
     return cmd_need(realloc(result, (size_t)(end - result) + 1));
+}
+
+const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
+{
+    /* Most rows are of the same user as the row before, and there may be many. */
+    static uid_t known = CMD_NO_USER;
+    static char name[64];
+    if (user == CMD_NO_USER)
+        return "-";
+    if (user != known) {
+        const struct passwd *entry = getpwuid(user);
+        snprintf(name, sizeof(name), "%s", entry ? entry->pw_name : "");
+        known = user;
+    }
+    snprintf(number, CMD_USER_NUMBER, "%u", user);
+    return name[0] ? name : number;
 }
 
 void cmd_time(char text[CMD_TIME_BYTES], uint64_t realtime_ns)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /*
  * Copies `text`, of at most `limit` bytes or up to its NUL, with control characters (C0, DEL, C1,
@@ -21,6 +22,13 @@ char *cmd_printable(const char *text, size_t limit);
 
 /* Returns `memory`; without it the command ends. */
 void *cmd_need(void *memory);
+
+#define CMD_NO_USER ((uid_t)-1)
+
+/* The user's name; their number, in `number`, if they have none; "-" for CMD_NO_USER. Until the
+ * next call. */
+enum { CMD_USER_NUMBER = 24 };
+const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER]);
 
 /* "2026-11-21T20:59:35Z" */
 enum { CMD_TIME_BYTES = 32 };

@@ -212,15 +212,21 @@ static void print_part(const struct cmd_table *table, const size_t *widths, size
 
 enum { NARROWEST = 24 }; /* that a column is cut to */
 
-/* Takes from the widest columns that may be cut, until the table fits or none is wide. */
-static void cut_columns(const struct cmd_table *table, size_t *widths, size_t width)
+static size_t total_width(const size_t *widths, size_t count)
 {
     size_t total = 0;
-    for (size_t i = 0; i < table->column_count; i++)
+    for (size_t i = 0; i < count; i++)
         total += widths[i] + (i ? 2 : 0);
+    return total;
+}
+
+/* Takes from the widest of some columns that may be cut, until they fit or none is wide. */
+static void cut_columns(const struct cmd_table *table, size_t count, size_t *widths, size_t width)
+{
+    size_t total = total_width(widths, count);
     while (total > width) {
         size_t *widest = NULL;
-        for (size_t i = 0; i < table->column_count; i++)
+        for (size_t i = 0; i < count; i++)
             if (table->columns[i].kind >= CMD_CUT_END && widths[i] > NARROWEST &&
                 (widest == NULL || widths[i] > *widest))
                 widest = &widths[i];
@@ -245,8 +251,10 @@ void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
             widths[i] = length > widths[i] ? length : widths[i];
         }
     }
+    bool parts =
+        width != 0 && table->first_part != 0 && total_width(widths, table->column_count) > width;
     if (width != 0)
-        cut_columns(table, widths, width);
+        cut_columns(table, parts ? table->first_part : table->column_count, widths, width);
     size_t keys = 0;
     for (size_t i = 0; i < table->key_columns; i++)
         keys += widths[i] + 2;
@@ -255,7 +263,7 @@ void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
         size_t used = keys + widths[first];
         for (end = first + 1; end < table->column_count; end++) {
             used += 2 + widths[end];
-            if (width != 0 && used > width)
+            if ((width != 0 && used > width) || (parts && end == table->first_part))
                 break;
         }
         if (first > table->key_columns)

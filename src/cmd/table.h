@@ -54,11 +54,12 @@ struct cmd_table {
     const struct cmd_column *columns;
     size_t column_count;
     size_t key_columns;
-    const char *none; /* a sentence for a table without rows */
-    bool for_people;  /* not for cmd_json_table(): numbers may be words */
-    bool brief;       /* numbers have 6 characters at most, see cmd_brief() */
-    bool unknown;     /* counts and times are not known yet: "-" */
-    double seconds;   /* counts are shown per second, as of so many; 0: as they are */
+    size_t first_part; /* where it has no room: columns in the first part; 0: those that fit */
+    const char *none;  /* a sentence for a table without rows */
+    bool for_people;   /* not for cmd_json_table(): numbers may be words */
+    bool brief;        /* numbers have 6 characters at most, see cmd_brief() */
+    bool unknown;      /* counts and times are not known yet: "-" */
+    double seconds;    /* counts are shown per second, as of so many; 0: as they are */
     struct cmd_row *rows;
     size_t count;
     size_t cell; /* of the last row: the next one */

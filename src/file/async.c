@@ -69,7 +69,8 @@ static bool settle_read(struct file_request *request)
     if (transfer.length != request->call.certain && !file_inode_known(inode, &attributes))
         return false;
     if (request->operation == FILE_READ)
-        stats_file_read(request->open->stats, transfer.length);
+        stats_file_read(request->open->stats, transfer.length,
+                        request->call.answered_ns - request->call.sent_ns);
     else
         file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns, {0, 0}},
                         (uint64_t)request->offset, &transfer);

@@ -70,8 +70,9 @@ static ssize_t read_dirty(struct file_open *open, const struct iovec *vectors, i
     return found < 0 ? found : -EAGAIN;
 }
 
+/* Adds to `waited_ns` how long it waited for the server. */
 static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int count,
-                       size_t length, off_t offset)
+                       size_t length, off_t offset, uint64_t *waited_ns)
 {
     struct file_inode *inode = open->inode;
     struct nfs_client client = file_mount_client(inode->mount, open->auth);
@@ -96,6 +97,7 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
         while (result == -ESTALE && file_inode_renew(inode, open->auth, &use));
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
+        *waited_ns += nfs_transfer_ns(&transfer);
         if (file_read_is_suspect(inode, &transfer, replays)) {
             if (ledger_file_acknowledged(&inode->entry) > 0 &&
                 (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)
@@ -127,9 +129,10 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
 ssize_t file_read_at(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      off_t offset)
 {
-    ssize_t result = read_at(open, vectors, count, length, offset);
+    uint64_t waited_ns = 0;
+    ssize_t result = read_at(open, vectors, count, length, offset, &waited_ns);
     if (result >= 0)
-        stats_file_read(open->stats, (uint64_t)result);
+        stats_file_read(open->stats, (uint64_t)result, waited_ns);
     return result;
 }
 
@@ -140,13 +143,13 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
     struct iovec own[RPC_VECTORS_MAX];
     struct file_gift ahead = {.length = 0};
     if (file_ahead_ends(open, offset)) {
-        stats_file_read(open->stats, 0);
+        stats_file_read(open->stats, 0, 0);
         return 0;
     }
     if (file_ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
         file_ahead_read(open, vectors, count, length, offset, &ahead);
     if (ahead.length > 0)
-        stats_file_read(open->stats, ahead.length);
+        stats_file_read(open->stats, ahead.length, 0);
     if (ahead.length == 0 && ahead.error != 0)
         return ahead.error;
     ssize_t rest = 0;
@@ -299,12 +302,12 @@ void file_write_ending(struct file_server *server, const struct nfs_transfer *tr
 }
 
 /* What the statistics and the close of an open file know of a write that went well. */
-static void note_written(struct file_open *open, uint64_t offset, size_t length)
+static void note_written(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
 {
     struct file_inode *inode = open->inode;
     if (!atomic_load_explicit(&inode->written, memory_order_relaxed))
         atomic_store_explicit(&inode->written, true, memory_order_relaxed);
-    stats_file_written(open->stats, length);
+    stats_file_written(open->stats, length, ns);
     if (offset + length > stats_get(&open->stats->size))
         stats_set(&open->stats->size, offset + length);
 }
@@ -317,7 +320,7 @@ void file_write_judge(struct file_open *open, struct ledger_write *write,
     ending->write = write;
     ending->epoch = epoch;
     file_write_ending(open->inode->mount->server, transfer, asked_ns, ending);
-    note_written(open, write->offset, write->length);
+    note_written(open, write->offset, write->length, nfs_transfer_ns(transfer));
 }
 
 int file_write_conclude(struct file_open *open, struct ledger_write *write, int result,
@@ -362,7 +365,7 @@ static ssize_t write_piece(struct file_open *open, struct file_piece *piece, uin
     if (stable == NFS_UNSTABLE && file_behind_writes(open) && !piece->only_extends &&
         (result = file_behind_write(open, piece, offset)) <= 0) {
         if (result == 0)
-            note_written(open, offset, piece->length);
+            note_written(open, offset, piece->length, 0);
         return result != 0 ? result : (ssize_t)piece->length;
     }
     /* What is in the way may be in flight from this thread: nobody else would see its end. */

@@ -63,6 +63,8 @@ struct nfs_client file_mount_client(const struct file_mount *mount, const struct
     return (struct nfs_client){.version = mount->server->version,
                                .server = mount->server->net,
                                .auth = auth,
+                               .counted =
+                                   atomic_load_explicit(&mount->counted, memory_order_relaxed),
                                .read_max = mount->read_max,
                                .write_max = mount->write_max,
                                .timeout_ms = file_tunables.soft_timeout * 1000};
@@ -85,6 +87,7 @@ static void enter_statistics(struct file_mount *mount)
         .rtmax = mount->read_max,
     };
     mount->stats_id = stats_server(&entry);
+    atomic_store_explicit(&mount->counted, stats_mount(mount->stats_id), memory_order_relaxed);
 }
 
 /* What a process lacks for the registry it mostly lacks for ever: it is not tried at each call. */

@@ -82,6 +82,7 @@ struct file_mount {
     uint64_t retry_ns;       /* FAILED, or the root is stale: not before; under `contact` */
     enum reach_why why;      /* it is FAILED; likewise */
     unsigned stats_id;
+    struct directnfs_mount_stats *_Atomic counted; /* NULL: not contacted yet, or not shown */
     uint32_t read_max, write_max;
     uint64_t size_max; /* of a file */
 

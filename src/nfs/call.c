@@ -40,9 +40,26 @@ void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls
     nfs_call_wait(client, calls, count);
 }
 
+static void count_on_mount(const struct rpc_call *call, enum nfs3_proc procedure, uint64_t rtt_ns,
+                           bool error)
+{
+    enum directnfs_operation operation = procedure == NFS3_PROC_READ    ? DIRECTNFS_READ
+                                         : procedure == NFS3_PROC_WRITE ? DIRECTNFS_WRITE
+                                                                        : DIRECTNFS_OTHER;
+    struct stats_answer answer = {.rtt_ns = rtt_ns, .error = error};
+    if (operation != DIRECTNFS_OTHER && !error)
+        answer.bytes = operation == DIRECTNFS_READ ? call->received : call->payload_length;
+    if (call->queued_ns && call->queued_ns < call->sent_ns)
+        answer.queue_ns = call->sent_ns - call->queued_ns;
+    stats_mount_call(call->counted, operation, &answer);
+}
+
 void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int error)
 {
-    stats_call(procedure, call->answered_ns - call->sent_ns, error != 0);
+    uint64_t rtt_ns = call->answered_ns - call->sent_ns;
+    stats_call(procedure, rtt_ns, error != 0);
+    if (call->counted)
+        count_on_mount(call, procedure, rtt_ns, error != 0);
     if ((call->error == -EBADMSG || error == -EBADMSG) &&
         net_server_may_say(call->channel->server, SAY_EVERY_S))
         log_error("server %s: the answer to %s is garbage", call->channel->server->name,

@@ -23,7 +23,8 @@ struct nfs_client {
     struct nfs_session *session; /* NULL: the version has none */
     struct net_server *server;
     const struct rpc_auth *auth;
-    uint32_t read_max; /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
+    struct directnfs_mount_stats *counted; /* where its calls are counted; NULL: of no mount */
+    uint32_t read_max;                     /* bytes in one READ and one WRITE: 1..RPC_PAYLOAD_MAX */
     uint32_t write_max;
     int timeout_ms; /* 0: for ever, as a hard mount; else -ETIMEDOUT or the error of connecting */
 };
@@ -41,10 +42,19 @@ struct nfs_transfer {
     bool repeated;         /* also after an error: a call may have been carried out before, with
                               another outcome */
     uint64_t connected_ns; /* when the oldest connection that answered was made */
+    uint64_t sent_ns;      /* when the first call that went well was sent, */
+    uint64_t answered_ns;  /* and the last one answered */
     uint64_t verifier;     /* write: the same for all parts */
     uint32_t committed;    /* write: the weakest of all parts (enum nfs_stable) */
     struct nfs_post_attr attr; /* the latest of all parts, if each had it */
 };
+
+/* How long it waited for the server. */
+static inline uint64_t nfs_transfer_ns(const struct nfs_transfer *transfer)
+{
+    return transfer->answered_ns > transfer->sent_ns ? transfer->answered_ns - transfer->sent_ns
+                                                     : 0;
+}
 
 /* Where the bytes come from, or go to. */
 struct nfs_data {
@@ -143,11 +153,14 @@ static inline void nfs_read_begin(struct rpc_call *call, const struct nfs_client
 {
     call->made_by = client->version;
     client->version->read_begin(call, client, fh, offset, data);
+    call->counted = client->counted;
 }
 
 static inline int nfs_read_end(const struct rpc_call *call, uint64_t offset,
                                struct nfs_transfer *transfer)
 {
+    transfer->sent_ns = call->sent_ns;
+    transfer->answered_ns = call->answered_ns;
     return call->made_by->read_end(call, offset, transfer);
 }
 
@@ -157,11 +170,14 @@ static inline void nfs_write_begin(struct rpc_call *call, const struct nfs_clien
 {
     call->made_by = client->version;
     client->version->write_begin(call, client, fh, offset, data, stable);
+    call->counted = client->counted;
 }
 
 static inline int nfs_write_end(const struct rpc_call *call, enum nfs_stable stable,
                                 struct nfs_transfer *transfer)
 {
+    transfer->sent_ns = call->sent_ns;
+    transfer->answered_ns = call->answered_ns;
     return call->made_by->write_end(call, stable, transfer);
 }
 

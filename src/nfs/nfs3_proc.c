@@ -10,6 +10,7 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
 {
     uint8_t *at =
         rpc_call_begin(call, client->auth, NFS_PROGRAM, NFS3_VERSION, (uint32_t)procedure);
+    call->counted = client->counted;
     xdr_writer_init(arguments, at, RPC_ARGS_MAX);
 }
 

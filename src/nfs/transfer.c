@@ -97,6 +97,10 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done)
         sum->two_ends = true;
     if (own.connected_ns < sum->connected_ns)
         sum->connected_ns = own.connected_ns;
+    if (own.sent_ns < sum->sent_ns)
+        sum->sent_ns = own.sent_ns;
+    if (own.answered_ns > sum->answered_ns)
+        sum->answered_ns = own.answered_ns;
     if (transfer->write) {
         if (!transfer->verifier_known)
             sum->verifier = own.verifier;
@@ -182,7 +186,8 @@ static int transfer_start(struct transfer *transfer)
     for (int tries = 1;; tries++) {
         sum->length = 0;
         sum->eof = sum->two_ends = false;
-        sum->connected_ns = UINT64_MAX;
+        sum->connected_ns = sum->sent_ns = UINT64_MAX;
+        sum->answered_ns = 0;
         sum->verifier = 0;
         sum->committed = NFS_FILE_SYNC;
         sum->attr.present = false;

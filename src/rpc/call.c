@@ -273,10 +273,14 @@ static void submit(struct net_channel *channel, struct rpc_call *const *calls, u
         net_load_add(channel, rpc_call_bytes(calls[i]));
     pthread_mutex_lock(&transport->lock);
     rpc_outstanding_add(transport, (int)count);
+    bool waits = !transport->connected || transport->unsent || !rpc_may_send(transport);
+    uint64_t now = waits ? sys_now_ns() : 0;
     for (unsigned i = 0; i < count; i++) {
         struct rpc_call *call = calls[i];
         atomic_store_explicit(&call->channel, channel, memory_order_relaxed);
         call->sent = false;
+        if (waits && call->queued_ns == 0 && call->sent_ns == 0)
+            call->queued_ns = now;
         atomic_store_explicit(&call->state, RPC_WAITING, memory_order_relaxed);
         rpc_unsent_append(transport, call);
         transport->kept_bytes += rpc_call_bytes(call);

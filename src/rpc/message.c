@@ -67,7 +67,8 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->exact = NULL;
     call->unsettled = false;
     call->xid = 0;
-    call->sent_ns = 0;
+    call->queued_ns = call->sent_ns = 0;
+    call->counted = NULL;
     call->destination_count = 0;
     call->destination_length = 0;
     call->certain = 0;

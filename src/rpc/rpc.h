@@ -108,12 +108,15 @@ struct rpc_call {
     uint16_t exact_at;                 /* for `exact`: a place in `head`, */
     int16_t exact_slot;                /* -1: not entered, */
     uint32_t exact_generation;         /* and of what was entered */
+    struct directnfs_mount_stats
+        *counted; /* where src/nfs counts it; NULL after rpc_call_begin() */
 
     /* the answer */
     int error;      /* 0, or -errno: see rpc_wait() */
     bool unsettled; /* an older copy, sent on a connection that died, may yet be carried out */
     size_t results_length; /* procedure-specific results, without the payload */
     size_t received;       /* payload bytes at `destination` */
+    uint64_t queued_ns;    /* when it began to wait for a connection, or for room; 0: never */
     uint64_t sent_ns;      /* when it was first sent (CLOCK_MONOTONIC) */
     uint64_t answered_ns;
     uint64_t connected_ns; /* when the connection that answered was made */

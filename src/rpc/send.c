@@ -32,6 +32,15 @@ static void batch_add(struct rpc_batch *batch, struct rpc_call *call, size_t ski
     batch->total += length;
 }
 
+/* READ and WRITE are known by their payload. */
+static uint64_t *resent_on_mount(const struct rpc_call *call)
+{
+    enum directnfs_operation operation = call->find_payload     ? DIRECTNFS_READ
+                                         : call->payload_length ? DIRECTNFS_WRITE
+                                                                : DIRECTNFS_OTHER;
+    return &call->counted->operations[operation].resent;
+}
+
 static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch, unsigned count_max)
 {
     struct directnfs_channel_stats *stats = transport->channel->stats;
@@ -52,6 +61,8 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
             } else {
                 stats_add_locked(&stats->reissued, 1);
                 stats_add(&stats_own->counters.retransmissions, 1);
+                if (call->counted)
+                    stats_add(resent_on_mount(call), 1);
             }
         }
         call->last_sent_ns = now;

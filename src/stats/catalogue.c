@@ -38,6 +38,24 @@ static const struct stats_field server_fields[] = {
     UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, server_stats, slot),
 };
 
+/* They are shown by `stat mounts`, a row for each operation. */
+#define OPERATION(which)                                                             \
+    FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].calls),      \
+        FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].errors), \
+        FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].resent), \
+        FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].bytes),  \
+        FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].rtt_ns), \
+        FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].queue_ns)
+static const struct stats_field mount_fields[] = {
+    FIELD(NULL, STATS_TEXT, mount_stats, name),
+    FIELD(NULL, STATS_TEXT, mount_stats, directory),
+    FIELD(NULL, STATS_TEXT, mount_stats, mount),
+    UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, mount_stats, slot),
+    OPERATION(READ),
+    OPERATION(WRITE),
+    OPERATION(OTHER),
+};
+
 static const struct stats_field path_fields[] = {
     MADE("PNUM", STATS_PROCESS),
     FIELD("SVRNAME", STATS_CUT_END, path_stats, name),
@@ -87,10 +105,12 @@ static const struct stats_field file_fields[] = {
     UP_TO(DIRECTNFS_SERVERS, "SVR_ID", STATS_SERVER, file_stats, server),
     MADE("UNCOMMITTED", STATS_UNCOMMITTED),
     UP_TO(DIRECTNFS_FILE_KERNEL, "STATE", STATS_FILE_STATE, file_stats, state),
-    FIELD(NULL, STATS_COUNT, file_stats, reads),
-    FIELD(NULL, STATS_COUNT, file_stats, writes),
-    FIELD(NULL, STATS_COUNT, file_stats, read_bytes),
-    FIELD(NULL, STATS_COUNT, file_stats, write_bytes),
+    FIELD("READS", STATS_COUNT, file_stats, reads),
+    FIELD("READ_BYTES", STATS_COUNT, file_stats, read_bytes),
+    FIELD("READ_US", STATS_WAITED, file_stats, read_ns),
+    FIELD("WRITES", STATS_COUNT, file_stats, writes),
+    FIELD("WRITE_BYTES", STATS_COUNT, file_stats, write_bytes),
+    FIELD("WRITE_US", STATS_WAITED, file_stats, write_ns),
     FIELD(NULL, STATS_TEXT, file_stats, reason),
     UP_TO(DIRECTNFS_SLOT_CLOSED, NULL, STATS_SLOT, file_stats, slot),
 };
@@ -105,10 +125,8 @@ static const struct stats_field file_fields[] = {
     }
 
 const struct stats_table stats_tables[STATS_TABLES] = {
-    [STATS_SERVERS] = TABLE(server),
-    [STATS_PATHS] = TABLE(path),
-    [STATS_CHANNELS] = TABLE(channel),
-    [STATS_FILES] = TABLE(file),
+    [STATS_SERVERS] = TABLE(server),   [STATS_MOUNTS] = TABLE(mount), [STATS_PATHS] = TABLE(path),
+    [STATS_CHANNELS] = TABLE(channel), [STATS_FILES] = TABLE(file),
 };
 
 static const struct stats_field process_fields[] = {
@@ -163,6 +181,8 @@ static const struct stats_field counters[] = {
             "Connections that the table had no room for."),
     COUNTER("PATHS_NOT_SHOWN", paths_not_shown, "paths_not_shown_total",
             "Network paths that the table had no room for."),
+    COUNTER("MOUNTS_NOT_SHOWN", mounts_not_shown, "mounts_not_shown_total",
+            "Mounts of ended processes that the table had no room for."),
 };
 
 const struct stats_fields stats_process_fields = {process_fields, LENGTH(process_fields)};
@@ -177,6 +197,12 @@ const char *stats_procedure_name(unsigned procedure)
         "NFS_REMOVE", "NFS_RMDIR",   "NFS_RENAME",   "NFS_LINK",   "NFS_READDIR", "NFS_READDIRPLUS",
         "NFS_FSSTAT", "NFS_FSINFO",  "NFS_PATHCONF", "NFS_COMMIT", "NFS_MOUNT"};
     return procedure < DIRECTNFS_PROCEDURES ? names[procedure] : NULL;
+}
+
+const char *stats_operation_name(unsigned operation)
+{
+    static const char *const names[DIRECTNFS_OPERATIONS] = {"READ", "WRITE", "OTHER"};
+    return operation < DIRECTNFS_OPERATIONS ? names[operation] : NULL;
 }
 
 const char *stats_state_name(uint32_t state)

@@ -5,8 +5,7 @@
  *
  * A new counter: a member in directnfs/stats.h, a line in catalogue.c, and the place that counts.
  * test_stats_catalogue asks for its name in directnfs-stats(7), test/integration/stat for one in
- * test/lib/stat.schema.json. In directnfs_counters it takes the place of a spare word; elsewhere
- * the number of the layout goes up.
+ * test/lib/stat.schema.json. The number of the layout goes up.
  */
 #ifndef STATS_CATALOGUE_H
 #define STATS_CATALOGUE_H
@@ -30,6 +29,7 @@ enum stats_kind {
     STATS_P90,
     STATS_P99,
     STATS_MAX,
+    STATS_WAITED, /* uint64_t, nanoseconds of a file's reads or writes: their mean */
     /* Other numbers, as of now. */
     STATS_GAUGE,       /* uint64_t */
     STATS_AGE,         /* uint64_t, CLOCK_MONOTONIC: microseconds since then; 0: none */
@@ -71,7 +71,7 @@ struct stats_fields {
 };
 
 /* A table behind the counters: the slots that were ever used come first. */
-enum { STATS_SERVERS, STATS_PATHS, STATS_CHANNELS, STATS_FILES, STATS_TABLES };
+enum { STATS_SERVERS, STATS_MOUNTS, STATS_PATHS, STATS_CHANNELS, STATS_FILES, STATS_TABLES };
 struct stats_table {
     size_t offset, count_offset; /* in struct directnfs_stats */
     size_t slot;                 /* bytes of one, which begins with enum directnfs_slot */
@@ -100,13 +100,16 @@ static inline void *stats_at(const struct stats_field *field, const void *record
     return (void *)((uintptr_t)record + field->offset);
 }
 
-/* A mount of a server, a path: are they the same, by their names? */
+/* A mount of a server, what it costs, a path: are they the same, by their names? */
 bool stats_same_server(const struct directnfs_server_stats *a,
                        const struct directnfs_server_stats *b);
+bool stats_same_mount(const struct directnfs_mount_stats *a, const struct directnfs_mount_stats *b);
 bool stats_same_path(const struct directnfs_path_stats *a, const struct directnfs_path_stats *b);
 
 /* "NFS_NULL" ... "NFS_COMMIT", "NFS_MOUNT"; NULL beyond. */
 const char *stats_procedure_name(unsigned procedure);
+/* "READ", "WRITE", "OTHER" of enum directnfs_operation; NULL beyond. */
+const char *stats_operation_name(unsigned operation);
 /* "up", "down", ... of enum directnfs_channel_state; "unknown" beyond. */
 const char *stats_state_name(uint32_t state);
 

@@ -39,13 +39,13 @@ static struct run_identity identity;
 
 /* What this thread has counted and not entered yet. */
 struct amount {
-    uint64_t *counter, *sum;
-    uint64_t times, bytes;
+    uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
+    uint64_t times, bytes, ns;
 };
 static __thread struct {
     bool on;
     struct stats_tally tally;
-    struct amount transfers, file;
+    struct amount transfers, file, mount;
 } together;
 
 static void touch(void)
@@ -106,7 +106,7 @@ static bool ensure_backed(const void *slot, size_t size)
 /* Memory for what is used already. */
 static int back_used(int fd)
 {
-    int error = back(fd, 0, offsetof(struct directnfs_stats, paths));
+    int error = back(fd, 0, offsetof(struct directnfs_stats, mounts));
     for (unsigned i = 0; !error && i < STATS_TABLES; i++) {
         const struct stats_table *table = &stats_tables[i];
         size_t used = stats_used(&memory.stats, table);
@@ -229,20 +229,25 @@ static void amount_end(struct amount *amount)
     if (amount->times) {
         if (amount->counter)
             stats_add(amount->counter, amount->times);
-        stats_add(amount->sum, amount->bytes);
+        if (amount->bytes)
+            stats_add(amount->sum, amount->bytes);
+        if (amount->ns)
+            stats_add(amount->time, amount->ns);
     }
-    amount->times = amount->bytes = 0;
+    amount->times = amount->bytes = amount->ns = 0;
 }
 
-/* Counts one transfer in `counter` (may be NULL), and its bytes in `sum`. */
-static void amount_add(struct amount *amount, uint64_t *counter, uint64_t *sum, uint64_t bytes)
+/* Counts one more thing in the same place as `to`: its `bytes` and `ns`. */
+static void amount_add(struct amount *amount, const struct amount *to)
 {
-    if (amount->sum != sum)
+    if (amount->sum != to->sum)
         amount_end(amount);
-    amount->counter = counter;
-    amount->sum = sum;
+    amount->counter = to->counter;
+    amount->sum = to->sum;
+    amount->time = to->time;
     amount->times++;
-    amount->bytes += bytes;
+    amount->bytes += to->bytes;
+    amount->ns += to->ns;
     if (!together.on)
         amount_end(amount);
 }
@@ -250,18 +255,42 @@ static void amount_add(struct amount *amount, uint64_t *counter, uint64_t *sum, 
 void stats_transferred(bool write, uint64_t bytes)
 {
     struct directnfs_counters *counters = &memory.stats.counters;
-    amount_add(&together.transfers, NULL, write ? &counters->write_bytes : &counters->read_bytes,
-               bytes);
+    amount_add(&together.transfers,
+               &(struct amount){.sum = write ? &counters->write_bytes : &counters->read_bytes,
+                                .bytes = bytes});
 }
 
-void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes)
+void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns)
 {
-    amount_add(&together.file, &file->reads, &file->read_bytes, bytes);
+    amount_add(&together.file, &(struct amount){.counter = &file->reads,
+                                                .sum = &file->read_bytes,
+                                                .time = &file->read_ns,
+                                                .bytes = bytes,
+                                                .ns = ns});
 }
 
-void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes)
+void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns)
 {
-    amount_add(&together.file, &file->writes, &file->write_bytes, bytes);
+    amount_add(&together.file, &(struct amount){.counter = &file->writes,
+                                                .sum = &file->write_bytes,
+                                                .time = &file->write_ns,
+                                                .bytes = bytes,
+                                                .ns = ns});
+}
+
+void stats_mount_call(struct directnfs_mount_stats *mount, enum directnfs_operation operation,
+                      const struct stats_answer *answer)
+{
+    struct directnfs_operation_stats *stats = &mount->operations[operation];
+    if (answer->error)
+        stats_add(&stats->errors, 1);
+    if (answer->queue_ns)
+        stats_add(&stats->queue_ns, answer->queue_ns);
+    amount_add(&together.mount, &(struct amount){.counter = &stats->calls,
+                                                 .sum = &stats->bytes,
+                                                 .time = &stats->rtt_ns,
+                                                 .bytes = answer->bytes,
+                                                 .ns = answer->rtt_ns});
 }
 
 void stats_together_begin(void)
@@ -277,6 +306,7 @@ void stats_together_end(void)
     stats_tally_end(&together.tally);
     amount_end(&together.transfers);
     amount_end(&together.file);
+    amount_end(&together.mount);
 }
 
 /* What is counted in a slot of a table begins again. */
@@ -285,7 +315,8 @@ static void zero_counts(unsigned table, void *slot)
     const struct stats_fields *fields = &stats_tables[table].fields;
     for (size_t i = 0; i < fields->count; i++) {
         const struct stats_field *field = &fields->list[i];
-        if (field->kind == STATS_COUNT || field->kind == STATS_LATENCY)
+        if (field->kind == STATS_COUNT || field->kind == STATS_WAITED ||
+            field->kind == STATS_LATENCY)
             memset(stats_at(field, slot), 0, field->bound);
     }
 }
@@ -297,6 +328,21 @@ static void publish(uint32_t *word, uint32_t value)
 }
 
 /* ---- servers ---- */
+
+/* Under the lock: the mount of a new server begins to count. */
+static void enter_mount(unsigned id)
+{
+    struct directnfs_mount_stats *mount = &memory.stats.mounts[id];
+    const struct directnfs_server_stats *server = &memory.stats.servers[id];
+    if (!ensure_backed(mount, sizeof(*mount)))
+        return;
+    copy_text(mount->name, sizeof(mount->name), server->name, false);
+    copy_text(mount->directory, sizeof(mount->directory), server->directory, false);
+    copy_text(mount->mount, sizeof(mount->mount), server->mount, false);
+    publish(&mount->slot, DIRECTNFS_SLOT_USED);
+    if (id >= memory.stats.mount_count)
+        publish(&memory.stats.mount_count, id + 1);
+}
 
 unsigned stats_server(const struct stats_server *server)
 {
@@ -319,10 +365,22 @@ unsigned stats_server(const struct stats_server *server)
     if (id < DIRECTNFS_SERVERS) {
         memory.stats.servers[id] = wanted;
         publish(&memory.stats.server_count, id < count ? count : id + 1);
+        if (memory.stats.mounts[id].slot != DIRECTNFS_SLOT_USED)
+            enter_mount(id);
     }
     touch();
     pthread_mutex_unlock(&lock);
     return id;
+}
+
+struct directnfs_mount_stats *stats_mount(unsigned server)
+{
+    pthread_mutex_lock(&lock);
+    struct directnfs_mount_stats *mount =
+        server < memory.stats.mount_count ? &memory.stats.mounts[server] : NULL;
+    bool shown = mount && mount->slot == DIRECTNFS_SLOT_USED;
+    pthread_mutex_unlock(&lock);
+    return shown ? mount : NULL;
 }
 
 /* ---- paths ---- */
@@ -522,6 +580,8 @@ void stats_after_fork(void)
             return;
     }
     memset(&memory.stats.counters, 0, sizeof(memory.stats.counters));
+    for (unsigned i = 0; i < memory.stats.mount_count; i++)
+        zero_counts(STATS_MOUNTS, &memory.stats.mounts[i]);
     for (unsigned i = 0; i < memory.stats.path_count; i++)
         zero_counts(STATS_PATHS, &memory.stats.paths[i]);
     stats_waits_for_nothing(&memory.stats);

@@ -106,6 +106,20 @@ struct stats_server {
 unsigned stats_server(const struct stats_server *server);
 
 /*
+ * What is counted of a mount, by that number; NULL: it is not shown. Valid as a path's is.
+ */
+struct directnfs_mount_stats *stats_mount(unsigned server);
+
+/* An answered call on a mount. */
+struct stats_answer {
+    uint64_t bytes; /* that READ or WRITE moved */
+    uint64_t rtt_ns, queue_ns;
+    bool error;
+};
+void stats_mount_call(struct directnfs_mount_stats *mount, enum directnfs_operation operation,
+                      const struct stats_answer *answer);
+
+/*
  * A network path of a server, from `local` (may be NULL) to `path`: enters it, state down, or finds
  * it. Never NULL: when the table is full, memory that is not shown. Valid for the life of the
  * process; a child of fork() keeps it, with its state, and counts from zero.
@@ -116,9 +130,10 @@ void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_
                       const char *reason);
 /* Counts bytes that a READ or WRITE moved. */
 void stats_transferred(bool write, uint64_t bytes);
-/* Count a read or a write of the application that was served. */
-void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes);
-void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes);
+/* Count a read or a write of the application that was served, and how long it waited for the
+ * server. */
+void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns);
+void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns);
 
 /* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
 struct directnfs_channel_stats *stats_channel(unsigned server, const char *path, const char *local);

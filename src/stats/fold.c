@@ -103,13 +103,16 @@ static int read_part(int fd, struct directnfs_stats *stats, size_t offset, size_
     return stats_read_at(fd, (uint8_t *)stats + offset, size, offset);
 }
 
-static int read_segment(int fd, struct directnfs_stats *stats, size_t *room)
+static int read_segment(int fd, off_t size, struct directnfs_stats *stats, size_t *room)
 {
     int error = read_part(fd, stats, 0, offsetof(struct directnfs_stats, servers), room);
     if (!error && stats->magic == 0)
         return -EAGAIN;
-    if (!error && (stats->magic != DIRECTNFS_STATS_MAGIC ||
-                   stats->layout != DIRECTNFS_STATS_LAYOUT || stats->size != sizeof(*stats)))
+    if (!error && stats->magic != DIRECTNFS_STATS_MAGIC)
+        return -EBADMSG;
+    if (!error && stats->layout != DIRECTNFS_STATS_LAYOUT)
+        return -EPROTO;
+    if (!error && (stats->size != sizeof(*stats) || size != STATS_BYTES))
         return -EBADMSG;
     for (unsigned i = 0; !error && i < STATS_TABLES; i++) {
         const struct stats_table *table = &stats_tables[i];
@@ -130,10 +133,8 @@ int stats_read_raw(int run, const char *name, struct directnfs_stats *stats, siz
     int error = sys_fstat(fd, &status);
     if (!error && status.st_size == 0)
         error = -EAGAIN;
-    else if (!error && status.st_size != STATS_BYTES)
-        error = -EBADMSG;
     if (!error)
-        error = read_segment(fd, stats, room);
+        error = read_segment(fd, status.st_size, stats, room);
     sys_close(fd);
     return error;
 }
@@ -185,7 +186,7 @@ static void take_tables(struct directnfs_stats *ended, const struct directnfs_st
            offsetof(struct directnfs_stats, processes) - process);
     for (unsigned i = 0; i < STATS_TABLES; i++) {
         const struct stats_table *table = &stats_tables[i];
-        if (i == STATS_PATHS)
+        if (i == STATS_PATHS || i == STATS_MOUNTS)
             continue;
         *stats_count(ended, table) = *stats_count(stats, table);
         memcpy(stats_slot(ended, table, 0), stats_slot(stats, table, 0), stats_used(stats, table));
@@ -203,7 +204,7 @@ static int replace_ended(int run, const struct directnfs_stats *ended)
         error = stats_write_raw(fd, ended);
     sys_close(fd);
     if (!error)
-        error = sys_renameat2(run, "stats.new", run, "stats.ended", 0);
+        error = sys_renameat2(run, "stats.new", run, DIRECTNFS_STATS_ENDED, 0);
     if (error)
         sys_unlinkat(run, "stats.new", 0);
     return error;
@@ -246,9 +247,10 @@ void stats_waits_for_nothing(struct directnfs_stats *stats)
 static int fold_into(int run, const struct directnfs_stats *stats, struct directnfs_stats *ended)
 {
     char path[RUN_PATH_MAX];
-    int error = stats_read_raw(run, "stats.ended", ended, NULL);
-    if (error == -EBADMSG || error == -EAGAIN || error == -EPERM)
-        log_warning("the statistics of ended processes in %s (stats.ended) are unusable: starting "
+    int error = stats_read_raw(run, DIRECTNFS_STATS_ENDED, ended, NULL);
+    if (error == -EBADMSG || error == -EPROTO || error == -EAGAIN || error == -EPERM)
+        log_warning("the statistics of ended processes in %s (" DIRECTNFS_STATS_ENDED
+                    ") are unusable: starting "
                     "again",
                     run_name(path));
     else if (error && error != -ENOENT)
@@ -264,6 +266,7 @@ static int fold_into(int run, const struct directnfs_stats *stats, struct direct
     if (!error)
         remove_last(run, ended);
     stats_add_counters(&ended->counters, &stats->counters);
+    stats_add_mounts(ended, stats);
     stats_add_paths(ended, stats);
     if (stats->file_count || !ended->file_count)
         take_tables(ended, stats);
@@ -290,8 +293,8 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
         error = stats_read_raw(run, name, copy, NULL);
         if (!error && (copy->pid != process->pid || copy->starttime != process->starttime))
             error = -EBADMSG;
-        if (error == -EAGAIN || error == -EBADMSG)
-            sys_unlinkat(run, name, 0); /* died while making it; or nobody's */
+        if (error == -EAGAIN || error == -EBADMSG || error == -EPROTO)
+            sys_unlinkat(run, name, 0); /* died while making it; or nobody's; or nothing adds it */
     }
     if (!error) {
         stats_waits_for_nothing(copy);
@@ -345,12 +348,13 @@ static int reap_one(void *argument, const char *name, const struct run_identity 
 {
     const struct reaping *reaping = argument;
     const struct stats_bounds *bounds = reaping->bounds;
-    /* Of another pid namespace the pid says nothing. */
-    if (run_identity_alive(process) ||
-        (stats_read_raw(reaping->run, name, reaping->scratch, NULL) == 0 &&
-         reaping->scratch->pid_namespace != run_pid_namespace()))
+    if (run_identity_alive(process))
         return 0;
-    int error = stats_fold(reaping->run, process, NULL, bounds ? bounds->lock_ms : STATS_LOCK_MS);
+    /* Of another pid namespace the pid says nothing. The head is the same in all layouts. */
+    int error = stats_read_raw(reaping->run, name, reaping->scratch, NULL);
+    if ((error == 0 || error == -EPROTO) && reaping->scratch->pid_namespace != run_pid_namespace())
+        return 0;
+    error = stats_fold(reaping->run, process, NULL, bounds ? bounds->lock_ms : STATS_LOCK_MS);
     return bounds && error == -ETIMEDOUT ? error : 0;
 }
 

@@ -72,7 +72,7 @@ int stats_snapshot_copy(struct stats_snapshot *to, const struct stats_snapshot *
 void stats_snapshot_subtract(struct stats_snapshot *now, const struct stats_snapshot *before);
 
 /*
- * The sum over all processes of a snapshot, ended ones included: counters and paths, and in
+ * The sum over all processes of a snapshot, ended ones included: counters, mounts and paths, and in
  * `processes` how many ended. The other tables are empty. Calloc'd; NULL without memory.
  */
 struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot);
@@ -82,6 +82,9 @@ void stats_add_latency(struct directnfs_latency *sum, const struct directnfs_lat
 void stats_add_counters(struct directnfs_counters *sum, const struct directnfs_counters *one);
 /* Of all procedures. */
 uint64_t stats_errors(const struct directnfs_counters *counters);
+void stats_add_mount(struct directnfs_mount_stats *sum, const struct directnfs_mount_stats *one);
+/* Adds up the same mounts. Without room counts mounts_not_shown. */
+void stats_add_mounts(struct directnfs_stats *sum, const struct directnfs_stats *stats);
 /* Adds up the same paths; the state is the latest. Without room counts paths_not_shown. */
 void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats);
 /* Leaves in `now` what was counted since `before`. */

@@ -48,9 +48,10 @@ void stats_release(struct directnfs_stats *stats);
 
 /*
  * Reads the used parts of a segment's file in the run directory `run` as they are, bounded, never
- * hanging; the rest of `stats` keeps what it holds. -EBADMSG if it is not a segment of this layout,
- * -EPERM if it belongs to another user; -EAGAIN if its process is still making it. `room` (may be
- * NULL) is how many bytes of memory it may take, and is lowered by them: -E2BIG.
+ * hanging; the rest of `stats` keeps what it holds. -EBADMSG if it is not a segment, -EPROTO if
+ * it is one of another layout, of which the head up to `pid_namespace` was read, -EPERM if it
+ * belongs to another user; -EAGAIN if its process is still making it. `room` (may be NULL) is how
+ * many bytes of memory it may take, and is lowered by them: -E2BIG.
  */
 int stats_read_raw(int run, const char *name, struct directnfs_stats *stats, size_t *room);
 /* pread() of so many bytes: -EBADMSG if there are less. */
@@ -71,9 +72,9 @@ void stats_unlock(int fd);
 bool stats_added(const struct directnfs_stats *ended, const struct directnfs_stats *stats);
 
 /*
- * Adds the segment of a process that ended to `stats.ended` and removes its file. `stats` NULL: it
- * is read from the file. -ETIMEDOUT when the lock could not be had in `limit_ms`; it is then done
- * by a later stats_reap().
+ * Adds the segment of a process that ended to the sum of what ended and removes its file. `stats`
+ * NULL: it is read from the file. -ETIMEDOUT when the lock could not be had in `limit_ms`; it is
+ * then done by a later stats_reap().
  */
 int stats_fold(int run, const struct run_identity *process, const struct directnfs_stats *stats,
                int limit_ms);

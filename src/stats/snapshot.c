@@ -26,9 +26,10 @@ static void add_problem(struct stats_snapshot *snapshot, const char *name, const
 static void add_unusable(struct stats_snapshot *snapshot, const char *name, int error)
 {
     add_problem(snapshot, name,
-                error == -EBADMSG ? "damaged, or of another version of directnfs"
-                : error == -EPERM ? "it belongs to another user"
-                                  : strerror(-error));
+                error == -EPROTO    ? "it is of another version of directnfs"
+                : error == -EBADMSG ? "damaged, or of another version of directnfs"
+                : error == -EPERM   ? "it belongs to another user"
+                                    : strerror(-error));
 }
 
 /* Takes over `stats`, also when it fails. */
@@ -110,7 +111,7 @@ static int read_directory(struct reading *reading)
                  strerror(-lock));
         add_problem(snapshot, NULL, reason);
     }
-    int error = add_segment(reading, "stats.ended", NULL);
+    int error = add_segment(reading, DIRECTNFS_STATS_ENDED, NULL);
     if (!error)
         error = add_processes(reading);
     if (lock >= 0)
@@ -208,6 +209,7 @@ struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot
         const struct directnfs_stats *one =
             ended ? snapshot->ended[i] : snapshot->processes[i - snapshot->ended_count];
         stats_add_counters(&sum->counters, &one->counters);
+        stats_add_mounts(sum, one);
         stats_add_paths(sum, one);
         sum->processes += ended ? one->processes : 0;
     }

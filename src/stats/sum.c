@@ -41,7 +41,7 @@ static void combine_record(bool minus, const struct stats_fields *fields, void *
 {
     for (size_t i = 0; i < fields->count; i++) {
         const struct stats_field *field = &fields->list[i];
-        if (field->kind == STATS_COUNT)
+        if (field->kind == STATS_COUNT || field->kind == STATS_WAITED)
             combine(minus, stats_at(field, to), *(const uint64_t *)stats_at(field, from));
         else if (field->kind == STATS_LATENCY)
             combine_latency(minus, stats_at(field, to), stats_at(field, from));
@@ -53,7 +53,6 @@ static void combine_counters(bool minus, struct directnfs_counters *to,
 {
     for (int i = 0; i < DIRECTNFS_PROCEDURES; i++)
         combine_record(minus, &stats_procedure_fields, &to->procedures[i], &from->procedures[i]);
-    /* Counters that only a newer version knows take the place of spare words. */
     for (size_t i = offsetof(struct directnfs_counters, read_bytes) / sizeof(uint64_t);
          i < sizeof(*to) / sizeof(uint64_t); i++)
         combine(minus, &((uint64_t *)to)[i], ((const uint64_t *)from)[i]);
@@ -92,6 +91,45 @@ bool stats_same_path(const struct directnfs_path_stats *a, const struct directnf
     return strncmp(a->name, b->name, sizeof(a->name)) == 0 &&
            strncmp(a->path, b->path, sizeof(a->path)) == 0 &&
            strncmp(a->local, b->local, sizeof(a->local)) == 0;
+}
+
+bool stats_same_mount(const struct directnfs_mount_stats *a, const struct directnfs_mount_stats *b)
+{
+    return strncmp(a->mount, b->mount, sizeof(a->mount)) == 0 &&
+           strncmp(a->name, b->name, sizeof(a->name)) == 0 &&
+           strncmp(a->directory, b->directory, sizeof(a->directory)) == 0;
+}
+
+static struct directnfs_mount_stats *find_mount(struct directnfs_stats *stats,
+                                                const struct directnfs_mount_stats *wanted)
+{
+    for (unsigned i = 0; i < stats->mount_count && i < DIRECTNFS_MOUNTS; i++) {
+        if (stats->mounts[i].slot == DIRECTNFS_SLOT_USED &&
+            stats_same_mount(&stats->mounts[i], wanted))
+            return &stats->mounts[i];
+    }
+    return NULL;
+}
+
+void stats_add_mount(struct directnfs_mount_stats *sum, const struct directnfs_mount_stats *one)
+{
+    combine_record(false, &stats_tables[STATS_MOUNTS].fields, sum, one);
+}
+
+void stats_add_mounts(struct directnfs_stats *sum, const struct directnfs_stats *stats)
+{
+    for (unsigned i = 0; i < stats->mount_count && i < DIRECTNFS_MOUNTS; i++) {
+        const struct directnfs_mount_stats *from = &stats->mounts[i];
+        struct directnfs_mount_stats *to = find_mount(sum, from);
+        if (from->slot != DIRECTNFS_SLOT_USED)
+            continue;
+        if (to)
+            stats_add_mount(to, from);
+        else if (sum->mount_count < DIRECTNFS_MOUNTS)
+            sum->mounts[sum->mount_count++] = *from;
+        else
+            sum->counters.mounts_not_shown++;
+    }
 }
 
 static struct directnfs_path_stats *find_path(struct directnfs_stats *stats,
@@ -133,6 +171,11 @@ void stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *b
 {
     combine(true, &now->processes, before->processes);
     combine_counters(true, &now->counters, &before->counters);
+    for (unsigned i = 0; i < before->mount_count && i < DIRECTNFS_MOUNTS; i++) {
+        struct directnfs_mount_stats *mount = find_mount(now, &before->mounts[i]);
+        if (mount)
+            combine_record(true, &stats_tables[STATS_MOUNTS].fields, mount, &before->mounts[i]);
+    }
     for (unsigned i = 0; i < before->path_count; i++) {
         struct directnfs_path_stats *path = find_path(now, &before->paths[i]);
         if (path)

@@ -17,7 +17,7 @@
 #include "sys/sys.h"
 
 static char directory[] = "/dev/shm/dnfuzz.XXXXXX";
-static const char *const names[] = {NULL /* of this process */, "stats.ended", "registry"};
+static const char *const names[] = {NULL /* of this process */, DIRECTNFS_STATS_ENDED, "registry"};
 enum { DAMAGED = sizeof(names) / sizeof(names[0]) };
 static char paths[DAMAGED][128];
 static struct run_identity self;

@@ -15,6 +15,7 @@ static inline struct directnfs_stats stats_segment_good(const struct run_identit
                                     .starttime = self->starttime,
                                     .pid_namespace = run_pid_namespace(),
                                     .server_count = 1,
+                                    .mount_count = 1,
                                     .path_count = 2,
                                     .channel_count = 2,
                                     .file_count = 3};
@@ -36,6 +37,14 @@ static inline void stats_segment_check(const struct directnfs_stats *stats,
         TEXT(server->mount);
         TEXT(server->security);
         must(server->slot <= DIRECTNFS_SLOT_USED && server->kind <= DIRECTNFS_STANDALONE);
+    }
+    must(stats->mount_count <= DIRECTNFS_MOUNTS);
+    for (unsigned i = 0; i < DIRECTNFS_MOUNTS; i++) {
+        const struct directnfs_mount_stats *mount = &stats->mounts[i];
+        TEXT(mount->name);
+        TEXT(mount->directory);
+        TEXT(mount->mount);
+        must(mount->slot <= DIRECTNFS_SLOT_USED);
     }
     for (unsigned i = 0; i < DIRECTNFS_PATHS; i++) {
         const struct directnfs_path_stats *path = &stats->paths[i];

@@ -5,7 +5,9 @@
 #include "rounds.h"
 
 #include "../../src/cmd/stat/counters.c"
+#include "../../src/cmd/mounts.c"
 #include "../../src/cmd/stat/latency.c"
+#include "../../src/cmd/stat/mounts.c"
 #include "../../src/cmd/stat/prometheus.c"
 #include "../../src/cmd/stat/set.c"
 #include "../../src/cmd/stat/view.c"
@@ -245,6 +247,64 @@ TEST(long_texts_are_cut_to_fit)
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         assert_in_range(strlen(line), 1, 100);
     free(text);
+}
+
+/* ---- mounts ---- */
+
+static void add_mount(struct directnfs_stats *stats, const char *mount, uint64_t reads)
+{
+    struct directnfs_mount_stats *one = &stats->mounts[stats->mount_count++];
+    *one = (struct directnfs_mount_stats){.slot = DIRECTNFS_SLOT_USED, .name = "filer"};
+    snprintf(one->mount, sizeof(one->mount), "%s", mount);
+    one->operations[DIRECTNFS_READ] = (struct directnfs_operation_stats){
+        .calls = reads, .bytes = reads * 8192, .rtt_ns = reads * 50000, .queue_ns = reads * 1000};
+}
+
+TEST(a_mount_is_the_sum_of_the_processes_of_a_user)
+{
+    add_mount(&first, "/a", 3);
+    add_mount(&second, "/b", 5);
+    add_mount(&second, "/a", 4);
+    add_mount(&gone, "/a", 100);
+    snapshot.ended = ended;
+    snapshot.ended_count = 1;
+    make();
+    assert_int_equal(set.mounts.count, 2);
+    assert_int_equal(set.mounts.list[0].processes, 2);
+    assert_int_equal(set.mounts.list[0].sum.operations[DIRECTNFS_READ].calls, 107);
+    view_has("mounts", true, "\"calls\": 107");
+    view_has("mounts", true, "\"kb_call\": 8.0");
+    view_has("mounts", true, "\"rtt_us\": 50.0");
+    view_has("mounts", true, "\"exe_us\": 51.0");
+    filter.pid = second.pid;
+    make();
+    assert_int_equal(set.mounts.list[1].sum.operations[DIRECTNFS_READ].calls, 4);
+    filter = (struct stat_filter){.server = "another"};
+    make();
+    assert_int_equal(set.mounts.count, 0);
+}
+
+TEST(mounts_of_another_user_are_others)
+{
+    second.uid = 7;
+    add_mount(&first, "/a", 3);
+    add_mount(&second, "/a", 4);
+    make();
+    assert_int_equal(set.mounts.count, 2);
+}
+
+TEST(a_user_has_a_bounded_number_of_mounts)
+{
+    char name[16];
+    for (int i = 0; i < 2 * DIRECTNFS_MOUNTS; i++) {
+        snprintf(name, sizeof(name), "/%d", i);
+        add_mount(i < DIRECTNFS_MOUNTS ? &first : &second, name, 1);
+    }
+    make();
+    assert_int_equal(set.mounts.count, DIRECTNFS_MOUNTS);
+    const struct directnfs_mount_stats *others = &set.mounts.list[DIRECTNFS_MOUNTS - 1].sum;
+    assert_string_equal(others->mount, "others");
+    assert_int_equal(others->operations[DIRECTNFS_READ].calls, DIRECTNFS_MOUNTS + 1);
 }
 
 /* ---- Prometheus ---- */

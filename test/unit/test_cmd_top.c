@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../../src/cmd/index.c"
+#include "../../src/cmd/mounts.c"
 #include "../../src/cmd/path/list.c"
 #include "../../src/cmd/print.c"
 #include "../../src/cmd/table.c"

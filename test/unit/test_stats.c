@@ -23,13 +23,28 @@ static int counts_before_and_after_open(void *unused)
         stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL);
     must(stats_file("/mnt/a", server, 100, DIRECTNFS_FILE_DIRECT, NULL) == file);
     stats_file_state(file, DIRECTNFS_FILE_KERNEL, "mmap");
-    stats_file_read(file, 100);
-    stats_file_read(file, 50);
-    stats_file_written(file, 7);
+    stats_file_read(file, 100, 3000);
+    stats_file_read(file, 50, 1000);
+    stats_file_written(file, 7, 5000);
+
+    struct directnfs_mount_stats *mount = stats_mount(server);
+    must(mount != NULL && stats_mount(DIRECTNFS_SERVERS) == NULL);
+    stats_mount_call(mount, DIRECTNFS_READ,
+                     &(struct stats_answer){.bytes = 100, .rtt_ns = 20, .queue_ns = 5});
+    stats_together_begin();
+    stats_mount_call(mount, DIRECTNFS_READ, &(struct stats_answer){.bytes = 10, .rtt_ns = 2});
+    stats_mount_call(mount, DIRECTNFS_WRITE, &(struct stats_answer){.rtt_ns = 7, .error = true});
+    stats_together_end();
 
     must(stats_snapshot_read(&list, NULL) == 0);
     must(list.count == 1 && list.problem_count == 0);
     const struct directnfs_stats *stats = list.processes[0];
+    must(stats->mount_count == 2 && strcmp(stats->mounts[0].mount, "/mnt") == 0);
+    const struct directnfs_operation_stats *on_mount = stats->mounts[0].operations;
+    must(on_mount[DIRECTNFS_READ].calls == 2 && on_mount[DIRECTNFS_READ].bytes == 110);
+    must(on_mount[DIRECTNFS_READ].rtt_ns == 22 && on_mount[DIRECTNFS_READ].queue_ns == 5);
+    must(on_mount[DIRECTNFS_WRITE].calls == 1 && on_mount[DIRECTNFS_WRITE].errors == 1);
+    must(stats->files[0].read_ns == 4000 && stats->files[0].write_ns == 5000);
     must(stats->pid == (uint32_t)getpid() && stats->ended_ns == 0 && stats->started_ns);
     must(strcmp(stats->program, "test_stats") == 0 || stats->program[0]);
     must(stats->counters.procedures[6].latency.calls == 2 &&

@@ -99,7 +99,7 @@ TEST(what_ended_and_the_lock_may_be_anything)
 {
     char path[200];
     put_file(own, &good, sizeof(good), STATS_BYTES);
-    put_file("stats.ended", "x", 1, STATS_BYTES);
+    put_file(DIRECTNFS_STATS_ENDED, "x", 1, STATS_BYTES);
     expect(1, 1);
     put_file("registry", "x", 1, 100000);
     expect(1, 2);
@@ -196,7 +196,7 @@ TEST(random_bytes_do_no_harm)
     for (unsigned round = 0; round < rounds_of(500); round++) {
         bad = good;
         spoil(&bad, rand() % 4 != 0);
-        put_file(rand() % 3 ? own : "stats.ended", &bad, sizeof(bad), STATS_BYTES);
+        put_file(rand() % 3 ? own : DIRECTNFS_STATS_ENDED, &bad, sizeof(bad), STATS_BYTES);
         check_snapshot(&before);
     }
     stats_snapshot_free(&before);

@@ -1,7 +1,6 @@
 #include "cmd/path/list.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,22 +8,6 @@
 
 #include "cmd/index.h"
 #include "cmd/rundir.h"
-
-const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER])
-{
-    /* Most rows are of the same user as the row before, and there may be many. */
-    static uid_t known = CMD_NO_USER;
-    static char name[64];
-    if (user == CMD_NO_USER)
-        return "-";
-    if (user != known) {
-        const struct passwd *entry = getpwuid(user);
-        snprintf(name, sizeof(name), "%s", entry ? entry->pw_name : "");
-        known = user;
-    }
-    snprintf(number, CMD_USER_NUMBER, "%u", user);
-    return name[0] ? name : number;
-}
 
 /* ---- putting together ---- */
 

@@ -10,15 +10,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cmd/print.h"
 #include "cmd/snapshot.h"
 #include "config/nfstab.h"
-
-#define CMD_NO_USER ((uid_t)-1)
-
-/* The user's name; their number, in `number`, if they have none; "-" for CMD_NO_USER. Until the
- * next call. */
-enum { CMD_USER_NUMBER = 24 };
-const char *cmd_user_name(uid_t user, char number[CMD_USER_NUMBER]);
 
 /* How an administrator names a path. */
 struct cmd_path_name {

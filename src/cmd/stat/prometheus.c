@@ -37,6 +37,20 @@ static void label(FILE *out, const char *separator, const char *name, const char
     free(text);
 }
 
+/* Of a mount and a user; for free(). */
+static char *mount_labels(const struct cmd_mount *mount)
+{
+    char *text, number[CMD_USER_NUMBER];
+    size_t size;
+    FILE *out = cmd_need(open_memstream(&text, &size));
+    label(out, "", "user", cmd_user_name(mount->user, number), SIZE_MAX);
+    label(out, ",", "server", mount->sum.name, sizeof(mount->sum.name));
+    label(out, ",", "directory", mount->sum.directory, sizeof(mount->sum.directory));
+    label(out, ",", "mount", mount->sum.mount, sizeof(mount->sum.mount));
+    fclose(out);
+    return cmd_need(text);
+}
+
 /* For free(). */
 static char *path_labels(const struct directnfs_path_stats *path)
 {
@@ -195,10 +209,63 @@ static void print_mounts(const struct stat_set *set, FILE *out)
     }
 }
 
+/* A counter of each operation. Times are in nanoseconds. */
+static const struct mount_metric {
+    const char *name, *help;
+    size_t offset;
+    bool time;
+} mount_metrics[] = {
+#define MOUNT_METRIC(metric, member, is_time, sentence)                                           \
+    {                                                                                             \
+        "mount_" metric "_total", (sentence), offsetof(struct directnfs_operation_stats, member), \
+            is_time                                                                               \
+    }
+    MOUNT_METRIC("calls", calls, false, "Calls answered, by user, mount and operation."),
+    MOUNT_METRIC("errors", errors, false, "Calls answered with an error, or unusably."),
+    MOUNT_METRIC("resent", resent, false, "Calls sent again."),
+    MOUNT_METRIC("bytes", bytes, false, "Bytes that reads received and writes sent."),
+    MOUNT_METRIC("rtt_seconds", rtt_ns, true, "Time from sending calls to their answers."),
+    MOUNT_METRIC("queue_seconds", queue_ns, true, "Time that calls waited to be sent."),
+};
+
+static void mount_sample(FILE *out, const struct mount_metric *metric, const char *labels,
+                         const struct directnfs_mount_stats *sum)
+{
+    static const char *const words[DIRECTNFS_OPERATIONS] = {"read", "write", "other"};
+    for (unsigned i = 0; i < DIRECTNFS_OPERATIONS; i++) {
+        uint64_t value = *(const uint64_t *)((uintptr_t)&sum->operations[i] + metric->offset);
+        fprintf(out, PREFIX "%s{%s,operation=\"%s\"} ", metric->name, labels, words[i]);
+        if (metric->time)
+            fprintf(out, "%.9f\n", (double)value / 1e9);
+        else
+            fprintf(out, "%llu\n", (unsigned long long)value);
+    }
+}
+
+static void print_mount_costs(const struct stat_set *set, FILE *out)
+{
+    size_t count = set->mounts.count;
+    char **labels = cmd_need(calloc(count + 1, sizeof(*labels)));
+    head(out, "mount_processes", "gauge", "Running processes that use a mount.");
+    for (size_t m = 0; m < count; m++) {
+        labels[m] = mount_labels(&set->mounts.list[m]);
+        sample(out, "mount_processes", labels[m], set->mounts.list[m].processes);
+    }
+    for (size_t i = 0; i < sizeof(mount_metrics) / sizeof(mount_metrics[0]); i++) {
+        head(out, mount_metrics[i].name, "counter", mount_metrics[i].help);
+        for (size_t m = 0; m < count; m++)
+            mount_sample(out, &mount_metrics[i], labels[m], &set->mounts.list[m].sum);
+    }
+    for (size_t m = 0; m < count; m++)
+        free(labels[m]);
+    free(labels);
+}
+
 void stat_prometheus_print(const struct stat_set *set, FILE *out)
 {
     print_now(set, out);
     print_mounts(set, out);
+    print_mount_costs(set, out);
     print_calls(set, out);
     print_totals(set, out);
     print_paths(set, out);

@@ -35,6 +35,9 @@ static bool keep_server(struct directnfs_stats *stats, const char *name)
         if (!keep[i])
             stats->servers[i].slot = DIRECTNFS_SLOT_FREE;
     }
+    for (uint32_t i = 0; i < DIRECTNFS_MOUNTS && i < stats->mount_count; i++)
+        if (strncmp(stats->mounts[i].name, name, sizeof(stats->mounts[i].name)) != 0)
+            stats->mounts[i].slot = DIRECTNFS_SLOT_FREE;
     for (uint32_t i = 0; i < DIRECTNFS_CHANNELS && i < stats->channel_count; i++)
         if (stats->channels[i].server > DIRECTNFS_SERVERS || !keep[stats->channels[i].server])
             stats->channels[i].slot = DIRECTNFS_SLOT_FREE;
@@ -63,8 +66,15 @@ void stat_set_make(struct stat_set *set, struct stats_snapshot *snapshot,
     }
     struct stats_snapshot shown = {.processes = (struct directnfs_stats **)set->processes,
                                    .count = (unsigned)set->count};
-    if (!filter->last && filter->pid == 0 && filter->server == NULL)
+    bool everything = !filter->last && filter->pid == 0 && filter->server == NULL;
+    if (everything)
         shown = *snapshot;
+    bool listed = cmd_mounts_add(&set->mounts, set->processes, set->count, !filter->last);
+    if (listed && everything)
+        listed =
+            cmd_mounts_add(&set->mounts, (const struct directnfs_stats *const *)snapshot->ended,
+                           snapshot->ended_count, false);
+    cmd_need(listed ? set : NULL);
     set->sum = cmd_need(stats_snapshot_sum(&shown));
     for (size_t i = 0; filter->last && i < set->count; i++)
         set->sum->processes += set->processes[i]->processes;
@@ -87,4 +97,5 @@ void stat_set_free(struct stat_set *set)
     free(set->processes);
     free(set->servers);
     free(set->sum);
+    cmd_mounts_free(&set->mounts);
 }

@@ -258,7 +258,7 @@ static int check_request(struct request *request)
     const struct stat_view *view = request->view;
     if (!view)
         return cmd_usage_error("stat", "--sort needs a view");
-    if (view->fields == NULL || (request->json && view->print_json))
+    if ((view->fields == NULL && view->fill == NULL) || (request->json && view->print_json))
         return cmd_usage_error("stat", "the view %s is not sorted%s", view->name,
                                view->fields ? " as JSON" : "");
     struct cmd_table table = stat_table(view, 0);
@@ -285,8 +285,8 @@ static int run(int argc, char **argv)
         request.view = stat_view_find(argv[optind]);
         if (request.view == NULL)
             return cmd_usage_error("stat",
-                                   "no view is called '%s'; there are servers, processes, "
-                                   "channels, paths, files, stats and latency",
+                                   "no view is called '%s'; there are servers, mounts, "
+                                   "processes, channels, paths, files, stats and latency",
                                    argv[optind]);
     }
     status = check_request(&request);
@@ -314,7 +314,7 @@ static const struct cmd_option options[] = {
 
 const struct cmd_command cmd_stat = {
     .name = "stat",
-    .usage = "stat [servers|processes|channels|paths|files|stats|latency] [OPTION...]\n",
+    .usage = "stat [servers|mounts|processes|channels|paths|files|stats|latency] [OPTION...]\n",
     .purpose = "shows which servers, sockets and files running programs use, and how fast",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

@@ -87,6 +87,15 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
     }
 }
 
+/* The mean of a file's reads or writes. */
+static double waited_us(const struct stat_row *row, const struct stats_field *field)
+{
+    const struct directnfs_file_stats *file = row->record;
+    bool reads = field->offset == offsetof(struct directnfs_file_stats, read_ns);
+    uint64_t count = reads ? file->reads : file->writes;
+    return count ? (double)(reads ? file->read_ns : file->write_ns) / 1000 / (double)count : 0;
+}
+
 static void put_cell(struct cmd_table *table, const struct stat_row *row,
                      const struct stats_field *field)
 {
@@ -94,6 +103,8 @@ static void put_cell(struct cmd_table *table, const struct stat_row *row,
     char text[WORD];
     if (field->kind >= STATS_MEAN && field->kind <= STATS_MAX)
         cmd_table_time(table, at, field->kind);
+    else if (field->kind == STATS_WAITED)
+        cmd_table_real(table, waited_us(row, field));
     else if (field->kind == STATS_PROCESS && row->stats == row->set->sum && table->for_people)
         cmd_table_text(table, "sum", SIZE_MAX);
     else if (field->kind <= STATS_LAST_COUNT)
@@ -136,6 +147,7 @@ static void put_process(struct cmd_table *table, const struct stat_view *view,
 const struct stat_view stat_views[STAT_VIEWS] = {
     {"servers", "Servers", &stats_tables[STATS_SERVERS].fields, &stats_tables[STATS_SERVERS],
      .key_columns = 2, .none = "No server was mounted."},
+    {"mounts", "Mounts", .key_columns = 4, .none = "No mount was used.", .fill = stat_mounts_fill},
     {"processes", "Processes", &stats_process_fields, .key_columns = 2,
      .none = "No process uses directnfs.", .sums = true},
     {"channels", "Channels", &stats_tables[STATS_CHANNELS].fields, &stats_tables[STATS_CHANNELS],
@@ -143,7 +155,7 @@ const struct stat_view stat_views[STAT_VIEWS] = {
     {"paths", "Network paths", &stats_tables[STATS_PATHS].fields, &stats_tables[STATS_PATHS],
      .key_columns = 4, .none = "No network path was used.", .sums = true},
     {"files", "Files", &stats_tables[STATS_FILES].fields, &stats_tables[STATS_FILES],
-     .none = "No file of a configured mount was opened."},
+     .key_columns = 1, .first_part = 6, .none = "No file of a configured mount was opened."},
     {"stats", "Calls by process", &stats_procedure_fields, .key_columns = 1,
      .none = "No call was made.", .print = stat_counters_print,
      .print_json = stat_counters_print_json},
@@ -164,9 +176,12 @@ struct cmd_table stat_table(const struct stat_view *view, double seconds)
     static struct cmd_column columns[24];
     struct cmd_table table = {.columns = columns,
                               .key_columns = view->key_columns,
+                              .first_part = view->first_part,
                               .none = view->none,
                               .for_people = true,
                               .seconds = seconds};
+    for (size_t i = 0; view->fill && i < stat_mount_column_count; i++)
+        columns[table.column_count++] = stat_mount_columns[i];
     for (size_t i = 0; view->fields && i < view->fields->count && view->fields->list[i].name; i++) {
         enum stats_kind kind = view->fields->list[i].kind;
         columns[table.column_count++] = (struct cmd_column){
@@ -190,6 +205,11 @@ void stat_table_sort(struct cmd_table *table, const char *sort)
 static void fill(const struct stat_view *view, const struct stat_set *set, const char *sort,
                  bool with_sum, struct cmd_table *table)
 {
+    if (view->fill) {
+        view->fill(table, set);
+        stat_table_sort(table, sort);
+        return;
+    }
     bool servers = view->table == &stats_tables[STATS_SERVERS];
     for (size_t i = 0; servers && i < set->server_count; i++)
         stat_row_put(table, view, &(struct stat_row){.set = set, .record = set->servers[i]});

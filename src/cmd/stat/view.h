@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "cmd/mounts.h"
 #include "cmd/table.h"
 #include "stats/read.h"
 
@@ -29,6 +30,8 @@ struct stat_set {
     const struct stats_snapshot *snapshot;
     const struct directnfs_server_stats **servers;
     size_t server_count;
+    struct cmd_mounts
+        mounts; /* of these processes, and, where all are shown, of those that ended */
     struct directnfs_stats **loaded; /* that have the library and no statistics: pid and program */
     size_t loaded_count;
 };
@@ -58,20 +61,21 @@ const struct directnfs_server_stats *stat_server_of(const struct directnfs_stats
 size_t stat_server_id(const struct stat_set *set, const struct directnfs_server_stats *server);
 
 /* A view shows fields of the catalogue: of each process, or of each used slot of one of its tables
- * (of servers, of those of the set). Or it has its own printers. */
+ * (of servers, of those of the set). Or it has its own columns and rows, or its own printers. */
 struct stat_view {
     const char *name, *title;
-    const struct stats_fields *fields; /* NULL: it has no columns that --sort knows */
+    const struct stats_fields *fields; /* NULL: none */
     const struct stats_table *table;   /* NULL: of the process */
-    size_t key_columns;
-    const char *none; /* what is said when there is no row */
-    bool sums;        /* there is a row of the sum, too */
-    bool on_request;  /* not shown when no view is named */
+    size_t key_columns, first_part;    /* as of struct cmd_table */
+    const char *none;                  /* what is said when there is no row */
+    bool sums;                         /* there is a row of the sum, too */
+    bool on_request;                   /* not shown when no view is named */
+    void (*fill)(struct cmd_table *table, const struct stat_set *set);
     void (*print)(const struct stat_set *set, size_t width, const char *sort, FILE *out);
     void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
 };
 
-enum { STAT_VIEWS = 7 };
+enum { STAT_VIEWS = 8 };
 extern const struct stat_view stat_views[STAT_VIEWS];
 
 /* NULL: there is no such view. */
@@ -96,6 +100,11 @@ void stat_row_put(struct cmd_table *table, const struct stat_view *view,
 struct cmd_table stat_table(const struct stat_view *view, double seconds);
 /* By a column, if that is not NULL. */
 void stat_table_sort(struct cmd_table *table, const char *sort);
+
+/* The view mounts, in mounts.c. */
+extern const struct cmd_column *const stat_mount_columns;
+extern const size_t stat_mount_column_count;
+void stat_mounts_fill(struct cmd_table *table, const struct stat_set *set);
 
 /* The views stats and latency, in counters.c and latency.c. */
 void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);

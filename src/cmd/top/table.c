@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/mounts.h"
 #include "cmd/print.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-const char *const top_view_names[TOP_VIEWS] = {"paths", "processes", "files", "calls"};
+const char *const top_view_names[TOP_VIEWS] = {"paths", "processes", "files", "calls", "mounts"};
 
 /* ---- filling ---- */
 
@@ -235,6 +236,67 @@ static void fill_calls(const struct filling *filling)
     }
 }
 
+/* ---- mounts ---- */
+
+#define MOUNT_COLUMNS(COLUMN)                                                       \
+    COLUMN("SERVER", CMD_CUT_END, TEXT(sum->name), .drop = 7)                       \
+    COLUMN("MOUNT", CMD_CUT_START, TEXT(sum->mount), .wide = true)                  \
+    COLUMN("USER", CMD_TEXT, put_user(table, mount->user), .drop = 6)               \
+    COLUMN("PROC", CMD_NUMBER, NUMBER(mount->processes), .drop = 8)                 \
+    COLUMN("READ/S", CMD_NUMBER, COUNT(reads->calls), .total = "READS")             \
+    COLUMN("RD-B/S", CMD_NUMBER, COUNT(reads->bytes), .total = "RD-B", .drop = 4)   \
+    COLUMN("RD-KB", CMD_NUMBER, cmd_table_real(table, read.kilobytes), .drop = 3)   \
+    COLUMN("RD-RTT", CMD_NUMBER, put_time(table, read.rtt_us), .drop = 1)           \
+    COLUMN("RD-EXE", CMD_NUMBER, put_time(table, read.exe_us), .drop = 2)           \
+    COLUMN("WRITE/S", CMD_NUMBER, COUNT(writes->calls), .total = "WRITES")          \
+    COLUMN("WR-B/S", CMD_NUMBER, COUNT(writes->bytes), .total = "WR-B", .drop = 4)  \
+    COLUMN("WR-KB", CMD_NUMBER, cmd_table_real(table, write.kilobytes), .drop = 3)  \
+    COLUMN("WR-RTT", CMD_NUMBER, put_time(table, write.rtt_us), .drop = 1)          \
+    COLUMN("WR-EXE", CMD_NUMBER, put_time(table, write.exe_us), .drop = 2)          \
+    COLUMN("RESENT/S", CMD_NUMBER, COUNT(all.resent), .total = "RESENT", .drop = 5) \
+    COLUMN("ERR/S", CMD_NUMBER, COUNT(all.errors), .total = "ERRORS", .drop = 5)
+static const struct cmd_column mount_columns[] = {MOUNT_COLUMNS(CMD_AS_COLUMN)};
+
+static void put_time(struct cmd_table *table, double microseconds)
+{
+    char text[CMD_BRIEF] = "-";
+    if (microseconds > 0)
+        cmd_brief_time(text, microseconds);
+    cmd_table_cell(table, text, sizeof(text), microseconds);
+}
+
+/* Of the selected process, or of all and of those that ended. */
+static void fill_mounts(const struct filling *filling)
+{
+    struct cmd_table *table = filling->table;
+    const struct top_period *period = filling->period;
+    const struct stats_snapshot *shown = &period->stats;
+    struct directnfs_stats **selected = top_selected(filling->model, period);
+    struct directnfs_stats **processes = filling->model->pid ? selected : shown->processes;
+    struct cmd_mounts mounts = {0};
+    size_t count = filling->model->pid ? selected != NULL : shown->count;
+    cmd_mounts_add(&mounts, (const struct directnfs_stats *const *)processes, count, true);
+    if (!filling->model->pid)
+        cmd_mounts_add(&mounts, (const struct directnfs_stats *const *)shown->ended,
+                       shown->ended_count, false);
+    for (size_t i = 0; i < mounts.count; i++) {
+        const struct cmd_mount *mount = &mounts.list[i];
+        const struct directnfs_mount_stats *sum = &mount->sum;
+        const struct directnfs_operation_stats *reads = &sum->operations[DIRECTNFS_READ];
+        const struct directnfs_operation_stats *writes = &sum->operations[DIRECTNFS_WRITE];
+        struct directnfs_operation_stats all = {0};
+        for (unsigned k = 0; k < DIRECTNFS_OPERATIONS; k++) {
+            all.resent += sum->operations[k].resent;
+            all.errors += sum->operations[k].errors;
+        }
+        struct cmd_operation read = cmd_operation(reads), write = cmd_operation(writes);
+        uint64_t key = cmd_index_key(top_key('m', mount->user), sum->name);
+        begin_row(filling, cmd_index_key(cmd_index_key(key, sum->directory), sum->mount), i);
+        MOUNT_COLUMNS(CMD_AS_CELL)
+    }
+    cmd_mounts_free(&mounts);
+}
+
 /* ---- tables ---- */
 
 static const struct {
@@ -248,6 +310,7 @@ static const struct {
     {process_columns, LENGTH(process_columns), 7, fill_processes, "No process uses directnfs."},
     {file_columns, LENGTH(file_columns), 2, fill_files, "No file of a configured mount is in use."},
     {call_columns, LENGTH(call_columns), 1, fill_calls, "No call was made."},
+    {mount_columns, LENGTH(mount_columns), 4, fill_mounts, "No mount was used."},
 };
 
 void top_choice_begin(struct top_choice *choice)

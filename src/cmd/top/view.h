@@ -13,7 +13,7 @@
 #include "cmd/top/grid.h"
 #include "cmd/top/model.h"
 
-enum top_view { TOP_PATHS, TOP_PROCESSES, TOP_FILES, TOP_CALLS, TOP_VIEWS };
+enum top_view { TOP_PATHS, TOP_PROCESSES, TOP_FILES, TOP_CALLS, TOP_MOUNTS, TOP_VIEWS };
 enum { TOP_COLUMNS = 24 };
 
 /* What a view shows and how; `sort` is an index of its columns. */
