@@ -41,6 +41,7 @@ void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, bo
     xdr_writer_init(w, at, RPC_ARGS_MAX);
     nfs4_put_compound(w, 1 + operations);
     at = nfs4_put_sequence(w, later, keep) - NFS4_SESSION_ID;
+    call->counted = client->counted;
     call->exact = &client->session->exact;
     call->exact_at = (uint16_t)(at - call->head);
     call->exact_slot = -1;
