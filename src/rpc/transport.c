@@ -87,20 +87,11 @@ void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
         rpc_unsent_prepend(transport, first);
 }
 
-/* The server will know copies of the call, once it is sent. */
-static bool is_entered(struct rpc_transport *transport, struct rpc_call *call)
+bool rpc_enter(struct rpc_transport *transport, struct rpc_call *call)
 {
     bool entered = call->exact_slot >= 0 || call->exact->enter(call->exact, call);
     transport->short_of_slots = !entered;
     return entered;
-}
-
-bool rpc_may_send(struct rpc_transport *transport)
-{
-    struct rpc_call *call = transport->unsent;
-    return call &&
-           (transport->in_flight < NET_IN_FLIGHT_MAX || call->sent || call == &transport->ping) &&
-           (!call->exact || is_entered(transport, call));
 }
 
 struct rpc_call *rpc_call_sent(void *context, uint32_t xid)
@@ -143,7 +134,8 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
  */
 static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
-    if (call->exact && call->exact_slot >= 0 && (state != RPC_ADRIFT || call->answered))
+    if (__builtin_expect(call->exact != NULL, false) && call->exact_slot >= 0 &&
+        (state != RPC_ADRIFT || call->answered))
         call->exact->leave(call->exact, call);
     if (call != &transport->ping) {
         rpc_outstanding_add(transport, -1);

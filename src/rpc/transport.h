@@ -114,9 +114,18 @@ struct rpc_call *rpc_unsent_take(struct rpc_transport *transport);
 void rpc_unsent_prepend(struct rpc_transport *transport, struct rpc_call *call);
 /* The next one to be sent, behind one that was sent in part. */
 void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call);
+/* The server will know copies of an exact call: it has a slot, or got one now. */
+bool rpc_enter(struct rpc_transport *transport, struct rpc_call *call);
+
 /* Something is queued that may be sent now: servers queue so many calls on a connection, but a ping
  * shall not wait for them. */
-bool rpc_may_send(struct rpc_transport *transport);
+static inline bool rpc_may_send(struct rpc_transport *transport)
+{
+    struct rpc_call *call = transport->unsent;
+    return call &&
+           (transport->in_flight < NET_IN_FLIGHT_MAX || call->sent || call == &transport->ping) &&
+           (__builtin_expect(call->exact == NULL, true) || rpc_enter(transport, call));
+}
 
 /* The call in flight with this xid, of which nothing waits to be sent, or NULL. */
 struct rpc_call *rpc_call_sent(void *transport, uint32_t xid);
