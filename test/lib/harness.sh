@@ -280,6 +280,8 @@ mount_port=0
 ganesha_pid=0
 ganesha_exports=()
 ganesha_epoch=0
+ganesha_protocol=3    # the version of NFS it speaks
+ganesha_grace=0       # seconds after a start in which clients of version 4 reclaim their state
 server_space=()       # words that start a program where the server is: nothing, or another network namespace
 server_bind=127.0.0.1 # the address it listens on
 
@@ -298,18 +300,31 @@ ganesha_export() {
     local id=$((${#ganesha_exports[@]} + 1)) options=${2:-}
     case $options in *Access_Type*) ;; *) options+=" Access_Type = RW;" ;; esac
     case $options in *Squash*) ;; *) options+=" Squash = No_Root_Squash;" ;; esac
-    ganesha_exports+=("EXPORT { Export_Id = $id; Path = $1; Pseudo = /e$id; Protocols = 3; Transports = TCP;
+    ganesha_exports+=("EXPORT { Export_Id = $id; Path = $1; Pseudo = /e$id; Protocols = $ganesha_protocol; Transports = TCP;
     Attr_Expiration_Time = 0; MaxRead = 1048576; MaxWrite = 1048576; $options FSAL { Name = VFS; } }")
 }
 
+# ganesha_sessions [GRACE]: before ganesha_export and ganesha_start. The server speaks NFSv4.1 and 4.2 and nothing else,
+# as those of clouds do: there is neither a port mapper nor MOUNT, and the n-th export is the directory /eN. A lease is
+# 20 seconds, the time to reclaim after a start GRACE seconds.
+ganesha_sessions() {
+    ganesha_protocol=4
+    ganesha_grace=${1:-0}
+}
+
 ganesha_write_conf() {
-    local flusher=
+    local flusher= versions="MNT_Port = $mount_port; Protocols = 3;" grace="Graceless = true;"
+    if [ "$ganesha_protocol" = 4 ]; then
+        versions="Protocols = 4; Enable_UDP = false;"
+        [ "$ganesha_grace" = 0 ] || grace="Grace_Period = $ganesha_grace;"
+        grace+=" Minor_Versions = 1,2; RecoveryBackend = fs; Lease_Lifetime = 20;"
+    fi
     # Newer versions do not start without CAP_SYS_RESOURCE, unless they are told that it may be missing.
     ! grep -qs allow_set_io_flusher_fail "$(command -v ganesha.nfsd)" || flusher="Allow_Set_Io_Flusher_Fail = true;"
     cat >"$T/ganesha.conf" <<END
-NFS_CORE_PARAM { NFS_Port = $nfs_port; MNT_Port = $mount_port; Protocols = 3; Enable_NLM = false;
+NFS_CORE_PARAM { NFS_Port = $nfs_port; $versions Enable_NLM = false;
     Enable_RQUOTA = false; Bind_addr = $server_bind; $flusher }
-NFSV4 { Graceless = true; }
+NFSV4 { $grace }
 MDCACHE { Dir_Chunk = 0; }
 END
     printf '%s\n' "${ganesha_exports[@]}" >>"$T/ganesha.conf"
@@ -337,7 +352,7 @@ ganesha_start() {
     [ "$mount_port" != 0 ] || mount_port=$(free_port)
     ganesha_write_conf
     mkdir -p /run/ganesha /var/lib/nfs/ganesha
-    if ! rpcbind_start || ! ganesha_run; then
+    if { [ "$ganesha_protocol" = 3 ] && ! rpcbind_start; } || ! ganesha_run; then
         not_ok "server" "nfs-ganesha did not start"
         exit 1
     fi

@@ -125,7 +125,9 @@ static inline uint32_t v41_open(struct v41_call *call)
     uint32_t share = arguments.share & 3;
     if (call->in.bad)
         return V41_BADXDR;
-    if (atomic_load(&call->control->grace))
+    /* Nor does a client get new state before it has reclaimed its old: 18.51.3. */
+    const struct v41_client *client = v41_client_of(call->state, call->session->client);
+    if (atomic_load(&call->control->grace) || !client->complete)
         return V41_GRACE;
     if (share == 0 || arguments.deny > 3)
         return V41_INVAL;
