@@ -100,8 +100,8 @@ enum nfs4_reaction nfs4_status_reaction(uint32_t status, bool by_sequence)
         return NFS4_RENEW;
     case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
         return by_sequence ? NFS4_BIND : NFS4_DONE;
-    case NFS4ERR_RETRY_UNCACHED_REP:
-        return by_sequence ? NFS4_AGAIN : NFS4_DONE;
+    case NFS4ERR_RETRY_UNCACHED_REP: /* some servers say it behind SEQUENCE: 2.10.6.1.3 */
+        return NFS4_AGAIN;
     case NFS4ERR_BADSLOT: /* of what the slots are, the server and we think differently */
     case NFS4ERR_BAD_HIGH_SLOT:
     case NFS4ERR_SEQ_MISORDERED:

@@ -1,0 +1,216 @@
+/*
+ * The client of NFSv4.1 against the server of v41_server.h, which shares no code with it: what is
+ * written is carried out exactly once, wherever a connection ends, and what a server says that
+ * cannot be is never taken for an answer.
+ */
+#include <errno.h>
+
+#include "nfs/nfs4_call.h"
+#include "nfs/nfs4_session.h"
+#include "config/tunables.h"
+#include "net/pool.h"
+#include "reach/server.h"
+#include "rounds.h"
+#include "sys/alloc.h"
+#include "sys/log.h"
+#include "unit.h"
+#include "v41_server.h"
+
+enum { LENGTH = 100, TIMEOUT_MS = 60000 };
+
+static struct v41_server *server;
+static struct v41_control *control;
+static struct v41_node *node; /* of the file */
+static struct nfs_client client;
+static struct rpc_auth auth;
+static struct nfs_fh file;
+
+static int begin(void **unused)
+{
+    (void)unused;
+    static const struct conf_tunables tunables = {.retransmit_timeout = 60};
+    alarm(300);
+    log_set_level(LOG_LEVEL_ERROR);
+    server = v41_server_start(NULL, INADDR_LOOPBACK, 0);
+    control = server->control;
+    node = v41_node_at(&server->state.store, "/export/file");
+    struct net_address address = {.peer_text = "127.0.0.1"};
+    *(struct sockaddr_in *)&address.peer =
+        (struct sockaddr_in){.sin_family = AF_INET,
+                             .sin_port = htons(server->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
+    client = (struct nfs_client){.version = &nfs_version41,
+                                 .session = nfs4_session_new(),
+                                 .auth = &auth,
+                                 .read_max = 8192,
+                                 .write_max = 8192,
+                                 .timeout_ms = TIMEOUT_MS};
+    assert_int_equal(reach_over(&address, NET_PORT_ANY, 2, &tunables, &client.server), 0);
+    assert_int_equal(nfs4_walk(&client, "/export/file", &file), 0);
+    return 0;
+}
+
+static int end(void **unused)
+{
+    (void)unused;
+    rpc_server_destroy(client.server);
+    sys_free(client.session);
+    v41_server_stop(server);
+    alarm(0);
+    return 0;
+}
+
+#define EXACT_TEST(name) UNIT_TEST_WITH(name, begin, end)
+
+static int write_text(uint8_t byte, enum nfs_stable stable, struct nfs_transfer *done)
+{
+    uint8_t data[LENGTH];
+    struct iovec vector = {data, LENGTH};
+    struct nfs_data from = {.vectors = &vector, .count = 1, .length = LENGTH};
+    memset(data, byte, LENGTH);
+    return nfs_write(&client, &file, 0, &from, stable, done);
+}
+
+static int read_text(uint8_t data[LENGTH], struct nfs_transfer *done)
+{
+    struct iovec vector = {data, LENGTH};
+    struct nfs_data to = {.vectors = &vector, .count = 1, .length = LENGTH};
+    return nfs_read(&client, &file, 0, &to, done);
+}
+
+static bool all_are(const uint8_t *data, uint8_t byte)
+{
+    for (unsigned i = 0; i < LENGTH; i++) {
+        if (data[i] != byte)
+            return false;
+    }
+    return true;
+}
+
+/* The file at the server. */
+static bool file_is(uint8_t byte)
+{
+    pthread_mutex_lock(&server->lock);
+    bool is = node->size == LENGTH && all_are(node->data, byte);
+    pthread_mutex_unlock(&server->lock);
+    return is;
+}
+
+/* One WRITE while a connection ends at byte `at` of the call or of the reply. */
+static void write_through(_Atomic unsigned *cut, unsigned at)
+{
+    struct nfs_transfer done;
+    unsigned writes = control->writes[NFS_FILE_SYNC];
+    atomic_store(cut, at);
+    assert_int_equal(write_text((uint8_t)at, NFS_FILE_SYNC, &done), 0);
+    atomic_store(cut, 0);
+    assert_int_equal(done.length, LENGTH);
+    assert_int_equal(done.committed, NFS_FILE_SYNC);
+    assert_false(done.unsettled);
+    assert_false(done.repeated);
+    assert_int_equal(control->writes[NFS_FILE_SYNC], writes + 1);
+    assert_true(file_is((uint8_t)at));
+}
+
+EXACT_TEST(a_write_is_carried_out_once_wherever_its_connection_ends)
+{
+    enum { CALL = 360, REPLY = 300 }; /* bytes, more than there are */
+    unsigned step = CALL / rounds_of(CALL);
+    for (unsigned at = 1; at < CALL; at += step)
+        write_through(&control->cut_call, at);
+    for (unsigned at = 1; at < REPLY; at += step)
+        write_through(&control->cut_reply, at);
+    assert_true(control->replays > 0);
+    assert_int_equal(control->false_retries, 0);
+    assert_int_equal(control->misordered, 0);
+    assert_int_equal(control->bad_calls, 0);
+    assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
+}
+
+EXACT_TEST(a_read_is_answered_wherever_its_connection_ends)
+{
+    enum { REPLY = 400 };
+    uint8_t data[LENGTH];
+    struct nfs_transfer done;
+    assert_int_equal(write_text(5, NFS_FILE_SYNC, &done), 0);
+    for (unsigned at = 1; at < REPLY; at += REPLY / rounds_of(20)) { /* each takes a pause */
+        memset(data, 0, sizeof(data));
+        atomic_store(&control->cut_reply, at);
+        assert_int_equal(read_text(data, &done), 0);
+        atomic_store(&control->cut_reply, 0);
+        assert_int_equal(done.length, LENGTH);
+        assert_true(all_are(data, 5));
+    }
+    assert_true(control->uncached_retries > 0);
+    assert_int_equal(control->misordered, 0);
+    assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
+}
+
+EXACT_TEST(a_loss_of_power_is_seen_by_its_verifier)
+{
+    struct nfs_transfer before, after;
+    bool repeated;
+    uint64_t verifier;
+    assert_int_equal(write_text(1, NFS_FILE_SYNC, &before), 0);
+    assert_int_equal(write_text(2, NFS_UNSTABLE, &before), 0);
+    assert_int_equal(before.committed, NFS_UNSTABLE);
+    v41_lose_power(server);
+    assert_true(file_is(1));
+    assert_int_equal(nfs_commit(&client, &file, 0, 0, &verifier, &repeated), 0);
+    assert_true(verifier != before.verifier);
+    assert_int_equal(control->calls[V41_CREATE_SESSION], 2);
+    assert_int_equal(write_text(3, NFS_UNSTABLE, &after), 0);
+    assert_true(after.verifier == verifier);
+    assert_int_equal(nfs_commit(&client, &file, 0, 0, &verifier, &repeated), 0);
+    v41_lose_power(server);
+    assert_true(file_is(3));
+}
+
+EXACT_TEST(a_server_that_wants_connections_to_be_bound_gets_them_bound)
+{
+    struct nfs_transfer done;
+    uint8_t data[LENGTH];
+    atomic_store(&control->bind_needed, true);
+    for (uint8_t round = 1; round < 5; round++) {
+        v41_break_all(server);
+        assert_int_equal(write_text(round, NFS_FILE_SYNC, &done), 0);
+        assert_int_equal(read_text(data, &done), 0);
+        assert_true(all_are(data, round));
+    }
+    assert_true(control->bound >= 4);
+    assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
+    assert_int_equal(control->bad_calls, 0);
+}
+
+EXACT_TEST(what_cannot_be_is_no_answer)
+{
+    static const unsigned lies[] = {V41_OTHER_SESSION, V41_OTHER_SEQUENCE, V41_OTHER_SLOT,
+                                    V41_FAR_TARGET,    V41_MORE_READ,      V41_NO_READ,
+                                    V41_MORE_WRITTEN,  V41_NO_WRITTEN,     V41_WEAK_WRITTEN,
+                                    V41_WRONG_OP,      V41_WRONG_COUNT,    V41_NO_SIZE};
+    struct nfs_transfer done;
+    uint8_t data[LENGTH];
+    client.timeout_ms = 500;
+    for (unsigned i = 0; i < sizeof(lies) / sizeof(*lies); i++) {
+        uint8_t byte = (uint8_t)(100 + i);
+        atomic_store(&control->lie, lies[i]);
+        if (write_text(byte, NFS_FILE_SYNC, &done) == 0) {
+            assert_int_equal(done.length, LENGTH);
+            assert_int_equal(done.committed, NFS_FILE_SYNC);
+            assert_true(file_is(byte));
+        }
+        if (read_text(data, &done) == 0)
+            assert_true(done.length == LENGTH && all_are(data, data[0]) && file_is(data[0]));
+        atomic_store(&control->lie, V41_TRUTH);
+    }
+    client.timeout_ms = TIMEOUT_MS;
+    assert_int_equal(write_text(7, NFS_FILE_SYNC, &done), 0);
+    assert_int_equal(read_text(data, &done), 0);
+    assert_true(all_are(data, 7));
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
