@@ -156,7 +156,7 @@ dist deb rpm:
 # The library is no link library, and LD_PRELOAD of running programs names it: a directory of its own, one name for all
 # versions, and a new one takes the place of the old in one step.
 DOC := $(PREFIX)/share/doc/directnfs
-DROPINS := $(patsubst conf/%,$(BUILD)/%,$(wildcard conf/systemd/*.conf))
+DROPINS := $(patsubst conf/%,$(BUILD)/%,$(wildcard conf/systemd/*.conf conf/systemd/*.service))
 INSTALLED := 755:$(BUILD)/directnfs:$(PREFIX)/bin 644:$(BUILD)/libdirectnfs.so:$(LIBDIR)/directnfs \
     644:$(BUILD)/directnfs.pc:$(PREFIX)/share/pkgconfig \
     644:conf/bash-completion/directnfs:$(PREFIX)/share/bash-completion/completions \
@@ -166,7 +166,8 @@ INSTALLED := 755:$(BUILD)/directnfs:$(PREFIX)/bin 644:$(BUILD)/libdirectnfs.so:$
     $(foreach file,conf/nfstab $(wildcard conf/*.conf),644:$(file):$(PREFIX)/share/directnfs) \
     $(foreach file,$(DROPINS),644:$(file):$(PREFIX)/share/directnfs/systemd) \
     $(foreach file,$(wildcard conf/container/*),644:$(file):$(PREFIX)/share/directnfs/container) \
-    644:conf/prometheus/alerts.yml:$(PREFIX)/share/directnfs/prometheus
+    644:conf/prometheus/alerts.yml:$(PREFIX)/share/directnfs/prometheus \
+    644:conf/grafana/directnfs.json:$(PREFIX)/share/directnfs/grafana
 
 install: all $(BUILD)/directnfs.pc $(DROPINS)
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; to=$(DESTDIR)$$3/$${2##*/}; \
@@ -175,11 +176,11 @@ install: all $(BUILD)/directnfs.pc $(DROPINS)
 uninstall:
 	$(Q)for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f $(DESTDIR)$$3/$${2##*/} || exit 1; done
 	$(Q)for dir in $(LIBDIR)/directnfs $(PREFIX)/include/directnfs $(PREFIX)/share/directnfs/systemd \
-	    $(PREFIX)/share/directnfs/prometheus $(PREFIX)/share/directnfs/container $(PREFIX)/share/directnfs $(DOC) $(SYSCONFDIR)/directnfs; do \
+	    $(PREFIX)/share/directnfs/prometheus $(PREFIX)/share/directnfs/grafana $(PREFIX)/share/directnfs/container $(PREFIX)/share/directnfs $(DOC) $(SYSCONFDIR)/directnfs; do \
 	    [ ! -d $(DESTDIR)$$dir ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$$dir; done
 
 $(BUILD)/systemd/%: conf/systemd/% always
-	@mkdir -p $(@D); sed 's|@LIBDIR@|$(LIBDIR)|' $< >$@
+	@mkdir -p $(@D); sed 's|@LIBDIR@|$(LIBDIR)|; s|@BINDIR@|$(PREFIX)/bin|' $< >$@
 $(BUILD)/directnfs.pc: always
 	@printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: directnfs' \
 	    'Description: The statistics that directnfs shows in shared memory' 'Version: $(firstword $(subst -, ,$(VERSION)))' \

@@ -11,8 +11,8 @@
 #include "cmd/print.h"
 #include "sys/log.h"
 
-static const struct cmd_command *const commands[] = {&cmd_run,  &cmd_check, &cmd_stat,  &cmd_top,
-                                                     &cmd_path, &cmd_flush, &cmd_report};
+static const struct cmd_command *const commands[] = {
+    &cmd_run, &cmd_check, &cmd_stat, &cmd_top, &cmd_path, &cmd_flush, &cmd_report, &cmd_exporter};
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 

@@ -270,3 +270,9 @@ void stat_prometheus_print(const struct stat_set *set, FILE *out)
     print_totals(set, out);
     print_paths(set, out);
 }
+
+void stat_prometheus_gauge(FILE *out, const char *name, const char *help, double value)
+{
+    head(out, name, "gauge", help);
+    fprintf(out, PREFIX "%s %g\n", name, value);
+}

@@ -234,6 +234,14 @@ static int show(const struct request *request)
 
 /* ---- options ---- */
 
+/* For completion on the command line. */
+static int list_columns(const struct cmd_table *table)
+{
+    for (size_t i = 0; i < table->column_count; i++)
+        puts(table->columns[i].name);
+    exit(CMD_FINE);
+}
+
 /* Options that make no sense together, or without one another. */
 static int check_request(struct request *request)
 {
@@ -262,6 +270,8 @@ static int check_request(struct request *request)
         return cmd_usage_error("stat", "the view %s is not sorted%s", view->name,
                                view->fields ? " as JSON" : "");
     struct cmd_table table = stat_table(view, 0);
+    if (strcmp(request->sort, "list") == 0)
+        return list_columns(&table);
     if (cmd_column_find(table.columns, table.column_count, request->sort) < 0) {
         char names[512] = "";
         for (size_t i = 0, at = 0; i < table.column_count; i++)
@@ -304,7 +314,8 @@ static const struct cmd_option options[] = {
                      "show this process only"),
     CMD_TEXT_OPTION("server", 0, filter.server, "NAME",
                     "show this server, and the processes that use it"),
-    CMD_TEXT_OPTION("sort", 0, sort, "COLUMN", "numbers from the largest, texts from A"),
+    CMD_TEXT_OPTION("sort", 0, sort, "COLUMN",
+                    "numbers from the largest, texts from A; list: name the columns"),
     CMD_FLAG_OPTION("json", 0, json,
                     "print an array of objects (without a view: an object of arrays)"),
     CMD_FLAG_OPTION("prometheus", 0, prometheus, "print metrics for a node_exporter textfile"),

@@ -120,8 +120,9 @@ static inline uint64_t stat_bucket_to(unsigned bucket)
     return UINT64_C(1) << bucket;
 }
 
-/* The whole set in Prometheus's text exposition format. */
+/* The whole set in Prometheus's text exposition format, and one more gauge. */
 void stat_prometheus_print(const struct stat_set *set, FILE *out);
+void stat_prometheus_gauge(FILE *out, const char *name, const char *help, double value);
 
 /* A drawing of latencies, out of one report or several. Zero-initialised; freed by
  * stat_plot_free(). */

@@ -191,7 +191,7 @@ static const struct cmd_option options[] = {
 const struct cmd_command cmd_top = {
     .name = "top",
     .usage = "top [--interval SECONDS] [--batch] [--count N] [--once] [--user USER]\n"
-             "              [paths|processes|files|calls]\n",
+             "              [paths|processes|files|calls|mounts]\n",
     .purpose = "shows the same as it goes, with rates and histories, on the terminal",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
