@@ -188,7 +188,7 @@ static const char *const replies[REPLY_KINDS] = {
     /* client id, sequence 1, flags, SP4_NONE; owner: minor, major; scope; implementation */
     [REPLY_EXCHANGE_ID] =
         REPLY(OK, "00000001") "0000002a " OK "c1c2c3c4c5c6c7c8 00000001 00010000 00000000 "
-                                             "0000000000000004 00000003 6162630000000002 "
+                              "0000000000000004 00000003 6162630000000002 "
                               "6869 0000 00000001 00000003 6f726700 00000002 6e6d0000 "
                               "0000000060000000 00000005",
     /* session, sequence 1, flags; padding, request, response, cached, operations, requests, RDMA:
