@@ -87,9 +87,29 @@ void rpc_unsent_next(struct rpc_transport *transport, struct rpc_call *call)
         rpc_unsent_prepend(transport, first);
 }
 
+/*
+ * The first one cannot be sent until another leaves. One that is entered already, and has come back
+ * behind it, goes before it: else each would wait for the other.
+ */
+static bool entered_goes_first(struct rpc_transport *transport)
+{
+    struct rpc_call **link = &transport->unsent->next_unsent;
+    while (*link && (!(*link)->exact || (*link)->exact_slot < 0))
+        link = &(*link)->next_unsent;
+    struct rpc_call *call = *link;
+    if (!call)
+        return false;
+    *link = call->next_unsent;
+    if (!*link)
+        transport->unsent_end = link;
+    rpc_unsent_prepend(transport, call);
+    return true;
+}
+
 bool rpc_enter(struct rpc_transport *transport, struct rpc_call *call)
 {
-    bool entered = call->exact_slot >= 0 || call->exact->enter(call->exact, call);
+    bool entered = call->exact_slot >= 0 || call->exact->enter(call->exact, call) ||
+                   entered_goes_first(transport);
     transport->short_of_slots = !entered;
     return entered;
 }
