@@ -273,7 +273,7 @@ static void submit(struct net_channel *channel, struct rpc_call *const *calls, u
         net_load_add(channel, rpc_call_bytes(calls[i]));
     pthread_mutex_lock(&transport->lock);
     rpc_outstanding_add(transport, (int)count);
-    bool waits = !transport->connected || transport->unsent || !rpc_may_send(transport);
+    bool waits = !transport->connected || transport->unsent;
     uint64_t now = waits ? sys_now_ns() : 0;
     for (unsigned i = 0; i < count; i++) {
         struct rpc_call *call = calls[i];

@@ -39,7 +39,9 @@ static struct run_identity identity;
 
 /* What this thread has counted and not entered yet. */
 struct amount {
-    uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
+    struct amount_of {
+        uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
+    } of;
     uint64_t times, bytes, ns;
 };
 static __thread struct {
@@ -227,70 +229,65 @@ uint64_t stats_usual_ns(const struct directnfs_latency *latency)
 static void amount_end(struct amount *amount)
 {
     if (amount->times) {
-        if (amount->counter)
-            stats_add(amount->counter, amount->times);
+        if (amount->of.counter)
+            stats_add(amount->of.counter, amount->times);
         if (amount->bytes)
-            stats_add(amount->sum, amount->bytes);
+            stats_add(amount->of.sum, amount->bytes);
         if (amount->ns)
-            stats_add(amount->time, amount->ns);
+            stats_add(amount->of.time, amount->ns);
     }
     amount->times = amount->bytes = amount->ns = 0;
 }
 
-/* Counts one more thing in the same place as `to`: its `bytes` and `ns`. */
-static void amount_add(struct amount *amount, const struct amount *to)
+/* Counts one thing, of `bytes` and `ns`, in `to`. */
+static inline void amount_add(struct amount *amount, const struct amount_of *to, uint64_t bytes,
+                              uint64_t ns)
 {
-    if (amount->sum != to->sum)
+    if (!together.on) {
+        if (to->counter)
+            stats_add(to->counter, 1);
+        stats_add(to->sum, bytes);
+        if (ns)
+            stats_add(to->time, ns);
+        return;
+    }
+    if (amount->of.sum != to->sum)
         amount_end(amount);
-    amount->counter = to->counter;
-    amount->sum = to->sum;
-    amount->time = to->time;
+    amount->of = *to;
     amount->times++;
-    amount->bytes += to->bytes;
-    amount->ns += to->ns;
-    if (!together.on)
-        amount_end(amount);
+    amount->bytes += bytes;
+    amount->ns += ns;
 }
 
 void stats_transferred(bool write, uint64_t bytes)
 {
     struct directnfs_counters *counters = &memory.stats.counters;
-    amount_add(&together.transfers,
-               &(struct amount){.sum = write ? &counters->write_bytes : &counters->read_bytes,
-                                .bytes = bytes});
+    const struct amount_of to = {.sum = write ? &counters->write_bytes : &counters->read_bytes};
+    amount_add(&together.transfers, &to, bytes, 0);
 }
 
 void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns)
 {
-    amount_add(&together.file, &(struct amount){.counter = &file->reads,
-                                                .sum = &file->read_bytes,
-                                                .time = &file->read_ns,
-                                                .bytes = bytes,
-                                                .ns = ns});
+    const struct amount_of to = {&file->reads, &file->read_bytes, &file->read_ns};
+    amount_add(&together.file, &to, bytes, ns);
 }
 
 void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns)
 {
-    amount_add(&together.file, &(struct amount){.counter = &file->writes,
-                                                .sum = &file->write_bytes,
-                                                .time = &file->write_ns,
-                                                .bytes = bytes,
-                                                .ns = ns});
+    const struct amount_of to = {&file->writes, &file->write_bytes, &file->write_ns};
+    amount_add(&together.file, &to, bytes, ns);
 }
 
 void stats_mount_call(struct directnfs_mount_stats *mount, enum directnfs_operation operation,
                       const struct stats_answer *answer)
 {
     struct directnfs_operation_stats *stats = &mount->operations[operation];
+    const struct amount_of to = {&stats->calls, &stats->bytes, &stats->rtt_ns};
     if (answer->error)
         stats_add(&stats->errors, 1);
     if (answer->queue_ns)
         stats_add(&stats->queue_ns, answer->queue_ns);
-    amount_add(&together.mount, &(struct amount){.counter = &stats->calls,
-                                                 .sum = &stats->bytes,
-                                                 .time = &stats->rtt_ns,
-                                                 .bytes = answer->bytes,
-                                                 .ns = answer->rtt_ns});
+    amount_add(&together.mount, &to, answer->bytes, answer->rtt_ns);
 }
 
 void stats_together_begin(void)
