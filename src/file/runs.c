@@ -20,15 +20,15 @@ static bool fits(const struct committing *c, const struct file_run *run)
     return run->write.length <= c->mount->write_max;
 }
 
-/* Sends it, without waiting for the answer. */
-static void begin(struct committing *c, struct way *way)
+/* Prepares its call, that leaves after `asked_ns`. */
+static void begin(struct committing *c, struct way *way, uint64_t asked_ns)
 {
     struct nfs_client client = file_mount_client(c->mount, c->auth);
     struct file_run *run = &way->run;
     way->vector_count = ledger_write_data(&run->write, 0, run->write.length, way->vectors);
     const struct nfs_data data = {
         .vectors = way->vectors, .count = way->vector_count, .length = run->write.length};
-    run->asked_ns = sys_now_ns();
+    run->asked_ns = asked_ns;
     run->epoch = ledger_file_asking(c->entry);
     if (fits(c, run))
         nfs_write_begin(&way->call, &client, c->use.fh, run->write.offset, &data, run->stable);
@@ -75,7 +75,7 @@ __attribute__((noinline)) static void send_one(struct file_runs *source, const s
     struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct way way;
     way.run = *run;
-    begin(source->c, &way);
+    begin(source->c, &way, sys_now_ns());
     if (fits(source->c, run))
         nfs_call_send(&client, (struct rpc_call *[]){&way.call}, 1);
     finish(source, &way);
@@ -105,9 +105,10 @@ static void send_from(struct file_runs *source, const struct window *window, uns
     struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
     struct rpc_call *calls[FILE_RUNS];
     unsigned count = 0;
+    uint64_t asked_ns = from < window->count ? sys_now_ns() : 0; /* for all: a call may be dear */
     for (unsigned i = from; i < window->count; i++) {
         struct way *way = way_at(window, i);
-        begin(source->c, way);
+        begin(source->c, way, asked_ns);
         if (fits(source->c, &way->run))
             calls[count++] = &way->call;
     }
