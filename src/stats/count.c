@@ -37,20 +37,7 @@ _Static_assert(STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
 static uint32_t last_channel_id;
 static struct run_identity identity;
 
-/* What this thread has counted and not entered yet. */
-struct amount {
-    struct amount_of {
-        uint64_t *counter, *sum, *time; /* where it is entered; NULL: not at all */
-    } of;
-    uint64_t times, bytes, ns;
-};
-static __thread struct {
-    bool on;
-    struct stats_tally tally;
-    struct amount transfers, file, mount;
-} together;
-
-static void touch(void)
+void stats_touch(void)
 {
     stats_set(&memory.stats.updated_ns, sys_clock_ns(CLOCK_REALTIME_COARSE));
 }
@@ -157,7 +144,7 @@ static int open_segment(int run)
     stats->pid_namespace = run_pid_namespace();
     read_program(stats->program, sizeof(stats->program));
     stats->started_ns = sys_clock_ns(CLOCK_REALTIME);
-    touch();
+    stats_touch();
     error = make_segment(run);
     if (error == -EEXIST) {
         /* Of this process before exec(). */
@@ -204,11 +191,8 @@ void stats_call(unsigned procedure, uint64_t latency_ns, bool error)
     struct directnfs_procedure_stats *stats = &memory.stats.counters.procedures[procedure];
     if (error)
         stats_add(&stats->errors, 1);
-    stats_tally_add(&together.tally, &stats->latency, latency_ns);
-    if (together.on)
-        return;
-    stats_tally_end(&together.tally);
-    touch();
+    if (stats_alone(&stats->latency, latency_ns))
+        stats_touch();
 }
 
 uint64_t stats_usual_ns(const struct directnfs_latency *latency)
@@ -222,88 +206,6 @@ uint64_t stats_usual_ns(const struct directnfs_latency *latency)
         left -= calls;
     }
     return 0;
-}
-
-/* ---- what a thread counts together ---- */
-
-static void amount_end(struct amount *amount)
-{
-    if (amount->times) {
-        if (amount->of.counter)
-            stats_add(amount->of.counter, amount->times);
-        if (amount->bytes)
-            stats_add(amount->of.sum, amount->bytes);
-        if (amount->ns)
-            stats_add(amount->of.time, amount->ns);
-    }
-    amount->times = amount->bytes = amount->ns = 0;
-}
-
-/* Counts one thing, of `bytes` and `ns`, in `to`. */
-static inline void amount_add(struct amount *amount, const struct amount_of *to, uint64_t bytes,
-                              uint64_t ns)
-{
-    if (!together.on) {
-        if (to->counter)
-            stats_add(to->counter, 1);
-        stats_add(to->sum, bytes);
-        if (ns)
-            stats_add(to->time, ns);
-        return;
-    }
-    if (amount->of.sum != to->sum)
-        amount_end(amount);
-    amount->of = *to;
-    amount->times++;
-    amount->bytes += bytes;
-    amount->ns += ns;
-}
-
-void stats_transferred(bool write, uint64_t bytes)
-{
-    struct directnfs_counters *counters = &memory.stats.counters;
-    const struct amount_of to = {.sum = write ? &counters->write_bytes : &counters->read_bytes};
-    amount_add(&together.transfers, &to, bytes, 0);
-}
-
-void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns)
-{
-    const struct amount_of to = {&file->reads, &file->read_bytes, &file->read_ns};
-    amount_add(&together.file, &to, bytes, ns);
-}
-
-void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns)
-{
-    const struct amount_of to = {&file->writes, &file->write_bytes, &file->write_ns};
-    amount_add(&together.file, &to, bytes, ns);
-}
-
-void stats_mount_call(struct directnfs_mount_stats *mount, enum directnfs_operation operation,
-                      const struct stats_answer *answer)
-{
-    struct directnfs_operation_stats *stats = &mount->operations[operation];
-    const struct amount_of to = {&stats->calls, &stats->bytes, &stats->rtt_ns};
-    if (answer->error)
-        stats_add(&stats->errors, 1);
-    if (answer->queue_ns)
-        stats_add(&stats->queue_ns, answer->queue_ns);
-    amount_add(&together.mount, &to, answer->bytes, answer->rtt_ns);
-}
-
-void stats_together_begin(void)
-{
-    together.on = true;
-}
-
-void stats_together_end(void)
-{
-    together.on = false;
-    if (together.tally.calls)
-        touch();
-    stats_tally_end(&together.tally);
-    amount_end(&together.transfers);
-    amount_end(&together.file);
-    amount_end(&together.mount);
 }
 
 /* What is counted in a slot of a table begins again. */
@@ -365,7 +267,7 @@ unsigned stats_server(const struct stats_server *server)
         if (memory.stats.mounts[id].slot != DIRECTNFS_SLOT_USED)
             enter_mount(id);
     }
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
     return id;
 }
@@ -407,7 +309,7 @@ struct directnfs_path_stats *stats_path(unsigned server, const char *path, const
             stats_add(&memory.stats.counters.paths_not_shown, 1);
         }
     }
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
     return found;
 }
@@ -423,7 +325,7 @@ void stats_path_state(struct directnfs_path_stats *path, enum directnfs_channel_
         stats_set(&path->state, now);
     }
     copy_text(path->reason, sizeof(path->reason), reason, false);
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
 }
 
@@ -451,7 +353,7 @@ struct directnfs_channel_stats *stats_channel(unsigned server, const char *path,
     } else {
         stats_add(&memory.stats.counters.channels_not_shown, 1);
     }
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
     return channel;
 }
@@ -528,7 +430,7 @@ struct directnfs_file_stats *stats_file(const char *name, unsigned server, uint6
         publish(&file->slot, DIRECTNFS_SLOT_USED);
     }
     count_file(file_state);
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
     return file;
 }
@@ -541,7 +443,7 @@ void stats_file_state(struct directnfs_file_stats *file, enum directnfs_file_sta
         count_file(file_state);
     copy_text(file->reason, sizeof(file->reason), reason, false);
     stats_set(&file->state, file_state);
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
 }
 
@@ -555,7 +457,7 @@ void stats_file_close(struct directnfs_file_stats *file)
         file->closed_ns = sys_now_ns();
         publish(&file->slot, DIRECTNFS_SLOT_CLOSED);
     }
-    touch();
+    stats_touch();
     pthread_mutex_unlock(&lock);
 }
 

@@ -26,6 +26,11 @@ enum {
 /* No call of the process waits: it ended, or is the child of fork(). */
 void stats_waits_for_nothing(struct directnfs_stats *stats);
 
+/* This process counts now. */
+void stats_touch(void);
+/* Counts a call that took so long. True: alone, and not with others of this thread. */
+bool stats_alone(struct directnfs_latency *latency, uint64_t ns);
+
 /* How many bytes the slots of a table take that were ever used. */
 static inline size_t stats_used(const struct directnfs_stats *stats,
                                 const struct stats_table *table)
