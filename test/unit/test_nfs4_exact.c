@@ -33,7 +33,9 @@ static int begin(void **unused)
     log_set_level(LOG_LEVEL_ERROR);
     server = v41_server_start(NULL, INADDR_LOOPBACK, 0);
     control = server->control;
+    pthread_mutex_lock(&server->lock);
     node = v41_node_at(&server->state.store, "/export/file");
+    pthread_mutex_unlock(&server->lock);
     struct net_address address = {.peer_text = "127.0.0.1"};
     *(struct sockaddr_in *)&address.peer =
         (struct sockaddr_in){.sin_family = AF_INET,
