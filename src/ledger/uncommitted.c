@@ -191,6 +191,7 @@ bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *
     atomic_store(&entry->losses_told, losses);
     atomic_store(&own->generation, atomic_load(&entry->generation));
     atomic_store(&own->losses, losses);
+    __atomic_store_n(&file->losses_known, losses, __ATOMIC_RELAXED); /* where the kernel has it */
     ledger_entry_unlock(file);
     return news;
 }

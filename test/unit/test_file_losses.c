@@ -57,6 +57,15 @@ LOSS_TEST(duplicates_are_one_open_file)
     told_once(fd);
 }
 
+LOSS_TEST(what_was_told_is_not_told_again_when_the_kernel_has_the_file)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    write_what_is_refused(fd);
+    told_once(fd);
+    CHECK_EQUAL(engine_demote(fd), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
 /* As all writes of the file that were lost before it was opened, of which nobody was told. */
 LOSS_TEST(who_opens_it_before_anybody_was_told_hears_of_it)
 {
