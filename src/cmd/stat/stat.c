@@ -116,18 +116,37 @@ static void complain_of_nothing(const struct request *request)
                      directory);
 }
 
-static bool is_open(const struct stats_snapshot *snapshot, const struct stats_uncommitted *file)
+struct file_number {
+    uint64_t device, inode;
+};
+
+static int by_number(const void *one, const void *other)
 {
-    for (unsigned i = 0; i < snapshot->count; i++) {
+    const struct file_number *a = one, *b = other;
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return (a->inode > b->inode) - (a->inode < b->inode);
+}
+
+/* The files that processes have open, in order; *count. NULL: no memory. */
+static struct file_number *open_files(const struct stats_snapshot *snapshot, size_t *count)
+{
+    size_t room = 1;
+    for (unsigned i = 0; i < snapshot->count; i++)
+        room += DIRECTNFS_FILES;
+    struct file_number *files = calloc(room, sizeof(*files));
+    *count = 0;
+    for (unsigned i = 0; files && i < snapshot->count; i++) {
         const struct directnfs_stats *stats = snapshot->processes[i];
         for (uint32_t k = 0; k < stats->file_count && k < DIRECTNFS_FILES; k++) {
             const struct directnfs_file_stats *one = &stats->files[k];
-            if (one->slot == DIRECTNFS_SLOT_USED && one->inode == file->inode &&
-                one->device == file->device)
-                return true;
+            if (one->slot == DIRECTNFS_SLOT_USED)
+                files[(*count)++] = (struct file_number){one->device, one->inode};
         }
     }
-    return false;
+    if (files)
+        qsort(files, *count, sizeof(*files), by_number);
+    return files;
 }
 
 /* Who wrote it was killed, and nobody has sent it since. */
@@ -140,12 +159,19 @@ static void complain_of_orphans(const struct request *request,
     if (!files || request->interval || request->json || request->prometheus || request->plot ||
         request->filter.pid || request->filter.server || request->filter.last)
         return;
-    for (unsigned i = 0; i < snapshot->uncommitted_count; i++) {
-        if (is_open(snapshot, &snapshot->uncommitted_files[i]))
+    if (snapshot->uncommitted_count == 0)
+        return;
+    size_t open_count;
+    struct file_number *open = open_files(snapshot, &open_count);
+    for (unsigned i = 0; open && i < snapshot->uncommitted_count; i++) {
+        const struct stats_uncommitted *file = &snapshot->uncommitted_files[i];
+        const struct file_number number = {file->device, file->inode};
+        if (bsearch(&number, open, open_count, sizeof(*open), by_number))
             continue;
-        bytes += snapshot->uncommitted_files[i].bytes;
+        bytes += file->bytes;
         count++;
     }
+    free(open);
     if (count > 0)
         cmd_complain("stat",
                      "%u file%s that no process has open ha%s %llu bytes that are not committed; "
