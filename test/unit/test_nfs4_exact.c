@@ -149,6 +149,34 @@ EXACT_TEST(a_read_is_answered_wherever_its_connection_ends)
     assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
 }
 
+static void *write_ones(void *result)
+{
+    struct nfs_transfer done;
+    *(int *)result = write_text(1, NFS_FILE_SYNC, &done);
+    return NULL;
+}
+
+/* The server reads the first copy when the second one, and the next call, are over. */
+EXACT_TEST(a_copy_that_comes_late_is_not_carried_out)
+{
+    struct nfs_transfer done;
+    pthread_t thread;
+    int result = -1;
+    atomic_store(&control->hold_calls, UINT64_C(1) << V41_WRITE);
+    assert_int_equal(pthread_create(&thread, NULL, write_ones, &result), 0);
+    while (atomic_load(&control->held) == 0)
+        poll(NULL, 0, 1);
+    atomic_store(&control->hold_calls, 0);
+    v41_break_all(server);
+    pthread_join(thread, NULL);
+    assert_int_equal(result, 0);
+    assert_int_equal(write_text(2, NFS_FILE_SYNC, &done), 0);
+    v41_release(server, false);
+    assert_int_equal(control->misordered, 1);
+    assert_int_equal(control->writes[NFS_FILE_SYNC], 2);
+    assert_true(file_is(2));
+}
+
 EXACT_TEST(a_loss_of_power_is_seen_by_its_verifier)
 {
     struct nfs_transfer before, after;

@@ -30,6 +30,7 @@ struct v41_connection {
     pthread_t thread;
     pthread_mutex_t sending; /* guards `fd` too */
     int fd;                  /* -1: ended */
+    _Atomic bool cut;        /* what else has come over it is not executed */
 };
 
 struct v41_held {
@@ -79,6 +80,8 @@ static inline void v41_send(struct v41_connection *connection, uint8_t *data, si
     struct v41_control *control = connection->server->control;
     unsigned cut = atomic_exchange(&control->cut_reply, 0);
     size_t most = cut > 0 && cut < length ? cut : length;
+    if (cut > 0)
+        atomic_store(&connection->cut, true);
     v41_set_word(data, 0x80000000u | (uint32_t)(length - 4));
     pthread_mutex_lock(&connection->sending);
     while (connection->fd >= 0 && most > 0) {
@@ -230,7 +233,7 @@ static inline void v41_record_came(struct v41_connection *connection, const uint
 static inline bool v41_take_records(struct v41_connection *connection, struct v41_out *in)
 {
     size_t at = 0;
-    while (in->length - at >= 4) {
+    while (in->length - at >= 4 && !atomic_load(&connection->cut)) {
         uint32_t mark = v41_word_at(in->data + at), length = mark & 0x7fffffffu;
         if (!(mark & 0x80000000u) || length > V41_RECORD_MOST)
             return false; /* no client of ours sends fragments */
