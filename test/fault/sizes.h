@@ -344,7 +344,7 @@ static void sized_act(struct worker *w)
 /* Nobody changes it any more. */
 static void sized_settle(struct worker *w, unsigned file)
 {
-    if (bound_of_reads() != BOUND_ACKED)
+    if (bound_of_reads() != BOUND_ACKED || atomic_load(&journal->settle_sync))
         sized_sync(w, file);
     if (sized_size(w, file) >= 0)
         sized_read(w, file, 0, WORDS);
