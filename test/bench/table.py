@@ -73,6 +73,15 @@ def print_far(case):
             + "".join("%10.3f" % count for count in shown))
 
 
+def print_scrapes(scrapes):
+    """A program whose exporter is asked for metrics all the time."""
+    print("\nwhile 8 connections ask an exporter, whose CPU is %s"
+          % ("the server's" if scrapes["shares_cpu"] else "its own and theirs"))
+    for case in scrapes["cases"]:
+        print("  %(name)s: %(alone_ops_per_s).0f a second alone, %(scraped_ops_per_s).0f meanwhile (%(of_alone).3f)" % case
+              + "; %.0f scrapes a second, exporter %.1f %% of a CPU" % (case["scrapes_per_s"], 100 * case["exporter_cpu"]))
+
+
 def print_overheads(overheads):
     print("\nread of a foreign descriptor: %(plain_ns).1f ns, under preload %(preload_ns).1f ns: "
           "%(added_ns)+.1f ns" % overheads["nullread"])
