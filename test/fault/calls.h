@@ -39,11 +39,12 @@ struct worker {
     unsigned slot, round;
     uint64_t random;
     int plain[ALL_FILES], dsync[ALL_FILES];
-    int memory;            /* a file in memory */
-    bool lacks[ALL_FILES]; /* files that it does not use */
-    bool can_exec;         /* its descriptors of files stay open over exec */
-    bool alone;            /* it cannot make stable what others wrote to other files */
-    bool is_told;          /* its syncs say what the server refused before all was healed */
+    int memory;               /* a file in memory */
+    bool lacks[ALL_FILES];    /* files that it does not use */
+    bool can_exec;            /* its descriptors of files stay open over exec */
+    bool alone;               /* it cannot make stable what others wrote to other files */
+    bool is_told;             /* its syncs say what the server refused before all was healed */
+    unsigned told[ALL_FILES]; /* of a loss by a sync of `plain`, in the round before this number */
     aio_context_t context;
     struct io_uring ring;
     struct operation operations[DEPTH];
@@ -374,27 +375,21 @@ static int sync_call(struct worker *w, int fd, unsigned how)
 /*
  * Syncs a file. True: all that was acknowledged before, by whomever, is stable. False: it failed,
  * as was planned, or failed() was called; or it says nothing. Where the server refuses data that
- * writes left behind (DATA_REFUSED) a process is told once of all that was lost up to then. So what
- * was acknowledged before that stays unknown: until the round ends no sync of the process vouches
- * for this file. As long as none was told of a loss there must be none.
+ * writes left behind (DATA_REFUSED) each open file, which a thread has with its children, is told
+ * once of all that was lost up to then. So what was acknowledged before that stays unknown: until
+ * the round ends no sync of this open file vouches. As long as it was not told of a loss there must
+ * be none.
  */
 static bool sync_vouches(struct worker *w, unsigned file, unsigned how)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process */
-    static unsigned told[ALL_FILES];                         /* in the round before this number */
     bool refused = atomic_load(&journal->effects) & DATA_REFUSED;
     char path[512];
-    if (refused) {
-        pthread_mutex_lock(&lock);  /* else another thread may be told just now */
-        if (w->is_told || how == 4) /* which tells only of what it meets itself */
-            how = 0;
-    }
+    if (refused && (w->is_told || how == 4)) /* which tells only of what it meets itself */
+        how = 0;
     int error = sync_call(w, w->plain[file], how);
-    if (error && refused)
-        told[file] = w->round + 1;
-    bool vouches = error == 0 && (!refused || told[file] != w->round + 1);
-    if (refused)
-        pthread_mutex_unlock(&lock);
+    if (error)
+        w->told[file] = w->round + 1;
+    bool vouches = error == 0 && (!refused || w->told[file] != w->round + 1);
     if (error && !failed_as_planned(-error) && !(w->is_told && is_refusal(-error)))
         failed("round %u, sync of %s by slot %u: %s", w->round,
                strrchr(file_path(file, path), '/') + 1, w->slot, strerror(error));

@@ -134,7 +134,7 @@ static void scan_act(struct worker *w)
 
 /* How a child ends after its write. */
 enum ending { END_EXIT, END_SYNC, END_EXEC, END_KILLED, ENDINGS };
-enum { FORK_SHARE = 4 /* of 1000 */, CHILD_FAILED = 100, TRIES_MOST = 64 };
+enum { FORK_SHARE = 4 /* of 1000 */, CHILD_FAILED = 100, CHILD_TOLD, TRIES_MOST = 64 };
 
 /* In the child: the status to exit with. */
 static int child_writes(struct worker *w, const struct operation *op, enum ending ending)
@@ -143,7 +143,7 @@ static int child_writes(struct worker *w, const struct operation *op, enum endin
     if (pwrite(fd, op->buffer, op->length, op->offset) != (ssize_t)op->length)
         return CHILD_FAILED;
     if (ending == END_SYNC && fsync(fd) != 0)
-        return CHILD_FAILED;
+        return CHILD_TOLD;
     if (ending == END_EXEC && root_length == 0)
         execl("/bin/true", "true", (char *)NULL);
     if (ending == END_KILLED)
@@ -176,6 +176,8 @@ static void fork_act(struct worker *w)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     bool right = status == 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_TOLD)
+        w->told[op->file] = w->round + 1;
     if (ending == END_KILLED) /* what it left is there after a sync of ours, and only then */
         right = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && sync_vouches(w, op->file, 0);
     op->stable = right && (ending == END_SYNC || ending == END_KILLED);
