@@ -319,6 +319,17 @@ static bool take_loss(struct file_inode *inode, struct file_open *open, int *err
     return own || others;
 }
 
+/* The same, and an fsync still tells it: who closes a copy of what others go on with, or opens the
+ * file later to fsync it, relies on that. */
+static bool has_loss(struct file_open *open, int *error)
+{
+    struct file_inode *inode = open->inode;
+    bool others = ledger_file_loses_by(&inode->entry, &open->seen);
+    bool own = atomic_load(&inode->loss_due);
+    *error = own || !others ? -EIO : -ledger_file_loss_error(&inode->entry);
+    return own || others;
+}
+
 int file_commit_closing(struct file_open *open)
 {
     struct file_inode *inode = open->inode;
@@ -326,7 +337,7 @@ int file_commit_closing(struct file_open *open)
     if (ledger_file_uncommitted_here(&inode->entry))
         result = file_inode_commit(inode, open->auth, NULL);
     if (result != -ESTALE && atomic_load_explicit(&inode->written, memory_order_relaxed) &&
-        take_loss(inode, open, &loss))
+        has_loss(open, &loss))
         result = loss;
     return result;
 }
@@ -460,9 +471,6 @@ static void commit_own(struct file_inode *inode, void *context)
     int one = file_inode_commit(inode, auth, NULL);
     if (one != 0 && one != -ESTALE)
         *result = one;
-    int loss;
-    if (atomic_load(&file_finishing)) /* exit closes the file, and tells nobody */
-        (void)take_loss(inode, NULL, &loss);
 }
 
 /* What this process wrote to files of which it has no inode any more: a close that came during

@@ -12,7 +12,7 @@
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten);
 
 /* At a close of what left data behind, and the last one of a file in this process: it tells what
- * fsync would. As fsync. */
+ * fsync would, and does not keep it from telling that. As fsync. */
 int file_commit_closing(struct file_open *open);
 /* The same for what was sent and acknowledged, and no more. */
 int file_inode_commit_acknowledged(struct file_inode *inode, const struct rpc_auth *auth);

@@ -176,6 +176,19 @@ static uint32_t losses_seen(const struct ledger_seen *seen, const struct ledger_
                : 0;
 }
 
+bool ledger_file_loses_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (!entry || atomic_load(&entry->losses) == 0)
+        return false;
+    entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return false;
+    bool news = losses_seen(atomic_load(seen), entry) != atomic_load(&entry->losses);
+    ledger_entry_unlock(file);
+    return news;
+}
+
 bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen)
 {
     struct ledger_entry *entry = ledger_entry_peek(file);

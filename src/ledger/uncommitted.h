@@ -54,6 +54,8 @@ void ledger_seen_begin(struct ledger_file *file, struct ledger_seen *seen);
 void ledger_seen_move(struct ledger_file *file, struct ledger_seen *_Atomic *seen,
                       struct ledger_seen *to);
 bool ledger_file_lost_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen);
+/* Would ledger_file_lost_by() be true? */
+bool ledger_file_loses_by(struct ledger_file *file, struct ledger_seen *_Atomic *seen);
 /* errno of the last loss. */
 int ledger_file_loss_error(struct ledger_file *file);
 /* Would ledger_file_lost() be true? */

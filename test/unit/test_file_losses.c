@@ -1,5 +1,6 @@
 /* A loss of data that was written behind is told once to each open file. */
 #include "file_scene.h"
+#include "ledger/dirty.h"
 
 enum { BLOCK = 8192 };
 
@@ -22,7 +23,17 @@ static void write_what_is_refused(int fd)
 
 static bool is_dirty(int fd)
 {
-    return ledger_file_uncommitted(&atomic_load(&file_table[fd])->inode->entry) > 0;
+    return ledger_file_dirty(&atomic_load(&file_table[fd])->inode->entry) > 0;
+}
+
+/* Nobody asks for it: it is sent after a while. */
+static void wait_for_loss(int fd)
+{
+    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0 || is_dirty(fd);
+         i++) {
+        CHECK(i < SCENE_LIMIT_S * 1000);
+        usleep(1000);
+    }
 }
 
 static void told_once(int fd)
@@ -71,11 +82,7 @@ LOSS_TEST(who_opens_it_before_anybody_was_told_hears_of_it)
 {
     int fd = engine_adopt("f", O_RDWR);
     write_what_is_refused(fd);
-    for (int i = 0; atomic_load(&scene.control->fail_count[NFS3_PROC_WRITE]) > 0 || is_dirty(fd);
-         i++) {
-        CHECK(i < SCENE_LIMIT_S * 1000);
-        usleep(1000);
-    }
+    wait_for_loss(fd);
     told_once(engine_adopt("f", O_RDWR));
     told_once(fd);
 }
@@ -87,6 +94,53 @@ LOSS_TEST(a_close_tells_what_its_open_file_wrote)
     CHECK_EQUAL(engine_close(fd), -EDQUOT);
     told_once(other);
     CHECK_EQUAL(engine_close(other), 0);
+}
+
+/* As with the kernel's client: who closes a copy of what others go on with may not look at what it
+ * returns, and an fsync is what they rely on. */
+LOSS_TEST(a_close_of_one_copy_leaves_the_loss_to_an_fsync)
+{
+    int fd = engine_adopt("f", O_RDWR), copy = engine_dup(fd);
+    write_what_is_refused(fd);
+    CHECK_EQUAL(engine_close(copy), -EDQUOT);
+    told_once(fd);
+    write_what_is_refused(fd);
+    wait_for_loss(fd);
+    pid_t child = engine_fork();
+    if (child == 0) {
+        CHECK_EQUAL(engine_close(fd), -EDQUOT);
+        _exit(0);
+    }
+    scene_wait(child);
+    told_once(fd);
+}
+
+LOSS_TEST(who_opens_it_after_a_close_told_hears_of_it)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    write_what_is_refused(fd);
+    CHECK_EQUAL(engine_close(fd), -EDQUOT);
+    told_once(engine_adopt("f", O_RDWR));
+    CHECK_EQUAL(engine_fsync(engine_adopt("f", O_RDWR)), 0);
+}
+
+static void loses_it_at_its_end(void)
+{
+    write_what_is_refused(engine_adopt("f", O_RDWR));
+}
+
+static void hears_of_it(void)
+{
+    told_once(engine_adopt("f", O_RDWR));
+}
+
+/* A database has one process for the fsync of all files. */
+SCENE_TEST(who_opens_it_after_its_writer_ended_hears_of_it)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    scene_run(loses_it_at_its_end);
+    scene_run(hears_of_it);
 }
 
 /* A child has the open files of its parent, and not copies of them. */
