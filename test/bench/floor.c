@@ -1,4 +1,5 @@
-// floor: what an NFSv3 client cannot be cheaper than.  Raw sockets, one thread, no shim, no POSIX.
+// floor: what an NFS client cannot be cheaper than, of version 3 or, with --v41, 4.1.  Raw sockets,
+// one thread, no shim, no POSIX.
 //
 // Calls are encoded once and patched; all calls that can leave, leave in one system call; READ
 // payload is received in place, several replies in one system call.  At depth 1 an operation is one
@@ -25,6 +26,16 @@
 static uint32_t moved(struct wire_reader *r, bool write, uint32_t *length)
 {
     uint32_t count;
+    if (option.v41) {
+        wire_get_opaque(r, V41_TAG_MOST, &count);
+        // The number of results, SEQUENCE and PUTFH, and the number and status of the last one;
+        // then eof or nothing.
+        wire_get_bytes(r, 4 + 8 + V41_SEQUENCE_BYTES + 8 + 8 + (write ? 0 : 4));
+        *length = count = wire_get32(r);
+        if (write)
+            wire_get_bytes(r, 4 + NFS_VERIFIER_BYTES);
+        return count;
+    }
     if (write) {
         wire_get_wcc(r);
         *length = count = wire_get32(r);
@@ -86,20 +97,12 @@ static void bulk_parse(struct channel *c, uint64_t now)
         uint32_t status = wire_get32(&r);
         if (!accepted || r.bad || !o || status)
             die("xid %#x: RPC %s, status %u", xid, accepted ? "accepted" : "refused", status);
-        const unsigned char *payload = NULL;
-        uint32_t count, bytes = 0;
-        if (o->write) {
-            wire_get_wcc(&r);
-            count = wire_get32(&r);
-        } else {
-            wire_get_post_op(&r, NULL);
-            count = wire_get32(&r);
-            wire_get_bool(&r);
-            payload = wire_get_opaque(&r, work.size, &bytes);
-            if (payload)
-                memcpy(o->data, payload, bytes);
-        }
-        if (r.bad || count != work.size || (payload && bytes != count))
+        uint32_t bytes, count = moved(&r, o->write, &bytes);
+        const unsigned char *payload =
+            bytes == work.size && !o->write ? wire_get_bytes(&r, bytes) : NULL;
+        if (payload)
+            memcpy(o->data, payload, bytes);
+        if (r.bad || count != work.size || bytes != count)
             die("xid %#x: %u bytes of %llu", xid, count, (unsigned long long)work.size);
         operation_complete(c, o, now);
         at += 4 + length;
@@ -269,14 +272,18 @@ static uint64_t run(struct measure *m, int epoll)
 static void learn_header_length(int fd, bool write)
 {
     static const unsigned char data[4096];
-    struct wire_writer w = setup_begin(NFS_PROGRAM, write ? NFS_WRITE : NFS_READ);
-    wire_put_handle(&w, &handle);
-    wire_put64(&w, 0);
-    wire_put32(&w, sizeof data);
-    if (write) {
-        wire_put32(&w, option.stable);
-        wire_put_opaque(&w, data, sizeof data);
+    struct wire_writer w = setup_begin(NFS_PROGRAM, option.v41 ? V41_COMPOUND
+                                                    : write    ? NFS_WRITE
+                                                               : NFS_READ);
+    if (option.v41) {
+        wire_call_version(setup_buffer, V41_VERSION);
+        arguments_put41(&w, 0, write, sizeof data);
+        setup41_stamp(setup_buffer, &operation[0].sequence);
+    } else {
+        arguments_put(&w, write, sizeof data);
     }
+    if (write)
+        wire_put_bytes(&w, data, sizeof data);
     struct wire_reader r = setup_call(fd, &w, write ? "WRITE" : "READ");
     uint32_t status = wire_get32(&r), payload, count = moved(&r, write, &payload);
     if (status || r.bad || !count)
@@ -306,6 +313,8 @@ static int channels_open(void)
     }
     setup_mount(option.host[0], option.mount_port, option.export, &handle);
     setup_file(channel[0].fd, option.file, work.file_size, &handle);
+    if (option.v41)
+        setup41_session(channel[0].fd, work.depth, work.size + 4096, session);
     learn_header_length(channel[0].fd, false);
     if (work.mixed)
         learn_header_length(channel[0].fd, true);
@@ -325,10 +334,11 @@ static void usage(FILE *to)
         "             [--rw read|write|mixed] [--size BYTES] [--depth N] [--connections N]\n"
         "             [--seconds N | --count N] [--file-size BYTES] [--sequential | --random]\n"
         "             [--stable unstable|data_sync|file_sync] [--lookahead N] [--warm-up N]\n"
-        "             [--one-reply] [--verify]\n"
+        "             [--one-reply] [--verify] [--v41]\n"
         "Prints one line of JSON.  The depth is that of all connections together, which take the\n"
         "addresses in turn.\n"
         "Mixed: three reads to a write.  --one-reply: no receive takes more than one READ reply.\n"
+        "--v41: by NFSv4.1, once the file is there by NFSv3; at most 64 in flight.\n"
         "--verify: write stamps every block with its number, read looks for it.\n",
         to);
 }
@@ -360,7 +370,7 @@ static void options_read(int argc, char **argv)
         OPTION("stable", 'B'), OPTION("host", 'H'),       OPTION("nfs-port", 'P'),
         OPTION("export", 'E'), OPTION("mount-port", 'M'), OPTION("file", 'F'),
         FLAG("verify", 'V'),   OPTION("lookahead", 'A'),  FLAG("one-reply", '1'),
-        {NULL, 0, NULL, 0}};
+        FLAG("v41", '4'),      {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "", options, NULL)) >= 0) {
         switch (letter) {
@@ -391,6 +401,9 @@ static void options_read(int argc, char **argv)
         case 'V':
             option.verify = true;
             break;
+        case '4':
+            option.v41 = true;
+            break;
         case '1':
             option.one_reply = true;
             break;
@@ -401,7 +414,7 @@ static void options_read(int argc, char **argv)
     if (optind != argc || !option.nfs_port || !option.mount_port || !option.export ||
         work.size % 4 || work.size > 16 << 20 || work.file_size < 4096 ||
         work.size > work.file_size || option.connections > work.depth ||
-        (work.mixed && option.verify))
+        (work.mixed && option.verify) || (option.v41 && work.depth > V41_SLOTS))
         wrong_usage(usage, NULL, NULL);
     if (option.one_reply)
         option.lookahead = 1;

@@ -5,20 +5,20 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "setup.h"
-#include "wire.h"
+#include "setup41.h"
 #include "work.h"
 
 #define DEPTH_MOST   1024
 #define HOSTS_MOST   16
-#define CALL_BYTES   256
+#define CALL_BYTES   384
 #define HEADER_MOST  256         // of a reply, with its record mark, before the payload
 #define VECTORS_MOST 1024        // of one system call
 #define COPY_MOST    (32u << 10) // a larger payload costs more to copy than a system call
 
 // One call in flight at a time; its encoded form stays and is patched.
 struct operation {
-    uint32_t xid; // number of its slot in the low half, so that a reply finds it at once
+    uint32_t xid;      // number of its slot in the low half, so that a reply finds it at once
+    uint32_t sequence; // of its slot of the session, with NFSv4.1
     bool in_flight, write;
     uint64_t sent; // nanoseconds
     uint64_t block;
@@ -49,7 +49,7 @@ static struct work work = {
     .size = 8192, .depth = 1, .file_size = 64 << 20, .size_least = 16, .depth_most = DEPTH_MOST};
 
 static struct {
-    bool verify, one_reply;
+    bool verify, one_reply, v41;
     uint32_t connections, stable, lookahead, hosts;
     const char *host[HOSTS_MOST]; // addresses of one server
     const char *export, *file;
@@ -67,6 +67,7 @@ static struct channel *channel;
 // Of READ and WRITE: the encoded call, the place of the file offset in it, and the reply with its
 // record mark up to the payload.
 static size_t call_length[2], offset_at[2], header_length[2];
+static unsigned char session[V41_SESSION_BYTES];
 static size_t bulk_bytes;
 static enum { WARMING_UP, MEASURING, ENDING } phase;
 static uint64_t in_flight, completed, next_block, random_state = 88172645463325252u,
@@ -76,20 +77,50 @@ static struct histogram latency;
 
 // The calls in flight
 
+// The arguments of a READ or WRITE, up to the payload; returns the place of the offset.
+static unsigned char *arguments_put(struct wire_writer *w, bool write, uint32_t size)
+{
+    wire_put_handle(w, &handle);
+    unsigned char *offset = w->at;
+    wire_put64(w, 0);
+    wire_put32(w, size);
+    if (write) {
+        wire_put32(w, option.stable);
+        wire_put32(w, size);
+    }
+    return offset;
+}
+
+// The same of NFSv4.1: the shortest request that does it.
+static unsigned char *arguments_put41(struct wire_writer *w, unsigned slot, bool write,
+                                      uint32_t size)
+{
+    setup41_compound(w, 3);
+    setup41_sequence(w, session, slot, work.depth - 1, write);
+    wire_put32(w, V41_PUTFH);
+    wire_put_handle(w, &handle);
+    wire_put32(w, write ? V41_WRITE : V41_READ);
+    wire_put_bytes(w, (unsigned char[V41_ID_BYTES]){0}, V41_ID_BYTES);
+    unsigned char *offset = w->at;
+    wire_put64(w, 0);
+    if (write)
+        wire_put32(w, option.stable);
+    wire_put32(w, size);
+    return offset;
+}
+
 static void operation_encode(unsigned slot, struct operation *o, bool write)
 {
     unsigned char *call = o->call[write];
     struct wire_writer w = {call, call + CALL_BYTES, false};
     o->xid = 0x10000 | slot;
-    wire_call_begin(&w, o->xid, NFS_PROGRAM, write ? NFS_WRITE : NFS_READ, geteuid(), getegid());
-    wire_put_handle(&w, &handle);
-    offset_at[write] = (size_t)(w.at - call);
-    wire_put64(&w, 0);
-    wire_put32(&w, work.size);
-    if (write) {
-        wire_put32(&w, option.stable);
-        wire_put32(&w, work.size);
-    }
+    uint32_t procedure = option.v41 ? V41_COMPOUND : write ? NFS_WRITE : NFS_READ;
+    wire_call_begin(&w, o->xid, NFS_PROGRAM, procedure, geteuid(), getegid());
+    if (option.v41)
+        wire_call_version(call, V41_VERSION);
+    unsigned char *offset = option.v41 ? arguments_put41(&w, slot, write, work.size)
+                                       : arguments_put(&w, write, work.size);
+    offset_at[write] = (size_t)(offset - call);
     if (w.bad)
         die("call too long");
     wire_record_end(&w, call, write ? work.size : 0);
@@ -138,6 +169,8 @@ static void operation_next(struct channel *c, unsigned slot)
     o->xid += 0x10000;
     wire_store32(o->call[o->write] + 4, o->xid);
     wire_store64(o->call[o->write] + offset_at[o->write], block * work.size);
+    if (option.v41)
+        setup41_stamp(o->call[o->write], &o->sequence);
     c->ready[c->readies++] = slot;
     in_flight++;
 }

@@ -18,6 +18,8 @@ static struct {
     uint32_t instance;
     unsigned char verifier[NFS_VERIFIER_BYTES];
     uint64_t nfs_calls[NFS_PROCEDURES], mount_calls[4], read_bytes, written_bytes, garbage;
+    uint64_t compounds;          // of version 4.1
+    void (*before_resize)(void); // pages that replies have promised may be gone afterwards
 } server = {.most = 1 << 20};
 
 enum { TRANSFER_MOST = 16 << 20 }; // that `most` may be
@@ -67,16 +69,20 @@ static void put_time(struct wire_writer *w, const struct timespec *t)
     wire_put32(w, (uint32_t)t->tv_nsec);
 }
 
+static uint32_t file_type(const struct stat *st)
+{
+    return S_ISREG(st->st_mode)    ? 1
+           : S_ISDIR(st->st_mode)  ? 2
+           : S_ISBLK(st->st_mode)  ? 3
+           : S_ISCHR(st->st_mode)  ? 4
+           : S_ISLNK(st->st_mode)  ? 5
+           : S_ISSOCK(st->st_mode) ? 6
+                                   : 7;
+}
+
 static void put_attributes(struct wire_writer *w, const struct stat *st)
 {
-    uint32_t type = S_ISREG(st->st_mode)    ? 1
-                    : S_ISDIR(st->st_mode)  ? 2
-                    : S_ISBLK(st->st_mode)  ? 3
-                    : S_ISCHR(st->st_mode)  ? 4
-                    : S_ISLNK(st->st_mode)  ? 5
-                    : S_ISSOCK(st->st_mode) ? 6
-                                            : 7;
-    wire_put32(w, type);
+    wire_put32(w, file_type(st));
     wire_put32(w, st->st_mode & 07777);
     wire_put32(w, (uint32_t)st->st_nlink);
     wire_put32(w, st->st_uid);
@@ -218,6 +224,7 @@ static int apply_attributes(struct file *f, const struct new_attributes *a)
             return S_ISDIR(f->st.st_mode) ? -EISDIR : -EINVAL;
         if (a->size > INT64_MAX)
             return -EFBIG;
+        server.before_resize();
         if (ftruncate(f->fd, (off_t)a->size) < 0)
             return -errno;
     }

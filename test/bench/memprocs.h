@@ -99,27 +99,62 @@ static bool in_group(const struct credential *who, gid_t gid)
     return who->gid == gid;
 }
 
-PROCEDURE(do_access)
+static uint32_t access_granted(const struct stat *st, const struct credential *who)
 {
-    uint32_t status;
-    struct file *f = get_fresh_file(args, true, &status);
-    uint32_t asked = wire_get32(args), granted = 0;
-    wire_put32(w, status);
-    put_post_op(w, f);
-    if (!f)
-        return;
-    mode_t mode = f->st.st_mode;
-    mode_t bits = who->uid == 0                 ? 6 | ((mode & 0111) || S_ISDIR(mode) ? 1 : 0)
-                  : who->uid == f->st.st_uid    ? mode >> 6 & 7
-                  : in_group(who, f->st.st_gid) ? mode >> 3 & 7
-                                                : mode & 7;
+    mode_t mode = st->st_mode;
+    uint32_t granted = 0;
+    mode_t bits = who->uid == 0               ? 6 | ((mode & 0111) || S_ISDIR(mode) ? 1 : 0)
+                  : who->uid == st->st_uid    ? mode >> 6 & 7
+                  : in_group(who, st->st_gid) ? mode >> 3 & 7
+                                              : mode & 7;
     if (bits & 4)
         granted |= 0x01; // READ
     if (bits & 2)
         granted |= S_ISDIR(mode) ? 0x04 | 0x08 | 0x10 : 0x04 | 0x08; // MODIFY, EXTEND, DELETE
     if (bits & 1)
         granted |= S_ISDIR(mode) ? 0x02 : 0x20; // LOOKUP, EXECUTE
-    wire_put32(w, granted & asked);
+    return granted;
+}
+
+PROCEDURE(do_access)
+{
+    uint32_t status;
+    struct file *f = get_fresh_file(args, true, &status);
+    uint32_t asked = wire_get32(args);
+    wire_put32(w, status);
+    put_post_op(w, f);
+    if (f)
+        wire_put32(w, access_granted(&f->st, who) & asked);
+}
+
+// What is read of a file.
+struct span {
+    uint64_t offset;
+    uint32_t count; // asked for; then what is there, in the file's mapping
+    bool ends;      // at the end of the file
+};
+
+// A status; after NFS_STALE *f is NULL.
+static uint32_t file_span(struct file **f, struct span *span)
+{
+    if (span->count > server.most)
+        span->count = server.most;
+    // Whether the end moved is worth a question to the kernel; what lies before it is not.
+    if (span->offset + span->count >= (uint64_t)(*f)->st.st_size && file_refresh(*f) < 0) {
+        *f = NULL;
+        return NFS_STALE;
+    }
+    if (!S_ISREG((*f)->st.st_mode))
+        return S_ISDIR((*f)->st.st_mode) ? NFS_ISDIR : NFS_INVAL;
+    if (span->offset > INT64_MAX)
+        return NFS_INVAL;
+    uint64_t size = (uint64_t)(*f)->st.st_size;
+    if (span->offset >= size)
+        span->count = 0;
+    else if (span->count > size - span->offset)
+        span->count = (uint32_t)(size - span->offset);
+    span->ends = span->offset + span->count >= size;
+    return span->count ? status_of(file_map(*f, span->offset + span->count)) : NFS_OK;
 }
 
 PROCEDURE(do_read)
@@ -127,37 +162,39 @@ PROCEDURE(do_read)
     uint32_t status;
     struct file *f = get_fresh_file(args, false, &status);
     uint64_t offset = wire_get64(args);
-    uint32_t count = wire_get32(args);
+    struct span span = {offset, wire_get32(args), false};
     if (args->bad)
         return;
-    if (count > server.most)
-        count = server.most;
-    // Whether the end moved is worth a question to the kernel; what lies before it is not.
-    if (f && offset + count >= (uint64_t)f->st.st_size && file_refresh(f) < 0) {
-        f = NULL;
-        status = NFS_STALE;
-    }
-    if (f && !S_ISREG(f->st.st_mode))
-        status = S_ISDIR(f->st.st_mode) ? NFS_ISDIR : NFS_INVAL;
-    else if (f && offset > INT64_MAX)
-        status = NFS_INVAL;
-    uint64_t size = f ? (uint64_t)f->st.st_size : 0;
-    if (status == NFS_OK && offset >= size)
-        count = 0;
-    else if (status == NFS_OK && count > size - offset)
-        count = (uint32_t)(size - offset);
-    if (status == NFS_OK && count)
-        status = status_of(file_map(f, offset + count));
+    if (f)
+        status = file_span(&f, &span);
     wire_put32(w, status);
     put_post_op(w, f);
     if (status != NFS_OK)
         return;
-    wire_put32(w, count);
-    wire_put32(w, offset + count >= size);
-    wire_put32(w, count);
-    if (count)
-        *payload = (struct payload){f->map + offset, count};
-    server.read_bytes += count;
+    wire_put32(w, span.count);
+    wire_put32(w, span.ends);
+    wire_put32(w, span.count);
+    if (span.count)
+        *payload = (struct payload){f->map + offset, span.count};
+    server.read_bytes += span.count;
+}
+
+// Writes as much of it as is done at a time, and makes it as stable as is asked.  *count: bytes.  A
+// status; after NFS_STALE *f is NULL.
+static uint32_t file_store(struct file **f, const unsigned char *data, uint32_t *count,
+                           uint64_t offset, uint32_t stable)
+{
+    ssize_t written = file_write(*f, data, *count < server.most ? *count : server.most, offset);
+    if (written >= 0 && stable != NFS_UNSTABLE) {
+        int error = file_sync(*f);
+        written = error ? error : written;
+    }
+    uint32_t status = written < 0 ? status_of((int)written) : NFS_OK;
+    *count = written < 0 ? 0 : (uint32_t)written;
+    server.written_bytes += *count;
+    if (status == NFS_STALE)
+        *f = NULL;
+    return status;
 }
 
 PROCEDURE(do_write)
@@ -172,19 +209,9 @@ PROCEDURE(do_write)
         args->bad = true;
     if (args->bad)
         return;
-    if (count > server.most)
-        count = server.most;
     if (f) {
         before = f->st;
-        ssize_t written = file_write(f, data, count, offset);
-        if (written >= 0 && stable != NFS_UNSTABLE) {
-            int error = file_sync(f);
-            written = error ? error : written;
-        }
-        status = written < 0 ? status_of((int)written) : NFS_OK;
-        count = written < 0 ? 0 : (uint32_t)written;
-        if (status == NFS_STALE)
-            f = NULL;
+        status = file_store(&f, data, &count, offset, stable);
     }
     wire_put32(w, status);
     put_wcc(w, f ? &before : NULL, f);
@@ -193,7 +220,6 @@ PROCEDURE(do_write)
     wire_put32(w, count);
     wire_put32(w, stable);
     wire_put_bytes(w, server.verifier, sizeof server.verifier);
-    server.written_bytes += count;
 }
 
 // CREATE in a directory that exists.  The verifier of an exclusive one is kept in the time stamps,

@@ -1,4 +1,4 @@
-// memserver: an NFSv3 server at memory speed, to measure clients against.
+// memserver: a server of NFSv3 and NFSv4.1 at memory speed, to measure clients against.
 //
 // One thread, epoll, TCP.  It serves the files of one directory, meant to be on tmpfs, through
 // shared mappings: the payload of a READ reply leaves by sendmsg straight from the file's memory,
@@ -107,10 +107,10 @@ static int record_next(struct connection *c, const unsigned char **record, size_
 }
 
 // A change of size may take away the pages that replies to READ before it have promised.
-static bool request_changes_size(const unsigned char *record, size_t length)
+static void connections_keep(void)
 {
-    return length >= 24 && wire_load32(record + 12) == NFS_PROGRAM &&
-           (wire_load32(record + 20) == NFS_SETATTR || wire_load32(record + 20) == NFS_CREATE);
+    for (struct connection *c = loop.connections; c; c = c->next)
+        replies_keep(&c->replies);
 }
 
 static bool connection_block(struct connection *c, bool block)
@@ -145,9 +145,6 @@ static bool connection_answer(struct connection *c)
             server.garbage++;
         if (found <= 0)
             return found == 0 && connection_send(c, now);
-        if (request_changes_size(record, length))
-            for (struct connection *other = loop.connections; other; other = other->next)
-                replies_keep(&other->replies);
         struct batch *b = replies_batch(&c->replies, now + loop.delay_ns);
         if (!b)
             return false;
@@ -288,9 +285,11 @@ static void counters_print(FILE *to)
         if (mount_procedures[i].name)
             fprintf(to, "\"%s\": %llu, ", mount_procedures[i].name,
                     (unsigned long long)server.mount_calls[i]);
-    fprintf(to, "\"read_bytes\": %llu, \"written_bytes\": %llu, \"garbage\": %llu}\n",
-            (unsigned long long)server.read_bytes, (unsigned long long)server.written_bytes,
-            (unsigned long long)server.garbage);
+    fprintf(to,
+            "\"COMPOUND\": %llu, \"read_bytes\": %llu, \"written_bytes\": %llu, "
+            "\"garbage\": %llu}\n",
+            (unsigned long long)server.compounds, (unsigned long long)server.read_bytes,
+            (unsigned long long)server.written_bytes, (unsigned long long)server.garbage);
     fflush(to);
 }
 
@@ -362,7 +361,8 @@ static void usage(FILE *to)
     fputs("usage: memserver --dir DIR [--port N] [--mount-port N] [--bind ADDRESS]\n"
           "                 [--max-transfer BYTES] [--no-attributes] [--counters]\n"
           "                 [--delay MICROSECONDS]\n"
-          "Serves DIR by NFSv3 on TCP; prints \"ready nfs=PORT mount=PORT\" when it listens.\n"
+          "Serves DIR by NFSv3 and NFSv4.1 on TCP; prints \"ready nfs=PORT mount=PORT\" when it "
+          "listens.\n"
           "SIGUSR1 prints the counters on standard output, SIGTERM ends it.\n",
           to);
 }
@@ -434,6 +434,8 @@ int main(int argc, char **argv)
     if (getrandom(server.verifier, sizeof server.verifier, 0) != sizeof server.verifier ||
         getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
         die("getrandom: %s", strerror(errno));
+    memory.instance = server.instance;
+    server.before_resize = connections_keep;
     directory_open(option.directory);
     loop.input_bytes = server.most + HEADER_ROOM + 4 + RECEIVE_MOST;
     if (loop.delay_ns) // timers are not to be late
@@ -454,6 +456,7 @@ int main(int argc, char **argv)
         counters_print(stderr);
     while (loop.connections)
         connection_close(loop.connections);
+    sessions_forget_all();
     files_forget_all();
     return 0;
 }

@@ -1,4 +1,5 @@
-// A request from its first byte to the end of its reply, on the procedures of memprocs.h.
+// A request from its first byte to the end of its reply, on the procedures of memprocs.h and
+// memv41.h.
 #ifndef BENCH_REQUEST_H
 #define BENCH_REQUEST_H
 
@@ -6,7 +7,7 @@
 #include <sys/vfs.h>
 
 #include "measure.h"
-#include "memprocs.h"
+#include "memv41.h"
 
 #define REPLY_MOST 512u // bytes of the longest reply without its payload
 
@@ -49,7 +50,7 @@ static bool request_execute(const unsigned char *record, size_t length, struct w
     if (args.bad || type != RPC_CALL)
         return false;
 
-    bool mount = program == MOUNT_PROGRAM;
+    bool mount = program == MOUNT_PROGRAM, v41 = !mount && program_version == V41_VERSION;
     wire_put32(w, 0);
     wire_put32(w, xid);
     wire_put32(w, RPC_REPLY);
@@ -62,18 +63,22 @@ static bool request_execute(const unsigned char *record, size_t length, struct w
         wire_put32(w, RPC_ACCEPTED);
         wire_put32(w, RPC_AUTH_NONE);
         wire_put32(w, 0);
-        procedure *run = mount ? (number < 4 ? mount_procedures[number].run : NULL)
-                               : (number < NFS_PROCEDURES ? nfs_procedures[number].run : NULL);
+        procedure *run = v41     ? (number == V41_NULL       ? do_null
+                                    : number == V41_COMPOUND ? do_compound
+                                                             : NULL)
+                         : mount ? (number < 4 ? mount_procedures[number].run : NULL)
+                                 : (number < NFS_PROCEDURES ? nfs_procedures[number].run : NULL);
         if (!mount && program != NFS_PROGRAM) {
             wire_put32(w, RPC_PROG_UNAVAIL);
-        } else if (program_version != 3) {
+        } else if (program_version != 3 && !v41) {
             wire_put32(w, RPC_PROG_MISMATCH);
             wire_put32(w, 3);
-            wire_put32(w, 3);
+            wire_put32(w, mount ? 3 : V41_VERSION);
         } else if (!run) {
             wire_put32(w, RPC_PROC_UNAVAIL);
         } else {
-            (mount ? server.mount_calls : server.nfs_calls)[number]++;
+            if (!v41)
+                (mount ? server.mount_calls : server.nfs_calls)[number]++;
             wire_put32(w, RPC_SUCCESS);
             run(&args, w, &who, payload);
         }

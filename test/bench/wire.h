@@ -242,6 +242,12 @@ static inline void wire_call_begin(struct wire_writer *w, uint32_t xid, uint32_t
     wire_put32(w, 0);
 }
 
+// Makes the call that begins at `start` one of another version of its program.
+static inline void wire_call_version(unsigned char *start, uint32_t version)
+{
+    wire_store32(start + 20, version);
+}
+
 // Sets the record mark at `start` for a single fragment of what was written since, and of `payload`
 // bytes (padded) that will follow from elsewhere.
 static inline void wire_record_end(const struct wire_writer *w, unsigned char *start,
