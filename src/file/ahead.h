@@ -60,7 +60,7 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
 static inline struct file_asked file_ahead_asks(struct file_open *open)
 {
     struct ledger_file *file = &open->inode->entry;
-    struct file_asked asked = {0, 0, {0, 0}};
+    struct file_asked asked = {0};
     if (file_ahead_allowed(open))
         asked = (struct file_asked){ledger_file_asking(file), sys_now_ns(), ledger_sight(file)};
     return asked;

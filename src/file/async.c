@@ -72,7 +72,7 @@ static bool settle_read(struct file_request *request)
         stats_file_read(request->open->stats, transfer.length,
                         request->call.answered_ns - request->call.sent_ns);
     else
-        file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns, {0, 0}},
+        file_ahead_told(inode, &(struct file_asked){request->epoch, request->call.sent_ns, {0}},
                         (uint64_t)request->offset, &transfer);
     request->result = (ssize_t)transfer.length;
     return true;

@@ -52,10 +52,11 @@ bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quie
 
 struct ledger_sight ledger_sight(const struct ledger_file *file)
 {
-    struct ledger_sight sight = {0, 0};
+    struct ledger_sight sight = {.generation = 0};
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
     if (entry) {
         sight.freshness = atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire);
+        sight.truncations = atomic_load_explicit(&entry->truncations, memory_order_acquire);
         sight.generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
     }
     return sight;
@@ -67,6 +68,8 @@ bool ledger_sight_lasts(const struct ledger_file *file, const struct ledger_sigh
     const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
     return entry && sight->generation != 0 &&
            atomic_load_explicit(&entry->size, memory_order_acquire) == size &&
+           /* else it may be known no more: see ledger_entry_forget_size() */
+           atomic_load_explicit(&entry->truncations, memory_order_acquire) == sight->truncations &&
            atomic_load_explicit(ledger_entry_freshness(entry), memory_order_acquire) ==
                sight->freshness &&
            atomic_load_explicit(&entry->generation, memory_order_acquire) == sight->generation;

@@ -35,7 +35,7 @@ bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quie
 /* A file before a READ of its end was sent. The end that the READ met is still its end while the
  * file has that size, as far as this host goes: all of `ledger_sight_lasts`. A few loads each. */
 struct ledger_sight {
-    uint64_t generation, freshness;
+    uint64_t generation, truncations, freshness;
 };
 struct ledger_sight ledger_sight(const struct ledger_file *file);
 bool ledger_sight_lasts(const struct ledger_file *file, const struct ledger_sight *sight,

@@ -143,6 +143,27 @@ SCENE_TEST(who_opens_it_after_its_writer_ended_hears_of_it)
     scene_run(hears_of_it);
 }
 
+/* With that data the host forgets how long the file is; it was empty once, which is no answer. */
+static void reads_after_a_loss(void)
+{
+    int writer = engine_adopt("f", O_RDWR), reader = engine_adopt("f", O_RDONLY);
+    char byte;
+    CHECK_EQUAL(engine_read(reader, &byte, 1, 0), 0);
+    engine_put(writer, BLOCK, 0, 1);
+    CHECK_EQUAL(engine_fsync(writer), 0);
+    server_fail(NFS3_PROC_WRITE, 1, NFS3ERR_DQUOT);
+    engine_put(writer, BLOCK, BLOCK, 2);
+    CHECK_EQUAL(engine_fsync(writer), -EDQUOT);
+    CHECK_EQUAL(engine_read(reader, &byte, 1, 0), 1);
+}
+
+SCENE_TEST(a_loss_hides_nothing_of_what_the_server_has)
+{
+    scene_configure("write_behind_max = 16777216; read_ahead_max = 4194304;");
+    disk_make("f", 0, 0);
+    scene_run(reads_after_a_loss);
+}
+
 /* A child has the open files of its parent, and not copies of them. */
 LOSS_TEST(a_child_and_its_parent_hear_of_it_once)
 {
