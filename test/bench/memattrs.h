@@ -19,7 +19,7 @@ static struct {
     unsigned char verifier[NFS_VERIFIER_BYTES];
     uint64_t nfs_calls[NFS_PROCEDURES], mount_calls[4], read_bytes, written_bytes, garbage;
     uint64_t compounds;          // of version 4.1
-    void (*before_resize)(void); // pages that replies have promised may be gone afterwards
+    void (*before_resize)(void); // pages that replies have promised may be gone then; or NULL
 } server = {.most = 1 << 20};
 
 enum { TRANSFER_MOST = 16 << 20 }; // that `most` may be
@@ -224,7 +224,8 @@ static int apply_attributes(struct file *f, const struct new_attributes *a)
             return S_ISDIR(f->st.st_mode) ? -EISDIR : -EINVAL;
         if (a->size > INT64_MAX)
             return -EFBIG;
-        server.before_resize();
+        if (server.before_resize)
+            server.before_resize();
         if (ftruncate(f->fd, (off_t)a->size) < 0)
             return -errno;
     }
