@@ -378,8 +378,9 @@ int ledger_dirty_read(struct ledger_file *file, const struct iovec *vectors, int
     if (!entry)
         return LEDGER_DIRTY_NONE;
     uint64_t size = atomic_load_explicit(&entry->size, memory_order_relaxed), end = offset + length;
+    bool known = atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN;
     /* Where the last byte of the file is a dirty one the host knows where it ends. */
-    if (end > size && offset < size && entry->dirty_end == size)
+    if (known && end > size && offset < size && entry->dirty_end == size)
         end = size;
     int found = find(entry, offset, end);
     if (found == LEDGER_DIRTY_ALL && (found = give(entry, vectors, offset, end)) == 0) {

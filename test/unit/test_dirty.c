@@ -46,9 +46,12 @@ UNIT_TEST(what_is_dirty_does_not_make_what_the_server_told_old)
 UNIT_TEST(a_read_ends_at_the_end_of_a_file_that_ends_dirty)
 {
     struct ledger_file file;
+    struct ledger_attributes told = {.ctime = {1, 5}};
     size_t done = 0;
     attach(&file, 501);
     write_dirty(&file, 0, 5000, 'e');
+    assert_int_equal(read_dirty(&file, 1000, 8192, &done), LEDGER_DIRTY_SOME); /* is it the end? */
+    ledger_file_learned(&file, ledger_file_asking(&file), &told, 1);
     assert_int_equal(read_dirty(&file, 1000, 8192, &done), LEDGER_DIRTY_ALL);
     assert_int_equal(done, 4000);
     assert_int_equal(read_dirty(&file, 5000, 8192, &done), LEDGER_DIRTY_NONE);

@@ -164,6 +164,20 @@ SCENE_TEST(a_loss_hides_nothing_of_what_the_server_has)
     scene_run(reads_after_a_loss);
 }
 
+/* After a change that failed the host does not know it either; where its own data ends is no end. */
+LOSS_TEST(a_read_is_not_cut_short_where_dirty_data_ends)
+{
+    disk_make("f", 4 * BLOCK, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    char bytes[BLOCK];
+    engine_put(fd, BLOCK / 2, 0, 2);
+    server_fail(NFS3_PROC_SETATTR, 1, NFS3ERR_ROFS);
+    CHECK_EQUAL(engine_truncate(fd, 2 * BLOCK), -EROFS);
+    CHECK_EQUAL(engine_read(fd, bytes, BLOCK, 0), BLOCK);
+    CHECK(data_is(bytes, BLOCK / 2, 0, 2));
+    CHECK(data_is(bytes + BLOCK / 2, BLOCK / 2, BLOCK / 2, 1));
+}
+
 /* A child has the open files of its parent, and not copies of them. */
 LOSS_TEST(a_child_and_its_parent_hear_of_it_once)
 {
