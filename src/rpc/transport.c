@@ -108,6 +108,12 @@ static bool entered_goes_first(struct rpc_transport *transport)
 
 bool rpc_enter(struct rpc_transport *transport, struct rpc_call *call)
 {
+    if (sys_test_unsafe(SYS_TEST_SLOT) && call->exact_slot >= 0 && call->sent_ns != 0 &&
+        transport->unsent_offset == 0) {
+        call->exact->leave(call->exact, call);
+        call->exact_slot = -1;
+        call->sent_ns = 0;
+    }
     bool entered = call->exact_slot >= 0 || call->exact->enter(call->exact, call) ||
                    entered_goes_first(transport);
     transport->short_of_slots = !entered;

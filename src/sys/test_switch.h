@@ -21,11 +21,12 @@ enum sys_test_switch {
     SYS_TEST_APPEND = 256,  /* "append": who appends does not wait for his turn */
     SYS_TEST_AHEAD =
         512, /* "ahead": what was read ahead is given out, whatever was written since */
-    SYS_TEST_ORPHANS = 1024,  /* "orphans": what dies with dirty data takes it along */
-    SYS_TEST_DIRTY = 2048,    /* "dirty": a read asks the server, whatever is dirty */
-    SYS_TEST_OTHERS = 4096,   /* "others": fsync sends only what its process wrote */
-    SYS_TEST_TOLD = 8192,     /* "told": nobody hears that dirty data was refused */
-    SYS_TEST_PROMISED = 16384 /* "promised": data that was sent, and failed, is not dirty again */
+    SYS_TEST_ORPHANS = 1024,   /* "orphans": what dies with dirty data takes it along */
+    SYS_TEST_DIRTY = 2048,     /* "dirty": a read asks the server, whatever is dirty */
+    SYS_TEST_OTHERS = 4096,    /* "others": fsync sends only what its process wrote */
+    SYS_TEST_TOLD = 8192,      /* "told": nobody hears that dirty data was refused */
+    SYS_TEST_PROMISED = 16384, /* "promised": data that was sent, and failed, is not dirty again */
+    SYS_TEST_SLOT = 32768      /* "slot": a call of a session that is sent again gets a new slot */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -34,9 +35,9 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold",    "xid",    "distrust", "conflict",
-                                        "worlds",   "arrived", "pins",   "append",   "ahead",
-                                        "orphans",  "dirty",   "others", "told",     "promised"};
+    static const char *const names[] = {
+        "verifier", "hold",  "xid",     "distrust", "conflict", "worlds", "arrived",  "pins",
+        "append",   "ahead", "orphans", "dirty",    "others",   "told",   "promised", "slot"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

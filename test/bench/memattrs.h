@@ -18,7 +18,8 @@ static struct {
     uint32_t instance;
     unsigned char verifier[NFS_VERIFIER_BYTES];
     uint64_t nfs_calls[NFS_PROCEDURES], mount_calls[4], read_bytes, written_bytes, garbage;
-    uint64_t compounds;          // of version 4.1
+    bool (*commit_fails)(const struct file *f); // a disk that tells an error; NULL: none does
+    uint64_t compounds;                         // of version 4.1
     void (*before_resize)(void); // pages that replies have promised may be gone then; or NULL
 } server = {.most = 1 << 20};
 

@@ -294,7 +294,7 @@ static ssize_t file_write(struct file *f, const unsigned char *data, size_t leng
     return (ssize_t)length;
 }
 
-static int file_sync(struct file *f)
+static int file_sync(const struct file *f)
 {
     return files.syncing && fdatasync(f->fd) < 0 ? -errno : 0;
 }

@@ -355,6 +355,12 @@ PROCEDURE(do_pathconf)
     wire_put32(w, 1); // case_preserving
 }
 
+static uint32_t file_commit(const struct file *f)
+{
+    uint32_t status = status_of(file_sync(f));
+    return status == NFS_OK && server.commit_fails && server.commit_fails(f) ? NFS_IO : status;
+}
+
 PROCEDURE(do_commit)
 {
     uint32_t status;
@@ -366,7 +372,7 @@ PROCEDURE(do_commit)
         return;
     if (f) {
         before = f->st;
-        status = status_of(file_sync(f));
+        status = file_commit(f);
     }
     wire_put32(w, status);
     put_wcc(w, f ? &before : NULL, f);

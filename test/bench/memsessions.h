@@ -37,6 +37,9 @@ static struct {
     struct session **session; // by number; NULL: ended
     uint32_t sessions;        // numbers given out
     uint64_t last_client;
+    uint32_t slots;    // wanted to be used; 0: all
+    bool grace;        // data is not to be had yet
+    bool told_again;   // the last request was answered from what is kept, and not executed
     uint32_t instance; // of the server, so that no session of another one is taken for ours
 } memory;
 

@@ -169,6 +169,8 @@ static uint32_t op_setattr(struct compound *c)
     if (!status && (attributes.set_mode = bits & V41_BIT(A_MODE)))
         attributes.mode = wire_get32(c->args) & 07777;
     attributes.times[0].tv_nsec = attributes.times[1].tv_nsec = UTIME_OMIT;
+    if (!status && memory.grace)
+        status = V41_ERR_GRACE;
     if (!status && !c->file)
         status = V41_ERR_NOFILEHANDLE;
     if (!status && !c->args->bad)
@@ -244,6 +246,8 @@ static uint32_t op_read(struct compound *c)
     struct span span = {offset, wire_get32(c->args), false};
     if (c->left)
         return V41_ERR_RESOURCE;
+    if (memory.grace)
+        return V41_ERR_GRACE;
     if (!c->file)
         return V41_ERR_NOFILEHANDLE;
     uint32_t status = c->args->bad ? NFS_INVAL : file_span(&c->file, &span);
@@ -267,6 +271,8 @@ static uint32_t op_write(struct compound *c)
     const unsigned char *data = wire_get_opaque(c->args, TRANSFER_MOST, &length);
     if (!data || stable > NFS_FILE_SYNC)
         return NFS_INVAL;
+    if (memory.grace)
+        return V41_ERR_GRACE;
     if (!c->file)
         return V41_ERR_NOFILEHANDLE;
     uint32_t status = file_store(&c->file, data, &length, offset, stable);
@@ -285,7 +291,7 @@ static uint32_t op_commit(struct compound *c)
     wire_get32(c->args);
     if (!c->file)
         return V41_ERR_NOFILEHANDLE;
-    uint32_t status = status_of(file_sync(c->file));
+    uint32_t status = file_commit(c->file);
     if (status)
         return status;
     wire_put32(c->w, NFS_OK);
@@ -357,6 +363,11 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static uint32_t slots_now(void)
+{
+    return memory.slots ? least(memory.slots, V41_SLOTS) : V41_SLOTS;
+}
+
 // How it wants to be called back is not looked at: nobody is.
 static uint32_t op_create_session(struct compound *c)
 {
@@ -376,7 +387,7 @@ static uint32_t op_create_session(struct compound *c)
     fore.response = least(fore.response, server.most + OVERHEAD);
     fore.cached = least(fore.cached, KEPT_MOST);
     fore.operations = least(fore.operations, OPERATIONS_MOST);
-    fore.requests = least(fore.requests, V41_SLOTS);
+    fore.requests = least(fore.requests, slots_now());
     int64_t number = session_new(client, fore.requests);
     if (number < 0)
         return NFS_SERVERFAULT;
@@ -453,7 +464,7 @@ static uint32_t op_sequence(struct compound *c)
     wire_put32(c->w, sequence);
     wire_put32(c->w, slot);
     wire_put32(c->w, session->slots - 1);
-    wire_put32(c->w, session->slots - 1);
+    wire_put32(c->w, least(session->slots, slots_now()) - 1);
     wire_put32(c->w, 0);
     return NFS_OK;
 }
@@ -513,6 +524,7 @@ static void do_compound(struct wire_reader *args, struct wire_writer *w,
     const unsigned char *tag = wire_get_opaque(args, V41_TAG_MOST, &length);
     uint32_t minor = wire_get32(args), operations = wire_get32(args);
     unsigned char *start = wire_put_room(w, 4);
+    memory.told_again = false;
     if (!start || !tag || length > 64 || operations > OPERATIONS_MOST) {
         args->bad = true;
         return;
@@ -530,6 +542,7 @@ static void do_compound(struct wire_reader *args, struct wire_writer *w,
             w->at = start;
             wire_put_bytes(w, c.slot->reply, c.slot->kept);
             args->at = args->end;
+            memory.told_again = true;
             return;
         }
         done++;

@@ -316,6 +316,14 @@ static void all_uring(struct worker *w, unsigned count)
     }
 }
 
+static void note_longest(const struct worker *w, uint64_t begun_ns)
+{
+    uint64_t took = (clock_ns() - begun_ns) / 1000000 << 32 | w->round;
+    uint64_t longest = atomic_load(&journal->longest);
+    while (took > longest && !atomic_compare_exchange_weak(&journal->longest, &longest, took))
+        ;
+}
+
 /* Does the first operations, all at once where the API can. */
 static void carry_out(struct worker *w, enum api api, unsigned count)
 {
@@ -326,7 +334,10 @@ static void carry_out(struct worker *w, enum api api, unsigned count)
     else if (api == API_io_uring)
         all_uring(w, count);
     for (unsigned i = 0; i < count && api < API_libaio; i++) {
+        uint64_t begun_ns = clock_ns();
         ssize_t result = do_now(w, &w->operations[i], api);
+        if (w->operations[i].writes)
+            note_longest(w, begun_ns);
         operation_end(w, &w->operations[i], api, result < 0 ? -errno : result);
     }
 }

@@ -20,7 +20,8 @@ static uint64_t bad_count;  /* COMMITs until one fails; 0: none will */
     X(writes)      \
     X(commits)     \
     X(cached)      \
-    X(waited) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale) X(bad) X(lies)
+    X(waited)      \
+    X(again_told) X(again) X(parked) X(losses) X(lost_pages) X(rehandles) X(stale) X(bad) X(lies)
 static struct {
 #define X(name) uint64_t name;
     COUNTERS
@@ -93,6 +94,16 @@ struct change {
     struct new_attributes attributes;
 };
 
+/* The attributes of a SETATTR of NFSv4.1: of the size only. */
+static void get_new_size(struct wire_reader *r, struct new_attributes *attributes)
+{
+    wire_get_bytes(r, V41_ID_BYTES);
+    attributes->set_size = get_bitmap(r) == V41_BIT(A_SIZE);
+    wire_get32(r);
+    if (attributes->set_size)
+        attributes->size = wire_get64(r);
+}
+
 static struct change change_of(const struct call *call)
 {
     struct change change = {0};
@@ -103,12 +114,19 @@ static struct change change_of(const struct call *call)
          call->procedure != NFS_SETATTR && call->procedure != NFS_READ))
         return change;
     change.file = get_fresh_file(&r, true, &status);
-    if (call->procedure == NFS_SETATTR)
+    if (call->in_session)
+        r = call->operation;
+    if (call->procedure == NFS_SETATTR && call->in_session)
+        get_new_size(&r, &change.attributes);
+    else if (call->procedure == NFS_SETATTR)
         get_new_attributes(&r, &change.attributes);
     if (call->procedure != NFS_WRITE || r.bad)
         return change;
+    if (call->in_session)
+        wire_get_bytes(&r, V41_ID_BYTES);
     change.offset = wire_get64(&r);
-    wire_get32(&r);
+    if (!call->in_session)
+        wire_get32(&r);
     change.stable = wire_get32(&r);
     change.data = wire_get_opaque(&r, TRANSFER_MOST, &change.length);
     change.length = change.length < server.most ? change.length : server.most;
@@ -160,26 +178,23 @@ static struct message *execute(const struct message *record, const struct call *
     /* What is told is what each call made of the file, not what a tick of the clock ago it was. */
     if (change.file)
         change.file->touched = change.file->fresh = 0;
-    if (change.file && call->procedure == NFS_WRITE) {
-        counters.writes++;
-        counters.again += executed_before(&change);
-        if (change.stable == NFS_UNSTABLE)
-            stable_keep(change.file, change.offset, change.offset + change.length);
-    }
+    if (change.file && call->procedure == NFS_WRITE && change.stable == NFS_UNSTABLE)
+        stable_keep(change.file, change.offset, change.offset + change.length);
     if (!request_execute(record->data + 4, record->length - 4, &w, &payload))
         return NULL;
     size_t length = (size_t)(w.at - head), padding = -payload.length & 3;
     wire_record_end(&w, head, payload.length + padding);
     counters.stale += length >= 32 && wire_load32(head + 28) == NFS_STALE;
-    if (change.file && succeeded(head, length)) {
-        if (call->procedure == NFS_WRITE)
+    bool again = call->in_session && memory.told_again;
+    counters.again_told += again;
+    if (change.file && !again && succeeded(head, length)) {
+        if (call->procedure == NFS_WRITE) {
+            counters.writes++;
+            counters.again += executed_before(&change);
             stable_write(change.file, change.offset, change.offset + change.length, change.data,
                          change.stable != NFS_UNSTABLE);
-        if (call->procedure == NFS_COMMIT && commit_is_bad(change.file)) {
-            wire_store32(head + 28, NFS_IO);
-            length -= sizeof server.verifier;
-            wire_record_end(&(struct wire_writer){.at = head + length}, head, 0);
-        } else if (call->procedure == NFS_COMMIT) {
+        }
+        if (call->procedure == NFS_COMMIT) {
             counters.commits++;
             stable_commit(change.file);
         }

@@ -33,9 +33,12 @@ static void held_lost(struct connection *c)
 
 static uint64_t write_offset(const struct call *call)
 {
-    struct wire_reader r = call->args;
+    struct wire_reader r = call->in_session ? call->operation : call->args;
     struct nfs_handle handle;
-    wire_get_handle(&r, &handle);
+    if (call->in_session)
+        wire_get_bytes(&r, V41_ID_BYTES);
+    else
+        wire_get_handle(&r, &handle);
     return wire_get64(&r);
 }
 

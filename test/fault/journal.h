@@ -156,6 +156,8 @@ enum effect {
     /* The server refuses WRITEs. What a write left behind may be lost then, which the next sync of
      * each process says, see sync_vouches(). */
     DATA_REFUSED = 256,
+    OF_V3 = 512,        /* a proxy cannot do it to NFSv4.1 */
+    OF_SESSIONS = 1024, /* only NFSv4.1 has them */
 };
 
 enum phase { PHASE_WAIT, PHASE_RUN, PHASE_SETTLE, PHASE_END };
@@ -179,6 +181,7 @@ struct journal {
     _Atomic uint64_t visits;
     _Atomic uint64_t writes[API_COUNT], reads[API_COUNT], syncs;
     _Atomic uint64_t changes[CHANGE_COUNT], records;
+    _Atomic uint64_t longest; /* write by one call: milliseconds << 32 | round */
 
     _Atomic bool failed;
     char failure[FAILURE_MOST];

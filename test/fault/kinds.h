@@ -2,7 +2,7 @@
 #ifndef FAULT_KINDS_H
 #define FAULT_KINDS_H
 
-#include "plan.h"
+#include "session_kinds.h"
 #include "visitor.h"
 
 enum { VISIT_MS = 350 };
@@ -222,23 +222,6 @@ static void plan_late(struct plan *p)
     plan_add(p, at, TO_PROXY, "%u hold %u %s late after %u", path, plan_pick(p, 1, 20),
              plan_pick(p, 0, 3) ? "refuse" : "reset", plan_pick(p, 20, HOLD_MS));
     plan_add(p, at + HOLD_MS + 150, TO_PROXY, "%u pass", path);
-}
-
-/* So many per cent of the changed pages survive. */
-static void plan_loss(struct plan *p, unsigned at, unsigned survive)
-{
-    plan_add(p, at, TO_POWER, "power-loss %u", survive)->loses = true;
-}
-
-static unsigned any_survivors(struct plan *p)
-{
-    return plan_pick(p, 0, 1) ? plan_pick(p, 0, 90) : 0;
-}
-
-/* It is up again after a time of at most `most` ms. */
-static void plan_up(struct plan *p, unsigned at, unsigned most)
-{
-    plan_add(p, at + plan_pick(p, 1, most), TO_POWER, "up");
 }
 
 static void plan_power_loss(struct plan *p)
@@ -500,19 +483,19 @@ static const struct kind {
     {"dropafter", plan_dropafter, TO_PROXY, 4, 1, 0},
     {"drop", plan_drop, TO_PROXY, 1, 1, 0},
     {"corrupt", plan_corrupt, TO_PROXY, 2, 1, 0},
-    {"damage", plan_damage, TO_PROXY, 3, 1, REFUSES},
+    {"damage", plan_damage, TO_PROXY, 3, 1, REFUSES | OF_V3},
     {"jukebox", plan_jukebox, TO_PROXY, 2, 1, 0},
-    {"verifier", plan_verifier, TO_PROXY, 5, 1, 0},
+    {"verifier", plan_verifier, TO_PROXY, 5, 1, OF_V3},
     {"halfclose", plan_halfclose, TO_PROXY, 3, 1, 0},
     {"flap", plan_flap, TO_PROXY, 3, 1, 0},
-    {"full", plan_full, TO_PROXY, 4, 1, REFUSES},
-    {"full-commit", plan_full_commit, TO_PROXY, 3, 1, CALLS_FAIL},
-    {"read-only", plan_read_only, TO_PROXY, 3, 1, REFUSES},
+    {"full", plan_full, TO_PROXY, 4, 1, REFUSES | OF_V3},
+    {"full-commit", plan_full_commit, TO_PROXY, 3, 1, CALLS_FAIL | OF_V3},
+    {"read-only", plan_read_only, TO_PROXY, 3, 1, REFUSES | OF_V3},
     {"limit", plan_limit, TO_PROXY, 3, 1, 0},
     {"hold", plan_hold, TO_PROXY, 2, 2, 0},
     {"late", plan_late, TO_PROXY, 5, 2, 0},
     {"power-loss", plan_power_loss, TO_POWER, 14, 1, 0},
-    {"full-loss", plan_full_loss, TO_POWER, 4, 1, REFUSES},
+    {"full-loss", plan_full_loss, TO_POWER, 4, 1, REFUSES | OF_V3},
     {"bad-disk", plan_bad_disk, TO_POWER, 4, 1, CALLS_FAIL | DATA_FORGET},
     {"limits", plan_limits, TO_POWER, 3, 1, 0},
     {"slow-commits", plan_slow_commits, TO_POWER, 2, 1, 0},
@@ -521,6 +504,9 @@ static const struct kind {
     {"server-reset", plan_server_reset, TO_POWER, 3, 1, 0},
     {"slow", plan_slow, TO_POWER, 3, 1, 0},
     {"park", plan_park, TO_POWER, 3, 1, 0},
+    {"forget", plan_forget, TO_POWER, 5, 1, OF_SESSIONS},
+    {"slots", plan_slots, TO_POWER, 4, 1, OF_SESSIONS},
+    {"grace", plan_grace, TO_POWER, 4, 1, OF_SESSIONS},
     {"restart", plan_restart, TO_RESTART, 8, 1, 0},
     {"offline", plan_offline, TO_COMMAND, 3, 2, 0},
     {"hand-over", plan_hand_over, TO_WORKER, 4, 1, MOVES_FILES},

@@ -51,16 +51,20 @@ lab_program() {
     fi
 }
 
-# lab_start power|ganesha PATHS [SEED]: a server and its paths, and the nfstab. What ran before is ended.
+# lab_start power|sessions|ganesha PATHS [SEED]: a server and its paths, and the nfstab. What ran before is ended.
+# `sessions`: the one that can lose power, by NFSv4.1.
 lab_start() {
-    local path lines= addresses=
+    local path lines= addresses= export=$mnt version=
     lab_stop
     lab_server=$1 lab_paths=$2
     ! is_plain || { lab_plain_start; return; }
     lab_tunables
     run_fresh
     rm -f "$mnt"/*
-    if [ "$lab_server" = power ]; then
+    if [ "$lab_server" = sessions ]; then
+        export=/ version="nfs_version: nfsv4.1"
+    fi
+    if lab_has_power; then
         nfs_port=$(free_port) mount_port=$(free_port)
         lab_program powerserver --dir "$mnt" --port "$nfs_port" --mount-port "$mount_port" --control "$power_socket" \
             --seed "${3:-1}"
@@ -85,9 +89,12 @@ lab_start() {
     lab_proxy_pid=$!
     nfstab_write "server: lab
 ${addresses}nfsport: $nfs  mntport: $mount
-export: $mnt  mount: $mnt"
+$version
+export: $export  mount: $mnt"
     sed "s/nfsport: $nfs  mntport: $mount/nfsport: $(free_port)  mntport: $(free_port)/" "$nfstab" >"$T/apart"
 }
+# A server that can lose power.
+lab_has_power() { [ "$lab_server" = power ] || [ "$lab_server" = sessions ]; }
 # lab_address N: of path N
 lab_address() {
     if [ -n "$lab_ipv6" ] && [ "$1" = "$lab_paths" ]; then echo fd00:1ab::1; else echo 127.0.0.$(($1 + 1)); fi
@@ -127,7 +134,8 @@ lab_torture() {
     local options=(--dir "$mnt" --journal "$T/journal" --paths "$lab_paths")
     if ! is_plain && [ "$lab_server" != none ]; then
         options+=(--run "${words[*]}" --apart "${words[*]/"$nfstab"/"$T/apart"}" --proxy "$proxy_socket")
-        [ "$lab_server" != power ] || options+=(--power "$power_socket")
+        ! lab_has_power || options+=(--power "$power_socket")
+        [ "$lab_server" != sessions ] || options+=(--sessions)
         [ "$lab_server" != ganesha ] || options+=(--restart)
         [ "$lab_paths" = 1 ] || options+=(--offline)
     fi

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "../bench/measure.h"
-#include "../bench/wire.h"
+#include "compound.h"
 
 enum { RECORD_MOST = 2 << 20, WATCHES_MOST = 1024 };
 
@@ -249,27 +249,25 @@ static inline struct message *input_record(struct input *in, bool *garbage)
     return m;
 }
 
-struct call {
-    uint32_t xid, program, procedure;
-    struct wire_reader args; /* of the procedure */
-};
-
 /* Takes a record, without its mark, to pieces. False when it is no call. */
 static inline bool call_parse(const unsigned char *record, size_t length, struct call *call)
 {
     struct wire_reader r = {record, record + length, false};
     uint32_t ignored;
+    *call = (struct call){0};
     call->xid = wire_get32(&r);
     bool is_call = wire_get32(&r) == RPC_CALL;
     wire_get32(&r);
     call->program = wire_get32(&r);
-    wire_get32(&r);
+    uint32_t version = wire_get32(&r);
     call->procedure = wire_get32(&r);
     for (int i = 0; i < 2; i++) { /* credential and verifier */
         wire_get32(&r);
         wire_get_opaque(&r, RPC_AUTH_MAX, &ignored);
     }
     call->args = r;
+    if (call->program == NFS_PROGRAM && version == V41_VERSION)
+        compound_parse(call);
     return is_call && !r.bad;
 }
 

@@ -52,4 +52,21 @@ plan_add(struct plan *p, unsigned at_ms, enum target target, const char *format,
     return &p->events[i];
 }
 
+/* So many per cent of the changed pages survive. */
+static void plan_loss(struct plan *p, unsigned at, unsigned survive)
+{
+    plan_add(p, at, TO_POWER, "power-loss %u", survive)->loses = true;
+}
+
+static unsigned any_survivors(struct plan *p)
+{
+    return plan_pick(p, 0, 1) ? plan_pick(p, 0, 90) : 0;
+}
+
+/* It is up again after a time of at most `most` ms. */
+static void plan_up(struct plan *p, unsigned at, unsigned most)
+{
+    plan_add(p, at + plan_pick(p, 1, most), TO_POWER, "up");
+}
+
 #endif

@@ -1,7 +1,7 @@
 /*
- * An NFSv3 server that can lose power. It serves a directory, so that the kernel sees the same
- * files, and knows what stable storage would hold of them (stable.h). A loss of power brings that
- * back, and with it a new write verifier (RFC 1813, section 4.8).
+ * A server of NFSv3 and NFSv4.1 that can lose power. It serves a directory, so that the kernel sees
+ * the same files, and knows what stable storage would hold of them (stable.h). A loss of power
+ * brings that back, and with it a new write verifier (RFC 1813, section 4.8).
  *
  *     powerserver --dir DIR --port N --mount-port N --control SOCKET [--seed S]
  *     powerserver --ask SOCKET COMMAND...
@@ -25,15 +25,17 @@
  *                                another file with equal bytes, as after a restore from a backup;
  *                                the old ones live on in the directory DIR.before
  *                                Between `power-loss` and `up` nobody sees it happen
- *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see lies.h
- *     lie truth                  an end of that
+ *     forget                         of NFSv4.1: leases end, no client and no session is known any
+ * more slots N                        it wants no more slots to be used, and gives no more; 0: as
+ * it likes grace 0|1                  data is not to be had, by NFS4ERR_GRACE lie NAME [PERCENT] so
+ * many replies (all) are wrong in one way, see lies.h lie truth                  an end of that
  *     lies                       their names
  *     counters
  *
  * Calls that change something have their replies kept, by the client's address and port, xid and
- * procedure, as servers do: a call that comes again is not executed again, and waits if the first
- * is not done yet. `again` counts WRITEs that were executed though the same bytes were written to
- * the same place by an earlier call.
+ * procedure, as servers of NFSv3 do: a call that comes again is not executed again, and waits if
+ * the first is not done yet. `again` counts WRITEs that were executed though the same bytes were
+ * written to the same place by an earlier call.
  */
 #include <getopt.h>
 #include <sys/random.h>
@@ -165,7 +167,8 @@ static void call_park(struct client *client, struct reply *reply, struct message
                          .client = client,
                          .reply = reply,
                          .call = record};
-    reply->parked = true;
+    if (reply)
+        reply->parked = true;
     parked = p;
     counters.parked++;
 }
@@ -179,7 +182,7 @@ static void call_came(struct client *client, struct message *record)
         free(record);
         return;
     }
-    bool changes = call.program == NFS_PROGRAM &&
+    bool changes = call.program == NFS_PROGRAM && !call.in_session &&
                    (call.procedure == NFS_WRITE || call.procedure == NFS_SETATTR ||
                     call.procedure == NFS_CREATE || call.procedure == NFS_COMMIT);
     struct reply *reply = changes ? reply_find(client, &call) : NULL;
@@ -226,9 +229,11 @@ static void parked_execute(struct parked *p)
     struct message *m =
         call_parse(p->call->data + 4, p->call->length - 4, &call) ? execute(p->call, &call) : NULL;
     if (!m) {
-        p->reply->used = p->reply->parked = false;
+        if (p->reply)
+            p->reply->used = p->reply->parked = false;
     } else {
-        reply_keep(p->reply, m);
+        if (p->reply)
+            reply_keep(p->reply, m);
         if (p->client)
             client_answer(p->client, &call, m);
         else
@@ -349,11 +354,31 @@ static void power_loss(uint64_t survive)
         free(p);
     }
     memset(replies, 0, sizeof replies);
+    sessions_forget_all();
     counters.losses++;
     stable_lose(survive, &random_state);
     counters.lost_pages = lost_pages;
     uint64_t verifier = mix(random_next(&random_state) ^ clock_ns());
     memcpy(server.verifier, &verifier, sizeof server.verifier);
+}
+
+/* Commands about sessions. */
+static bool command_of_sessions(char **words, unsigned count)
+{
+    uint64_t number;
+    if (strcmp(words[0], "forget") == 0 && count == 1) {
+        sessions_forget_all();
+        return true;
+    }
+    if (count != 2 || !word_number(words[1], UINT32_MAX, &number))
+        return false;
+    if (strcmp(words[0], "slots") == 0)
+        memory.slots = (uint32_t)number;
+    else if (strcmp(words[0], "grace") == 0)
+        memory.grace = number != 0;
+    else
+        return false;
+    return true;
 }
 
 static bool command(char **words, unsigned count, FILE *out)
@@ -399,6 +424,8 @@ static bool command(char **words, unsigned count, FILE *out)
             rehandle(rehandle_others);
         return true;
     }
+    if (command_of_sessions(words, count))
+        return true;
     if (count > 1)
         return false;
     if (strcmp(name, "down") == 0) {
@@ -497,6 +524,8 @@ int main(int argc, char **argv)
     if (getrandom(server.verifier, sizeof server.verifier, 0) != sizeof server.verifier ||
         getrandom(&server.instance, sizeof server.instance, 0) != sizeof server.instance)
         die("getrandom: %s", strerror(errno));
+    memory.instance = server.instance;
+    server.commit_fails = commit_is_bad;
     directory_open(directory);
     files_catch_faults();
     go_up();

@@ -41,18 +41,23 @@ static void pass_on(struct connection *c, enum direction direction, struct messa
     forward(c, direction, m);
 }
 
-/* Answers a call itself: accepted, and as the result a failure without attributes. */
-static void answer_failure(struct connection *c, uint32_t xid, uint32_t procedure, uint32_t status)
+/* Answers a call itself: accepted, and as the result a failure without attributes; of NFSv4.1 that
+ * of SEQUENCE, as if the call had never been. */
+static void answer_failure(struct connection *c, const struct call *call, uint32_t status)
 {
+    uint32_t procedure = call->procedure;
     unsigned char reply[64];
     struct wire_writer w = {reply, reply + sizeof reply, false};
-    const uint32_t head[] = {0, xid,         RPC_REPLY, RPC_ACCEPTED, RPC_AUTH_NONE,
+    const uint32_t head[] = {0, call->xid,   RPC_REPLY, RPC_ACCEPTED, RPC_AUTH_NONE,
                              0, RPC_SUCCESS, status};
+    const uint32_t sequence[] = {0, 1, V41_SEQUENCE, status};
     for (unsigned i = 0; i < sizeof head / sizeof *head; i++)
         wire_put32(&w, head[i]);
     bool changes = procedure == NFS_WRITE || procedure == NFS_COMMIT || procedure == NFS_SETATTR ||
                    procedure == NFS_CREATE;
-    for (int i = 0; i < (procedure == NFS_GETATTR ? 0 : changes ? 2 : 1); i++)
+    for (unsigned i = 0; call->in_session && i < sizeof sequence / sizeof *sequence; i++)
+        wire_put32(&w, sequence[i]);
+    for (int i = 0; !call->in_session && i < (procedure == NFS_GETATTR ? 0 : changes ? 2 : 1); i++)
         wire_put32(&w, 0);
     size_t length = (size_t)(w.at - reply);
     wire_store32(reply, (uint32_t)(length - 4) | RPC_LAST_FRAGMENT);
@@ -71,12 +76,13 @@ static void call_came(struct connection *c, struct message *m)
     if (nfs) {
         c->in_flight[call.xid % IN_FLIGHT].xid = call.xid;
         c->in_flight[call.xid % IN_FLIGHT].procedure = call.procedure;
-        recognise(c, &call);
+        if (!call.in_session) /* there slot and sequence are what it knows a call by */
+            recognise(c, &call);
     }
     if (nfs && call.procedure == faults->hold_procedure && hold(c, m, &call))
         return;
     if (nfs && happens(&faults->answer[call.procedure].chance)) {
-        answer_failure(c, call.xid, call.procedure, faults->answer[call.procedure].status);
+        answer_failure(c, &call, faults->answer[call.procedure].status);
         free(m);
     } else if (nfs && happens(&faults->drop[CALLS])) {
         c->path->counters.dropped++;

@@ -28,8 +28,8 @@ struct extent {
     struct extent *next;
     dev_t device;
     ino_t inode;
-    uint64_t size; /* on stable storage */
-    uint64_t seen; /* after the last call: if it is less now, the kernel cut the file */
+    uint64_t size;         /* on stable storage */
+    uint64_t seen;         /* after the last call: if it is less now, the kernel cut the file */
     struct timespec mtime; /* when a loss of power begins */
 };
 

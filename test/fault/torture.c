@@ -8,12 +8,14 @@
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
  *             [--processes N] [--threads N] [--run "WORD..."] [--apart "WORD..."]
  *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--offline] [--soft]
+ *             [--sessions]
  *             [--faults KIND,...] [--sabotage HOW] [--verbose]
  *
  * --run are the words that start a program under the library, --apart those for one that gets no
  * answer from the server. --restart, --offline: a line
  * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
- * standard input says that it is done. --soft: calls may time out, whatever the faults are.
+ * standard input says that it is done. --sessions: files are served by NFSv4.1. --soft: calls may
+ * time out, whatever the faults are.
  * --sabotage damages something behind everybody's back, to show that it is found: see check.h.
  * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
  */
@@ -30,7 +32,7 @@ static struct {
     unsigned rounds, first, paths, processes, threads;
     const char *journal, *proxy, *power, *sabotage, *self;
     struct words run, apart;
-    bool restart, offline, soft, verbose, allowed[KINDS];
+    bool restart, offline, soft, sessions, verbose, allowed[KINDS];
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3};
 
 static struct plan plan;
@@ -227,8 +229,8 @@ static void heal(void)
     if (options.proxy)
         ask(options.proxy, "all pass");
     if (options.power) {
-        static const char *const commands[] = {"slow 0", "slow 0 commits", "badcommit 0",
-                                               "most 1048576", "up"};
+        static const char *const commands[] = {
+            "slow 0", "slow 0 commits", "badcommit 0", "most 1048576", "slots 0", "grace 0", "up"};
         for (unsigned i = 0; i < sizeof commands / sizeof *commands; i++)
             ask(options.power, commands[i]);
     }
@@ -374,7 +376,8 @@ static bool torture(void)
            (unsigned long long)journal->records);
     for (unsigned i = 0; i < CHANGE_COUNT; i++)
         printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
-    putchar('\n');
+    printf("; longest write %llu ms in round %u\n", (unsigned long long)journal->longest >> 32,
+           (unsigned)journal->longest);
     return true;
 }
 
@@ -388,6 +391,8 @@ static void faults_option(const char *text)
                         : kinds[i].target == TO_RESTART ? options.restart
                         : kinds[i].target == TO_COMMAND ? options.offline
                                                         : true;
+        if (kinds[i].effects & (options.sessions ? OF_V3 : OF_SESSIONS))
+            possible = false;
         if (options.paths < kinds[i].paths || (options.soft && kinds[i].effects & MOVES_FILES))
             possible = false;
         options.allowed[i] = possible && !text;
@@ -425,8 +430,8 @@ static void options_read(int argc, char **argv, const char **directory, const ch
         OPTION("threads", 't'),  OPTION("run", 'u'),     OPTION("proxy", 'x'),
         OPTION("paths", 'n'),    OPTION("power", 'w'),   OPTION("faults", 'F'),
         OPTION("sabotage", 'S'), OPTION("apart", 'a'),   FLAG("restart", 'R'),
-        FLAG("offline", 'O'),    FLAG("soft", 'E'),      FLAG("verbose", 'v'),
-        {NULL, 0, NULL, 0}};
+        FLAG("offline", 'O'),    FLAG("soft", 'E'),      FLAG("sessions", '4'),
+        FLAG("verbose", 'v'),    {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
         switch (option) {
@@ -471,6 +476,9 @@ static void options_read(int argc, char **argv, const char **directory, const ch
             break;
         case 'O':
             options.offline = true;
+            break;
+        case '4':
+            options.sessions = true;
             break;
         case 'E':
             options.soft = true;
