@@ -9,13 +9,14 @@
 #include "sys/proc.h"
 #include "sys/sys.h"
 
-enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20 };
+enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20, STARTING_MS = 1000 };
 
 /* After one could not be started, since callers ask again with each call of the application. */
 #define RETRY_NS UINT64_C(30000000000)
 
-/* Threads of ours. Each counts itself, so that there are never fewer than counted. */
-static _Atomic unsigned ours;
+/* Threads of ours. Each counts itself, so that there are never fewer than counted; until then it is
+ * one of those that are starting. */
+static _Atomic unsigned ours, starting;
 static _Atomic bool used, first_ended, watched; /* `used`: there was one */
 
 static _Atomic uint64_t retry_ns; /* none is started before this time; 0: at any */
@@ -30,6 +31,7 @@ static void *run(void *allocated)
     struct beginning beginning = *(struct beginning *)allocated;
     free(allocated);
     atomic_fetch_add(&ours, 1);
+    atomic_fetch_sub(&starting, 1);
     beginning.function(beginning.argument);
     atomic_fetch_sub(&ours, 1);
     return NULL;
@@ -50,11 +52,14 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
     int error = ENOMEM;
     if (beginning) {
         *beginning = (struct beginning){function, argument};
+        atomic_fetch_add(&starting, 1);
         error = pthread_create(&thread, &attributes, run, beginning);
     }
     sys_sigprocmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error != 0) {
+        if (beginning)
+            atomic_fetch_sub(&starting, 1);
         free(beginning);
         atomic_store(&retry_ns, sys_now_ns() + RETRY_NS);
         log_error("no thread for %s could be started: %s", purpose, strerrordesc_np(error));
@@ -65,6 +70,8 @@ static bool start(void *(*function)(void *argument), void *argument, const char 
 bool sys_thread_alone(void)
 {
     struct stat status; /* a directory has two links, and this one has one more for each thread */
+    for (int ms = 0; atomic_load(&starting) > 0 && ms < STARTING_MS; ms++)
+        sys_nanosleep_ms(1); /* it may be there, and not counted yet */
     return sys_proc_stat("self/task", &status) == 0 &&
            status.st_nlink <= 2 + 1 + atomic_load(&ours);
 }
@@ -101,6 +108,7 @@ void sys_thread_first_ends(void)
 void sys_thread_fork_child(void)
 {
     atomic_store(&ours, 0);
+    atomic_store(&starting, 0);
     atomic_store(&used, false);
     atomic_store(&first_ended, false);
     atomic_store(&watched, false);

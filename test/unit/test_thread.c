@@ -1,6 +1,7 @@
 /* The end of a process whose first thread has ended, while the library has threads:
  * src/sys/thread.c. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,6 +72,29 @@ UNIT_TEST(it_ends_with_the_last_one)
     skip(); /* the sanitizer has a thread of its own, or looks for leaks at the end */
 #endif
     assert_int_equal(process(returns), 0);
+}
+
+/* A process that has just opened its first file becomes another user. */
+UNIT_TEST(a_thread_that_has_hardly_started_is_not_one_of_the_application)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* as above */
+#endif
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        cpu_set_t one; /* where a new thread waits for its turn */
+        CPU_ZERO(&one);
+        CPU_SET(sched_getcpu(), &one);
+        sched_setaffinity(0, sizeof(one), &one);
+        for (int i = 0; i < 20; i++) {
+            if (!sys_thread_start(stays, NULL, "a test") || !sys_thread_alone())
+                _exit(1);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 int main(void)
