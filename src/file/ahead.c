@@ -242,7 +242,7 @@ static void copy_piece(const void *argument)
 static int give(const struct iovec *vectors, size_t skip, const uint8_t *data, size_t length)
 {
     const struct piece piece = {vectors, skip, data, length};
-    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+    if (sys_critical_can_guard())
         return sys_critical_guarded(copy_piece, &piece);
     int result = probe(vectors, skip, length);
     if (result == 0)
@@ -377,7 +377,7 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
     }
     if (!atomic_load(&open->ahead.allowed) || length > (size_t)file_tunables.read_ahead_max / 2)
         return; /* its own parts are on their way together */
-    reading.now_ns = sys_now_ns();
+    reading.now_ns = sys_about_ns();
     pthread_mutex_lock(&open->ahead.lock);
     read_ahead(&reading, gift);
     pthread_mutex_unlock(&open->ahead.lock);

@@ -138,18 +138,23 @@ int preload_managed_limit(void)
     return atomic_load_explicit(&managed_limit, memory_order_relaxed);
 }
 
-/* How many slots the kernel's table of this process has: FDSize of proc(5). */
-static int descriptor_slots(void)
+/* What proc(5) says of this process: how many slots the kernel's table has (FDSize), and which
+ * signals have a handler (SigCgt; all, if that is not known). */
+static uint64_t read_status(int *slots)
 {
-    char text[2048];
+    char text[4096];
     int fd = sys_proc_open("self/status", O_RDONLY);
     ssize_t length = fd < 0 ? 0 : sys_read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
         sys_close(fd);
     text[length > 0 ? length : 0] = '\0';
-    const char *size = strstr(text, "FDSize:");
-    int slots = size ? atoi(size + strlen("FDSize:")) : 0;
-    return slots > 0 ? slots : FILE_TABLE_SIZE;
+    const char *size = strstr(text, "FDSize:"), *caught = strstr(text, "SigCgt:");
+    *slots = size ? atoi(size + strlen("FDSize:")) : 0;
+    if (*slots <= 0)
+        *slots = FILE_TABLE_SIZE;
+    if (!caught || !strchr(caught, '\n'))
+        return UINT64_MAX;
+    return strtoull(caught + strlen("SigCgt:"), NULL, 16);
 }
 
 PRELOAD_SLOW void preload_forget(int fd)
@@ -172,6 +177,8 @@ static void adopt(int fd, int flags, void (*into)(int fd, int flags))
         file_opened_for_kernel(fd, flags, "standard descriptor");
     else
         into(fd, flags);
+    if (file_is_managed(fd) && !(flags & O_DIRECT))
+        preload_signal_guard();
     preload_stay_end(stay);
 }
 
@@ -313,8 +320,10 @@ __attribute__((constructor)) static void start(void)
         const char *wanted = secure_getenv("DIRECTNFS_LOG_LEVEL");
         if (wanted != NULL && log_level_parse(wanted, &level) == 0)
             log_set_level(level); /* the environment goes before directnfs.conf */
-        atomic_store(&managed_limit, descriptor_slots());
-        preload_signal_start();
+        int slots;
+        uint64_t caught = read_status(&slots);
+        atomic_store(&managed_limit, slots);
+        preload_signal_start(caught);
         pthread_atfork(preload_fork_prepare, preload_fork_parent, preload_fork_child);
         atomic_store(&preload_started, true);
         file_adopt_inherited();

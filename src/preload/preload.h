@@ -235,8 +235,11 @@ void preload_commit(void);
 void preload_finish(void);
 
 /* signal.c: from now on handlers of the application are called through the trampoline, those that
- * are installed already included; and after fork, in the child. */
-void preload_signal_start(void);
+ * are installed already included (`caught`: a bit for each signal that may have one); and after
+ * fork, in the child. */
+void preload_signal_start(uint64_t caught);
+/* Before memory of the application is touched under a guard: there is a handler for its faults. */
+void preload_signal_guard(void);
 void preload_signal_child(void);
 
 /* clone() without a stack of its own, as fork() by a raw system call. Result or -errno. */

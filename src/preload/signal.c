@@ -30,6 +30,20 @@ static atomic_flag changing = ATOMIC_FLAG_INIT;
 
 static atomic_bool trampolines; /* set once, at start */
 
+/* Memory of the application is touched under a guard (sys/critical.h): SIGSEGV and SIGBUS have the
+ * trampoline also where the application has no handler. */
+static atomic_bool guarding;
+
+static bool is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS;
+}
+
+static bool is_guarding(int number)
+{
+    return is_fault(number) && atomic_load_explicit(&guarding, memory_order_relaxed);
+}
+
 /* Signals for which siginterrupt(3) was called with true: a bit each. */
 static _Atomic uint64_t interrupting;
 
@@ -114,6 +128,8 @@ static uint64_t take_once(int number)
     uint64_t word = atomic_load(&handlers[number]);
     if (word & WORD_RESETHAND) {
         atomic_store(&handlers[number], 0);
+        if (is_fault(number))
+            atomic_store(&sys_critical_caught, false);
         PRELOAD_REAL(sigaction)(number, &standard, NULL);
     }
     unlock();
@@ -129,10 +145,20 @@ static void jump_to_guard(const ucontext_t *context)
     _longjmp(*sys_critical.guard, 1);
 }
 
+/* The application has no handler. An instruction that faults meets the default when it is carried
+ * out again; any other signal is sent again. */
+static void meet_default(int number, siginfo_t *info)
+{
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    atomic_store(&sys_critical_caught, false);
+    PRELOAD_REAL(sigaction)(number, &standard, NULL);
+    if (!is_synchronous(number, info))
+        queue_again(number, info);
+}
+
 static void trampoline(int number, siginfo_t *info, void *context)
 {
-    if (sys_critical.guard && (number == SIGSEGV || number == SIGBUS) &&
-        is_synchronous(number, info))
+    if (sys_critical.guard && is_fault(number) && is_synchronous(number, info))
         jump_to_guard(context);
     if (sys_critical_inside() && !is_synchronous(number, info)) {
         defer(number, info, context);
@@ -142,7 +168,9 @@ static void trampoline(int number, siginfo_t *info, void *context)
     if (PRELOAD_UNLIKELY(word & WORD_RESETHAND))
         word = take_once(number);
     void *handler = (void *)(uintptr_t)(word & WORD_ADDRESS);
-    if (handler == NULL)
+    if (handler == NULL && is_guarding(number))
+        meet_default(number, info);
+    else if (handler == NULL)
         queue_again(number, info);
     else /* Without SA_SIGINFO the kernel passes all three, too. */
         ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
@@ -179,7 +207,8 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
         handler = is_handler(&new);
     }
     uint64_t wanted = handler ? word_of(&new) : 0;
-    if (handler) {
+    bool guard = action != NULL && is_guarding(number) && new.sa_handler == SIG_DFL;
+    if (handler || guard) {
         new.sa_sigaction = trampoline;
         new.sa_flags = (int)(((unsigned)new.sa_flags | SA_SIGINFO) & ~(unsigned)SA_RESETHAND);
     }
@@ -188,13 +217,15 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
     uint64_t word = atomic_load(&handlers[number]);
     /* First our word, then the kernel. On the way back to SIG_DFL the word stays, for a trampoline
      * that is on its way. */
-    if (handler)
+    if (handler || guard)
         atomic_store(&handlers[number], wanted);
-    if (handler && (number == SIGSEGV || number == SIGBUS))
+    if (handler && is_fault(number))
         atomic_store(&sys_critical_faults, true);
+    if (action && is_fault(number) && !handler && !guard)
+        atomic_store(&sys_critical_caught, false);
     int result = PRELOAD_REAL(sigaction)(number, action ? &new : NULL, &previous);
     int saved = errno;
-    if (result != 0 && handler)
+    if (result != 0 && (handler || guard))
         atomic_store(&handlers[number], word);
     unlock();
 
@@ -265,12 +296,34 @@ PRELOAD_EXPORT int siginterrupt(int number, int interrupt)
     return sigaction(number, &action, NULL);
 }
 
-void preload_signal_start(void)
+void preload_signal_start(uint64_t caught)
 {
     atomic_store(&trampolines, true);
     for (int number = 1; number < SIGNALS; number++) {
         struct sigaction action;
-        if (PRELOAD_REAL(sigaction)(number, NULL, &action) == 0 && is_handler(&action))
+        if ((caught >> (number - 1) & 1) && PRELOAD_REAL(sigaction)(number, NULL, &action) == 0 &&
+            is_handler(&action))
             sigaction(number, &action, NULL);
     }
+}
+
+/* Gives the signal the trampoline, unless it is ignored. False: it is. */
+static bool guard_signal(int number)
+{
+    struct sigaction action;
+    if (PRELOAD_REAL(sigaction)(number, NULL, &action) != 0 || action.sa_handler == SIG_IGN)
+        return false;
+    if (is_handler(&action))
+        return action.sa_sigaction == trampoline;
+    sigaction(number, &action, NULL);
+    return true;
+}
+
+void preload_signal_guard(void)
+{
+    if (atomic_exchange(&guarding, true))
+        return;
+    bool both = guard_signal(SIGSEGV);
+    both = guard_signal(SIGBUS) && both;
+    atomic_store(&sys_critical_caught, both);
 }

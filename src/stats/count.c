@@ -42,6 +42,17 @@ void stats_touch(void)
     stats_set(&memory.stats.updated_ns, sys_clock_ns(CLOCK_REALTIME_COARSE));
 }
 
+/* The same where it is called so often that a clock costs. */
+static void touch_lately(void)
+{
+    static _Atomic uint64_t touched;
+    uint64_t ticks = sys_ticks();
+    if (atomic_load_explicit(&touched, memory_order_relaxed) == ticks)
+        return;
+    atomic_store_explicit(&touched, ticks, memory_order_relaxed);
+    stats_touch();
+}
+
 /* Copies a string (NULL: none) into a field; of a too long one the end is kept if `tail`. */
 static void copy_text(char *field, size_t size, const char *text, bool tail)
 {
@@ -192,7 +203,7 @@ void stats_call(unsigned procedure, uint64_t latency_ns, bool error)
     if (error)
         stats_add(&stats->errors, 1);
     if (stats_alone(&stats->latency, latency_ns))
-        stats_touch();
+        touch_lately();
 }
 
 uint64_t stats_usual_ns(const struct directnfs_latency *latency)

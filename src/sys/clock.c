@@ -20,6 +20,17 @@ __attribute__((constructor)) static void find(void)
     dlclose(libc);
 }
 
+uint64_t sys_about_ns(void)
+{
+    static __thread uint64_t asked, ns; /* at this tick */
+    uint64_t ticks = sys_ticks();
+    if (ticks != asked || ns == 0) {
+        ns = sys_now_ns();
+        asked = ticks;
+    }
+    return ns;
+}
+
 int64_t sys_nanoseconds(int64_t seconds, int64_t nanoseconds)
 {
     int64_t sum;

@@ -22,6 +22,8 @@ struct sys_critical {
     volatile sig_atomic_t deferred; /* set by the trampoline: `mask` must be restored */
     unsigned long mask;             /* the thread's signal mask before the trampoline blocked all */
     jmp_buf *guard;                 /* while memory of the application is read: see below */
+    bool open;                      /* SIGSEGV and SIGBUS were not blocked when it was asked last */
+    unsigned unasked;               /* times that it need not be asked again */
 };
 
 extern __thread struct sys_critical sys_critical;
@@ -32,6 +34,10 @@ extern __thread struct sys_critical sys_critical;
  * guard instead. Without a handler the fault ends the program, so no guard is needed.
  */
 extern _Atomic bool sys_critical_faults;
+/* There is a handler for both signals: the application's, or else the library's. */
+extern _Atomic bool sys_critical_caught;
+/* Does the guard hold in this thread? Without it a fault would end the program. */
+bool sys_critical_can_guard(void);
 /* Calls access(argument), which touches such memory, under the guard. 0, or -EFAULT. */
 int sys_critical_guarded(void (*access)(const void *argument), const void *argument);
 

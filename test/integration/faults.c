@@ -1,0 +1,146 @@
+/*
+ * A program without a handler for SIGSEGV and SIGBUS reads a file from front to back into memory
+ * that is not there: that is an error of the call. The signals themselves do what they always do,
+ * and nobody sees a handler.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "program.h"
+
+enum { BLOCK = 8192, BLOCKS = 512 };
+
+static int fd;
+static off_t at;
+static char *gone, *constant; /* a block each: without any access, and not to be written */
+
+static void read_on(int blocks)
+{
+    static char block[BLOCK];
+    for (int i = 0; i < blocks; i++, at += BLOCK) {
+        CHECK(pread(fd, block, BLOCK, at) == BLOCK);
+        CHECK(differs(block, BLOCK, (uint64_t)at, 5) < 0);
+    }
+}
+
+static void is_refused(void)
+{
+    CHECK(pread(fd, gone, BLOCK, at) == -1 && errno == EFAULT);
+    CHECK(pread(fd, constant, BLOCK, at) == -1 && errno == EFAULT);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+static void has_no_handler(int number)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
+    CHECK(sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+    CHECK(!(action.sa_flags & (SA_SIGINFO | (int)SA_RESETHAND)));
+}
+
+/* As many programs have it for their threads. */
+static void *with_all_signals_blocked(void *argument)
+{
+    (void)argument;
+    is_refused();
+    read_on(10);
+    is_refused();
+    return NULL;
+}
+
+static void in_thread(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    CHECK(pthread_create(&thread, NULL, with_all_signals_blocked, NULL) == 0);
+    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* ---- ends ---- */
+
+static void by_kill(int number)
+{
+    kill(getpid(), number);
+}
+
+static void by_fault(int number)
+{
+    (void)number;
+    *(volatile char *)gone = 1;
+}
+
+static void by_way_of_a_handler(int number)
+{
+    CHECK(signal(number, on_signal) == SIG_DFL && raise(number) == 0);
+    is_refused();
+    CHECK(signal(number, SIG_DFL) == on_signal);
+    has_no_handler(number);
+    raise(number);
+}
+
+static void by_way_of_ignoring(int number)
+{
+    CHECK(signal(number, SIG_IGN) == SIG_DFL && raise(number) == 0);
+    is_refused();
+    CHECK(signal(number, SIG_DFL) == SIG_IGN);
+    has_no_handler(number);
+    raise(number);
+}
+
+static void ends(void (*how)(int number), int number)
+{
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        read_on(3);
+        how(number);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != number)
+        fail("signal %d: the child ended with status %#x", number, status);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = below(directory(argc, argv), "faults");
+    static char block[BLOCK];
+    CHECK((fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666)) >= 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        fill(block, BLOCK, (uint64_t)i * BLOCK, 5);
+        CHECK(write(fd, block, BLOCK) == BLOCK);
+    }
+    CHECK(fsync(fd) == 0 && close(fd) == 0 && (fd = open(path, O_RDONLY)) >= 0);
+    gone = mmap(NULL, 2 * BLOCK, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(gone != MAP_FAILED && mprotect(gone, BLOCK, PROT_NONE) == 0);
+    constant = gone + BLOCK;
+
+    has_no_handler(SIGSEGV);
+    for (int i = 0; i < 30; i++) {
+        read_on(10);
+        is_refused();
+    }
+    has_no_handler(SIGSEGV);
+    has_no_handler(SIGBUS);
+    in_thread();
+    ends(by_kill, SIGSEGV);
+    ends(by_kill, SIGBUS);
+    ends(by_fault, SIGSEGV);
+    ends(by_way_of_a_handler, SIGSEGV);
+    ends(by_way_of_ignoring, SIGSEGV);
+    read_on(10);
+    CHECK(close(fd) == 0 && unlink(path) == 0);
+    return 0;
+}
