@@ -154,41 +154,39 @@ bool net_channel_has_other(const struct net_channel *channel)
 /*
  * The channel of the path that has the least to do: the fewest calls in flight, and less bulk data
  * before that. Bulk data leaves one channel of a full pool to calls that are short, and those do
- * not queue up there. NULL: there is none. *grow: another one would help.
+ * not queue up there, as long as the others can be had. NULL: there is none. *grow: another one
+ * would help.
  */
 static struct net_channel *least_busy(struct net_path *path, size_t bytes, bool *grow)
 {
     struct net_server *server = path->server;
     struct net_channel *best = NULL;
     uint64_t least = 0;
-    bool bulk = bytes >= NET_BULK, failed = false;
+    bool bulk = bytes >= NET_BULK, any_failed = false;
     unsigned count = atomic_load_explicit(&server->channel_count, memory_order_acquire);
-    unsigned usable = server->options.connections_max;
+    unsigned usable = server->options.connections_max, used = 0;
     if (bulk && usable > 1)
         usable--;
-    unsigned left = usable;
-    for (unsigned i = 0; i < count && left > 0; i++) {
+    for (unsigned i = 0; i < count; i++) {
         struct net_channel *channel = server->channels[i];
         if (channel->path != path)
             continue;
-        left--;
+        used++;
         uint64_t busy = atomic_load_explicit(&channel->outstanding, memory_order_relaxed);
-        if (is_left_to_shorter(channel, busy, bytes))
-            continue;
+        bool failed = channel_failed(channel);
+        bool kept_free = channel->reserve && (bulk || is_left_to_shorter(channel, busy, bytes));
         if (!bulk)
             busy +=
                 (atomic_load_explicit(&channel->outstanding_bytes, memory_order_relaxed) / NET_BULK)
                 << 32;
-        if (channel_failed(channel)) {
-            failed = true;
-            busy |= UINT64_C(1) << 63;
-        }
+        busy |= (uint64_t)failed << 63 | (uint64_t)kept_free << 62;
+        any_failed = any_failed || failed;
         if (!best || busy < least) {
             best = channel;
             least = busy;
         }
     }
-    *grow = !best || (least != 0 && left > 0 && !failed);
+    *grow = !best || (least != 0 && used < usable && !any_failed);
     return best;
 }
 

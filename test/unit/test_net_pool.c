@@ -4,6 +4,7 @@
 #include "net/pool.h"
 #include "rpc_server.h"
 #include "sys/log.h"
+#include "sys/sys.h"
 #include "unit.h"
 
 static struct net_server *pool_new(unsigned connections_max, unsigned paths)
@@ -70,6 +71,27 @@ CALL_TEST(calls_without_data_do_not_wait_behind_data)
             assert_in_range(server->channels[j]->outstanding, 123, 133);
         net_server_destroy(server);
     }
+}
+
+/* Else a call and the channel that cannot take it would give it back to each other. */
+CALL_TEST(data_takes_the_free_channel_when_all_others_failed)
+{
+    const size_t sizes[] = {0, 8192, 32768, 1 << 20};
+    struct net_server *server = pool_new(3, 1);
+    for (int i = 0; i < 3; i++)
+        atomic_fetch_add(&net_channel_get(server, 0)->outstanding, 1);
+    for (int i = 0; i < 2; i++) {
+        server->channels[i]->outstanding = 0;
+        server->channels[i]->failed_ns = sys_now_ns();
+    }
+    for (unsigned calls = 0; calls < 10; calls++) {
+        server->channels[2]->outstanding = calls;
+        for (unsigned i = 0; i < 4; i++)
+            assert_ptr_equal(net_channel_get(server, sizes[i]), server->channels[2]);
+    }
+    server->channels[1]->failed_ns = 0;
+    assert_ptr_equal(net_channel_get(server, 1 << 20), server->channels[1]);
+    net_server_destroy(server);
 }
 
 CALL_TEST(paths_take_turns)
