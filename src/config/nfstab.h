@@ -65,6 +65,7 @@ struct conf_server {
     unsigned mntport;     /* likewise */
     uid_t uid;            /* identity of the calls; CONF_ID_PROCESS: the process's; never 0 */
     gid_t gid;
+    bool sessions;           /* by NFSv4.1; else NFSv3 */
     struct conf_position at; /* of the server's name */
 };
 

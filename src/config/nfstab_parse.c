@@ -124,6 +124,16 @@ static void check_word(struct parser *parser)
     fail(parser, "found %s,%s expected %s", CONF_QUOTED(word), known, expected);
 }
 
+static void take_version(struct parser *parser)
+{
+    if (!only_once(parser))
+        return;
+    bool sessions = strcasecmp(parser->words.value, "nfsv4.1") == 0;
+    if (!sessions && strcasecmp(parser->words.value, "nfsv3") != 0)
+        check_word(parser);
+    parser->stanza.server->sessions = sessions;
+}
+
 static void note_snmp(struct parser *parser)
 {
     if (!parser->snmp_reported)
@@ -432,8 +442,8 @@ const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS] = {
     {"kernel", "auto, yes or no", .take = take_kernel},
     {"security", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
     {"security_default", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
-    {"nfs_version", "nfsv3", .take = check_word,
-     LATER("nfsv4", "nfsv4.0", "nfsv4.1", "nfsv4.2", "pnfs")},
+    {"nfs_version", "nfsv3 or nfsv4.1", .take = take_version,
+     LATER("nfsv4", "nfsv4.0", "nfsv4.2", "pnfs")},
     {"mnt_timeout", "a number of seconds", .take = take_number, NUMBER(mnt_timeout, 1, 86400)},
     {"connections", "a number", .take = take_number, NUMBER(connections, 1, CONF_CONNECTIONS_MAX)},
     {"nfsport", "a port number", .take = take_number, NUMBER(nfsport, 1, 65535)},

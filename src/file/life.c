@@ -6,6 +6,7 @@
 #include "file/commit.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "file/mount.h"
 #include "ledger/quiet.h"
 #include "stats/count.h"
 #include "sys/critical.h"
@@ -57,6 +58,7 @@ void file_finish(void)
     sys_critical_enter();
     atomic_store(&file_finishing, true);
     file_commit_all();
+    file_mounts_end_sessions();
     stats_finish();
     sys_critical_leave();
 }

@@ -61,6 +61,7 @@ const struct rpc_auth *file_auth_now(const struct file_mount *mount)
 struct nfs_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
 {
     return (struct nfs_client){.version = mount->server->version,
+                               .session = mount->server->session,
                                .server = mount->server->net,
                                .auth = auth,
                                .counted =

@@ -35,7 +35,8 @@ extern _Atomic(const char *) file_left_to_kernel;
 struct file_server {
     const struct conf_server *conf;
     const struct nfs_version *version;
-    struct net_server *net; /* NULL until the first export was mounted */
+    struct nfs_session *session; /* NULL: the version has none */
+    struct net_server *net;      /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;
@@ -223,5 +224,8 @@ bool file_server_verifier(struct file_server *server, uint64_t connected_ns, uin
 void file_mounts_fork_prepare(void);
 void file_mounts_fork_parent(void);
 void file_mounts_fork_child(void);
+
+/* At the end of the process: servers need not remember its sessions. */
+void file_mounts_end_sessions(void);
 
 #endif

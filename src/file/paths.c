@@ -150,8 +150,10 @@ static int client_over(const struct file_server *server, const struct net_addres
                        enum net_port ports, const struct rpc_auth *auth, int timeout_ms,
                        struct nfs_client *client)
 {
-    *client =
-        (struct nfs_client){.version = server->version, .auth = auth, .timeout_ms = timeout_ms};
+    *client = (struct nfs_client){.version = server->version,
+                                  .session = server->session,
+                                  .auth = auth,
+                                  .timeout_ms = timeout_ms};
     return reach_over(address, ports, 1, &file_tunables, &client->server);
 }
 
@@ -195,6 +197,26 @@ static int ask_over(struct file_mount *mount, struct net_address *address, int t
     return result;
 }
 
+/* As mount_over(), where the server itself tells the root handle. */
+static int walk_over(struct file_mount *mount, struct net_address *address, int timeout_ms,
+                     struct file_root *root, enum reach_service *service)
+{
+    struct file_server *server = mount->server;
+    const struct rpc_auth *auth = file_auth_now(mount);
+    struct nfs_client client;
+    *service = REACH_NFS;
+    server->nfsport = server->conf->nfsport ? (uint16_t)server->conf->nfsport : 2049;
+    net_address_set_port(&address->peer, server->nfsport);
+    int result = auth ? client_over(server, address, reach_port_policy(&file_tunables), auth,
+                                    timeout_ms, &client)
+                      : -ENOMEM;
+    if (result != 0)
+        return result;
+    result = server->version->root(&client, mount->conf->directory, &root->fh);
+    rpc_server_destroy(client.server);
+    return result;
+}
+
 /* Asks one path of the server for the root handle, or about it if it has a length; on success
  * *address has the NFS port. *service: who was asked last. */
 static int mount_over(struct file_mount *mount, struct net_address *address, int timeout_ms,
@@ -204,6 +226,8 @@ static int mount_over(struct file_mount *mount, struct net_address *address, int
     if (root->fh.len > 0)
         return ask_over(mount, address, timeout_ms, root);
     struct file_server *server = mount->server;
+    if (server->version->root)
+        return walk_over(mount, address, timeout_ms, root, service);
     uint64_t deadline_ns = sys_now_ns() + (uint64_t)timeout_ms * 1000000;
     struct mount3_target target = {.address = address,
                                    .ports = reach_port_policy(&file_tunables),

@@ -248,7 +248,9 @@ void file_mounts_load(void)
     servers = sys_alloc_zeroed(nfstab.server_count * sizeof(*servers));
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         servers[i].conf = &nfstab.servers[i];
-        servers[i].version = &nfs_version3;
+        servers[i].version = servers[i].conf->sessions ? &nfs_version41 : &nfs_version3;
+        servers[i].session =
+            servers[i].version->session_new ? servers[i].version->session_new() : NULL;
         pthread_mutex_init(&servers[i].lock, NULL);
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
             mount_add(&servers[i], &nfstab.servers[i].exports[j]);
@@ -364,6 +366,21 @@ void file_mounts_fork_parent(void)
     net_fork_parent();
 }
 
+void file_mounts_end_sessions(void)
+{
+    enum { PATIENCE_MS = 1000 };
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        const struct file_server *server = mounts[i]->server;
+        if (!server->session || !server->net)
+            continue;
+        const struct rpc_auth *auth = file_auth_now(mounts[i]);
+        struct nfs_client client = file_mount_client(mounts[i], auth);
+        client.timeout_ms = PATIENCE_MS;
+        if (auth)
+            server->version->session_end(&client);
+    }
+}
+
 void file_mounts_fork_child(void)
 {
     file_mounts_fork_parent();
@@ -374,6 +391,8 @@ void file_mounts_fork_child(void)
         pthread_mutex_init(&mounts[i]->look, NULL);
     }
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+        if (servers[i].session)
+            servers[i].version->session_after_fork(servers[i].session);
         if (!servers[i].net)
             continue;
         rpc_after_fork(servers[i].net);

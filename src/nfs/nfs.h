@@ -91,6 +91,12 @@ struct nfs_version {
                         enum nfs_stable stable);
     int (*write_end)(const struct rpc_call *call, enum nfs_stable stable,
                      struct nfs_transfer *transfer);
+    /* NULL where the version has no sessions, and MOUNT tells the root. What they are is said in
+     * nfs4_session.h. */
+    int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
+    struct nfs_session *(*session_new)(void);
+    void (*session_end)(const struct nfs_client *client);
+    void (*session_after_fork)(struct nfs_session *session);
 };
 
 extern const struct nfs_version nfs_version3, nfs_version41;

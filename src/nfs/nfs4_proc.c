@@ -292,4 +292,8 @@ const struct nfs_version nfs_version41 = {
     .read_end = nfs4_read_end,
     .write_begin = nfs4_write_begin,
     .write_end = nfs4_write_end,
+    .root = nfs4_walk,
+    .session_new = nfs4_session_new,
+    .session_end = nfs4_session_end,
+    .session_after_fork = nfs4_session_after_fork,
 };

@@ -307,14 +307,14 @@ UNIT_TEST(items_that_are_allowed_once)
 
 UNIT_TEST(versions_and_securities_that_are_not_supported)
 {
-    static const char *const versions[] = {"nfsv4", "NFSv4.1", "pNFS"};
+    static const char *const versions[] = {"nfsv4", "NFSv4.2", "pNFS"};
     static const char *const securities[] = {"krb5", "krb5i", "KRB5P"};
     char text[256], message[256];
     for (size_t i = 0; i < 3; i++) {
         snprintf(text, sizeof(text), "server: s export: /a mount: /b\nnfs_version: %s\n",
                  versions[i]);
-        snprintf(message, sizeof(message), "found '%s', which is not supported yet, expected nfsv3",
-                 versions[i]);
+        snprintf(message, sizeof(message),
+                 "found '%s', which is not supported yet, expected nfsv3 or nfsv4.1", versions[i]);
         assert_mistake(text, 2, 14, message);
         snprintf(message, sizeof(message), "found '%s', which is not supported yet, expected sys",
                  securities[i]);
@@ -325,7 +325,7 @@ UNIT_TEST(versions_and_securities_that_are_not_supported)
         assert_mistake(text, 2, 19, message);
     }
     assert_mistake("server: s export: /a mount: /b\nnfs_version: 3\n", 2, 14,
-                   "found '3', expected nfsv3");
+                   "found '3', expected nfsv3 or nfsv4.1");
     assert_mistake("server: s export: /a mount: /b security: none", 1, 42,
                    "found 'none', expected sys");
     assert_mistake("server: s export: /a mount: /b kernel: maybe", 1, 40,
@@ -339,7 +339,7 @@ UNIT_TEST(all_mistakes_are_found)
         {3, 7, "found '1.2.3', expected an IPv4 address such as 192.0.2.1"},
         {4, 14, "found '100', expected a number from 1 to 64"},
         {5, 21, "found 'm', expected an absolute directory (starting with '/')"},
-        {7, 14, "found 'nfsv5', expected nfsv3"},
+        {7, 14, "found 'nfsv5', expected nfsv3 or nfsv4.1"},
         {6, 9, "found server 't' without an export, expected 'export:' and 'mount:'"},
     };
     assert_mistakes("server: s\nfoo: bar\npath: 1.2.3\nconnections: 100\nexport: /vol mount: m\n"
