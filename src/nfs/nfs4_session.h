@@ -49,6 +49,7 @@ struct nfs_session {
     uint8_t id[NFS4_SESSION_ID];
     uint64_t free;    /* slots that no call has: a bit each */
     uint64_t lost;    /* slots of calls that ended without an answer: of no use any more */
+    uint32_t aside;   /* calls that have one, and go on when somebody waits for them */
     uint32_t granted; /* slots of the session */
     uint32_t target;  /* the highest that the server wants to be used */
     uint32_t sequences[NFS4_SLOTS]; /* of the last call that the server executed */

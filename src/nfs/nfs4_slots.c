@@ -168,4 +168,24 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
     pthread_mutex_unlock(&session->lock);
 }
 
-const struct rpc_exact nfs4_slots_exact = {.enter = enter, .leave = leave};
+/* Who would take them up may wait for a slot itself: half of all remain for those. */
+static bool set_aside(struct rpc_exact *exact)
+{
+    struct nfs_session *session = (struct nfs_session *)exact;
+    pthread_mutex_lock(&session->lock);
+    bool can = 2 * (session->aside + 1) <= session->granted;
+    session->aside += can;
+    pthread_mutex_unlock(&session->lock);
+    return can;
+}
+
+static void take_up(struct rpc_exact *exact)
+{
+    struct nfs_session *session = (struct nfs_session *)exact;
+    pthread_mutex_lock(&session->lock);
+    session->aside--;
+    pthread_mutex_unlock(&session->lock);
+}
+
+const struct rpc_exact nfs4_slots_exact = {
+    .enter = enter, .leave = leave, .set_aside = set_aside, .take_up = take_up};

@@ -67,6 +67,10 @@ struct rpc_exact {
     bool (*enter)(struct rpc_exact *exact, struct rpc_call *call);
     /* A call that was entered is over: answered, or not, by its `error`. */
     void (*leave)(struct rpc_exact *exact, struct rpc_call *call);
+    /* One that was entered goes on only when somebody waits for it: see rpc_take_up(). False: too
+     * many do so already, and it is over. */
+    bool (*set_aside)(struct rpc_exact *exact);
+    void (*take_up)(struct rpc_exact *exact);
 };
 
 struct nfs_version;
@@ -100,7 +104,8 @@ struct rpc_call {
      * received the answer, without a lock; it must not wait for any call, and the call may be used
      * again in it. Calls that were answered together and have the same function come together: a
      * list by `next_unsent`. With -ENETDOWN one was not answered before its path went down, or
-     * within the server's soft_timeout_s: it must be sent again, by a call that somebody waits for.
+     * within the server's soft_timeout_s: it must be sent again, by a call that somebody waits for;
+     * by this one after rpc_take_up().
      */
     void (*answered)(struct rpc_call *first);
     const struct nfs_version *made_by; /* for src/nfs, which alone knows what it is */
@@ -181,6 +186,13 @@ enum { RPC_DRIVE_MAX = 64 };
  * submitted meanwhile to a channel on which nothing was in flight is noticed after 50 ms. */
 bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
                    bool (*satisfied)(void *context), void *context, uint64_t deadline_ns);
+
+/*
+ * A call that has an `answered` function and was told -ENETDOWN: may the server still know it, so
+ * that it is carried out once if it is sent again? Then it is as one that was submitted without
+ * such a function, and is to be waited for. Once.
+ */
+bool rpc_take_up(struct rpc_call *call);
 
 /*
  * Waits until all these calls, which were submitted together, are answered; sends, receives,

@@ -161,7 +161,7 @@ void rpc_in_flight_remove(struct rpc_transport *transport, struct rpc_call *call
 static void call_done(struct rpc_transport *transport, struct rpc_call *call, enum rpc_state state)
 {
     if (__builtin_expect(call->exact != NULL, false) && call->exact_slot >= 0 &&
-        (state != RPC_ADRIFT || call->answered))
+        state != RPC_ADRIFT)
         call->exact->leave(call->exact, call);
     if (call != &transport->ping) {
         rpc_outstanding_add(transport, -1);
@@ -289,16 +289,33 @@ void rpc_call_fail(struct rpc_transport *transport, struct rpc_call *call, int e
     /* Where nothing is tried again -ENETDOWN is what connecting said. */
     bool adrift = error == -ENETDOWN && !transport->channel->server->options.once;
     /* One that is exact is no more than late, if it is sent again. */
-    if (!call->exact || !adrift || call->answered)
+    bool late = call->exact && adrift;
+    if (late && call->answered && call->exact_slot >= 0 && !call->exact->set_aside(call->exact))
+        late = false;
+    if (!late)
         call->unsettled = call->unsettled || call->sent_ns != 0;
     call->answered_ns = call->sent_ns ? sys_now_ns() : 0;
     call->error = error;
     call->results_length = 0;
     call->received = 0;
+    if (!late && adrift && call->exact && call->exact_slot >= 0) {
+        call->exact->leave(call->exact, call);
+        call->exact_slot = -1;
+    }
     call_done(transport, call, adrift ? RPC_ADRIFT : RPC_DONE);
     if (transport->waits_long &&
         atomic_load_explicit(&transport->channel->outstanding, memory_order_relaxed) == 0)
         rpc_look_for_oldest(transport, sys_now_ns()); /* nobody will look later */
+}
+
+bool rpc_take_up(struct rpc_call *call)
+{
+    if (call->error != -ENETDOWN || !call->exact || call->exact_slot < 0)
+        return false;
+    call->exact->take_up(call->exact);
+    call->answered = NULL;
+    atomic_store(&call->state, RPC_ADRIFT);
+    return true;
 }
 
 /*
