@@ -184,6 +184,8 @@ static void advance(const struct reading *reading, struct file_stream *stream)
     if (part < FILE_PART_LEAST)
         part = FILE_PART_LEAST;
     uint64_t own = reach < size ? reach : size, end = reach + stream->size;
+    if (size <= FILE_PART_LEAST) /* all of it costs hardly more */
+        own = size;
     if (stream->end < own) /* who reads shall not wait for more */
         stream->end = add(&asking, stream->end, own, longest, false);
     if (stream->end >= own)
@@ -358,6 +360,8 @@ static void read_ahead(struct reading *reading, struct file_gift *gift)
     struct file_stream *stream = stream_at(ahead->all, offset);
     if (!stream && sequence && offset < size)
         stream = stream_new(ahead->all, offset);
+    if (offset == 0) /* it is the first no more */
+        file_ahead_note(open, reading->length);
     if (stream)
         advance(reading, stream);
     gift->stream = stream != NULL;

@@ -25,11 +25,13 @@ static inline unsigned file_ahead_place(uint64_t offset)
 {
     return (unsigned)(offset >> 20) % FILE_AHEAD_ENDS;
 }
-/* Does a read at `offset` follow one? */
+/* Does a read at `offset` follow one? The first of all follows, if it begins where the file does:
+ * who reads the beginning mostly reads on. */
 static inline bool file_ahead_follows(const struct file_open *open, uint64_t offset)
 {
-    return atomic_load_explicit(&open->ahead.ends[file_ahead_place(offset)],
-                                memory_order_relaxed) == offset;
+    uint64_t end =
+        atomic_load_explicit(&open->ahead.ends[file_ahead_place(offset)], memory_order_relaxed);
+    return end == offset || (offset == 0 && end == FILE_AHEAD_NONE);
 }
 /* Is it worth to look for bytes that were fetched, or does the read follow another? */
 static inline bool file_ahead_wants(const struct file_open *open, uint64_t offset)
@@ -56,13 +58,15 @@ struct file_gift {
 void file_ahead_read(struct file_open *open, const struct iovec *vectors, int count, size_t length,
                      uint64_t offset, struct file_gift *gift);
 
-/* Around an ordinary READ: what comes with the answer tells whether others changed the file. */
+/* Around an ordinary READ: what comes with the answer tells whether others changed the file. The
+ * time is that of the READ itself. */
+enum { FILE_ASKS = 1 };
 static inline struct file_asked file_ahead_asks(struct file_open *open)
 {
     struct ledger_file *file = &open->inode->entry;
     struct file_asked asked = {0};
     if (file_ahead_allowed(open))
-        asked = (struct file_asked){ledger_file_asking(file), sys_now_ns(), ledger_sight(file)};
+        asked = (struct file_asked){ledger_file_asking(file), FILE_ASKS, ledger_sight(file)};
     return asked;
 }
 void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, uint64_t offset,

@@ -242,7 +242,9 @@ void file_fact_file_is(const struct file_claim *claim, const struct statx *seen,
 
 uint32_t file_fact_access(const struct file_fact *fact, const struct statx *seen)
 {
-    uint64_t good_ns = (uint64_t)(file_tunables.actimeo * 1e9), now_ns = sys_now_ns();
+    uint64_t good_ns = (uint64_t)(file_tunables.actimeo * 1e9), now_ns = sys_about_ns();
+    if (fact->access_ns > now_ns)
+        now_ns = sys_now_ns();
     if (good_ns > ACCESS_MAX_NS)
         good_ns = ACCESS_MAX_NS;
     bool holds = fact->access_ns != 0 && fact->access_ns <= now_ns &&

@@ -24,7 +24,8 @@ void file_attributes_convert(const struct nfs_attr *attr, struct ledger_attribut
 
 uint64_t file_fresh_since(struct file_inode *inode)
 {
-    uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9), now_ns = sys_now_ns();
+    uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9);
+    uint64_t now_ns = allowed_ns > 0 ? sys_about_ns() : sys_now_ns();
     uint64_t opened_ns = atomic_load_explicit(&inode->opened_ns, memory_order_relaxed);
     uint64_t since_ns = now_ns > allowed_ns ? now_ns - allowed_ns : 0;
     return since_ns > opened_ns ? since_ns : opened_ns;

@@ -98,6 +98,8 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
         if (result == -ESTALE || (result != 0 && transfer.length == 0))
             return result;
         *waited_ns += nfs_transfer_ns(&transfer);
+        if (asked.at_ns == FILE_ASKS)
+            asked.at_ns = transfer.sent_ns;
         if (file_read_is_suspect(inode, &transfer, replays)) {
             if (ledger_file_acknowledged(&inode->entry) > 0 &&
                 (result = file_inode_commit(inode, open->auth, &rewritten)) != 0)

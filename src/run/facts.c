@@ -169,8 +169,8 @@ static bool read_place(struct table *table, uint32_t index, struct place *place)
         words[i] = atomic_load_explicit(&table->places[index][i], memory_order_relaxed);
     memcpy(place, words, sizeof(*place));
     return place->sum != 0 && place->sum == sum_of(place) && place->boot == boot() &&
-           place->told_ns <= sys_now_ns() && place->key_size <= RUN_FACT_KEY &&
-           place->value_size <= RUN_FACT_VALUE;
+           (place->told_ns <= sys_about_ns() || place->told_ns <= sys_now_ns()) &&
+           place->key_size <= RUN_FACT_KEY && place->value_size <= RUN_FACT_VALUE;
 }
 
 static void write_place(struct table *table, uint32_t index, const struct place *place)

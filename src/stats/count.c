@@ -37,20 +37,15 @@ _Static_assert(STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
 static uint32_t last_channel_id;
 static struct run_identity identity;
 
+/* It is called so often that a clock costs. */
 void stats_touch(void)
-{
-    stats_set(&memory.stats.updated_ns, sys_clock_ns(CLOCK_REALTIME_COARSE));
-}
-
-/* The same where it is called so often that a clock costs. */
-static void touch_lately(void)
 {
     static _Atomic uint64_t touched;
     uint64_t ticks = sys_ticks();
     if (atomic_load_explicit(&touched, memory_order_relaxed) == ticks)
         return;
     atomic_store_explicit(&touched, ticks, memory_order_relaxed);
-    stats_touch();
+    stats_set(&memory.stats.updated_ns, sys_clock_ns(CLOCK_REALTIME_COARSE));
 }
 
 /* Copies a string (NULL: none) into a field; of a too long one the end is kept if `tail`. */
@@ -203,7 +198,7 @@ void stats_call(unsigned procedure, uint64_t latency_ns, bool error)
     if (error)
         stats_add(&stats->errors, 1);
     if (stats_alone(&stats->latency, latency_ns))
-        touch_lately();
+        stats_touch();
 }
 
 uint64_t stats_usual_ns(const struct directnfs_latency *latency)
@@ -465,7 +460,7 @@ void stats_file_close(struct directnfs_file_stats *file)
     if (opens)
         stats_set(&file->opens, opens - 1);
     if (opens <= 1) {
-        file->closed_ns = sys_now_ns();
+        file->closed_ns = sys_about_ns();
         publish(&file->slot, DIRECTNFS_SLOT_CLOSED);
     }
     stats_touch();

@@ -94,11 +94,24 @@ AHEAD_TEST(several_sequences_of_one_open_file)
     CHECK(server_calls(NFS3_PROC_READ) < LONG_SIZE / BLOCK / 4 || !in_time(begun_ns));
 }
 
+AHEAD_TEST(a_small_file_is_fetched_as_a_whole_by_its_first_read)
+{
+    disk_make("f", 5 * BLOCK + 100, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    uint64_t begun_ns = sys_now_ns();
+    expect_blocks(fd, 0, 5, 1);
+    CHECK(server_calls(NFS3_PROC_READ) == 1 || !in_time(begun_ns));
+    char last[BLOCK];
+    CHECK_EQUAL(engine_read(fd, last, 100, 5 * BLOCK), 100);
+    CHECK(data_is((uint8_t *)last, 100, 5 * BLOCK, 1));
+    CHECK(server_calls(NFS3_PROC_READ) == 1 || !in_time(begun_ns));
+}
+
 AHEAD_TEST(what_is_strided_is_not_read_ahead)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
-    for (unsigned i = 0; i < BLOCKS; i += 2)
+    for (unsigned i = 1; i < BLOCKS; i += 2)
         expect_blocks(fd, i, 1, 1);
     CHECK_EQUAL(stats_get(&stats_own->counters.read_ahead_bytes), 0);
 }
@@ -107,7 +120,7 @@ AHEAD_TEST(random_reads_fetch_no_more)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
-    for (unsigned i = 0; i < BLOCKS; i++)
+    for (unsigned i = 1; i <= BLOCKS; i++)
         expect_blocks(fd, i * 37 % BLOCKS, 1, 1);
     for (unsigned i = BLOCKS; i-- > 0;)
         expect_blocks(fd, i, 1, 1);
@@ -260,13 +273,13 @@ static void times_out_once(void)
 {
     int fd = engine_adopt("f", O_RDONLY);
     char data[BLOCK];
-    expect_blocks(fd, 0, 1, 1);
+    expect_blocks(fd, 1, 1, 1);
     server_hold(NFS3_PROC_READ);
-    CHECK_EQUAL(engine_read(fd, data, BLOCK, BLOCK), -ETIMEDOUT);
+    CHECK_EQUAL(engine_read(fd, data, BLOCK, 2 * BLOCK), -ETIMEDOUT);
     /* Its own, and what is ahead, each sent again over another connection. */
     CHECK_EQUAL(atomic_load(&scene.control->held), 4);
     server_release();
-    expect_blocks(fd, 1, BLOCKS - 1, 1);
+    expect_blocks(fd, 2, BLOCKS - 2, 1);
 }
 
 SCENE_TEST(a_soft_mount_is_waited_for_once)
