@@ -5,7 +5,9 @@
 #ifndef FAULT_WORKER_H
 #define FAULT_WORKER_H
 
+#include <linux/magic.h>
 #include <sys/prctl.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "appends.h"
@@ -144,6 +146,8 @@ static int child_writes(struct worker *w, const struct operation *op, enum endin
         return CHILD_FAILED;
     if (ending == END_SYNC && fsync(fd) != 0)
         return CHILD_TOLD;
+    if (ending == END_EXIT)
+        close(fd); /* what it says of a loss our next sync says, too */
     if (ending == END_EXEC && root_length == 0)
         execl("/bin/true", "true", (char *)NULL);
     if (ending == END_KILLED)
@@ -201,9 +205,47 @@ static void hand_over(struct worker *w)
         munmap(map, 4096);
 }
 
+enum { CLOSE_SHARE = 10, DIRECT_SHARE = 20 /* of 1000 */ };
+
+/* A copy of a descriptor is closed: that tells of a loss, and keeps no sync from telling it. */
+static void close_act(struct worker *w)
+{
+    unsigned file = pick(w, ALL_FILES);
+    char path[512];
+    if (w->lacks[file])
+        return;
+    int copy = dup(w->plain[file]);
+    if (copy < 0 || (close(copy) != 0 && !failed_as_planned(-errno)))
+        failed("round %u, close of %s by slot %u: %s", w->round, file_path(file, path), w->slot,
+               strerror(errno));
+}
+
+/* From now on an open file is written and read directly, or no longer: past what others, and it
+ * itself, left behind. Only where the kernel may do that as well, with any length. */
+static void direct_act(struct worker *w)
+{
+    unsigned file = pick(w, ALL_FILES);
+    int fd = w->plain[file], flags;
+    struct statfs fs;
+    if (w->lacks[file] || fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
+        return;
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || (fcntl(fd, F_SETFL, flags ^ O_DIRECT) != 0 && errno != EINVAL))
+        failed("round %u, slot %u: F_SETFL: %s", w->round, w->slot, strerror(errno));
+}
+
 static void act(struct worker *w)
 {
     hand_over(w);
+    unsigned seldom = pick(w, 1000);
+    if (seldom < CLOSE_SHARE) {
+        close_act(w);
+        return;
+    }
+    if (seldom < CLOSE_SHARE + DIRECT_SHARE) {
+        direct_act(w);
+        return;
+    }
     enum api api = pick_api(w);
     unsigned what = pick(w, 100), count = api >= API_libaio ? 1 + pick(w, DEPTH) : 1;
     if (pick(w, 100) < SIZED_SHARE) {

@@ -164,7 +164,8 @@ SCENE_TEST(a_loss_hides_nothing_of_what_the_server_has)
     scene_run(reads_after_a_loss);
 }
 
-/* After a change that failed the host does not know it either; where its own data ends is no end. */
+/* After a change that failed the host does not know it either; where its own data ends is no end.
+ */
 LOSS_TEST(a_read_is_not_cut_short_where_dirty_data_ends)
 {
     disk_make("f", 4 * BLOCK, 1);
