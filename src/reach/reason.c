@@ -32,8 +32,9 @@ static const struct {
     [REACH_LOW_PORT_FORBIDDEN] = {"not permitted to use a port below 1024",
                                   "give CAP_NET_BIND_SERVICE, or set privileged_port to \"auto\""},
     [REACH_NO_ANSWER] = {"server not reachable", ""},
-    [REACH_NO_SERVICE] = {"no NFS version 3 service on the server",
-                          "start the service on the server, and allow version 3 there"},
+    [REACH_NO_SERVICE] = {"no NFS service of the wanted version on the server",
+                          "start the service on the server, and allow the version of the nfstab "
+                          "(nfs_version) there"},
     [REACH_MOUNT_REFUSED] = {"MOUNT refused", "the server's export list must name this host"},
     [REACH_MOUNT_REFUSED_HIGH_PORT] =
         {"MOUNT refused, from a port above 1023",

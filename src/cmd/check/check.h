@@ -47,6 +47,8 @@ struct check_path {
     double mib_per_s; /* of the read test; 0: none */
 };
 
+enum { NFS4_PORT = 2049 }; /* RFC 8881 section 2.9.3 */
+
 /* What the first path that granted an export showed of its root. The library uses the others if
  * they lead to the same directory. */
 struct check_root {
@@ -73,6 +75,11 @@ int check_time(int (*call)(void *), void *argument, uint64_t *median_us);
 /* What the kernel tells of the mount point, as it does to the library, which needs no MOUNT then.
  */
 void check_told(const struct check *check, struct check_root *root);
+
+/* The handle of an export by its name, where a session takes the place of MOUNT. False: reported.
+ */
+bool check_walk(const struct check_path *path, const struct conf_export *export,
+                struct nfs_fh *handle);
 
 /* Mounts the export, asks what it grants, and tells how its files would be served. */
 void check_export(struct check_path *path, struct check_root *root);

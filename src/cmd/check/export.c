@@ -388,6 +388,28 @@ void check_told(const struct check *check, struct check_root *root)
     root->kernel_port = kernel.port;
 }
 
+bool check_walk(const struct check_path *path, const struct conf_export *export,
+                struct nfs_fh *handle)
+{
+    const struct nfs_client *client = &path->client;
+    int error =
+        client->session ? client->version->root(client, export->directory, handle) : -ENOMEM;
+    if (error == 0) {
+        check_say(CHECK_INFO, "session", "made; the directory's file handle has %u bytes",
+                  handle->len);
+        return true;
+    }
+    check_say(CHECK_ERROR, "session", "%s",
+              error == -ENOENT || error == -ENOTDIR ? "the server has no such directory"
+              : error == -EREMOTE                   ? "the directory is at another server"
+                                                    : strerror(-error));
+    check_word("reason", reach_reason(reach_why_call(REACH_NFS, error, &path->check->tunables)));
+    check_remedy(
+        "see how the server names the export: for NFSv4 the name may begin at a root of its "
+        "own");
+    return false;
+}
+
 void check_export(struct check_path *path, struct check_root *root)
 {
     const struct conf_export *export = root->export;
@@ -396,16 +418,19 @@ void check_export(struct check_path *path, struct check_root *root)
     bool told = answers && root->told.len > 0 &&
                 reach_root_known(&path->client, &root->told, root->inode) == 0;
     bool needed = !told && root->path == NULL; /* over one path will do */
-    bool granted =
-        path->mounts && check_mount(path, export, needed ? CHECK_ERROR : CHECK_WARNING, &handle);
-    if (needed && !path->mounts && !path->needs_mount)
+    bool sessions = path->stanza->sessions, granted = false;
+    if (sessions)
+        granted = answers && check_walk(path, export, &handle);
+    else if (path->mounts)
+        granted = check_mount(path, export, needed ? CHECK_ERROR : CHECK_WARNING, &handle);
+    if (!sessions && needed && !path->mounts && !path->needs_mount)
         check_say(CHECK_ERROR, "MOUNT",
                   "needed: the server does not know the file handle that the kernel has");
     if ((needed && !granted) || !answers)
         return;
     if (told)
         handle = root->told;
-    if (!granted)
+    if (!granted && !sessions)
         check_say(CHECK_INFO, "MOUNT", "not needed here: the file handle is that of %s",
                   told ? "the kernel's mount" : "another path");
     bool first = root->path == NULL;
@@ -417,7 +442,7 @@ void check_export(struct check_path *path, struct check_root *root)
     }
     if (!check_fsinfo(path, &root->handle))
         return;
-    check_ports(path, granted && !told ? export->directory : NULL, &root->handle);
+    check_ports(path, granted && !told && !sessions ? export->directory : NULL, &root->handle);
     bool fine = check_access(&path->client, &root->handle);
     if (first) {
         check_clock(&path->client, &handle);

@@ -89,8 +89,13 @@ static void unreachable(const struct check_path *path, enum check_severity sever
         check_remedy("correct the port; ask the server with rpcinfo -p");
         break;
     case EPROTONOSUPPORT:
-        check_say(severity, label, "the %s on port %u does not speak version 3", service, port);
-        check_remedy("allow NFS version 3 on the server (NFSv4 alone is not enough)");
+        check_say(severity, label, "the %s on port %u does not speak version %s", service, port,
+                  path->stanza->sessions ? "4.1" : "3");
+        if (path->stanza->sessions)
+            check_remedy(
+                "allow NFS version 4.1 on the server, or take nfs_version out of the nfstab");
+        else
+            check_remedy("allow NFS version 3 on the server, or set nfs_version: nfsv4.1");
         break;
     case EKEYREJECTED:
         check_say(severity, label, "the %s on port %u refuses AUTH_SYS credentials", service, port);
@@ -129,7 +134,9 @@ static int find_port(const struct check_path *path, const struct service *servic
     *port = (uint16_t)(service->configured ? service->configured : service->kernel);
     if (*port != 0) {
         check_say(CHECK_INFO, label, "port %u (%s%s)", *port,
-                  service->configured ? service->key : "of the kernel's mount",
+                  service->configured ? service->key
+                  : path->kernel_port ? "of the kernel's mount"
+                                      : "the usual one of NFSv4.1",
                   service->configured ? " of the nfstab" : "");
         return 0;
     }
@@ -286,8 +293,10 @@ void check_path(struct check_path *path)
                                           .ports = reach_port_policy(&path->check->tunables),
                                           .timeout_ms = path->check->timeout_ms,
                                           .auth = path->client.auth};
-    const struct service nfs = {"NFS",       "nfsport",  conf->nfsport, path->kernel_port,
-                                NFS_PROGRAM, CHECK_ERROR};
+    unsigned usual = conf->sessions ? NFS4_PORT : 0; /* which needs no port mapper */
+    const struct service nfs = {"NFS",         "nfsport",
+                                conf->nfsport, path->kernel_port ? path->kernel_port : usual,
+                                NFS_PROGRAM,   CHECK_ERROR};
     const struct service mount = {"MOUNT",        "mntport",
                                   conf->mntport,  0,
                                   MOUNT3_PROGRAM, path->needs_mount ? CHECK_ERROR : CHECK_WARNING};
@@ -301,7 +310,9 @@ void check_path(struct check_path *path)
     }
     /* Also without NFS: the administrator wants to see all that is wrong at once. But where nothing
      * comes back, that is wrong. */
-    if (error == -ETIMEDOUT || error == -EHOSTUNREACH)
+    if (conf->sessions)
+        check_say(CHECK_INFO, "MOUNT", "not asked: NFSv4.1 needs none");
+    else if (error == -ETIMEDOUT || error == -EHOSTUNREACH)
         check_say(CHECK_INFO, "MOUNT", "not asked, since there was no answer");
     else if (find_port(path, &mount, &path->target.port) == 0)
         path->mounts = mount_is_there(path, mount.severity);

@@ -116,14 +116,21 @@ void check_server(struct check *check, const struct conf_server *conf)
             .stanza = conf,
             .conf = &conf->paths[i],
             .number = i + 1,
-            .client = {.version = &nfs_version3, .auth = &auth, .timeout_ms = check->timeout_ms},
+            .client = {.version = conf->sessions ? &nfs_version41 : &nfs_version3,
+                       .auth = &auth,
+                       .timeout_ms = check->timeout_ms},
         };
+        if (conf->sessions)
+            paths[i].client.session = nfs_version41.session_new();
         go_through(&paths[i], roots);
     }
     if (conf->path_count > 1)
         compare_paths(paths, conf->path_count);
-    for (size_t i = 0; i < conf->path_count; i++)
+    for (size_t i = 0; i < conf->path_count; i++) {
+        if (paths[i].client.server && paths[i].client.session)
+            nfs_version41.session_end(&paths[i].client);
         rpc_server_destroy(paths[i].client.server);
+    }
     for (size_t i = 0; i < conf->export_count; i++)
         check->served += roots[i].served;
     check->mounts += (unsigned)conf->export_count;
