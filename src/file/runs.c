@@ -4,7 +4,10 @@
 #include "file/io.h"
 #include "sys/sys.h"
 
-enum { WINDOW = 16 << 20 /* bytes on their way */ };
+enum {
+    WINDOW = 16 << 20, /* bytes on their way */
+    PATIENCE_MS = 500
+};
 
 /* A run on its way. Large. */
 struct way {
@@ -116,6 +119,35 @@ static void send_from(struct file_runs *source, const struct window *window, uns
         nfs_call_send(&client, calls, count);
 }
 
+static bool is_over(void *call)
+{
+    uint32_t state = atomic_load_explicit(&((struct rpc_call *)call)->state, memory_order_acquire);
+    return state == RPC_DONE || state == RPC_ADRIFT;
+}
+
+/* Waits for the oldest. Of several paths each is heard meanwhile: by its answers it is known how
+ * fast it is, and that it may have more. What takes longer is for finish(). */
+static void wait_for_oldest(const struct file_runs *source, const struct window *window)
+{
+    struct nfs_client client = file_mount_client(source->c->mount, source->c->auth);
+    struct net_channel *channels[RPC_DRIVE_MAX];
+    unsigned count = 0;
+    if (client.server->path_count == 1 || !fits(source->c, &way_at(window, 0)->run))
+        return;
+    for (unsigned i = 0; i < window->count && count < RPC_DRIVE_MAX; i++) {
+        const struct way *way = way_at(window, i);
+        struct net_channel *channel = fits(source->c, &way->run) ? way->call.channel : NULL;
+        unsigned known = 0;
+        while (known < count && channels[known] != channel)
+            known++;
+        if (channel && known == count)
+            channels[count++] = channel;
+    }
+    if (count > 1)
+        (void)rpc_drive_all(channels, count, is_over, &way_at(window, 0)->call,
+                            sys_now_ns() + PATIENCE_MS * UINT64_C(1000000));
+}
+
 __attribute__((noinline)) static void
 send_many(struct file_runs *source, const struct file_run *first, const struct file_run *second)
 {
@@ -136,6 +168,7 @@ send_many(struct file_runs *source, const struct file_run *first, const struct f
     while (window.count > 0) {
         struct way *oldest = way_at(&window, 0);
         size_t length = oldest->run.write.length;
+        wait_for_oldest(source, &window);
         finish(source, oldest);
         window.oldest++;
         window.count--;
