@@ -41,6 +41,8 @@ class Job:
             words.append("%d connection%s" % (self.connections, "s"[self.connections == 1:]))
         if self.dsync:
             words.append("O_DSYNC")
+        if self.group == "v41":
+            words.append("NFSv4.1")
         return " ".join(words)
 
     @property
@@ -112,14 +114,15 @@ class Place:
     def pinned(self, arguments):
         return ["taskset", "-c", str(self.cpu), *arguments]
 
-    def under_preload(self, arguments, connections=0, paths=("127.0.0.1",)):
-        nfstab = os.path.join(self.server.state, "-".join(["nfstab", str(connections), *paths]))
+    def under_preload(self, arguments, connections=0, paths=("127.0.0.1",), v41=False):
+        nfstab = os.path.join(self.server.state, "-".join(["nfstab", "4" * v41, str(connections), *paths]))
         if not os.path.exists(nfstab):
             with open(nfstab, "w") as text:
-                text.write("server: bench\n%snfsport: %d\nmntport: %d\n%sexport: %s mount: %s\n"
+                text.write("server: bench\n%snfsport: %d\nmntport: %d\n%s%sexport: %s mount: %s\n"
                            % ("".join("path: %s\n" % path for path in paths), self.server.nfs_port,
                               self.server.mount_port, "connections: %d\n" % connections if connections else "",
-                              self.server.directory, self.server.directory))
+                              "nfs_version: nfsv4.1\n" if v41 else "",
+                              "/" if v41 else self.server.directory, self.server.directory))
         return [os.path.join(self.build, "directnfs"), "run", "-t", nfstab, "--", *arguments]
 
     def log_tail(self, lines=3):
@@ -227,12 +230,20 @@ class Floor(Client):
             *([] if warm_up is None else ["--warm-up", warm_up]))
 
 
+class FloorV41(Floor):
+    name, title = "floor-v41", "floor, NFSv4.1"
+    extra = ["--v41"]
+
+    def fits(self, job):
+        return job.group == "v41"
+
+
 class FloorOneReply(Floor):
     name, title = "floor-one-reply", "floor, one reply per receive"
     extra = ["--one-reply"]
 
     def fits(self, job):
-        return job.rw == "read"
+        return job.rw == "read" and job.group != "v41"
 
 
 class Loop(Client):
@@ -240,6 +251,7 @@ class Loop(Client):
 
     name, title = "loop", "loop under preload"
     ours = traced = True
+    v41 = False
 
     def command(self, job, count, warm_up):
         warm = [] if warm_up is None else ["--warm-up", warm_up]
@@ -250,7 +262,15 @@ class Loop(Client):
                                            *(["--dsync"] if job.dsync else []))
         else:
             arguments = self.place.program("aioloop", *shared, "--depth", job.depth, "--direct")
-        return self.place.under_preload([*arguments, self.place.server.file()], job.connections)
+        return self.place.under_preload([*arguments, self.place.server.file()], job.connections, v41=self.v41)
+
+
+class LoopV41(Loop):
+    name, title = "loop-v41", "loop under preload, NFSv4.1"
+    v41 = True
+
+    def fits(self, job):
+        return job.group == "v41"
 
 
 class Fio(Client):
@@ -262,7 +282,7 @@ class Fio(Client):
     engine = None  # libaio, or psync for threads
 
     def fits(self, job):
-        return not job.dsync and bool(shutil.which("fio"))
+        return not job.dsync and job.group != "v41" and bool(shutil.which("fio"))
 
     def path(self):
         return self.place.server.file()
@@ -351,7 +371,7 @@ class FioNull(Fio):
         return super().finish(job, 100000 if job.size >= MIB else 1000000)
 
 
-CLIENTS = [Floor, FloorOneReply, Loop, Fio, FioLocal, FioNull]
+CLIENTS = [Floor, FloorV41, FloorOneReply, Loop, LoopV41, Fio, FioLocal, FioNull]
 
 
 def null_read(place, preload):

@@ -106,7 +106,23 @@ class Loop(Floor):
         return self.place.served(job.size, lambda: measured(job, paths, seconds, warm_up))
 
 
-CLIENTS = [Floor, Loop]
+class LoopV41(Loop):
+    """By one session over all paths."""
+
+    name, title = "loop-v41", "loop under preload, NFSv4.1"
+
+    def command(self, job, paths, seconds, warm_up, *more):
+        return self.place.under_preload(
+            self.place.program("aioloop", "--direct", *options(job, seconds, warm_up), *more, self.place.server.file()),
+            paths=addresses(paths), v41=True)
+
+
+CLIENTS = [Floor, Loop, LoopV41]
+
+
+def clients_of(job, rates):
+    """By NFSv4.1 long transfers over equal paths only."""
+    return [make for make in CLIENTS if make is not LoopV41 or (job.size == MIB and len(set(rates.values())) == 1)]
 
 
 def addresses(paths):
@@ -134,7 +150,7 @@ class Turns:
         found, reasons = {}, {}
         for turn in range(self.turns):
             for name, paths in sets.items():
-                for make in CLIENTS:
+                for make in clients_of(self.job, rates):
                     if make.name in reasons:
                         continue
                     self.progress("%s, %s: %s, %s, round %d of %d" % (what, self.job.name, name, make.title, turn + 1,
@@ -158,6 +174,8 @@ def rows_of(sets, found, reasons, ratio_of):
     own other sets and to the floor's turns with this one."""
     rows = []
     for make in CLIENTS:
+        if make.name not in found and make.name not in reasons:
+            continue
         row = {"name": make.name, "title": make.title, "sets": []}
         rows.append(row)
         if make.name in reasons:

@@ -7,8 +7,9 @@ COLUMNS = [  # heading, key, format
     ("calls", "syscalls_per_op", "%.2f"),
 ]
 CPU = ("user_us_per_op", "sys_us_per_op", "cpu_us_per_op")
-OURS = ("loop", "fio")
+OURS = ("loop", "loop-v41", "fio")
 PEERS = ("floor", "floor-one-reply", "fio-local")
+PEERS_V41 = ("floor-v41", "loop")  # further ones, of loop-v41
 FAR_CALLS = ("READ", "WRITE", "COMMIT", "GETATTR", "LOOKUP", "ACCESS")
 NO_LATENCY = {"fio-null"}  # it moves nothing: only its CPU time says something
 
@@ -18,6 +19,8 @@ GOALS = [
     ("8 KiB random read 1 thread", "loop", "cpu", "at most", 1.30),
     ("8 KiB random read depth 1", "loop", "cpu", "at most", 1.50),
     ("8 KiB random read depth 32", "fio", "cpu", "at most", 1.25),
+    *(("8 KiB random %s depth %d NFSv4.1" % (rw, depth), "loop-v41", "cpu", "at most", 1.25)
+      for rw in ("read", "write") for depth in (1, 32)),
     ("8 KiB random write depth 32", "fio", "cpu", "at most", 1.40),
     ("1 MiB sequential read depth 4", "fio", "ops_per_s", "at least", 0.95),
 ]
@@ -46,7 +49,7 @@ def print_case(case, server_shown):
         for heading, key in (("CPU", "cpu"), ("operations", "ops_per_s")):
             print("  %s: %s %s" % (client["title"], heading, ", ".join(
                 "%.2f of %s" % (client["ratios"][peer][key], shown[peer])
-                for peer in PEERS if client["ratios"].get(peer, {}).get(key) is not None)))
+                for peer in (*PEERS, *PEERS_V41) if client["ratios"].get(peer, {}).get(key) is not None)))
     for client in case["clients"]:
         if client.get("syscalls"):
             print("  %s: system calls %s" % (client["title"], ", ".join(
@@ -104,7 +107,7 @@ def print_goals(report, path_goals_set):
             for client in case["clients"]:
                 if client["name"] != client_name or "reason" in client:
                     continue
-                for peer in ("floor", "floor-one-reply"):
+                for peer in ("loop",) if client_name == "loop-v41" else ("floor", "floor-one-reply"):
                     ratio = client["ratios"].get(peer, {}).get(key)
                     if ratio is None:
                         continue
@@ -169,9 +172,10 @@ def path_goals(report, goals):
                             (report["unequal"], lambda one: goals["sum"])):
         for case in cases:
             for client in case["clients"]:
-                for one in client["sets"] if client["name"] == "loop" else []:
+                for one in client["sets"] if client["name"] in ("loop", "loop-v41") else []:
                     if one["ratio"] is not None and limit_of(one):
-                        goal(case["name"], "%s, %sequal" % (one["name"], "un" if cases is report["unequal"] else ""),
+                        goal(case["name"], "%s, %sequal%s" % (one["name"], "un" if cases is report["unequal"] else "",
+                                                              ", NFSv4.1" if client["name"] == "loop-v41" else ""),
                              one["ratio"], "at least", limit_of(one))
     for case in report["deaths"]:
         if "reason" not in case:
