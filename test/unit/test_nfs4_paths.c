@@ -78,12 +78,14 @@ static void use_both(void)
         sys_nanosleep_ms(1);
 }
 
-UNIT_TEST_WITH(a_write_goes_on_over_another_path_and_is_carried_out_once, begin, end)
+static uint8_t blocks[IN_FLIGHT][BLOCK];
+static struct rpc_call room[IN_FLIGHT];
+static struct iovec vectors[IN_FLIGHT];
+static _Atomic unsigned told_down;
+
+/* Over the first path, which dies when the server has executed one of them. */
+static void begin_writes(struct rpc_call *calls[IN_FLIGHT], void (*answered)(struct rpc_call *))
 {
-    static uint8_t blocks[IN_FLIGHT][BLOCK];
-    static struct rpc_call room[IN_FLIGHT];
-    struct rpc_call *calls[IN_FLIGHT];
-    struct iovec vectors[IN_FLIGHT];
     struct nfs_attr attr;
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     use_both();
@@ -97,9 +99,13 @@ UNIT_TEST_WITH(a_write_goes_on_over_another_path_and_is_carried_out_once, begin,
         const struct nfs_data data = {.vectors = &vectors[i], .count = 1, .length = BLOCK};
         calls[i] = &room[i];
         nfs_write_begin(calls[i], &client, &file, (uint64_t)i * BLOCK, &data, NFS_FILE_SYNC);
+        calls[i]->answered = answered;
     }
     rpc_submit_on(net_path_channel(&client.server->paths[0], BLOCK), calls, IN_FLIGHT);
-    rpc_wait(calls, IN_FLIGHT);
+}
+
+static void assert_written_once(void)
+{
     for (int i = 0; i < IN_FLIGHT; i++) {
         struct nfs_transfer done;
         struct net_channel *channel = room[i].channel;
@@ -115,6 +121,42 @@ UNIT_TEST_WITH(a_write_goes_on_over_another_path_and_is_carried_out_once, begin,
         assert_int_equal(server.file[i], i / BLOCK + 1);
     assert_int_equal(atomic_load(&server.clients), 1);
     assert_int_equal(client.session->lost, 0);
+    assert_int_equal(client.session->aside, 0);
+}
+
+UNIT_TEST_WITH(a_write_goes_on_over_another_path_and_is_carried_out_once, begin, end)
+{
+    struct rpc_call *calls[IN_FLIGHT];
+    begin_writes(calls, NULL);
+    rpc_wait(calls, IN_FLIGHT);
+    assert_written_once();
+}
+
+static void note_down(struct rpc_call *call)
+{
+    for (; call; call = call->next_unsent)
+        atomic_fetch_add(&told_down, call->error == -ENETDOWN);
+}
+
+static bool all_are_down(void *unused)
+{
+    (void)unused;
+    return atomic_load(&told_down) == IN_FLIGHT;
+}
+
+UNIT_TEST_WITH(so_does_one_that_nobody_waits_for_until_its_path_is_down, begin, end)
+{
+    struct rpc_call *calls[IN_FLIGHT];
+    atomic_store(&told_down, 0);
+    begin_writes(calls, note_down);
+    struct net_channel *channel = room[0].channel;
+    assert_true(rpc_drive(channel, all_are_down, NULL, 0));
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_false(room[i].unsettled);
+        assert_true(rpc_take_up(&room[i]));
+    }
+    rpc_wait(calls, IN_FLIGHT);
+    assert_written_once();
 }
 
 UNIT_TEST_WITH(a_path_to_the_same_server_is_known_by_its_owner_and_scope, begin, end)
