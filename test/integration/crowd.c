@@ -14,7 +14,7 @@ enum {
     PARTS = 64,         /* that each writes */
     PRIVATE_KIB = 1024, /* that each may have for itself, at most */
     KILLED = 3,         /* one of so many */
-    PATIENCE_MS = 60000
+    PATIENCE_MS = 20000
 };
 
 static char part[PART], got[PART];
@@ -76,14 +76,14 @@ static long memory_of(pid_t pid, const char *field)
     return sum;
 }
 
-/* The most that one of them has for itself, as soon as that is little: a process that has just
- * written may be sending it. */
+/* The most that one of them has for itself, not counting pages of the registry, as soon as that is
+ * little: a process that has just written may be sending it. */
 static long private_memory(const pid_t *pids, int count)
 {
     long most = 0;
     for (int i = 0, ms = 0; i < count; i++) {
         long size;
-        while ((size = memory_of(pids[i], "Private_Dirty")) > PRIVATE_KIB && ms++ < PATIENCE_MS)
+        while ((size = memory_of(pids[i], "Anonymous")) > PRIVATE_KIB && ms++ < PATIENCE_MS)
             usleep(1000);
         most = size > most ? size : most;
     }
