@@ -217,11 +217,17 @@ static int make_room(struct file_open *open)
     return result;
 }
 
+/* Does a write at `offset` follow the last one? */
+static bool follows(struct file_inode *inode, uint64_t offset)
+{
+    return atomic_load_explicit(&inode->behind_end, memory_order_relaxed) == offset;
+}
+
 /* Has a whole WRITE been written, one piece behind the other? (Several threads may miss it.) */
 static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
 {
     uint64_t run = length;
-    if (atomic_load_explicit(&inode->behind_end, memory_order_relaxed) == offset)
+    if (follows(inode, offset))
         run += atomic_load_explicit(&inode->behind_run, memory_order_relaxed);
     bool ends = run >= file_longest_write(inode->mount);
     atomic_store_explicit(&inode->behind_end, offset + length, memory_order_relaxed);
@@ -239,7 +245,8 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
                                                .length = piece->length,
                                                .keep = true,
                                                .write = &write,
-                                               .appends = piece->appends};
+                                               .appends = piece->appends,
+                                               .scattered = !follows(inode, offset)};
     uint64_t most = (uint64_t)file_tunables.write_behind_max, dirty = 0;
     bool wait = false;
     int result = 0;

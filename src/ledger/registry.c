@@ -1,6 +1,7 @@
 #include "ledger/arena.h"
 #include "ledger/hold.h"
 #include "ledger/processes.h"
+#include "ledger/touch.h"
 #include "ledger/world.h"
 
 #include <stdio.h>
@@ -239,6 +240,7 @@ static int map_file(int fd, uint64_t size)
     if (sys_mmap_failed(memory))
         return (int)(long)memory;
     set_map(memory, sys_fd_protect(fd));
+    ledger_touch_begin(ledger_map.shared->chunk_count);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "ledger/entries.h"
 #include "ledger/processes.h"
 #include "ledger/quiet.h"
+#include "ledger/touch.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
@@ -397,7 +398,8 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
     int result = prepare(b);
     if (result || b->length == 0)
         return result;
-    result = keep_data(b);
+    if (!b->scattered || !ledger_touch_copy(b->write, b->data, b->count))
+        result = keep_data(b);
     struct ledger_entry *entry = result ? NULL : lock_size(file, b, wait, &result);
     if (!entry) {
         abandon(b);

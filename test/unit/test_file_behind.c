@@ -75,6 +75,32 @@ BEHIND_TEST(what_comes_while_others_are_sent_is_not_sent_piece_by_piece)
     engine_end(open);
 }
 
+/* They are copied in another way: into chunks that are new, and then into some that are not. */
+BEHIND_TEST(scattered_writes_of_any_length)
+{
+    enum { COUNT = 40, STEP = 2 * MEBIBYTE / 16 };
+    static const size_t lengths[] = {1, 100, 8191, 8192, 8193, 65536, 70000};
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned version = 1; version <= 2; version++) {
+        for (unsigned i = COUNT; i-- > 0;)
+            engine_put(fd, lengths[i % 7], (off_t)i * STEP + 5 * i, version);
+        for (unsigned i = 0; i < COUNT; i++)
+            engine_expect(fd, lengths[i % 7], (off_t)i * STEP + 5 * i, version);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+        for (unsigned i = 0; i < COUNT; i++)
+            disk_expect("f", lengths[i % 7], (off_t)i * STEP + 5 * i, version);
+    }
+    char two[300];
+    struct iovec parts[3] = {{two, 100}, {two + 100, 0}, {two + 100, 200}};
+    for (unsigned i = 0; i < sizeof(two); i++)
+        two[i] = (char)i;
+    CHECK_EQUAL(engine_writev(fd, parts, 3, 3 * MEBIBYTE, 0), 300);
+    char got[300];
+    CHECK_EQUAL(engine_read(fd, got, 300, 3 * MEBIBYTE), 300);
+    CHECK(memcmp(got, two, 300) == 0);
+    CHECK_EQUAL(engine_write(fd, (void *)8, 100, 9 * MEBIBYTE), -EFAULT);
+}
+
 BEHIND_TEST(many_writes_are_full_ones)
 {
     int fd = engine_adopt("f", O_RDWR);
