@@ -149,11 +149,12 @@ static int64_t create_session(const struct nfs_client *client,
     return status;
 }
 
-static void destroy_session(const struct nfs_client *client, const uint8_t id[NFS4_SESSION_ID])
+/* A status, or -errno. */
+static int64_t destroy_session(const struct nfs_client *client, const uint8_t id[NFS4_SESSION_ID])
 {
     struct question question;
     nfs4_put_destroy_session(begin(&question, client), id);
-    ask(&question, NFS4_OP_DESTROY_SESSION);
+    return ask(&question, NFS4_OP_DESTROY_SESSION);
 }
 
 /* A session that can be used: 0, or -EPROTO. */
@@ -327,14 +328,14 @@ void nfs4_session_end(const struct nfs_client *client)
 {
     struct nfs_session *session = client->session;
     uint8_t id[NFS4_SESSION_ID];
-    pthread_mutex_lock(&session->making);
+    if (pthread_mutex_trylock(&session->making) != 0)
+        return; /* a thread makes one, for as long as the server does not answer */
     bool ready = atomic_exchange(&session->ready, 0) != 0;
     pthread_mutex_lock(&session->lock);
     memcpy(id, session->id, sizeof(id));
     pthread_mutex_unlock(&session->lock);
-    if (ready)
-        destroy_session(client, id);
-    if (ready && session->owned) {
+    bool answered = ready && destroy_session(client, id) >= 0;
+    if (answered && session->owned) {
         struct question question;
         nfs4_put_destroy_client(begin(&question, client), session->client);
         ask(&question, NFS4_OP_DESTROY_CLIENTID);

@@ -86,7 +86,7 @@ static inline int nfs4_session_ready(const struct nfs_client *client)
 /* The server does not know the session of this generation any more, or it is of no use. */
 void nfs4_session_lost(struct nfs_session *session, uint32_t generation);
 
-/* Ends it at the server, within the client's time, if there is one. */
+/* Ends it at the server, within the client's time, if there is one, and nobody makes one. */
 void nfs4_session_end(const struct nfs_client *client);
 
 /*
