@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 6u
+#define DIRECTNFS_STATS_LAYOUT 7u
 #define DIRECTNFS_STATS_ENDED  "stats.ended.6"
 
 enum {
@@ -90,6 +90,9 @@ struct directnfs_counters {
     uint64_t gathered_writes;    /* WRITEs of data that write(2) had left behind */
     uint64_t gathered_bytes;     /* in them */
     uint64_t behind_waits;       /* writes that waited for room behind others */
+    uint64_t cache_hits;         /* reads that the cache of the host answered */
+    uint64_t cache_misses;       /* reads of files that it has some of, which it did not */
+    uint64_t cache_bytes;        /* given by it */
 };
 
 struct directnfs_server_stats {

@@ -31,10 +31,11 @@ enum conf_raw_io_uring {
 
 /* Filled once at start, then read-only: no lock, no owner beyond the one who declared it. */
 struct conf_tunables {
-    int connections;    /* sockets per path and process at most: 1..64, default 4 */
-    int rsize;          /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
-    int wsize;          /* bytes of one WRITE; likewise */
-    double actimeo;     /* seconds attributes may be stale: 0..3600, default 3 */
+    int connections;        /* sockets per path and process at most: 1..64, default 4 */
+    int rsize;              /* bytes of one READ; 0 as FSINFO grants, else 4096..1048576 */
+    int wsize;              /* bytes of one WRITE; likewise */
+    double actimeo;         /* seconds attributes may be stale: 0..3600, default 3 */
+    int64_t read_cache_max; /* bytes kept of what was read, or written: 0..4 GiB, default 0 */
     int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 4 MiB */
     int64_t write_behind_max; /* dirty bytes of a file: 0 (write at once)..1 GiB, default 64 MiB */
     enum conf_stability stability;

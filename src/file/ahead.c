@@ -5,12 +5,13 @@
 
 #include "file/fetched.h"
 #include "file/getattr.h"
+#include "file/give.h"
 #include "file/io.h"
 #include "file/lane.h"
+#include "ledger/cache.h"
 #include "ledger/quiet.h"
 #include "ledger/uncommitted.h"
 #include "sys/critical.h"
-#include "sys/probe.h"
 #include "sys/sys.h"
 
 enum {
@@ -198,60 +199,6 @@ static void advance(const struct reading *reading, struct file_stream *stream)
 
 /* ---- giving ---- */
 
-static void copy(const struct iovec *vectors, size_t skip, const uint8_t *data, size_t length)
-{
-    while (skip >= vectors->iov_len)
-        skip -= vectors++->iov_len;
-    while (length > 0) {
-        size_t room = vectors->iov_len - skip, part = length < room ? length : room;
-        memcpy((uint8_t *)vectors->iov_base + skip, data, part);
-        data += part;
-        length -= part;
-        skip = 0;
-        vectors++;
-    }
-}
-
-static int probe(const struct iovec *vectors, size_t skip, size_t length)
-{
-    int result = 0;
-    while (skip >= vectors->iov_len)
-        skip -= vectors++->iov_len;
-    while (length > 0 && result == 0) {
-        size_t room = vectors->iov_len - skip, part = length < room ? length : room;
-        result = sys_probe_write((uint8_t *)vectors->iov_base + skip, part);
-        length -= part;
-        skip = 0;
-        vectors++;
-    }
-    return result;
-}
-
-/* A copy to the application. */
-struct piece {
-    const struct iovec *vectors;
-    size_t skip;
-    const uint8_t *data;
-    size_t length;
-};
-
-static void copy_piece(const void *argument)
-{
-    const struct piece *piece = argument;
-    copy(piece->vectors, piece->skip, piece->data, piece->length);
-}
-
-static int give(const struct iovec *vectors, size_t skip, const uint8_t *data, size_t length)
-{
-    const struct piece piece = {vectors, skip, data, length};
-    if (sys_critical_can_guard())
-        return sys_critical_guarded(copy_piece, &piece);
-    int result = probe(vectors, skip, length);
-    if (result == 0)
-        copy(vectors, skip, data, length);
-    return result;
-}
-
 /* Waits for the part, as an ordinary read would: signals have time until it is over. True: the
  * server did not answer for as long as it may take. */
 static bool times_out(struct reading *reading, struct file_part *part)
@@ -299,7 +246,10 @@ static ssize_t give_part(struct reading *reading, struct file_part *part, size_t
         reading->changed = true;
         return 0;
     }
-    int result = give(reading->vectors, done, (const uint8_t *)part->vector.iov_base + from, have);
+    struct iovec data = {(uint8_t *)part->vector.iov_base + from, have};
+    int result = file_give(reading->vectors, done, data.iov_base, have);
+    if (file_tunables.read_cache_max > 0)
+        ledger_cache_keep(&inode->entry, &part->quiet, at, &data, have);
     return result != 0 ? result : (ssize_t)have;
 }
 
@@ -375,10 +325,8 @@ void file_ahead_read(struct file_open *open, const struct iovec *vectors, int co
 {
     struct reading reading = {.open = open, .vectors = vectors, .length = length, .offset = offset};
     *gift = (struct file_gift){.length = 0};
-    for (int i = 0; i < count; i++) {
-        if (vectors[i].iov_len && sys_bad_pointer(vectors[i].iov_base))
-            return; /* the ordinary read knows what is to be said */
-    }
+    if (file_bad_vectors(vectors, count))
+        return; /* the ordinary read knows what is to be said */
     if (!atomic_load(&open->ahead.allowed) || length > (size_t)file_tunables.read_ahead_max / 2)
         return; /* its own parts are on their way together */
     reading.now_ns = sys_about_ns();
@@ -395,6 +343,7 @@ void file_ahead_told(struct file_inode *inode, const struct file_asked *asked, u
     if (asked->at_ns == 0 || !transfer->attr.present || transfer->two_ends)
         return;
     file_attributes_convert(&transfer->attr.attr, &attributes);
+    ledger_cache_told(&inode->entry, asked->epoch, &attributes, asked->at_ns);
     ledger_file_saw(&inode->entry, asked->epoch, &attributes, asked->at_ns);
     /* Who reads the end, or reads first after a lock, asks for the attributes next. */
     if ((transfer->eof && offset + transfer->length == attributes.size) ||
@@ -482,6 +431,9 @@ static void advise(struct file_open *open, uint64_t offset, uint64_t end, int ad
         set_ends(open, FILE_AHEAD_OFF, FILE_AHEAD_NONE);
     if (advice == POSIX_FADV_RANDOM && ahead->all)
         memset(ahead->all->streams, 0, sizeof(ahead->all->streams));
+    if (advice == POSIX_FADV_DONTNEED && offset == 0 &&
+        end >= ledger_file_least_size(&open->inode->entry))
+        ledger_cache_forget(&open->inode->entry);
     if (advice == POSIX_FADV_RANDOM || advice == POSIX_FADV_DONTNEED)
         not_needed(ahead->all);
     file_fetched_show(open);

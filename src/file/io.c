@@ -6,6 +6,7 @@
 #include "file/append.h"
 #include "file/async.h"
 #include "file/behind.h"
+#include "file/cache.h"
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/getattr.h"
@@ -148,6 +149,9 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
         stats_file_read(open->stats, 0, 0);
         return 0;
     }
+    ssize_t cached = file_cache_read(open, vectors, count, length, offset);
+    if (cached != -EAGAIN)
+        return cached;
     if (file_ahead_wants(open, offset) && count <= RPC_VECTORS_MAX)
         file_ahead_read(open, vectors, count, length, offset, &ahead);
     if (ahead.length > 0)
@@ -160,8 +164,7 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
         vectors = own;
     }
     if (ahead.error == 0 && ahead.length < length)
-        rest = file_read_at(open, vectors, count, length - ahead.length,
-                            (off_t)(offset + ahead.length));
+        rest = file_cache_fill(open, vectors, count, length - ahead.length, offset + ahead.length);
     if (rest < 0 && (ahead.length == 0 || is_for_kernel(rest)))
         return rest;
     ssize_t result = (ssize_t)ahead.length + (rest > 0 ? rest : 0);

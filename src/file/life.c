@@ -7,6 +7,7 @@
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/mount.h"
+#include "ledger/cache.h"
 #include "ledger/quiet.h"
 #include "stats/count.h"
 #include "sys/critical.h"
@@ -78,4 +79,5 @@ void file_locked(struct file_open *open)
     atomic_store(&open->inode->opened_ns, sys_now_ns());
     atomic_store(&open->inode->locked, true);
     ledger_file_refresh(&open->inode->entry);
+    ledger_cache_forget(&open->inode->entry);
 }

@@ -6,6 +6,7 @@
 #include "file/commit.h"
 #include "file/facts.h"
 #include "file/inode.h"
+#include "ledger/cache.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "reach/root.h"
@@ -102,6 +103,7 @@ int file_registry_open(void)
         return 0;
     if (failed != 0 && sys_now_ns() - failed < (uint64_t)RETRY_S * 1000000000)
         return failure;
+    ledger_cache_set((uint64_t)file_tunables.read_cache_max);
     int result = ledger_registry_open((uint64_t)file_tunables.uncommitted_max,
                                       (uint64_t)(file_tunables.failover_hold * 1e9));
     atomic_store(&failure, result);

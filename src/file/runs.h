@@ -3,6 +3,7 @@
 #define FILE_RUNS_H
 
 #include "file/committing.h"
+#include "ledger/quiet.h"
 #include "ledger/writes.h"
 
 enum { FILE_RUNS = 64 /* on their way at a time */ };
@@ -13,7 +14,8 @@ struct file_run {
     enum nfs_stable stable;
     struct nfs_transfer transfer;
     int result;
-    uint64_t asked_ns, epoch; /* for the attributes that came with it */
+    struct ledger_quiet quiet; /* the file when it was taken; generation 0: not known */
+    uint64_t asked_ns, epoch;  /* for the attributes that came with it */
 };
 
 /* Where runs come from, and where they end. */

@@ -43,13 +43,16 @@ bool ledger_dirty_concerns(struct ledger_file *file, uint64_t start, uint64_t en
 /* Is any file with this number dirty? Loads. */
 bool ledger_number_dirty(uint64_t device, uint64_t inode);
 
+struct ledger_quiet;
+
 /* What of a file is to be sent. */
 struct ledger_sending {
     uint64_t start, end; /* what overlaps this ... */
     uint64_t sequence;   /* ... and was written up to then: see ledger_dirty_now() */
     size_t least, most;  /* bytes of a run; shorter ones stay */
     uint32_t stopped;    /* process slot: what it has in flight is sent by who asks; 0: of none */
-    bool all;            /* result: the run is all that the server does not have on its disk */
+    struct ledger_quiet *quiet; /* result: as the run was taken; NULL: nobody wants to know */
+    bool all; /* result: the run is all that the server does not have on its disk */
 };
 /* All of a file that is dirty now, in runs of at most `most` bytes. */
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most);

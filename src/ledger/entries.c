@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
@@ -400,6 +401,7 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
     uint64_t lost = told ? 0 : atomic_load(&from->uncommitted) + atomic_load(&from->dirty);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses, 1);
+    ledger_cache_drop(into);
     atomic_fetch_or(&into->flags,
                     atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
     retire(from, garbage);

@@ -1,7 +1,8 @@
 /*
  * The layout of the registry in shared memory, and what the files of src/ledger share of it.
  *
- *   header | locks, counters | process slots | buckets | free lists | entries | records | chunks
+ *   header | locks, counters | process slots | buckets | free lists | entries | records | chunks |
+ *   heads of frames | frames
  *
  * Everything is an index, never a pointer. Index 0 of records, chunks and process slots is no
  * record, no chunk, and "a process that is no more".
@@ -12,6 +13,7 @@
  *   stripe lock   the entries of the stripe, their lists of records, its buckets, and the states of
  *                 records that are linked there (IN_FLIGHT, ACKED, REPLAY, GHOST).
  *   arena_lock    which records and chunks are free, and which chunks belong to which record.
+ *   cache locks   the frames of every 64th group; beside arena_lock, neither under the other.
  * A record's `state` is its commit point. On EOWNERDEAD the lists are made again from the records.
  *
  * Memory is reserved with fallocate() before its first use, so that a full /dev/shm is an error
@@ -31,7 +33,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 11,
+    LEDGER_REGISTRY_LAYOUT = 12,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -44,6 +46,13 @@ enum {
     LEDGER_UNIT_SHIFT = 16, /* a record never crosses a multiple of 64 KiB */
     LEDGER_RECORD_CHUNKS = (1 << LEDGER_UNIT_SHIFT) / LEDGER_CHUNK,
     LEDGER_WRITE_RECORDS = (LEDGER_WRITE_MAX >> LEDGER_UNIT_SHIFT) + 1,
+    LEDGER_FRAME = 4096, /* bytes of a file that the cache keeps together */
+    LEDGER_FRAME_WAYS = 8,
+    LEDGER_FRAME_SETS = 8, /* of a group: the frames of a unit are of one group */
+    LEDGER_GROUP_FRAMES = LEDGER_FRAME_WAYS * LEDGER_FRAME_SETS,
+    LEDGER_GROUP = LEDGER_GROUP_FRAMES * LEDGER_FRAME,
+    LEDGER_GROUPS_MAX = 16384,
+    LEDGER_CACHE_LOCKS = 64,
     LEDGER_WAIT_NS = 100000000, /* a thread that waits for a range looks again after this */
     LEDGER_NO_FILE = UINT32_MAX >> 1
 };
@@ -118,7 +127,8 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_STUCK = 256,     /* somebody could not pin it: it does not come back */
     LEDGER_ENTRY_APPENDING = 512, /* `truncator` has a turn to append: see append.c */
     LEDGER_ENTRY_UNTOLD = 1024,   /* this host may have changed it, and no answer told own_mtime */
-    LEDGER_ENTRY_REFUSED = 2048 /* dirty data was lost: writes go out at once until one succeeds */
+    LEDGER_ENTRY_REFUSED = 2048, /* dirty data was lost: writes go out at once until one succeeds */
+    LEDGER_ENTRY_CACHED = 4096   /* frames may have bytes of it: see cache.h */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -159,6 +169,11 @@ struct ledger_entry {
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
+    /* While it is CACHED: see cache.c. */
+    _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
+    _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */
+    int64_t frames_mtime, frames_ctime; /* the times of the file that they are of ... */
+    int64_t frames_doubt;               /* ... and a later one that no answer explains; or 0 */
 } __attribute__((aligned(512)));
 _Static_assert(sizeof(struct ledger_entry) * LEDGER_SET_SIZE == 4096, "a set is a page");
 
@@ -223,6 +238,7 @@ struct ledger_shared {
     _Atomic uint32_t append_changes; /* see ledger_append_changed() */
     uint64_t boot_id;
     _Atomic uint64_t pid_namespace;
+    uint32_t group_count; /* of frames; 0: there is no cache */
 
     pthread_mutex_t process_lock __attribute__((aligned(128)));
     uint32_t process_count;  /* slots ever used, slot 0 included */
@@ -243,12 +259,29 @@ struct ledger_shared {
     _Atomic uint64_t ahead_added; /* when that was last made again from theirs */
     /* Changes when what was read of a file of the set before may be old: see quiet.h. */
     _Atomic uint64_t freshness[LEDGER_SETS];
+
+    pthread_mutex_t cache_locks[LEDGER_CACHE_LOCKS];
+    uint32_t cache_clocks[LEDGER_CACHE_LOCKS];
+    uint8_t group_ways[LEDGER_GROUPS_MAX]; /* a bit for each way that has memory */
 };
 
 /* A chain of PRIVATE records to give back to the arena after unlocking. */
 struct ledger_garbage {
     uint32_t first;
 };
+
+/* A piece of a file, at a multiple of LEDGER_FRAME: bytes [from, to) of it. Under its group's lock.
+ */
+struct ledger_frame {
+    uint32_t valid; /* 0 while it is filled */
+    uint32_t file;  /* entry */
+    uint64_t block;
+    uint64_t truncations, frames; /* of the entry, when its bytes were asked for */
+    uint32_t from, to;
+    uint32_t used; /* the clock of its group's lock, at its last use */
+    uint32_t spare[5];
+};
+_Static_assert(sizeof(struct ledger_frame) * LEDGER_GROUP_FRAMES == 4096, "a group's are a page");
 
 /* Where this process sees the parts. Immutable once ledger_registry_open() has succeeded. */
 struct ledger_map {
@@ -259,6 +292,9 @@ struct ledger_map {
     struct ledger_entry *entries;
     struct ledger_record *records;
     uint8_t *chunks;
+    struct ledger_frame *frames;
+    uint8_t *frame_bytes;
+    uint64_t frames_at, frame_bytes_at;
     uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
     int fd; /* open with a shared flock() as long as this process or a child lives */
 };

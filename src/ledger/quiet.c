@@ -2,6 +2,21 @@
 
 #include "ledger/dirty.h"
 
+void ledger_quiet_look(struct ledger_entry *entry, uint64_t start, uint64_t end,
+                       struct ledger_quiet *quiet)
+{
+    uint32_t index = ledger_entry_index(entry);
+    ledger_cache_watch(entry);
+    quiet->generation = atomic_load(&entry->generation);
+    quiet->truncations = atomic_load(&entry->truncations);
+    quiet->freshness = atomic_load(ledger_entry_freshness(entry));
+    quiet->frames = atomic_load(&entry->frames);
+    quiet->unit = start >> LEDGER_UNIT_SHIFT;
+    for (uint64_t unit = quiet->unit; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
+        quiet->starts[unit - quiet->unit] =
+            atomic_load(&ledger_bucket(index, unit << LEDGER_UNIT_SHIFT)->starts);
+}
+
 bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
                         struct ledger_quiet *quiet)
 {
@@ -16,13 +31,7 @@ bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
                      (!ledger_entry_truncator(entry) || ledger_entry_is_appending(entry)) &&
                      ledger_record_conflict(index, start, end, 0) == 0 &&
                      !ledger_dirty_overlaps(entry, start, end);
-    quiet->generation = atomic_load(&entry->generation);
-    quiet->truncations = atomic_load(&entry->truncations);
-    quiet->freshness = atomic_load(ledger_entry_freshness(entry));
-    quiet->unit = start >> LEDGER_UNIT_SHIFT;
-    for (uint64_t unit = quiet->unit; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
-        quiet->starts[unit - quiet->unit] =
-            atomic_load(&ledger_bucket(index, unit << LEDGER_UNIT_SHIFT)->starts);
+    ledger_quiet_look(entry, start, end, quiet);
     ledger_entry_unlock(file);
     return quiet_now;
 }

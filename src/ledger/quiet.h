@@ -8,6 +8,7 @@
 #ifndef LEDGER_QUIET_H
 #define LEDGER_QUIET_H
 
+#include "ledger/cache.h"
 #include "ledger/entries.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
 
 /* What was seen. In the caller's memory. */
 struct ledger_quiet {
-    uint64_t generation, truncations, freshness;
+    uint64_t generation, truncations, freshness, frames;
     uint64_t unit; /* the first; the counts of writes are from there on */
     uint32_t starts[LEDGER_QUIET_UNITS];
 };
@@ -58,10 +59,17 @@ static inline _Atomic uint64_t *ledger_entry_freshness(const struct ledger_entry
     return &ledger_map.shared->freshness[ledger_entry_index(entry) / LEDGER_SET_SIZE];
 }
 
-/* Under the stripe's lock: a write was announced at `offset`. */
-static inline void ledger_quiet_broken(const struct ledger_entry *entry, uint64_t offset)
+/* Under the stripe's lock: what is so of [start, end), whatever is in flight there. */
+void ledger_quiet_look(struct ledger_entry *entry, uint64_t start, uint64_t end,
+                       struct ledger_quiet *quiet);
+
+/* Under the stripe's lock: a write of this record was announced. */
+static inline void ledger_quiet_broken(const struct ledger_entry *entry,
+                                       const struct ledger_record *record)
 {
-    struct ledger_bucket *bucket = ledger_bucket(ledger_entry_index(entry), offset);
+    struct ledger_bucket *bucket = ledger_bucket(ledger_entry_index(entry), record->base);
+    if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_CACHED)
+        ledger_cache_broken(entry, ledger_record_start(record), ledger_record_end(record));
     uint32_t starts = atomic_load_explicit(&bucket->starts, memory_order_relaxed);
     atomic_store_explicit(&bucket->starts, starts + 1, memory_order_release);
 }

@@ -1,4 +1,5 @@
 #include "ledger/arena.h"
+#include "ledger/cache.h"
 #include "ledger/hold.h"
 #include "ledger/processes.h"
 #include "ledger/touch.h"
@@ -22,7 +23,8 @@ enum {
     CHUNKS_MIN = 256,
     CHUNKS_MAX = 1 << 22,
     RECORDS_EXTRA = 16384, /* for writes without chunks, and for halves of split records */
-    ATTEMPTS = 200
+    ATTEMPTS = 200,
+    PARTS = 9
 };
 
 struct ledger_map ledger_map = {.fd = -1};
@@ -37,23 +39,38 @@ static uint64_t align_page(uint64_t value)
     return (value + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-/* Where the parts are in a file with these counts. Returns its size. */
-static uint64_t lay_out(uint32_t chunks, uint32_t records, uint32_t buckets, uint64_t at[7])
+/* What there is room for. */
+struct counts {
+    uint32_t chunks, records, buckets, groups;
+};
+
+static struct counts counts_of(const struct ledger_shared *head)
 {
+    return (struct counts){head->chunk_count, head->record_count, head->bucket_count,
+                           head->group_count};
+}
+
+/* Where the parts are in a file with these counts. Returns its size. */
+static uint64_t lay_out(struct counts counts, uint64_t at[PARTS])
+{
+    uint64_t chunks = counts.chunks, records = counts.records, groups = counts.groups;
     at[0] = align_page(sizeof(struct ledger_shared));
-    at[1] = at[0] + align_page((uint64_t)LEDGER_STRIPES * buckets * sizeof(struct ledger_bucket));
-    at[2] = at[1] + align_page((uint64_t)chunks * sizeof(uint32_t));
-    at[3] = at[2] + align_page((uint64_t)records * sizeof(uint32_t));
-    at[4] = at[3] + align_page((uint64_t)chunks * sizeof(uint16_t));
+    at[1] = at[0] +
+            align_page((uint64_t)LEDGER_STRIPES * counts.buckets * sizeof(struct ledger_bucket));
+    at[2] = at[1] + align_page(chunks * sizeof(uint32_t));
+    at[3] = at[2] + align_page(records * sizeof(uint32_t));
+    at[4] = at[3] + align_page(chunks * sizeof(uint16_t));
     at[5] = at[4] + (uint64_t)LEDGER_FILES * sizeof(struct ledger_entry);
-    at[6] = at[5] + align_page((uint64_t)records * sizeof(struct ledger_record));
-    return at[6] + (uint64_t)chunks * LEDGER_CHUNK;
+    at[6] = at[5] + align_page(records * sizeof(struct ledger_record));
+    at[7] = align_page(at[6] + chunks * LEDGER_CHUNK);
+    at[8] = at[7] + groups * LEDGER_GROUP_FRAMES * sizeof(struct ledger_frame);
+    return at[8] + groups * LEDGER_GROUP;
 }
 
 uint64_t ledger_registry_entries_at(const struct ledger_shared *shared)
 {
-    uint64_t at[7];
-    lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
+    uint64_t at[PARTS];
+    lay_out(counts_of(shared), at);
     return at[4];
 }
 
@@ -65,9 +82,9 @@ int ledger_registry_back(uint64_t offset, uint64_t length)
 
 static void set_map(struct ledger_shared *shared, int fd)
 {
-    uint64_t at[7];
+    uint64_t at[PARTS];
     uint8_t *base = (uint8_t *)shared;
-    lay_out(shared->chunk_count, shared->record_count, shared->bucket_count, at);
+    lay_out(counts_of(shared), at);
     ledger_map.buckets = (struct ledger_bucket *)(base + at[0]);
     ledger_map.free_chunks = (uint32_t *)(base + at[1]);
     ledger_map.free_records = (uint32_t *)(base + at[2]);
@@ -78,6 +95,10 @@ static void set_map(struct ledger_shared *shared, int fd)
     ledger_map.entries_at = at[4];
     ledger_map.records_at = at[5];
     ledger_map.chunks_at = at[6];
+    ledger_map.frames = (struct ledger_frame *)(base + at[7]);
+    ledger_map.frame_bytes = base + at[8];
+    ledger_map.frames_at = at[7];
+    ledger_map.frame_bytes_at = at[8];
     ledger_map.fd = fd;
     __atomic_store_n(&ledger_map.shared, shared, __ATOMIC_RELEASE);
 }
@@ -96,15 +117,16 @@ static int make_mutex(pthread_mutex_t *mutex)
 }
 
 /* Fills a new registry. All else in it is zero already. */
-static int make_header(struct ledger_shared *shared, uint32_t chunks, uint32_t buckets,
-                       uint64_t size)
+static int make_header(struct ledger_shared *shared, struct counts counts)
 {
+    uint64_t at[PARTS];
     shared->layout = LEDGER_REGISTRY_LAYOUT;
     shared->header_size = sizeof(struct ledger_shared);
-    shared->chunk_count = chunks;
-    shared->record_count = chunks + RECORDS_EXTRA;
-    shared->bucket_count = buckets;
-    shared->total_size = size;
+    shared->chunk_count = counts.chunks;
+    shared->record_count = counts.records;
+    shared->bucket_count = counts.buckets;
+    shared->group_count = counts.groups;
+    shared->total_size = lay_out(counts, at);
     shared->boot_id = run_boot_id();
     shared->pid_namespace = run_pid_namespace();
     shared->process_count = 1;
@@ -115,6 +137,8 @@ static int make_header(struct ledger_shared *shared, uint32_t chunks, uint32_t b
         result = make_mutex(&shared->arena_lock);
     for (int i = 0; i < LEDGER_STRIPES && !result; i++)
         result = make_mutex(&shared->stripes[i].lock);
+    for (int i = 0; i < LEDGER_CACHE_LOCKS && !result; i++)
+        result = make_mutex(&shared->cache_locks[i]);
     shared->magic = LEDGER_REGISTRY_MAGIC;
     return result;
 }
@@ -123,14 +147,15 @@ static int make_header(struct ledger_shared *shared, uint32_t chunks, uint32_t b
 static int create(int run, uint64_t uncommitted_max)
 {
     char temporary[32];
-    uint64_t at[7], wanted = uncommitted_max / LEDGER_CHUNK + 1;
-    uint32_t chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
-                      : wanted > CHUNKS_MAX ? CHUNKS_MAX
-                                            : (uint32_t)wanted;
-    uint32_t buckets = 16;
-    while (buckets * LEDGER_STRIPES < chunks + RECORDS_EXTRA)
-        buckets *= 2;
-    uint64_t size = lay_out(chunks, chunks + RECORDS_EXTRA, buckets, at);
+    uint64_t at[PARTS], wanted = uncommitted_max / LEDGER_CHUNK + 1;
+    struct counts counts = {.buckets = 16, .groups = ledger_cache_groups()};
+    counts.chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
+                    : wanted > CHUNKS_MAX ? CHUNKS_MAX
+                                          : (uint32_t)wanted;
+    counts.records = counts.chunks + RECORDS_EXTRA;
+    while (counts.buckets * LEDGER_STRIPES < counts.records)
+        counts.buckets *= 2;
+    uint64_t size = lay_out(counts, at);
 
     snprintf(temporary, sizeof(temporary), NAME ".new.%d", (int)sys_gettid());
     sys_unlinkat(run, temporary, 0);
@@ -147,7 +172,7 @@ static int create(int run, uint64_t uncommitted_max)
         if (sys_mmap_failed(memory)) {
             result = (int)(long)memory;
         } else {
-            result = make_header(memory, chunks, buckets, size);
+            result = make_header(memory, counts);
             sys_munmap(memory, at[4]);
         }
     }
@@ -162,7 +187,7 @@ static int create(int run, uint64_t uncommitted_max)
 static const char *examine(int fd, struct ledger_shared *head)
 {
     struct stat status;
-    uint64_t at[7];
+    uint64_t at[PARTS];
     size_t wanted = offsetof(struct ledger_shared, process_lock);
     memset(head, 0, wanted);
     if (sys_fstat(fd, &status) != 0 || sys_pread(fd, head, wanted, 0) != (ssize_t)wanted ||
@@ -173,8 +198,7 @@ static const char *examine(int fd, struct ledger_shared *head)
     if (head->chunk_count < CHUNKS_MIN || head->chunk_count > CHUNKS_MAX ||
         head->record_count != head->chunk_count + RECORDS_EXTRA || head->bucket_count < 16 ||
         head->bucket_count > (1u << 24) || (head->bucket_count & (head->bucket_count - 1)) ||
-        head->total_size !=
-            lay_out(head->chunk_count, head->record_count, head->bucket_count, at) ||
+        head->group_count > LEDGER_GROUPS_MAX || head->total_size != lay_out(counts_of(head), at) ||
         (uint64_t)status.st_size != head->total_size)
         return "is damaged";
     if (head->boot_id != run_boot_id())

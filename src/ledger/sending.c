@@ -4,6 +4,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
+#include "ledger/quiet.h"
 #include "sys/test_switch.h"
 
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)
@@ -195,6 +196,9 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
         }
         if (found) {
             run_take(&run, entry, write);
+            if (sending->quiet)
+                ledger_quiet_look(entry, write->offset, write->offset + write->length,
+                                  sending->quiet);
             sending->all =
                 atomic_load_explicit(&entry->dirty, memory_order_relaxed) == write->length &&
                 !entry->first;

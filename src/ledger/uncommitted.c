@@ -2,6 +2,7 @@
  * Data that is written and not committed.
  */
 #include "ledger/arena.h"
+#include "ledger/cache.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
 #include "ledger/uncommitted.h"
@@ -104,6 +105,7 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
         return 0;
     uint64_t bytes = atomic_load(&entry->uncommitted) + atomic_load(&entry->dirty);
     ledger_record_cut(entry, 0, true, &garbage);
+    ledger_cache_drop(entry);
     if (missed && bytes > 0 &&
         atomic_fetch_add(&entry->losses, 1) ==
             __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))

@@ -197,7 +197,7 @@ static void announce(const struct ledger_entry *entry, struct ledger_write *writ
         record->sequence = sequence;
         ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
         ledger_record_link(index);
-        ledger_quiet_broken(entry, record->base);
+        ledger_quiet_broken(entry, record);
         index = record->write_next;
     }
 }
@@ -407,7 +407,7 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
     }
     for (uint32_t index = b->write->first_record, next; index; index = next) {
         next = ledger_record(index)->write_next;
-        ledger_quiet_broken(entry, ledger_record(index)->base);
+        ledger_quiet_broken(entry, ledger_record(index));
         ledger_dirty_enter(entry, index, &garbage);
     }
     grow(entry, b->offset + b->length);

@@ -26,7 +26,9 @@ enum sys_test_switch {
     SYS_TEST_OTHERS = 4096,    /* "others": fsync sends only what its process wrote */
     SYS_TEST_TOLD = 8192,      /* "told": nobody hears that dirty data was refused */
     SYS_TEST_PROMISED = 16384, /* "promised": data that was sent, and failed, is not dirty again */
-    SYS_TEST_SLOT = 32768      /* "slot": a call of a session that is sent again gets a new slot */
+    SYS_TEST_SLOT = 32768,     /* "slot": a call of a session that is sent again gets a new slot */
+    SYS_TEST_FRAMES = 65536,   /* "frames": what the cache has is given out, whatever was written */
+    SYS_TEST_TIMES = 131072    /* "times": the cache keeps what another host changed */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -35,9 +37,10 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {
-        "verifier", "hold",  "xid",     "distrust", "conflict", "worlds", "arrived",  "pins",
-        "append",   "ahead", "orphans", "dirty",    "others",   "told",   "promised", "slot"};
+    static const char *const names[] = {"verifier", "hold",    "xid",    "distrust", "conflict",
+                                        "worlds",   "arrived", "pins",   "append",   "ahead",
+                                        "orphans",  "dirty",   "others", "told",     "promised",
+                                        "slot",     "frames",  "times"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

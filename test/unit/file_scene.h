@@ -151,10 +151,11 @@ static inline void scene_environment(void)
                  "export: %s mount: %s\n",
                  port, port, scene.directory, scene.directory);
     scene_write_text("nfstab", text);
-    snprintf(text, sizeof(text), "%s%s%s reconnect_max = 1; log_level = \"debug\";\n%s\n",
+    snprintf(text, sizeof(text), "%s%s%s%s reconnect_max = 1; log_level = \"debug\";\n%s\n",
              strstr(scene.conf, "privileged_port") ? "" : "privileged_port = \"no\";",
              strstr(scene.conf, "write_behind_max") ? "" : "write_behind_max = 0;",
-             strstr(scene.conf, "read_ahead_max") ? "" : "read_ahead_max = 0;", scene.conf);
+             strstr(scene.conf, "read_ahead_max") ? "" : "read_ahead_max = 0;",
+             strstr(scene.conf, "read_cache_max") ? "" : "read_cache_max = 0;", scene.conf);
     scene_write_text("conf", text);
     snprintf(path, sizeof(path), "%s/nfstab", scene.top);
     setenv("DIRECTNFS_NFSTAB", path, 1);

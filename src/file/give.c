@@ -1,0 +1,70 @@
+/* Copies to memory of the application. */
+#include "file/give.h"
+
+#include <string.h>
+
+#include "sys/critical.h"
+#include "sys/probe.h"
+#include "sys/sys.h"
+
+bool file_bad_vectors(const struct iovec *vectors, int count)
+{
+    bool bad = false;
+    for (int i = 0; i < count && !bad; i++)
+        bad = vectors[i].iov_len && sys_bad_pointer(vectors[i].iov_base);
+    return bad;
+}
+
+static void copy(const struct iovec *vectors, size_t skip, const uint8_t *data, size_t length)
+{
+    while (skip >= vectors->iov_len)
+        skip -= vectors++->iov_len;
+    while (length > 0) {
+        size_t room = vectors->iov_len - skip, part = length < room ? length : room;
+        memcpy((uint8_t *)vectors->iov_base + skip, data, part);
+        data += part;
+        length -= part;
+        skip = 0;
+        vectors++;
+    }
+}
+
+static int probe(const struct iovec *vectors, size_t skip, size_t length)
+{
+    int result = 0;
+    while (skip >= vectors->iov_len)
+        skip -= vectors++->iov_len;
+    while (length > 0 && result == 0) {
+        size_t room = vectors->iov_len - skip, part = length < room ? length : room;
+        result = sys_probe_write((uint8_t *)vectors->iov_base + skip, part);
+        length -= part;
+        skip = 0;
+        vectors++;
+    }
+    return result;
+}
+
+/* A copy to the application. */
+struct piece {
+    const struct iovec *vectors;
+    size_t skip;
+    const uint8_t *data;
+    size_t length;
+};
+
+static void copy_piece(const void *argument)
+{
+    const struct piece *piece = argument;
+    copy(piece->vectors, piece->skip, piece->data, piece->length);
+}
+
+int file_give(const struct iovec *vectors, size_t skip, const uint8_t *data, size_t length)
+{
+    const struct piece piece = {vectors, skip, data, length};
+    if (sys_critical_can_guard())
+        return sys_critical_guarded(copy_piece, &piece);
+    int result = probe(vectors, skip, length);
+    if (result == 0)
+        copy(vectors, skip, data, length);
+    return result;
+}
