@@ -11,7 +11,8 @@
 enum {
     GUESS_FIRST = 132, /* a READ reply with attributes: RFC 1813 section 3.3.6 */
     REPLY_MIN = 20,    /* the shortest reply: a denied credential */
-    BULK_REPLIES = 64  /* before order is tried again */
+    BULK_REPLIES = 64, /* before order is tried again */
+    STAGE_KEPT = 2 * RPC_RECEIVER_BULK
 };
 
 void rpc_receiver_init(struct rpc_receiver *receiver)
@@ -27,16 +28,6 @@ void rpc_receiver_free(struct rpc_receiver *receiver)
     memset(receiver, 0, sizeof(*receiver));
 }
 
-void rpc_receiver_reset(struct rpc_receiver *receiver)
-{
-    receiver->start = receiver->end = 0;
-    receiver->aim_count = receiver->aim = 0;
-    receiver->target = NULL;
-    receiver->payload_length = 0;
-    receiver->skip = 0;
-    receiver->careful = false;
-}
-
 static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
 {
     if (capacity <= receiver->capacity)
@@ -47,6 +38,28 @@ static int stage_reserve(struct rpc_receiver *receiver, size_t capacity)
     receiver->stage = stage;
     receiver->capacity = capacity;
     return 0;
+}
+
+/* Replies that came in another order than they were aimed at may have made it as long as several
+ * of the longest: an idle connection does not keep that. */
+static void stage_shrink(struct rpc_receiver *receiver)
+{
+    if (receiver->capacity <= STAGE_KEPT || receiver->start != receiver->end)
+        return;
+    sys_free(receiver->stage);
+    receiver->stage = NULL;
+    receiver->capacity = receiver->start = receiver->end = 0;
+}
+
+void rpc_receiver_reset(struct rpc_receiver *receiver)
+{
+    receiver->start = receiver->end = 0;
+    receiver->aim_count = receiver->aim = 0;
+    receiver->target = NULL;
+    receiver->payload_length = 0;
+    receiver->skip = 0;
+    receiver->careful = false;
+    stage_shrink(receiver);
 }
 
 /* Copies bytes [from, from + length) of a call's payload to its destination, or `back`. */
@@ -405,5 +418,6 @@ int rpc_receiver_received(struct rpc_receiver *receiver, size_t length,
         receiver->width < RPC_AIMS_MAX)
         receiver->width *= 2; /* all that was aimed at came as expected */
     receiver->aim_count = receiver->aim = 0;
+    stage_shrink(receiver);
     return result;
 }

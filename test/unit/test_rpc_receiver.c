@@ -242,6 +242,24 @@ UNIT_TEST(largest_payload)
     scene_free(scene);
 }
 
+UNIT_TEST(long_replies_in_another_order_leave_no_long_stage)
+{
+    struct scene *scene = scene_new(15);
+    scene_read(scene, true, RPC_PAYLOAD_MAX, RPC_PAYLOAD_MAX, 1);
+    scene_read(scene, true, RPC_PAYLOAD_MAX, RPC_PAYLOAD_MAX, 1);
+    struct expecting *first = scene->calls[0]; /* whose reply comes first, and is expected last */
+    scene->calls[0] = scene->calls[1];
+    scene->calls[1] = first;
+    scene->only = ONLY_ORDER;
+    scene->payloads = PAYLOADS_TRUE;
+    scene->certain = CERTAIN_TRUE;
+    rewind_scene(scene, true);
+    assert_int_equal(deliver(scene, 0, scene->stream.length, SIZE_MAX), 0);
+    check_all_answered(scene);
+    assert_in_range(scene->receiver.capacity, 0, 2 * RPC_RECEIVER_BULK);
+    scene_free(scene);
+}
+
 /* All are aimed at together, and all but one are as short as was known. */
 UNIT_TEST(nothing_lands_behind_a_short_payload)
 {
