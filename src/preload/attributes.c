@@ -1,8 +1,10 @@
 /*
- * Owner, mode and times are the kernel's business. But what was written behind must be at the
- * server first: writing it later would date the file anew, and clear its set-user-ID bits.
+ * Owner, mode, times and extended attributes are the kernel's business. But what was written behind
+ * must be at the server first: writing it later would date the file anew, and clear its set-user-ID
+ * bits and its capabilities, or be refused by a new access control list.
  */
 #include <sys/time.h>
+#include <sys/xattr.h>
 #include <utime.h>
 
 #include "preload/preload.h"
@@ -113,4 +115,26 @@ PRELOAD_EXPORT int futimesat(int dirfd, const char *path, const struct timeval t
 {
     changing(dirfd, path, 0);
     return PRELOAD_REAL(futimesat)(dirfd, path, times);
+}
+
+/* ---- extended attributes: no WRITE undoes that one is removed ---- */
+
+PRELOAD_EXPORT int setxattr(const char *path, const char *name, const void *value, size_t size,
+                            int flags)
+{
+    changing(AT_FDCWD, path, 0);
+    return PRELOAD_REAL(setxattr)(path, name, value, size, flags);
+}
+
+PRELOAD_EXPORT int lsetxattr(const char *path, const char *name, const void *value, size_t size,
+                             int flags)
+{
+    changing(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+    return PRELOAD_REAL(lsetxattr)(path, name, value, size, flags);
+}
+
+PRELOAD_EXPORT int fsetxattr(int fd, const char *name, const void *value, size_t size, int flags)
+{
+    changing(fd, NULL, 0);
+    return PRELOAD_REAL(fsetxattr)(fd, name, value, size, flags);
 }

@@ -138,6 +138,9 @@
     SYMBOL(lutimes)                                       \
     SYMBOL(futimes)                                       \
     SYMBOL(futimesat)                                     \
+    SYMBOL(setxattr)                                      \
+    SYMBOL(lsetxattr)                                     \
+    SYMBOL(fsetxattr, SYS_fsetxattr, int)                 \
     /* stdio.c */                                         \
     SYMBOL(fopen)                                         \
     TWIN(fopen64, fopen)                                  \

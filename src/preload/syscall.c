@@ -4,6 +4,7 @@
  */
 #include <linux/sched.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 #include "preload/aio/context.h"
 #include "preload/preload.h"
