@@ -309,6 +309,8 @@ CACHE_TEST(bad_addresses, CACHE)
     int fd = engine_adopt("f", O_RDONLY);
     for (unsigned i = 0; i < 2; i++) { /* from the server, and from the cache */
         CHECK_EQUAL(engine_read(fd, (void *)8, BLOCK, 4 * BLOCK), -EFAULT);
+        if (getenv("DIRECTNFS_TEST_SHORT"))
+            continue; /* valgrind writes to the memory itself */
         char *memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(memory != MAP_FAILED);
         CHECK_EQUAL(engine_read(fd, memory, 100, 4 * BLOCK), -EFAULT);
