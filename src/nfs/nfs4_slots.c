@@ -101,12 +101,18 @@ static bool is_refused(int error)
     return error == -EACCES || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP;
 }
 
-static enum fate fate_of(struct nfs_session *session, const struct rpc_call *call)
+/* It was sent over an earlier connection as well, whose copy may be executed now, or have been. */
+static bool is_copy(const struct rpc_call *call)
+{
+    return call->connected_ns > call->sent_ns;
+}
+
+static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_call *call)
 {
     struct xdr_reader results;
     struct nfs4_sequence told;
     uint32_t operations;
-    if (call->sent_ns == 0 || is_refused(call->error))
+    if (is_refused(call->error))
         return UNTOUCHED;
     if (call->error != 0)
         return UNKNOWN;
@@ -131,17 +137,26 @@ static enum fate fate_of(struct nfs_session *session, const struct rpc_call *cal
     return EXECUTED;
 }
 
-/* The session ended while copies of the call were about: one may have been executed before. */
+/* A copy that the server refused says nothing of the one before: with the same sequence the next
+ * call of the slot would be answered as a repeat of that, and not be executed. */
+static enum fate fate_of(struct nfs_session *session, const struct rpc_call *call)
+{
+    if (call->sent_ns == 0)
+        return UNTOUCHED;
+    enum fate fate = fate_by_answer(session, call);
+    return fate == UNTOUCHED && is_copy(call) ? UNKNOWN : fate;
+}
+
+/* The server refused the last copy of the call: one may have been executed before. */
 static bool was_about(const struct rpc_call *call)
 {
     struct xdr_reader results;
     uint32_t operations;
-    if (call->error != 0 || call->connected_ns <= call->sent_ns)
+    if (call->error != 0 || !is_copy(call))
         return false;
     xdr_reader_init(&results, call->results, call->results_length);
     nfs4_get_compound(&results, &operations);
-    uint32_t status = nfs4_get_op(&results, NFS4_OP_SEQUENCE);
-    return status != NFS4_OK && status != NFS4ERR_DELAY;
+    return nfs4_get_op(&results, NFS4_OP_SEQUENCE) != NFS4_OK;
 }
 
 static void leave(struct rpc_exact *exact, struct rpc_call *call)

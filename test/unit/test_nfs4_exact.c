@@ -149,11 +149,23 @@ EXACT_TEST(a_read_is_answered_wherever_its_connection_ends)
     assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
 }
 
-static void *write_ones(void *result)
+static void *write_ones(void *done)
 {
-    struct nfs_transfer done;
-    *(int *)result = write_text(1, NFS_FILE_SYNC, &done);
+    assert_int_equal(write_text(1, NFS_FILE_SYNC, done), 0);
     return NULL;
+}
+
+/* A WRITE is held before the server carries it out, and its connections break. So many copies of it
+ * are refused. */
+static void break_write(pthread_t *thread, struct nfs_transfer *done, unsigned refused)
+{
+    atomic_store(&control->hold_calls, UINT64_C(1) << V41_WRITE);
+    assert_int_equal(pthread_create(thread, NULL, write_ones, done), 0);
+    while (atomic_load(&control->held) == 0)
+        poll(NULL, 0, 1);
+    atomic_store(&control->hold_calls, 0);
+    atomic_store(&control->fail_count[V41_SEQUENCE], refused);
+    v41_break_all(server);
 }
 
 /* The server reads the first copy when the second one, and the next call, are over. */
@@ -161,20 +173,29 @@ EXACT_TEST(a_copy_that_comes_late_is_not_carried_out)
 {
     struct nfs_transfer done;
     pthread_t thread;
-    int result = -1;
-    atomic_store(&control->hold_calls, UINT64_C(1) << V41_WRITE);
-    assert_int_equal(pthread_create(&thread, NULL, write_ones, &result), 0);
-    while (atomic_load(&control->held) == 0)
-        poll(NULL, 0, 1);
-    atomic_store(&control->hold_calls, 0);
-    v41_break_all(server);
+    break_write(&thread, &done, 0);
     pthread_join(thread, NULL);
-    assert_int_equal(result, 0);
     assert_int_equal(write_text(2, NFS_FILE_SYNC, &done), 0);
     v41_release(server, false);
     assert_int_equal(control->misordered, 1);
     assert_int_equal(control->writes[NFS_FILE_SYNC], 2);
     assert_true(file_is(2));
+}
+
+/* "Busy with that", says the server of the second one: nobody knows what becomes of the first. */
+EXACT_TEST(a_copy_that_is_put_off_says_nothing_of_the_one_before)
+{
+    struct nfs_transfer done;
+    pthread_t thread;
+    atomic_store(&control->fail_status[V41_SEQUENCE], NFS4ERR_DELAY);
+    break_write(&thread, &done, 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(control->fail_count[V41_SEQUENCE], 0);
+    assert_true(done.unsettled);
+    pthread_mutex_lock(&client.session->lock);
+    assert_int_equal(client.session->lost, 1); /* its slot */
+    pthread_mutex_unlock(&client.session->lock);
+    v41_release(server, false);
 }
 
 EXACT_TEST(a_loss_of_power_is_seen_by_its_verifier)
