@@ -135,6 +135,25 @@ bool conf_mount_option(const char *options, const char *name, char *value, size_
     return found;
 }
 
+enum conf_nfs conf_mount_nfs(const struct conf_mount *mount)
+{
+    static const struct {
+        const char *word;
+        enum conf_nfs version;
+    } versions[] = {
+        {"3", CONF_NFS_3}, {"4.0", CONF_NFS_40}, {"4.1", CONF_NFS_41}, {"4.2", CONF_NFS_41}};
+    char word[8];
+    if (strcmp(mount->type, "nfs") != 0 && strcmp(mount->type, "nfs4") != 0)
+        return CONF_NFS_NONE;
+    if (!conf_mount_option(mount->super_options, "vers", word, sizeof(word)))
+        return CONF_NFS_OTHER;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        if (strcmp(word, versions[i].word) == 0)
+            return versions[i].version;
+    }
+    return CONF_NFS_OTHER;
+}
+
 void conf_mountinfo_free(struct conf_mountinfo *info)
 {
     sys_free(info->mounts);

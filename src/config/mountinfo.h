@@ -50,6 +50,16 @@ const struct conf_mount *conf_mountinfo_at(const struct conf_mountinfo *info,
  */
 bool conf_mount_option(const char *options, const char *name, char *value, size_t size);
 
+/* Which version of NFS a mount of the kernel's client speaks. */
+enum conf_nfs {
+    CONF_NFS_NONE, /* it is another file system */
+    CONF_NFS_3,
+    CONF_NFS_40,
+    CONF_NFS_41,   /* or 4.2 */
+    CONF_NFS_OTHER /* 2, or one that came later */
+};
+enum conf_nfs conf_mount_nfs(const struct conf_mount *mount);
+
 void conf_mountinfo_free(struct conf_mountinfo *info);
 
 #endif

@@ -34,6 +34,13 @@ enum conf_kernel {
     CONF_KERNEL_NO,   /* standalone: nothing is mounted */
 };
 
+/* `nfs_version:` of a stanza. */
+enum conf_version {
+    CONF_VERSION_AUTO, /* that of the kernel's mount; NFSv3 where there is none */
+    CONF_VERSION_3,
+    CONF_VERSION_41,
+};
+
 /* One network path to a server: a pair of `path` and `local`. */
 struct conf_path {
     char peer[CONF_ADDRESS_SIZE];  /* IPv4, IPv6 without brackets, or a name */
@@ -65,7 +72,7 @@ struct conf_server {
     unsigned mntport;     /* likewise */
     uid_t uid;            /* identity of the calls; CONF_ID_PROCESS: the process's; never 0 */
     gid_t gid;
-    bool sessions;           /* by NFSv4.1; else NFSv3 */
+    enum conf_version version;
     struct conf_position at; /* of the server's name */
 };
 
@@ -115,7 +122,8 @@ void conf_sources_default(struct conf_sources *sources);
 
 /*
  * Reads all sources into `tab` (empty before). The first entry for a mount wins; the others become
- * tab->overridden. From mountinfo come the NFS version 3 mounts, kernel-backed, with one path each.
+ * tab->overridden. From mountinfo come the mounts of NFSv3, NFSv4.1 and NFSv4.2, kernel-backed,
+ * with one path each.
  * A file that does not exist is passed over, except sources->only. Returns as conf_nfstab_parse().
  * A tree without servers and without errors means that there is nothing for us to do.
  */

@@ -126,20 +126,22 @@ static const char *split_source(const char *source, char name[CONF_ADDRESS_SIZE]
 
 /* One of those from `first` on. */
 static struct conf_server *find_server(struct conf_nfstab *tab, size_t first, const char *name,
-                                       const char *peer, unsigned nfsport, unsigned mntport)
+                                       const char *peer, unsigned nfsport, unsigned mntport,
+                                       enum conf_version version)
 {
     for (size_t i = first; i < tab->server_count; i++) {
         struct conf_server *server = &tab->servers[i];
         if (strcmp(server->name, name) == 0 && strcmp(server->paths[0].peer, peer) == 0 &&
-            server->nfsport == nfsport && server->mntport == mntport)
+            server->nfsport == nfsport && server->mntport == mntport && server->version == version)
             return server;
     }
     return NULL;
 }
 
-/* Adds one NFS version 3 mount; one that cannot be used is left out with a notice. */
+/* Adds one NFS mount of this version; one that cannot be used is left out with a notice. */
 static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
-                     const struct conf_mount *mount, struct conf_diagnostics *d)
+                     const struct conf_mount *mount, enum conf_version version,
+                     struct conf_diagnostics *d)
 {
     char name[CONF_ADDRESS_SIZE], option[CONF_ADDRESS_SIZE], peer[CONF_ADDRESS_SIZE];
     struct conf_position at = {file, mount->line, 1};
@@ -168,7 +170,7 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
      */
     unsigned nfsport = port_option(mount, "port");
     unsigned mntport = nfsport == 0 ? 0 : port_option(mount, "mountport");
-    struct conf_server *server = find_server(tab, first, name, peer, nfsport, mntport);
+    struct conf_server *server = find_server(tab, first, name, peer, nfsport, mntport, version);
     if (server == NULL) {
         server = conf_nfstab_add_server(tab, name);
         struct conf_path *path = server == NULL ? NULL : conf_server_add_path(server);
@@ -177,6 +179,7 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
         server->at = at;
         server->nfsport = nfsport;
         server->mntport = mntport;
+        server->version = version;
         path->at = at;
         memcpy(path->peer, peer, sizeof(peer));
     }
@@ -190,12 +193,29 @@ static int add_mount(struct conf_nfstab *tab, size_t first, const char *file,
     return 0;
 }
 
-static bool is_nfs3(const struct conf_mount *mount)
+/* What is spoken on the kernel's mount; false: it is none of NFS, or nothing that we speak. */
+static bool mount_version(const struct conf_mount *mount, const char *file,
+                          enum conf_version *version, struct conf_diagnostics *d)
 {
-    char version[8];
-    return strcmp(mount->type, "nfs") == 0 && mount->mount_point[0] == '/' &&
-           conf_mount_option(mount->super_options, "vers", version, sizeof(version)) &&
-           strcmp(version, "3") == 0;
+    struct conf_position at = {file, mount->line, 1};
+    if (mount->mount_point[0] != '/')
+        return false;
+    switch (conf_mount_nfs(mount)) {
+    case CONF_NFS_3:
+        *version = CONF_VERSION_3;
+        return true;
+    case CONF_NFS_41:
+        *version = CONF_VERSION_41;
+        return true;
+    case CONF_NFS_40:
+        conf_diagnostics_add(d, CONF_NOTICE, at,
+                             "found mount %s with NFSv4.0, which has no sessions; it is left to "
+                             "the kernel. Mount it with vers=4.1 or later",
+                             CONF_QUOTED(mount->mount_point));
+        return false;
+    default:
+        return false;
+    }
 }
 
 static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf_diagnostics *d)
@@ -218,11 +238,13 @@ static int load_mountinfo(struct conf_nfstab *tab, const char *file, struct conf
     const char *name = NULL;
     for (size_t i = 0; result == 0 && i < info.count; i++) {
         const struct conf_mount *mount = &info.mounts[i];
-        if (!is_nfs3(mount) || conf_mountinfo_at(&info, mount->mount_point) != mount)
+        enum conf_version version;
+        if (conf_mountinfo_at(&info, mount->mount_point) != mount ||
+            !mount_version(mount, file, &version, d))
             continue;
         if (name == NULL)
             name = conf_nfstab_file(tab, file);
-        result = name == NULL ? -ENOMEM : add_mount(tab, first, name, mount, d);
+        result = name == NULL ? -ENOMEM : add_mount(tab, first, name, mount, version, d);
     }
     conf_mountinfo_free(&info);
     return result != 0 ? result : override(tab, first);

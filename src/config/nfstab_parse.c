@@ -128,10 +128,20 @@ static void take_version(struct parser *parser)
 {
     if (!only_once(parser))
         return;
-    bool sessions = strcasecmp(parser->words.value, "nfsv4.1") == 0;
-    if (!sessions && strcasecmp(parser->words.value, "nfsv3") != 0)
-        check_word(parser);
-    parser->stanza.server->sessions = sessions;
+    static const struct {
+        const char *word;
+        enum conf_version version;
+    } words[] = {{"nfsv3", CONF_VERSION_3},
+                 {"nfsv4", CONF_VERSION_41},
+                 {"nfsv4.1", CONF_VERSION_41},
+                 {"nfsv4.2", CONF_VERSION_41}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(parser->words.value, words[i].word) == 0) {
+            parser->stanza.server->version = words[i].version;
+            return;
+        }
+    }
+    check_word(parser);
 }
 
 static void note_snmp(struct parser *parser)
@@ -443,7 +453,7 @@ const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS] = {
     {"security", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
     {"security_default", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
     {"nfs_version", "nfsv3 or nfsv4.1", .take = take_version,
-     LATER("nfsv4", "nfsv4.0", "nfsv4.2", "pnfs")},
+     LATER("nfsv4.0", "pnfs")},
     {"mnt_timeout", "a number of seconds", .take = take_number, NUMBER(mnt_timeout, 1, 86400)},
     {"connections", "a number", .take = take_number, NUMBER(connections, 1, CONF_CONNECTIONS_MAX)},
     {"nfsport", "a port number", .take = take_number, NUMBER(nfsport, 1, 65535)},

@@ -243,8 +243,9 @@ static void print_server(FILE *out, const struct conf_server *server, bool uid, 
     }
     if (server->path_count > 0 && server->paths[0].dontroute)
         fputs("    dontroute\n", out);
-    if (server->sessions)
-        fputs("    nfs_version: nfsv4.1\n", out);
+    if (server->version != CONF_VERSION_AUTO)
+        fprintf(out, "    nfs_version: %s\n",
+                server->version == CONF_VERSION_41 ? "nfsv4.1" : "nfsv3");
     if (server->mnt_timeout != CONF_MNT_TIMEOUT_DEFAULT)
         fprintf(out, "    mnt_timeout: %u\n", server->mnt_timeout);
     if (server->connections != 0)

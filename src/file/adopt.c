@@ -122,7 +122,7 @@ static bool prove_by_fact(const struct file_claim *claim, uint64_t asked_ns,
 static bool prove_by_kernel(const struct file_claim *claim, const struct stat *status, bool opened,
                             struct file_proof *proof)
 {
-    const struct reach_kernel_mount *kernel = file_mount_kernel(claim->mount);
+    const struct reach_kernel_mount *kernel = &claim->mount->kernel;
     const struct conf_server *conf = claim->mount->server->conf;
     if (!atomic_load(&claim->mount->kernel_tells) ||
         reach_kernel_handle(claim->fd, "", status, &proof->fh) != 0)
@@ -229,7 +229,7 @@ struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     struct file_mount *mount = file_mount_of_device(status->st_dev);
     struct nfs_fh fh;
-    if (mount && file_mount_kernel(mount)->version3 &&
+    if (mount && file_mount_has_handles(mount) &&
         reach_kernel_handle(fd, path, status, &fh) == 0)
         key = file_registry_key(status->st_dev, status->st_ino, mount, &fh);
     return key;

@@ -177,11 +177,24 @@ static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
+/* Have processes that ask in another version (who have an nfstab of their own, or had one that was
+ * changed) data there that the server may not have yet? What we read would miss it. */
+static bool other_version_waits(const struct file_mount *mount)
+{
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    return ledger_uncommitted_next(&cursor, mount->other_key, false, &file);
+}
+
 /* Sets `why` when it fails. */
 static int contact(struct file_mount *mount)
 {
     int result = file_registry_open();
     mount->why = reach_why_run(result);
+    if (result == 0 && other_version_waits(mount)) {
+        mount->why = REACH_OTHER_VERSION;
+        result = -EBUSY;
+    }
     if (result != 0)
         return result;
     enter_statistics(mount);

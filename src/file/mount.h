@@ -34,7 +34,7 @@ extern _Atomic(const char *) file_left_to_kernel;
  */
 struct file_server {
     const struct conf_server *conf;
-    const struct nfs_version *version;
+    const struct nfs_version *version; /* a stanza is a server in each of its mounts' versions */
     struct nfs_session *session; /* NULL: the version has none */
     struct net_server *net;      /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
@@ -72,11 +72,11 @@ struct file_mount {
     size_t path_length;
     dev_t device;
     ino_t inode;
-    bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself */
-    struct reach_kernel_mount kernel; /* see file_mount_kernel() */
-    _Atomic bool kernel_known;
+    bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself; */
+    struct reach_kernel_mount kernel; /* what the kernel's table says of it, else all false */
     _Atomic bool kernel_tells; /* READY, and the root's handle is what the kernel told */
-    uint64_t registry_key;     /* names server and export in the host registry */
+    uint64_t registry_key; /* names server, export and version in the host registry, */
+    uint64_t other_key;    /* as the processes do that ask in the other version */
 
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */
@@ -127,9 +127,11 @@ void file_late_fork_child(void);
 
 /* The mount that has this absolute path below it on this device; NULL if none. */
 struct file_mount *file_mount_find(dev_t device, const char *path);
-/* What the kernel's table says of the mount, read at the first call. All false but for a kernel NFS
- * mount. */
-const struct reach_kernel_mount *file_mount_kernel(struct file_mount *mount);
+/* Does the kernel tell the handles of this mount that its server is asked by? */
+static inline bool file_mount_has_handles(const struct file_mount *mount)
+{
+    return mount->kernel.speaks == mount->server->version;
+}
 /* Is the device a kernel NFS mount of ours? */
 bool file_mount_is_nfs(dev_t device);
 bool file_mount_has_device(dev_t device);

@@ -503,10 +503,10 @@ static int mount_by_handle(struct file_mount *mount, const struct file_root_fact
 {
     struct file_server *server = mount->server;
     int result = -ESTALE;
-    if (file_mount_kernel(mount)->version3 &&
+    if (file_mount_has_handles(mount) &&
         reach_root_told(mount->path, mount->device, mount->inode, &root->fh) == 0) {
-        server->nfsport = server->conf->nfsport ? (uint16_t)server->conf->nfsport
-                                                : file_mount_kernel(mount)->port;
+        server->nfsport =
+            server->conf->nfsport ? (uint16_t)server->conf->nfsport : mount->kernel.port;
         result = try_paths(mount, paths, attempt, root);
         root->told = result == 0;
     }

@@ -26,7 +26,14 @@ static struct conf_nfstab nfstab;
 static struct file_mount *mounts[FILE_MOUNTS_MAX];
 static _Atomic unsigned mount_count;                        /* the last come later: see late.c */
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* held while one is added; briefly */
-static struct file_server *servers;
+static struct file_server *servers; /* VERSIONS of each stanza */
+static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
+enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
+
+static size_t server_count(void)
+{
+    return servers ? nfstab.server_count * VERSIONS : 0;
+}
 
 /* ---- configuration ---- */
 
@@ -78,7 +85,7 @@ static int find_place(struct file_mount *mount)
     int result = learn_path(mount, fd), nfs = -ENOENT;
     if (result == 0)
         result = sys_fstat(fd, &status);
-    if (result == 0 && (nfs = reach_kernel_is_nfs(status.st_dev)) < 0) {
+    if (result == 0 && (nfs = reach_kernel_mount_of(status.st_dev, &mount->kernel)) < 0) {
         result = (int)sys_call2(SYS_fstatfs, fd, &fs);
         nfs = result == 0 && fs.f_type == NFS_MAGIC;
     }
@@ -108,17 +115,47 @@ void file_root_changed(int *held)
     }
 }
 
+/* The server that the files of the mount are asked for, one of those of its stanza. NULL: no
+ * memory. */
+static struct file_server *server_of(const struct file_mount *mount, size_t stanza)
+{
+    const struct nfs_version *version =
+        reach_version(nfstab.servers[stanza].version, &mount->kernel);
+    struct file_server *server = &servers[stanza * VERSIONS];
+    while (server->version != version)
+        server++;
+    pthread_mutex_lock(&server->lock);
+    if (!server->session && version->session_new)
+        server->session = version->session_new();
+    bool complete = server->session || !version->session_new;
+    pthread_mutex_unlock(&server->lock);
+    return complete ? server : NULL;
+}
+
+/* Names server, export and version in the host registry: the handles of another version are others.
+ */
+static void name_keys(struct file_mount *mount, const struct conf_server *conf)
+{
+    uint64_t by_version[VERSIONS];
+    bool second = mount->server->version == versions[1];
+    by_version[0] = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), conf->paths[0].peer),
+                              mount->conf->directory);
+    by_version[1] = hash_text(by_version[0], versions[1]->name);
+    mount->registry_key = by_version[second];
+    mount->other_key = by_version[!second];
+}
+
 /* *result: 0, or -errno when there is no such directory. */
-static struct file_mount *mount_new(struct file_server *server, const struct conf_export *conf,
-                                    int *result)
+static struct file_mount *mount_new(size_t stanza, const struct conf_export *conf, int *result)
 {
     struct file_mount *mount = sys_alloc_zeroed(sizeof(*mount));
     *result = -ENOMEM;
     if (!mount)
         return NULL;
     mount->conf = conf;
-    mount->server = server;
     *result = find_place(mount);
+    if (*result == 0 && !(mount->server = server_of(mount, stanza)))
+        *result = -ENOMEM;
     if (*result != 0) {
         sys_free(mount);
         return NULL;
@@ -126,8 +163,7 @@ static struct file_mount *mount_new(struct file_server *server, const struct con
     pthread_mutex_init(&mount->contact, NULL);
     pthread_mutex_init(&mount->look, NULL);
     pthread_mutex_init(&mount->lock, NULL);
-    mount->registry_key = hash_text(
-        hash_text(UINT64_C(0xcbf29ce484222325), server->conf->paths[0].peer), conf->directory);
+    name_keys(mount, &nfstab.servers[stanza]);
     return mount;
 }
 
@@ -149,7 +185,7 @@ static bool mount_append(struct file_mount *mount)
     return false;
 }
 
-static void mount_add(struct file_server *server, const struct conf_export *conf)
+static void mount_add(size_t stanza, const struct conf_export *conf)
 {
     int result;
     if (conf->kernel == CONF_KERNEL_NO) {
@@ -158,7 +194,7 @@ static void mount_add(struct file_server *server, const struct conf_export *conf
                    conf->mount);
         return;
     }
-    struct file_mount *mount = mount_new(server, conf, &result);
+    struct file_mount *mount = mount_new(stanza, conf, &result);
     if (mount)
         mount_append(mount);
     else
@@ -176,7 +212,7 @@ static struct file_mount *last_of(const struct conf_export *conf)
     return NULL;
 }
 
-static bool export_arrived(struct file_server *server, const struct conf_export *conf, dev_t device,
+static bool export_arrived(size_t stanza, const struct conf_export *conf, dev_t device,
                            const struct conf_mountinfo *info)
 {
     int result;
@@ -184,7 +220,7 @@ static bool export_arrived(struct file_server *server, const struct conf_export 
     if (conf->kernel == CONF_KERNEL_NO || (last && last->device == device) ||
         !file_late_is_at(info, device, last ? last->path : conf->mount))
         return false;
-    struct file_mount *mount = mount_new(server, conf, &result);
+    struct file_mount *mount = mount_new(stanza, conf, &result);
     if (mount && mount->device != device) {
         sys_free(mount);
         return false;
@@ -205,7 +241,7 @@ bool file_mounts_arrived(dev_t device, const struct conf_mountinfo *info)
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
             arrived =
-                export_arrived(&servers[i], &nfstab.servers[i].exports[j], device, info) || arrived;
+                export_arrived(i, &nfstab.servers[i].exports[j], device, info) || arrived;
     }
     return arrived;
 }
@@ -245,15 +281,15 @@ void file_mounts_load(void)
     if (!wanted || log_level_parse(wanted, &level) != 0)
         log_set_level(file_tunables.log_level);
     file_auth_start();
-    servers = sys_alloc_zeroed(nfstab.server_count * sizeof(*servers));
-    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
-        servers[i].conf = &nfstab.servers[i];
-        servers[i].version = servers[i].conf->sessions ? &nfs_version41 : &nfs_version3;
-        servers[i].session =
-            servers[i].version->session_new ? servers[i].version->session_new() : NULL;
+    servers = sys_alloc_zeroed(nfstab.server_count * VERSIONS * sizeof(*servers));
+    for (size_t i = 0; i < server_count(); i++) {
+        servers[i].conf = &nfstab.servers[i / VERSIONS];
+        servers[i].version = versions[i % VERSIONS];
         pthread_mutex_init(&servers[i].lock, NULL);
+    }
+    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
-            mount_add(&servers[i], &nfstab.servers[i].exports[j]);
+            mount_add(i, &nfstab.servers[i].exports[j]);
     }
 }
 
@@ -317,19 +353,6 @@ bool file_mount_is_nfs(dev_t device)
     return mount && mount->kernel_nfs;
 }
 
-const struct reach_kernel_mount *file_mount_kernel(struct file_mount *mount)
-{
-    if (!mount->kernel_nfs || atomic_load(&mount->kernel_known))
-        return &mount->kernel;
-    struct reach_kernel_mount kernel = reach_kernel_mount_of(mount->device);
-    pthread_mutex_lock(&mount->lock);
-    if (!atomic_load(&mount->kernel_known))
-        mount->kernel = kernel;
-    atomic_store(&mount->kernel_known, true);
-    pthread_mutex_unlock(&mount->lock);
-    return &mount->kernel;
-}
-
 struct file_mount *file_mount_find(dev_t device, const char *path)
 {
     struct file_mount *best = NULL;
@@ -352,13 +375,13 @@ void file_mounts_fork_prepare(void)
     pthread_mutex_lock(&growing);
     for (unsigned i = 0; i < file_mount_count(); i++)
         pthread_mutex_lock(&mounts[i]->lock);
-    for (size_t i = 0; servers && i < nfstab.server_count; i++)
+    for (size_t i = 0; i < server_count(); i++)
         pthread_mutex_lock(&servers[i].lock);
 }
 
 void file_mounts_fork_parent(void)
 {
-    for (size_t i = 0; servers && i < nfstab.server_count; i++)
+    for (size_t i = 0; i < server_count(); i++)
         pthread_mutex_unlock(&servers[i].lock);
     for (unsigned i = 0; i < file_mount_count(); i++)
         pthread_mutex_unlock(&mounts[i]->lock);
@@ -390,7 +413,7 @@ void file_mounts_fork_child(void)
         pthread_mutex_init(&mounts[i]->contact, NULL);
         pthread_mutex_init(&mounts[i]->look, NULL);
     }
-    for (size_t i = 0; servers && i < nfstab.server_count; i++) {
+    for (size_t i = 0; i < server_count(); i++) {
         if (servers[i].session)
             servers[i].version->session_after_fork(servers[i].session);
         if (!servers[i].net)

@@ -67,39 +67,42 @@ static const struct conf_mount *mount_of(const struct conf_mountinfo *info, dev_
     return NULL;
 }
 
-int reach_kernel_is_nfs(dev_t device)
+static void learn(const struct conf_mount *mount, struct reach_kernel_mount *kernel)
+{
+    char value[32];
+    const char *options = mount->super_options;
+    enum conf_nfs version = conf_mount_nfs(mount);
+    kernel->speaks = version == CONF_NFS_3    ? &nfs_version3
+                     : version == CONF_NFS_41 ? &nfs_version41
+                                              : NULL;
+    kernel->close_to_open = !conf_mount_option(options, "nocto", NULL, 0);
+    kernel->auth_sys =
+        !conf_mount_option(options, "sec", value, sizeof(value)) || strcmp(value, "sys") == 0;
+    int port = conf_mount_option(options, "port", value, sizeof(value)) ? atoi(value) : NFS_PORT;
+    kernel->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;
+}
+
+int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel)
 {
     struct conf_mountinfo info;
+    *kernel = (struct reach_kernel_mount){.speaks = NULL};
     if (major(device) != 0) /* a disk has it */
         return 0;
     int result = conf_mountinfo_load(&info, "/proc/self/mountinfo");
     if (result != 0)
         return result;
     const struct conf_mount *mount = mount_of(&info, device);
-    result = !mount ? -ENOENT : strcmp(mount->type, "nfs") == 0 || strcmp(mount->type, "nfs4") == 0;
+    result = !mount ? -ENOENT : conf_mount_nfs(mount) != CONF_NFS_NONE;
+    if (result == 1)
+        learn(mount, kernel);
     conf_mountinfo_free(&info);
     return result;
 }
 
-struct reach_kernel_mount reach_kernel_mount_of(dev_t device)
+const struct nfs_version *reach_version(enum conf_version wanted,
+                                        const struct reach_kernel_mount *kernel)
 {
-    struct reach_kernel_mount found = {.version3 = false};
-    struct conf_mountinfo info;
-    if (conf_mountinfo_load(&info, "/proc/self/mountinfo") != 0)
-        return found;
-    const struct conf_mount *mount = mount_of(&info, device);
-    if (mount && strcmp(mount->type, "nfs") == 0) {
-        char value[32];
-        const char *options = mount->super_options;
-        found.version3 =
-            conf_mount_option(options, "vers", value, sizeof(value)) && strcmp(value, "3") == 0;
-        found.close_to_open = !conf_mount_option(options, "nocto", NULL, 0);
-        found.auth_sys =
-            !conf_mount_option(options, "sec", value, sizeof(value)) || strcmp(value, "sys") == 0;
-        int port =
-            conf_mount_option(options, "port", value, sizeof(value)) ? atoi(value) : NFS_PORT;
-        found.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : NFS_PORT;
-    }
-    conf_mountinfo_free(&info);
-    return found;
+    if (wanted == CONF_VERSION_AUTO)
+        return kernel->speaks ? kernel->speaks : &nfs_version3;
+    return wanted == CONF_VERSION_41 ? &nfs_version41 : &nfs_version3;
 }

@@ -12,11 +12,12 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "nfs/types.h"
+#include "config/nfstab.h"
+#include "nfs/nfs.h"
 
 /* What the kernel's table of mounts says of a kernel NFS mount. */
 struct reach_kernel_mount {
-    bool version3;      /* of NFS: its handles are those that we use */
+    const struct nfs_version *speaks; /* the version whose handles it has; NULL: not one of ours */
     bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
     bool auth_sys;      /* it asks with the same credentials as we do */
     uint16_t port;      /* of the server */
@@ -35,13 +36,14 @@ int reach_kernel_handle(int fd, const char *path, const struct stat *status, str
 
 /*
  * Is the file system with this device one of the kernel's NFS client, of whatever version? The
- * table of mounts is looked at, as statfs(2) would ask the server. 1; 0; -ENOENT: the table does
- * not have it; or what the kernel said.
+ * table of mounts is looked at, as statfs(2) would ask the server. 1, with what the table says;
+ * else all of that is false: 0; -ENOENT: the table does not have it; or what the kernel said.
  */
-int reach_kernel_is_nfs(dev_t device);
+int reach_kernel_mount_of(dev_t device, struct reach_kernel_mount *kernel);
 
-/* What the kernel's table of mounts says of the NFS mount with this device. All false if it is
- * none, or not of version 3. */
-struct reach_kernel_mount reach_kernel_mount_of(dev_t device);
+/* The version in which the server is asked for the files of a mount: as the stanza wants it, else
+ * the one in which the kernel asks. */
+const struct nfs_version *reach_version(enum conf_version wanted,
+                                        const struct reach_kernel_mount *kernel);
 
 #endif

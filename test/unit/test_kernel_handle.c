@@ -107,11 +107,12 @@ UNIT_TEST(it_is_of_the_file_that_is_open)
 UNIT_TEST(what_is_no_nfs_is_told_by_the_table_of_mounts)
 {
     struct stat shm;
+    struct reach_kernel_mount kernel;
     assert_int_equal(stat("/dev/shm", &shm), 0);
     assert_int_equal(major(shm.st_dev), 0);
-    assert_int_equal(reach_kernel_is_nfs(shm.st_dev), 0);
-    assert_int_equal(reach_kernel_is_nfs(makedev(0, 0xfffff)), -ENOENT);
-    assert_int_equal(reach_kernel_is_nfs(makedev(8, 1)), 0); /* a disk */
+    assert_int_equal(reach_kernel_mount_of(shm.st_dev, &kernel), 0);
+    assert_int_equal(reach_kernel_mount_of(makedev(0, 0xfffff), &kernel), -ENOENT);
+    assert_int_equal(reach_kernel_mount_of(makedev(8, 1), &kernel), 0); /* a disk */
 }
 
 int main(void)

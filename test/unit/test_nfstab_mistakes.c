@@ -307,7 +307,7 @@ UNIT_TEST(items_that_are_allowed_once)
 
 UNIT_TEST(versions_and_securities_that_are_not_supported)
 {
-    static const char *const versions[] = {"nfsv4", "NFSv4.2", "pNFS"};
+    static const char *const versions[] = {"nfsv4.0", "NFSv4.0", "pNFS"};
     static const char *const securities[] = {"krb5", "krb5i", "KRB5P"};
     char text[256], message[256];
     for (size_t i = 0; i < 3; i++) {

@@ -17,6 +17,7 @@
 #include "net/net.h"
 #include "nfs/mount3.h"
 #include "nfs/nfs.h"
+#include "reach/kernel.h"
 #include "reach/server.h"
 
 /* The state of one check. Owned by check.c. */
@@ -57,9 +58,10 @@ struct check_root {
     bool served;                   /* the library would serve it */
     struct nfs_fh handle;
     struct nfs_fh told;   /* the handle that the kernel tells; of no bytes: none */
-    ino_t inode;          /* of the mount point, and */
-    uint16_t kernel_port; /* the port of NFS there; if told */
-    uint64_t verifier;    /* of writes, as --read saw it over that path; 0: not known */
+    ino_t inode;          /* of the mount point; if told */
+    struct reach_kernel_mount kernel;  /* what the kernel's table says of the mount */
+    const struct nfs_version *version; /* in which its files are asked for */
+    uint64_t verifier; /* of writes, as --read saw it over that path; 0: not known */
 };
 
 /* Asks a server on each path, and says what would be used and how. */
@@ -72,9 +74,15 @@ void check_path(struct check_path *path);
  * or the first -errno of `call`. */
 int check_time(int (*call)(void *), void *argument, uint64_t *median_us);
 
+/* Is the server asked without MOUNT? */
+static inline bool check_has_sessions(const struct check_path *path)
+{
+    return path->client.version->root != NULL;
+}
+
 /* What the kernel tells of the mount point, as it does to the library, which needs no MOUNT then.
  */
-void check_told(const struct check *check, struct check_root *root);
+void check_told(const struct check *check, const struct conf_server *conf, struct check_root *root);
 
 /* The handle of an export by its name, where a session takes the place of MOUNT. False: reported.
  */

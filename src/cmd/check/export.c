@@ -370,22 +370,23 @@ static void check_mount_point(const struct conf_export *export)
     conf_mountinfo_free(&info);
 }
 
-void check_told(const struct check *check, struct check_root *root)
+void check_told(const struct check *check, const struct conf_server *conf, struct check_root *root)
 {
     const struct conf_export *export = root->export;
     struct statx status;
+    root->version = reach_version(conf->version, &root->kernel);
     if (export->kernel == CONF_KERNEL_NO ||
         check_statx(&check->timeout_ms, export->mount, AT_STATX_SYNC_AS_STAT, &status) != 0)
         return;
     dev_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
-    struct reach_kernel_mount kernel = reach_kernel_mount_of(device);
-    if (!kernel.version3 ||
+    reach_kernel_mount_of(device, &root->kernel);
+    root->version = reach_version(conf->version, &root->kernel);
+    if (root->version != root->kernel.speaks ||
         reach_root_told(export->mount, device, status.stx_ino, &root->told) != 0) {
         root->told.len = 0;
         return;
     }
     root->inode = status.stx_ino;
-    root->kernel_port = kernel.port;
 }
 
 bool check_walk(const struct check_path *path, const struct conf_export *export,
@@ -418,7 +419,7 @@ void check_export(struct check_path *path, struct check_root *root)
     bool told = answers && root->told.len > 0 &&
                 reach_root_known(&path->client, &root->told, root->inode) == 0;
     bool needed = !told && root->path == NULL; /* over one path will do */
-    bool sessions = path->stanza->sessions, granted = false;
+    bool sessions = check_has_sessions(path), granted = false;
     if (sessions)
         granted = answers && check_walk(path, export, &handle);
     else if (path->mounts)

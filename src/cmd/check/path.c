@@ -90,8 +90,8 @@ static void unreachable(const struct check_path *path, enum check_severity sever
         break;
     case EPROTONOSUPPORT:
         check_say(severity, label, "the %s on port %u does not speak version %s", service, port,
-                  path->stanza->sessions ? "4.1" : "3");
-        if (path->stanza->sessions)
+                  check_has_sessions(path) ? "4.1" : "3");
+        if (check_has_sessions(path))
             check_remedy(
                 "allow NFS version 4.1 on the server, or take nfs_version out of the nfstab");
         else
@@ -293,7 +293,7 @@ void check_path(struct check_path *path)
                                           .ports = reach_port_policy(&path->check->tunables),
                                           .timeout_ms = path->check->timeout_ms,
                                           .auth = path->client.auth};
-    unsigned usual = conf->sessions ? NFS4_PORT : 0; /* which needs no port mapper */
+    unsigned usual = check_has_sessions(path) ? NFS4_PORT : 0; /* which needs no port mapper */
     const struct service nfs = {"NFS",         "nfsport",
                                 conf->nfsport, path->kernel_port ? path->kernel_port : usual,
                                 NFS_PROGRAM,   CHECK_ERROR};
@@ -310,7 +310,7 @@ void check_path(struct check_path *path)
     }
     /* Also without NFS: the administrator wants to see all that is wrong at once. But where nothing
      * comes back, that is wrong. */
-    if (conf->sessions)
+    if (check_has_sessions(path))
         check_say(CHECK_INFO, "MOUNT", "not asked: NFSv4.1 needs none");
     else if (error == -ETIMEDOUT || error == -EHOSTUNREACH)
         check_say(CHECK_INFO, "MOUNT", "not asked, since there was no answer");

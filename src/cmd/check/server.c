@@ -84,14 +84,18 @@ static void go_through(struct check_path *path, struct check_root *roots)
     const struct conf_path *conf = path->conf;
     size_t exports = path->stanza->export_count;
     for (size_t i = 0; i < exports; i++) {
+        if (roots[i].version != path->client.version)
+            continue;
         path->needs_mount |= roots[i].told.len == 0 && roots[i].path == NULL;
-        path->kernel_port = roots[i].kernel_port ? roots[i].kernel_port : path->kernel_port;
+        path->kernel_port = roots[i].told.len > 0 ? roots[i].kernel.port : path->kernel_port;
     }
     check_enter("", "path %zu of %zu: %s%s%s%s", path->number, path->stanza->path_count, conf->peer,
                 conf->local[0] ? " from local " : "", conf->local,
                 conf->dontroute ? ", dontroute" : "");
     check_path(path);
     for (size_t i = 0; (path->mounts || path->client.server) && i < exports; i++) {
+        if (roots[i].version != path->client.version)
+            continue;
         check_enter("export", "%s at %s", roots[i].export->directory, roots[i].export->mount);
         check_export(path, &roots[i]);
         check_leave();
@@ -99,42 +103,54 @@ static void go_through(struct check_path *path, struct check_root *roots)
     check_leave();
 }
 
-void check_server(struct check *check, const struct conf_server *conf)
+/* Asks for the exports that are asked for in this version. */
+static void check_version(struct check *check, const struct conf_server *conf,
+                          const struct nfs_version *version, struct check_root *roots)
 {
     struct rpc_auth auth;
-    struct check_root *roots = cmd_need(calloc(conf->export_count, sizeof(*roots)));
     struct check_path *paths = cmd_need(calloc(conf->path_count, sizeof(*paths)));
     caller_auth(conf, &auth);
     check_enter("server", "%s", conf->name);
-    for (size_t i = 0; i < conf->export_count; i++) {
-        roots[i].export = &conf->exports[i];
-        check_told(check, &roots[i]);
-    }
     for (size_t i = 0; i < conf->path_count; i++) {
         paths[i] = (struct check_path){
             .check = check,
             .stanza = conf,
             .conf = &conf->paths[i],
             .number = i + 1,
-            .client = {.version = conf->sessions ? &nfs_version41 : &nfs_version3,
-                       .auth = &auth,
-                       .timeout_ms = check->timeout_ms},
+            .client = {.version = version, .auth = &auth, .timeout_ms = check->timeout_ms},
         };
-        if (conf->sessions)
-            paths[i].client.session = nfs_version41.session_new();
+        if (version->session_new)
+            paths[i].client.session = version->session_new();
         go_through(&paths[i], roots);
     }
     if (conf->path_count > 1)
         compare_paths(paths, conf->path_count);
     for (size_t i = 0; i < conf->path_count; i++) {
         if (paths[i].client.server && paths[i].client.session)
-            nfs_version41.session_end(&paths[i].client);
+            version->session_end(&paths[i].client);
         rpc_server_destroy(paths[i].client.server);
+    }
+    check_leave();
+    free(paths);
+}
+
+void check_server(struct check *check, const struct conf_server *conf)
+{
+    static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
+    struct check_root *roots = cmd_need(calloc(conf->export_count, sizeof(*roots)));
+    for (size_t i = 0; i < conf->export_count; i++) {
+        roots[i].export = &conf->exports[i];
+        check_told(check, conf, &roots[i]);
+    }
+    for (size_t v = 0; v < sizeof(versions) / sizeof(versions[0]); v++) {
+        size_t i = 0;
+        while (i < conf->export_count && roots[i].version != versions[v])
+            i++;
+        if (i < conf->export_count)
+            check_version(check, conf, versions[v], roots);
     }
     for (size_t i = 0; i < conf->export_count; i++)
         check->served += roots[i].served;
     check->mounts += (unsigned)conf->export_count;
-    check_leave();
-    free(paths);
     free(roots);
 }
