@@ -229,8 +229,7 @@ struct ledger_file_key file_key_of(int fd, const char *path, const struct stat *
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     struct file_mount *mount = file_mount_of_device(status->st_dev);
     struct nfs_fh fh;
-    if (mount && file_mount_has_handles(mount) &&
-        reach_kernel_handle(fd, path, status, &fh) == 0)
+    if (mount && file_mount_has_handles(mount) && reach_kernel_handle(fd, path, status, &fh) == 0)
         key = file_registry_key(status->st_dev, status->st_ino, mount, &fh);
     return key;
 }

@@ -35,8 +35,8 @@ extern _Atomic(const char *) file_left_to_kernel;
 struct file_server {
     const struct conf_server *conf;
     const struct nfs_version *version; /* a stanza is a server in each of its mounts' versions */
-    struct nfs_session *session; /* NULL: the version has none */
-    struct net_server *net;      /* NULL until the first export was mounted */
+    struct nfs_session *session;       /* NULL: the version has none */
+    struct net_server *net;            /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;
@@ -74,9 +74,9 @@ struct file_mount {
     ino_t inode;
     bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself; */
     struct reach_kernel_mount kernel; /* what the kernel's table says of it, else all false */
-    _Atomic bool kernel_tells; /* READY, and the root's handle is what the kernel told */
-    uint64_t registry_key; /* names server, export and version in the host registry, */
-    uint64_t other_key;    /* as the processes do that ask in the other version */
+    _Atomic bool kernel_tells;        /* READY, and the root's handle is what the kernel told */
+    uint64_t registry_key;            /* names server, export and version in the host registry, */
+    uint64_t other_key;               /* as the processes do that ask in the other version */
 
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */

@@ -26,7 +26,7 @@ static struct conf_nfstab nfstab;
 static struct file_mount *mounts[FILE_MOUNTS_MAX];
 static _Atomic unsigned mount_count;                        /* the last come later: see late.c */
 static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER; /* held while one is added; briefly */
-static struct file_server *servers; /* VERSIONS of each stanza */
+static struct file_server *servers;                         /* VERSIONS of each stanza */
 static const struct nfs_version *const versions[] = {&nfs_version3, &nfs_version41};
 enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 
@@ -240,8 +240,7 @@ bool file_mounts_arrived(dev_t device, const struct conf_mountinfo *info)
     bool arrived = false;
     for (size_t i = 0; servers && i < nfstab.server_count; i++) {
         for (size_t j = 0; j < nfstab.servers[i].export_count; j++)
-            arrived =
-                export_arrived(i, &nfstab.servers[i].exports[j], device, info) || arrived;
+            arrived = export_arrived(i, &nfstab.servers[i].exports[j], device, info) || arrived;
     }
     return arrived;
 }

@@ -26,6 +26,26 @@ static const char oranfstab[] = "server: FilerOne\n"
                                 "export: /vol/data4 mount: /mnt/data4 security: sys\n"
                                 "mnt_timeout: 60\n";
 
+UNIT_TEST(each_word_for_a_version_is_accepted)
+{
+    static const struct {
+        const char *line;
+        enum conf_version version;
+    } words[] = {{"", CONF_VERSION_AUTO},
+                 {"nfs_version: nfsv3", CONF_VERSION_3},
+                 {"nfs_version: NFSv4", CONF_VERSION_41},
+                 {"nfs_version: nfsv4.1", CONF_VERSION_41},
+                 {"nfs_version: nfsv4.2", CONF_VERSION_41}};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct conf_nfstab tab;
+        char text[128];
+        snprintf(text, sizeof(text), "server: s\n%s\nexport: /a mount: /b\n", words[i].line);
+        parse(&tab, text);
+        assert_int_equal(tab.servers[0].version, words[i].version);
+        conf_nfstab_free(&tab);
+    }
+}
+
 UNIT_TEST(an_oranfstab_is_accepted)
 {
     struct conf_nfstab tab;

@@ -247,8 +247,8 @@ UNIT_TEST(other_mounts_give_nothing)
     struct conf_nfstab tab;
     struct conf_diagnostics d = {0};
     load_mounts(&tab,
-                "30 1 0:30 / /a rw - nfs4 f:/a rw,vers=4.2,addr=10.0.0.1\n"
-                "31 1 0:31 / /b rw - nfs f:/b rw,vers=4.1,addr=10.0.0.1\n"
+                "30 1 0:30 / /a rw - nfs4 f:/a rw,vers=4.3,addr=10.0.0.1\n"
+                "31 1 0:31 / /b rw - ext4 f:/b rw,vers=4.1,addr=10.0.0.1\n"
                 "32 1 0:32 / /c rw - nfs f:/c rw,vers=2,addr=10.0.0.1\n"
                 "33 1 0:33 / /d rw - nfsd nfsd rw,vers=3\n"
                 "34 1 0:34 / /e rw - nfs f:/e rw,vers=3,addr=10.0.0.1\n"
@@ -257,6 +257,28 @@ UNIT_TEST(other_mounts_give_nothing)
                 &d);
     assert_int_equal(d.count, 0);
     assert_int_equal(tab.server_count, 0);
+    conf_nfstab_free(&tab);
+}
+
+UNIT_TEST(mounts_of_each_version_are_a_server_of_their_own)
+{
+    struct conf_nfstab tab;
+    struct conf_diagnostics d = {0};
+    load_mounts(&tab,
+                "30 1 0:30 / /a rw - nfs f:/a rw,vers=3,addr=10.0.0.1\n"
+                "31 1 0:31 / /b rw - nfs4 f:/b rw,vers=4.1,addr=10.0.0.1\n"
+                "32 1 0:32 / /c rw - nfs4 f:/c rw,vers=4.2,addr=10.0.0.1\n"
+                "33 1 0:33 / /d rw - nfs4 f:/d rw,vers=4.0,addr=10.0.0.1\n",
+                &d);
+    assert_int_equal(d.notices, 1);
+    assert_int_equal(d.list[0].at.line, 4);
+    assert_non_null(strstr(d.list[0].text, "mount '/d' with NFSv4.0"));
+    assert_int_equal(tab.server_count, 2);
+    assert_int_equal(tab.servers[0].version, CONF_VERSION_3);
+    assert_int_equal(tab.servers[0].export_count, 1);
+    assert_int_equal(tab.servers[1].version, CONF_VERSION_41);
+    assert_int_equal(tab.servers[1].export_count, 2);
+    conf_diagnostics_free(&d);
     conf_nfstab_free(&tab);
 }
 

@@ -60,9 +60,10 @@ knfs_mount() {
 }
 knfs_unmount() { umount "${1:-$knfs_mount}"; }
 
-# knfs_nfstab: an nfstab(5) for $knfs_mount, on standard output
+# knfs_nfstab: an nfstab(5) for $knfs_mount, on standard output. It names the export as the kernel's mount does.
 knfs_nfstab() {
-    printf 'server: knfs\npath: 127.0.0.1\nexport: %s mount: %s\n' "$knfs_export" "$knfs_mount"
+    printf 'server: knfs\npath: 127.0.0.1\nexport: %s mount: %s\n' \
+        "$(findmnt -n -o SOURCE "$knfs_mount" | sed 's/^[^:]*://')" "$knfs_mount"
 }
 
 # knfs_delay TIME: every packet takes so long, such as 1ms; a round trip twice that. 0: no more.

@@ -57,8 +57,8 @@ struct check_root {
     const struct check_path *path; /* NULL: none has granted it */
     bool served;                   /* the library would serve it */
     struct nfs_fh handle;
-    struct nfs_fh told;   /* the handle that the kernel tells; of no bytes: none */
-    ino_t inode;          /* of the mount point; if told */
+    struct nfs_fh told;                /* the handle that the kernel tells; of no bytes: none */
+    ino_t inode;                       /* of the mount point; if told */
     struct reach_kernel_mount kernel;  /* what the kernel's table says of the mount */
     const struct nfs_version *version; /* in which its files are asked for */
     uint64_t verifier; /* of writes, as --read saw it over that path; 0: not known */

@@ -74,11 +74,11 @@ void check_kernel_mount(const struct conf_mount *mount)
                   bad_options[i].harm);
         check_remedy("mount %s", bad_options[i].remedy);
     }
-    if (version[0] == '4') {
+    if (conf_mount_nfs(mount) == CONF_NFS_40) {
         check_say(CHECK_WARNING, "kernel",
-                  "mounted by NFS version 4: the server may give the kernel a delegation of a "
-                  "file, and takes it back when the library writes, which costs time");
-        check_remedy("mount with vers=3");
+                  "NFSv4.0 has no sessions: the library speaks another version than the kernel "
+                  "here, finds files by name, and takes more time to open them");
+        check_remedy("mount with vers=4.1 or later, or with vers=3");
     }
     check_sizes(mount);
 }
