@@ -339,6 +339,19 @@ static int look_at_root(void *context, uint64_t since_ns, struct nfs_attr *attr)
     return result;
 }
 
+/*
+ * Does the path lead to the server that the session is with? 0; -EXDEV: to another one; -EAGAIN, or
+ * -errno. Where no other path works, and this one once led there, the other server may have taken
+ * its place: then the session is made anew there.
+ */
+static int ask_whose(const struct nfs_client *client, const struct net_path *path, bool proven)
+{
+    int result = client->version->leads_here(client);
+    if (result == -ENOTCONN)
+        return proven ? nfs_null(client) : -EAGAIN;
+    return result == -EXDEV && proven && !usable_other(path) ? 0 : result;
+}
+
 /* Whether a path answers (struct net_server_options). All over connections of their own: giving up
  * waiting on one that is in use would break it. */
 static int probe_path(struct net_path *path, bool proven, int timeout_ms)
@@ -354,12 +367,15 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
                              asker.auth, timeout_ms, &client);
     if (result != 0)
         return result;
-    if (proven)
+    bool sessions = client.version->leads_here != NULL;
+    if (sessions)
+        result = ask_whose(&client, path, proven);
+    else if (proven)
         result = nfs_getattr(&client, &root, &finding.attr);
-    else
+    if (result == 0 && !proven)
         result = reach_prove_path(&client, &root, look_at_root, &asker, &finding);
     rpc_server_destroy(client.server);
-    return proven && reach_is_answer(result) ? 0 : result;
+    return proven && !sessions && reach_is_answer(result) ? 0 : result;
 }
 
 /* The server as src/net sees it: the path that was mounted over first, then all others. */
@@ -389,6 +405,7 @@ static int make_server(struct file_server *server, unsigned stats_id, size_t mou
         .path_timeout_ms = (unsigned)(file_tunables.path_timeout * 1000),
         .silence_warning_ms = (unsigned)(file_tunables.silence_warning * 1000),
         .soft_timeout_s = (unsigned)file_tunables.soft_timeout,
+        .nfs_version = server->version->number,
         .probe = probe_path,
         .close_idle = rpc_close_idle,
         .takes_any_port = takes_any_port,

@@ -99,6 +99,7 @@ struct net_server_options {
     unsigned path_timeout_ms;      /* the same, while another path of the server answers */
     unsigned silence_warning_ms;   /* of the server, until that is on the log; 0: never */
     unsigned soft_timeout_s;       /* calls unanswered for so long fail; 0: never (hard) */
+    unsigned nfs_version;          /* in which it is asked whether it lives; 0: any */
     bool hidden;                   /* a probe: not on the log, not in the statistics */
     bool once;                     /* a connection that fails, or ends, is an error of its calls */
     /*

@@ -97,6 +97,7 @@ struct nfs_version {
     struct nfs_session *(*session_new)(void);
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
+    int (*leads_here)(const struct nfs_client *over);
 };
 
 extern const struct nfs_version nfs_version3, nfs_version41;

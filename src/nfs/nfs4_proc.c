@@ -296,4 +296,5 @@ const struct nfs_version nfs_version41 = {
     .session_new = nfs4_session_new,
     .session_end = nfs4_session_end,
     .session_after_fork = nfs4_session_after_fork,
+    .leads_here = nfs4_session_leads_here,
 };

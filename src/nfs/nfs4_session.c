@@ -54,16 +54,20 @@ void nfs4_session_after_fork(struct nfs_session *session)
  * wants a client id to be of one. */
 static void name_owner(struct nfs_session *session, const struct rpc_auth *auth)
 {
+    struct nfs4_owner owner;
     struct run_identity self = {.pid = 0};
     struct utsname host = {.nodename = ""};
     run_identity_self(&self);
     uname(&host);
     int length = snprintf(
-        session->owner, sizeof(session->owner), "directnfs %.64s %016llx %llx %u %llu %llx %u %u",
+        owner.name, sizeof(owner.name), "directnfs %.64s %016llx %llx %u %llu %llx %u %u",
         host.nodename, (unsigned long long)run_boot_id(), (unsigned long long)run_pid_namespace(),
         self.pid, (unsigned long long)self.starttime, (unsigned long long)self.image, auth->uid,
         session->number);
-    session->owner_length = (uint32_t)length;
+    owner.length = (uint32_t)length;
+    pthread_mutex_lock(&session->lock);
+    session->owner = owner;
+    pthread_mutex_unlock(&session->lock);
 }
 
 /* ---- questions without a slot ---- */
@@ -115,7 +119,10 @@ static int64_t exchange_id(const struct nfs_client *client, struct nfs4_exchange
     struct nfs_session *session = client->session;
     struct question question;
     struct xdr_writer *w = begin(&question, client);
-    nfs4_put_exchange_id(w, session->verifier, session->owner, session->owner_length);
+    pthread_mutex_lock(&session->lock);
+    struct nfs4_owner owner = session->owner;
+    pthread_mutex_unlock(&session->lock);
+    nfs4_put_exchange_id(w, session->verifier, owner.name, owner.length);
     question.vector = (struct iovec){question.reply, sizeof(question.reply)};
     question.call.find_payload = nfs4_exchange_id_find;
     question.call.destination = &question.vector;
@@ -210,9 +217,11 @@ static int64_t make_once(const struct nfs_client *client)
     if (status != NFS4_OK)
         return status;
     session->client = exchange.client;
+    session->owned = true;
+    pthread_mutex_lock(&session->lock);
     session->major = exchange.major;
     session->scope = exchange.scope;
-    session->owned = true;
+    pthread_mutex_unlock(&session->lock);
     status = create_session(client, &exchange, &made);
     if (status != NFS4_OK)
         return status;
@@ -349,17 +358,17 @@ static bool is_same(const struct nfs4_opaque *a, const struct nfs4_opaque *b)
     return a->length == b->length && memcmp(a->data, b->data, a->length) == 0;
 }
 
-int nfs4_session_leads_here(const struct nfs_client *client, const struct nfs_client *over)
+int nfs4_session_leads_here(const struct nfs_client *over)
 {
+    struct nfs_session *session = over->session;
     struct nfs4_exchange_id exchange;
-    struct nfs_client asking = *over;
-    asking.session = client->session;
-    pthread_mutex_lock(&client->session->making);
-    int64_t status = exchange_id(&asking, &exchange);
-    bool same = status == NFS4_OK && is_same(&client->session->major, &exchange.major) &&
-                is_same(&client->session->scope, &exchange.scope);
-    pthread_mutex_unlock(&client->session->making);
-    if (status < 0)
-        return (int)status;
-    return status != NFS4_OK ? nfs4_status_errno((uint32_t)status) : same ? 0 : -EXDEV;
+    pthread_mutex_lock(&session->lock);
+    struct nfs4_opaque major = session->major, scope = session->scope;
+    pthread_mutex_unlock(&session->lock);
+    if (major.length == 0)
+        return -ENOTCONN;
+    int64_t status = exchange_id(over, &exchange);
+    if (status != NFS4_OK)
+        return status < 0 ? (int)status : nfs4_status_errno((uint32_t)status);
+    return is_same(&major, &exchange.major) && is_same(&scope, &exchange.scope) ? 0 : -EXDEV;
 }

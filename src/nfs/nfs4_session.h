@@ -26,17 +26,19 @@ enum {
     NFS4_OVERHEAD = 2048     /* of a call or reply with a payload, without that */
 };
 
+/* How a server knows us: RFC 8881 section 2.4. */
+struct nfs4_owner {
+    char name[NFS4_OWNER_MAX];
+    uint32_t length;
+};
+
 struct nfs_session {
     struct rpc_exact exact; /* first: it is found by it */
     pthread_mutex_t making; /* held while a session is made or ended: seconds */
-    char owner[NFS4_OWNER_MAX];
-    uint32_t owner_length;
     uint64_t verifier; /* of this start of the process */
     unsigned number;   /* of the sessions of this process */
-    /* Of the server that the client id is of; under `making`. */
-    struct nfs4_opaque major, scope;
-    uint64_t client;
-    bool owned; /* there is a client id */
+    uint64_t client;   /* the client id, under `making`; */
+    bool owned;        /* there is one */
 
     _Atomic uint32_t ready;      /* the generation that can be used; 0: none */
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
@@ -45,6 +47,8 @@ struct nfs_session {
     struct net_channel *_Atomic unbound; /* the server said so; NULL: no connection */
 
     pthread_mutex_t lock; /* guards what follows; held for instructions */
+    struct nfs4_owner owner;
+    struct nfs4_opaque major, scope; /* of the server that the session is with; no length: none */
     uint32_t generation;  /* counts the sessions */
     uint8_t id[NFS4_SESSION_ID];
     uint64_t free;    /* slots that no call has: a bit each */
@@ -90,9 +94,11 @@ void nfs4_session_lost(struct nfs_session *session, uint32_t generation);
 void nfs4_session_end(const struct nfs_client *client);
 
 /*
- * Does `over`, which has another path, lead to the server that the client's session is with? By the
- * owner and the scope that it tells, as RFC 8881 section 2.10.5 has it. 0, -EXDEV, or -errno.
+ * Does the client, which has a path of its own, lead to the server that its session is with? By the
+ * owner and the scope that the server tells, as RFC 8881 section 2.10.5 has it. Takes no slot, so
+ * that a path which does not answer costs none. 0; -EXDEV; -ENOTCONN: there is no session yet; or
+ * -errno.
  */
-int nfs4_session_leads_here(const struct nfs_client *client, const struct nfs_client *over);
+int nfs4_session_leads_here(const struct nfs_client *over);
 
 #endif

@@ -16,11 +16,8 @@
 enum {
     CONNECT_TIMEOUT_MS = 10000,
     PORT_PAUSE_MS = 1000, /* at most, until it is tried again to get a local port */
-    CONNECT_LEAST_MS = 1000,
     LOOK_EVERY_MS = 200, /* after calls that stay unanswered */
-    POLL_MS = 50,        /* for what a thread that polls is not told */
-    SLOT_MS = 1,         /* until it is looked whether an exact call can be sent */
-    IDLE_MS = 10         /* until a thread looks whether there is something to drive again */
+    SLOT_MS = 1          /* until it is looked whether an exact call can be sent */
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -77,12 +74,12 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
         pause = LOOK_EVERY_MS;
     /* Attempts shorter than a round trip would never succeed, however often a caller who only
      * polls makes them. */
-    int longest_ms = others ? CONNECT_LEAST_MS : CONNECT_TIMEOUT_MS;
+    int longest_ms = others ? RPC_CONNECT_LEAST_MS : CONNECT_TIMEOUT_MS;
     int result = -EAGAIN;
     if (pause > 0)
         sys_nanosleep_ms(pause < timeout_ms ? pause : timeout_ms);
-    else if (timeout_ms < CONNECT_LEAST_MS && !channel->server->options.once)
-        result = net_channel_connect(channel, CONNECT_LEAST_MS);
+    else if (timeout_ms < RPC_CONNECT_LEAST_MS && !channel->server->options.once)
+        result = net_channel_connect(channel, RPC_CONNECT_LEAST_MS);
     else
         result = net_channel_connect_looking(
             channel, timeout_ms < longest_ms ? timeout_ms : longest_ms, look_meanwhile, transport);
@@ -134,8 +131,7 @@ static unsigned expected_calls(struct rpc_transport *transport,
     return count;
 }
 
-/* Should the leader look after calls that stay unanswered? */
-static bool look_is_due(const struct rpc_transport *transport, uint64_t now_ns)
+bool rpc_look_is_due(const struct rpc_transport *transport, uint64_t now_ns)
 {
     return now_ns - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
 }
@@ -183,7 +179,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     }
     uint64_t now = sys_now_ns();
     if (got == -EAGAIN || got == -EINTR) { /* frequent signals shall not put off timeouts */
-        if (look_is_due(transport, now))
+        if (rpc_look_is_due(transport, now))
             rpc_look_after_silence(transport);
         return;
     }
@@ -223,8 +219,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         rpc_look_after_silence(transport);
 }
 
-/* Wakes a follower, if there is one and none is woken already, to lead. */
-static void pass_lead(struct rpc_transport *transport)
+void rpc_pass_lead(struct rpc_transport *transport)
 {
     struct rpc_follower *next = NULL;
     transport->leading = false;
@@ -349,9 +344,7 @@ static void withdraw(struct rpc_transport *transport, struct rpc_call *call, int
         rpc_call_fail(transport, call, error);
 }
 
-/* What is left until the deadline (0: none), at most the time for a connection. 0: it has passed.
- */
-static int time_left_ms(uint64_t deadline_ns)
+int rpc_time_left_ms(uint64_t deadline_ns)
 {
     if (!deadline_ns)
         return CONNECT_TIMEOUT_MS;
@@ -360,9 +353,7 @@ static int time_left_ms(uint64_t deadline_ns)
     return left_ns <= 0 ? 0 : left_ms < CONNECT_TIMEOUT_MS ? (int)left_ms : CONNECT_TIMEOUT_MS;
 }
 
-/* One step of the leader: connects, or sends what waits and receives. `own` (may be NULL) is what
- * it waits for. */
-static void lead_once(struct rpc_transport *transport, struct rpc_call *own, int timeout_ms)
+void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int timeout_ms)
 {
     transport->leading = true;
     if (!transport->connected) {
@@ -380,7 +371,7 @@ static void lead_once(struct rpc_transport *transport, struct rpc_call *own, int
 static void pass_lead_unless_led(struct rpc_transport *transport, bool lead)
 {
     if (lead || !transport->leading) /* it may just have been woken to lead */
-        pass_lead(transport);
+        rpc_pass_lead(transport);
     /* Others wait for the port: they look for one that is free so often. */
     if (atomic_load_explicit(&transport->channel->turn_over, memory_order_relaxed) &&
         rpc_retire(transport, 0))
@@ -398,7 +389,7 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
     unsigned i = 0;
     pthread_mutex_lock(&transport->lock);
     while (i < count && calls[i]->channel == transport->channel) {
-        int timeout_ms = time_left_ms(deadline_ns);
+        int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (is_settled(calls[i])) {
             i++;
         } else if (timeout_ms == 0) {
@@ -409,7 +400,8 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
         } else {
             lead = true;
-            lead_once(transport, calls[i], timeout_ms);
+            rpc_lead_once(transport, calls[i], timeout_ms);
+            rpc_drive_others(transport);
         }
     }
     pass_lead_unless_led(transport, lead);
@@ -420,7 +412,7 @@ static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t d
 {
     while (count > 0) {
         wait_for_some(calls, count, deadline_ns);
-        bool over = time_left_ms(deadline_ns) == 0;
+        bool over = rpc_time_left_ms(deadline_ns) == 0;
         for (unsigned i = 0; i < count; i++) {
             if (state_of(calls[i]) == RPC_ADRIFT)
                 submit_adrift(calls[i], over);
@@ -441,7 +433,7 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
         done = satisfied(context);
         if (done || atomic_load(&channel->outstanding) == 0 || sys_critical.deferred)
             break;
-        int timeout_ms = time_left_ms(deadline_ns);
+        int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (timeout_ms == 0 && looked)
             break;
         looked = true;
@@ -453,121 +445,13 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
         } else {
             lead = true;
-            lead_once(transport, NULL, timeout_ms);
+            rpc_lead_once(transport, NULL, timeout_ms);
+            rpc_drive_others(transport);
         }
     }
     pass_lead_unless_led(transport, lead);
     pthread_mutex_unlock(&transport->lock);
     return done;
-}
-
-/* ---- one thread, several channels ---- */
-
-/* What a thread that drives several channels knows of them. */
-struct drive {
-    bool leads[RPC_DRIVE_MAX];
-    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: of one that it does not lead, or has no socket */
-    bool idle;                          /* nothing is in flight on any of them */
-    bool polled;                        /* there is one to poll */
-    bool elsewhere; /* another thread leads some of them, or what they wait for is elsewhere */
-};
-
-/* Leads a channel that has something in flight, and nobody else leads: sends, and connects. */
-static void drive_prepare(struct drive *drive, struct net_channel *channel, unsigned i)
-{
-    struct rpc_transport *transport = rpc_transport_of(channel);
-    pthread_mutex_lock(&transport->lock);
-    bool busy = atomic_load(&channel->outstanding) > 0;
-    bool ours = drive->leads[i] || !transport->leading;
-    if (!busy && drive->leads[i]) /* who calls there shall not wait for us to look */
-        pass_lead(transport);
-    drive->idle = drive->idle && !busy;
-    drive->elsewhere = drive->elsewhere || (busy && !ours);
-    drive->leads[i] = busy && ours;
-    drive->polls[i] = (struct pollfd){.fd = -1};
-    if (drive->leads[i]) {
-        transport->leading = true;
-        if (!transport->connected)
-            lead_once(transport, NULL, CONNECT_LEAST_MS);
-        else if (transport->unsent)
-            rpc_send_unsent(transport, true);
-        if (transport->connected) {
-            drive->polls[i].fd = channel->fd;
-            drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
-            drive->polled = true;
-            drive->elsewhere = drive->elsewhere || (transport->short_of_slots && transport->unsent);
-        }
-        rpc_call_finished(transport);
-    }
-    pthread_mutex_unlock(&transport->lock);
-}
-
-static void drive_channel(struct net_channel *channel, void (*step)(struct rpc_transport *))
-{
-    struct rpc_transport *transport = rpc_transport_of(channel);
-    pthread_mutex_lock(&transport->lock);
-    step(transport);
-    pthread_mutex_unlock(&transport->lock);
-}
-
-/* Takes what has arrived. */
-static void lead_now(struct rpc_transport *transport)
-{
-    lead_once(transport, NULL, 0);
-}
-
-bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
-                   bool (*satisfied)(void *context), void *context, uint64_t deadline_ns)
-{
-    if (count == 1)
-        return rpc_drive(channels[0], satisfied, context, deadline_ns);
-    struct drive drive = {.leads = {false}};
-    bool looked = false, done;
-    while (!(done = satisfied(context)) && !sys_critical.deferred) {
-        int timeout_ms = time_left_ms(deadline_ns);
-        if (timeout_ms == 0 && looked)
-            break;
-        looked = true;
-        drive.idle = true;
-        drive.polled = drive.elsewhere = false;
-        for (unsigned i = 0; i < count; i++)
-            drive_prepare(&drive, channels[i], i);
-        if (drive.idle)
-            break;
-        /* Nobody wakes a thread that polls: of what others lead it hears by looking. */
-        int longest_ms = drive.elsewhere || !drive.polled ? 1 : POLL_MS;
-        sys_poll(drive.polls, count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
-        for (unsigned i = 0; i < count; i++) {
-            if (drive.polls[i].fd >= 0 &&
-                (drive.polls[i].revents ||
-                 look_is_due(rpc_transport_of(channels[i]), sys_now_ns())))
-                drive_channel(channels[i], lead_now);
-        }
-    }
-    for (unsigned i = 0; i < count; i++) {
-        if (drive.leads[i])
-            drive_channel(channels[i], pass_lead);
-    }
-    return done;
-}
-
-static bool never(void *unused)
-{
-    (void)unused;
-    return false;
-}
-
-void rpc_pause(int milliseconds)
-{
-    uint64_t until = sys_now_ns() + (uint64_t)milliseconds * 1000000;
-    int left_ms;
-    while ((left_ms = time_left_ms(until)) > 0) {
-        if (rpc_attended.count > 0) {
-            rpc_drive_all(rpc_attended.channels, rpc_attended.count, never, NULL, until);
-            left_ms = left_ms < IDLE_MS ? left_ms : IDLE_MS;
-        }
-        sys_nanosleep_ms(left_ms);
-    }
 }
 
 void rpc_wait(struct rpc_call *const *calls, unsigned count)

@@ -102,9 +102,11 @@ static void ping_answered(struct rpc_call *call)
 static void ping(struct rpc_transport *transport, uint64_t now)
 {
     struct rpc_call *call = &transport->ping;
+    unsigned version = transport->channel->server->options.nfs_version;
     if (atomic_exchange(&transport->pinging, true))
         return;
-    rpc_call_end(call, rpc_call_begin(call, &rpc_auth_none, NFS_PROGRAM, NFS_VERSION, 0));
+    rpc_call_end(call, rpc_call_begin(call, &rpc_auth_none, NFS_PROGRAM,
+                                      version ? version : NFS_VERSION, 0));
     call->answered = ping_answered;
     call->channel = transport->channel;
     call->sent = false;

@@ -195,4 +195,23 @@ bool rpc_abandon(struct rpc_transport *transport);
  */
 void rpc_send_unsent(struct rpc_transport *transport, bool lead);
 
+/* ---- leading: who waits receives for all ---- */
+
+enum { RPC_CONNECT_LEAST_MS = 1000 }; /* of an attempt to connect by who may not wait */
+
+/* One step of the leader: connects, or sends what waits and receives. `own` (may be NULL) is what
+ * it waits for. */
+void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int timeout_ms);
+/* Wakes a follower, if there is one and none is woken already, to lead. */
+void rpc_pass_lead(struct rpc_transport *transport);
+/* Should the leader look after calls that stay unanswered? */
+bool rpc_look_is_due(const struct rpc_transport *transport, uint64_t now_ns);
+/* If its calls wait for slots: those that have them may be on channels that nobody leads. Lets the
+ * lock go meanwhile. */
+void rpc_drive_others(struct rpc_transport *transport);
+
+/* What is left until the deadline (0: none), at most the time for a connection. 0: it has passed.
+ */
+int rpc_time_left_ms(uint64_t deadline_ns);
+
 #endif

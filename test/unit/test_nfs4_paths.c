@@ -175,12 +175,38 @@ UNIT_TEST_WITH(a_path_to_the_same_server_is_known_by_its_owner_and_scope, begin,
     struct nfs_client over = client;
     over.server = other;
     over.timeout_ms = 60000;
-    assert_int_equal(nfs4_session_leads_here(&client, &over), 0);
+    assert_int_equal(nfs4_session_leads_here(&over), 0);
     assert_int_equal(nfs_getattr(&over, &file, &attr), 0); /* in the same session */
     assert_int_equal(atomic_load(&server.ops[S_CREATE_SESSION]), 1);
     atomic_store(&server.other_owner, true);
-    assert_int_equal(nfs4_session_leads_here(&client, &over), -EXDEV);
+    assert_int_equal(nfs4_session_leads_here(&over), -EXDEV);
     rpc_server_destroy(other);
+}
+
+/* Who waits for a slot waits for a call that nobody else sees to: its own, on another path. */
+UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
+{
+    struct nfs_attr attr;
+    struct rpc_call *calls[2];
+    atomic_store(&server.slots, 1);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    assert_int_equal(client.session->granted, 1);
+    use_both();
+    for (int i = 0; i < 2; i++) {
+        memset(blocks[i], i + 1, BLOCK);
+        vectors[i] = (struct iovec){blocks[i], BLOCK};
+        const struct nfs_data data = {.vectors = &vectors[i], .count = 1, .length = BLOCK};
+        nfs_write_begin(&room[i], &client, &file, (uint64_t)i * BLOCK, &data, NFS_FILE_SYNC);
+        calls[1 - i] = &room[i];
+        struct rpc_call *one[] = {&room[i]};
+        rpc_submit_on(net_path_channel(&client.server->paths[i], BLOCK), one, 1);
+    }
+    rpc_wait(calls, 2); /* the one without a slot first */
+    for (int i = 0; i < 2; i++) {
+        struct nfs_transfer done;
+        assert_int_equal(nfs_write_end(&room[i], NFS_FILE_SYNC, &done), 0);
+    }
+    assert_int_equal(atomic_load(&server.writes), 2);
 }
 
 int main(void)

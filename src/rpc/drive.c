@@ -1,0 +1,139 @@
+/* Channels that a thread drives beside the one, or without one, that it waits on. */
+#include "rpc/transport.h"
+#include "sys/critical.h"
+#include "sys/sys.h"
+
+enum {
+    POLL_MS = 50, /* for what a thread that polls is not told */
+    IDLE_MS = 10  /* until a thread looks whether there is something to drive again */
+};
+
+/* What a thread that drives several channels knows of them. */
+struct drive {
+    bool leads[RPC_DRIVE_MAX];
+    struct pollfd polls[RPC_DRIVE_MAX]; /* fd -1: of one that it does not lead, or has no socket */
+    bool idle;                          /* nothing is in flight on any of them */
+    bool polled;                        /* there is one to poll */
+    bool elsewhere; /* another thread leads some of them, or what they wait for is elsewhere */
+};
+
+/* Leads a channel that has something in flight, and nobody else leads: sends, and connects. */
+static void drive_prepare(struct drive *drive, struct net_channel *channel, unsigned i)
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    bool busy = atomic_load(&channel->outstanding) > 0;
+    bool ours = drive->leads[i] || !transport->leading;
+    if (!busy && drive->leads[i]) /* who calls there shall not wait for us to look */
+        rpc_pass_lead(transport);
+    drive->idle = drive->idle && !busy;
+    drive->elsewhere = drive->elsewhere || (busy && !ours);
+    drive->leads[i] = busy && ours;
+    drive->polls[i] = (struct pollfd){.fd = -1};
+    if (drive->leads[i]) {
+        transport->leading = true;
+        if (!transport->connected)
+            rpc_lead_once(transport, NULL, RPC_CONNECT_LEAST_MS);
+        else if (transport->unsent)
+            rpc_send_unsent(transport, true);
+        if (transport->connected) {
+            drive->polls[i].fd = channel->fd;
+            drive->polls[i].events = rpc_may_send(transport) ? POLLIN | POLLOUT : POLLIN;
+            drive->polled = true;
+            drive->elsewhere = drive->elsewhere || (transport->short_of_slots && transport->unsent);
+        }
+        rpc_call_finished(transport);
+    }
+    pthread_mutex_unlock(&transport->lock);
+}
+
+static void drive_channel(struct net_channel *channel, void (*step)(struct rpc_transport *))
+{
+    struct rpc_transport *transport = rpc_transport_of(channel);
+    pthread_mutex_lock(&transport->lock);
+    step(transport);
+    pthread_mutex_unlock(&transport->lock);
+}
+
+/* One step of a channel that has calls under way and nobody who leads it. */
+static void lead_orphan(struct rpc_transport *transport)
+{
+    if (transport->leading || atomic_load(&transport->channel->outstanding) == 0)
+        return;
+    rpc_lead_once(transport, NULL, 0);
+    rpc_pass_lead(transport);
+}
+
+void rpc_drive_others(struct rpc_transport *transport)
+{
+    struct net_server *server = transport->channel->server;
+    if (__builtin_expect(!transport->short_of_slots || !transport->unsent, true))
+        return;
+    pthread_mutex_unlock(&transport->lock);
+    for (unsigned i = 0; i < atomic_load(&server->channel_count); i++) {
+        if (server->channels[i] != transport->channel)
+            drive_channel(server->channels[i], lead_orphan);
+    }
+    pthread_mutex_lock(&transport->lock);
+}
+
+/* Takes what has arrived. */
+static void lead_now(struct rpc_transport *transport)
+{
+    rpc_lead_once(transport, NULL, 0);
+}
+
+bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
+                   bool (*satisfied)(void *context), void *context, uint64_t deadline_ns)
+{
+    if (count == 1)
+        return rpc_drive(channels[0], satisfied, context, deadline_ns);
+    struct drive drive = {.leads = {false}};
+    bool looked = false, done;
+    while (!(done = satisfied(context)) && !sys_critical.deferred) {
+        int timeout_ms = rpc_time_left_ms(deadline_ns);
+        if (timeout_ms == 0 && looked)
+            break;
+        looked = true;
+        drive.idle = true;
+        drive.polled = drive.elsewhere = false;
+        for (unsigned i = 0; i < count; i++)
+            drive_prepare(&drive, channels[i], i);
+        if (drive.idle)
+            break;
+        /* Nobody wakes a thread that polls: of what others lead it hears by looking. */
+        int longest_ms = drive.elsewhere || !drive.polled ? 1 : POLL_MS;
+        sys_poll(drive.polls, count, timeout_ms < longest_ms ? timeout_ms : longest_ms);
+        for (unsigned i = 0; i < count; i++) {
+            if (drive.polls[i].fd >= 0 &&
+                (drive.polls[i].revents ||
+                 rpc_look_is_due(rpc_transport_of(channels[i]), sys_now_ns())))
+                drive_channel(channels[i], lead_now);
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (drive.leads[i])
+            drive_channel(channels[i], rpc_pass_lead);
+    }
+    return done;
+}
+
+static bool never(void *unused)
+{
+    (void)unused;
+    return false;
+}
+
+void rpc_pause(int milliseconds)
+{
+    uint64_t until = sys_now_ns() + (uint64_t)milliseconds * 1000000;
+    int left_ms;
+    while ((left_ms = rpc_time_left_ms(until)) > 0) {
+        if (rpc_attended.count > 0) {
+            rpc_drive_all(rpc_attended.channels, rpc_attended.count, never, NULL, until);
+            left_ms = left_ms < IDLE_MS ? left_ms : IDLE_MS;
+        }
+        sys_nanosleep_ms(left_ms);
+    }
+}
+
