@@ -1,5 +1,6 @@
 /* READ and WRITE of NFSv4.1, and how answers are judged. */
 #include <errno.h>
+#include <string.h>
 
 #include "stats/count.h"
 #include "nfs/nfs4_call.h"
@@ -30,6 +31,14 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
     }
 }
 
+/* Is it the answer to this call, as SEQUENCE says of itself? */
+static bool is_answer_to(const struct rpc_call *call, const struct nfs4_sequence *told)
+{
+    const uint8_t *asked = call->head + call->exact_at;
+    return memcmp(told->session, asked, NFS4_SESSION_ID) == 0 &&
+           nfs4_is_stamp(asked + NFS4_SESSION_ID, told->sequence, told->slot);
+}
+
 /* Up to the status of the operation behind SEQUENCE. */
 static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_reader *results,
                  bool *at_once)
@@ -42,6 +51,8 @@ static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_rea
     bool by_sequence = status != NFS4_OK;
     if (!by_sequence) {
         nfs4_get_sequence(results, &sequence);
+        if (results->bad || !is_answer_to(call, &sequence))
+            return -EBADMSG;
         status = nfs4_get_op(results, first);
     }
     return results->bad ? -EBADMSG : nfs4_call_status(call, status, by_sequence, at_once);

@@ -176,6 +176,7 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
             session->lost |= bit;
         else if (slot < session->granted)
             session->free |= bit;
+        call->unsettled = call->unsettled || (fate == UNKNOWN && call->error == 0);
         /* Half of a session is not enough: with the next one all slots are there again. */
         if (2 * __builtin_popcountll(session->lost) > (int)session->granted)
             nfs4_session_lost(session, session->generation);

@@ -46,6 +46,11 @@ void nfs4_stamp_sequence(uint8_t *at, uint32_t sequence, uint32_t slot, uint32_t
     xdr_store_u32(at + 8, highest);
 }
 
+bool nfs4_is_stamp(const uint8_t *at, uint32_t sequence, uint32_t slot)
+{
+    return xdr_load_u32(at) == sequence && xdr_load_u32(at + 4) == slot;
+}
+
 void nfs4_put_fh(struct xdr_writer *w, const struct nfs_fh *fh)
 {
     xdr_put_u32(w, NFS4_OP_PUTFH);

@@ -30,6 +30,8 @@ void nfs4_put_op(struct xdr_writer *w, enum nfs4_op op);
  * later, to where this returns (NULL: no room). */
 uint8_t *nfs4_put_sequence(struct xdr_writer *w, const uint8_t session[NFS4_SESSION_ID], bool keep);
 void nfs4_stamp_sequence(uint8_t *at, uint32_t sequence, uint32_t slot, uint32_t highest);
+/* Is that what it wrote there? */
+bool nfs4_is_stamp(const uint8_t *at, uint32_t sequence, uint32_t slot);
 
 void nfs4_put_fh(struct xdr_writer *w, const struct nfs_fh *fh); /* PUTFH */
 void nfs4_put_lookup(struct xdr_writer *w, const char *name, size_t length);

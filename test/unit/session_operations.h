@@ -56,6 +56,14 @@ struct server_session {
     struct server_slot slots[SERVER_SLOTS];
 };
 
+/* What a reply says of itself, that it is not. */
+enum server_lie {
+    SERVER_TELLS_THE_TRUTH,
+    SERVER_OTHER_SLOT,
+    SERVER_OTHER_SEQUENCE,
+    SERVER_OTHER_SESSION
+};
+
 static struct server {
     /* what a test sets */
     _Atomic uint32_t slots, target, highest_lie, response_max;
@@ -64,7 +72,8 @@ static struct server {
     _Atomic int uncached; /* calls, so many, that it carried out, and kept no reply of */
     _Atomic bool
         cut; /* with the connection that dies its port is closed, and all that came there */
-    _Atomic bool lie_slot, forget, forget_after_death, minor_wrong, other_owner;
+    _Atomic int lie; /* enum server_lie, in the next reply */
+    _Atomic bool forget, forget_after_death, minor_wrong, other_owner;
     /* what it sees */
     _Atomic unsigned ops[SERVER_OPS], told_again, writes, connections, highest_slot, alive, clients;
     /* its own */
@@ -205,11 +214,11 @@ static uint32_t server_sequence(struct server_call *call)
         return 10068;
     call->slot = s;
     call->keep = keep != 0;
-    bool lies = atomic_exchange(&server.lie_slot, false);
+    int lie = atomic_exchange(&server.lie, SERVER_TELLS_THE_TRUTH);
     xdr_put_u32(&call->w, 0);
-    xdr_put_fixed(&call->w, id, 16);
-    xdr_put_u32(&call->w, sequence);
-    xdr_put_u32(&call->w, lies ? slot + 1 : slot);
+    xdr_put_fixed(&call->w, lie == SERVER_OTHER_SESSION ? id + 1 : id, 16);
+    xdr_put_u32(&call->w, sequence + (lie == SERVER_OTHER_SEQUENCE));
+    xdr_put_u32(&call->w, slot + (lie == SERVER_OTHER_SLOT));
     xdr_put_u32(&call->w, atomic_load(&server.slots) - 1 + atomic_load(&server.highest_lie));
     xdr_put_u32(&call->w, atomic_load(&server.target) + atomic_load(&server.highest_lie));
     xdr_put_u32(&call->w, 1); /* no path for callbacks */

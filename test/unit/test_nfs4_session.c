@@ -342,14 +342,20 @@ SESSION_TEST(a_copy_that_a_lost_session_refuses_may_have_been_carried_out)
 
 /* ---- servers that err ---- */
 
-SESSION_TEST(an_answer_for_another_slot_ends_the_use_of_that_slot)
+SESSION_TEST(an_answer_to_another_call_is_none_and_ends_the_use_of_the_slot)
 {
     struct nfs_attr attr;
+    struct nfs_wcc wcc;
+    bool unsettled;
+    const struct nfs_sattr size = {.set_size = true, .size = 100};
     assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
-    atomic_store(&server.lie_slot, true);
-    nfs_getattr(&client, &root, &attr);
-    assert_int_equal(__builtin_popcountll(client.session->lost), 1);
-    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    for (int lie = SERVER_OTHER_SLOT; lie <= SERVER_OTHER_SESSION; lie++) {
+        atomic_store(&server.lie, lie);
+        assert_int_equal(nfs_setattr(&client, &root, &size, &wcc, &unsettled), -EBADMSG);
+        assert_true(unsettled); /* what became of it is not known */
+        assert_int_equal(__builtin_popcountll(client.session->lost), lie);
+        assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    }
     atomic_store(&server.highest_lie, 1000); /* more slots than there can be */
     for (int i = 0; i < 3; i++)
         assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
