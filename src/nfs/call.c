@@ -84,8 +84,8 @@ bool nfs_call_repeated(const struct rpc_call *call)
 
 void nfs_jukebox_pause(const struct nfs_client *client, unsigned *waits)
 {
-    enum { FIRST_MS = 100, LONGEST_MS = 5000, SAY_AFTER = 12 };
-    int pause = *waits < 6 ? FIRST_MS << *waits : LONGEST_MS;
+    enum { FIRST_MS = 10, DOUBLED = 9, LONGEST_MS = 5000, SAY_AFTER = 15 };
+    int pause = *waits < DOUBLED ? FIRST_MS << *waits : LONGEST_MS;
     if (pause > LONGEST_MS)
         pause = LONGEST_MS;
     if (++*waits % SAY_AFTER == 0 && net_server_may_say(client->server, SAY_EVERY_S))

@@ -35,10 +35,10 @@ struct nfs4_owner {
 struct nfs_session {
     struct rpc_exact exact; /* first: it is found by it */
     pthread_mutex_t making; /* held while a session is made or ended: seconds */
-    uint64_t verifier; /* of this start of the process */
-    unsigned number;   /* of the sessions of this process */
-    uint64_t client;   /* the client id, under `making`; */
-    bool owned;        /* there is one */
+    uint64_t verifier;      /* of this start of the process */
+    unsigned number;        /* of the sessions of this process */
+    uint64_t client;        /* the client id, under `making`; */
+    bool owned;             /* there is one */
 
     _Atomic uint32_t ready;      /* the generation that can be used; 0: none */
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
@@ -49,7 +49,7 @@ struct nfs_session {
     pthread_mutex_t lock; /* guards what follows; held for instructions */
     struct nfs4_owner owner;
     struct nfs4_opaque major, scope; /* of the server that the session is with; no length: none */
-    uint32_t generation;  /* counts the sessions */
+    uint32_t generation;             /* counts the sessions */
     uint8_t id[NFS4_SESSION_ID];
     uint64_t free;    /* slots that no call has: a bit each */
     uint64_t lost;    /* slots of calls that ended without an answer: of no use any more */

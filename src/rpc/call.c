@@ -16,8 +16,8 @@
 enum {
     CONNECT_TIMEOUT_MS = 10000,
     PORT_PAUSE_MS = 1000, /* at most, until it is tried again to get a local port */
-    LOOK_EVERY_MS = 200, /* after calls that stay unanswered */
-    SLOT_MS = 1          /* until it is looked whether an exact call can be sent */
+    LOOK_EVERY_MS = 200,  /* after calls that stay unanswered */
+    SLOT_MS = 1           /* until it is looked whether an exact call can be sent */
 };
 
 #define SECOND_NS UINT64_C(1000000000)

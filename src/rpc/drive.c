@@ -136,4 +136,3 @@ void rpc_pause(int milliseconds)
         sys_nanosleep_ms(left_ms);
     }
 }
-

@@ -71,7 +71,7 @@ static struct server {
     _Atomic int death, deaths;                         /* enum server_death, so often */
     _Atomic int uncached; /* calls, so many, that it carried out, and kept no reply of */
     _Atomic bool
-        cut; /* with the connection that dies its port is closed, and all that came there */
+        cut;         /* with the connection that dies its port is closed, and all that came there */
     _Atomic int lie; /* enum server_lie, in the next reply */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner;
     /* what it sees */
