@@ -282,6 +282,8 @@ ganesha_exports=()
 ganesha_epoch=0
 ganesha_protocol=3    # the version of NFS it speaks
 ganesha_grace=0       # seconds after a start in which clients of version 4 reclaim their state
+ganesha_lease=20      # seconds of their lease
+ganesha_minor=1,2     # minor versions of version 4
 server_space=()       # words that start a program where the server is: nothing, or another network namespace
 server_bind=127.0.0.1 # the address it listens on
 
@@ -305,8 +307,8 @@ ganesha_export() {
 }
 
 # ganesha_sessions [GRACE]: before ganesha_export and ganesha_start. The server speaks NFSv4.1 and 4.2 and nothing else,
-# as those of clouds do: there is neither a port mapper nor MOUNT, and the n-th export is the directory /eN. A lease is
-# 20 seconds, the time to reclaim after a start GRACE seconds.
+# as those of clouds do: there is neither a port mapper nor MOUNT, and the n-th export is the directory /eN. The time to
+# reclaim after a start is GRACE seconds.
 ganesha_sessions() {
     ganesha_protocol=4
     ganesha_grace=${1:-0}
@@ -317,7 +319,7 @@ ganesha_write_conf() {
     if [ "$ganesha_protocol" = 4 ]; then
         versions="Protocols = 4; Enable_UDP = false;"
         [ "$ganesha_grace" = 0 ] || grace="Grace_Period = $ganesha_grace;"
-        grace+=" Minor_Versions = 1,2; RecoveryBackend = fs; Lease_Lifetime = 20;"
+        grace+=" Minor_Versions = $ganesha_minor; RecoveryBackend = fs; Lease_Lifetime = $ganesha_lease;"
     fi
     # Newer versions do not start without CAP_SYS_RESOURCE, unless they are told that it may be missing.
     ! grep -qs allow_set_io_flusher_fail "$(command -v ganesha.nfsd)" || flusher="Allow_Set_Io_Flusher_Fail = true;"

@@ -1,0 +1,139 @@
+# shellcheck shell=bash
+#
+# SQLite, PostgreSQL and MariaDB under load, on $mnt, while their server dies and comes back, and killed themselves: for
+# scripts that sourced harness.sh and have
+#
+#     server_kill, server_start    functions: what the server took is in the files, and nothing else is left of it
+#     deaths     how often it dies while each of them works
+#     seconds    how long they work before each kill, beside what they have to have done
+
+# acknowledged COUNT: so many more are in $T/acknowledged soon, and then the database works for a while
+acknowledged() {
+    local enough=$(($(wc -l <"$T/acknowledged") + $1))
+    wait_for 10 eval '[ "$(wc -l <"$T/acknowledged")" -ge $enough ]'
+    sleep "$seconds"
+}
+# server_dies COUNT: as often as it shall, with so much done before, after, and between
+server_dies() {
+    local death
+    acknowledged "$1"
+    for ((death = 0; death < deaths; death++)); do
+        server_kill
+        server_start
+        acknowledged "$1"
+    done
+}
+
+# ---- SQLite ----
+
+# Transactions that say so after COMMIT, until killed: `a` and `b` get the same rows.
+endless() {
+    local i
+    echo "$1 CREATE TABLE IF NOT EXISTS a(id INTEGER PRIMARY KEY, v TEXT); CREATE TABLE IF NOT EXISTS b(id INTEGER PRIMARY KEY, v TEXT);"
+    for ((i = $2; i < $2 + 100000; i++)); do
+        echo "BEGIN; INSERT INTO a VALUES($i, printf('%02000d', $i)); INSERT INTO b SELECT id, v FROM a WHERE id = $i; COMMIT; SELECT $i;"
+    done
+}
+# sqlite_scene MODE...: with these journals
+sqlite_scene() {
+    local mode pragmas job last
+    preload_words
+    for mode in "$@"; do
+        pragmas="PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=$mode; PRAGMA synchronous=FULL; PRAGMA cache_size=20;"
+        : >"$T/acknowledged"
+        # shellcheck disable=SC2016
+        "${preload[@]}" bash -c 'echo $$ >"$1/pid"; exec sqlite3 -bail "$2"' _ "$T" "$mnt/$mode" \
+            < <(endless "$pragmas" 1) >"$T/acknowledged" 2>"$T/log/sqlite" &
+        job=$!
+        disown $job
+        server_dies 5
+        kill -9 "$(cat "$T/pid")"
+        while kill -0 $job 2>/dev/null; do sleep 0.02; done
+        last=$(grep -E '^[0-9]+$' "$T/acknowledged" | tail -n 1)
+        at_least "SQLite, $mode: transactions" "${last:-0}" 10
+        equal "SQLite, $mode: integrity after kill -9" "$(under_preload sqlite3 "$mnt/$mode" "$pragmas PRAGMA integrity_check;" | tail -n 1)" ok
+        at_least "SQLite, $mode: what was acknowledged is there" \
+            "$(under_preload sqlite3 "$mnt/$mode" "SELECT max(id) FROM a;")" "${last:-1}"
+        equal "SQLite, $mode: no transaction is torn" "$(under_preload sqlite3 "$mnt/$mode" "SELECT count(*) FROM a
+            WHERE v IS NOT (SELECT v FROM b WHERE b.id = a.id);")" 0
+        equal "SQLite, $mode: integrity as the kernel sees it" "$(sqlite3 "$mnt/$mode" "PRAGMA integrity_check;")" ok
+    done
+}
+
+# ---- PostgreSQL ----
+
+postgres_scene() {
+    local bench last
+    . "$top/test/lib/postgres.sh" || exit 1
+    check "PostgreSQL: initdb" pg_init || return
+    check "PostgreSQL: start" pg_start || return
+    check "pgbench -i" pg_bench -i -s 1 -q
+    pg_query "CREATE TABLE acknowledged(n int PRIMARY KEY)"
+    : >"$T/acknowledged"
+    pg_bench -n -c 4 -j 2 -T 60 >"$T/pgbench" 2>&1 &
+    bench=$!
+    for ((n = 1; n <= 100000; n++)); do echo "INSERT INTO acknowledged VALUES($n) RETURNING n;"; done |
+        pg_client "$pg_bin/psql" "${pg_connect[@]}" -d postgres -qXAt >"$T/acknowledged" 2>"$T/log/psql" &
+    server_dies 10
+    equal "pgbench, the server killed: no error" "$(grep -ciE 'error|fatal|abort' "$T/pgbench")" 0
+    as_user head -n 1 "$pg_data/postmaster.pid" >"$T/pid"
+    pg_kill_all "$(cat "$T/pid")"
+    wait $bench
+    last=$(tail -n 1 "$T/acknowledged")
+    at_least "PostgreSQL: transactions of one client before kill -9" "${last:-0}" 20
+    as_user rm -f "$pg_data/postmaster.pid"
+    check "PostgreSQL: start, recovery" pg_start || return
+    equal "PostgreSQL: none that was acknowledged is lost" \
+        "$(pg_query "SELECT count(*) FROM acknowledged WHERE n <= ${last:-0}")" "${last:-0}"
+    equal "PostgreSQL: sums agree" "$(pg_sums)" t
+    check "PostgreSQL: amcheck" pg_amcheck
+    check "PostgreSQL: stop" pg_stop fast
+    check "PostgreSQL: checksums, read by the engine" under_preload "$pg_bin/pg_checksums" --check -D "$pg_data"
+    check "PostgreSQL: checksums, read by the kernel" as_user "$pg_bin/pg_checksums" --check -D "$pg_data"
+    equal "PostgreSQL: no error in its log" "$(grep -cE 'PANIC|ERROR: .*could not (read|write|extend|open|fsync)' "$pg_log")" 0
+}
+# pg_kill_all POSTMASTER: it and its children, all with SIGKILL
+pg_kill_all() {
+    local children
+    kill -STOP "$1" # it would start others
+    children=$(cat "/proc/$1/task/$1/children")
+    # shellcheck disable=SC2086
+    kill -KILL "$1" $children 2>/dev/null # some may have ended
+    for child in $1 $children; do while [ -d "/proc/$child" ] && ! grep -q '^State:.Z' "/proc/$child/status" 2>/dev/null; do sleep 0.02; done; done
+}
+
+# ---- MariaDB ----
+
+mariadb_scene() {
+    local load client last options=(--innodb-use-native-aio=0 --innodb-flush-method=fsync)
+    . "$top/test/lib/mariadb.sh" || exit 1
+    maria_tables=2 maria_rows=2000
+    for program in mariadbd mariadb-install-db sysbench; do
+        command -v $program >/dev/null || { skip "MariaDB" "$program is not installed"; return; }
+    done
+    rm -rf "${mnt:?}"/*
+    check "MariaDB: mariadb-install-db" maria_init || return
+    check "MariaDB: start" maria_start "${options[@]}" || return
+    maria_query "CREATE DATABASE sbtest"
+    check "sysbench prepare" maria_sysbench prepare || return
+    maria_query "CREATE TABLE acknowledged(n INT PRIMARY KEY)" sbtest
+    : >"$T/acknowledged"
+    maria_sysbench run --time=60 >"$T/sysbench" 2>&1 &
+    load=$!
+    maria_acknowledged "$T/acknowledged" &
+    client=$!
+    server_dies 10
+    equal "sysbench, the server killed: no error" "$(grep -cE 'FATAL|ALERT|[Ll]ost connection' "$T/sysbench")" 0
+    check "MariaDB: kill -9" maria_kill
+    wait $load $client
+    check "MariaDB: start, recovery" maria_start "${options[@]}" || return
+    last=$(tail -n 1 "$T/acknowledged")
+    at_least "MariaDB: transactions of one client before kill -9" "${last:-0}" 20
+    equal "MariaDB: none that was acknowledged is lost" \
+        "$(maria_query "SELECT COUNT(*) FROM acknowledged WHERE n <= ${last:-0}" sbtest)" "${last:-0}"
+    equal "MariaDB: no row is missing or twice" "$(maria_row_counts)" "$maria_rows $maria_rows 1 $maria_rows"
+    equal "MariaDB: CHECK TABLE ... EXTENDED" "$(maria_check_tables)" $maria_tables
+    check "MariaDB: stop" maria_stop
+    check "MariaDB: innochecksum of what the kernel reads" maria_checksums "$maria_data"
+    equal "MariaDB: no error in its log" "$(grep -E '\[ERROR\]|Got error|corrupt' "$maria_log" | head -n 3)" ""
+}
