@@ -126,7 +126,7 @@ static struct file_server *server_of(const struct file_mount *mount, size_t stan
         server++;
     pthread_mutex_lock(&server->lock);
     if (!server->session && version->session_new)
-        server->session = version->session_new();
+        server->session = version->session_new(file_lease_begin);
     bool complete = server->session || !version->session_new;
     pthread_mutex_unlock(&server->lock);
     return complete ? server : NULL;
@@ -408,6 +408,7 @@ void file_mounts_fork_child(void)
     file_mounts_fork_parent();
     net_fork_child();
     file_late_fork_child();
+    file_lease_fork_child();
     for (unsigned i = 0; i < file_mount_count(); i++) { /* their holders do not exist here */
         pthread_mutex_init(&mounts[i]->contact, NULL);
         pthread_mutex_init(&mounts[i]->look, NULL);

@@ -76,6 +76,18 @@ void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, c
                   nfs3_proc_name(procedure), what);
 }
 
+void nfs_call_moved(const struct rpc_call *call)
+{
+    char subject[512];
+    const char *server = call->channel->server->name;
+    snprintf(subject, sizeof(subject), "moved %.400s", server);
+    if (run_may_say(subject, SAY_EVERY_S))
+        log_error("server %s: a file system has moved to another server, which is not followed: "
+                  "its files fail with an error. Mount it from where it is now, and correct the "
+                  "nfstab",
+                  server);
+}
+
 bool nfs_call_repeated(const struct rpc_call *call)
 {
     bool again = call->error == 0 && call->connected_ns > call->sent_ns;

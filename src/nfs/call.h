@@ -15,6 +15,9 @@ void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int e
  * minute for a server. */
 void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
 
+/* What was asked for is at another server now. Says so once a minute for a server. */
+void nfs_call_moved(const struct rpc_call *call);
+
 /* Was the call sent more than once? Then the server may have carried it out more than once, and
  * only the last answer is known. */
 bool nfs_call_repeated(const struct rpc_call *call);

@@ -94,9 +94,10 @@ struct nfs_version {
     /* NULL where the version has no sessions, and MOUNT tells the root. What they are is said in
      * nfs4_session.h. */
     int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
-    struct nfs_session *(*session_new)(void);
+    struct nfs_session *(*session_new)(void (*made)(void));
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
+    int (*session_renew)(const struct nfs_client *client);
     int (*leads_here)(const struct nfs_client *over);
 };
 

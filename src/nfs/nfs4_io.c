@@ -27,6 +27,8 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
         nfs4_session_lost(session, call->exact_generation);
         return -EAGAIN;
     default:
+        if (status == NFS4ERR_MOVED || status == NFS4ERR_LEASE_MOVED)
+            nfs_call_moved(call);
         return nfs4_status_errno(status);
     }
 }
@@ -53,6 +55,8 @@ static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_rea
         nfs4_get_sequence(results, &sequence);
         if (results->bad || !is_answer_to(call, &sequence))
             return -EBADMSG;
+        if (sequence.flags & NFS4_LEASE_MOVED)
+            nfs_call_moved(call);
         status = nfs4_get_op(results, first);
     }
     return results->bad ? -EBADMSG : nfs4_call_status(call, status, by_sequence, at_once);

@@ -256,8 +256,6 @@ static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
     res->maxfilesize = of.present & NFS4_BIT(NFS4_ATTR_MAXFILESIZE) ? of.maxfilesize : INT64_MAX;
     res->time_delta = of.time_delta;
     res->properties = NFS_FSF_LINK | NFS_FSF_SYMLINK | NFS_FSF_HOMOGENEOUS | NFS_FSF_CANSETTIME;
-    if (of.present & NFS4_BIT(NFS4_ATTR_LEASE_TIME) && of.lease_s > 0)
-        atomic_store(&session->lease_s, of.lease_s);
     return 0;
 }
 
@@ -296,5 +294,6 @@ const struct nfs_version nfs_version41 = {
     .session_new = nfs4_session_new,
     .session_end = nfs4_session_end,
     .session_after_fork = nfs4_session_after_fork,
+    .session_renew = nfs4_session_renew,
     .leads_here = nfs4_session_leads_here,
 };

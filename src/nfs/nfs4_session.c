@@ -8,7 +8,7 @@
 
 #include "run/identity.h"
 #include "run/said.h"
-#include "nfs/call.h"
+#include "nfs/nfs4_call.h"
 #include "nfs/nfs4_slots.h"
 #include "nfs/nfs4_status.h"
 #include "nfs/nfs4_xdr.h"
@@ -24,24 +24,28 @@ enum {
     PAYLOAD_LEAST = 4096,
     OPERATIONS_LEAST = 5,
     LEASE_USUAL_S = 90,
-    REPLY_MAX = 5120, /* of EXCHANGE_ID: 4 opaque values of up to 1 KiB */
+    CONTACT_MS = 1000, /* about what a first contact takes, at most */
+    REPLY_MAX = 5120,  /* of EXCHANGE_ID: 4 opaque values of up to 1 KiB */
     TRIES = 3 /* by who cannot wait for ever, with a server that forgets the client id at once */
 };
 
 static _Atomic unsigned sessions_made; /* so that two of a process differ */
 
-struct nfs_session *nfs4_session_new(void)
+struct nfs_session *nfs4_session_new(void (*made)(void))
 {
     struct nfs_session *session = sys_alloc_zeroed(sizeof(*session));
     if (!session)
         return NULL;
+    session->made = made;
     nfs4_session_after_fork(session);
     return session;
 }
 
 void nfs4_session_after_fork(struct nfs_session *session)
 {
+    void (*made)(void) = session->made;
     memset(session, 0, sizeof(*session));
+    session->made = made;
     session->exact = nfs4_slots_exact;
     pthread_mutex_init(&session->making, NULL);
     pthread_mutex_init(&session->lock, NULL);
@@ -180,15 +184,30 @@ static uint32_t payload_most(uint32_t message_max)
     return payload < RPC_PAYLOAD_MAX ? payload : RPC_PAYLOAD_MAX;
 }
 
-/* The server need not wait for us to reclaim what we had, as we never have anything. */
+/* The results of PUTROOTFH and GETATTR; without them it stays as it is. */
+static void learn_lease(struct nfs_session *session, struct xdr_reader *results)
+{
+    struct nfs4_attributes of = {.present = 0};
+    if (nfs4_get_op(results, NFS4_OP_PUTROOTFH) != NFS4_OK ||
+        nfs4_get_op(results, NFS4_OP_GETATTR) != NFS4_OK)
+        return;
+    nfs4_get_attributes(results, NFS4_BIT(NFS4_ATTR_LEASE_TIME), 0, &of);
+    if (!results->bad && of.present & NFS4_BIT(NFS4_ATTR_LEASE_TIME) && of.lease_s > 0)
+        atomic_store(&session->lease_s, of.lease_s);
+}
+
+/* The server need not wait for us to reclaim what we had, as we never have anything. It is asked
+ * for the time of its lease, too. */
 static int64_t reclaim_complete(const struct nfs_client *client)
 {
     struct rpc_call call, *calls[] = {&call};
     struct xdr_reader results;
     struct xdr_writer w;
     uint32_t operations;
-    nfs4_slots_begin(&call, client, true, 1, &w);
+    nfs4_slots_begin(&call, client, true, 3, &w);
     nfs4_put_reclaim_complete(&w);
+    nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
+    nfs4_put_getattr(&w, NFS4_BIT(NFS4_ATTR_LEASE_TIME));
     rpc_call_end(&call, w.p);
     nfs_call_run(client, calls, 1);
     if (call.error != 0)
@@ -203,6 +222,8 @@ static int64_t reclaim_complete(const struct nfs_client *client)
     }
     if (results.bad)
         return -EBADMSG;
+    if (status == NFS4_OK)
+        learn_lease(client->session, &results);
     return status == NFS4ERR_COMPLETE_ALREADY ? NFS4_OK : (int64_t)status;
 }
 
@@ -257,6 +278,8 @@ static int make(const struct nfs_client *client)
         if (status == NFS4_OK) {
             atomic_store_explicit(&session->ready, session->generation, memory_order_release);
             log_info("server %s: session %u", client->server->name, session->generation);
+            if (session->made)
+                session->made();
             return 0;
         }
         if (status < 0) {
@@ -323,6 +346,46 @@ int nfs4_session_prepare(const struct nfs_client *client)
         result = make(client);
     pthread_mutex_unlock(&session->making);
     return result;
+}
+
+/* ---- its lease ---- */
+
+static int third_of_lease_ms(const struct nfs_session *session)
+{
+    enum { LONGEST_S = 3600 };
+    uint32_t lease_s = atomic_load(&session->lease_s);
+    return (int)(lease_s < LONGEST_S ? lease_s : LONGEST_S) * 1000 / 3;
+}
+
+static int until_idle_ms(struct nfs_session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    uint64_t used_ns = session->used_ns;
+    pthread_mutex_unlock(&session->lock);
+    int64_t left_ms = third_of_lease_ms(session) - (int64_t)((sys_now_ns() - used_ns) / 1000000);
+    return left_ms > 0 ? (int)left_ms : 0;
+}
+
+int nfs4_session_renew(const struct nfs_client *client)
+{
+    struct nfs_session *session = client->session;
+    struct rpc_call call, *calls[] = {&call};
+    struct xdr_reader results;
+    struct xdr_writer w;
+    bool at_once;
+    int left_ms = until_idle_ms(session);
+    if (left_ms > 0)
+        return left_ms;
+    if (atomic_load(&session->ready) == 0) /* who needs one makes it */
+        return third_of_lease_ms(session);
+    if (!client->server)
+        return CONTACT_MS;
+    nfs4_slots_begin(&call, client, false, 1, &w);
+    nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
+    rpc_call_end(&call, w.p);
+    nfs_call_run(client, calls, 1);
+    nfs4_call_outcome(&call, NFS3_PROC_NULL, NFS4_OP_PUTROOTFH, &results, &at_once);
+    return third_of_lease_ms(session);
 }
 
 /* ---- its end ---- */

@@ -37,8 +37,9 @@ struct nfs_session {
     pthread_mutex_t making; /* held while a session is made or ended: seconds */
     uint64_t verifier;      /* of this start of the process */
     unsigned number;        /* of the sessions of this process */
-    uint64_t client;        /* the client id, under `making`; */
-    bool owned;             /* there is one */
+    void (*made)(void);
+    uint64_t client; /* the client id, under `making`; */
+    bool owned;      /* there is one */
 
     _Atomic uint32_t ready;      /* the generation that can be used; 0: none */
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
@@ -61,8 +62,9 @@ struct nfs_session {
     uint64_t used_ns;               /* when the server last answered in it */
 };
 
-/* One that is not made yet: no packet is sent. NULL: no memory. */
-struct nfs_session *nfs4_session_new(void);
+/* One that is not made yet: no packet is sent. `made` (may be NULL) is called each time that it was
+ * made. NULL: no memory. */
+struct nfs_session *nfs4_session_new(void (*made)(void));
 
 /* In the child of fork(): it has none, and the parent's is untouched. */
 void nfs4_session_after_fork(struct nfs_session *session);
@@ -89,6 +91,12 @@ static inline int nfs4_session_ready(const struct nfs_client *client)
 
 /* The server does not know the session of this generation any more, or it is of no use. */
 void nfs4_session_lost(struct nfs_session *session, uint32_t generation);
+
+/*
+ * Says something to the server if nothing was for a third of the lease (RFC 8881 section 8.3); not
+ * to one that is not there yet (NULL). Returns when it is to be asked again: milliseconds.
+ */
+int nfs4_session_renew(const struct nfs_client *client);
 
 /* Ends it at the server, within the client's time, if there is one, and nobody makes one. */
 void nfs4_session_end(const struct nfs_client *client);

@@ -151,9 +151,9 @@ enum nfs4_attribute {
     (NFS4_BIT(NFS4_ATTR_TYPE) | NFS4_BIT(NFS4_ATTR_CHANGE) | NFS4_BIT(NFS4_ATTR_SIZE) |          \
      NFS4_BIT(NFS4_ATTR_FSID) | NFS4_BIT(NFS4_ATTR_FILEID) | NFS4_BIT(NFS4_ATTR_TIME_METADATA) | \
      NFS4_BIT(NFS4_ATTR_TIME_MODIFY))
-#define NFS4_OF_FILE_SYSTEM                                             \
-    (NFS4_BIT(NFS4_ATTR_LEASE_TIME) | NFS4_BIT(NFS4_ATTR_MAXFILESIZE) | \
-     NFS4_BIT(NFS4_ATTR_MAXREAD) | NFS4_BIT(NFS4_ATTR_MAXWRITE) | NFS4_BIT(NFS4_ATTR_TIME_DELTA))
+#define NFS4_OF_FILE_SYSTEM                                          \
+    (NFS4_BIT(NFS4_ATTR_MAXFILESIZE) | NFS4_BIT(NFS4_ATTR_MAXREAD) | \
+     NFS4_BIT(NFS4_ATTR_MAXWRITE) | NFS4_BIT(NFS4_ATTR_TIME_DELTA))
 
 /* fattr4: what is in `present` is valid. */
 struct nfs4_attributes {

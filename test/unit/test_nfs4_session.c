@@ -28,7 +28,7 @@ static int connect_client(void)
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
     client = (struct nfs_client){.version = &nfs_version41,
-                                 .session = nfs4_session_new(),
+                                 .session = nfs4_session_new(NULL),
                                  .auth = &auth,
                                  .read_max = 2 * BLOCK,
                                  .write_max = 2 * BLOCK,
@@ -286,6 +286,36 @@ SESSION_TEST(a_server_that_asks_to_come_back_later_is_asked_again)
     fail_next(S_GETATTR, NFS4ERR_DELAY, 1); /* of a READ too: it comes first there */
     read_block(5);
     assert_int_equal(asked(S_CREATE_SESSION), 1);
+}
+
+SESSION_TEST(a_file_system_that_moved_is_an_error)
+{
+    struct nfs_attr attr;
+    struct nfs_transfer done;
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    fail_next(S_GETATTR, NFS4ERR_MOVED, 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), -EREMOTE);
+    write_block(5, &done);
+    assert_int_equal(asked(S_CREATE_SESSION), 1);
+}
+
+SESSION_TEST(an_idle_session_is_renewed_and_a_busy_one_is_not)
+{
+    struct nfs_attr attr;
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    atomic_store(&client.session->lease_s, 3000);
+    unsigned before = asked(S_SEQUENCE);
+    assert_in_range(nfs4_session_renew(&client), 900000, 1000000);
+    assert_int_equal(asked(S_SEQUENCE), before);
+    client.session->used_ns -= UINT64_C(1001) * 1000000000;
+    assert_int_equal(nfs4_session_renew(&client), 1000000);
+    assert_int_equal(asked(S_SEQUENCE), before + 1);
+    assert_in_range(nfs4_session_renew(&client), 900000, 1000000);
+    assert_int_equal(asked(S_SEQUENCE), before + 1);
+    client.session->used_ns = 0;
+    nfs4_session_lost(client.session, client.session->generation);
+    assert_int_equal(nfs4_session_renew(&client), 1000000); /* who needs one makes it */
+    assert_int_equal(asked(S_SEQUENCE), before + 1);
 }
 
 SESSION_TEST(a_connection_that_is_not_bound_is_bound)
