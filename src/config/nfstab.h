@@ -24,6 +24,7 @@
 #define CONF_EXPORT_LENGTH_MAX   1024          /* MNTPATHLEN, RFC 1813 section 5.1.1 */
 #define CONF_ADDRESS_SIZE        256           /* an address or host name with its NUL */
 #define CONF_CONNECTIONS_MAX     64
+#define CONF_FENCE_LENGTH_MAX    64          /* bytes of the name of a fence */
 #define CONF_MNT_TIMEOUT_DEFAULT 600         /* seconds */
 #define CONF_ID_PROCESS          ((uid_t)-1) /* uid, gid: whatever the process has */
 
@@ -73,6 +74,8 @@ struct conf_server {
     uid_t uid;            /* identity of the calls; CONF_ID_PROCESS: the process's; never 0 */
     gid_t gid;
     enum conf_version version;
+    char *fence; /* the name by which hosts take it from each other; NULL: none */
+    struct conf_position fence_at;
     struct conf_position at; /* of the server's name */
 };
 

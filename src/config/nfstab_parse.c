@@ -2,6 +2,7 @@
  * The grammar of nfstab(5). A line is a row of items; an item is a flag, or a key, a colon and a
  * word. Words end at a blank, at '#' and at the end of the line. The table of keys is at the end.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +143,25 @@ static void take_version(struct parser *parser)
         }
     }
     check_word(parser);
+}
+
+/* It is in the names of files. */
+static void take_fence(struct parser *parser)
+{
+    struct conf_server *server = parser->stanza.server;
+    const char *word = parser->words.value;
+
+    if (!only_once(parser) || is_too_long(parser, "name", CONF_FENCE_LENGTH_MAX))
+        return;
+    for (const char *c = word; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c) && strchr("._-", *c) == NULL) {
+            refuse(parser, "a name of letters, digits, '.', '_' and '-'");
+            return;
+        }
+    }
+    server->fence_at = parser->at;
+    server->fence = strdup(word);
+    parser->no_memory |= server->fence == NULL;
 }
 
 static void note_snmp(struct parser *parser)
@@ -371,6 +391,27 @@ static void take_kernel(struct parser *parser)
 
 /* --- stanzas ----------------------------------------------------------------------------- */
 
+/* Only a session can be taken away; and each name is of one stanza. */
+static void check_fence(struct parser *parser)
+{
+    const struct conf_server *server = parser->stanza.server;
+
+    if (server->fence == NULL)
+        return;
+    if (server->version != CONF_VERSION_41)
+        words_fail(&parser->words, server->fence_at,
+                   "found fence %s for a server without sessions, expected 'nfs_version: nfsv4.1' "
+                   "in its stanza",
+                   CONF_QUOTED(server->fence));
+    for (size_t i = parser->first_server; &parser->tab->servers[i] < server; i++) {
+        const struct conf_server *other = &parser->tab->servers[i];
+        if (other->fence != NULL && strcmp(other->fence, server->fence) == 0)
+            words_fail(&parser->words, server->fence_at,
+                       "found a second fence %s, expected another name (the first is in line %u)",
+                       CONF_QUOTED(server->fence), other->fence_at.line);
+    }
+}
+
 static void end_stanza(struct parser *parser)
 {
     struct conf_server *server = parser->stanza.server;
@@ -382,6 +423,7 @@ static void end_stanza(struct parser *parser)
         take_name_for_path(parser);
     drop_locals(parser);
     check_paths(parser);
+    check_fence(parser);
     for (size_t i = 0; i < server->path_count; i++)
         server->paths[i].dontroute = parser->stanza.dontroute;
     if (!parser->stanza.export_seen)
@@ -453,6 +495,7 @@ const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS] = {
     {"security", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
     {"security_default", "sys", .take = check_word, LATER("krb5", "krb5i", "krb5p")},
     {"nfs_version", "nfsv3 or nfsv4.1", .take = take_version, LATER("nfsv4.0", "pnfs")},
+    {"fence", "a name", .take = take_fence},
     {"mnt_timeout", "a number of seconds", .take = take_number, NUMBER(mnt_timeout, 1, 86400)},
     {"connections", "a number", .take = take_number, NUMBER(connections, 1, CONF_CONNECTIONS_MAX)},
     {"nfsport", "a port number", .take = take_number, NUMBER(nfsport, 1, 65535)},

@@ -61,6 +61,7 @@ void conf_server_clear(struct conf_server *server)
     free(server->exports);
     free(server->paths);
     free(server->name);
+    free(server->fence);
     *server = (struct conf_server){0};
 }
 
@@ -246,6 +247,8 @@ static void print_server(FILE *out, const struct conf_server *server, bool uid, 
     if (server->version != CONF_VERSION_AUTO)
         fprintf(out, "    nfs_version: %s\n",
                 server->version == CONF_VERSION_41 ? "nfsv4.1" : "nfsv3");
+    if (server->fence != NULL)
+        fprintf(out, "    fence: %s\n", server->fence);
     if (server->mnt_timeout != CONF_MNT_TIMEOUT_DEFAULT)
         fprintf(out, "    mnt_timeout: %u\n", server->mnt_timeout);
     if (server->connections != 0)

@@ -5,9 +5,10 @@
 
 #include "config/nfstab_tree.h"
 
-#define KEY_LIST                                                                          \
-    "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
-    "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
+#define KEY_LIST                                                                               \
+    "server, path, local, dontroute, export, mount, kernel, security, security_default, "      \
+    "nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, management or " \
+    "community"
 
 /* The place of a character of the current line. */
 static struct conf_position position_of(const struct words *words, const char *at)

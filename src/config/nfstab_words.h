@@ -21,7 +21,7 @@ struct keyword {
     const char *const *later;  /* words that are not supported yet; NULL ends them */
 };
 
-enum { CONF_NFSTAB_KEYWORDS = 19 };
+enum { CONF_NFSTAB_KEYWORDS = 20 };
 extern const struct keyword conf_nfstab_keywords[CONF_NFSTAB_KEYWORDS]; /* nfstab_parse.c */
 
 /* Where the parser stands in a text. Lives on the parser's stack. */

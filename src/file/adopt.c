@@ -377,8 +377,9 @@ static const char *why_kernel(struct file_inode *inode, const struct file_claim 
     return file_world_stay(inode);
 }
 
-/* `reason` not NULL: the file must stay with the kernel. `fresh`: the kernel has just opened it. */
-static void opened(int fd, int flags, bool fresh, const char *reason)
+/* `reason` not NULL: the file must stay with the kernel. `fresh`: the kernel has just opened it. 0,
+ * or -EIO: nobody may use the descriptor. */
+static int opened(int fd, int flags, bool fresh, const char *reason)
 {
     struct stat status;
     char path[PATH_MAX];
@@ -387,10 +388,10 @@ static void opened(int fd, int flags, bool fresh, const char *reason)
     if (sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
         !(file_mount_has_device(status.st_dev) || file_mount_arrived(status.st_dev)) ||
         !file_path_of(fd, path))
-        return;
+        return 0;
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
-        return;
+        return 0;
     /* Before the contact, which writes again what dead processes left: not into the emptied file.
      */
     if (flags & O_TRUNC && file_registry_open() == 0)
@@ -412,13 +413,17 @@ static void opened(int fd, int flags, bool fresh, const char *reason)
         why = why_kernel(inode, &claim, &proof, flags, &surprising);
     if (inode && !why && file_table_enter(fd, inode, claim.auth, flags) == 0) {
         log_debug("%s: adopted as descriptor %d", path, fd);
-        return;
+        return 0;
     }
     why = why ? why : "no memory";
-    leave_to_kernel(mount, &status, fd, flags, path, why);
+    bool shut = !reason && file_mount_is_shut(mount);
+    if (!shut)
+        leave_to_kernel(mount, &status, fd, flags, path, why);
     if (inode)
         file_inode_release(inode);
-    stays_with_kernel(mount, &status, path, why, surprising);
+    if (!shut)
+        stays_with_kernel(mount, &status, path, why, surprising);
+    return shut ? -EIO : 0;
 }
 
 static const char *reason_for_kernel(int fd)
@@ -426,9 +431,9 @@ static const char *reason_for_kernel(int fd)
     return fd >= FILE_TABLE_SIZE ? "descriptor number too high" : NULL;
 }
 
-void file_opened(int fd, int flags)
+int file_opened(int fd, int flags)
 {
-    opened(fd, flags, true, reason_for_kernel(fd));
+    return opened(fd, flags, true, reason_for_kernel(fd));
 }
 
 void file_received(int fd, int flags)

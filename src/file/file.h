@@ -110,9 +110,10 @@ void file_root_changed(int *held);
 /*
  * After the kernel opened `fd` with these flags: adopts it, or leaves it to the kernel and records
  * the reason. Must be called for every open of a path, O_TRUNC in the flags included (the ledger is
- * told).
+ * told). 0; or -EIO: it is to be closed, as the mount has a fence (nfstab(5)) that this host does
+ * not have.
  */
-void file_opened(int fd, int flags);
+int file_opened(int fd, int flags);
 
 /* The same for a descriptor that came from another process, or over exec: it was opened before. */
 void file_received(int fd, int flags);

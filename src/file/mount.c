@@ -186,6 +186,51 @@ static bool other_version_waits(const struct file_mount *mount)
     return ledger_uncommitted_next(&cursor, mount->other_key, false, &file);
 }
 
+/* What an older time with the fence left in the registry is not for this one: nobody may send it
+ * any more. */
+static void drop_former(const struct file_mount *mount)
+{
+    uint32_t cursor = 0;
+    struct ledger_file file;
+    while (ledger_uncommitted_next(&cursor, 0, false, &file)) {
+        bool ours = file.key.device != mount->device;
+        for (unsigned i = 0; i < file_mount_count() && !ours; i++)
+            ours = file_mount_at(i)->registry_key == file.key.server ||
+                   (!file_mount_at(i)->server->conf->fence &&
+                    file_mount_at(i)->other_key == file.key.server);
+        uint64_t bytes = ours ? 0 : ledger_file_forget(&file, true);
+        if (bytes > 0)
+            log_error("mount %s: %llu bytes that were written to file number %llu before another "
+                      "host had the fence are lost",
+                      mount->conf->mount, (unsigned long long)bytes,
+                      (unsigned long long)file.key.inode);
+    }
+}
+
+/* Does the host have the fence of the mount? 0 or -errno. */
+static int hold_fence(struct file_mount *mount)
+{
+    const struct file_server *server = mount->server;
+    uint64_t term;
+    if (!server->conf->fence)
+        return 0;
+    if (server->version->session_hold(server->session, &term) != 0) {
+        mount->why = REACH_NOT_HELD;
+        return -EPERM;
+    }
+    atomic_store(&mount->registry_key,
+                 (mount->plain_key ^ term) * UINT64_C(0x9e3779b97f4a7c15) + term);
+    return 0;
+}
+
+bool file_mount_is_shut(struct file_mount *mount)
+{
+    const struct file_server *server = mount->server;
+    uint64_t term;
+    return server->conf->fence && (atomic_load(&mount->state) != FILE_MOUNT_READY ||
+                                   server->version->session_hold(server->session, &term) != 0);
+}
+
 /* Sets `why` when it fails. */
 static int contact(struct file_mount *mount)
 {
@@ -195,8 +240,12 @@ static int contact(struct file_mount *mount)
         mount->why = REACH_OTHER_VERSION;
         result = -EBUSY;
     }
+    if (result == 0)
+        result = hold_fence(mount);
     if (result != 0)
         return result;
+    if (mount->server->conf->fence)
+        drop_former(mount);
     enter_statistics(mount);
     struct file_root root;
     struct file_root_fact fact;
@@ -238,7 +287,10 @@ static void say_failure(const struct file_mount *mount, int result)
     const char *server = mount->server->conf->name, *where = mount->conf->mount;
     if (!file_mount_may_say(mount, "mount", result))
         return;
-    if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY)
+    if (mount->server->conf->fence)
+        log_error("mount %s: server %s: %s; with fence %s no file of it can be opened now (EIO)",
+                  where, server, reach_reason(mount->why), mount->server->conf->fence);
+    else if (reach_is_run(mount->why) || mount->why == REACH_NO_MEMORY)
         log_warning("mount %s: %s; the kernel serves files opened now; trying again in %d s", where,
                     reach_reason(mount->why), RETRY_S);
     else if (mount->why == REACH_NO_NAME || mount->why == REACH_NO_LOCAL)
@@ -276,7 +328,8 @@ int file_mount_contact(struct file_mount *mount, const char **reason)
                   : result == -EXDEV ? FILE_MOUNT_REFUSED
                                      : FILE_MOUNT_FAILED;
         if (now == FILE_MOUNT_FAILED) {
-            mount->retry_ns = sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
+            bool shut = mount->server->conf->fence && hold_fence(mount) != 0;
+            mount->retry_ns = shut ? 0 : sys_now_ns() + (uint64_t)RETRY_S * 1000000000;
             say_failure(mount, result);
         }
         atomic_store_explicit(&mount->state, now, memory_order_release);

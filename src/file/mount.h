@@ -75,8 +75,11 @@ struct file_mount {
     bool kernel_nfs; /* the mount is a kernel NFS mount, not the exported directory itself; */
     struct reach_kernel_mount kernel; /* what the kernel's table says of it, else all false */
     _Atomic bool kernel_tells;        /* READY, and the root's handle is what the kernel told */
-    uint64_t registry_key;            /* names server, export and version in the host registry, */
-    uint64_t other_key;               /* as the processes do that ask in the other version */
+    /* Names server, export and version in the host registry, and with a fence the time since which
+     * the host has it; */
+    _Atomic uint64_t registry_key;
+    uint64_t plain_key; /* without that; */
+    uint64_t other_key; /* as the processes do that ask in the other version */
 
     _Atomic int state;       /* enum file_mount_state; written under `contact` */
     pthread_mutex_t contact; /* held while the server is contacted first: seconds */
@@ -144,6 +147,12 @@ struct file_mount *file_mount_of_device(dev_t device);
  * -errno with a reason (a string constant) for which its files stay with the kernel.
  */
 int file_mount_contact(struct file_mount *mount, const char **reason);
+
+/*
+ * Must an open of a file of the mount fail? So it must if the mount has a fence, and this host does
+ * not have that, or could not be served yet: the kernel's client knows of no fence.
+ */
+bool file_mount_is_shut(struct file_mount *mount);
 
 /* The root's handle now. Another one, with what the server said of it when it was asked at
  * `asked_ns`: all handles of directories below it are forgotten. */

@@ -115,6 +115,15 @@ void file_root_changed(int *held)
     }
 }
 
+/* Its token is in the first export of the stanza. */
+static void name_fence(const struct file_server *server)
+{
+    const struct conf_server *conf = server->conf;
+    const struct nfs_fence fence = {
+        .server = conf->name, .name = conf->fence, .directory = conf->exports[0].directory};
+    server->version->session_fence(server->session, &fence);
+}
+
 /* The server that the files of the mount are asked for, one of those of its stanza. NULL: no
  * memory. */
 static struct file_server *server_of(const struct file_mount *mount, size_t stanza)
@@ -127,6 +136,8 @@ static struct file_server *server_of(const struct file_mount *mount, size_t stan
     pthread_mutex_lock(&server->lock);
     if (!server->session && version->session_new)
         server->session = version->session_new(file_lease_begin);
+    if (server->session && server->conf->fence)
+        name_fence(server);
     bool complete = server->session || !version->session_new;
     pthread_mutex_unlock(&server->lock);
     return complete ? server : NULL;
@@ -141,7 +152,8 @@ static void name_keys(struct file_mount *mount, const struct conf_server *conf)
     by_version[0] = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), conf->paths[0].peer),
                               mount->conf->directory);
     by_version[1] = hash_text(by_version[0], versions[1]->name);
-    mount->registry_key = by_version[second];
+    mount->plain_key = by_version[second];
+    atomic_store(&mount->registry_key, mount->plain_key);
     mount->other_key = by_version[!second];
 }
 

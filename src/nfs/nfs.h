@@ -17,6 +17,12 @@
 struct nfs_version;
 struct nfs_session; /* of version 4.1: nfs4_session.h */
 
+/* The fence of a server's sessions (nfs4_fence.h). The strings live as long as they do. */
+struct nfs_fence {
+    const char *server, *name;
+    const char *directory; /* of the server: where its token is */
+};
+
 /* Who asks whom. Owned by the caller, only read here. */
 struct nfs_client {
     const struct nfs_version *version;
@@ -98,6 +104,11 @@ struct nfs_version {
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
     int (*session_renew)(const struct nfs_client *client);
+    /* Before it is made: its fence. */
+    void (*session_fence)(struct nfs_session *session, const struct nfs_fence *fence);
+    /* Does this host have the fence, as far as is known without a call, and for as long as this
+     * process knows it? 0, with a number that is another whenever a host took it; or -EPERM. */
+    int (*session_hold)(struct nfs_session *session, uint64_t *term);
     int (*leads_here)(const struct nfs_client *over);
 };
 

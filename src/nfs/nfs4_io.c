@@ -25,7 +25,7 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
         return -EAGAIN;
     case NFS4_RENEW:
         nfs4_session_lost(session, call->exact_generation);
-        return -EAGAIN;
+        return nfs4_fence_is_shut(&session->fence) ? -EIO : -EAGAIN;
     default:
         if (status == NFS4ERR_MOVED || status == NFS4ERR_LEASE_MOVED)
             nfs_call_moved(call);

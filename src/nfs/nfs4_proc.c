@@ -295,5 +295,7 @@ const struct nfs_version nfs_version41 = {
     .session_end = nfs4_session_end,
     .session_after_fork = nfs4_session_after_fork,
     .session_renew = nfs4_session_renew,
+    .session_fence = nfs4_fence_set,
+    .session_hold = nfs4_fence_hold,
     .leads_here = nfs4_session_leads_here,
 };

@@ -44,7 +44,10 @@ struct nfs_session *nfs4_session_new(void (*made)(void))
 void nfs4_session_after_fork(struct nfs_session *session)
 {
     void (*made)(void) = session->made;
+    struct nfs4_fence fence = session->fence;
     memset(session, 0, sizeof(*session));
+    nfs4_fence_after_fork(&fence);
+    session->fence = fence;
     session->made = made;
     session->exact = nfs4_slots_exact;
     pthread_mutex_init(&session->making, NULL);
@@ -68,6 +71,9 @@ static void name_owner(struct nfs_session *session, const struct rpc_auth *auth)
         host.nodename, (unsigned long long)run_boot_id(), (unsigned long long)run_pid_namespace(),
         self.pid, (unsigned long long)self.starttime, (unsigned long long)self.image, auth->uid,
         session->number);
+    if (session->fence.of.name)
+        length =
+            snprintf(owner.name, sizeof(owner.name), "directnfs fence %s", session->fence.of.name);
     owner.length = (uint32_t)length;
     pthread_mutex_lock(&session->lock);
     session->owner = owner;
@@ -266,6 +272,28 @@ static void say(const struct nfs_client *client, const char *what, const char *w
         log_warning("server %s: %s: %s", server, what, why);
 }
 
+/* The same for a session with a fence, if the host has that. */
+static int64_t make_fenced(const struct nfs_client *client)
+{
+    struct nfs_session *session = client->session;
+    struct nfs_client anybody = *client;
+    struct rpc_auth auth;
+    bool proves = !session->fence.taking;
+    nfs4_fence_auth(&auth);
+    anybody.auth = &auth;
+    int64_t status = proves ? nfs4_fence_begin(client) : 0;
+    if (status == 0)
+        status = make_once(&anybody);
+    int error = status == NFS4_OK && proves ? nfs4_fence_proven(client) : 0;
+    if (error != 0) {
+        destroy_session(&anybody, session->id);
+        status = error;
+    }
+    if (proves)
+        nfs4_fence_end(client);
+    return status;
+}
+
 /* Until it succeeds, or says what waiting does not mend. `making` is held. */
 static int make(const struct nfs_client *client)
 {
@@ -274,7 +302,7 @@ static int make(const struct nfs_client *client)
         client->timeout_ms > 0 ? sys_now_ns() + (uint64_t)client->timeout_ms * 1000000 : UINT64_MAX;
     unsigned waits = 0, tries = 0;
     for (;;) {
-        int64_t status = make_once(client);
+        int64_t status = session->fence.of.name ? make_fenced(client) : make_once(client);
         if (status == NFS4_OK) {
             atomic_store_explicit(&session->ready, session->generation, memory_order_release);
             log_info("server %s: session %u", client->server->name, session->generation);
@@ -407,7 +435,7 @@ void nfs4_session_end(const struct nfs_client *client)
     memcpy(id, session->id, sizeof(id));
     pthread_mutex_unlock(&session->lock);
     bool answered = ready && destroy_session(client, id) >= 0;
-    if (answered && session->owned) {
+    if (answered && session->owned && !session->fence.of.name) { /* that is of others too */
         struct question question;
         nfs4_put_destroy_client(begin(&question, client), session->client);
         ask(&question, NFS4_OP_DESTROY_CLIENTID);
@@ -425,12 +453,17 @@ int nfs4_session_leads_here(const struct nfs_client *over)
 {
     struct nfs_session *session = over->session;
     struct nfs4_exchange_id exchange;
+    struct nfs_client asking = *over;
+    struct rpc_auth auth;
+    nfs4_fence_auth(&auth);
+    if (session->fence.of.name)
+        asking.auth = &auth;
     pthread_mutex_lock(&session->lock);
     struct nfs4_opaque major = session->major, scope = session->scope;
     pthread_mutex_unlock(&session->lock);
     if (major.length == 0)
         return -ENOTCONN;
-    int64_t status = exchange_id(over, &exchange);
+    int64_t status = exchange_id(&asking, &exchange);
     if (status != NFS4_OK)
         return status < 0 ? (int)status : nfs4_status_errno((uint32_t)status);
     return is_same(&major, &exchange.major) && is_same(&scope, &exchange.scope) ? 0 : -EXDEV;

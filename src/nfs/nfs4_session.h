@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "nfs/nfs.h"
+#include "nfs/nfs4_fence.h"
 #include "nfs/nfs4_types.h"
 
 enum {
@@ -38,6 +39,7 @@ struct nfs_session {
     uint64_t verifier;      /* of this start of the process */
     unsigned number;        /* of the sessions of this process */
     void (*made)(void);
+    struct nfs4_fence fence;
     uint64_t client; /* the client id, under `making`; */
     bool owned;      /* there is one */
 
@@ -75,6 +77,7 @@ void nfs4_session_after_fork(struct nfs_session *session);
  * later. 0 or
  *   -EPROTONOSUPPORT  it does not speak version 4.1
  *   -EBUSY            another client has our owner
+ *   -EIO              the host does not have the fence of the session
  *   -EBADMSG, -EPROTO it says what cannot be, or grants a session that is of no use
  * or what the RPC layer says, or another status means.
  */

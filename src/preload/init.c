@@ -164,32 +164,43 @@ PRELOAD_SLOW void preload_forget(int fd)
     preload_stay_end(stay);
 }
 
-static void adopt(int fd, int flags, void (*into)(int fd, int flags))
+static int adopt(int fd, int flags, int (*into)(int fd, int flags))
 {
+    int result = 0;
     if (preload_managed(fd)) /* it was closed where no wrapper sees it */
         preload_forget(fd);
     bool directory = (flags & O_DIRECTORY) && (flags & O_TMPFILE) != O_TMPFILE;
     if (directory || (flags & O_PATH))
-        return;
+        return 0;
     struct preload_stay stay = preload_stay_begin();
     note_descriptor(fd);
     if (fd <= STDERR_FILENO)
         file_opened_for_kernel(fd, flags, "standard descriptor");
     else
-        into(fd, flags);
+        result = into(fd, flags);
     if (file_is_managed(fd) && !(flags & O_DIRECT))
         preload_signal_guard();
+    if (result != 0)
+        sys_close(fd);
     preload_stay_end(stay);
+    return result;
 }
 
-PRELOAD_SLOW void preload_adopt(int fd, int flags)
+PRELOAD_SLOW int preload_adopt(int fd, int flags)
 {
-    adopt(fd, flags, file_opened);
+    int result = adopt(fd, flags, file_opened);
+    return result == 0 ? fd : result;
+}
+
+static int received(int fd, int flags)
+{
+    file_received(fd, flags);
+    return 0;
 }
 
 PRELOAD_SLOW void preload_receive(int fd, int flags)
 {
-    adopt(fd, flags, file_received);
+    adopt(fd, flags, received);
 }
 
 void preload_duplicated(int from, int to)

@@ -181,16 +181,18 @@ static inline int preload_fail(int error)
 /*
  * After a successful open: lets src/file adopt the descriptor. errno is kept. The descriptors 0 to
  * 2 are left to the kernel: stdio is on them already, and writes to them inside libc, unseen.
+ * Returns the descriptor; or -EIO, and it is closed: see file_opened().
  */
-void preload_adopt(int fd, int flags);
+int preload_adopt(int fd, int flags);
 /* The same for one that was opened before, or not by a name. */
 void preload_receive(int fd, int flags);
 
 static inline int preload_opened(int fd, int flags)
 {
-    if (fd >= 0 && preload_active())
-        preload_adopt(fd, flags);
-    return fd;
+    if (fd < 0 || !preload_active())
+        return fd;
+    int adopted = preload_adopt(fd, flags);
+    return adopted >= 0 ? adopted : preload_fail(-adopted);
 }
 
 /* After the kernel duplicated `from`. errno is kept. */

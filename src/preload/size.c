@@ -49,7 +49,9 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
         return truncate_without_descriptor(path, size);
     if (fd < 0)
         return FILE_KERNEL;
-    preload_adopt(fd, O_WRONLY);
+    int adopted = preload_adopt(fd, O_WRONLY);
+    if (adopted < 0)
+        return (int)preload_result(adopted);
     int result = ftruncate(fd, size);
     int saved = errno;
     int closed = close(fd);

@@ -47,6 +47,9 @@ static const struct {
                                      "export with `insecure`, or give CAP_NET_BIND_SERVICE"},
     [REACH_NO_EXPORT] = {"no such export on the server",
                          "correct the nfstab, or export the directory"},
+    [REACH_NOT_HELD] = {"this host does not have the fence",
+                        "run `directnfs fence take` here if no other host may use the files, and "
+                        "start the programs again"},
     [REACH_NOT_THE_EXPORT] = {"mount is not the export",
                               "mount the export there, or correct the nfstab"},
 };

@@ -31,6 +31,8 @@ enum reach_why {
     REACH_NFS_REFUSED,
     REACH_NFS_REFUSED_HIGH_PORT,
     REACH_NO_EXPORT,
+    /* another host may use it: */
+    REACH_NOT_HELD,
     /* it is another directory */
     REACH_NOT_THE_EXPORT,
     REACH_WHYS

@@ -46,6 +46,20 @@ UNIT_TEST(each_word_for_a_version_is_accepted)
     }
 }
 
+UNIT_TEST(a_fence_is_printed_as_it_was_read)
+{
+    struct conf_nfstab tab;
+    parse(&tab, "server: s\nfence: db_1.a-B nfs_version: nfsv4.1\nexport: /a mount: /b\n");
+    assert_string_equal(tab.servers[0].fence, "db_1.a-B");
+    char *text = conf_nfstab_print(&tab);
+    assert_non_null(strstr(text, "    fence: db_1.a-B\n"));
+    free(text);
+    conf_nfstab_free(&tab);
+    parse(&tab, "server: s\nexport: /a mount: /b\n");
+    assert_null(tab.servers[0].fence);
+    conf_nfstab_free(&tab);
+}
+
 UNIT_TEST(an_oranfstab_is_accepted)
 {
     struct conf_nfstab tab;

@@ -36,9 +36,10 @@ static void assert_mistake(const char *text, unsigned line, unsigned column, con
 
 /* --- mistakes ------------------------------------------------------------------------------ */
 
-#define KEYS                                                                              \
-    "server, path, local, dontroute, export, mount, kernel, security, security_default, " \
-    "nfs_version, mnt_timeout, connections, nfsport, mntport, uid, gid, management or community"
+#define KEYS                                                                                   \
+    "server, path, local, dontroute, export, mount, kernel, security, security_default, "      \
+    "nfs_version, fence, mnt_timeout, connections, nfsport, mntport, uid, gid, management or " \
+    "community"
 
 UNIT_TEST(unknown_keys)
 {
@@ -330,6 +331,19 @@ UNIT_TEST(versions_and_securities_that_are_not_supported)
                    "found 'none', expected sys");
     assert_mistake("server: s export: /a mount: /b kernel: maybe", 1, 40,
                    "found 'maybe', expected auto, yes or no");
+}
+
+UNIT_TEST(a_fence_needs_sessions_and_a_name_of_its_own)
+{
+    assert_mistake("server: s export: /a mount: /b fence: db", 1, 39,
+                   "found fence 'db' for a server without sessions, expected 'nfs_version: "
+                   "nfsv4.1' in its stanza");
+    assert_mistake("server: s export: /a mount: /b nfs_version: nfsv4.1 fence: d/b", 1, 60,
+                   "found 'd/b', expected a name of letters, digits, '.', '_' and '-'");
+    assert_mistake("server: s export: /a mount: /b nfs_version: nfsv4.1 fence: db\n"
+                   "server: t export: /a mount: /c nfs_version: nfsv4.1 fence: db",
+                   2, 60,
+                   "found a second fence 'db', expected another name (the first is in line 1)");
 }
 
 UNIT_TEST(all_mistakes_are_found)

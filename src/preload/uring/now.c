@@ -191,9 +191,7 @@ static ssize_t open_now(const struct io_uring_sqe *sqe)
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, path, sqe->off, sqe->len);
-    if (fd >= 0)
-        preload_adopt(fd, (int)how.flags);
-    return fd;
+    return fd >= 0 ? preload_adopt(fd, (int)how.flags) : fd;
 }
 
 static ssize_t statx_now(const struct io_uring_sqe *sqe)
