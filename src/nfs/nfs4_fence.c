@@ -16,7 +16,8 @@ enum {
     NOBODY = 65534,
     SAY_EVERY_S = 60,
     SAY_ONCE_S = 1000000000, /* of a loss: its subject has the verifier */
-    READ_SIZE = 4096
+    READ_SIZE = 4096,
+    NOTE_MS = 500 /* of waiting for a lock that is held while a server is asked */
 };
 
 void nfs4_fence_auth(struct rpc_auth *auth)
@@ -162,7 +163,7 @@ static int fail(const struct nfs_client *client, int error)
     if (!run_may_say(subject, SAY_EVERY_S))
         return -EIO;
     if (error == -EPERM)
-        log_error("server %s: fence %s: this host has not taken it: calls fail with EIO until "
+        log_error("server %s: fence %s: this host does not have it: calls fail with EIO until "
                   "`directnfs fence take` is run here",
                   fence->of.server, fence->of.name);
     else
@@ -171,6 +172,21 @@ static int fail(const struct nfs_client *client, int error)
                   fence->of.server, fence->of.name, fence->of.name, fence->of.directory,
                   error == -EBADMSG ? "it makes no sense" : strerrordesc_np(-error));
     return -EIO;
+}
+
+/* For processes that begin later: unless the host has taken it again. */
+static void note_loss(const struct nfs4_fence *fence)
+{
+    struct run_fence now;
+    int locked = run_fence_lock(fence->of.server, fence->of.name, NOTE_MS);
+    if (locked < 0)
+        return; /* they find out by themselves */
+    run_fence_read(locked, &now);
+    if (now.verifier == atomic_load(&fence->term)) {
+        now.state = RUN_FENCE_LOST;
+        run_fence_write(locked, &now);
+    }
+    run_fence_unlock(locked);
 }
 
 /* Does the token say that this host has it? */
@@ -187,34 +203,37 @@ static int ask(const struct nfs_client *client)
     uint64_t term = atomic_load(&fence->term);
     if (token.verifier == term)
         return 0;
-    const struct run_fence lost = {.state = RUN_FENCE_LOST, .verifier = term};
-    run_fence_write(fence->locked, &lost);
+    note_loss(fence);
     return lose(client, &token);
 }
 
 int nfs4_fence_begin(const struct nfs_client *client)
 {
     struct nfs4_fence *fence = &client->session->fence;
-    struct run_fence now;
     uint64_t term;
     atomic_store(&fence->failed, false);
     if (atomic_load(&fence->lost))
         return -EIO;
-    int locked = run_fence_lock(fence->of.server, fence->of.name, client->timeout_ms);
-    if (locked < 0)
-        return fail(client, locked);
-    fence->locked = locked;
-    run_fence_read(locked, &now);
     if (nfs4_fence_hold(client->session, &term) != 0)
         return term != 0 ? lose(client, NULL) : fail(client, -EPERM);
     if (client->session->verifier != term)
         client->session->verifier = term;
     fence->asking = nfs4_session_new(NULL);
-    return fence->asking ? ask(client) : fail(client, -ENOMEM);
+    int error = fence->asking ? ask(client) : fail(client, -ENOMEM);
+    if (error != 0)
+        return error;
+    int locked = run_fence_lock(fence->of.server, fence->of.name, client->timeout_ms);
+    if (locked < 0)
+        return fail(client, locked);
+    fence->locked = locked;
+    return 0;
 }
 
 int nfs4_fence_proven(const struct nfs_client *client)
 {
+    struct nfs4_fence *fence = &client->session->fence;
+    run_fence_unlock(fence->locked);
+    fence->locked = -1;
     return ask(client);
 }
 

@@ -57,8 +57,8 @@ void nfs4_fence_after_fork(struct nfs4_fence *fence);
 
 /*
  * Around the making of a session, with `making` held. Begin: 0 if the host has the fence, and the
- * token says so; or -EIO, after it was said, or another -errno. Proven: the same once more. End:
- * always, whatever begin said.
+ * token says so; then the lock is held. Or -EIO, after it was said, or another -errno. Proven, when
+ * it is made: without the lock, the same once more. End: always, whatever begin said.
  */
 int nfs4_fence_begin(const struct nfs_client *client);
 int nfs4_fence_proven(const struct nfs_client *client);

@@ -74,8 +74,12 @@ static struct server {
         cut;         /* with the connection that dies its port is closed, and all that came there */
     _Atomic int lie; /* enum server_lie, in the next reply */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner;
+    _Atomic bool no_token;        /* of a fence: else it is the file */
+    _Atomic bool taken_meanwhile; /* its file becomes `taken` when a session of a fence is made */
+    uint8_t taken[256];
     /* what it sees */
-    _Atomic unsigned ops[SERVER_OPS], told_again, writes, connections, highest_slot, alive, clients;
+    _Atomic unsigned ops[SERVER_OPS], told_again, writes, connections, highest_slot, alive, clients,
+        fences;
     /* its own */
     pthread_t thread;
     int listeners[2], stop[2]; /* -1: closed */
@@ -175,6 +179,11 @@ static uint32_t server_create_session(struct server_call *call)
     memset(s, 0, sizeof(*s));
     s->alive = true;
     s->client = client;
+    if (strncmp(server.owner, "directnfs fence ", 16) == 0) {
+        atomic_fetch_add(&server.fences, 1);
+        if (atomic_load(&server.taken_meanwhile))
+            memcpy(server.file, server.taken, sizeof(server.taken));
+    }
     memset(s->id, ++made, 16);
     atomic_fetch_add(&server.alive, 1);
     call->r.p = call->r.end; /* it is the last operation */
@@ -313,6 +322,8 @@ static uint32_t server_lookup(struct server_call *call)
         return 20;
     if (length == 1 && *name == 'f')
         call->of_file = true;
+    else if (length > 1 && *name == '.' && !atomic_load(&server.no_token))
+        call->of_file = true; /* it has no other file */
     else if (length != 3 || memcmp(name, "dir", 3) != 0)
         return 2;
     xdr_put_u32(&call->w, 0);
