@@ -76,7 +76,8 @@ static struct server {
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner;
     _Atomic bool no_token;        /* of a fence: else it is the file */
     _Atomic bool taken_meanwhile; /* its file becomes `taken` when a session of a fence is made */
-    uint8_t taken[256];
+    _Atomic bool new_token;       /* its file becomes `token` before the next call */
+    uint8_t taken[256], token[256];
     /* what it sees */
     _Atomic unsigned ops[SERVER_OPS], told_again, writes, connections, highest_slot, alive, clients,
         fences;

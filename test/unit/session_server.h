@@ -93,6 +93,11 @@ static bool server_answer(int fd, const uint8_t *record, size_t length)
     const uint32_t head[] = {xid, 1, 0, 0, 0, 0};
     for (int i = 0; i < 6; i++)
         xdr_put_u32(&call.w, head[i]);
+    if (atomic_load(&server.new_token)) {
+        memcpy(server.file, server.token, sizeof(server.token));
+        server.size = sizeof(server.token);
+        atomic_store(&server.new_token, false);
+    }
     if (atomic_exchange(&server.forget, false))
         server_forget();
     if (procedure == 1 && !server_compound(&call, call.w.p))

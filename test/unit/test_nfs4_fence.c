@@ -25,8 +25,9 @@ static void put_token(uint64_t verifier, uint8_t *where)
 
 static void server_has_token(uint64_t verifier)
 {
-    put_token(verifier, server.file);
-    server.size = NFS4_TOKEN_SIZE;
+    assert_false(atomic_load(&server.new_token));
+    put_token(verifier, server.token);
+    atomic_store(&server.new_token, true);
 }
 
 static void host_has(enum run_fence_state state, uint64_t verifier)
@@ -272,7 +273,9 @@ FENCE_TEST(without_a_token_nothing_is_known_and_nothing_is_lost)
     assert_int_equal(ask(), -EIO);
     assert_int_equal(atomic_load(&server.fences), 0);
     atomic_store(&server.no_token, false);
-    memset(server.file, 'x', 100);
+    assert_false(atomic_load(&server.new_token));
+    memset(server.token, 'x', 100);
+    atomic_store(&server.new_token, true);
     assert_int_equal(ask(), -EIO);
     server_has_token(OURS);
     assert_int_equal(ask(), 0);
