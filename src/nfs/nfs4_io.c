@@ -4,6 +4,7 @@
 
 #include "stats/count.h"
 #include "nfs/nfs4_call.h"
+#include "nfs/nfs4_open.h"
 #include "nfs/nfs4_status.h"
 
 const struct nfs4_stateid nfs4_anonymous = {{0}};
@@ -27,6 +28,8 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
         nfs4_session_lost(session, call->exact_generation);
         return nfs4_fence_is_shut(&session->fence) ? -EIO : -EAGAIN;
     default:
+        if (!by_sequence && nfs4_open_refused(session, status))
+            return -EBADFD;
         if (status == NFS4ERR_MOVED || status == NFS4ERR_LEASE_MOVED)
             nfs_call_moved(call);
         return nfs4_status_errno(status);
@@ -79,7 +82,10 @@ static int next(const struct rpc_call *call, struct xdr_reader *results, enum nf
 {
     bool at_once;
     uint32_t status = nfs4_get_op(results, op);
-    return results->bad ? -EBADMSG : nfs4_call_status(call, status, false, &at_once);
+    if (results->bad)
+        return -EBADMSG;
+    int error = nfs4_call_status(call, status, false, &at_once);
+    return error == -EBADFD ? -EAGAIN : error; /* with another state, when it is begun again */
 }
 
 /* The attributes behind or before an operation: those of a file. */
@@ -101,10 +107,11 @@ void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
 {
     struct xdr_writer w;
     nfs4_session_ready(client); /* without a session it is refused, and begun again */
+    struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_READ);
     nfs4_slots_begin(call, client, false, 3, &w);
     nfs4_put_fh(&w, fh);
     nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, whose payload shall end the reply */
-    nfs4_put_read(&w, &nfs4_anonymous, offset, (uint32_t)data->length);
+    nfs4_put_read(&w, &state, offset, (uint32_t)data->length);
     call->find_payload = nfs4_read_head;
     call->destination = data->vectors;
     call->destination_count = data->count;
@@ -153,6 +160,7 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
     transfer->two_ends = has_two_ends(&attr, offset + count, eof);
     transfer->connected_ns = call->connected_ns;
     transfer->attr = attr;
+    nfs4_open_accepted((struct nfs_session *)call->exact);
     stats_transferred(false, count);
     return 0;
 }
@@ -174,9 +182,10 @@ void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
 {
     struct xdr_writer w;
     nfs4_session_ready(client);
+    struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
     nfs4_slots_begin(call, client, true, 3, &w);
     nfs4_put_fh(&w, fh);
-    nfs4_put_write(&w, &nfs4_anonymous, offset, (uint32_t)data->length, stable);
+    nfs4_put_write(&w, &state, offset, (uint32_t)data->length, stable);
     call->payload = data->vectors;
     call->payload_count = data->count;
     call->payload_length = data->length;
@@ -218,6 +227,7 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->attr.present = false;
     if (next(call, &r, NFS4_OP_GETATTR) == 0) /* else what it became is not known */
         get_post_attr(&r, &transfer->attr);
+    nfs4_open_accepted((struct nfs_session *)call->exact);
     stats_transferred(true, count);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "nfs/nfs4_call.h"
+#include "nfs/nfs4_open.h"
 #include "nfs/nfs4_status.h"
 
 /* Operations without payload on one file, from their arguments to their results. Lives on the
@@ -137,17 +138,45 @@ static int ask_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
     if (!sattr->set_size || sattr->set_mode || sattr->set_uid || sattr->set_gid ||
         sattr->set_atime != NFS_DONT_CHANGE || sattr->set_mtime != NFS_DONT_CHANGE)
         return -EOPNOTSUPP;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_SETATTR, 2, fh);
-    nfs4_put_set_size(w, &nfs4_anonymous, sattr->size);
-    nfs4_put_getattr(w, NFS4_OF_FILE);
-    int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_SETATTR);
-    *unsettled = question.unsettled;
+    int error;
+    do {
+        struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
+        struct xdr_writer *w = begin(&question, client, NFS3_PROC_SETATTR, 2, fh);
+        nfs4_put_set_size(w, &state, sattr->size);
+        nfs4_put_getattr(w, NFS4_OF_FILE);
+        error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_SETATTR);
+        *unsettled = *unsettled || question.unsettled;
+    } while (error == -EBADFD);
     if (error != 0)
         return error;
+    nfs4_open_accepted(client->session);
     nfs4_get_set(&question.results);
     wcc->before_present = false;
     get_post_attr(&question, &wcc->after);
     return 0;
+}
+
+int nfs4_open(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t share,
+              struct nfs4_stateid *stateid)
+{
+    static const char owner[] = "directnfs";
+    struct question question;
+    /* In a session the server knows whose it is: RFC 8881 section 18.16.3. */
+    nfs4_put_open(begin(&question, client, NFS3_PROC_ACCESS, 1, fh), 0, owner, sizeof(owner) - 1,
+                  share | NFS4_SHARE_NO_DELEGATION);
+    int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_OPEN);
+    if (error != 0)
+        return error;
+    nfs4_get_open(&question.results, stateid);
+    return nfs4_get_result(&question.results);
+}
+
+int nfs4_close(const struct nfs_client *client, const struct nfs_fh *fh,
+               const struct nfs4_stateid *stateid)
+{
+    struct question question;
+    nfs4_put_close(begin(&question, client, NFS3_PROC_ACCESS, 1, fh), stateid);
+    return ask(&question, NFS4_OP_PUTFH, NFS4_OP_CLOSE);
 }
 
 static int ask_lookup(const struct nfs_client *client, const struct nfs_fh *directory,

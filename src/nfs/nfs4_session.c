@@ -9,6 +9,7 @@
 #include "run/identity.h"
 #include "run/said.h"
 #include "nfs/nfs4_call.h"
+#include "nfs/nfs4_open.h"
 #include "nfs/nfs4_slots.h"
 #include "nfs/nfs4_status.h"
 #include "nfs/nfs4_xdr.h"
@@ -45,12 +46,14 @@ void nfs4_session_after_fork(struct nfs_session *session)
 {
     void (*made)(void) = session->made;
     struct nfs4_fence fence = session->fence;
+    nfs4_open_forget(session);
     memset(session, 0, sizeof(*session));
     nfs4_fence_after_fork(&fence);
     session->fence = fence;
     session->made = made;
     session->exact = nfs4_slots_exact;
     pthread_mutex_init(&session->making, NULL);
+    pthread_mutex_init(&session->opening, NULL);
     pthread_mutex_init(&session->lock, NULL);
     session->verifier = sys_now_ns();
     session->number = atomic_fetch_add(&sessions_made, 1);
@@ -428,6 +431,8 @@ void nfs4_session_end(const struct nfs_client *client)
 {
     struct nfs_session *session = client->session;
     uint8_t id[NFS4_SESSION_ID];
+    if (atomic_load(&session->ready) != 0)
+        nfs4_open_end(client); /* else the server would keep the client id */
     if (pthread_mutex_trylock(&session->making) != 0)
         return; /* a thread makes one, for as long as the server does not answer */
     bool ready = atomic_exchange(&session->ready, 0) != 0;

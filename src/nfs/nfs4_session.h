@@ -43,6 +43,12 @@ struct nfs_session {
     uint64_t client; /* the client id, under `making`; */
     bool owned;      /* there is one */
 
+    /* Opens (nfs4_open.h). */
+    pthread_mutex_t opening;          /* held while a file is opened or closed: seconds; guards */
+    struct nfs4_open *opens;          /* NULL: none yet */
+    _Atomic bool insists;             /* the server wants files to be open */
+    _Atomic uint32_t refusals, epoch; /* in a row; and what was opened in an older one is bad */
+
     _Atomic uint32_t ready;      /* the generation that can be used; 0: none */
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
     _Atomic uint32_t write_most; /* and into a call */

@@ -21,10 +21,12 @@ enum {
     SERVER_KEPT = 1024,
     /* operations */
     S_ACCESS = 3,
+    S_CLOSE = 4,
     S_COMMIT = 5,
     S_GETATTR = 9,
     S_GETFH = 10,
     S_LOOKUP = 15,
+    S_OPEN = 18,
     S_PUTFH = 22,
     S_PUTROOTFH = 24,
     S_READ = 25,
@@ -73,6 +75,7 @@ static struct server {
     _Atomic bool
         cut;         /* with the connection that dies its port is closed, and all that came there */
     _Atomic int lie; /* enum server_lie, in the next reply */
+    _Atomic bool insists; /* on an open before READ, WRITE and SETATTR */
     _Atomic bool forget, forget_after_death, minor_wrong, other_owner;
     _Atomic bool no_token;        /* of a fence: else it is the file */
     _Atomic bool taken_meanwhile; /* its file becomes `taken` when a session of a fence is made */
@@ -92,6 +95,7 @@ static struct server {
     int fds[SERVER_CONNECTIONS], came_to[SERVER_CONNECTIONS];
     uint8_t *record[SERVER_CONNECTIONS];
     size_t have[SERVER_CONNECTIONS];
+    _Atomic uint32_t share, opens; /* of the one open, 0: none; and how many there were */
     uint8_t file[SERVER_FILE];
     uint64_t size;
 } server;
@@ -269,9 +273,58 @@ static uint32_t server_getattr(struct server_call *call)
     return 0;
 }
 
+static void server_put_state(struct xdr_writer *w)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        xdr_put_u32(w, server.opens + i);
+}
+
+/* By CLAIM_FH, of the only file. */
+static uint32_t server_open(struct server_call *call)
+{
+    uint32_t length;
+    xdr_get_u32(&call->r);
+    uint32_t share = xdr_get_u32(&call->r), deny = xdr_get_u32(&call->r);
+    xdr_get_u64(&call->r);
+    xdr_get_opaque(&call->r, 64, &length);
+    uint32_t creates = xdr_get_u32(&call->r), claim = xdr_get_u32(&call->r);
+    if (call->r.bad || deny != 0 || creates != 0 || claim != 4 || !call->of_file)
+        return 22;
+    server.share = share & 3;
+    server.opens++;
+    xdr_put_u32(&call->w, 0);
+    server_put_state(&call->w);
+    for (int i = 0; i < 5; i++)
+        xdr_put_u32(&call->w, i == 0); /* change_info4 */
+    xdr_put_u32(&call->w, 0);
+    xdr_put_u32(&call->w, 0); /* no attributes were set */
+    xdr_put_u32(&call->w, 0); /* nor is there a delegation */
+    return 0;
+}
+
+/* Takes the state of a call. 0: it will do. */
+static uint32_t server_state(struct server_call *call, uint32_t share)
+{
+    static const uint8_t anonymous[16];
+    uint8_t current[16];
+    struct xdr_writer w;
+    const uint8_t *state = xdr_get_fixed(&call->r, 16);
+    xdr_writer_init(&w, current, sizeof(current));
+    server_put_state(&w);
+    if (!state)
+        return 10036;
+    if (memcmp(state, anonymous, 16) == 0)
+        return atomic_load(&server.insists) ? 10025 : 0;
+    if (server.share == 0 || memcmp(state, current, 16) != 0)
+        return 10025;
+    return server.share & share ? 0 : 10038;
+}
+
 static uint32_t server_read(struct server_call *call)
 {
-    xdr_get_room(&call->r, 16);
+    uint32_t refused = server_state(call, 1);
+    if (refused != 0)
+        return refused;
     uint64_t offset = xdr_get_u64(&call->r);
     uint32_t count = xdr_get_u32(&call->r);
     if (offset > server.size)
@@ -286,8 +339,9 @@ static uint32_t server_read(struct server_call *call)
 
 static uint32_t server_write(struct server_call *call)
 {
-    uint32_t count;
-    xdr_get_room(&call->r, 16);
+    uint32_t count, refused = server_state(call, 2);
+    if (refused != 0)
+        return refused;
     uint64_t offset = xdr_get_u64(&call->r);
     uint32_t stable = xdr_get_u32(&call->r);
     const uint8_t *data = xdr_get_opaque(&call->r, SERVER_FILE, &count);
@@ -333,7 +387,10 @@ static uint32_t server_lookup(struct server_call *call)
 
 static uint32_t server_setattr(struct server_call *call)
 {
-    xdr_get_room(&call->r, 16 + 12);
+    uint32_t refused = server_state(call, 2);
+    if (refused != 0)
+        return refused;
+    xdr_get_room(&call->r, 12);
     uint64_t size = xdr_get_u64(&call->r);
     xdr_put_u32(&call->w, 0);
     xdr_put_u32(&call->w, 1);
@@ -387,6 +444,11 @@ static uint32_t server_short(struct server_call *call, uint32_t op)
     case S_PUTROOTFH:
         call->of_file = false;
         return 0;
+    case S_CLOSE:
+        xdr_get_room(&call->r, 4 + 16);
+        server.share = 0;
+        server_put_state(&call->w);
+        return 0;
     default:
         return 10044;
     }
@@ -413,6 +475,8 @@ static uint32_t server_do(struct server_call *call, uint32_t op)
         return server_lookup(call);
     case S_SETATTR:
         return server_setattr(call);
+    case S_OPEN:
+        return server_open(call);
     default:
         return server_short(call, op);
     }

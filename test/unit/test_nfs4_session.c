@@ -299,6 +299,48 @@ SESSION_TEST(a_file_system_that_moved_is_an_error)
     assert_int_equal(asked(S_CREATE_SESSION), 1);
 }
 
+/* A server that insists on opens gets one for the file, which is good for reading, then for writing
+ * too; a new one when that is lost; and it is closed at the end. */
+SESSION_TEST(what_must_be_open_is_opened)
+{
+    struct nfs_transfer done;
+    struct nfs_wcc wcc;
+    bool unsettled;
+    const struct nfs_sattr size = {.set_size = true, .size = 16 * BLOCK};
+    write_block(1, &done);
+    assert_int_equal(server.opens, 0);
+    atomic_store(&server.insists, true);
+    read_block(1);
+    assert_int_equal(server.opens, 1);
+    assert_int_equal(server.share, 1);
+    read_block(1);
+    assert_int_equal(server.opens, 1);
+    write_block(2, &done);
+    assert_int_equal(server.share, 3);
+    unsigned opens = server.opens;
+    assert_int_equal(nfs_setattr(&client, &file, &size, &wcc, &unsettled), 0);
+    write_block(3, &done);
+    read_block(3);
+    assert_int_equal(server.opens, opens);
+    server.share = 0; /* the server has lost it */
+    assert_int_equal(nfs_setattr(&client, &file, &size, &wcc, &unsettled), 0);
+    assert_int_equal(server.opens, opens + 1);
+    read_block(3);
+    nfs4_session_end(&client);
+    assert_int_equal(server.share, 0);
+    assert_int_equal(asked(S_CLOSE), 1);
+}
+
+SESSION_TEST(a_server_that_takes_no_state_at_all_is_an_error)
+{
+    struct nfs_wcc wcc;
+    bool unsettled;
+    const struct nfs_sattr size = {.set_size = true, .size = 100};
+    fail_next(S_SETATTR, NFS4ERR_BAD_STATEID, 1000);
+    assert_int_equal(nfs_setattr(&client, &file, &size, &wcc, &unsettled), -EIO);
+    fail_next(S_SETATTR, NFS4ERR_BAD_STATEID, 0);
+}
+
 SESSION_TEST(an_idle_session_is_renewed_and_a_busy_one_is_not)
 {
     struct nfs_attr attr;
