@@ -76,6 +76,15 @@ void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, c
                   nfs3_proc_name(procedure), what);
 }
 
+void nfs_call_refused(const struct rpc_call *call, const char *status)
+{
+    char subject[512];
+    const char *server = call->channel->server->name;
+    snprintf(subject, sizeof(subject), "%s %.400s", status, server);
+    if (run_may_say(subject, SAY_EVERY_S))
+        log_warning("server %s: a call was answered %s; its program gets EIO", server, status);
+}
+
 void nfs_call_moved(const struct rpc_call *call)
 {
     char subject[512];

@@ -15,6 +15,10 @@ void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int e
  * minute for a server. */
 void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
 
+/* It was answered with a status that no program is told, but EIO. Says so once a minute for a server
+ * and a status. */
+void nfs_call_refused(const struct rpc_call *call, const char *status);
+
 /* What was asked for is at another server now. Says so once a minute for a server. */
 void nfs_call_moved(const struct rpc_call *call);
 

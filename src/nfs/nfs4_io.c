@@ -32,6 +32,8 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
             return -EBADFD;
         if (status == NFS4ERR_MOVED || status == NFS4ERR_LEASE_MOVED)
             nfs_call_moved(call);
+        else if (status != NFS4ERR_IO && nfs4_status_errno(status) == -EIO)
+            nfs_call_refused(call, nfs4_status_name(status));
         return nfs4_status_errno(status);
     }
 }

@@ -308,6 +308,7 @@ static int make(const struct nfs_client *client)
         int64_t status = session->fence.of.name ? make_fenced(client) : make_once(client);
         if (status == NFS4_OK) {
             atomic_store_explicit(&session->ready, session->generation, memory_order_release);
+            atomic_fetch_add(&session->epoch, 1); /* what was open is not */
             log_info("server %s: session %u", client->server->name, session->generation);
             if (session->made)
                 session->made();

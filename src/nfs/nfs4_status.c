@@ -97,6 +97,7 @@ enum nfs4_reaction nfs4_status_reaction(uint32_t status, bool by_sequence)
     case NFS4ERR_BADSESSION:
     case NFS4ERR_DEADSESSION:
     case NFS4ERR_STALE_CLIENTID:
+    case NFS4ERR_EXPIRED: /* the lease is over, and nobody has cleared it away yet */
         return NFS4_RENEW;
     case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
         return by_sequence ? NFS4_BIND : NFS4_DONE;

@@ -389,7 +389,8 @@ SESSION_TEST(a_server_that_forgot_the_session_gets_another)
 SESSION_TEST(statuses_that_end_a_session)
 {
     static const uint32_t ends[] = {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID,
-                                    NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT};
+                                    NFS4ERR_EXPIRED, NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT};
+    struct nfs_transfer done;
     struct nfs_attr attr;
     assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
     for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -397,6 +398,9 @@ SESSION_TEST(statuses_that_end_a_session)
         assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
         assert_int_equal(asked(S_CREATE_SESSION), 2 + i);
     }
+    fail_next(S_WRITE, NFS4ERR_EXPIRED, 1); /* nor is it SEQUENCE, always, that finds it out */
+    write_block(1, &done);
+    read_block(1);
 }
 
 SESSION_TEST(a_copy_that_a_lost_session_refuses_may_have_been_carried_out)
