@@ -87,6 +87,9 @@ int file_commit_all(void);
 /* Before another program starts, which may read by the kernel: what this process wrote, or one that
  * it was forked from, is at the server. A load for each mount, if it never wrote behind. */
 void file_write_out_all(void);
+/* Ends the sessions of this process at their servers, before exec and exit. Who goes on, as exec
+ * failed, makes others. */
+void file_mounts_end_sessions(void);
 /* At exit: COMMITs as above, then folds the statistics. Writes after it are FILE_SYNC. */
 void file_finish(void);
 

@@ -10,9 +10,14 @@ static inline ssize_t file_posix_error(ssize_t result)
 {
     switch (result) {
     case -EBADMSG:
+    case -EBUSY: /* the name of this client is another's */
+    case -EPROTO:
+    case -EREMOTE:
     case -EREMOTEIO:
     case -EPROTONOSUPPORT:
         return -EIO;
+    case -EKEYREJECTED:
+        return -EACCES;
     case -ECONNREFUSED: /* connecting failed until soft_timeout was over */
     case -ECONNRESET:
     case -EHOSTUNREACH:

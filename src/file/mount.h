@@ -239,7 +239,4 @@ void file_mounts_fork_child(void);
 /* A session was made: from now on the leases of all are renewed (lease.c). */
 void file_lease_begin(void);
 void file_lease_fork_child(void);
-/* At the end of the process: servers need not remember its sessions. */
-void file_mounts_end_sessions(void);
-
 #endif

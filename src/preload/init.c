@@ -274,6 +274,7 @@ void preload_commit(void)
     struct preload_stay stay = preload_stay_begin();
     file_commit_all();
     file_write_out_all(); /* in a child of fork(): what its parent wrote */
+    file_mounts_end_sessions();
     preload_stay_end(stay);
 }
 

@@ -45,8 +45,17 @@ static const struct {
     [REACH_NFS_REFUSED] = {"NFS refused", "the server's export list must name this host"},
     [REACH_NFS_REFUSED_HIGH_PORT] = {"NFS refused, from a port above 1023",
                                      "export with `insecure`, or give CAP_NET_BIND_SERVICE"},
+    [REACH_OTHER_SECURITY] = {"the server wants other security than AUTH_SYS",
+                              "export with sec=sys"},
     [REACH_NO_EXPORT] = {"no such export on the server",
                          "correct the nfstab, or export the directory"},
+    [REACH_ELSEWHERE] = {"the directory is at another server",
+                         "name that server in the nfstab, as referrals are not followed"},
+    [REACH_NAME_IN_USE] = {"the server takes this client for another one",
+                           "give each host a name of its own (hostname); the other one is "
+                           "forgotten with its lease"},
+    [REACH_NONSENSE] = {"the server's answers make no sense",
+                        "see whether an NFS server listens at this port, and its log"},
     [REACH_NOT_HELD] = {"this host does not have the fence",
                         "run `directnfs fence take` here if no other host may use the files, and "
                         "start the programs again"},
@@ -117,12 +126,20 @@ enum reach_why reach_why_call(enum reach_service service, int error,
         return REACH_NO_SERVICE;
     case -ENOENT:
     case -ENOTDIR:
-        return service == REACH_MAPPER  ? REACH_NO_SERVICE
-               : service == REACH_MOUNT ? REACH_NO_EXPORT
-                                        : REACH_NO_ANSWER;
+        return service == REACH_MAPPER ? REACH_NO_SERVICE : REACH_NO_EXPORT;
+    case -EREMOTE:
+        return REACH_ELSEWHERE;
+    case -EBUSY:
+        return REACH_NAME_IN_USE;
+    case -EBADMSG:
+    case -EPROTO:
+        return REACH_NONSENSE;
+    case -EKEYREJECTED:
+        if (service == REACH_NFS)
+            return REACH_OTHER_SECURITY;
+        __attribute__((fallthrough));
     case -EACCES:
     case -EPERM:
-    case -EKEYREJECTED:
         return service == REACH_MAPPER ? REACH_NO_ANSWER : why_refused(service, tunables);
     default:
         return REACH_NO_ANSWER;

@@ -30,7 +30,11 @@ enum reach_why {
     REACH_MOUNT_REFUSED_HIGH_PORT,
     REACH_NFS_REFUSED,
     REACH_NFS_REFUSED_HIGH_PORT,
+    REACH_OTHER_SECURITY,
     REACH_NO_EXPORT,
+    REACH_ELSEWHERE,
+    REACH_NAME_IN_USE,
+    REACH_NONSENSE,
     /* another host may use it: */
     REACH_NOT_HELD,
     /* it is another directory */

@@ -5,6 +5,7 @@
 
 #include "memprocs.h"
 #include "memsessions.h"
+#include "odd41.h"
 
 #define OPERATIONS_MOST 16u
 #define OVERHEAD        4096u // of a request or reply beside its payload
@@ -505,13 +506,17 @@ static uint32_t operation_run(struct compound *c, uint32_t op)
     unsigned char *results = c->w->at;
     uint32_t status = !known                                ? V41_ILLEGAL
                       : !c->slot && !operations41[op].alone ? V41_ERR_OP_NOT_IN_SESSION
-                                                            : operations41[op].run(c);
+                                                            : odd_status(op);
+    if (!status)
+        status = operations41[op].run(c);
     if (known && operations41[op].counted)
         server.nfs_calls[operations41[op].counted]++;
     if (c->again && !status) // what was answered then takes the place of all
         c->w->at = start;
     else if (c->w->at == results)
         wire_put32(c->w, status);
+    if (odd && !status && !c->again)
+        odd_answer(op, results + 4);
     return status;
 }
 
@@ -525,13 +530,15 @@ static void do_compound(struct wire_reader *args, struct wire_writer *w,
     uint32_t minor = wire_get32(args), operations = wire_get32(args);
     unsigned char *start = wire_put_room(w, 4);
     memory.told_again = false;
+    if (odd)
+        odd->mute = false;
     if (!start || !tag || length > 64 || operations > OPERATIONS_MOST) {
         args->bad = true;
         return;
     }
     wire_put_opaque(w, tag, length);
     unsigned char *count = wire_put_room(w, 4);
-    if (minor != V41_MINOR) {
+    if (minor != (odd && odd->minor ? odd->minor : V41_MINOR)) {
         status = V41_ERR_MINOR_VERS_MISMATCH;
         operations = 0;
     }

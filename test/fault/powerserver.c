@@ -25,12 +25,11 @@
  *                                another file with equal bytes, as after a restore from a backup;
  *                                the old ones live on in the directory DIR.before
  *                                Between `power-loss` and `up` nobody sees it happen
- *     forget                         of NFSv4.1: leases end, no client and no session is known any
- * more slots N                        it wants no more slots to be used, and gives no more; 0: as
- * it likes grace 0|1                  data is not to be had, by NFS4ERR_GRACE lie NAME [PERCENT] so
- * many replies (all) are wrong in one way, see lies.h lie truth                  an end of that
+ *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see lies.h
+ *     lie truth                  an end of that
  *     lies                       their names
  *     counters
+ *     and those of sessions.h
  *
  * Calls that change something have their replies kept, by the client's address and port, xid and
  * procedure, as servers of NFSv3 do: a call that comes again is not executed again, and waits if
@@ -43,6 +42,7 @@
 #include "control.h"
 #include "execute.h"
 #include "lies.h"
+#include "sessions.h"
 
 enum { REPLIES = 4096 };
 
@@ -105,6 +105,10 @@ static void client_answer(struct client *client, const struct call *call, struct
 {
     struct lie lie = {
         .m = m, .program = call->program, .procedure = call->procedure, .random = &random_state};
+    if (call->in_session && odd->mute) {
+        free(m);
+        return;
+    }
     if (client->after == AFTER_NOTHING && lie_now(&random_state)) {
         lies[lie_chosen].tell(&lie);
         counters.lies++;
@@ -362,25 +366,6 @@ static void power_loss(uint64_t survive)
     memcpy(server.verifier, &verifier, sizeof server.verifier);
 }
 
-/* Commands about sessions. */
-static bool command_of_sessions(char **words, unsigned count)
-{
-    uint64_t number;
-    if (strcmp(words[0], "forget") == 0 && count == 1) {
-        sessions_forget_all();
-        return true;
-    }
-    if (count != 2 || !word_number(words[1], UINT32_MAX, &number))
-        return false;
-    if (strcmp(words[0], "slots") == 0)
-        memory.slots = (uint32_t)number;
-    else if (strcmp(words[0], "grace") == 0)
-        memory.grace = number != 0;
-    else
-        return false;
-    return true;
-}
-
 static bool command(char **words, unsigned count, FILE *out)
 {
     const char *name = words[0];
@@ -424,7 +409,7 @@ static bool command(char **words, unsigned count, FILE *out)
             rehandle(rehandle_others);
         return true;
     }
-    if (command_of_sessions(words, count))
+    if (sessions_command(words, count, out))
         return true;
     if (count > 1)
         return false;
@@ -526,6 +511,7 @@ int main(int argc, char **argv)
         die("getrandom: %s", strerror(errno));
     memory.instance = server.instance;
     server.commit_fails = commit_is_bad;
+    odd = &sessions_odd;
     directory_open(directory);
     files_catch_faults();
     go_up();

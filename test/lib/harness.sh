@@ -284,6 +284,7 @@ ganesha_protocol=3    # the version of NFS it speaks
 ganesha_grace=0       # seconds after a start in which clients of version 4 reclaim their state
 ganesha_lease=20      # seconds of their lease
 ganesha_minor=1,2     # minor versions of version 4
+ganesha_options=      # others of its NFSV4 block
 server_space=()       # words that start a program where the server is: nothing, or another network namespace
 server_bind=127.0.0.1 # the address it listens on
 
@@ -319,7 +320,7 @@ ganesha_write_conf() {
     if [ "$ganesha_protocol" = 4 ]; then
         versions="Protocols = 4; Enable_UDP = false;"
         [ "$ganesha_grace" = 0 ] || grace="Grace_Period = $ganesha_grace;"
-        grace+=" Minor_Versions = $ganesha_minor; RecoveryBackend = fs; Lease_Lifetime = $ganesha_lease;"
+        grace+=" Minor_Versions = $ganesha_minor; RecoveryBackend = fs; Lease_Lifetime = $ganesha_lease; $ganesha_options"
     fi
     # Newer versions do not start without CAP_SYS_RESOURCE, unless they are told that it may be missing.
     ! grep -qs allow_set_io_flusher_fail "$(command -v ganesha.nfsd)" || flusher="Allow_Set_Io_Flusher_Fail = true;"
@@ -459,6 +460,22 @@ state_has() {
     states=$(statistics files 2>>"$T/log/stat" |
         jq -r --arg name "$2" '.[] | select(.filename == $name) | .state' 2>>"$T/log/stat" | sort -u | tr '\n' '|')
     if grep -qE -- "$3" <<<"$states"; then ok "$1"; else not_ok "$1" "the state of $2 is '$states', expected '$3'"; fi
+}
+
+# on_kernel NAME PATTERN [DIR]: reading and writing in DIR works, the kernel does it, in bounded time, and one line
+# of the log that matches PATTERN says why. $data: a file with what is read and written.
+on_kernel() {
+    local name=$1 pattern=$2 dir=${3:-$mnt} start=$SECONDS
+    cp "$data" "$dir/f"
+    run_fresh
+    log_clear
+    command_limit=40 check "$name: programs read" under_preload bash -c "cat '$dir/f' | cmp - '$data'"
+    command_limit=40 check "$name: programs write" under_preload cp "$data" "$dir/g"
+    check "$name: the bytes are there" cmp "$data" "$dir/g"
+    at_most "$name: in bounded time" $((SECONDS - start)) 60
+    is_plain || equal "$name: the kernel did it" "$(($(counter nfs_readbytes) + $(counter nfs_writebytes)))" 0
+    log_has "$name: the log says why" "$pattern"
+    rm -f "$dir/g"
 }
 
 # engine_none NAME: no call of the engine was counted in this run directory

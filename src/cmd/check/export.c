@@ -400,14 +400,17 @@ bool check_walk(const struct check_path *path, const struct conf_export *export,
                   handle->len);
         return true;
     }
-    check_say(CHECK_ERROR, "session", "%s",
-              error == -ENOENT || error == -ENOTDIR ? "the server has no such directory"
-              : error == -EREMOTE                   ? "the directory is at another server"
-                                                    : strerror(-error));
-    check_word("reason", reach_reason(reach_why_call(REACH_NFS, error, &path->check->tunables)));
-    check_remedy(
-        "see how the server names the export: for NFSv4 the name may begin at a root of its "
-        "own");
+    enum reach_why why = reach_why_call(REACH_NFS, error, &path->check->tunables);
+    bool missing = why == REACH_NO_EXPORT;
+    check_say(CHECK_ERROR, "session", "%s: %s", reach_reason(why),
+              missing ? export->directory : strerror(-error));
+    if (!missing) {
+        check_reason(why);
+        return false;
+    }
+    check_word("reason", reach_reason(why));
+    check_remedy("see how the server names the export: for NFSv4 the name may begin at a root of "
+                 "its own");
     return false;
 }
 
