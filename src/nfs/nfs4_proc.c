@@ -159,10 +159,14 @@ static int ask_setattr(const struct nfs_client *client, const struct nfs_fh *fh,
 int nfs4_open(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t share,
               struct nfs4_stateid *stateid)
 {
-    static const char owner[] = "directnfs";
+    struct nfs_session *session = client->session;
     struct question question;
-    /* In a session the server knows whose it is: RFC 8881 section 18.16.3. */
-    nfs4_put_open(begin(&question, client, NFS3_PROC_ACCESS, 1, fh), 0, owner, sizeof(owner) - 1,
+    uint8_t owner[NFS4_SESSION_ID]; /* of this process: a fence's client id is of several */
+    pthread_mutex_lock(&session->lock);
+    memcpy(owner, session->id, sizeof(owner));
+    pthread_mutex_unlock(&session->lock);
+    /* In a session the server knows which client asks: RFC 8881 section 18.16.3. */
+    nfs4_put_open(begin(&question, client, NFS3_PROC_ACCESS, 1, fh), 0, owner, sizeof(owner),
                   share | NFS4_SHARE_NO_DELEGATION);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_OPEN);
     if (error != 0)
