@@ -220,6 +220,24 @@ int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth
     return commit_for_kernel(&c);
 }
 
+/*
+ * The handle that the registry has of a file is good no more. An inode of this process may have
+ * another one, older or newer, and can ask for a new one by name; that it is of this very file is
+ * seen from what is left. 0, or -errno of what is left.
+ */
+static int commit_renewed(const struct rpc_auth *auth, struct ledger_file *file)
+{
+    struct file_inode *inode = NULL;
+    if (ledger_file_uncommitted(file) > 0)
+        inode = file_inode_only(file->key.device, file->key.inode);
+    int result = inode ? file_inode_commit(inode, auth, NULL) : -ESTALE;
+    if (inode)
+        file_inode_release(inode);
+    if (ledger_file_uncommitted(file) == 0)
+        return 0;
+    return result == 0 || result == -ESTALE ? -EIO : result;
+}
+
 /* 0, or the error of the first that failed. What was removed is no error. */
 static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
 {
@@ -229,7 +247,7 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
     while (ledger_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
         int one = commit_entry(mount, auth, &file);
         if (one == -ESTALE)
-            one = ledger_file_uncommitted(&file) > 0 ? -EIO : 0;
+            one = commit_renewed(auth, &file);
         result = result ? result : one;
     }
     return result;
