@@ -411,12 +411,12 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
         file_inode_demote(inode, claim.auth, reason);
     else if (inode)
         why = why_kernel(inode, &claim, &proof, flags, &surprising);
-    if (inode && !why && file_table_enter(fd, inode, claim.auth, flags) == 0) {
+    bool shut = !reason && file_mount_is_shut(mount);
+    if (inode && !why && !shut && file_table_enter(fd, inode, claim.auth, flags) == 0) {
         log_debug("%s: adopted as descriptor %d", path, fd);
         return 0;
     }
     why = why ? why : "no memory";
-    bool shut = !reason && file_mount_is_shut(mount);
     if (!shut)
         leave_to_kernel(mount, &status, fd, flags, path, why);
     if (inode)

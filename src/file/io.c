@@ -196,6 +196,8 @@ ssize_t file_read_check(const struct file_open *open, const struct iovec *vector
         return -EINVAL;
     if (flags & ~RWF_HIPRI)
         return -EOPNOTSUPP;
+    if (file_mount_is_lost(open->inode->mount))
+        return -EIO;
     ssize_t length = file_total_length(vectors, count);
     return length > 0 && offset > INT64_MAX - length ? -EINVAL : length;
 }
@@ -492,6 +494,8 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
         return -EOPNOTSUPP;
     if (flags & RWF_APPEND && flags & FILE_NOAPPEND)
         return -EINVAL;
+    if (file_mount_is_lost(open->inode->mount))
+        return -EIO;
     *stable = open->stable;
     if (flags & RWF_SYNC || atomic_load_explicit(&file_finishing, memory_order_relaxed))
         *stable = NFS_FILE_SYNC;

@@ -36,7 +36,8 @@ struct file_server {
     const struct conf_server *conf;
     const struct nfs_version *version; /* a stanza is a server in each of its mounts' versions */
     struct nfs_session *session;       /* NULL: the version has none */
-    struct net_server *net;            /* NULL until the first export was mounted */
+    const _Atomic bool *lost; /* of its fence, that is: to another host; NULL: it has none */
+    struct net_server *net;   /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;
@@ -68,7 +69,8 @@ struct file_directory {
 struct file_mount {
     const struct conf_export *conf;
     struct file_server *server;
-    char path[PATH_MAX]; /* of the mount, without symbolic links */
+    const _Atomic bool *lost; /* as the server has it */
+    char path[PATH_MAX];      /* of the mount, without symbolic links */
     size_t path_length;
     dev_t device;
     ino_t inode;
@@ -147,6 +149,13 @@ struct file_mount *file_mount_of_device(dev_t device);
  * -errno with a reason (a string constant) for which its files stay with the kernel.
  */
 int file_mount_contact(struct file_mount *mount, const char **reason);
+
+/* Has another host taken the fence? Then each call fails with EIO. */
+static inline bool file_mount_is_lost(const struct file_mount *mount)
+{
+    return __builtin_expect(mount->lost != NULL, false) &&
+           atomic_load_explicit(mount->lost, memory_order_relaxed);
+}
 
 /*
  * Must an open of a file of the mount fail? So it must if the mount has a fence, and this host does

@@ -116,12 +116,12 @@ void file_root_changed(int *held)
 }
 
 /* Its token is in the first export of the stanza. */
-static void name_fence(const struct file_server *server)
+static void name_fence(struct file_server *server)
 {
     const struct conf_server *conf = server->conf;
     const struct nfs_fence fence = {
         .server = conf->name, .name = conf->fence, .directory = conf->exports[0].directory};
-    server->version->session_fence(server->session, &fence);
+    server->lost = server->version->session_fence(server->session, &fence);
 }
 
 /* The server that the files of the mount are asked for, one of those of its stanza. NULL: no
@@ -136,7 +136,7 @@ static struct file_server *server_of(const struct file_mount *mount, size_t stan
     pthread_mutex_lock(&server->lock);
     if (!server->session && version->session_new)
         server->session = version->session_new(file_lease_begin);
-    if (server->session && server->conf->fence)
+    if (server->session && server->conf->fence && !server->lost)
         name_fence(server);
     bool complete = server->session || !version->session_new;
     pthread_mutex_unlock(&server->lock);
@@ -152,6 +152,8 @@ static void name_keys(struct file_mount *mount, const struct conf_server *conf)
     by_version[0] = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), conf->paths[0].peer),
                               mount->conf->directory);
     by_version[1] = hash_text(by_version[0], versions[1]->name);
+    by_version[0] &= ~LEDGER_APART;
+    by_version[1] &= ~LEDGER_APART;
     mount->plain_key = by_version[second];
     atomic_store(&mount->registry_key, mount->plain_key);
     mount->other_key = by_version[!second];
@@ -175,6 +177,7 @@ static struct file_mount *mount_new(size_t stanza, const struct conf_export *con
     pthread_mutex_init(&mount->contact, NULL);
     pthread_mutex_init(&mount->look, NULL);
     pthread_mutex_init(&mount->lock, NULL);
+    mount->lost = mount->server->lost;
     name_keys(mount, &nfstab.servers[stanza]);
     return mount;
 }

@@ -48,10 +48,12 @@ struct ledger_entry *ledger_entry_next(uint64_t device, uint64_t inode,
     return NULL;
 }
 
-/* Whatever the configuration calls its server: device, inode and handle are those of one file. */
+/* Whatever the configuration calls its server: device, inode and handle are those of one file. But
+ * what was done at another time with a fence is to be told apart. */
 static bool same_key(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
-    return !(atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) &&
+    bool apart = (entry->server | key->server) & LEDGER_APART && entry->server != key->server;
+    return !apart && !(atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) &&
            entry->handle_length == key->handle_length &&
            memcmp(entry->handle, key->handle, key->handle_length) == 0;
 }

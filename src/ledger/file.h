@@ -13,6 +13,10 @@
 
 enum { LEDGER_HANDLE_MAX = 128 };
 
+/* A bit of `server`: with another server it is another file, though device, inode and handle are the
+ * same. */
+#define LEDGER_APART (UINT64_C(1) << 63)
+
 /*
  * A file is its server's handle. Device and inode number, as the kernel shows them, only tell where
  * to look for it: several files may have one number, as those of subvolumes and snapshots, and one
@@ -21,7 +25,7 @@ enum { LEDGER_HANDLE_MAX = 128 };
 struct ledger_file_key {
     uint64_t device;
     uint64_t inode;
-    uint64_t server; /* hash of server and export: the same in all processes */
+    uint64_t server; /* hash of server and export: the same in all processes; see LEDGER_APART */
     uint64_t root;   /* hash of the export's root handle when the file's handle was got */
     uint32_t handle_length;
     uint8_t handle[LEDGER_HANDLE_MAX];

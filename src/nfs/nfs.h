@@ -104,8 +104,9 @@ struct nfs_version {
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
     int (*session_renew)(const struct nfs_client *client);
-    /* Before it is made: its fence. */
-    void (*session_fence)(struct nfs_session *session, const struct nfs_fence *fence);
+    /* Before it is made: its fence. Where it is said that this process has lost it, for good. */
+    const _Atomic bool *(*session_fence)(struct nfs_session *session,
+                                         const struct nfs_fence *fence);
     /* Does this host have the fence, as far as is known without a call, and for as long as this
      * process knows it? 0, with a number that is another whenever a host took it; or -EPERM. */
     int (*session_hold)(struct nfs_session *session, uint64_t *term);

@@ -95,10 +95,11 @@ int nfs4_token_read(const struct nfs_client *client, const struct nfs_fence *fen
 
 /* ---- a session's fence ---- */
 
-void nfs4_fence_set(struct nfs_session *session, const struct nfs_fence *fence)
+const _Atomic bool *nfs4_fence_set(struct nfs_session *session, const struct nfs_fence *fence)
 {
     session->fence.of = *fence;
     session->fence.locked = -1;
+    return &session->fence.lost;
 }
 
 int nfs4_fence_hold(struct nfs_session *session, uint64_t *term)

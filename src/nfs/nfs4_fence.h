@@ -50,7 +50,7 @@ struct nfs4_fence {
 /* The credential that all sessions of a fence are made with: one owner is of one principal. */
 void nfs4_fence_auth(struct rpc_auth *auth);
 
-void nfs4_fence_set(struct nfs_session *session, const struct nfs_fence *fence);
+const _Atomic bool *nfs4_fence_set(struct nfs_session *session, const struct nfs_fence *fence);
 int nfs4_fence_hold(struct nfs_session *session, uint64_t *term);
 /* In the child of fork(): it has the fence as its parent has it. */
 void nfs4_fence_after_fork(struct nfs4_fence *fence);
