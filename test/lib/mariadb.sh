@@ -18,6 +18,10 @@ maria_options=(--datadir="$maria_data" --tmpdir="$maria_data" --socket="$maria_s
     --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=1 --innodb-io-capacity=2000
     --log-bin=binlog --sync-binlog=1 --max-binlog-size=16M --binlog-expire-logs-seconds=0)
 
+# It maps eight TiB otherwise, which a process of a guest does not have.
+maria_space=()
+[ -z "${DIRECTNFS_VM:-}" ] || maria_space=(--innodb-buffer-pool-size-max=256M)
+
 # maria_init: an empty data directory
 maria_init() {
     run_as mysql
@@ -25,7 +29,7 @@ maria_init() {
     as_user mkdir -p "$maria_data" || return
     command_limit=120 under_preload mariadb-install-db --no-defaults --datadir="$maria_data" \
         --auth-root-authentication-method=normal --skip-test-db --innodb-flush-method=O_DIRECT \
-        --innodb-use-native-aio=0
+        --innodb-use-native-aio=0 "${maria_space[@]}"
 }
 
 # maria_start OPTION...: until it answers
@@ -34,7 +38,7 @@ maria_start() {
     preload_words
     rm -f "$maria_pid_file"
     setpriv --reuid="$run_user" --regid="$(id -g "$run_user")" --init-groups "${preload[@]}" /usr/sbin/mariadbd \
-        --no-defaults "${maria_options[@]}" --log-error="$maria_log" "$@" >>"$T/log/mariadb.out" 2>&1 &
+        --no-defaults "${maria_options[@]}" "${maria_space[@]}" --log-error="$maria_log" "$@" >>"$T/log/mariadb.out" 2>&1 &
     maria_pid=$! # all of these programs become the next one
     disown "$maria_pid" # no "Killed" message of the shell
     process_remember "$maria_pid"
