@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 7u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.6"
+#define DIRECTNFS_STATS_LAYOUT 8u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.8" /* of that layout */
 
 enum {
     DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
@@ -93,13 +93,18 @@ struct directnfs_counters {
     uint64_t cache_hits;         /* reads that the cache of the host answered */
     uint64_t cache_misses;       /* reads of files that it has some of, which it did not */
     uint64_t cache_bytes;        /* given by it */
+    uint64_t sessions_made;      /* of NFSv4.1 */
+    uint64_t session_replays;    /* answers of theirs to calls that were sent again: none was
+                                    carried out twice */
+    uint64_t sequence_errors;    /* answers that deny the sequence or the slot of a call */
+    uint64_t slot_waits;         /* times that a call found no free slot */
 };
 
 struct directnfs_server_stats {
     uint32_t slot; /* enum directnfs_slot */
     uint32_t kind; /* enum directnfs_mount_kind */
     uint32_t mntport, nfsport;
-    uint32_t version; /* 3 */
+    uint32_t version; /* 3, or 4: NFSv4.1 */
     uint32_t wtmax, rtmax;
     uint32_t spare;
     char name[DIRECTNFS_NAME_BYTES];      /* of the server, from the nfstab */

@@ -85,6 +85,7 @@ static void enter_statistics(struct file_mount *mount)
         .kind = DIRECTNFS_KERNEL_BACKED,
         .mntport = mount->server->mntport,
         .nfsport = mount->server->nfsport,
+        .version = mount->server->version->number,
         .wtmax = mount->write_max,
         .rtmax = mount->read_max,
     };

@@ -11,6 +11,12 @@ const struct nfs4_stateid nfs4_anonymous = {{0}};
 
 /* ---- outcomes ---- */
 
+static bool denies_slot(uint32_t status)
+{
+    return status == NFS4ERR_SEQ_MISORDERED || status == NFS4ERR_SEQ_FALSE_RETRY ||
+           status == NFS4ERR_BADSLOT || status == NFS4ERR_BAD_HIGH_SLOT;
+}
+
 int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_sequence, bool *at_once)
 {
     struct nfs_session *session = (struct nfs_session *)call->exact;
@@ -25,6 +31,8 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
         atomic_store(&session->unbound, call->channel);
         return -EAGAIN;
     case NFS4_RENEW:
+        if (denies_slot(status))
+            stats_add(&stats_own->counters.sequence_errors, 1);
         nfs4_session_lost(session, call->exact_generation);
         return nfs4_fence_is_shut(&session->fence) ? -EIO : -EAGAIN;
     default:

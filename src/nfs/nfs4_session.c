@@ -8,6 +8,7 @@
 
 #include "run/identity.h"
 #include "run/said.h"
+#include "stats/count.h"
 #include "nfs/nfs4_call.h"
 #include "nfs/nfs4_open.h"
 #include "nfs/nfs4_slots.h"
@@ -309,6 +310,7 @@ static int make(const struct nfs_client *client)
         if (status == NFS4_OK) {
             atomic_store_explicit(&session->ready, session->generation, memory_order_release);
             atomic_fetch_add(&session->epoch, 1); /* what was open is not */
+            stats_add(&stats_own->counters.sessions_made, 1);
             log_info("server %s: session %u", client->server->name, session->generation);
             if (session->made)
                 session->made();

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "stats/count.h"
 #include "nfs/nfs4_status.h"
 #include "nfs/nfs4_xdr.h"
 
@@ -57,6 +58,7 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
     uint64_t wanted = all & slots(session->target + 1), can = session->free & wanted;
     bool hopeless = (session->lost & wanted) == wanted;
     if (can == 0 && !hopeless) {
+        stats_add(&stats_own->counters.slot_waits, 1);
         pthread_mutex_unlock(&session->lock);
         return false;
     }
@@ -172,6 +174,8 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
         enum fate fate = fate_of(session, call);
         if (fate == EXECUTED)
             session->sequences[slot]++;
+        if (fate == EXECUTED && is_copy(call))
+            stats_add(&stats_own->counters.session_replays, 1);
         if (fate == UNKNOWN)
             session->lost |= bit;
         else if (slot < session->granted)

@@ -255,7 +255,7 @@ unsigned stats_server(const struct stats_server *server)
                                             .kind = server->kind,
                                             .mntport = server->mntport,
                                             .nfsport = server->nfsport,
-                                            .version = 3,
+                                            .version = server->version,
                                             .wtmax = server->wtmax,
                                             .rtmax = server->rtmax};
     copy_text(wanted.name, sizeof(wanted.name), server->name, false);

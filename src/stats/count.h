@@ -95,6 +95,7 @@ struct stats_server {
     const char *name, *directory, *mount, *security;
     enum directnfs_mount_kind kind;
     unsigned mntport, nfsport;
+    unsigned version;      /* of NFS: 3 or 4 */
     unsigned wtmax, rtmax; /* bytes */
 };
 

@@ -8,7 +8,8 @@
 
 static inline unsigned add_server(const char *name)
 {
-    struct stats_server server = {.name = name,
+    struct stats_server server = {.version = 3,
+                                  .name = name,
                                   .directory = "/export",
                                   .mount = "/mnt",
                                   .security = "sys",

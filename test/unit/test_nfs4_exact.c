@@ -10,6 +10,7 @@
 #include "config/tunables.h"
 #include "net/pool.h"
 #include "reach/server.h"
+#include "stats/count.h"
 #include "rounds.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
@@ -124,6 +125,8 @@ EXACT_TEST(a_write_is_carried_out_once_wherever_its_connection_ends)
     for (unsigned at = 1; at < REPLY; at += step)
         write_through(&control->cut_reply, at);
     assert_true(control->replays > 0);
+    assert_true(stats_get(&stats_own->counters.session_replays) >= control->replays);
+    assert_int_equal(stats_get(&stats_own->counters.sequence_errors), 0);
     assert_int_equal(control->false_retries, 0);
     assert_int_equal(control->misordered, 0);
     assert_int_equal(control->bad_calls, 0);

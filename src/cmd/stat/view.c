@@ -82,7 +82,7 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
         cmd_time(text, *(const uint64_t *)at);
         return text;
     default:
-        snprintf(text, WORD, "NFSv%u", *(const uint32_t *)at);
+        snprintf(text, WORD, *(const uint32_t *)at == 4 ? "NFSv4.1" : "NFSv3");
         return text;
     }
 }
