@@ -23,6 +23,16 @@ struct nfs_fence {
     const char *directory; /* of the server: where its token is */
 };
 
+enum { NFS_OWNER_SHOWN = 64 };
+
+/* What is told about a session to people. */
+struct nfs_session_facts {
+    uint64_t client;                 /* the client id */
+    uint32_t slots, lease_s;         /* calls in flight; how long the server waits for us */
+    uint32_t owner_length;           /* of the server's owner, of which are here */
+    char owner[NFS_OWNER_SHOWN + 1]; /* the first bytes, ? for those that cannot be printed */
+};
+
 /* Who asks whom. Owned by the caller, only read here. */
 struct nfs_client {
     const struct nfs_version *version;
@@ -111,6 +121,7 @@ struct nfs_version {
      * process knows it? 0, with a number that is another whenever a host took it; or -EPERM. */
     int (*session_hold)(struct nfs_session *session, uint64_t *term);
     int (*leads_here)(const struct nfs_client *over);
+    bool (*session_facts)(struct nfs_session *session, struct nfs_session_facts *facts);
 };
 
 extern const struct nfs_version nfs_version3, nfs_version41;

@@ -331,4 +331,5 @@ const struct nfs_version nfs_version41 = {
     .session_fence = nfs4_fence_set,
     .session_hold = nfs4_fence_hold,
     .leads_here = nfs4_session_leads_here,
+    .session_facts = nfs4_session_facts,
 };

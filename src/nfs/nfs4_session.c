@@ -476,3 +476,21 @@ int nfs4_session_leads_here(const struct nfs_client *over)
         return status < 0 ? (int)status : nfs4_status_errno((uint32_t)status);
     return is_same(&major, &exchange.major) && is_same(&scope, &exchange.scope) ? 0 : -EXDEV;
 }
+
+bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *facts)
+{
+    enum { FIRST_SHOWN = ' ', LAST_SHOWN = '~' };
+    *facts = (struct nfs_session_facts){.lease_s = atomic_load(&session->lease_s)};
+    pthread_mutex_lock(&session->making);
+    facts->client = session->client;
+    pthread_mutex_lock(&session->lock);
+    facts->slots = session->granted;
+    facts->owner_length = session->major.length;
+    for (uint32_t i = 0; i < session->major.length && i < NFS_OWNER_SHOWN; i++) {
+        uint8_t byte = session->major.data[i];
+        facts->owner[i] = (char)(byte >= FIRST_SHOWN && byte <= LAST_SHOWN ? byte : '?');
+    }
+    pthread_mutex_unlock(&session->lock);
+    pthread_mutex_unlock(&session->making);
+    return atomic_load(&session->ready) != 0;
+}

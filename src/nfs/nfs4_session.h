@@ -118,4 +118,7 @@ void nfs4_session_end(const struct nfs_client *client);
  */
 int nfs4_session_leads_here(const struct nfs_client *over);
 
+/* False: there is none that can be used. Waits while one is made or ended. */
+bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *facts);
+
 #endif

@@ -389,6 +389,22 @@ void check_told(const struct check *check, const struct conf_server *conf, struc
     root->inode = status.stx_ino;
 }
 
+static void say_session(const struct nfs_client *client)
+{
+    struct nfs_session_facts facts;
+    char number[24];
+    if (!client->version->session_facts(client->session, &facts))
+        return;
+    check_say(CHECK_INFO, "session",
+              "NFSv4.1, %" PRIu32 " slots (calls in flight), lease %" PRIu32
+              " s, server owner '%s'%s, client id %016" PRIx64,
+              facts.slots, facts.lease_s, facts.owner,
+              facts.owner_length > NFS_OWNER_SHOWN ? "..." : "", facts.client);
+    snprintf(number, sizeof(number), "%016" PRIx64, facts.client);
+    check_word("client_id", number);
+    check_word("server_owner", facts.owner);
+}
+
 bool check_walk(const struct check_path *path, const struct conf_export *export,
                 struct nfs_fh *handle)
 {
@@ -398,6 +414,7 @@ bool check_walk(const struct check_path *path, const struct conf_export *export,
     if (error == 0) {
         check_say(CHECK_INFO, "session", "made; the directory's file handle has %u bytes",
                   handle->len);
+        say_session(client);
         return true;
     }
     enum reach_why why = reach_why_call(REACH_NFS, error, &path->check->tunables);
