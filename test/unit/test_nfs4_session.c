@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include "nfs/nfs4_call.h"
+#include "nfs/nfs4_open.h"
 #include "nfs/nfs4_session.h"
 #include "config/tunables.h"
 #include "net/pool.h"
@@ -49,6 +50,7 @@ static int end(void **unused)
 {
     (void)unused;
     rpc_server_destroy(client.server);
+    nfs4_open_forget(client.session);
     sys_free(client.session);
     server_stop();
     return 0;
