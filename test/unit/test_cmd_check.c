@@ -335,8 +335,10 @@ TEST(mount_options)
     assert_true(printed("mounted with soft: "));
     assert_true(printed("mount hard"));
     assert_true(printed("mounted with proto=udp: "));
-    assert_int_equal(mounted("nfs4", "rw,vers=4.2,hard,proto=tcp,softreval"), 2);
-    assert_true(printed("mount with vers=3"));
+    assert_int_equal(mounted("nfs4", "rw,vers=4.2,hard,proto=tcp"), 0);
+    assert_int_equal(mounted("nfs4", "rw,vers=4.2,hard,proto=tcp,softreval"), 1);
+    assert_int_equal(mounted("nfs4", "rw,vers=4.0,hard,proto=tcp"), 1);
+    assert_true(printed("mount with vers=4.1 or later, or with vers=3"));
     assert_int_equal(mounted("nfs", "rw,vers=2,hard"), 1);
 }
 
