@@ -237,6 +237,23 @@ static int64_t reclaim_complete(const struct nfs_client *client)
     return status == NFS4ERR_COMPLETE_ALREADY ? NFS4_OK : (int64_t)status;
 }
 
+/*
+ * The server may have the session before yet, of which too many slots were of no use any more. What
+ * is under way in it shall be over before anything is done in another: it says DELAY until then.
+ */
+static int64_t end_former(const struct nfs_client *client, uint64_t client_id)
+{
+    struct nfs_session *session = client->session;
+    uint8_t id[NFS4_SESSION_ID];
+    if (!session->owned || session->client != client_id || session->generation == 0)
+        return NFS4_OK; /* it went with the client id */
+    pthread_mutex_lock(&session->lock);
+    memcpy(id, session->id, sizeof(id));
+    pthread_mutex_unlock(&session->lock);
+    int64_t status = destroy_session(client, id);
+    return status < 0 || status == NFS4ERR_DELAY ? status : NFS4_OK;
+}
+
 /* One attempt: a status, or -errno. */
 static int64_t make_once(const struct nfs_client *client)
 {
@@ -245,6 +262,8 @@ static int64_t make_once(const struct nfs_client *client)
     struct nfs4_create_session made;
     name_owner(session, client->auth);
     int64_t status = exchange_id(client, &exchange);
+    if (status == NFS4_OK)
+        status = end_former(client, exchange.client);
     if (status != NFS4_OK)
         return status;
     session->client = exchange.client;

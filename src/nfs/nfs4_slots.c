@@ -80,10 +80,15 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
 
 /* ---- giving it back ---- */
 
-/* What the server did with the slot, by its answer. */
-enum fate { EXECUTED, UNTOUCHED, UNKNOWN };
+/* What the server did with the slot, by its answer; NOT_TOLD: that answers another call, and
+ * nothing is known of this one. */
+enum fate { EXECUTED, UNTOUCHED, UNKNOWN, NOT_TOLD };
 
-/* As many slots as both want, from the first on. Those that were given up begin anew. */
+/*
+ * As many slots as both want, from the first on. Those that were given up for a while go on
+ * counting: did the server forget them, it says that the sequence is wrong, and a new session is
+ * made; but one that did not would take a call that began anew for a repeat, and not execute it.
+ */
 static void resize(struct nfs_session *session, const struct nfs4_sequence *told)
 {
     uint32_t most = told->highest < NFS4_SLOTS ? told->highest : NFS4_SLOTS - 1;
@@ -91,10 +96,8 @@ static void resize(struct nfs_session *session, const struct nfs4_sequence *told
     while (session->granted > session->target + 1 &&
            session->free & (UINT64_C(1) << (session->granted - 1)))
         session->free &= ~(UINT64_C(1) << --session->granted);
-    for (; session->granted < session->target + 1; session->granted++) {
-        session->sequences[session->granted] = 0;
+    for (; session->granted < session->target + 1; session->granted++)
         session->free |= UINT64_C(1) << session->granted;
-    }
 }
 
 /* Did the RPC layer of the server refuse the call, so that it is not in the slot? */
@@ -132,7 +135,7 @@ static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_ca
     if (told.slot != (uint32_t)call->exact_slot ||
         told.sequence != session->sequences[told.slot] + 1 ||
         memcmp(told.session, session->id, NFS4_SESSION_ID) != 0)
-        return UNKNOWN; /* it is the answer to another call */
+        return NOT_TOLD;
     session->flags = told.flags;
     session->used_ns = call->answered_ns;
     resize(session, &told);
@@ -176,11 +179,11 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
             session->sequences[slot]++;
         if (fate == EXECUTED && is_copy(call))
             stats_add(&stats_own->counters.session_replays, 1);
-        if (fate == UNKNOWN)
+        if (fate == UNKNOWN || fate == NOT_TOLD)
             session->lost |= bit;
         else if (slot < session->granted)
             session->free |= bit;
-        call->unsettled = call->unsettled || (fate == UNKNOWN && call->error == 0);
+        call->unsettled = call->unsettled || fate == NOT_TOLD;
         /* Half of a session is not enough: with the next one all slots are there again. */
         if (2 * __builtin_popcountll(session->lost) > (int)session->granted)
             nfs4_session_lost(session, session->generation);

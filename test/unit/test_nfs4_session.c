@@ -190,6 +190,27 @@ SESSION_TEST(no_more_slots_are_used_than_the_server_wants)
     assert_int_equal(client.session->granted, 2);
 }
 
+/* A server that wanted fewer slots for a while may not have forgotten what it answered in the
+ * others: a call that began them anew would get an old answer, and not be carried out. */
+SESSION_TEST(slots_that_are_used_again_go_on_counting)
+{
+    static uint8_t data[4 * BLOCK], back[4 * BLOCK];
+    struct nfs_transfer done;
+    struct nfs_attr attr;
+    memset(data, 1, sizeof(data));
+    assert_int_equal(transfer(true, 0, data, sizeof(data), &done), 0);
+    atomic_store(&server.target, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    atomic_store(&server.target, SERVER_SLOTS - 1);
+    assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+    memset(data, 2, sizeof(data));
+    assert_int_equal(transfer(true, 0, data, sizeof(data), &done), 0);
+    assert_int_equal(transfer(false, 0, back, sizeof(back), &done), 0);
+    assert_memory_equal(data, back, sizeof(data));
+    assert_int_equal(atomic_load(&server.told_again), 0);
+}
+
 enum { THREADS = 6, ROUNDS = 40 };
 
 static void *write_and_read(void *argument)
@@ -390,8 +411,9 @@ SESSION_TEST(a_server_that_forgot_the_session_gets_another)
 
 SESSION_TEST(statuses_that_end_a_session)
 {
-    static const uint32_t ends[] = {NFS4ERR_BADSESSION, NFS4ERR_DEADSESSION, NFS4ERR_STALE_CLIENTID,
-                                    NFS4ERR_EXPIRED, NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT};
+    static const uint32_t ends[] = {NFS4ERR_BADSESSION,     NFS4ERR_DEADSESSION,
+                                    NFS4ERR_STALE_CLIENTID, NFS4ERR_EXPIRED,
+                                    NFS4ERR_SEQ_MISORDERED, NFS4ERR_BADSLOT};
     struct nfs_transfer done;
     struct nfs_attr attr;
     assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
@@ -400,6 +422,7 @@ SESSION_TEST(statuses_that_end_a_session)
         assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
         assert_int_equal(asked(S_CREATE_SESSION), 2 + i);
     }
+    assert_int_equal(atomic_load(&server.alive), 1); /* those before were ended */
     fail_next(S_WRITE, NFS4ERR_EXPIRED, 1); /* nor is it SEQUENCE, always, that finds it out */
     write_block(1, &done);
     read_block(1);
