@@ -54,7 +54,7 @@ static int client_over(const struct stanza *stanza, const struct conf_path *path
     snprintf(address.local_text, sizeof(address.local_text), "%.63s", path->local);
     net_address_set_port(&address.peer, (uint16_t)port);
     *client = (struct nfs_client){.version = &nfs_version41,
-                                  .session = cmd_need(nfs4_session_new(NULL)),
+                                  .session = cmd_need(nfs4_session_new(NULL, NULL)),
                                   .auth = &stanza->auth,
                                   .timeout_ms = stanza->timeout_ms};
     return reach_over(&address, reach_port_policy(&stanza->tunables), 1, &stanza->tunables,

@@ -39,6 +39,7 @@ struct file_server {
     const _Atomic bool *lost; /* of its fence, that is: to another host; NULL: it has none */
     struct net_server *net;   /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
+    _Atomic bool renewing;   /* a thread sees to the lease of its session */
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;
     uint64_t verifier;        /* the last that a WRITE or COMMIT returned ... */
@@ -245,7 +246,7 @@ void file_mounts_fork_prepare(void);
 void file_mounts_fork_parent(void);
 void file_mounts_fork_child(void);
 
-/* A session was made: from now on the leases of all are renewed (lease.c). */
-void file_lease_begin(void);
-void file_lease_fork_child(void);
+/* A session with the server (a struct file_server) was made: from now on its lease is renewed
+ * (lease.c). */
+void file_lease_begin(void *server);
 #endif

@@ -135,7 +135,7 @@ static struct file_server *server_of(const struct file_mount *mount, size_t stan
         server++;
     pthread_mutex_lock(&server->lock);
     if (!server->session && version->session_new)
-        server->session = version->session_new(file_lease_begin);
+        server->session = version->session_new(file_lease_begin, server);
     if (server->session && server->conf->fence && !server->lost)
         name_fence(server);
     bool complete = server->session || !version->session_new;
@@ -423,12 +423,12 @@ void file_mounts_fork_child(void)
     file_mounts_fork_parent();
     net_fork_child();
     file_late_fork_child();
-    file_lease_fork_child();
     for (unsigned i = 0; i < file_mount_count(); i++) { /* their holders do not exist here */
         pthread_mutex_init(&mounts[i]->contact, NULL);
         pthread_mutex_init(&mounts[i]->look, NULL);
     }
     for (size_t i = 0; i < server_count(); i++) {
+        atomic_store(&servers[i].renewing, false);
         if (servers[i].session)
             servers[i].version->session_after_fork(servers[i].session);
         if (!servers[i].net)

@@ -8,6 +8,7 @@
 #include "nfs/nfs3_status.h"
 #include "net/health.h"
 #include "sys/log.h"
+#include "sys/sys.h"
 
 enum { SAY_EVERY_S = 60 }; /* on the log */
 
@@ -103,15 +104,32 @@ bool nfs_call_repeated(const struct rpc_call *call)
     return call->unsettled || (again && !call->exact);
 }
 
-void nfs_jukebox_pause(const struct nfs_client *client, unsigned *waits)
+void nfs_patience_begin(const struct nfs_client *client, struct nfs_patience *patience)
+{
+    patience->until_ns =
+        client->timeout_ms > 0 ? sys_now_ns() + (uint64_t)client->timeout_ms * 1000000 : UINT64_MAX;
+}
+
+int nfs_call_again(const struct nfs_client *client, struct nfs_patience *patience, bool at_once)
 {
     enum { FIRST_MS = 10, DOUBLED = 9, LONGEST_MS = 5000, SAY_AFTER = 15 };
-    int pause = *waits < DOUBLED ? FIRST_MS << *waits : LONGEST_MS;
+    if (patience->until_ns == 0)
+        nfs_patience_begin(client, patience);
+    else if (sys_now_ns() >= patience->until_ns)
+        return -ETIMEDOUT;
+    if (at_once && patience->turns++ == 0)
+        return 0;
+    int pause = patience->waits < DOUBLED ? FIRST_MS << patience->waits : LONGEST_MS;
     if (pause > LONGEST_MS)
         pause = LONGEST_MS;
-    if (++*waits % SAY_AFTER == 0 && net_server_may_say(client->server, SAY_EVERY_S))
-        log_warning("server %s: asks to come back later (JUKEBOX), %u times now; going on",
-                    client->server->name, *waits);
-    stats_add(&stats_own->counters.jukebox_waits, 1);
-    rpc_pause(pause);
+    if (++patience->waits % SAY_AFTER == 0 && net_server_may_say(client->server, SAY_EVERY_S))
+        log_warning("server %s: %s, %u times now; going on", client->server->name,
+                    at_once ? "does not carry out a call, as it does not know its session"
+                            : "asks to come back later (JUKEBOX)",
+                    patience->waits);
+    if (!at_once)
+        stats_add(&stats_own->counters.jukebox_waits, 1);
+    uint64_t left_ms = (patience->until_ns - sys_now_ns()) / 1000000;
+    rpc_pause(left_ms < (uint64_t)pause ? (int)left_ms : pause);
+    return 0;
 }

@@ -15,8 +15,8 @@ void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int e
  * minute for a server. */
 void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
 
-/* It was answered with a status that no program is told, but EIO. Says so once a minute for a server
- * and a status. */
+/* It was answered with a status that no program is told, but EIO. Says so once a minute for a
+ * server and a status. */
 void nfs_call_refused(const struct rpc_call *call, const char *status);
 
 /* What was asked for is at another server now. Says so once a minute for a server. */
@@ -26,8 +26,19 @@ void nfs_call_moved(const struct rpc_call *call);
  * only the last answer is known. */
 bool nfs_call_repeated(const struct rpc_call *call);
 
-/* The pause before a call is sent again that was answered JUKEBOX, or DELAY; `*waits` counts them.
+/* Of one that calls until it is answered for good. */
+struct nfs_patience {
+    unsigned turns, waits; /* how often it called again, and after a pause */
+    uint64_t until_ns;     /* the client's time limit; 0: it was not asked for yet */
+};
+
+/* The time limit counts from here, else from the first call that is made again. */
+void nfs_patience_begin(const struct nfs_client *client, struct nfs_patience *patience);
+
+/*
+ * Before a call is made again: the pause after JUKEBOX, or DELAY. With `at_once`, after another
+ * answer, there is none the first time. 0, or -ETIMEDOUT: the client has no more time.
  */
-void nfs_jukebox_pause(const struct nfs_client *client, unsigned *waits);
+int nfs_call_again(const struct nfs_client *client, struct nfs_patience *patience, bool at_once);
 
 #endif

@@ -3,8 +3,8 @@
  * server is asked in is the client's `version`, a table; nobody else asks for it.
  *
  * All return 0 or -errno: what the server's status means (nfs3_status.h), or what the RPC layer
- * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, for as long as it
- * takes; a server that does not answer is waited for, unless the client has a time limit.
+ * said (rpc_wait()). A server that answers JUKEBOX is asked again, after a pause, and one that does
+ * not answer is waited for: for as long as it takes, unless the client has a time limit.
  */
 #ifndef NFS_NFS_H
 #define NFS_NFS_H
@@ -54,6 +54,7 @@ struct nfs_transfer {
     size_t length;         /* bytes from `offset` on, without a gap */
     bool eof;              /* read: the end of the file was met */
     bool two_ends;         /* read: data go on behind the size told with them, or end before it */
+    bool at_once;          /* after -EAGAIN of an _end function: a pause is of no use */
     bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
     bool repeated;         /* also after an error: a call may have been carried out before, with
                               another outcome */
@@ -110,7 +111,7 @@ struct nfs_version {
     /* NULL where the version has no sessions, and MOUNT tells the root. What they are is said in
      * nfs4_session.h. */
     int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
-    struct nfs_session *(*session_new)(void (*made)(void));
+    struct nfs_session *(*session_new)(void (*made)(void *of), void *of);
     void (*session_end)(const struct nfs_client *client);
     void (*session_after_fork)(struct nfs_session *session);
     int (*session_renew)(const struct nfs_client *client);
@@ -176,7 +177,7 @@ static inline int nfs_commit(const struct nfs_client *client, const struct nfs_f
  * One READ or WRITE as a call of its own, for callers that keep many in flight: at most
  * client->read_max (write_max) bytes and RPC_VECTORS_MAX vectors, which must stay valid and
  * unchanged until the call is answered. The `_end` functions judge the answer: 0 and the transfer
- * (length may be short), -EAGAIN for JUKEBOX, or -errno.
+ * (length may be short); -EAGAIN: it is to be made again, mostly for JUKEBOX; or -errno.
  */
 static inline void nfs_read_begin(struct rpc_call *call, const struct nfs_client *client,
                                   const struct nfs_fh *fh, uint64_t offset,
@@ -192,6 +193,7 @@ static inline int nfs_read_end(const struct rpc_call *call, uint64_t offset,
 {
     transfer->sent_ns = call->sent_ns;
     transfer->answered_ns = call->answered_ns;
+    transfer->at_once = false;
     return call->made_by->read_end(call, offset, transfer);
 }
 
@@ -209,6 +211,7 @@ static inline int nfs_write_end(const struct rpc_call *call, enum nfs_stable sta
 {
     transfer->sent_ns = call->sent_ns;
     transfer->answered_ns = call->answered_ns;
+    transfer->at_once = false;
     return call->made_by->write_end(call, stable, transfer);
 }
 

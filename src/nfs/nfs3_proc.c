@@ -56,7 +56,7 @@ static struct xdr_writer *begin(struct question *question, const struct nfs_clie
 static int ask(struct question *question, int error)
 {
     struct rpc_call *call = &question->call, *calls[] = {call};
-    unsigned waits = 0;
+    struct nfs_patience patience = {.turns = 0};
     if (error != 0)
         return error;
     for (;;) {
@@ -70,7 +70,9 @@ static int ask(struct question *question, int error)
         error = nfs3_call_outcome(call, question->procedure, &question->results);
         if (error != -EAGAIN)
             return error;
-        nfs_jukebox_pause(question->client, &waits);
+        error = nfs_call_again(question->client, &patience, false);
+        if (error != 0)
+            return error;
     }
 }
 

@@ -219,7 +219,7 @@ int nfs4_fence_begin(const struct nfs_client *client)
         return term != 0 ? lose(client, NULL) : fail(client, -EPERM);
     if (client->session->verifier != term)
         client->session->verifier = term;
-    fence->asking = nfs4_session_new(NULL);
+    fence->asking = nfs4_session_new(NULL, NULL);
     int error = fence->asking ? ask(client) : fail(client, -ENOMEM);
     if (error != 0)
         return error;

@@ -29,12 +29,14 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
         return -EAGAIN;
     case NFS4_BIND:
         atomic_store(&session->unbound, call->channel);
-        return -EAGAIN;
+        return call->unready ? call->unready : -EAGAIN;
     case NFS4_RENEW:
         if (denies_slot(status))
             stats_add(&stats_own->counters.sequence_errors, 1);
         nfs4_session_lost(session, call->exact_generation);
-        return nfs4_fence_is_shut(&session->fence) ? -EIO : -EAGAIN;
+        if (nfs4_fence_is_shut(&session->fence))
+            return -EIO;
+        return call->unready ? call->unready : -EAGAIN;
     default:
         if (!by_sequence && nfs4_open_refused(session, status))
             return -EBADFD;
@@ -58,6 +60,7 @@ static bool is_answer_to(const struct rpc_call *call, const struct nfs4_sequence
 static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_reader *results,
                  bool *at_once)
 {
+    struct nfs_session *session = (struct nfs_session *)call->exact;
     struct nfs4_sequence sequence;
     uint32_t operations, whole = nfs4_get_compound(results, &operations);
     if (operations == 0 && whole != NFS4_OK) /* refused as a whole */
@@ -68,7 +71,7 @@ static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_rea
         nfs4_get_sequence(results, &sequence);
         if (results->bad || !is_answer_to(call, &sequence))
             return -EBADMSG;
-        if (sequence.flags & NFS4_LEASE_MOVED)
+        if (sequence.flags & NFS4_LEASE_MOVED && !atomic_exchange(&session->moved, true))
             nfs_call_moved(call);
         status = nfs4_get_op(results, first);
     }
@@ -88,13 +91,13 @@ int nfs4_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure, enu
 }
 
 /* Goes on to the next operation. */
-static int next(const struct rpc_call *call, struct xdr_reader *results, enum nfs4_op op)
+static int next(const struct rpc_call *call, struct xdr_reader *results, enum nfs4_op op,
+                bool *at_once)
 {
-    bool at_once;
     uint32_t status = nfs4_get_op(results, op);
     if (results->bad)
         return -EBADMSG;
-    int error = nfs4_call_status(call, status, false, &at_once);
+    int error = nfs4_call_status(call, status, false, at_once);
     return error == -EBADFD ? -EAGAIN : error; /* with another state, when it is begun again */
 }
 
@@ -116,9 +119,10 @@ void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data)
 {
     struct xdr_writer w;
-    nfs4_session_ready(client); /* without a session it is refused, and begun again */
+    int unready = nfs4_session_ready(client); /* then it is refused, if there still is none */
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_READ);
     nfs4_slots_begin(call, client, false, 3, &w);
+    call->unready = unready;
     nfs4_put_fh(&w, fh);
     nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, whose payload shall end the reply */
     nfs4_put_read(&w, &state, offset, (uint32_t)data->length);
@@ -142,14 +146,14 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
     struct xdr_reader r;
     struct nfs_post_attr attr;
     uint32_t count = 0;
-    bool eof = false, at_once;
-    int error = nfs4_call_outcome(call, NFS3_PROC_READ, NFS4_OP_PUTFH, &r, &at_once);
+    bool eof = false;
+    int error = nfs4_call_outcome(call, NFS3_PROC_READ, NFS4_OP_PUTFH, &r, &transfer->at_once);
     if (error == 0)
-        error = next(call, &r, NFS4_OP_GETATTR);
+        error = next(call, &r, NFS4_OP_GETATTR, &transfer->at_once);
     if (error != 0)
         return error;
     get_post_attr(&r, &attr);
-    error = next(call, &r, NFS4_OP_READ);
+    error = next(call, &r, NFS4_OP_READ, &transfer->at_once);
     if (error == 0) {
         nfs4_get_read(&r, (uint32_t)call->destination_length, &count, &eof);
         if (r.bad || count != call->received)
@@ -191,9 +195,10 @@ void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
                       enum nfs_stable stable)
 {
     struct xdr_writer w;
-    nfs4_session_ready(client);
+    int unready = nfs4_session_ready(client);
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
     nfs4_slots_begin(call, client, true, 3, &w);
+    call->unready = unready;
     nfs4_put_fh(&w, fh);
     nfs4_put_write(&w, &state, offset, (uint32_t)data->length, stable);
     call->payload = data->vectors;
@@ -210,12 +215,12 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     struct xdr_reader r;
     uint32_t count = 0, committed = NFS_UNSTABLE;
     uint64_t verifier = 0;
-    bool at_once;
-    int error = nfs4_call_outcome(call, NFS3_PROC_WRITE, NFS4_OP_PUTFH, &r, &at_once);
+    bool unused;
+    int error = nfs4_call_outcome(call, NFS3_PROC_WRITE, NFS4_OP_PUTFH, &r, &transfer->at_once);
     transfer->unsettled = call->unsettled;
     transfer->repeated = nfs_call_repeated(call);
     if (error == 0)
-        error = next(call, &r, NFS4_OP_WRITE);
+        error = next(call, &r, NFS4_OP_WRITE, &transfer->at_once);
     if (error != 0)
         return error;
     nfs4_get_write(&r, (uint32_t)call->payload_length, &count, &committed, &verifier);
@@ -235,7 +240,7 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->verifier = verifier;
     transfer->committed = committed;
     transfer->attr.present = false;
-    if (next(call, &r, NFS4_OP_GETATTR) == 0) /* else what it became is not known */
+    if (next(call, &r, NFS4_OP_GETATTR, &unused) == 0) /* else what it became is not known */
         get_post_attr(&r, &transfer->attr);
     nfs4_open_accepted((struct nfs_session *)call->exact);
     stats_transferred(true, count);

@@ -74,7 +74,8 @@ struct nfs4_stateid nfs4_open_state(const struct nfs_client *client, const struc
 bool nfs4_open_refused(struct nfs_session *session, uint32_t status)
 {
     if (status != NFS4ERR_BAD_STATEID && status != NFS4ERR_OPENMODE &&
-        status != NFS4ERR_STALE_STATEID && status != NFS4ERR_OLD_STATEID)
+        status != NFS4ERR_STALE_STATEID && status != NFS4ERR_OLD_STATEID &&
+        status != NFS4ERR_ADMIN_REVOKED)
         return false;
     if (atomic_fetch_add(&session->refusals, 1) >= REFUSALS_MAX)
         return false;

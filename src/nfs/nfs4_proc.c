@@ -69,7 +69,7 @@ static int next(struct question *question, enum nfs4_op op)
  */
 static int ask(struct question *question, enum nfs4_op handle, enum nfs4_op first)
 {
-    unsigned waits = 0;
+    struct nfs_patience patience = {.turns = 0};
     if (question->arguments.bad)
         return -EMSGSIZE;
     for (;;) {
@@ -81,8 +81,9 @@ static int ask(struct question *question, enum nfs4_op handle, enum nfs4_op firs
             error = next(question, first);
         if (error != -EAGAIN)
             return error;
-        if (!question->at_once)
-            nfs_jukebox_pause(question->client, &waits);
+        error = nfs_call_again(question->client, &patience, question->at_once);
+        if (error != 0)
+            return error;
     }
 }
 
@@ -198,7 +199,7 @@ static int ask_lookup(const struct nfs_client *client, const struct nfs_fh *dire
     if (error == 0)
         error = next(&question, NFS4_OP_GETFH);
     if (error != 0)
-        return error;
+        return error == -EAGAIN ? -EIO : error;
     nfs4_get_fh(&question.results, fh);
     error = nfs4_get_result(&question.results);
     if (error == 0)

@@ -33,25 +33,28 @@ enum {
 
 static _Atomic unsigned sessions_made; /* so that two of a process differ */
 
-struct nfs_session *nfs4_session_new(void (*made)(void))
+struct nfs_session *nfs4_session_new(void (*made)(void *of), void *of)
 {
     struct nfs_session *session = sys_alloc_zeroed(sizeof(*session));
     if (!session)
         return NULL;
     session->made = made;
+    session->of = of;
     nfs4_session_after_fork(session);
     return session;
 }
 
 void nfs4_session_after_fork(struct nfs_session *session)
 {
-    void (*made)(void) = session->made;
+    void (*made)(void *of) = session->made;
+    void *of = session->of;
     struct nfs4_fence fence = session->fence;
     nfs4_open_forget(session);
     memset(session, 0, sizeof(*session));
     nfs4_fence_after_fork(&fence);
     session->fence = fence;
     session->made = made;
+    session->of = of;
     session->exact = nfs4_slots_exact;
     pthread_mutex_init(&session->making, NULL);
     pthread_mutex_init(&session->opening, NULL);
@@ -266,9 +269,9 @@ static int64_t make_once(const struct nfs_client *client)
         status = end_former(client, exchange.client);
     if (status != NFS4_OK)
         return status;
-    session->client = exchange.client;
     session->owned = true;
     pthread_mutex_lock(&session->lock);
+    session->client = exchange.client;
     session->major = exchange.major;
     session->scope = exchange.scope;
     pthread_mutex_unlock(&session->lock);
@@ -317,13 +320,20 @@ static int64_t make_fenced(const struct nfs_client *client)
     return status;
 }
 
+/* A server in trouble is asked again, too: what is written to it waits. */
+static bool may_succeed_later(const struct nfs_client *client, uint32_t status, unsigned *tries)
+{
+    enum nfs4_reaction reaction = nfs4_status_reaction(status, true);
+    if (reaction == NFS4_RENEW || status == NFS4ERR_SERVERFAULT)
+        return ++*tries < TRIES || client->timeout_ms == 0;
+    return reaction == NFS4_LATER;
+}
+
 /* Until it succeeds, or says what waiting does not mend. `making` is held. */
-static int make(const struct nfs_client *client)
+static int make(const struct nfs_client *client, struct nfs_patience *patience)
 {
     struct nfs_session *session = client->session;
-    uint64_t until =
-        client->timeout_ms > 0 ? sys_now_ns() + (uint64_t)client->timeout_ms * 1000000 : UINT64_MAX;
-    unsigned waits = 0, tries = 0;
+    unsigned tries = 0;
     for (;;) {
         int64_t status = session->fence.of.name ? make_fenced(client) : make_once(client);
         if (status == NFS4_OK) {
@@ -332,7 +342,7 @@ static int make(const struct nfs_client *client)
             stats_add(&stats_own->counters.sessions_made, 1);
             log_info("server %s: session %u", client->server->name, session->generation);
             if (session->made)
-                session->made();
+                session->made(session->of);
             return 0;
         }
         if (status < 0) {
@@ -341,14 +351,13 @@ static int make(const struct nfs_client *client)
                     status == -EPROTO ? "it grants too little" : "its answer is garbage");
             return (int)status;
         }
-        enum nfs4_reaction reaction = nfs4_status_reaction((uint32_t)status, true);
-        bool again = reaction == NFS4_LATER ||
-                     (reaction == NFS4_RENEW && (++tries < TRIES || client->timeout_ms == 0));
-        if (!again || sys_now_ns() >= until) {
+        int error = may_succeed_later(client, (uint32_t)status, &tries)
+                        ? nfs_call_again(client, patience, false)
+                        : nfs4_status_errno((uint32_t)status);
+        if (error != 0) {
             say(client, "no session", nfs4_status_name((uint32_t)status));
-            return again ? -ETIMEDOUT : nfs4_status_errno((uint32_t)status);
+            return error;
         }
-        nfs_jukebox_pause(client, &waits);
     }
 }
 
@@ -384,11 +393,29 @@ static int bind_over(const struct nfs_client *client, struct net_channel *channe
     return nfs4_status_errno(status);
 }
 
+/* False: it is held for longer. Looks again and again, as ThreadSanitizer does not know
+ * pthread_mutex_clocklock(), and the clock of pthread_mutex_timedlock() jumps. */
+static bool lock_until(pthread_mutex_t *lock, uint64_t until_ns)
+{
+    enum { PAUSE_MS = 2 };
+    if (until_ns == UINT64_MAX)
+        return pthread_mutex_lock(lock) == 0;
+    while (pthread_mutex_trylock(lock) != 0) {
+        if (sys_now_ns() >= until_ns)
+            return false;
+        sys_nanosleep_ms(PAUSE_MS);
+    }
+    return true;
+}
+
 int nfs4_session_prepare(const struct nfs_client *client)
 {
     struct nfs_session *session = client->session;
+    struct nfs_patience patience = {.turns = 0};
     int result = 0;
-    pthread_mutex_lock(&session->making);
+    nfs_patience_begin(client, &patience);
+    if (!lock_until(&session->making, patience.until_ns))
+        return -ETIMEDOUT;
     struct net_channel *unbound = atomic_exchange(&session->unbound, NULL);
     if (unbound && atomic_load(&session->ready) != 0) {
         result = bind_over(client, unbound);
@@ -396,7 +423,7 @@ int nfs4_session_prepare(const struct nfs_client *client)
             atomic_store(&session->ready, 0);
     }
     if (atomic_load(&session->ready) == 0)
-        result = make(client);
+        result = make(client, &patience);
     pthread_mutex_unlock(&session->making);
     return result;
 }
@@ -500,9 +527,8 @@ bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *f
 {
     enum { FIRST_SHOWN = ' ', LAST_SHOWN = '~' };
     *facts = (struct nfs_session_facts){.lease_s = atomic_load(&session->lease_s)};
-    pthread_mutex_lock(&session->making);
-    facts->client = session->client;
     pthread_mutex_lock(&session->lock);
+    facts->client = session->client;
     facts->slots = session->granted;
     facts->owner_length = session->major.length;
     for (uint32_t i = 0; i < session->major.length && i < NFS_OWNER_SHOWN; i++) {
@@ -510,6 +536,5 @@ bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *f
         facts->owner[i] = (char)(byte >= FIRST_SHOWN && byte <= LAST_SHOWN ? byte : '?');
     }
     pthread_mutex_unlock(&session->lock);
-    pthread_mutex_unlock(&session->making);
     return atomic_load(&session->ready) != 0;
 }

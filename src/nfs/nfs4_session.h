@@ -38,10 +38,10 @@ struct nfs_session {
     pthread_mutex_t making; /* held while a session is made or ended: seconds */
     uint64_t verifier;      /* of this start of the process */
     unsigned number;        /* of the sessions of this process */
-    void (*made)(void);
+    void (*made)(void *of);
+    void *of;
     struct nfs4_fence fence;
-    uint64_t client; /* the client id, under `making`; */
-    bool owned;      /* there is one */
+    bool owned; /* there is a client id */
 
     /* Opens (nfs4_open.h). */
     pthread_mutex_t opening;          /* held while a file is opened or closed: seconds; guards */
@@ -53,10 +53,12 @@ struct nfs_session {
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
     _Atomic uint32_t write_most; /* and into a call */
     _Atomic uint32_t lease_s;
+    _Atomic bool moved;                  /* the server said so of a file system, and so did we */
     struct net_channel *_Atomic unbound; /* the server said so; NULL: no connection */
 
     pthread_mutex_t lock; /* guards what follows; held for instructions */
     struct nfs4_owner owner;
+    uint64_t client;                 /* the client id; written under `making` too */
     struct nfs4_opaque major, scope; /* of the server that the session is with; no length: none */
     uint32_t generation;             /* counts the sessions */
     uint8_t id[NFS4_SESSION_ID];
@@ -70,9 +72,9 @@ struct nfs_session {
     uint64_t used_ns;               /* when the server last answered in it */
 };
 
-/* One that is not made yet: no packet is sent. `made` (may be NULL) is called each time that it was
- * made. NULL: no memory. */
-struct nfs_session *nfs4_session_new(void (*made)(void));
+/* One that is not made yet: no packet is sent. `made(of)` (may be NULL) is called each time that it
+ * was made. NULL: no memory. */
+struct nfs_session *nfs4_session_new(void (*made)(void *of), void *of);
 
 /* In the child of fork(): it has none, and the parent's is untouched. */
 void nfs4_session_after_fork(struct nfs_session *session);
@@ -80,7 +82,7 @@ void nfs4_session_after_fork(struct nfs_session *session);
 /*
  * Makes the session if there is none that can be used, and binds a connection that the server said
  * is not bound to it. Waits for as long as the client may, also while the server asks to come back
- * later. 0 or
+ * later, or another thread makes it. 0 or
  *   -EPROTONOSUPPORT  it does not speak version 4.1
  *   -EBUSY            another client has our owner
  *   -EIO              the host does not have the fence of the session
@@ -118,7 +120,7 @@ void nfs4_session_end(const struct nfs_client *client);
  */
 int nfs4_session_leads_here(const struct nfs_client *over);
 
-/* False: there is none that can be used. Waits while one is made or ended. */
+/* False: there is none that can be used. */
 bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *facts);
 
 #endif

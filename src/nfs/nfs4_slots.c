@@ -30,6 +30,7 @@ void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_sess
     session->lost = 0;
     session->target = session->granted - 1;
     session->flags = 0;
+    atomic_store(&session->moved, false);
     memset(session->sequences, 0, sizeof(session->sequences));
     pthread_mutex_unlock(&session->lock);
 }

@@ -80,13 +80,15 @@ static bool is_later(const struct nfs_post_attr *one, const struct nfs_post_attr
     return left->sec != right->sec ? left->sec > right->sec : left->nsec > right->nsec;
 }
 
-/* Judges the answer to a part and adds it to the transfer. */
-static int part_end(struct part *part, struct transfer *transfer, size_t *done)
+/* Judges the answer to a part and adds it to the transfer. -EAGAIN: it is to be begun again, if
+ * `*at_once` without a pause. */
+static int part_end(struct part *part, struct transfer *transfer, size_t *done, bool *at_once)
 {
     struct nfs_transfer *sum = transfer->sum, own;
     note_copies(sum, &part->call);
     int error = transfer->write ? nfs_write_end(&part->call, transfer->stable, &own)
                                 : nfs_read_end(&part->call, transfer->offset + part->from, &own);
+    *at_once = own.at_once;
     if (error != 0)
         return error;
     /* Parts are carried out in any order. */
@@ -117,21 +119,22 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done)
 }
 
 /* Runs one part, or what is left of it, until it is complete, fails, or the file ends. */
-static int part_finish(struct part *part, struct transfer *transfer, unsigned *waits)
+static int part_finish(struct part *part, struct transfer *transfer, struct nfs_patience *patience)
 {
     struct rpc_call *calls[] = {&part->call};
     for (;;) {
         size_t done = 0;
-        int error = part_end(part, transfer, &done);
+        bool at_once = false;
+        int error = part_end(part, transfer, &done, &at_once);
         if (error == 0) {
             if (done == part->data.length || transfer->sum->eof)
                 return 0;
             part_cut(part, transfer, part->from + done, part->data.length - done);
         } else if (error == -EAGAIN) {
-            nfs_jukebox_pause(transfer->client, waits);
-        } else {
-            return error;
+            error = nfs_call_again(transfer->client, patience, at_once);
         }
+        if (error != 0)
+            return error;
         part_begin(part, transfer);
         nfs_call_run(transfer->client, calls, 1);
     }
@@ -141,7 +144,7 @@ static int part_finish(struct part *part, struct transfer *transfer, unsigned *w
 static int transfer_run(struct transfer *transfer, struct part *parts, unsigned count)
 {
     struct nfs_transfer *sum = transfer->sum;
-    unsigned waits = 0;
+    struct nfs_patience patience = {.turns = 0};
     while (sum->length < transfer->data.length && !sum->eof) {
         struct rpc_call *calls[PARTS];
         unsigned used = 0;
@@ -157,7 +160,7 @@ static int transfer_run(struct transfer *transfer, struct part *parts, unsigned 
         for (unsigned i = 0; i < used; i++)
             note_copies(sum, &parts[i].call);
         for (unsigned i = 0; i < used && error == 0 && !sum->eof; i++)
-            error = part_finish(&parts[i], transfer, &waits);
+            error = part_finish(&parts[i], transfer, &patience);
         if (error != 0)
             return error;
     }

@@ -64,6 +64,7 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->tail_length = 0;
     call->find_payload = NULL;
     call->answered = NULL;
+    call->unready = 0;
     call->exact = NULL;
     call->unsettled = false;
     call->xid = 0;

@@ -108,7 +108,8 @@ struct rpc_call {
      * by this one after rpc_take_up().
      */
     void (*answered)(struct rpc_call *first);
-    const struct nfs_version *made_by; /* for src/nfs, which alone knows what it is */
+    const struct nfs_version *made_by; /* for src/nfs, which alone knows what it is; and */
+    int unready;                       /* why its session was not ready, as -errno; or 0 */
     struct rpc_exact *exact;           /* NULL: copies of the call may be carried out too */
     uint16_t exact_at;                 /* for `exact`: a place in `head`, */
     int16_t exact_slot;                /* -1: not entered, */

@@ -38,6 +38,7 @@ static struct {
     uint32_t sessions;        // numbers given out
     uint64_t last_client;
     uint32_t slots;    // wanted to be used; 0: all
+    uint32_t lease_s;  // as told; 0: as usual
     bool grace;        // data is not to be had yet
     bool told_again;   // the last request was answered from what is kept, and not executed
     uint32_t instance; // of the server, so that no session of another one is taken for ours

@@ -103,7 +103,7 @@ static void put_attribute(struct wire_writer *w, const struct stat *st, int attr
         wire_put64(w, 0);
         break;
     case A_LEASE:
-        wire_put32(w, LEASE_SECONDS);
+        wire_put32(w, memory.lease_s ? memory.lease_s : LEASE_SECONDS);
         break;
     case A_FILEID:
     case A_MOUNTED:

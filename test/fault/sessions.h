@@ -3,12 +3,15 @@
  * 8881.
  *
  *     forget                   leases end, no client and no session is known any more
+ *     lease SECONDS            what it tells of them: they end with nothing else
  *     slots N                  it wants no more slots to be used, and gives no more; 0: as it likes
  *     grace 0|1                data is not to be had, by NFS4ERR_GRACE
- *     status OP STATUS [N]     the next N operations (all) have this status, and are not carried
- * out silent OP...             COMPOUNDs with one of these are not answered minor N the only minor
- * version that it speaks odd NAME                 what its replies claim: session, sequence, slot,
- * target, grant, no-grant (see enum odd_answer) sound                    an end of the last four
+ *     status OP STATUS [N]     the next N operations (all) are answered so, not carried out
+ *     silent OP...             COMPOUNDs with one of these are not answered
+ *     minor N                  the only minor version that it speaks
+ *     odd NAME                 what its replies claim: session, sequence, slot, target, grant,
+ *                              no-grant (see enum odd_answer)
+ *     sound                    an end of the last four
  *     operations               how many of each came, and how many clients and sessions there are
  */
 #ifndef FAULT_SESSIONS_H
@@ -104,6 +107,8 @@ static inline bool sessions_command(char **words, unsigned count, FILE *out)
         return false;
     else if (strcmp(name, "slots") == 0)
         memory.slots = (uint32_t)number;
+    else if (strcmp(name, "lease") == 0)
+        memory.lease_s = (uint32_t)number;
     else if (strcmp(name, "grace") == 0)
         memory.grace = number != 0;
     else if (strcmp(name, "minor") == 0)

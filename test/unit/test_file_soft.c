@@ -21,6 +21,22 @@ SOFT_TEST(a_read_fails_and_the_next_does_not)
     CHECK_EQUAL(engine_read(fd, &byte, 1, 0), 1);
 }
 
+/* Nor does it wait for ever for a server that asks to come back later. */
+SOFT_TEST(who_is_put_off_for_too_long_fails)
+{
+    char data[BLOCK];
+    int fd = lane_open(DISK);
+    server_fail(NFS3_PROC_READ, 1000000, NFS3ERR_JUKEBOX);
+    CHECK_EQUAL(engine_read(fd, data, 1, 0), -ETIMEDOUT);
+    server_fail(NFS3_PROC_READ, 0, NFS3ERR_JUKEBOX);
+    server_fail(NFS3_PROC_COMMIT, 1000000, NFS3ERR_JUKEBOX);
+    engine_put(fd, BLOCK, 0, 1);
+    CHECK_EQUAL(engine_fsync(fd), -ETIMEDOUT);
+    server_fail(NFS3_PROC_COMMIT, 0, NFS3ERR_JUKEBOX);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 1);
+}
+
 SOFT_TEST(a_write_fails_and_is_not_promised)
 {
     int fd = lane_open(DISK);

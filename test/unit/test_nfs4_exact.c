@@ -44,7 +44,7 @@ static int begin(void **unused)
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
     client = (struct nfs_client){.version = &nfs_version41,
-                                 .session = nfs4_session_new(NULL),
+                                 .session = nfs4_session_new(NULL, NULL),
                                  .auth = &auth,
                                  .read_max = 8192,
                                  .write_max = 8192,

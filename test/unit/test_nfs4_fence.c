@@ -48,7 +48,7 @@ static enum run_fence_state host_state(void)
 
 static struct nfs_session *fenced(void)
 {
-    struct nfs_session *session = nfs4_session_new(NULL);
+    struct nfs_session *session = nfs4_session_new(NULL, NULL);
     assert_non_null(session);
     nfs4_fence_set(session, &fence);
     return session;
@@ -303,7 +303,7 @@ FENCE_TEST(children_have_what_their_parent_has)
 FENCE_TEST(who_takes_it_needs_no_token)
 {
     struct nfs_session *session = client.session;
-    client.session = nfs4_session_new(NULL);
+    client.session = nfs4_session_new(NULL, NULL);
     atomic_store(&server.no_token, true);
     assert_int_equal(nfs4_fence_take(&client, &fence, THEIRS), 0);
     assert_int_equal(atomic_load(&server.fences), 1);

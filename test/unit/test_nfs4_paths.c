@@ -55,7 +55,7 @@ static int begin(void **unused)
                                          .close_idle = rpc_close_idle};
     rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
     client = (struct nfs_client){.version = &nfs_version41,
-                                 .session = nfs4_session_new(NULL),
+                                 .session = nfs4_session_new(NULL, NULL),
                                  .auth = &auth,
                                  .read_max = BLOCK,
                                  .write_max = BLOCK};

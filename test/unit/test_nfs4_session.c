@@ -29,7 +29,7 @@ static int connect_client(void)
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     rpc_auth_sys(&auth, "test", 0, 0, NULL, 0);
     client = (struct nfs_client){.version = &nfs_version41,
-                                 .session = nfs4_session_new(NULL),
+                                 .session = nfs4_session_new(NULL, NULL),
                                  .auth = &auth,
                                  .read_max = 2 * BLOCK,
                                  .write_max = 2 * BLOCK,
@@ -489,6 +489,78 @@ SESSION_TEST(an_owner_that_is_another_clients_is_refused)
     fail_next(S_CREATE_SESSION, NFS4ERR_CLID_INUSE, 1);
     assert_int_equal(nfs_getattr(&client, &root, &attr), -EBUSY);
     assert_int_equal(nfs_getattr(&client, &root, &attr), 0);
+}
+
+/* While none can be made, what reads and writes is told so, as all else is. */
+SESSION_TEST(without_a_session_reading_and_writing_fail_too)
+{
+    struct nfs_transfer done;
+    struct nfs_attr attr;
+    uint8_t data[BLOCK] = {0};
+    write_block(1, &done);
+    fail_next(S_CREATE_SESSION, NFS4ERR_CLID_INUSE, 1000000);
+    client.timeout_ms = 0;
+    atomic_store(&server.forget, true);
+    assert_int_equal(transfer(true, 0, data, BLOCK, &done), -EBUSY);
+    assert_int_equal(transfer(false, 0, data, BLOCK, &done), -EBUSY);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), -EBUSY);
+    fail_next(S_CREATE_SESSION, NFS4ERR_SERVERFAULT, 5); /* that may pass */
+    read_block(1);
+}
+
+enum { SOFT_MS = 300 };
+
+SESSION_TEST(a_soft_mount_is_not_put_off_for_ever)
+{
+    static const struct {
+        uint32_t op, status;
+        int error;
+    } puts_off[] = {{S_SEQUENCE, NFS4ERR_DELAY, -ETIMEDOUT},
+                    {S_SEQUENCE, NFS4ERR_BADSESSION, -EIO}, /* each that is made is bad */
+                    {S_CREATE_SESSION, NFS4ERR_DELAY, -ETIMEDOUT},
+                    {S_PUTFH, NFS4ERR_DELAY, -ETIMEDOUT},
+                    {S_PUTFH, NFS4ERR_DEADSESSION, -ETIMEDOUT}};
+    struct nfs_transfer done;
+    struct nfs_attr attr;
+    uint8_t data[BLOCK] = {0};
+    write_block(1, &done);
+    client.timeout_ms = SOFT_MS;
+    for (unsigned i = 0; i < sizeof(puts_off) / sizeof(puts_off[0]); i++) {
+        fail_next(puts_off[i].op, puts_off[i].status, 1000000);
+        atomic_store(&server.forget, puts_off[i].op == S_CREATE_SESSION);
+        assert_int_equal(transfer(true, 0, data, BLOCK, &done), puts_off[i].error);
+        assert_int_equal(transfer(false, 0, data, BLOCK, &done), puts_off[i].error);
+        assert_int_equal(nfs_getattr(&client, &file, &attr), puts_off[i].error);
+    }
+    fail_next(S_PUTFH, NFS4ERR_DELAY, 0);
+    client.timeout_ms = TIMEOUT_MS;
+    read_block(1);
+}
+
+static void *ask_hard(void *result)
+{
+    struct nfs_client hard = client;
+    struct nfs_attr attr;
+    hard.timeout_ms = 0;
+    *(int *)result = nfs_getattr(&hard, &file, &attr);
+    return NULL;
+}
+
+SESSION_TEST(who_waits_for_another_thread_to_make_the_session_does_not_for_ever)
+{
+    struct nfs_client soft = client;
+    struct nfs_attr attr;
+    pthread_t thread;
+    int result = -1;
+    fail_next(S_CREATE_SESSION, NFS4ERR_DELAY, 1000000);
+    assert_int_equal(pthread_create(&thread, NULL, ask_hard, &result), 0);
+    while (asked(S_CREATE_SESSION) == 0)
+        usleep(1000);
+    soft.timeout_ms = SOFT_MS;
+    assert_int_equal(nfs_getattr(&soft, &file, &attr), -ETIMEDOUT);
+    fail_next(S_CREATE_SESSION, NFS4ERR_DELAY, 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(result, 0);
 }
 
 SESSION_TEST(a_server_that_forgets_at_once_does_not_hang_the_caller)

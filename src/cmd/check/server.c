@@ -120,7 +120,7 @@ static void check_version(struct check *check, const struct conf_server *conf,
             .client = {.version = version, .auth = &auth, .timeout_ms = check->timeout_ms},
         };
         if (version->session_new)
-            paths[i].client.session = version->session_new(NULL);
+            paths[i].client.session = version->session_new(NULL, NULL);
         go_through(&paths[i], roots);
     }
     if (conf->path_count > 1)
