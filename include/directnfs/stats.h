@@ -17,14 +17,13 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 8u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.8" /* of that layout */
+#define DIRECTNFS_STATS_LAYOUT 9u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.9" /* of that layout */
 
 enum {
-    DIRECTNFS_PROCEDURES = 23, /* of NFSv3 by their numbers (NULL 0 ... COMMIT 21), then MOUNT */
-    DIRECTNFS_PROCEDURE_MOUNT = 22,
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
     DIRECTNFS_SERVERS = 16,
+    DIRECTNFS_SESSIONS = 16,
     DIRECTNFS_MOUNTS = 32,
     DIRECTNFS_PATHS = 64,
     DIRECTNFS_CHANNELS = 128,
@@ -33,6 +32,24 @@ enum {
     DIRECTNFS_FILE_NAME_BYTES = 512, /* of a longer name the end is kept, after "..." */
     DIRECTNFS_ADDRESS_BYTES = 64,
     DIRECTNFS_REASON_BYTES = 96
+};
+
+/*
+ * What is called: the procedures of NFSv3 by their numbers (NULL 0 ... COMMIT 21), MOUNT, and
+ * operations of NFSv4.1 that NFSv3 has nothing like. A COMPOUND is what it is sent for.
+ */
+enum {
+    DIRECTNFS_PROCEDURE_MOUNT = 22,
+    DIRECTNFS_PROCEDURE_OPEN,
+    DIRECTNFS_PROCEDURE_CLOSE,
+    DIRECTNFS_PROCEDURE_EXCHANGE_ID,
+    DIRECTNFS_PROCEDURE_CREATE_SESSION,
+    DIRECTNFS_PROCEDURE_DESTROY_SESSION,
+    DIRECTNFS_PROCEDURE_DESTROY_CLIENTID,
+    DIRECTNFS_PROCEDURE_BIND_CONN_TO_SESSION,
+    DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE,
+    DIRECTNFS_PROCEDURE_SEQUENCE, /* alone: the lease is renewed */
+    DIRECTNFS_PROCEDURES
 };
 
 enum directnfs_slot {
@@ -111,6 +128,18 @@ struct directnfs_server_stats {
     char directory[DIRECTNFS_NAME_BYTES]; /* exported */
     char mount[DIRECTNFS_NAME_BYTES];     /* where it is seen here */
     char security[16];                    /* "sys" */
+};
+
+/* The session of a process with a server, of NFSv4.1. */
+struct directnfs_session_stats {
+    uint32_t slot;
+    uint32_t slots;   /* that the server grants now; 0: there is no session */
+    uint32_t used;    /* that a call has now */
+    uint32_t lost;    /* of no use any more: of calls that ended without an answer */
+    uint32_t lease_s; /* seconds */
+    uint32_t spare;
+    uint64_t client;                 /* the client id that the server gave */
+    char name[DIRECTNFS_NAME_BYTES]; /* of the server */
 };
 
 /* Calls of one kind on a mount. Only uint64_t. */
@@ -218,11 +247,11 @@ struct directnfs_stats {
     uint64_t last_started_ns;
 
     /* Slots that were ever used, from the start of each table. */
-    uint32_t server_count, mount_count, path_count, channel_count, file_count;
-    uint32_t spare;
+    uint32_t server_count, session_count, mount_count, path_count, channel_count, file_count;
 
     struct directnfs_counters counters;
     struct directnfs_server_stats servers[DIRECTNFS_SERVERS];
+    struct directnfs_session_stats sessions[DIRECTNFS_SESSIONS];
     struct directnfs_mount_stats mounts[DIRECTNFS_MOUNTS];
     struct directnfs_path_stats paths[DIRECTNFS_PATHS];
     struct directnfs_channel_stats channels[DIRECTNFS_CHANNELS];

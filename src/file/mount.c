@@ -90,6 +90,8 @@ static void enter_statistics(struct file_mount *mount)
         .rtmax = mount->read_max,
     };
     mount->stats_id = stats_server(&entry);
+    if (mount->server->session)
+        mount->server->version->session_show(mount->server->session, entry.name);
     atomic_store_explicit(&mount->counted, stats_mount(mount->stats_id), memory_order_relaxed);
 }
 

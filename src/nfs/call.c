@@ -2,10 +2,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "run/said.h"
+#include "stats/catalogue.h"
 #include "stats/count.h"
-#include "nfs/nfs3_status.h"
 #include "net/health.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -41,12 +42,11 @@ void nfs_call_run(const struct nfs_client *client, struct rpc_call *const *calls
     nfs_call_wait(client, calls, count);
 }
 
-static void count_on_mount(const struct rpc_call *call, enum nfs3_proc procedure, uint64_t rtt_ns,
-                           bool error)
+static void count_on_mount(const struct rpc_call *call, uint64_t rtt_ns, bool error)
 {
-    enum directnfs_operation operation = procedure == NFS3_PROC_READ    ? DIRECTNFS_READ
-                                         : procedure == NFS3_PROC_WRITE ? DIRECTNFS_WRITE
-                                                                        : DIRECTNFS_OTHER;
+    enum directnfs_operation operation = call->procedure == NFS3_PROC_READ    ? DIRECTNFS_READ
+                                         : call->procedure == NFS3_PROC_WRITE ? DIRECTNFS_WRITE
+                                                                              : DIRECTNFS_OTHER;
     struct stats_answer answer = {.rtt_ns = rtt_ns, .error = error};
     if (operation != DIRECTNFS_OTHER && !error)
         answer.bytes = operation == DIRECTNFS_READ ? call->received : call->payload_length;
@@ -55,26 +55,30 @@ static void count_on_mount(const struct rpc_call *call, enum nfs3_proc procedure
     stats_mount_call(call->counted, operation, &answer);
 }
 
-void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int error)
+static const char *name_of(const struct rpc_call *call)
+{
+    return stats_procedure_name(call->procedure) + strlen("NFS_");
+}
+
+void nfs_call_count(const struct rpc_call *call, int error)
 {
     uint64_t rtt_ns = call->answered_ns - call->sent_ns;
-    stats_call(procedure, rtt_ns, error != 0);
+    stats_call(call->procedure, rtt_ns, error != 0);
     if (call->counted)
-        count_on_mount(call, procedure, rtt_ns, error != 0);
+        count_on_mount(call, rtt_ns, error != 0);
     if ((call->error == -EBADMSG || error == -EBADMSG) &&
         net_server_may_say(call->channel->server, SAY_EVERY_S))
         log_error("server %s: the answer to %s is garbage", call->channel->server->name,
-                  nfs3_proc_name(procedure));
+                  name_of(call));
 }
 
-void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what)
+void nfs_call_senseless(const struct rpc_call *call, const char *what)
 {
     char subject[512];
     const char *server = call->channel->server->name;
     snprintf(subject, sizeof(subject), "answer %s %.400s", what, server);
     if (run_may_say(subject, SAY_EVERY_S))
-        log_error("server %s: the answer to %s makes no sense: %s", server,
-                  nfs3_proc_name(procedure), what);
+        log_error("server %s: the answer to %s makes no sense: %s", server, name_of(call), what);
 }
 
 void nfs_call_refused(const struct rpc_call *call, const char *status)

@@ -5,15 +5,13 @@
 #include "nfs/nfs.h"
 #include "nfs/nfs3_types.h"
 
-/*
- * Counts an answered call, for the statistics: what version 3 calls the procedure, and what came of
- * it. That the answer was garbage is said on the log.
- */
-void nfs_call_count(const struct rpc_call *call, enum nfs3_proc procedure, int error);
+/* Counts an answered call, for the statistics, and what came of it. That the answer was garbage is
+ * said on the log. */
+void nfs_call_count(const struct rpc_call *call, int error);
 
 /* The answer says that it went well, and something that cannot be: `what`. Said on the log once a
  * minute for a server. */
-void nfs_call_senseless(const struct rpc_call *call, enum nfs3_proc procedure, const char *what);
+void nfs_call_senseless(const struct rpc_call *call, const char *what);
 
 /* It was answered with a status that no program is told, but EIO. Says so once a minute for a
  * server and a status. */

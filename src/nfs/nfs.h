@@ -123,6 +123,7 @@ struct nfs_version {
     int (*session_hold)(struct nfs_session *session, uint64_t *term);
     int (*leads_here)(const struct nfs_client *over);
     bool (*session_facts)(struct nfs_session *session, struct nfs_session_facts *facts);
+    void (*session_show)(struct nfs_session *session, const char *server);
 };
 
 extern const struct nfs_version nfs_version3, nfs_version41;

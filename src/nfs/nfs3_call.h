@@ -13,8 +13,7 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
  * The outcome of an answered call, counted for the statistics: the RPC's error or the meaning of
  * the status at the start of the results. Points the reader at the results (status included).
  */
-int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
-                      struct xdr_reader *results);
+int nfs3_call_outcome(const struct rpc_call *call, struct xdr_reader *results);
 
 /* As nfs_read_begin() and so on say. */
 void nfs3_read_begin(struct rpc_call *call, const struct nfs_client *client,

@@ -43,19 +43,19 @@ int nfs3_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
 {
     struct xdr_reader r;
     struct nfs3_read_res res;
-    int error = nfs3_call_outcome(call, NFS3_PROC_READ, &r);
+    int error = nfs3_call_outcome(call, &r);
     if (error != 0)
         return error;
     error = nfs3_read_res_get(&r, (uint32_t)call->destination_length, &res);
     if (error == 0 && res.count != call->received)
         error = -EBADMSG;
     if (error != 0) {
-        nfs_call_senseless(call, NFS3_PROC_READ, "more bytes than were asked for, or garbage");
+        nfs_call_senseless(call, "more bytes than were asked for, or garbage");
         return error;
     }
     /* A server that says this again and again would hang the caller. */
     if (res.count == 0 && !res.eof) {
-        nfs_call_senseless(call, NFS3_PROC_READ, "no bytes, and not the end of the file");
+        nfs_call_senseless(call, "no bytes, and not the end of the file");
         return -EIO;
     }
     transfer->length = res.count;
@@ -73,20 +73,19 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs_stable stable,
 {
     struct xdr_reader r;
     struct nfs3_write_res res;
-    int error = nfs3_call_outcome(call, NFS3_PROC_WRITE, &r);
+    int error = nfs3_call_outcome(call, &r);
     transfer->unsettled = call->unsettled;
     transfer->repeated = nfs_call_repeated(call);
     if (error != 0)
         return error;
     error = nfs3_write_res_get(&r, (uint32_t)call->payload_length, &res);
     if (error != 0) {
-        nfs_call_senseless(call, NFS3_PROC_WRITE, "more bytes than were asked for, or garbage");
+        nfs_call_senseless(call, "more bytes than were asked for, or garbage");
         return error;
     }
     if (res.count == 0 || res.committed < (uint32_t)stable) { /* RFC 1813 section 3.3.7 */
-        nfs_call_senseless(call, NFS3_PROC_WRITE,
-                           res.count ? "the data is less stable than was asked for"
-                                     : "no bytes were written, and no error");
+        nfs_call_senseless(call, res.count ? "the data is less stable than was asked for"
+                                           : "no bytes were written, and no error");
         return -EIO;
     }
     transfer->length = res.count;

@@ -10,22 +10,22 @@ void nfs3_call_begin(struct rpc_call *call, const struct nfs_client *client,
 {
     uint8_t *at =
         rpc_call_begin(call, client->auth, NFS_PROGRAM, NFS3_VERSION, (uint32_t)procedure);
+    call->procedure = (uint32_t)procedure;
     call->counted = client->counted;
     xdr_writer_init(arguments, at, RPC_ARGS_MAX);
 }
 
-int nfs3_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure,
-                      struct xdr_reader *results)
+int nfs3_call_outcome(const struct rpc_call *call, struct xdr_reader *results)
 {
     int error = call->error;
     xdr_reader_init(results, call->results, call->results_length);
-    if (error == 0 && procedure != NFS3_PROC_NULL) {
+    if (error == 0 && call->procedure != NFS3_PROC_NULL) {
         struct xdr_reader status = *results;
         error = nfs3_status_errno(xdr_get_u32(&status));
         if (status.bad)
             error = -EBADMSG;
     }
-    nfs_call_count(call, procedure, error);
+    nfs_call_count(call, error);
     return error;
 }
 
@@ -67,7 +67,7 @@ static int ask(struct question *question, int error)
         nfs_call_run(question->client, calls, 1);
         question->unsettled = question->unsettled || call->unsettled;
         question->repeated = question->repeated || nfs_call_repeated(call);
-        error = nfs3_call_outcome(call, question->procedure, &question->results);
+        error = nfs3_call_outcome(call, &question->results);
         if (error != -EAGAIN)
             return error;
         error = nfs_call_again(question->client, &patience, false);

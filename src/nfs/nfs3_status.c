@@ -1,9 +1,8 @@
 #include "nfs/nfs3_status.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stddef.h>
 
-#include "stats/catalogue.h"
 #include "nfs/nfs3_types.h"
 
 /* The others mean EIO. */
@@ -44,9 +43,4 @@ int nfs3_status_errno(uint32_t status)
             return meanings[i].error;
     }
     return -EIO;
-}
-
-const char *nfs3_proc_name(uint32_t proc)
-{
-    return proc < NFS3_PROC_COUNT ? stats_procedure_name(proc) + strlen("NFS_") : "unknown";
 }

@@ -1,5 +1,5 @@
 /*
- * Statuses of NFS version 3 as errno values, and the names of its procedures.
+ * Statuses of NFS version 3 as errno values.
  */
 #ifndef NFS_NFS3_STATUS_H
 #define NFS_NFS3_STATUS_H
@@ -12,8 +12,5 @@
  * return for it: whoever runs the call waits and sends it again.
  */
 int nfs3_status_errno(uint32_t status);
-
-/* "READ" and so on for enum nfs3_proc, "unknown" for others. Never NULL, never freed. */
-const char *nfs3_proc_name(uint32_t proc);
 
 #endif

@@ -11,13 +11,13 @@
 extern const struct nfs4_stateid nfs4_anonymous;
 
 /*
- * The outcome of an answered call, counted for the statistics as `procedure` of version 3: its
+ * The outcome of an answered call, counted for the statistics: its
  * error, or the meaning of the status of SEQUENCE or of `first`, which comes behind it. Else the
  * reader is at the results of that. -EAGAIN: it is to be begun again; if `*at_once`, without a
  * pause. -EBADFD: likewise, with another state.
  */
-int nfs4_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure, enum nfs4_op first,
-                      struct xdr_reader *results, bool *at_once);
+int nfs4_call_outcome(const struct rpc_call *call, enum nfs4_op first, struct xdr_reader *results,
+                      bool *at_once);
 
 /* What a status of a later operation of the same call means: 0, -EAGAIN as above, or -errno. */
 int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_sequence, bool *at_once);

@@ -78,15 +78,15 @@ static int judge(const struct rpc_call *call, enum nfs4_op first, struct xdr_rea
     return results->bad ? -EBADMSG : nfs4_call_status(call, status, by_sequence, at_once);
 }
 
-int nfs4_call_outcome(const struct rpc_call *call, enum nfs3_proc procedure, enum nfs4_op first,
-                      struct xdr_reader *results, bool *at_once)
+int nfs4_call_outcome(const struct rpc_call *call, enum nfs4_op first, struct xdr_reader *results,
+                      bool *at_once)
 {
     int error = call->error;
     *at_once = false;
     xdr_reader_init(results, call->results, call->results_length);
     if (error == 0)
         error = judge(call, first, results, at_once);
-    nfs_call_count(call, procedure, error);
+    nfs_call_count(call, error);
     return error;
 }
 
@@ -121,7 +121,7 @@ void nfs4_read_begin(struct rpc_call *call, const struct nfs_client *client,
     struct xdr_writer w;
     int unready = nfs4_session_ready(client); /* then it is refused, if there still is none */
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_READ);
-    nfs4_slots_begin(call, client, false, 3, &w);
+    nfs4_slots_begin(call, client, NFS3_PROC_READ, false, 3, &w);
     call->unready = unready;
     nfs4_put_fh(&w, fh);
     nfs4_put_getattr(&w, NFS4_OF_FILE); /* before READ, whose payload shall end the reply */
@@ -147,7 +147,7 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
     struct nfs_post_attr attr;
     uint32_t count = 0;
     bool eof = false;
-    int error = nfs4_call_outcome(call, NFS3_PROC_READ, NFS4_OP_PUTFH, &r, &transfer->at_once);
+    int error = nfs4_call_outcome(call, NFS4_OP_PUTFH, &r, &transfer->at_once);
     if (error == 0)
         error = next(call, &r, NFS4_OP_GETATTR, &transfer->at_once);
     if (error != 0)
@@ -160,12 +160,12 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
             error = -EBADMSG;
     }
     if (error == -EBADMSG)
-        nfs_call_senseless(call, NFS3_PROC_READ, "more bytes than were asked for, or garbage");
+        nfs_call_senseless(call, "more bytes than were asked for, or garbage");
     if (error != 0)
         return error;
     /* A server that says this again and again would hang the caller. */
     if (count == 0 && !eof) {
-        nfs_call_senseless(call, NFS3_PROC_READ, "no bytes, and not the end of the file");
+        nfs_call_senseless(call, "no bytes, and not the end of the file");
         return -EIO;
     }
     transfer->length = count;
@@ -197,7 +197,7 @@ void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
     struct xdr_writer w;
     int unready = nfs4_session_ready(client);
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
-    nfs4_slots_begin(call, client, true, 3, &w);
+    nfs4_slots_begin(call, client, NFS3_PROC_WRITE, true, 3, &w);
     call->unready = unready;
     nfs4_put_fh(&w, fh);
     nfs4_put_write(&w, &state, offset, (uint32_t)data->length, stable);
@@ -216,7 +216,7 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     uint32_t count = 0, committed = NFS_UNSTABLE;
     uint64_t verifier = 0;
     bool unused;
-    int error = nfs4_call_outcome(call, NFS3_PROC_WRITE, NFS4_OP_PUTFH, &r, &transfer->at_once);
+    int error = nfs4_call_outcome(call, NFS4_OP_PUTFH, &r, &transfer->at_once);
     transfer->unsettled = call->unsettled;
     transfer->repeated = nfs_call_repeated(call);
     if (error == 0)
@@ -225,13 +225,12 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
         return error;
     nfs4_get_write(&r, (uint32_t)call->payload_length, &count, &committed, &verifier);
     if (r.bad) {
-        nfs_call_senseless(call, NFS3_PROC_WRITE, "more bytes than were asked for, or garbage");
+        nfs_call_senseless(call, "more bytes than were asked for, or garbage");
         return -EBADMSG;
     }
     if (count == 0 || committed < (uint32_t)stable) { /* RFC 8881 section 18.32.3 */
-        nfs_call_senseless(call, NFS3_PROC_WRITE,
-                           count ? "the data is less stable than was asked for"
-                                 : "no bytes were written, and no error");
+        nfs_call_senseless(call, count ? "the data is less stable than was asked for"
+                                       : "no bytes were written, and no error");
         return -EIO;
     }
     transfer->length = count;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "directnfs/stats.h"
 #include "nfs/nfs4_call.h"
 #include "nfs/nfs4_open.h"
 #include "nfs/nfs4_status.h"
@@ -10,7 +11,7 @@
  * caller's stack. */
 struct question {
     const struct nfs_client *client;
-    enum nfs3_proc procedure; /* what it is counted as */
+    unsigned procedure; /* what it is counted as */
     bool keep;
     uint32_t operations; /* behind PUTFH */
     struct xdr_writer arguments;
@@ -23,8 +24,7 @@ struct question {
 
 /* Returns where the arguments of `operations` go. `fh` NULL: of the root of all exports. */
 static struct xdr_writer *begin(struct question *question, const struct nfs_client *client,
-                                enum nfs3_proc procedure, uint32_t operations,
-                                const struct nfs_fh *fh)
+                                unsigned procedure, uint32_t operations, const struct nfs_fh *fh)
 {
     question->client = client;
     question->procedure = procedure;
@@ -44,14 +44,14 @@ static int ask_once(struct question *question, enum nfs4_op handle)
 {
     struct rpc_call *call = &question->call, *calls[] = {call};
     struct xdr_writer w;
-    nfs4_slots_begin(call, question->client, question->keep, 1 + question->operations, &w);
+    nfs4_slots_begin(call, question->client, question->procedure, question->keep,
+                     1 + question->operations, &w);
     xdr_put_fixed(&w, question->room, (uint32_t)(question->arguments.p - question->room));
     rpc_call_end(call, w.p);
     nfs_call_run(question->client, calls, 1);
     question->unsettled = question->unsettled || call->unsettled;
     question->repeated = question->repeated || nfs_call_repeated(call);
-    return nfs4_call_outcome(call, question->procedure, handle, &question->results,
-                             &question->at_once);
+    return nfs4_call_outcome(call, handle, &question->results, &question->at_once);
 }
 
 /* The status of the next operation: 0, -EAGAIN, or -errno. */
@@ -111,8 +111,9 @@ static int ask_null(const struct nfs_client *client)
 {
     struct rpc_call call, *calls[] = {&call};
     rpc_call_end(&call, rpc_call_begin(&call, client->auth, NFS_PROGRAM, NFS4_VERSION, 0));
+    call.procedure = NFS3_PROC_NULL;
     nfs_call_run(client, calls, 1);
-    nfs_call_count(&call, NFS3_PROC_NULL, call.error);
+    nfs_call_count(&call, call.error);
     return call.error;
 }
 
@@ -167,8 +168,8 @@ int nfs4_open(const struct nfs_client *client, const struct nfs_fh *fh, uint32_t
     memcpy(owner, session->id, sizeof(owner));
     pthread_mutex_unlock(&session->lock);
     /* In a session the server knows which client asks: RFC 8881 section 18.16.3. */
-    nfs4_put_open(begin(&question, client, NFS3_PROC_ACCESS, 1, fh), 0, owner, sizeof(owner),
-                  share | NFS4_SHARE_NO_DELEGATION);
+    nfs4_put_open(begin(&question, client, DIRECTNFS_PROCEDURE_OPEN, 1, fh), 0, owner,
+                  sizeof(owner), share | NFS4_SHARE_NO_DELEGATION);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_OPEN);
     if (error != 0)
         return error;
@@ -180,7 +181,7 @@ int nfs4_close(const struct nfs_client *client, const struct nfs_fh *fh,
                const struct nfs4_stateid *stateid)
 {
     struct question question;
-    nfs4_put_close(begin(&question, client, NFS3_PROC_ACCESS, 1, fh), stateid);
+    nfs4_put_close(begin(&question, client, DIRECTNFS_PROCEDURE_CLOSE, 1, fh), stateid);
     return ask(&question, NFS4_OP_PUTFH, NFS4_OP_CLOSE);
 }
 
@@ -268,7 +269,7 @@ static int ask_fsinfo(const struct nfs_client *client, const struct nfs_fh *fh,
 {
     struct question question;
     struct nfs4_attributes of;
-    struct xdr_writer *w = begin(&question, client, NFS3_PROC_FSINFO, 2, fh);
+    struct xdr_writer *w = begin(&question, client, NFS3_PROC_GETATTR, 2, fh);
     nfs4_put_getattr(w, NFS4_OF_FILE_SYSTEM);
     nfs4_put_getattr(w, NFS4_OF_FILE);
     int error = ask(&question, NFS4_OP_PUTFH, NFS4_OP_GETATTR);
@@ -333,4 +334,5 @@ const struct nfs_version nfs_version41 = {
     .session_hold = nfs4_fence_hold,
     .leads_here = nfs4_session_leads_here,
     .session_facts = nfs4_session_facts,
+    .session_show = nfs4_session_show,
 };

@@ -48,6 +48,7 @@ void nfs4_session_after_fork(struct nfs_session *session)
 {
     void (*made)(void *of) = session->made;
     void *of = session->of;
+    struct directnfs_session_stats *shown = session->shown;
     struct nfs4_fence fence = session->fence;
     nfs4_open_forget(session);
     memset(session, 0, sizeof(*session));
@@ -55,6 +56,7 @@ void nfs4_session_after_fork(struct nfs_session *session)
     session->fence = fence;
     session->made = made;
     session->of = of;
+    session->shown = shown;
     session->exact = nfs4_slots_exact;
     pthread_mutex_init(&session->making, NULL);
     pthread_mutex_init(&session->opening, NULL);
@@ -99,23 +101,30 @@ struct question {
     uint8_t reply[REPLY_MAX]; /* of EXCHANGE_ID */
 };
 
-static struct xdr_writer *begin(struct question *question, const struct nfs_client *client)
+static struct xdr_writer *begin(struct question *question, const struct nfs_client *client,
+                                unsigned procedure)
 {
     question->client = client;
     uint8_t *at =
         rpc_call_begin(&question->call, client->auth, NFS_PROGRAM, NFS4_VERSION, NFS4_COMPOUND);
+    question->call.procedure = procedure;
     xdr_writer_init(&question->arguments, at, RPC_ARGS_MAX);
     nfs4_put_compound(&question->arguments, 1);
     return &question->arguments;
 }
 
-/* The status of the operation, or -errno. */
-static int64_t ask(struct question *question, enum nfs4_op op)
+/* Counts what came of a call: a status, or -errno. Returns it. */
+static int64_t counted(const struct rpc_call *call, int64_t status)
 {
-    struct rpc_call *call = &question->call, *calls[] = {call};
+    nfs_call_count(call, status <= 0 ? (int)status : nfs4_status_errno((uint32_t)status));
+    return status;
+}
+
+/* The status of the operation, or -errno. */
+static int64_t judge_answer(struct question *question, enum nfs4_op op)
+{
+    const struct rpc_call *call = &question->call;
     uint32_t operations;
-    rpc_call_end(call, question->arguments.p);
-    nfs_call_run(question->client, calls, 1);
     if (call->error != 0)
         return call->error;
     if (call->received > 0)
@@ -129,13 +138,21 @@ static int64_t ask(struct question *question, enum nfs4_op op)
     return question->results.bad ? -EBADMSG : (int64_t)status;
 }
 
+static int64_t ask(struct question *question, enum nfs4_op op)
+{
+    struct rpc_call *calls[] = {&question->call};
+    rpc_call_end(&question->call, question->arguments.p);
+    nfs_call_run(question->client, calls, 1);
+    return counted(&question->call, judge_answer(question, op));
+}
+
 /* ---- making one ---- */
 
 static int64_t exchange_id(const struct nfs_client *client, struct nfs4_exchange_id *exchange)
 {
     struct nfs_session *session = client->session;
     struct question question;
-    struct xdr_writer *w = begin(&question, client);
+    struct xdr_writer *w = begin(&question, client, DIRECTNFS_PROCEDURE_EXCHANGE_ID);
     pthread_mutex_lock(&session->lock);
     struct nfs4_owner owner = session->owner;
     pthread_mutex_unlock(&session->lock);
@@ -163,8 +180,8 @@ static int64_t create_session(const struct nfs_client *client,
                                                .operations = NFS4_OPERATIONS_MAX,
                                                .requests = NFS4_SLOTS};
     struct question question;
-    nfs4_put_create_session(begin(&question, client), exchange->client, exchange->sequence,
-                            &wanted);
+    nfs4_put_create_session(begin(&question, client, DIRECTNFS_PROCEDURE_CREATE_SESSION),
+                            exchange->client, exchange->sequence, &wanted);
     int64_t status = ask(&question, NFS4_OP_CREATE_SESSION);
     if (status == NFS4_OK) {
         nfs4_get_create_session(&question.results, made);
@@ -177,7 +194,7 @@ static int64_t create_session(const struct nfs_client *client,
 static int64_t destroy_session(const struct nfs_client *client, const uint8_t id[NFS4_SESSION_ID])
 {
     struct question question;
-    nfs4_put_destroy_session(begin(&question, client), id);
+    nfs4_put_destroy_session(begin(&question, client, DIRECTNFS_PROCEDURE_DESTROY_SESSION), id);
     return ask(&question, NFS4_OP_DESTROY_SESSION);
 }
 
@@ -209,23 +226,14 @@ static void learn_lease(struct nfs_session *session, struct xdr_reader *results)
         atomic_store(&session->lease_s, of.lease_s);
 }
 
-/* The server need not wait for us to reclaim what we had, as we never have anything. It is asked
- * for the time of its lease, too. */
-static int64_t reclaim_complete(const struct nfs_client *client)
+/* What became of RECLAIM_COMPLETE: a status, or -errno. */
+static int64_t judge_reclaimed(struct nfs_session *session, const struct rpc_call *call)
 {
-    struct rpc_call call, *calls[] = {&call};
     struct xdr_reader results;
-    struct xdr_writer w;
     uint32_t operations;
-    nfs4_slots_begin(&call, client, true, 3, &w);
-    nfs4_put_reclaim_complete(&w);
-    nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
-    nfs4_put_getattr(&w, NFS4_BIT(NFS4_ATTR_LEASE_TIME));
-    rpc_call_end(&call, w.p);
-    nfs_call_run(client, calls, 1);
-    if (call.error != 0)
-        return call.error;
-    xdr_reader_init(&results, call.results, call.results_length);
+    if (call->error != 0)
+        return call->error;
+    xdr_reader_init(&results, call->results, call->results_length);
     nfs4_get_compound(&results, &operations);
     uint32_t status = nfs4_get_op(&results, NFS4_OP_SEQUENCE);
     if (status == NFS4_OK) {
@@ -236,8 +244,23 @@ static int64_t reclaim_complete(const struct nfs_client *client)
     if (results.bad)
         return -EBADMSG;
     if (status == NFS4_OK)
-        learn_lease(client->session, &results);
+        learn_lease(session, &results);
     return status == NFS4ERR_COMPLETE_ALREADY ? NFS4_OK : (int64_t)status;
+}
+
+/* The server need not wait for us to reclaim what we had, as we never have anything. It is asked
+ * for the time of its lease, too. */
+static int64_t reclaim_complete(const struct nfs_client *client)
+{
+    struct rpc_call call, *calls[] = {&call};
+    struct xdr_writer w;
+    nfs4_slots_begin(&call, client, DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE, true, 3, &w);
+    nfs4_put_reclaim_complete(&w);
+    nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
+    nfs4_put_getattr(&w, NFS4_BIT(NFS4_ATTR_LEASE_TIME));
+    rpc_call_end(&call, w.p);
+    nfs_call_run(client, calls, 1);
+    return counted(&call, judge_reclaimed(client->session, &call));
 }
 
 /*
@@ -320,6 +343,18 @@ static int64_t make_fenced(const struct nfs_client *client)
     return status;
 }
 
+/* Into the statistics, if it is shown there. */
+static void show(struct nfs_session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    if (session->shown) {
+        stats_set(&session->shown->lease_s, atomic_load(&session->lease_s));
+        stats_set(&session->shown->client, session->client);
+        nfs4_slots_show(session);
+    }
+    pthread_mutex_unlock(&session->lock);
+}
+
 /* A server in trouble is asked again, too: what is written to it waits. */
 static bool may_succeed_later(const struct nfs_client *client, uint32_t status, unsigned *tries)
 {
@@ -340,6 +375,7 @@ static int make(const struct nfs_client *client, struct nfs_patience *patience)
             atomic_store_explicit(&session->ready, session->generation, memory_order_release);
             atomic_fetch_add(&session->epoch, 1); /* what was open is not */
             stats_add(&stats_own->counters.sessions_made, 1);
+            show(session);
             log_info("server %s: session %u", client->server->name, session->generation);
             if (session->made)
                 session->made(session->of);
@@ -371,26 +407,23 @@ static int bind_over(const struct nfs_client *client, struct net_channel *channe
     struct question question;
     uint8_t id[NFS4_SESSION_ID], told[NFS4_SESSION_ID] = {0};
     struct rpc_call *calls[] = {&question.call};
-    uint32_t operations;
     pthread_mutex_lock(&session->lock);
     memcpy(id, session->id, sizeof(id));
     pthread_mutex_unlock(&session->lock);
-    struct xdr_writer *w = begin(&question, client);
+    struct xdr_writer *w = begin(&question, client, DIRECTNFS_PROCEDURE_BIND_CONN_TO_SESSION);
     nfs4_put_bind(w, id);
     rpc_call_end(&question.call, w->p);
     rpc_submit_on(channel, calls, 1);
     nfs_call_wait(client, calls, 1);
-    if (question.call.error != 0)
-        return question.call.error;
-    xdr_reader_init(&question.results, question.call.results, question.call.results_length);
-    nfs4_get_compound(&question.results, &operations);
-    uint32_t status = nfs4_get_op(&question.results, NFS4_OP_BIND_CONN_TO_SESSION);
+    int64_t status = counted(&question.call, judge_answer(&question, NFS4_OP_BIND_CONN_TO_SESSION));
+    if (status < 0)
+        return (int)status;
     if (status == NFS4_OK)
         nfs4_get_bind(&question.results, told);
     if (nfs4_get_result(&question.results) != 0 ||
         (status == NFS4_OK && memcmp(id, told, sizeof(id)) != 0))
         return -EBADMSG;
-    return nfs4_status_errno(status);
+    return nfs4_status_errno((uint32_t)status);
 }
 
 /* False: it is held for longer. Looks again and again, as ThreadSanitizer does not know
@@ -460,11 +493,11 @@ int nfs4_session_renew(const struct nfs_client *client)
         return third_of_lease_ms(session);
     if (!client->server)
         return CONTACT_MS;
-    nfs4_slots_begin(&call, client, false, 1, &w);
+    nfs4_slots_begin(&call, client, DIRECTNFS_PROCEDURE_SEQUENCE, false, 1, &w);
     nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
     rpc_call_end(&call, w.p);
     nfs_call_run(client, calls, 1);
-    nfs4_call_outcome(&call, NFS3_PROC_NULL, NFS4_OP_PUTROOTFH, &results, &at_once);
+    nfs4_call_outcome(&call, NFS4_OP_PUTROOTFH, &results, &at_once);
     return third_of_lease_ms(session);
 }
 
@@ -491,7 +524,8 @@ void nfs4_session_end(const struct nfs_client *client)
     bool answered = ready && destroy_session(client, id) >= 0;
     if (answered && session->owned && !session->fence.of.name) { /* that is of others too */
         struct question question;
-        nfs4_put_destroy_client(begin(&question, client), session->client);
+        nfs4_put_destroy_client(begin(&question, client, DIRECTNFS_PROCEDURE_DESTROY_CLIENTID),
+                                session->client);
         ask(&question, NFS4_OP_DESTROY_CLIENTID);
     }
     session->owned = false;
@@ -521,6 +555,15 @@ int nfs4_session_leads_here(const struct nfs_client *over)
     if (status != NFS4_OK)
         return status < 0 ? (int)status : nfs4_status_errno((uint32_t)status);
     return is_same(&major, &exchange.major) && is_same(&scope, &exchange.scope) ? 0 : -EXDEV;
+}
+
+void nfs4_session_show(struct nfs_session *session, const char *server)
+{
+    struct directnfs_session_stats *shown = stats_session(server);
+    pthread_mutex_lock(&session->lock);
+    session->shown = shown;
+    pthread_mutex_unlock(&session->lock);
+    show(session);
 }
 
 bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *facts)

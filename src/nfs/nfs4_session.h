@@ -66,10 +66,12 @@ struct nfs_session {
     uint64_t lost;    /* slots of calls that ended without an answer: of no use any more */
     uint32_t aside;   /* calls that have one, and go on when somebody waits for them */
     uint32_t granted; /* slots of the session */
+    uint32_t used;    /* that a call has */
     uint32_t target;  /* the highest that the server wants to be used */
-    uint32_t sequences[NFS4_SLOTS]; /* of the last call that the server executed */
-    uint32_t flags;                 /* that SEQUENCE told last */
-    uint64_t used_ns;               /* when the server last answered in it */
+    uint32_t sequences[NFS4_SLOTS];        /* of the last call that the server executed */
+    uint32_t flags;                        /* that SEQUENCE told last */
+    uint64_t used_ns;                      /* when the server last answered in it */
+    struct directnfs_session_stats *shown; /* NULL: not in the statistics */
 };
 
 /* One that is not made yet: no packet is sent. `made(of)` (may be NULL) is called each time that it
@@ -119,6 +121,9 @@ void nfs4_session_end(const struct nfs_client *client);
  * -errno.
  */
 int nfs4_session_leads_here(const struct nfs_client *over);
+
+/* Shows it in the statistics from now on, as that with the server of this name. */
+void nfs4_session_show(struct nfs_session *session, const char *server);
 
 /* False: there is none that can be used. */
 bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *facts);

@@ -20,6 +20,23 @@ static uint64_t slots(uint32_t count)
     return count >= NFS4_SLOTS ? UINT64_MAX : (UINT64_C(1) << count) - 1;
 }
 
+void nfs4_slots_show(const struct nfs_session *session)
+{
+    struct directnfs_session_stats *shown = session->shown;
+    if (!shown)
+        return;
+    stats_set(&shown->slots, session->granted);
+    stats_set(&shown->used, session->used);
+    stats_set(&shown->lost, (uint32_t)__builtin_popcountll(session->lost));
+}
+
+/* The part of it that changes with every call. */
+static void show_used(const struct nfs_session *session)
+{
+    if (session->shown)
+        stats_set(&session->shown->used, session->used);
+}
+
 void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_session *made)
 {
     pthread_mutex_lock(&session->lock);
@@ -28,21 +45,24 @@ void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_sess
     session->granted = made->fore.requests < NFS4_SLOTS ? made->fore.requests : NFS4_SLOTS;
     session->free = slots(session->granted);
     session->lost = 0;
+    session->used = 0;
     session->target = session->granted - 1;
     session->flags = 0;
     atomic_store(&session->moved, false);
     memset(session->sequences, 0, sizeof(session->sequences));
+    nfs4_slots_show(session);
     pthread_mutex_unlock(&session->lock);
 }
 
-void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, bool keep,
-                      uint32_t operations, struct xdr_writer *w)
+void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, unsigned procedure,
+                      bool keep, uint32_t operations, struct xdr_writer *w)
 {
     static const uint8_t later[NFS4_SESSION_ID];
     uint8_t *at = rpc_call_begin(call, client->auth, NFS_PROGRAM, NFS4_VERSION, NFS4_COMPOUND);
     xdr_writer_init(w, at, RPC_ARGS_MAX);
     nfs4_put_compound(w, 1 + operations);
     at = nfs4_put_sequence(w, later, keep) - NFS4_SESSION_ID;
+    call->procedure = procedure;
     call->counted = client->counted;
     call->exact = &client->session->exact;
     call->exact_at = (uint16_t)(at - call->head);
@@ -67,6 +87,8 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
     uint32_t sequence = 1, highest = slot;
     if (!hopeless) {
         session->free &= ~(UINT64_C(1) << slot);
+        session->used++;
+        show_used(session);
         sequence = session->sequences[slot] + 1;
         highest = 63 - (unsigned)__builtin_clzll(all & ~session->free);
     }
@@ -93,12 +115,15 @@ enum fate { EXECUTED, UNTOUCHED, UNKNOWN, NOT_TOLD };
 static void resize(struct nfs_session *session, const struct nfs4_sequence *told)
 {
     uint32_t most = told->highest < NFS4_SLOTS ? told->highest : NFS4_SLOTS - 1;
+    uint32_t before = session->granted;
     session->target = told->target < most ? told->target : most;
     while (session->granted > session->target + 1 &&
            session->free & (UINT64_C(1) << (session->granted - 1)))
         session->free &= ~(UINT64_C(1) << --session->granted);
     for (; session->granted < session->target + 1; session->granted++)
         session->free |= UINT64_C(1) << session->granted;
+    if (session->granted != before)
+        nfs4_slots_show(session);
 }
 
 /* Did the RPC layer of the server refuse the call, so that it is not in the slot? */
@@ -180,10 +205,15 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
             session->sequences[slot]++;
         if (fate == EXECUTED && is_copy(call))
             stats_add(&stats_own->counters.session_replays, 1);
-        if (fate == UNKNOWN || fate == NOT_TOLD)
+        bool is_lost = fate == UNKNOWN || fate == NOT_TOLD;
+        session->used--;
+        show_used(session);
+        if (is_lost)
             session->lost |= bit;
         else if (slot < session->granted)
             session->free |= bit;
+        if (is_lost)
+            nfs4_slots_show(session);
         call->unsettled = call->unsettled || fate == NOT_TOLD;
         /* Half of a session is not enough: with the next one all slots are there again. */
         if (2 * __builtin_popcountll(session->lost) > (int)session->granted)

@@ -11,12 +11,15 @@ extern const struct rpc_exact nfs4_slots_exact;
 /* The session is a new one: all slots of it are free. */
 void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_session *made);
 
+/* Into the statistics, where the session is shown. Under its lock. */
+void nfs4_slots_show(const struct nfs_session *session);
+
 /*
  * Starts a call of the client's session: a COMPOUND of SEQUENCE and `operations` more, which are to
- * be put. `keep`: the server shall keep the reply for copies of the call; without it, it may say
- * that it has none.
+ * be put; counted as `procedure`. `keep`: the server shall keep the reply for copies of the call;
+ * without it, it may say that it has none.
  */
-void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, bool keep,
-                      uint32_t operations, struct xdr_writer *w);
+void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, unsigned procedure,
+                      bool keep, uint32_t operations, struct xdr_writer *w);
 
 #endif

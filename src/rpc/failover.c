@@ -39,10 +39,9 @@ void rpc_say_waiting(struct rpc_transport *transport, const char *why)
  */
 static uint64_t usual_ns(const struct rpc_call *call)
 {
-    uint32_t program = rpc_word(call->head + 16), procedure = rpc_word(call->head + 24);
-    if (program != NFS_PROGRAM || procedure >= DIRECTNFS_PROCEDURE_MOUNT)
+    if (call->procedure >= DIRECTNFS_PROCEDURES)
         return 0;
-    uint64_t usual = stats_usual_ns(&stats_own->counters.procedures[procedure].latency);
+    uint64_t usual = stats_usual_ns(&stats_own->counters.procedures[call->procedure].latency);
     return usual < USUAL_MOST_NS ? usual : USUAL_MOST_NS;
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "directnfs/stats.h"
+
 enum {
     MESSAGE_CALL = 0,
     MESSAGE_REPLY = 1,
@@ -69,6 +71,7 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->unsettled = false;
     call->xid = 0;
     call->queued_ns = call->sent_ns = 0;
+    call->procedure = DIRECTNFS_PROCEDURES;
     call->counted = NULL;
     call->destination_count = 0;
     call->destination_length = 0;

@@ -114,8 +114,10 @@ struct rpc_call {
     uint16_t exact_at;                 /* for `exact`: a place in `head`, */
     int16_t exact_slot;                /* -1: not entered, */
     uint32_t exact_generation;         /* and of what was entered */
-    struct directnfs_mount_stats
-        *counted; /* where src/nfs counts it; NULL after rpc_call_begin() */
+    /* As what and where src/nfs counts it, by the numbers of directnfs/stats.h. After
+     * rpc_call_begin() as nothing, DIRECTNFS_PROCEDURES, and nowhere, NULL. */
+    uint32_t procedure;
+    struct directnfs_mount_stats *counted;
 
     /* the answer */
     int error;      /* 0, or -errno: see rpc_wait() */

@@ -38,6 +38,20 @@ static const struct stats_field server_fields[] = {
     UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, server_stats, slot),
 };
 
+static const struct stats_field session_fields[] = {
+    MADE("PNUM", STATS_PROCESS),
+    FIELD("SVRNAME", STATS_CUT_END, session_stats, name),
+    FIELD("SLOTS", STATS_NUMBER, session_stats, slots, .metric = "session_slots",
+          .help = "Slots of the sessions with a server."),
+    FIELD("USED", STATS_NUMBER, session_stats, used, .metric = "session_slots_used",
+          .help = "Slots that a call has now."),
+    FIELD("LOST", STATS_NUMBER, session_stats, lost, .metric = "session_slots_lost",
+          .help = "Slots of no use any more, as a call ended without an answer."),
+    FIELD("LEASE_S", STATS_NUMBER, session_stats, lease_s),
+    FIELD("CLIENT_ID", STATS_ID, session_stats, client),
+    UP_TO(DIRECTNFS_SLOT_USED, NULL, STATS_SLOT, session_stats, slot),
+};
+
 /* They are shown by `stat mounts`, a row for each operation. */
 #define OPERATION(which)                                                             \
     FIELD(NULL, STATS_COUNT, mount_stats, operations[DIRECTNFS_##which].calls),      \
@@ -125,7 +139,8 @@ static const struct stats_field file_fields[] = {
     }
 
 const struct stats_table stats_tables[STATS_TABLES] = {
-    [STATS_SERVERS] = TABLE(server),   [STATS_MOUNTS] = TABLE(mount), [STATS_PATHS] = TABLE(path),
+    [STATS_SERVERS] = TABLE(server),   [STATS_SESSIONS] = TABLE(session),
+    [STATS_MOUNTS] = TABLE(mount),     [STATS_PATHS] = TABLE(path),
     [STATS_CHANNELS] = TABLE(channel), [STATS_FILES] = TABLE(file),
 };
 
@@ -204,11 +219,38 @@ const struct stats_fields stats_counters = {counters, LENGTH(counters)};
 
 const char *stats_procedure_name(unsigned procedure)
 {
-    static const char *const names[DIRECTNFS_PROCEDURES] = {
-        "NFS_NULL",   "NFS_GETATTR", "NFS_SETATTR",  "NFS_LOOKUP", "NFS_ACCESS",  "NFS_READLINK",
-        "NFS_READ",   "NFS_WRITE",   "NFS_CREATE",   "NFS_MKDIR",  "NFS_SYMLINK", "NFS_MKNOD",
-        "NFS_REMOVE", "NFS_RMDIR",   "NFS_RENAME",   "NFS_LINK",   "NFS_READDIR", "NFS_READDIRPLUS",
-        "NFS_FSSTAT", "NFS_FSINFO",  "NFS_PATHCONF", "NFS_COMMIT", "NFS_MOUNT"};
+    static const char *const names[DIRECTNFS_PROCEDURES] = {"NFS_NULL",
+                                                            "NFS_GETATTR",
+                                                            "NFS_SETATTR",
+                                                            "NFS_LOOKUP",
+                                                            "NFS_ACCESS",
+                                                            "NFS_READLINK",
+                                                            "NFS_READ",
+                                                            "NFS_WRITE",
+                                                            "NFS_CREATE",
+                                                            "NFS_MKDIR",
+                                                            "NFS_SYMLINK",
+                                                            "NFS_MKNOD",
+                                                            "NFS_REMOVE",
+                                                            "NFS_RMDIR",
+                                                            "NFS_RENAME",
+                                                            "NFS_LINK",
+                                                            "NFS_READDIR",
+                                                            "NFS_READDIRPLUS",
+                                                            "NFS_FSSTAT",
+                                                            "NFS_FSINFO",
+                                                            "NFS_PATHCONF",
+                                                            "NFS_COMMIT",
+                                                            "NFS_MOUNT",
+                                                            "NFS_OPEN",
+                                                            "NFS_CLOSE",
+                                                            "NFS_EXCHANGE_ID",
+                                                            "NFS_CREATE_SESSION",
+                                                            "NFS_DESTROY_SESSION",
+                                                            "NFS_DESTROY_CLIENTID",
+                                                            "NFS_BIND_CONN_TO_SESSION",
+                                                            "NFS_RECLAIM_COMPLETE",
+                                                            "NFS_SEQUENCE"};
     return procedure < DIRECTNFS_PROCEDURES ? names[procedure] : NULL;
 }
 

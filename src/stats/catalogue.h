@@ -54,6 +54,7 @@ enum stats_kind {
     /* Other words. */
     STATS_VERSION,     /* uint32_t, of NFS */
     STATS_TIME,        /* uint64_t, CLOCK_REALTIME in nanoseconds */
+    STATS_ID,          /* uint64_t, as 16 hexadecimal digits */
     STATS_SERVER_NAME, /* uint32_t, as STATS_SERVER */
     STATS_PROCEDURE,
 };
@@ -71,7 +72,15 @@ struct stats_fields {
 };
 
 /* A table behind the counters: the slots that were ever used come first. */
-enum { STATS_SERVERS, STATS_MOUNTS, STATS_PATHS, STATS_CHANNELS, STATS_FILES, STATS_TABLES };
+enum {
+    STATS_SERVERS,
+    STATS_SESSIONS,
+    STATS_MOUNTS,
+    STATS_PATHS,
+    STATS_CHANNELS,
+    STATS_FILES,
+    STATS_TABLES
+};
 struct stats_table {
     size_t offset, count_offset; /* in struct directnfs_stats */
     size_t slot;                 /* bytes of one, which begins with enum directnfs_slot */
@@ -106,7 +115,7 @@ bool stats_same_server(const struct directnfs_server_stats *a,
 bool stats_same_mount(const struct directnfs_mount_stats *a, const struct directnfs_mount_stats *b);
 bool stats_same_path(const struct directnfs_path_stats *a, const struct directnfs_path_stats *b);
 
-/* "NFS_NULL" ... "NFS_COMMIT", "NFS_MOUNT"; NULL beyond. */
+/* "NFS_NULL" ... "NFS_COMMIT", "NFS_MOUNT", "NFS_OPEN" ...; NULL beyond. */
 const char *stats_procedure_name(unsigned procedure);
 /* "READ", "WRITE", "OTHER" of enum directnfs_operation; NULL beyond. */
 const char *stats_operation_name(unsigned operation);

@@ -25,6 +25,7 @@ struct directnfs_stats *const stats_own = &memory.stats;
 
 /* Take what the tables have no room for; nobody reads them. */
 static struct directnfs_path_stats unshown_path;
+static struct directnfs_session_stats unshown_session;
 static struct directnfs_channel_stats unshown_channel;
 static struct directnfs_file_stats unshown_file;
 
@@ -288,6 +289,29 @@ struct directnfs_mount_stats *stats_mount(unsigned server)
     return shown ? mount : NULL;
 }
 
+/* ---- sessions ---- */
+
+struct directnfs_session_stats *stats_session(const char *name)
+{
+    struct directnfs_session_stats wanted = {.slot = DIRECTNFS_SLOT_USED};
+    copy_text(wanted.name, sizeof(wanted.name), name, false);
+    pthread_mutex_lock(&lock);
+    unsigned count = memory.stats.session_count;
+    struct directnfs_session_stats *found = memory.stats.sessions;
+    while (found < &memory.stats.sessions[count] && strcmp(found->name, wanted.name) != 0)
+        found++;
+    if (found == &memory.stats.sessions[count]) {
+        if (count < DIRECTNFS_SESSIONS && ensure_backed(found, sizeof(*found))) {
+            *found = wanted;
+            publish(&memory.stats.session_count, count + 1);
+        } else {
+            found = &unshown_session;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 /* ---- paths ---- */
 
 struct directnfs_path_stats *stats_path(unsigned server, const char *path, const char *local)
@@ -485,6 +509,7 @@ void stats_after_fork(void)
             return;
     }
     memset(&memory.stats.counters, 0, sizeof(memory.stats.counters));
+    stats_sessions_end(&memory.stats);
     for (unsigned i = 0; i < memory.stats.mount_count; i++)
         zero_counts(STATS_MOUNTS, &memory.stats.mounts[i]);
     for (unsigned i = 0; i < memory.stats.path_count; i++)

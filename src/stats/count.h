@@ -85,7 +85,7 @@ void stats_together_begin(void);
 void stats_together_end(void);
 
 /*
- * Counts an answered call: `procedure` is the number of NFSv3's or DIRECTNFS_PROCEDURE_MOUNT, from
+ * Counts an answered call: `procedure` is the number of NFSv3's or DIRECTNFS_PROCEDURE_..., from
  * sending to the reply in nanoseconds, `error` for a status other than OK or an unusable reply.
  */
 void stats_call(unsigned procedure, uint64_t latency_ns, bool error);
@@ -105,6 +105,13 @@ struct stats_server {
  * below).
  */
 unsigned stats_server(const struct stats_server *server);
+
+/*
+ * What is shown of the session with the server of this name: its owner sets it. Never NULL: when
+ * the table is full, memory that is not shown. Valid for the life of the process; in a child of
+ * fork() there is no session yet.
+ */
+struct directnfs_session_stats *stats_session(const char *name);
 
 /*
  * What is counted of a mount, by that number; NULL: it is not shown. Valid as a path's is.

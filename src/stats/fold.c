@@ -243,6 +243,15 @@ void stats_waits_for_nothing(struct directnfs_stats *stats)
         stats->channels[i].oldest_ns = 0;
 }
 
+void stats_sessions_end(struct directnfs_stats *stats)
+{
+    for (unsigned i = 0; i < stats->session_count && i < DIRECTNFS_SESSIONS; i++) {
+        struct directnfs_session_stats *session = &stats->sessions[i];
+        session->slots = session->used = session->lost = session->lease_s = 0;
+        session->client = 0;
+    }
+}
+
 /* Under the lock. */
 static int fold_into(int run, const struct directnfs_stats *stats, struct directnfs_stats *ended)
 {
@@ -298,6 +307,7 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
     }
     if (!error) {
         stats_waits_for_nothing(copy);
+        stats_sessions_end(copy);
         error = fold_into(run, copy, ended);
     }
     if (!error)

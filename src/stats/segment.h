@@ -26,6 +26,9 @@ enum {
 /* No call of the process waits: it ended, or is the child of fork(). */
 void stats_waits_for_nothing(struct directnfs_stats *stats);
 
+/* It has no session: likewise. */
+void stats_sessions_end(struct directnfs_stats *stats);
+
 /* This process counts now. */
 void stats_touch(void);
 /* Counts a call that took so long. True: alone, and not with others of this thread. */

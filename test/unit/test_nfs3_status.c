@@ -31,19 +31,6 @@ UNIT_TEST(a_status_outside_the_standard_is_eio)
         assert_int_equal(nfs3_status_errno(unknown[i]), -EIO);
 }
 
-UNIT_TEST(every_procedure_has_its_name)
-{
-    static const char *const names[] = {
-        "NULL",    "GETATTR",     "SETATTR", "LOOKUP", "ACCESS",   "READLINK", "READ",   "WRITE",
-        "CREATE",  "MKDIR",       "SYMLINK", "MKNOD",  "REMOVE",   "RMDIR",    "RENAME", "LINK",
-        "READDIR", "READDIRPLUS", "FSSTAT",  "FSINFO", "PATHCONF", "COMMIT"};
-
-    for (uint32_t i = 0; i < 22; i++)
-        assert_string_equal(nfs3_proc_name(i), names[i]);
-    assert_string_equal(nfs3_proc_name(22), "unknown");
-    assert_string_equal(nfs3_proc_name(0xffffffff), "unknown");
-}
-
 int main(void)
 {
     return unit_run(NULL, NULL);

@@ -185,6 +185,52 @@ EXACT_TEST(a_copy_that_comes_late_is_not_carried_out)
     assert_true(file_is(2));
 }
 
+static const struct directnfs_session_stats *shown;
+
+static uint64_t count_of(unsigned procedure)
+{
+    return stats_get(&stats_own->counters.procedures[procedure].latency.calls);
+}
+
+EXACT_TEST(what_becomes_of_slots_is_shown)
+{
+    struct nfs_transfer done;
+    struct nfs_session_facts facts;
+    pthread_t thread;
+    uint64_t sequences = count_of(DIRECTNFS_PROCEDURE_SEQUENCE);
+    nfs4_session_show(client.session, "cloud");
+    shown = stats_session("cloud");
+    assert_true(nfs4_session_facts(client.session, &facts));
+    assert_int_equal(shown->slots, facts.slots);
+    assert_int_equal(shown->lease_s, facts.lease_s);
+    assert_true(shown->client == facts.client && facts.client != 0);
+    assert_int_equal(shown->used, 0);
+    assert_true(count_of(DIRECTNFS_PROCEDURE_EXCHANGE_ID) > 0);
+    assert_true(count_of(DIRECTNFS_PROCEDURE_CREATE_SESSION) > 0);
+    assert_true(count_of(DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE) > 0);
+
+    atomic_store(&control->hold_calls, UINT64_C(1) << V41_WRITE);
+    assert_int_equal(pthread_create(&thread, NULL, write_ones, &done), 0);
+    while (atomic_load(&control->held) == 0)
+        poll(NULL, 0, 1);
+    assert_int_equal(stats_get(&shown->used), 1);
+    atomic_store(&control->hold_calls, 0);
+    v41_release(server, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(shown->used, 0);
+
+    atomic_store(&control->lie, V41_OTHER_SLOT);
+    assert_int_equal(write_text(2, NFS_FILE_SYNC, &done), -EBADMSG);
+    atomic_store(&control->lie, V41_TRUTH);
+    assert_int_equal(shown->lost, 1);
+    client.session->used_ns = 0;
+    nfs4_session_renew(&client);
+    assert_int_equal(count_of(DIRECTNFS_PROCEDURE_SEQUENCE), sequences + 1);
+    nfs4_session_lost(client.session, client.session->generation);
+    assert_int_equal(write_text(3, NFS_FILE_SYNC, &done), 0);
+    assert_int_equal(shown->lost, 0); /* it is another session */
+}
+
 /* "Busy with that", says the server of the second one: nobody knows what becomes of the first. */
 EXACT_TEST(a_copy_that_is_put_off_says_nothing_of_the_one_before)
 {

@@ -281,7 +281,7 @@ UNIT_TEST(procedures_have_the_names_of_the_views)
     assert_string_equal(stats_procedure_name(17), "NFS_READDIRPLUS");
     assert_string_equal(stats_procedure_name(21), "NFS_COMMIT");
     assert_string_equal(stats_procedure_name(22), "NFS_MOUNT");
-    assert_null(stats_procedure_name(23));
+    assert_null(stats_procedure_name(DIRECTNFS_PROCEDURES));
 }
 
 static void *count_in_thread(void *argument)

@@ -57,6 +57,7 @@ static const struct {
     const struct stats_fields *fields;
 } views[] = {
     {"\n.Ss servers\n", &stats_tables[STATS_SERVERS].fields},
+    {"\n.Ss sessions\n", &stats_tables[STATS_SESSIONS].fields},
     {"\n.Ss processes\n", &stats_process_fields},
     {"\n.Ss channels\n", &stats_tables[STATS_CHANNELS].fields},
     {"\n.Ss paths\n", &stats_tables[STATS_PATHS].fields},
@@ -105,14 +106,26 @@ UNIT_TEST(every_name_in_the_manual_is_a_column)
 UNIT_TEST(every_metric_is_in_the_manual)
 {
     char *text = section("\n.Sh METRICS\n", "\n.Sh ");
-    const struct stats_fields *lists[] = {&stats_counters, &stats_tables[STATS_PATHS].fields};
-    for (size_t l = 0; l < 2; l++)
+    const struct stats_fields *lists[] = {&stats_counters, &stats_tables[STATS_PATHS].fields,
+                                          &stats_tables[STATS_SESSIONS].fields};
+    for (size_t l = 0; l < sizeof(lists) / sizeof(lists[0]); l++)
         for (size_t i = 0; i < lists[l]->count; i++) {
             const struct stats_field *field = &lists[l]->list[i];
             if (field->metric && !has_word(text, field->metric))
                 fail_msg("%s is not among the metrics", field->metric);
             assert_true(!field->metric == !field->help);
         }
+    free(text);
+}
+
+UNIT_TEST(every_procedure_beside_those_of_version_3_is_in_the_manual)
+{
+    char *text = section("\n.Ss stats\n", "\n.Ss ");
+    for (unsigned p = DIRECTNFS_PROCEDURE_MOUNT; p < DIRECTNFS_PROCEDURES; p++) {
+        assert_non_null(stats_procedure_name(p));
+        if (!has_word(text, stats_procedure_name(p)))
+            fail_msg("%s is not in the manual", stats_procedure_name(p));
+    }
     free(text);
 }
 

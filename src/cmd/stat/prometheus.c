@@ -169,6 +169,47 @@ static void print_paths(const struct stat_set *set, FILE *out)
         free(labels[i]);
 }
 
+static void add_session(struct directnfs_session_stats *sums, unsigned *count,
+                        const struct directnfs_session_stats *one)
+{
+    unsigned i = 0;
+    if (one->slot != DIRECTNFS_SLOT_USED)
+        return;
+    while (i < *count && strncmp(sums[i].name, one->name, sizeof(one->name)) != 0)
+        i++;
+    if (i == DIRECTNFS_SESSIONS)
+        return;
+    if (i == *count)
+        sums[(*count)++] = *one;
+    else {
+        sums[i].slots += one->slots;
+        sums[i].used += one->used;
+        sums[i].lost += one->lost;
+    }
+}
+
+/* Of running processes, summed over those that have a session with the same server. */
+static void print_sessions(const struct stat_set *set, FILE *out)
+{
+    const struct stats_table *table = &stats_tables[STATS_SESSIONS];
+    struct directnfs_session_stats sums[DIRECTNFS_SESSIONS];
+    unsigned count = 0;
+    for (size_t i = 0; i < set->count; i++)
+        for (uint32_t k = 0; k < *stats_count(set->processes[i], table); k++)
+            add_session(sums, &count, &set->processes[i]->sessions[k]);
+    for (size_t f = 0; f < table->fields.count; f++) {
+        const struct stats_field *field = &table->fields.list[f];
+        if (!field->metric)
+            continue;
+        head(out, field->metric, "gauge", field->help);
+        for (unsigned i = 0; i < count; i++) {
+            fprintf(out, PREFIX "%s", field->metric);
+            label(out, "{", "server", sums[i].name, sizeof(sums[i].name));
+            fprintf(out, "} %u\n", *(const uint32_t *)stats_at(field, &sums[i]));
+        }
+    }
+}
+
 static void print_now(const struct stat_set *set, FILE *out)
 {
     unsigned long long outstanding = 0, open[2] = {0};
@@ -266,6 +307,7 @@ void stat_prometheus_print(const struct stat_set *set, FILE *out)
     print_now(set, out);
     print_mounts(set, out);
     print_mount_costs(set, out);
+    print_sessions(set, out);
     print_calls(set, out);
     print_totals(set, out);
     print_paths(set, out);

@@ -38,6 +38,9 @@ static bool keep_server(struct directnfs_stats *stats, const char *name)
     for (uint32_t i = 0; i < DIRECTNFS_MOUNTS && i < stats->mount_count; i++)
         if (strncmp(stats->mounts[i].name, name, sizeof(stats->mounts[i].name)) != 0)
             stats->mounts[i].slot = DIRECTNFS_SLOT_FREE;
+    for (uint32_t i = 0; i < DIRECTNFS_SESSIONS && i < stats->session_count; i++)
+        if (strncmp(stats->sessions[i].name, name, sizeof(stats->sessions[i].name)) != 0)
+            stats->sessions[i].slot = DIRECTNFS_SLOT_FREE;
     for (uint32_t i = 0; i < DIRECTNFS_CHANNELS && i < stats->channel_count; i++)
         if (stats->channels[i].server > DIRECTNFS_SERVERS || !keep[stats->channels[i].server])
             stats->channels[i].slot = DIRECTNFS_SLOT_FREE;

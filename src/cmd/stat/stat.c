@@ -321,8 +321,8 @@ static int run(int argc, char **argv)
         request.view = stat_view_find(argv[optind]);
         if (request.view == NULL)
             return cmd_usage_error("stat",
-                                   "no view is called '%s'; there are servers, mounts, "
-                                   "processes, channels, paths, files, stats and latency",
+                                   "no view is called '%s'; there are servers, sessions, "
+                                   "mounts, processes, channels, paths, files, stats and latency",
                                    argv[optind]);
     }
     status = check_request(&request);
@@ -351,7 +351,8 @@ static const struct cmd_option options[] = {
 
 const struct cmd_command cmd_stat = {
     .name = "stat",
-    .usage = "stat [servers|mounts|processes|channels|paths|files|stats|latency] [OPTION...]\n",
+    .usage =
+        "stat [servers|sessions|mounts|processes|channels|paths|files|stats|latency] [OPTION...]\n",
     .purpose = "shows which servers, sockets and files running programs use, and how fast",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

@@ -78,6 +78,9 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
     case STATS_PROCEDURE:
         return stats_procedure_name((unsigned)((const struct directnfs_procedure_stats *)at -
                                                row->stats->counters.procedures));
+    case STATS_ID:
+        snprintf(text, WORD, "%016llx", (unsigned long long)*(const uint64_t *)at);
+        return text;
     case STATS_TIME:
         cmd_time(text, *(const uint64_t *)at);
         return text;
@@ -147,6 +150,8 @@ static void put_process(struct cmd_table *table, const struct stat_view *view,
 const struct stat_view stat_views[STAT_VIEWS] = {
     {"servers", "Servers", &stats_tables[STATS_SERVERS].fields, &stats_tables[STATS_SERVERS],
      .key_columns = 2, .none = "No server was mounted."},
+    {"sessions", "Sessions", &stats_tables[STATS_SESSIONS].fields, &stats_tables[STATS_SESSIONS],
+     .key_columns = 2, .none = "No session was made: that is of NFSv4.1."},
     {"mounts", "Mounts", .key_columns = 4, .none = "No mount was used.", .fill = stat_mounts_fill},
     {"processes", "Processes", &stats_process_fields, .key_columns = 2,
      .none = "No process uses directnfs.", .sums = true},

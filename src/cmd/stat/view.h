@@ -75,7 +75,7 @@ struct stat_view {
     void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
 };
 
-enum { STAT_VIEWS = 8 };
+enum { STAT_VIEWS = 9 };
 extern const struct stat_view stat_views[STAT_VIEWS];
 
 /* NULL: there is no such view. */
