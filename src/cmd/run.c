@@ -158,7 +158,7 @@ const struct cmd_command cmd_run = {
     .name = "run",
     .usage = "run [-t NFSTAB] [--] PROGRAM [ARGUMENT...]\n",
     .purpose = "starts an unmodified program whose files on configured mounts are read and\n"
-               "         written by the NFSv3 client in libdirectnfs.so",
+               "         written by the NFS client in libdirectnfs.so",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .stops = true,
