@@ -210,19 +210,16 @@ static bool status(const struct stanza *stanza)
     static const char *const states[] = {"not taken by this host", "held by this host",
                                          "lost by this host"};
     struct nfs4_token token;
-    struct run_fence now;
-    run_fence_look(stanza->fence.server, stanza->fence.name, &now);
     int error = read_token(stanza, &token);
-    if (error == 0 && now.state == RUN_FENCE_HELD && token.verifier != now.verifier)
-        now.state = RUN_FENCE_LOST;
-    printf("%s %s: %s", stanza->fence.server, stanza->fence.name, states[now.state]);
+    enum run_fence_state state = nfs4_fence_state(&stanza->fence, error, &token);
+    printf("%s %s: %s", stanza->fence.server, stanza->fence.name, states[state]);
     if (error == 0)
         printf("; the last to take it was host %s, %s\n", token.host, token.time);
     else if (error == -ENOENT)
         puts("; nobody has taken it yet");
     else
         printf("; who took it last cannot be read: %s\n", strerror(-error));
-    return error == 0 && now.state == RUN_FENCE_HELD;
+    return error == 0 && state == RUN_FENCE_HELD;
 }
 
 /* ---- the command ---- */

@@ -93,6 +93,16 @@ int nfs4_token_read(const struct nfs_client *client, const struct nfs_fence *fen
     return error;
 }
 
+enum run_fence_state nfs4_fence_state(const struct nfs_fence *fence, int error,
+                                      const struct nfs4_token *token)
+{
+    struct run_fence now;
+    run_fence_look(fence->server, fence->name, &now);
+    if (error == 0 && now.state == RUN_FENCE_HELD && token->verifier != now.verifier)
+        now.state = RUN_FENCE_LOST;
+    return now.state;
+}
+
 /* ---- a session's fence ---- */
 
 const _Atomic bool *nfs4_fence_set(struct nfs_session *session, const struct nfs_fence *fence)

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 
 #include "nfs/nfs.h"
+#include "run/fence.h"
 
 enum { NFS4_TOKEN_SIZE = 256, NFS4_TOKEN_WORD = 65, NFS4_TOKEN_NAME = 96 };
 
@@ -80,6 +81,9 @@ bool nfs4_token_parse(const char *text, size_t length, struct nfs4_token *token)
  * no sense, or another -errno. */
 int nfs4_token_read(const struct nfs_client *client, const struct nfs_fence *fence,
                     struct nfs4_token *token);
+/* Has this host the fence? `error` and `token` are of nfs4_token_read(). */
+enum run_fence_state nfs4_fence_state(const struct nfs_fence *fence, int error,
+                                      const struct nfs4_token *token);
 
 /*
  * For the command, which has the lock, and has written the token: ends the sessions of all others

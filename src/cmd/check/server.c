@@ -3,12 +3,14 @@
  */
 #include "cmd/check/check.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/print.h"
+#include "nfs/nfs4_fence.h"
 
 /* A path is slow if another has this many times its throughput, or a fraction of its round trip
  * time; differences of less than a millisecond are of no account. */
@@ -103,6 +105,32 @@ static void go_through(struct check_path *path, struct check_root *roots)
     check_leave();
 }
 
+/* Who does not have the fence of a stanza is refused its files. */
+static void check_fence(const struct conf_server *conf, const struct nfs_client *client)
+{
+    const struct nfs_fence fence = {
+        .server = conf->name, .name = conf->fence, .directory = conf->exports[0].directory};
+    struct nfs4_token token;
+    int error = nfs4_token_read(client, &fence, &token);
+    if (nfs4_fence_state(&fence, error, &token) == RUN_FENCE_HELD && error == 0) {
+        check_say(CHECK_INFO, "fence", "%s: held by this host, since %s", fence.name, token.time);
+        return;
+    }
+    if (error == 0)
+        check_say(CHECK_WARNING, "fence",
+                  "%s: not held by this host; the last to take it was host %s, %s: programs here "
+                  "get EIO",
+                  fence.name, token.host, token.time);
+    else if (error == -ENOENT)
+        check_say(CHECK_WARNING, "fence", "%s: nobody has taken it yet: programs get EIO",
+                  fence.name);
+    else
+        check_say(CHECK_WARNING, "fence", "%s: who has it cannot be read: %s", fence.name,
+                  strerror(-error));
+    check_remedy("where programs of this host are to have the files: 'directnfs fence take %s %s'",
+                 fence.server, fence.name);
+}
+
 /* Asks for the exports that are asked for in this version. */
 static void check_version(struct check *check, const struct conf_server *conf,
                           const struct nfs_version *version, struct check_root *roots)
@@ -125,6 +153,11 @@ static void check_version(struct check *check, const struct conf_server *conf,
     }
     if (conf->path_count > 1)
         compare_paths(paths, conf->path_count);
+    size_t answers = 0;
+    while (answers < conf->path_count && !paths[answers].client.server)
+        answers++;
+    if (conf->fence && answers < conf->path_count)
+        check_fence(conf, &paths[answers].client);
     for (size_t i = 0; i < conf->path_count; i++) {
         if (paths[i].client.server && paths[i].client.session)
             version->session_end(&paths[i].client);
