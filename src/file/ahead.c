@@ -18,7 +18,8 @@ enum {
     WINDOW_LEAST = 32 << 10,
     WINDOW_PARTS = 4, /* READs on their way together, for all paths */
     GROWTH = 4,
-    PAUSE_MOST = 64
+    PAUSE_MOST = 64,
+    UNPROVEN_MOST = 8 /* parts around reads, of which it is open whether others come to them */
 };
 
 #define STREAM_LIFE_NS UINT64_C(1000000000)
@@ -96,8 +97,8 @@ struct reading {
     const struct iovec *vectors;
     size_t length;
     uint64_t offset;
-    uint64_t now_ns;               /* about: when it began, or waited last */
-    bool waited, changed, used_up; /* the last: a part that is not short */
+    uint64_t now_ns;              /* about: when it began, or waited last */
+    bool waited, changed, useful; /* the last: a part that is not short was used up, or stays */
 };
 
 /* How much one of them may have ahead, besides those that have something. */
@@ -197,6 +198,33 @@ static void advance(const struct reading *reading, struct file_stream *stream)
     submit(&asking);
 }
 
+/* Other reads were near this one, which follows none: all of their unit, once. */
+static void fetch_around(const struct reading *reading)
+{
+    struct file_open *open = reading->open;
+    struct file_fetched *fetched = open->ahead.all;
+    uint64_t size = ledger_file_least_size(&open->inode->entry);
+    uint64_t start = reading->offset & ~(uint64_t)(FILE_AHEAD_UNIT - 1);
+    uint64_t end = start + FILE_AHEAD_UNIT < size ? start + FILE_AHEAD_UNIT : size;
+    struct asking asking = {.open = open, .count = 0};
+    unsigned unproven = 0;
+    for (unsigned i = 0; i < fetched->count; i++)
+        unproven += fetched->parts[i]->around && !fetched->parts[i]->proven;
+    if (reading->offset >= size || unproven >= UNPROVEN_MOST ||
+        file_part_at(fetched, reading->offset))
+        return;
+    if (fetched->scattered.pause > 0) {
+        fetched->scattered.pause--;
+        return;
+    }
+    if (fetched->count == FILE_PARTS)
+        file_fetched_drop_useless(fetched);
+    add(&asking, start, end, longest_part(open), false);
+    for (unsigned i = 0; i < asking.count; i++)
+        ((struct file_part *)asking.requests[i])->around = true;
+    submit(&asking);
+}
+
 /* ---- giving ---- */
 
 /* Waits for the part, as an ordinary read would: signals have time until it is over. True: the
@@ -270,8 +298,10 @@ static void take(struct reading *reading, struct file_gift *gift)
             gift->length += (size_t)given;
         }
         bool all = reading->offset + gift->length == file_part_end(part);
-        reading->used_up |= all && part->vector.iov_len >= FILE_PART_LEAST;
-        if (!part->removed && file_part_is_done(part) && (given == 0 || all))
+        part->proven |= given > 0 && part->used > (size_t)given;
+        reading->useful |=
+            part->around ? part->proven : all && part->vector.iov_len >= FILE_PART_LEAST;
+        if (!part->removed && file_part_is_done(part) && (given == 0 || (all && !part->around)))
             file_fetched_drop(ahead->all, part);
         file_fetched_leave(part);
     }
@@ -279,14 +309,14 @@ static void take(struct reading *reading, struct file_gift *gift)
         gift->error = (int)given;
 }
 
-/* What a stream learns from a read that it was advanced for. */
+/* What a stream learns from a read that it was advanced for, or all others together from one. */
 static void learn(struct file_fetched *fetched, const struct reading *reading)
 {
     struct file_stream *stream = stream_at(fetched, reading->offset + reading->length);
     if (!stream)
-        return;
+        stream = &fetched->scattered;
     stream->waited = stream->waited || reading->waited;
-    if (reading->used_up)
+    if (reading->useful)
         stream->failed = 0;
     if (!reading->changed)
         return;
@@ -303,17 +333,19 @@ static void read_ahead(struct reading *reading, struct file_gift *gift)
     struct file_open *open = reading->open;
     struct file_ahead *ahead = &open->ahead;
     uint64_t offset = reading->offset, size = ledger_file_least_size(&open->inode->entry);
-    bool sequence = file_ahead_follows(open, offset);
-    if (!ahead->all &&
-        (!sequence || offset + reading->length >= size || !(ahead->all = file_fetched_new(open))))
+    bool sequence = file_ahead_follows(open, offset), near = file_ahead_is_near(open, offset);
+    if (!ahead->all && ((!near && (!sequence || offset + reading->length >= size)) ||
+                        !(ahead->all = file_fetched_new(open))))
         return; /* it is random, or the last */
     struct file_stream *stream = stream_at(ahead->all, offset);
     if (!stream && sequence && offset < size)
         stream = stream_new(ahead->all, offset);
     if (offset == 0) /* it is the first no more */
-        file_ahead_note(open, reading->length);
+        file_ahead_note(open, offset, reading->length);
     if (stream)
         advance(reading, stream);
+    else if (near && reading->length <= FILE_AHEAD_UNIT / 2)
+        fetch_around(reading);
     gift->stream = stream != NULL;
     take(reading, gift);
     learn(ahead->all, reading);
@@ -417,6 +449,8 @@ static void set_ends(struct file_open *open, uint64_t from, uint64_t to)
         if (from == FILE_AHEAD_NONE || atomic_load(&open->ahead.ends[i]) == from)
             atomic_store(&open->ahead.ends[i], to);
     }
+    for (unsigned i = 0; to == FILE_AHEAD_OFF && i < FILE_AHEAD_UNITS; i++)
+        atomic_store(&open->ahead.units[i], 0);
 }
 
 /* Under the lock. */

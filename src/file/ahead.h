@@ -2,9 +2,10 @@
  * Reading ahead, for open files that are read through the page cache's promises (no O_DIRECT).
  *
  * Who reads a file from front to back does not wait for a round trip each time: from the second
- * read on the next parts of the file are on their way before they are wanted. What a program
- * announces by posix_fadvise(2) is fetched as well. The bytes wait in memory of this process. They
- * are given out only while nobody of this host has begun to change them since they were asked for
+ * read on the next parts of the file are on their way before they are wanted. Who reads here and
+ * there, and for the third time in the same 64 KiB, is given all of them. What a program announces
+ * by posix_fadvise(2) is fetched as well. The bytes wait in memory of this process. They are given
+ * out only while nobody of this host has begun to change them since they were asked for
  * (ledger/quiet.h), and for a second, or actimeo, at most: so late is seen what other hosts write,
  * and users of this host that have another registry. All else is an ordinary read.
  */
@@ -33,18 +34,40 @@ static inline bool file_ahead_follows(const struct file_open *open, uint64_t off
         atomic_load_explicit(&open->ahead.ends[file_ahead_place(offset)], memory_order_relaxed);
     return end == offset || (offset == 0 && end == FILE_AHEAD_NONE);
 }
-/* Is it worth to look for bytes that were fetched, or does the read follow another? */
-static inline bool file_ahead_wants(const struct file_open *open, uint64_t offset)
+/* Where it is noted how many reads began in the unit of `offset`, and what is noted of one. */
+enum { FILE_AHEAD_UNIT = 64 << 10, FILE_AHEAD_NEAR = 2 /* reads, then there will be more */ };
+static inline _Atomic uint32_t *file_ahead_noted(struct file_open *open, uint64_t offset)
+{
+    return &open->ahead.units[offset / FILE_AHEAD_UNIT % FILE_AHEAD_UNITS];
+}
+static inline uint32_t file_ahead_reads(uint64_t offset, unsigned reads)
+{
+    return (uint32_t)(offset / FILE_AHEAD_UNIT) << 2 | reads;
+}
+/* Were some of the last reads in the same unit? */
+static inline bool file_ahead_is_near(struct file_open *open, uint64_t offset)
+{
+    return atomic_load_explicit(file_ahead_noted(open, offset), memory_order_relaxed) ==
+           file_ahead_reads(offset, FILE_AHEAD_NEAR);
+}
+/* Is it worth to look for bytes that were fetched, or to fetch some? */
+static inline bool file_ahead_wants(struct file_open *open, uint64_t offset)
 {
     return atomic_load_explicit(&open->ahead.fetched, memory_order_relaxed) > 0 ||
-           file_ahead_follows(open, offset);
+           file_ahead_follows(open, offset) || file_ahead_is_near(open, offset);
 }
-/* A read ended at `end`: does the next one follow? */
-static inline void file_ahead_note(struct file_open *open, uint64_t end)
+/* There was a read of [offset, end): does the next one follow, or is it near? */
+static inline void file_ahead_note(struct file_open *open, uint64_t offset, uint64_t end)
 {
     _Atomic uint64_t *place = &open->ahead.ends[file_ahead_place(end)];
-    if (atomic_load_explicit(place, memory_order_relaxed) != FILE_AHEAD_OFF)
-        atomic_store_explicit(place, end, memory_order_relaxed);
+    _Atomic uint32_t *noted = file_ahead_noted(open, offset);
+    if (atomic_load_explicit(place, memory_order_relaxed) == FILE_AHEAD_OFF)
+        return;
+    atomic_store_explicit(place, end, memory_order_relaxed);
+    uint32_t before = atomic_load_explicit(noted, memory_order_relaxed);
+    unsigned reads = before == file_ahead_reads(offset, 1) ? FILE_AHEAD_NEAR : 1;
+    if (before != file_ahead_reads(offset, FILE_AHEAD_NEAR))
+        atomic_store_explicit(noted, file_ahead_reads(offset, reads), memory_order_relaxed);
 }
 
 /* What file_ahead_read() came to. */

@@ -66,7 +66,7 @@ ssize_t file_cache_read(struct file_open *open, const struct iovec *vectors, int
         stats_add(&stats_own->counters.cache_hits, 1);
         stats_add(&stats_own->counters.cache_bytes, (uint64_t)result);
         stats_file_read(open->stats, (uint64_t)result, 0);
-        file_ahead_note(open, offset + (uint64_t)result);
+        file_ahead_note(open, offset, offset + (uint64_t)result);
     }
     return result;
 }

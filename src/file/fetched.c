@@ -233,6 +233,8 @@ void file_ahead_allow(struct file_open *open, int flags)
     atomic_store(&open->ahead.file_end, FILE_AHEAD_NONE);
     for (unsigned i = 0; i < FILE_AHEAD_ENDS; i++)
         atomic_store(&open->ahead.ends[i], allowed ? FILE_AHEAD_NONE : FILE_AHEAD_OFF);
+    for (unsigned i = 0; i < FILE_AHEAD_UNITS; i++)
+        atomic_store(&open->ahead.units[i], 0);
 }
 
 void file_ahead_prepare(int flags)

@@ -31,6 +31,7 @@ struct file_fetched {
     unsigned count;            /* this, and what follows: `lock` */
     struct file_part *parts[FILE_PARTS];
     struct file_stream streams[FILE_STREAMS];
+    struct file_stream scattered; /* reads that follow no other: whether it is worth more */
 };
 
 /* The part that has this byte; NULL: none. */

@@ -59,7 +59,7 @@ struct file_inode {
 /* What an open file has for ahead.c. */
 #define FILE_AHEAD_NONE UINT64_MAX       /* nothing was read yet */
 #define FILE_AHEAD_OFF  (UINT64_MAX - 1) /* no read follows another */
-enum { FILE_AHEAD_ENDS = 16 };
+enum { FILE_AHEAD_ENDS = 16, FILE_AHEAD_UNITS = 32 };
 /* The moment before a READ: so its answer can be told from what else is learned of the file. */
 struct file_asked {
     uint64_t epoch, at_ns; /* 0: nobody wants to know */
@@ -72,6 +72,8 @@ struct file_ahead {
     /* Where reads ended that follow no other, or as above; by the MiB, so that readers of several
      * pieces of the file do not forget one another's. */
     _Atomic uint64_t ends[FILE_AHEAD_ENDS];
+    /* In which units of the file the last of these reads were, and how many. */
+    _Atomic uint32_t units[FILE_AHEAD_UNITS];
     /* Where the file ended by the last READ that met its end; FILE_AHEAD_NONE: by none. */
     _Atomic uint64_t file_end;
     pthread_mutex_t lock;        /* briefly, but where no thread can be started */

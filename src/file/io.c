@@ -169,7 +169,7 @@ static ssize_t read_buffered(struct file_open *open, const struct iovec *vectors
         return rest;
     ssize_t result = (ssize_t)ahead.length + (rest > 0 ? rest : 0);
     if (result > 0 && !ahead.stream)
-        file_ahead_note(open, offset + (uint64_t)result);
+        file_ahead_note(open, offset, offset + (uint64_t)result);
     return result;
 }
 

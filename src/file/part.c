@@ -160,7 +160,7 @@ struct file_part *file_part_new(struct file_open *open, uint64_t offset, size_t 
     part->request.offset = (off_t)offset;
     part->request.flags = 0;
     part->request.done = parts_done;
-    part->announced = part->removed = false;
+    part->announced = part->around = part->proven = part->removed = false;
     part->users = 0;
     part->used = 0;
     atomic_store_explicit(&part->done, false, memory_order_relaxed);
@@ -169,6 +169,7 @@ struct file_part *file_part_new(struct file_open *open, uint64_t offset, size_t 
 
 void file_part_free(struct file_part *part)
 {
-    stats_add(&stats_own->counters.read_ahead_used, part->used);
+    size_t length = part->vector.iov_len, used = part->used < length ? part->used : length;
+    stats_add(&stats_own->counters.read_ahead_used, used);
     memory_give(part);
 }

@@ -21,6 +21,8 @@ struct file_part {
     _Atomic bool done;
     /* Under the lock of the open file's `ahead`. */
     bool announced; /* by posix_fadvise(2), and not part of a sequence */
+    bool around;    /* a read that follows no other: it stays until it is old, */
+    bool proven;    /* and another read found it useful */
     bool removed;   /* it is in no list, and goes with its last user */
     unsigned users; /* threads that wait for it, or copy from it */
     size_t used;    /* bytes that were given */

@@ -107,24 +107,73 @@ AHEAD_TEST(a_small_file_is_fetched_as_a_whole_by_its_first_read)
     CHECK(server_calls(NFS3_PROC_READ) == 1 || !in_time(begun_ns));
 }
 
-AHEAD_TEST(what_is_strided_is_not_read_ahead)
+/* ---- reads here and there ---- */
+
+enum { UNIT = 64 << 10, IN_UNIT = UNIT / BLOCK, UNPROVEN = 8 /* units that nobody read again */ };
+
+AHEAD_TEST(reads_far_from_one_another_fetch_no_more)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
-    for (unsigned i = 1; i < BLOCKS; i += 2)
+    for (unsigned i = 1; i < BLOCKS; i += IN_UNIT / 2)
         expect_blocks(fd, i, 1, 1);
+    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2 * SIZE / UNIT);
     CHECK_EQUAL(stats_get(&stats_own->counters.read_ahead_bytes), 0);
 }
 
-AHEAD_TEST(random_reads_fetch_no_more)
+/* Each unit is read three times, and the last of them finds all of it: it is tried, and not for
+ * long. */
+AHEAD_TEST(what_is_strided_is_hardly_read_ahead)
 {
     disk_make("f", SIZE, 1);
     int fd = engine_adopt("f", O_RDONLY);
+    for (unsigned i = 1; i < BLOCKS; i += IN_UNIT)
+        for (unsigned j = 0; j < 6; j += 2)
+            expect_blocks(fd, i + j, 1, 1);
+    CHECK(server_calls(NFS3_PROC_READ) <= 3 * SIZE / UNIT);
+    CHECK(stats_get(&stats_own->counters.read_ahead_bytes) > 0);
+    CHECK(stats_get(&stats_own->counters.read_ahead_bytes) <= UNPROVEN * UNIT);
+}
+
+AHEAD_TEST(reads_near_one_another_fetch_what_is_between)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    uint64_t begun_ns = sys_now_ns();
     for (unsigned i = 1; i <= BLOCKS; i++)
         expect_blocks(fd, i * 37 % BLOCKS, 1, 1);
     for (unsigned i = BLOCKS; i-- > 0;)
         expect_blocks(fd, i, 1, 1);
-    CHECK_EQUAL(server_calls(NFS3_PROC_READ), 2 * BLOCKS);
+    CHECK(server_calls(NFS3_PROC_READ) < BLOCKS / 2 || !in_time(begun_ns));
+    CHECK(stats_get(&stats_own->counters.read_ahead_used) <=
+          stats_get(&stats_own->counters.read_ahead_bytes));
+}
+
+AHEAD_TEST(a_write_between_reads_near_one_another)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    for (unsigned unit = 0; unit < SIZE / UNIT; unit++) {
+        unsigned first = unit * IN_UNIT;
+        expect_blocks(fd, first + 6, 1, 1);
+        expect_blocks(fd, first, 1, 1);
+        expect_blocks(fd, first + 2, 1, 1);
+        expect_blocks(fd, first + 4, 1, 1);
+        engine_put(fd, BLOCK, (off_t)(first + 3) * BLOCK, 2);
+        expect_blocks(fd, first + 3, 1, 2);
+        expect_blocks(fd, first + 1, 1, 1);
+    }
+    CHECK(stats_get(&stats_own->counters.read_ahead_bytes) > 0);
+}
+
+AHEAD_TEST(who_says_that_reads_are_random_is_believed)
+{
+    disk_make("f", SIZE, 1);
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 5, 1, 1);
+    advise(fd, 0, 0, POSIX_FADV_RANDOM);
+    for (unsigned i = 1; i <= BLOCKS; i++)
+        expect_blocks(fd, i * 37 % BLOCKS, 1, 1);
     CHECK_EQUAL(stats_get(&stats_own->counters.read_ahead_bytes), 0);
 }
 
