@@ -132,6 +132,8 @@ struct net_server {
     pthread_mutex_t lock; /* guards growth of the pool and the state of paths; held briefly */
     _Atomic unsigned channel_count;
     struct net_channel *channels[NET_PATHS_MAX * NET_CONNECTIONS_MAX];
+    struct net_channel *_Atomic unbound; /* one that the server wants src/nfs to bind to a session;
+                                            NULL: none */
 
     /* ports.c */
     _Atomic bool ports_short; /* ports below 1024 are */

@@ -104,8 +104,7 @@ void nfs_call_moved(const struct rpc_call *call)
 
 bool nfs_call_repeated(const struct rpc_call *call)
 {
-    bool again = call->error == 0 && call->connected_ns > call->sent_ns;
-    return call->unsettled || (again && !call->exact);
+    return call->unsettled || (call->error == 0 && call->resent && !call->exact);
 }
 
 void nfs_patience_begin(const struct nfs_client *client, struct nfs_patience *patience)

@@ -28,7 +28,8 @@ enum { NFS_OWNER_SHOWN = 64 };
 /* What is told about a session to people. */
 struct nfs_session_facts {
     uint64_t client;                 /* the client id */
-    uint32_t slots, lease_s;         /* calls in flight; how long the server waits for us */
+    uint32_t slots, free;            /* calls in flight, at most; and how many more now */
+    uint32_t lease_s;                /* how long the server waits for us */
     uint32_t owner_length;           /* of the server's owner, of which are here */
     char owner[NFS_OWNER_SHOWN + 1]; /* the first bytes, ? for those that cannot be printed */
 };
@@ -58,12 +59,14 @@ struct nfs_transfer {
     bool unsettled;        /* also after an error: an older copy of a call may yet be carried out */
     bool repeated;         /* also after an error: a call may have been carried out before, with
                               another outcome */
-    uint64_t connected_ns; /* when the oldest connection that answered was made */
+    uint64_t connected_ns; /* when the newest connection that answered was made */
     uint64_t sent_ns;      /* when the first call that went well was sent, */
     uint64_t answered_ns;  /* and the last one answered */
     uint64_t verifier;     /* write: the same for all parts */
     uint32_t committed;    /* write: the weakest of all parts (enum nfs_stable) */
     struct nfs_post_attr attr; /* the latest of all parts, if each had it */
+    bool before_present;       /* write: each told ... */
+    struct nfs_time before;    /* ... the ctime before it, of which this is the first */
 };
 
 /* How long it waited for the server. */

@@ -94,6 +94,8 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->verifier = res.verifier;
     transfer->committed = res.committed;
     transfer->attr = res.wcc.after;
+    transfer->before_present = res.wcc.before_present;
+    transfer->before = res.wcc.ctime;
     stats_transferred(true, res.count);
     return 0;
 }

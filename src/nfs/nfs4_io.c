@@ -28,7 +28,7 @@ int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_seque
     case NFS4_AGAIN:
         return -EAGAIN;
     case NFS4_BIND:
-        atomic_store(&session->unbound, call->channel);
+        atomic_store(&call->channel->server->unbound, call->channel);
         return call->unready ? call->unready : -EAGAIN;
     case NFS4_RENEW:
         if (denies_slot(status))
@@ -238,7 +238,7 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = verifier;
     transfer->committed = committed;
-    transfer->attr.present = false;
+    transfer->attr.present = transfer->before_present = false;
     if (next(call, &r, NFS4_OP_GETATTR, &unused) == 0) /* else what it became is not known */
         get_post_attr(&r, &transfer->attr);
     nfs4_open_accepted((struct nfs_session *)call->exact);

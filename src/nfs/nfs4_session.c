@@ -337,6 +337,8 @@ static int64_t make_fenced(const struct nfs_client *client)
     if (error != 0) {
         destroy_session(&anybody, session->id);
         status = error;
+    } else if (status == NFS4_OK) {
+        nfs4_slots_open(session);
     }
     if (proves)
         nfs4_fence_end(client);
@@ -449,7 +451,7 @@ int nfs4_session_prepare(const struct nfs_client *client)
     nfs_patience_begin(client, &patience);
     if (!lock_until(&session->making, patience.until_ns))
         return -ETIMEDOUT;
-    struct net_channel *unbound = atomic_exchange(&session->unbound, NULL);
+    struct net_channel *unbound = atomic_exchange(&client->server->unbound, NULL);
     if (unbound && atomic_load(&session->ready) != 0) {
         result = bind_over(client, unbound);
         if (result != 0 && result != -ETIMEDOUT) /* a new session begins with its connection */
@@ -573,6 +575,7 @@ bool nfs4_session_facts(struct nfs_session *session, struct nfs_session_facts *f
     pthread_mutex_lock(&session->lock);
     facts->client = session->client;
     facts->slots = session->granted;
+    facts->free = nfs4_slots_free(session);
     facts->owner_length = session->major.length;
     for (uint32_t i = 0; i < session->major.length && i < NFS_OWNER_SHOWN; i++) {
         uint8_t byte = session->major.data[i];

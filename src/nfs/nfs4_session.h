@@ -53,8 +53,7 @@ struct nfs_session {
     _Atomic uint32_t read_most;  /* bytes of payload that fit into a reply, */
     _Atomic uint32_t write_most; /* and into a call */
     _Atomic uint32_t lease_s;
-    _Atomic bool moved;                  /* the server said so of a file system, and so did we */
-    struct net_channel *_Atomic unbound; /* the server said so; NULL: no connection */
+    _Atomic bool moved; /* the server said so of a file system, and so did we */
 
     pthread_mutex_t lock; /* guards what follows; held for instructions */
     struct nfs4_owner owner;
@@ -62,6 +61,7 @@ struct nfs_session {
     struct nfs4_opaque major, scope; /* of the server that the session is with; no length: none */
     uint32_t generation;             /* counts the sessions */
     uint8_t id[NFS4_SESSION_ID];
+    bool shut;        /* until the host is found to have the fence once more: see nfs4_slots.h */
     uint64_t free;    /* slots that no call has: a bit each */
     uint64_t lost;    /* slots of calls that ended without an answer: of no use any more */
     uint32_t aside;   /* calls that have one, and go on when somebody waits for them */
@@ -96,9 +96,8 @@ int nfs4_session_prepare(const struct nfs_client *client);
 /* The same, for each call: mostly there is nothing to be done. */
 static inline int nfs4_session_ready(const struct nfs_client *client)
 {
-    const struct nfs_session *session = client->session;
-    bool ready = atomic_load_explicit(&session->ready, memory_order_acquire) != 0 &&
-                 atomic_load_explicit(&session->unbound, memory_order_relaxed) == NULL;
+    bool ready = atomic_load_explicit(&client->session->ready, memory_order_acquire) != 0 &&
+                 atomic_load_explicit(&client->server->unbound, memory_order_relaxed) == NULL;
     return __builtin_expect(ready, true) ? 0 : nfs4_session_prepare(client);
 }
 

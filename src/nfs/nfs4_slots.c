@@ -48,10 +48,23 @@ void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_sess
     session->used = 0;
     session->target = session->granted - 1;
     session->flags = 0;
+    session->shut = session->fence.of.name && !session->fence.taking;
     atomic_store(&session->moved, false);
     memset(session->sequences, 0, sizeof(session->sequences));
     nfs4_slots_show(session);
     pthread_mutex_unlock(&session->lock);
+}
+
+void nfs4_slots_open(struct nfs_session *session)
+{
+    pthread_mutex_lock(&session->lock);
+    session->shut = false;
+    pthread_mutex_unlock(&session->lock);
+}
+
+uint32_t nfs4_slots_free(const struct nfs_session *session)
+{
+    return (uint32_t)__builtin_popcountll(session->free & slots(session->target + 1));
 }
 
 void nfs4_slots_begin(struct rpc_call *call, const struct nfs_client *client, unsigned procedure,
@@ -75,9 +88,10 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
 {
     struct nfs_session *session = (struct nfs_session *)exact;
     pthread_mutex_lock(&session->lock);
+    bool shut = session->shut && call->procedure != DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE;
     uint64_t all = slots(session->granted);
     uint64_t wanted = all & slots(session->target + 1), can = session->free & wanted;
-    bool hopeless = (session->lost & wanted) == wanted;
+    bool hopeless = shut || (session->lost & wanted) == wanted;
     if (can == 0 && !hopeless) {
         stats_add(&stats_own->counters.slot_waits, 1);
         pthread_mutex_unlock(&session->lock);
@@ -93,10 +107,13 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
         highest = 63 - (unsigned)__builtin_clzll(all & ~session->free);
     }
     uint8_t *at = call->head + call->exact_at;
-    memcpy(at, session->id, NFS4_SESSION_ID);
+    if (shut) /* no server has such a session: it does not even look at the slot */
+        memset(at, 0, NFS4_SESSION_ID);
+    else
+        memcpy(at, session->id, NFS4_SESSION_ID);
     nfs4_stamp_sequence(at + NFS4_SESSION_ID, sequence, slot, highest);
     call->exact_slot = (int16_t)slot;
-    call->exact_generation = session->generation;
+    call->exact_generation = session->generation - shut; /* this one is not lost by its answer */
     pthread_mutex_unlock(&session->lock);
     return true;
 }
@@ -132,12 +149,6 @@ static bool is_refused(int error)
     return error == -EACCES || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP;
 }
 
-/* It was sent over an earlier connection as well, whose copy may be executed now, or have been. */
-static bool is_copy(const struct rpc_call *call)
-{
-    return call->connected_ns > call->sent_ns;
-}
-
 static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_call *call)
 {
     struct xdr_reader results;
@@ -168,14 +179,15 @@ static enum fate fate_by_answer(struct nfs_session *session, const struct rpc_ca
     return EXECUTED;
 }
 
-/* A copy that the server refused says nothing of the one before: with the same sequence the next
- * call of the slot would be answered as a repeat of that, and not be executed. */
+/* A copy that the server refused says nothing of the one before, which may be executed now: with
+ * the same sequence the next call of the slot would be answered as a repeat of that, and not be
+ * executed. */
 static enum fate fate_of(struct nfs_session *session, const struct rpc_call *call)
 {
     if (call->sent_ns == 0)
         return UNTOUCHED;
     enum fate fate = fate_by_answer(session, call);
-    return fate == UNTOUCHED && is_copy(call) ? UNKNOWN : fate;
+    return fate == UNTOUCHED && call->resent ? UNKNOWN : fate;
 }
 
 /* The server refused the last copy of the call: one may have been executed before. */
@@ -183,7 +195,7 @@ static bool was_about(const struct rpc_call *call)
 {
     struct xdr_reader results;
     uint32_t operations;
-    if (call->error != 0 || !is_copy(call))
+    if (call->error != 0 || !call->resent)
         return false;
     xdr_reader_init(&results, call->results, call->results_length);
     nfs4_get_compound(&results, &operations);
@@ -203,7 +215,7 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
         enum fate fate = fate_of(session, call);
         if (fate == EXECUTED)
             session->sequences[slot]++;
-        if (fate == EXECUTED && is_copy(call))
+        if (fate == EXECUTED && call->resent)
             stats_add(&stats_own->counters.session_replays, 1);
         bool is_lost = fate == UNKNOWN || fate == NOT_TOLD;
         session->used--;

@@ -8,8 +8,15 @@
 /* How src/rpc asks for a slot, and gives it back: the first member of a session. */
 extern const struct rpc_exact nfs4_slots_exact;
 
-/* The session is a new one: all slots of it are free. */
+/* The session is a new one: all slots of it are free. With a fence it is shut. */
 void nfs4_slots_reset(struct nfs_session *session, const struct nfs4_create_session *made);
+
+/* It may be used by all: the host was found to have the fence when the session was there. Until
+ * then calls that were begun in the one before go out to be refused. */
+void nfs4_slots_open(struct nfs_session *session);
+
+/* How many calls could have one now. Under its lock. */
+uint32_t nfs4_slots_free(const struct nfs_session *session);
 
 /* Into the statistics, where the session is shown. Under its lock. */
 void nfs4_slots_show(const struct nfs_session *session);

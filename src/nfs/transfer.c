@@ -74,10 +74,21 @@ static void note_copies(struct nfs_transfer *sum, const struct rpc_call *call)
     sum->repeated = sum->repeated || nfs_call_repeated(call);
 }
 
-static bool is_later(const struct nfs_post_attr *one, const struct nfs_post_attr *other)
+static bool is_later(const struct nfs_time *one, const struct nfs_time *other)
 {
-    const struct nfs_time *left = &one->attr.ctime, *right = &other->attr.ctime;
-    return left->sec != right->sec ? left->sec > right->sec : left->nsec > right->nsec;
+    return one->sec != other->sec ? one->sec > other->sec : one->nsec > other->nsec;
+}
+
+/* Parts are carried out in any order. */
+static void add_attributes(struct nfs_transfer *sum, const struct nfs_transfer *own, bool write)
+{
+    if (own->attr.present &&
+        (!sum->attr.present || is_later(&own->attr.attr.ctime, &sum->attr.attr.ctime)))
+        sum->attr = own->attr;
+    if (!write || !own->before_present)
+        sum->before_present = false;
+    else if (is_later(&sum->before, &own->before))
+        sum->before = own->before;
 }
 
 /* Judges the answer to a part and adds it to the transfer. -EAGAIN: it is to be begun again, if
@@ -91,13 +102,11 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done, 
     *at_once = own.at_once;
     if (error != 0)
         return error;
-    /* Parts are carried out in any order. */
-    if (own.attr.present && (!sum->attr.present || is_later(&own.attr, &sum->attr)))
-        sum->attr = own.attr;
+    add_attributes(sum, &own, transfer->write);
     transfer->attr_missing = transfer->attr_missing || !own.attr.present;
     if (!transfer->write && own.two_ends)
         sum->two_ends = true;
-    if (own.connected_ns < sum->connected_ns)
+    if (own.connected_ns > sum->connected_ns)
         sum->connected_ns = own.connected_ns;
     if (own.sent_ns < sum->sent_ns)
         sum->sent_ns = own.sent_ns;
@@ -189,11 +198,13 @@ static int transfer_start(struct transfer *transfer)
     for (int tries = 1;; tries++) {
         sum->length = 0;
         sum->eof = sum->two_ends = false;
-        sum->connected_ns = sum->sent_ns = UINT64_MAX;
-        sum->answered_ns = 0;
+        sum->sent_ns = UINT64_MAX;
+        sum->connected_ns = sum->answered_ns = 0;
         sum->verifier = 0;
         sum->committed = NFS_FILE_SYNC;
         sum->attr.present = false;
+        sum->before_present = transfer->write;
+        sum->before = (struct nfs_time){.sec = UINT32_MAX};
         transfer->verifier_known = transfer->verifier_differs = transfer->attr_missing = false;
         int error;
         if (transfer->data.length <= limit && transfer->data.count <= RPC_VECTORS_MAX)

@@ -43,6 +43,7 @@ static void drive_prepare(struct drive *drive, struct net_channel *channel, unsi
             drive->elsewhere = drive->elsewhere || (transport->short_of_slots && transport->unsent);
         }
         rpc_call_finished(transport);
+        rpc_drive_others(transport);
     }
     pthread_mutex_unlock(&transport->lock);
 }

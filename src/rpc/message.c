@@ -68,7 +68,7 @@ uint8_t *rpc_call_begin(struct rpc_call *call, const struct rpc_auth *auth, uint
     call->answered = NULL;
     call->unready = 0;
     call->exact = NULL;
-    call->unsettled = false;
+    call->unsettled = call->resent = false;
     call->xid = 0;
     call->queued_ns = call->sent_ns = 0;
     call->procedure = DIRECTNFS_PROCEDURES;

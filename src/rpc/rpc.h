@@ -122,6 +122,7 @@ struct rpc_call {
     /* the answer */
     int error;      /* 0, or -errno: see rpc_wait() */
     bool unsettled; /* an older copy, sent on a connection that died, may yet be carried out */
+    bool resent;    /* it was sent more than once, over whatever connections */
     size_t results_length; /* procedure-specific results, without the payload */
     size_t received;       /* payload bytes at `destination` */
     uint64_t queued_ns;    /* when it began to wait for a connection, or for room; 0: never */

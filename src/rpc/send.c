@@ -59,6 +59,7 @@ static void batch_fill(struct rpc_transport *transport, struct rpc_batch *batch,
             if (call->sent_ns == 0) {
                 call->sent_ns = now;
             } else {
+                call->resent = true;
                 stats_add_locked(&stats->reissued, 1);
                 stats_add(&stats_own->counters.retransmissions, 1);
                 if (call->counted)

@@ -1,7 +1,9 @@
 /* Fences: who has one, who lost it, and what a server that was started again changes. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "nfs/nfs4_session.h"
+#include "nfs/nfs4_status.h"
 #include "run/fence.h"
 #include "config/tunables.h"
 #include "net/pool.h"
@@ -310,6 +312,64 @@ FENCE_TEST(who_takes_it_needs_no_token)
     assert_int_equal(atomic_load(&server.alive), 0);
     sys_free(client.session);
     client.session = session;
+}
+
+static void *ask_in_thread(void *result)
+{
+    *(int *)result = ask();
+    return NULL;
+}
+
+static uint32_t generation(void)
+{
+    pthread_mutex_lock(&client.session->lock);
+    uint32_t now = client.session->generation;
+    pthread_mutex_unlock(&client.session->lock);
+    return now;
+}
+
+/* A WRITE that was begun in the session before and is sent now: by a thread that waited for a
+ * processor, or over a connection that was made again a little later than another. */
+FENCE_TEST(nothing_is_done_in_a_session_that_was_made_too_late)
+{
+    static struct rpc_call late, other;
+    struct rpc_call *calls[] = {&late, &other};
+    uint8_t data[1024] = {1};
+    struct iovec vector = {data, sizeof(data)};
+    struct nfs_data from = {.vectors = &vector, .count = 1, .length = sizeof(data)};
+    struct nfs_fh file = {1, {'f'}};
+    struct nfs_transfer done;
+    pthread_t thread;
+    int result = 0;
+    assert_int_equal(ask(), 0);
+    /* Two connections: the session is made over the first. */
+    struct net_path *path = &client.server->paths[0];
+    struct net_channel *second = NULL;
+    for (int i = 0; i < 2; i++) {
+        second = net_path_channel(path, sizeof(data));
+        nfs_read_begin(calls[i], &client, &file, 0, &from);
+        rpc_submit_on(second, calls + i, 1);
+    }
+    rpc_wait(calls, 2);
+    assert_ptr_not_equal(second, late.channel);
+    uint32_t before = generation();
+    nfs_write_begin(&late, &client, &file, 4096, &from, NFS_FILE_SYNC);
+    put_token(THEIRS, server.taken);
+    server_has_token(OURS);
+    atomic_store(&server.taken_meanwhile, true);
+    atomic_store(&server.forget, true);
+    atomic_store(&server.fail_op, S_RECLAIM_COMPLETE); /* so that it is not proven for a while */
+    atomic_store(&server.fail_status, NFS4ERR_DELAY);
+    atomic_store(&server.fail_count, 5);
+    assert_int_equal(pthread_create(&thread, NULL, ask_in_thread, &result), 0);
+    while (generation() == before)
+        ;
+    rpc_submit_on(second, calls, 1);
+    rpc_wait(calls, 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(nfs_write_end(&late, NFS_FILE_SYNC, &done), -EIO);
+    assert_int_equal(result, -EIO);
+    assert_int_equal(atomic_load(&server.writes), 0);
 }
 
 int main(void)

@@ -3,8 +3,11 @@
 #include <errno.h>
 
 #include "nfs/nfs4_call.h"
+#include "nfs/nfs4_status.h"
 #include "net/health.h"
 #include "net/pool.h"
+#include "config/tunables.h"
+#include "reach/server.h"
 #include "session_server.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
@@ -83,6 +86,14 @@ static struct rpc_call room[IN_FLIGHT];
 static struct iovec vectors[IN_FLIGHT];
 static _Atomic unsigned told_down;
 
+static void begin_write(int i, uint8_t byte)
+{
+    memset(blocks[i], byte, BLOCK);
+    vectors[i] = (struct iovec){blocks[i], BLOCK};
+    const struct nfs_data data = {.vectors = &vectors[i], .count = 1, .length = BLOCK};
+    nfs_write_begin(&room[i], &client, &file, (uint64_t)i * BLOCK, &data, NFS_FILE_SYNC);
+}
+
 /* Over the first path, which dies when the server has executed one of them. */
 static void begin_writes(struct rpc_call *calls[IN_FLIGHT], void (*answered)(struct rpc_call *))
 {
@@ -94,11 +105,8 @@ static void begin_writes(struct rpc_call *calls[IN_FLIGHT], void (*answered)(str
     atomic_store(&server.cut, true);
     atomic_store(&server.deaths, 1);
     for (int i = 0; i < IN_FLIGHT; i++) {
-        memset(blocks[i], i + 1, BLOCK);
-        vectors[i] = (struct iovec){blocks[i], BLOCK};
-        const struct nfs_data data = {.vectors = &vectors[i], .count = 1, .length = BLOCK};
         calls[i] = &room[i];
-        nfs_write_begin(calls[i], &client, &file, (uint64_t)i * BLOCK, &data, NFS_FILE_SYNC);
+        begin_write(i, (uint8_t)(i + 1));
         calls[i]->answered = answered;
     }
     rpc_submit_on(net_path_channel(&client.server->paths[0], BLOCK), calls, IN_FLIGHT);
@@ -193,10 +201,7 @@ UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
     assert_int_equal(client.session->granted, 1);
     use_both();
     for (int i = 0; i < 2; i++) {
-        memset(blocks[i], i + 1, BLOCK);
-        vectors[i] = (struct iovec){blocks[i], BLOCK};
-        const struct nfs_data data = {.vectors = &vectors[i], .count = 1, .length = BLOCK};
-        nfs_write_begin(&room[i], &client, &file, (uint64_t)i * BLOCK, &data, NFS_FILE_SYNC);
+        begin_write(i, (uint8_t)(i + 1));
         calls[1 - i] = &room[i];
         struct rpc_call *one[] = {&room[i]};
         rpc_submit_on(net_path_channel(&client.server->paths[i], BLOCK), one, 1);
@@ -207,6 +212,104 @@ UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
         assert_int_equal(nfs_write_end(&room[i], NFS_FILE_SYNC, &done), 0);
     }
     assert_int_equal(atomic_load(&server.writes), 2);
+}
+
+/* The copy goes over a connection that was made before the call was first sent. The server says
+ * DELAY, as the first one is still under way. */
+UNIT_TEST_WITH(a_copy_over_an_older_connection_that_is_put_off_says_nothing_of_the_one_before,
+               begin, end)
+{
+    struct nfs_attr attr;
+    struct nfs_transfer done;
+    struct rpc_call *calls[] = {&room[0]};
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    use_both();
+    begin_write(0, 1);
+    rpc_submit_on(net_path_channel(&client.server->paths[1], BLOCK), calls, 1);
+    rpc_wait(calls, 1);
+    assert_int_equal(nfs_write_end(&room[0], NFS_FILE_SYNC, &done), 0);
+
+    atomic_store(&first_fails, true);
+    atomic_store(&server.death, SERVER_DIES_AFTER);
+    atomic_store(&server.cut, true);
+    atomic_store(&server.deaths, 1);
+    begin_write(0, 2);
+    rpc_submit_on(net_path_channel(&client.server->paths[0], BLOCK), calls, 1);
+    while (atomic_load(&server.writes) < 2)
+        sys_nanosleep_ms(1);
+    atomic_store(&server.fail_op, S_SEQUENCE);
+    atomic_store(&server.fail_status, NFS4ERR_DELAY);
+    atomic_store(&server.fail_count, 1);
+    rpc_wait(calls, 1);
+    assert_int_equal(room[0].channel->path->index, 1);
+    assert_int_equal(nfs_write_end(&room[0], NFS_FILE_SYNC, &done), -EAGAIN);
+    assert_true(done.unsettled);
+    assert_int_equal(__builtin_popcountll(client.session->lost), 1);
+
+    begin_write(1, 9); /* in the same slot it would be taken for another copy */
+    rpc_submit_on(net_path_channel(&client.server->paths[1], BLOCK),
+                  (struct rpc_call *[]){&room[1]}, 1);
+    rpc_wait((struct rpc_call *[]){&room[1]}, 1);
+    assert_int_equal(nfs_write_end(&room[1], NFS_FILE_SYNC, &done), 0);
+    assert_int_equal(atomic_load(&server.writes), 3);
+    assert_int_equal(server.file[BLOCK], 9);
+}
+
+static bool second_is_answered(void *unused)
+{
+    (void)unused;
+    return room[1].answered_ns != 0;
+}
+
+static void do_nothing(struct rpc_call *unused)
+{
+    (void)unused;
+}
+
+/* Nobody waits for the call that has the slot, whose channel is none of those that are driven. */
+UNIT_TEST_WITH(who_drives_several_channels_gets_a_slot, begin, end)
+{
+    struct nfs_attr attr;
+    atomic_store(&server.slots, 1);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    use_both();
+    for (int i = 0; i < 2; i++) {
+        begin_write(i, (uint8_t)(i + 1));
+        room[i].answered = do_nothing;
+        room[i].answered_ns = 0;
+    }
+    struct net_channel *busy = net_path_channel(&client.server->paths[0], BLOCK);
+    rpc_submit_on(busy, (struct rpc_call *[]){&room[0]}, 1);
+    struct net_channel *driven[] = {net_path_channel(&client.server->paths[1], BLOCK),
+                                    net_path_channel(&client.server->paths[0], BLOCK)};
+    assert_ptr_not_equal(driven[1], busy);
+    rpc_submit_on(driven[0], (struct rpc_call *[]){&room[1]}, 1);
+    assert_true(
+        rpc_drive_all(driven, 2, second_is_answered, NULL, sys_now_ns() + UINT64_C(10000000000)));
+}
+
+/* A probe has a server of its own, and with it the connection that is to be bound. */
+UNIT_TEST_WITH(a_connection_is_bound_by_who_has_it, begin, end)
+{
+    static const struct conf_tunables tunables = {.retransmit_timeout = 60};
+    struct nfs_attr attr;
+    const struct net_address address = loopback(server.other_port, "other");
+    struct nfs_client over = client;
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    over.timeout_ms = 200;
+    assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, &over.server), 0);
+    atomic_store(&server.fail_op, S_SEQUENCE);
+    atomic_store(&server.fail_status, NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+    atomic_store(&server.fail_count, 1);
+    assert_int_equal(nfs_getattr(&over, &file, &attr), 0);
+    assert_int_equal(atomic_load(&server.ops[S_BIND]), 1);
+    atomic_store(&server.fail_count, UINT32_MAX);
+    assert_int_equal(nfs_getattr(&over, &file, &attr), -ETIMEDOUT);
+    rpc_server_destroy(over.server);
+    atomic_store(&server.fail_count, 0);
+    unsigned bound = atomic_load(&server.ops[S_BIND]);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    assert_int_equal(atomic_load(&server.ops[S_BIND]), bound);
 }
 
 int main(void)
