@@ -1,7 +1,7 @@
 """A server that is far away: what a program that makes one buffered call at a time gets of what the wire has.
 
-memserver holds each reply back for the time of a round trip.  Over one path, the loopback, nothing else limits; of the
-four paths of test/lib/paths.sh each has a rate of its own.  In a guest of test/vm the server is the kernel's, and the
+memserver holds each reply back for the time of a round trip.  Over one path, the loopback, nothing else limits but the
+processor; of the four paths of test/lib/paths.sh, and of one of them alone, each has a rate of its own.  In a guest of test/vm the server is the kernel's, and the
 kernel's client the peer."""
 
 import dataclasses
@@ -32,11 +32,13 @@ class Case:
     paths: int
     rw: str  # read, write, open: files are opened, read once, closed
     random: bool = False
+    limited: bool = False  # each path has a rate
 
     @property
     def name(self):
         work = "open, read, close" if self.rw == "open" else "%s %s" % ("random" if self.random else "sequential", self.rw)
         where = "%d path%s" % (self.paths, "s"[self.paths == 1:]) if self.paths else "kernel mount"
+        where += " of %d Mbit/s" % paths.MBIT if self.limited else ""
         return "latency %d us %s 8 KiB %s" % (self.delay_us, where, work)
 
     @property
@@ -55,7 +57,8 @@ def cases(quick):
     one_file = [("read", False), ("read", True), ("write", False), ("write", True)]
     all_work = one_file + [("open", False)]
     return ([Case(delay, 1, *work) for delay in DELAYS_US for work in all_work]
-            + [Case(delay, paths.PATHS, *work) for delay in DELAYS_US for work in one_file]
+            + [Case(delay, paths.PATHS, *work, limited=True) for delay in DELAYS_US for work in one_file]
+            + [Case(GUEST_US, 1, *work, limited=True) for work in one_file]
             + [Case(GUEST_US, 0, *work) for work in all_work])
 
 
@@ -127,7 +130,7 @@ class TunedLoop(Loop):
 
 
 def addresses(case):
-    return ["127.0.0.1"] if case.paths == 1 else paths.addresses(range(1, case.paths + 1))
+    return paths.addresses(range(1, case.paths + 1)) if case.limited else ["127.0.0.1"]
 
 
 def files_directory(server):
@@ -228,15 +231,15 @@ def measure(chosen, options, progress, show):
     report = []
     makes = [Wire, Loop] + ([TunedLoop] if options.tunable else [])
     programs = os.path.join(options.build, "test", "bench")
-    for count, delay in dict.fromkeys((case.paths, case.delay_us) for case in chosen):
-        kind, where = (MemServer, clients.Place) if count == 1 else (paths.PathServer, paths.PathPlace)
+    for limited, delay in dict.fromkeys((case.limited, case.delay_us) for case in chosen):
+        kind, where = (paths.PathServer, paths.PathPlace) if limited else (MemServer, clients.Place)
         with kind(programs, options.server_cpu, delay) as server:
             place = where(server, options.build, options.cpu, options.seconds, options.tunable)
             server.new_file()
             shutil.copyfile(server.local_file(clients.FILE_BYTES), server.file())
             make_files(server)
             for case in chosen:
-                if (case.paths, case.delay_us) == (count, delay):
+                if (case.limited, case.delay_us) == (limited, delay):
                     report.append(measure_case(case, place, makes, options.rounds, progress))
                     show(report[-1])
     return report

@@ -400,6 +400,8 @@ static bool sync_vouches(struct worker *w, unsigned file, unsigned how)
     int error = sync_call(w, w->plain[file], how);
     if (error)
         w->told[file] = w->round + 1;
+    if (how == 4 && error == EIO && atomic_load(&journal->effects) & NEW_HANDLES)
+        return false; /* of some file it has no name, by which it could ask for the new handle */
     bool vouches = error == 0 && (!refused || w->told[file] != w->round + 1);
     if (error && !failed_as_planned(-error) && !(w->is_told && is_refusal(-error)))
         failed("round %u, sync of %s by slot %u: %s", w->round,

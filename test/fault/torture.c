@@ -6,11 +6,13 @@
  * end of rounds, and when the writers ended.
  *
  *     torture --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND]
- *             [--processes N] [--threads N] [--run "WORD..."] [--apart "WORD..."]
+ *             [--processes N] [--threads N] [--generation ROUNDS]
+ *             [--run "WORD..."] [--apart "WORD..."]
  *             [--proxy SOCKET --paths N] [--power SOCKET] [--restart] [--offline] [--soft]
  *             [--sessions]
  *             [--faults KIND,...] [--sabotage HOW] [--verbose]
  *
+ * --generation: after so many rounds all processes end, and others begin.
  * --run are the words that start a program under the library, --apart those for one that gets no
  * answer from the server. --restart, --offline: a line
  * `restart`, `path offline N` or `path online N` on standard output asks to do that; a line on
@@ -25,15 +27,13 @@
 #include "kinds.h"
 #include "processes.h"
 
-enum { GENERATION = 8 };
-
 static struct {
     uint64_t seed;
-    unsigned rounds, first, paths, processes, threads;
+    unsigned rounds, first, paths, processes, threads, generation;
     const char *journal, *proxy, *power, *sabotage, *self;
     struct words run, apart;
     bool restart, offline, soft, sessions, verbose, allowed[KINDS];
-} options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3};
+} options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3, .generation = 8};
 
 static struct plan plan;
 static unsigned losses;
@@ -338,8 +338,9 @@ static void report_failure(unsigned round)
                                                      : "server",
                plan.events[i].command);
     report_history();
-    printf("# again: --seed %llu --first %u --rounds %u\n", (unsigned long long)options.seed,
-           round / GENERATION * GENERATION, round % GENERATION + 1);
+    printf("# again: --seed %llu --first %u --rounds %u --generation %u\n",
+           (unsigned long long)options.seed, round - round % options.generation,
+           round % options.generation + 1, options.generation);
     fflush(stdout);
 }
 
@@ -351,7 +352,7 @@ static bool torture(void)
         bool right = (!begins || workers_start(round)) && round_run(round);
         if (options.sabotage && !sabotaged && round + 1 == last)
             last++; /* nothing is there yet that can be damaged */
-        begins = round + 1 == last || (round + 1) % GENERATION == 0 || killed > 0 ||
+        begins = round + 1 == last || (round + 1) % options.generation == 0 || killed > 0 ||
                  (plan.effects & MOVES_FILES && plan.length_ms % 2);
         if (!right || (begins && !generation_end(round))) {
             report_failure(round);
@@ -429,9 +430,9 @@ static void options_read(int argc, char **argv, const char **directory, const ch
         OPTION("rounds", 'r'),   OPTION("first", 'f'),   OPTION("processes", 'p'),
         OPTION("threads", 't'),  OPTION("run", 'u'),     OPTION("proxy", 'x'),
         OPTION("paths", 'n'),    OPTION("power", 'w'),   OPTION("faults", 'F'),
-        OPTION("sabotage", 'S'), OPTION("apart", 'a'),   FLAG("restart", 'R'),
-        FLAG("offline", 'O'),    FLAG("soft", 'E'),      FLAG("sessions", '4'),
-        FLAG("verbose", 'v'),    {NULL, 0, NULL, 0}};
+        OPTION("sabotage", 'S'), OPTION("apart", 'a'),   OPTION("generation", 'g'),
+        FLAG("restart", 'R'),    FLAG("offline", 'O'),   FLAG("soft", 'E'),
+        FLAG("sessions", '4'),   FLAG("verbose", 'v'),   {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
         switch (option) {
@@ -455,6 +456,9 @@ static void options_read(int argc, char **argv, const char **directory, const ch
             break;
         case 't':
             options.threads = (unsigned)number_option("threads", optarg, 1, SLOTS_MOST);
+            break;
+        case 'g':
+            options.generation = (unsigned)number_option("generation", optarg, 1, 1000000);
             break;
         case 'u':
             control_words(optarg, options.run.words);
