@@ -70,11 +70,18 @@ static bool appends(int fd)
     return sys_fcntl(fd, F_GETFL, 0) & O_APPEND;
 }
 
+/* A file that is managed is a regular one: its server is not asked. */
+static bool has_pages(int fd)
+{
+    struct stat status;
+    return preload_managed(fd) ||
+           (sys_fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)));
+}
+
 /* What sendfile(2) demands, in the kernel's order: also where nothing would be copied. 0 or -errno;
  * where it begins in *from. */
 static int check_sending(int out, int in, const off_t *offset, size_t count, off_t *from)
 {
-    struct stat source;
     if (!is_open_for(in, O_WRONLY))
         return -EBADF;
     off_t now = lseek(in, 0, SEEK_CUR);
@@ -85,9 +92,7 @@ static int check_sending(int out, int in, const off_t *offset, size_t count, off
         return -EINVAL;
     if (!is_open_for(out, O_RDONLY))
         return -EBADF;
-    if (appends(out) || fstat(in, &source) < 0)
-        return -EINVAL;
-    return count == 0 || S_ISREG(source.st_mode) || S_ISBLK(source.st_mode) ? 0 : -EINVAL;
+    return !appends(out) && (count == 0 || has_pages(in)) ? 0 : -EINVAL;
 }
 
 PRELOAD_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)

@@ -36,6 +36,7 @@ static int failure;
 static uint64_t backed; /* a bit per BACK_STEP bytes of the segment's file: it has memory */
 _Static_assert(STATS_BYTES <= 64 * BACK_STEP, "a bit for each step");
 static uint32_t last_channel_id;
+static uint64_t last_closed_ns;
 static struct run_identity identity;
 
 /* It is called so often that a clock costs. */
@@ -484,7 +485,9 @@ void stats_file_close(struct directnfs_file_stats *file)
     if (opens)
         stats_set(&file->opens, opens - 1);
     if (opens <= 1) {
-        file->closed_ns = sys_about_ns();
+        uint64_t now_ns = sys_about_ns(); /* several may close in one tick */
+        last_closed_ns = now_ns > last_closed_ns ? now_ns : last_closed_ns + 1;
+        file->closed_ns = last_closed_ns;
         publish(&file->slot, DIRECTNFS_SLOT_CLOSED);
     }
     stats_touch();

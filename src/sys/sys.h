@@ -248,18 +248,18 @@ static inline uint64_t sys_now_ns(void)
 }
 
 /* What costs no system call where the clock does: the processor's own count of time, in units of at
- * most 2 ms. */
+ * most 16 ms. */
 static inline uint64_t sys_ticks(void)
 {
 #if defined(__x86_64__)
-    return __builtin_ia32_rdtsc() >> 21;
+    return __builtin_ia32_rdtsc() >> 24;
 #else
     uint64_t count;
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
-    return count >> 14;
+    return count >> 17;
 #endif
 }
-/* As sys_now_ns(), or up to 2 ms earlier. */
+/* As sys_now_ns(), or up to 16 ms earlier. */
 uint64_t sys_about_ns(void);
 
 /* The length of a timeout. As in the kernel its two parts are added, whatever they are. */
