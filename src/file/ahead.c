@@ -109,7 +109,7 @@ static size_t window_most(const struct file_fetched *fetched, const struct file_
     for (unsigned i = 0; i < FILE_STREAMS; i++) {
         const struct file_stream *stream = &fetched->streams[i];
         alive += stream != one && stream->size > 0 && stream->end > stream->next &&
-                 now_ns - stream->used_ns < STREAM_LIFE_NS;
+                 stream->used_ns + STREAM_LIFE_NS > now_ns; /* each thread has its own `now` */
     }
     return (size_t)file_tunables.read_ahead_max / alive;
 }

@@ -245,8 +245,7 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
                                                .length = piece->length,
                                                .keep = true,
                                                .write = &write,
-                                               .appends = piece->appends,
-                                               .scattered = !follows(inode, offset)};
+                                               .appends = piece->appends};
     uint64_t most = (uint64_t)file_tunables.write_behind_max, dirty = 0;
     bool wait = false;
     int result = 0;

@@ -75,6 +75,8 @@ static int commit_once(struct committing *c)
     if (result != 0)
         return result == -EAGAIN ? -EIO : result;
     file_server_saw(c->mount->server, verifier, sent_ns, 0);
+    if (ledger_file_to_disk(c->entry))
+        file_async_attend_all();
     uint64_t lost = ledger_commit_end(c->entry, &commit, verifier);
     if (lost == 0)
         return commit.again ? -EAGAIN : 0;
@@ -88,6 +90,7 @@ static int commit_once(struct committing *c)
     else if (say)
         log_notice("%s: what came of a COMMIT of %llu bytes is not known; writing them again",
                    c->path, (unsigned long long)lost);
+    commit.to_disk = c->stable != NFS_UNSTABLE;
     result = file_commit_rewrite(c, &commit);
     if (result == -ESTALE)
         gone(c);
@@ -348,11 +351,17 @@ static bool has_loss(struct file_open *open, int *error)
     return own || others;
 }
 
+bool file_inode_owes_commit(struct file_inode *inode)
+{
+    bool wrote = atomic_load_explicit(&inode->written, memory_order_relaxed);
+    return ledger_file_uncommitted_here(&inode->entry, wrote);
+}
+
 int file_commit_closing(struct file_open *open)
 {
     struct file_inode *inode = open->inode;
     int loss, result = 0;
-    if (ledger_file_uncommitted_here(&inode->entry))
+    if (file_inode_owes_commit(inode))
         result = file_inode_commit(inode, open->auth, NULL);
     if (result != -ESTALE && atomic_load_explicit(&inode->written, memory_order_relaxed) &&
         has_loss(open, &loss))
@@ -484,7 +493,7 @@ static void commit_own(struct file_inode *inode, void *context)
 {
     int *result = context;
     const struct rpc_auth *auth = file_inode_auth(inode);
-    if (atomic_load(&inode->demoted) || !auth || !ledger_file_uncommitted_here(&inode->entry))
+    if (atomic_load(&inode->demoted) || !auth || !file_inode_owes_commit(inode))
         return;
     int one = file_inode_commit(inode, auth, NULL);
     if (one != 0 && one != -ESTALE)
@@ -499,7 +508,7 @@ static void commit_closed(struct file_mount *mount, int *result)
     uint32_t cursor = 0;
     struct ledger_file file;
     while (auth && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
-        if (!ledger_file_uncommitted_here(&file))
+        if (!ledger_file_uncommitted_here(&file, false))
             continue;
         int one = commit_entry(mount, auth, &file);
         if (one != 0 && one != -ESTALE)

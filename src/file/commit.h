@@ -11,6 +11,9 @@
  */
 int file_inode_commit(struct file_inode *inode, const struct rpc_auth *auth, uint64_t *rewritten);
 
+/* Does a close, or the end of the process, COMMIT the file? See ledger_file_uncommitted_here(). */
+bool file_inode_owes_commit(struct file_inode *inode);
+
 /* At a close of what left data behind, and the last one of a file in this process: it tells what
  * fsync would, and does not keep it from telling that. As fsync. */
 int file_commit_closing(struct file_open *open);

@@ -6,7 +6,7 @@
 #include "sys/sys.h"
 #include "sys/thread.h"
 
-enum { LOOK_MS = 50 };
+enum { LOOK_MS = 50, IDLE_LOOKS = 20 };
 
 #define LIFE_S  1.0
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
@@ -155,7 +155,8 @@ static bool look_after_all(void)
 /*
  * A thread of ours looks after what was read ahead and nobody takes, so that no reply waits at the
  * server for a program that does something else, and no memory for one that does nothing. It looks
- * every LOOK_MS, and sleeps when there is nothing.
+ * every LOOK_MS, and sleeps when there was nothing for a second: who reads one small file after the
+ * other need not wake it for each, and gets the memory of the one before.
  */
 static struct {
     _Atomic bool tried;
@@ -167,14 +168,17 @@ static struct {
 static void *mind(void *argument)
 {
     (void)argument;
+    unsigned idle = 0;
     sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
         uint32_t kicks = atomic_load(&minder.kicks);
         atomic_store(&minder.awake, true);
-        if (look_after_all()) {
+        idle = look_after_all() ? 0 : idle + 1;
+        if (idle < IDLE_LOOKS) {
             sys_nanosleep_ms(LOOK_MS);
             continue;
         }
+        idle = 0;
         file_part_trim();
         atomic_store(&minder.awake, false);
         if (!look_after_all()) /* in this order: see file_fetched_wake() */

@@ -23,7 +23,6 @@ enum {
 struct flushing {
     struct file_runs runs;
     struct ledger_sending sending;
-    bool syncs;  /* somebody waits until it is on stable storage */
     bool stored; /* the last run was all there is, and is */
     bool stuck;  /* the server does not answer, or not to that */
     int result;  /* the first error */
@@ -37,7 +36,7 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     run->quiet.generation = 0;
     flushing->sending.quiet = &run->quiet;
     int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
-    run->stable = flushing->syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
+    run->stable = flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
     return result;
 }
 
@@ -75,7 +74,7 @@ static void end_badly(struct flushing *flushing, struct file_run *run)
         return;
     }
     if (!refused && run->stable == NFS_FILE_SYNC) {
-        flushing->syncs = false; /* a server that cannot do that does without */
+        flushing->sending.syncs = false; /* a server that cannot do that does without */
         return;
     }
     flushing->stuck = flushing->stuck || !refused;
@@ -144,7 +143,7 @@ int file_flush_all(struct committing *c)
     if (!ledger_file_dirty(c->entry))
         return 0;
     prepare(&flushing, c);
-    flushing.syncs = true;
+    flushing.sending.syncs = true;
     int result = flush(&flushing);
     c->stored = flushing.result == 0 && flushing.stored;
     return result != 0 || flushing.stuck ? result : flushing.result;

@@ -14,6 +14,9 @@
 #include "stats/count.h"
 #include "sys/sys.h"
 
+/* Of what may be so old some milliseconds more do not matter. */
+#define ABOUT_NS UINT64_C(500000000)
+
 void file_attributes_convert(const struct nfs_attr *attr, struct ledger_attributes *attributes)
 {
     attributes->size = attr->size;
@@ -25,7 +28,7 @@ void file_attributes_convert(const struct nfs_attr *attr, struct ledger_attribut
 uint64_t file_fresh_since(struct file_inode *inode)
 {
     uint64_t allowed_ns = (uint64_t)(file_tunables.actimeo * 1e9);
-    uint64_t now_ns = allowed_ns > 0 ? sys_about_ns() : sys_now_ns();
+    uint64_t now_ns = allowed_ns >= ABOUT_NS ? sys_about_ns() : sys_now_ns();
     uint64_t opened_ns = atomic_load_explicit(&inode->opened_ns, memory_order_relaxed);
     uint64_t since_ns = now_ns > allowed_ns ? now_ns - allowed_ns : 0;
     return since_ns > opened_ns ? since_ns : opened_ns;

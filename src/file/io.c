@@ -10,17 +10,25 @@
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/getattr.h"
+#include "file/give.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/renew.h"
 #include "file/world.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
+#include "ledger/quiet.h"
 #include "ledger/uncommitted.h"
 #include "rpc/message.h"
 #include "stats/count.h"
+#include "sys/alloc.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
+
+enum {
+    READ_AGAIN_MOST = 2,
+    READ_WHOLE_MOST = 1 << 20 /* bytes of a read that is not to be half of a write */
+};
 
 const char file_no_room[] = "no room in shared memory";
 
@@ -57,18 +65,67 @@ bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *t
     return ledger_file_read_epoch(&inode->entry, NULL) != replays;
 }
 
+/* [offset, offset + length) was found to be dirty: as much as still is, in one step, or -EFAULT;
+ * -EAGAIN: not all of it, or it is too much for that. */
+static ssize_t give_dirty(struct file_inode *inode, const struct iovec *vectors, size_t length,
+                          uint64_t offset)
+{
+    size_t done;
+    uint8_t *memory = length <= READ_WHOLE_MOST ? sys_alloc(length) : NULL;
+    if (!memory)
+        return -EAGAIN;
+    ssize_t result = -EAGAIN;
+    if (ledger_dirty_read(&inode->entry, offset, length, memory, &done) == LEDGER_DIRTY_ALL)
+        result = (ssize_t)done;
+    if (result > 0 && file_give(vectors, 0, memory, done) != 0)
+        result = -EFAULT;
+    sys_free(memory);
+    return result;
+}
+
 /* What was written and is not sent yet. -EAGAIN: the server has the bytes. */
 static ssize_t read_dirty(struct file_open *open, const struct iovec *vectors, int count,
                           size_t length, uint64_t offset)
 {
     struct file_inode *inode = open->inode;
     size_t done;
-    int found = ledger_dirty_read(&inode->entry, vectors, count, offset, length, &done);
-    if (found == LEDGER_DIRTY_SOME)
-        found = file_flush_range(inode, open->auth, offset, offset + length);
+    if (file_bad_vectors(vectors, count))
+        return -EFAULT;
+    enum ledger_dirty_found found = ledger_dirty_read(&inode->entry, offset, length, NULL, &done);
+    ssize_t result = -EAGAIN;
     if (found == LEDGER_DIRTY_ALL)
-        return (ssize_t)done;
-    return found < 0 ? found : -EAGAIN;
+        result = give_dirty(inode, vectors, done, offset);
+    if (found != LEDGER_DIRTY_NONE && result == -EAGAIN) {
+        int error = file_flush_range(inode, open->auth, offset, offset + length);
+        result = error != 0 ? error : -EAGAIN;
+    }
+    return result;
+}
+
+/*
+ * The server may carry out a READ while it carries out a WRITE that this host sent meanwhile, and
+ * give some bytes from before it and some from after it. Then it is asked again, which the next
+ * write may spoil as well: a few times. Of a longer read, and of what is not read as through the
+ * page cache, nobody expects it.
+ */
+struct begun {
+    bool counts;
+    uint64_t sum;
+    unsigned times; /* that it was asked again */
+};
+
+static void note_begun(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
+{
+    begun->counts = file_ahead_allowed(open) && length <= READ_WHOLE_MOST;
+    if (begun->counts)
+        begun->sum = ledger_quiet_begun(&open->inode->entry, offset, offset + length);
+}
+
+static bool is_mixed(struct file_open *open, uint64_t offset, size_t length, struct begun *begun)
+{
+    return begun->counts && begun->times < READ_AGAIN_MOST &&
+           ledger_quiet_begun(&open->inode->entry, offset, offset + length) != begun->sum &&
+           ++begun->times;
 }
 
 /* Adds to `waited_ns` how long it waited for the server. */
@@ -81,11 +138,13 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
     struct nfs_transfer transfer;
     struct ledger_attributes attributes;
     struct file_ends ends = {0};
+    struct begun begun = {.times = 0};
     bool flushed = false;
     for (;;) {
         uint64_t size, rewritten, replays = ledger_file_read_epoch(&inode->entry, &size);
         struct file_handle_use use = file_inode_use(inode);
         struct file_asked asked = file_ahead_asks(open);
+        note_begun(open, (uint64_t)offset, length, &begun); /* before `dirty` is looked at */
         bool dirty = ledger_file_dirty(&inode->entry) > 0 && !sys_test_unsafe(SYS_TEST_DIRTY);
         ssize_t given =
             dirty ? read_dirty(open, vectors, count, length, (uint64_t)offset) : -EAGAIN;
@@ -108,6 +167,8 @@ static ssize_t read_at(struct file_open *open, const struct iovec *vectors, int 
             if (ledger_file_read_epoch(&inode->entry, NULL) != replays)
                 continue; /* else the server had it all */
         }
+        if (is_mixed(open, (uint64_t)offset, length, &begun))
+            continue;
         /* The server may not know where the file ends, if it ends behind what it gave. */
         if (dirty && !flushed && transfer.length < length &&
             (size == 0 || (uint64_t)offset + transfer.length < size)) {
@@ -299,6 +360,8 @@ void file_write_ending(struct file_server *server, const struct nfs_transfer *tr
     ending->outcome = unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE;
     ending->verifier = transfer->verifier;
     ending->attributes_known = transfer->attr.present;
+    const struct timespec before = {transfer->before.sec, transfer->before.nsec};
+    ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
     ending->asked_ns = asked_ns;
     if (ending->attributes_known)
         file_attributes_convert(&transfer->attr.attr, &ending->attributes);

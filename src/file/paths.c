@@ -352,6 +352,27 @@ static int ask_whose(const struct nfs_client *client, const struct net_path *pat
     return result == -EXDEV && proven && !usable_other(path) ? 0 : result;
 }
 
+/* By reach_prove_path(). Calls that wait for this very path may have all slots of the session: then
+ * it is asked in one of its own. */
+static int prove_path(const struct nfs_client *client, const struct nfs_fh *root,
+                      struct asker *asker)
+{
+    const struct nfs_version *version = client->version;
+    struct nfs_client asking = *client;
+    struct nfs_session_facts facts;
+    struct reach_finding finding;
+    bool full =
+        client->session && version->session_facts(client->session, &facts) && facts.free == 0;
+    if (full && !(asking.session = version->session_new(NULL, NULL)))
+        return -ENOMEM;
+    int result = reach_prove_path(&asking, root, look_at_root, asker, &finding);
+    if (full) {
+        version->session_end(&asking);
+        sys_free(asking.session);
+    }
+    return result;
+}
+
 /* Whether a path answers (struct net_server_options). All over connections of their own: giving up
  * waiting on one that is in use would break it. */
 static int probe_path(struct net_path *path, bool proven, int timeout_ms)
@@ -359,7 +380,7 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     struct file_mount *mount = ready_mount(path->server);
     struct asker asker = {path, mount, mount ? file_auth_now(mount) : NULL, timeout_ms};
     struct nfs_client client;
-    struct reach_finding finding;
+    struct nfs_attr attr;
     if (!asker.auth)
         return -EAGAIN;
     struct nfs_fh root = file_mount_root(mount);
@@ -371,9 +392,9 @@ static int probe_path(struct net_path *path, bool proven, int timeout_ms)
     if (sessions)
         result = ask_whose(&client, path, proven);
     else if (proven)
-        result = nfs_getattr(&client, &root, &finding.attr);
+        result = nfs_getattr(&client, &root, &attr);
     if (result == 0 && !proven)
-        result = reach_prove_path(&client, &root, look_at_root, &asker, &finding);
+        result = prove_path(&client, &root, &asker);
     rpc_server_destroy(client.server);
     return proven && !sessions && reach_is_answer(result) ? 0 : result;
 }

@@ -1,10 +1,10 @@
 /* A process that becomes another user, or gets another root directory. */
 #include "file/behind.h"
+#include "file/commit.h"
 #include "file/fetched.h"
 #include "file/inode.h"
 #include "file/world.h"
 #include "ledger/registry.h"
-#include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "run/directory.h"
 #include "run/facts.h"
@@ -29,7 +29,7 @@ static void hand_over(struct file_inode *inode, void *reason)
 static void note_uncommitted(struct file_inode *inode, void *unused)
 {
     (void)unused;
-    if (ledger_file_uncommitted_here(&inode->entry))
+    if (file_inode_owes_commit(inode))
         atomic_store(&inode->loss_due, true);
 }
 

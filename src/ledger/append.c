@@ -85,16 +85,17 @@ void ledger_append_end(struct ledger_file *file, struct ledger_append *append, b
     if (!append->turn)
         return;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-    atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
     append->turn = false;
-    if (!entry)
-        return; /* another file has its place, and nobody waits for the turn */
-    if (ledger_entry_is_appending(entry) && atomic_load(&entry->truncator) == slot)
-        ledger_entry_append_end(entry);
-    if (failed) /* the server may have some of it */
-        ledger_entry_forget_size(entry);
-    ledger_entry_unlock(file);
-    ledger_stripe_wake(ledger_stripe_of_file(file));
+    if (entry) { /* else another file has its place, and nobody waits for the turn */
+        if (ledger_entry_is_appending(entry) && atomic_load(&entry->truncator) == slot)
+            ledger_entry_append_end(entry);
+        if (failed) /* the server may have some of it */
+            ledger_entry_forget_size(entry);
+        ledger_entry_unlock(file);
+        ledger_stripe_wake(ledger_stripe_of_file(file));
+    }
+    /* Last: until then who finds this process dead looks for its turns. */
+    atomic_fetch_sub(&ledger_map.shared->processes[slot].truncations, 1);
 }
 
 /* ---- who appends ---- */

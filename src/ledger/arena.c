@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "ledger/mutex.h"
 #include "ledger/records.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -63,7 +64,7 @@ void ledger_arena_damaged(uint32_t index)
 static struct ledger_shared *lock_arena(void)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    if (pthread_mutex_lock(&shared->arena_lock) == EOWNERDEAD) {
+    if (ledger_mutex_lock(&shared->arena_lock) == EOWNERDEAD) {
         rebuild(shared);
         pthread_mutex_consistent(&shared->arena_lock);
     }
@@ -282,6 +283,8 @@ uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, u
         record->sequence = source->sequence;
         record->verifier = source->verifier;
         record->distrusted = source->distrusted;
+        record->to_disk = source->to_disk;
+        record->began = source->began;
         atomic_store_explicit(&record->range, ledger_range(from, to), memory_order_relaxed);
         atomic_store_explicit(&record->file, atomic_load(&source->file), memory_order_relaxed);
     }

@@ -210,8 +210,8 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     bool truncated = difference & ((1u << TRUNCATION_BITS) - 1);
     bool known = flags & LEDGER_ENTRY_KNOWN;
     uint64_t verified_ns = atomic_load_explicit(&entry->verified_ns, memory_order_relaxed);
-    if (flags & LEDGER_ENTRY_CACHED)
-        ledger_cache_times(entry, attributes, now_ns, own, difference == 0);
+    if (flags & LEDGER_ENTRY_CACHED && !own)
+        ledger_cache_times(entry, attributes, now_ns, difference == 0);
     if (!known && (truncated || now_ns < verified_ns))
         return; /* neither the old size nor this one can be trusted */
     bool later = ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
@@ -264,7 +264,7 @@ static bool confirm(struct ledger_entry *entry, const struct ledger_attributes *
                 atomic_load(&entry->ctime) == ledger_nanoseconds(&attributes->ctime) &&
                 ledger_entry_truncator(entry) == 0;
     if (same && atomic_load(&entry->flags) & LEDGER_ENTRY_CACHED)
-        ledger_cache_times(entry, attributes, now_ns, false, false);
+        ledger_cache_times(entry, attributes, now_ns, false);
     if (same && atomic_load(&entry->verified_ns) < now_ns) {
         ledger_entry_change(entry);
         put(&entry->verified_ns, now_ns);

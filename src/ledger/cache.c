@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/statfs.h>
 
+#include "ledger/mutex.h"
 #include "ledger/quiet.h"
 #include "sys/sys.h"
 
@@ -35,7 +36,7 @@ static uint32_t group_of(uint32_t file, uint64_t offset)
 static void lock_group(uint32_t group)
 {
     pthread_mutex_t *lock = &ledger_map.shared->cache_locks[group % LEDGER_CACHE_LOCKS];
-    if (pthread_mutex_lock(lock) == EOWNERDEAD)
+    if (ledger_mutex_lock(lock) == EOWNERDEAD)
         pthread_mutex_consistent(lock);
 }
 
@@ -395,27 +396,48 @@ static bool is_idle(struct ledger_entry *entry)
     return !ledger_entry_truncator(entry) && !ledger_record_pending(entry, UINT64_MAX);
 }
 
-void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attributes *now,
-                        uint64_t asked_ns, bool own, bool same)
+/* No answer to a write of this host has explained this time yet. */
+static void doubt(struct ledger_entry *entry, int64_t ctime)
+{
+    if (entry->frames_doubt == 0)
+        entry->frames_since = entry->frames_ctime;
+    if (entry->frames_doubt != ctime)
+        entry->frames_doubt = entry->frames_doubt == 0 ? ctime : INT64_MAX;
+}
+
+void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attributes *now,
+                        int64_t before_ctime)
 {
     int64_t mtime = ledger_nanoseconds(&now->mtime), ctime = ledger_nanoseconds(&now->ctime);
-    if (own) {
-        if (ctime == entry->frames_doubt)
-            entry->frames_doubt = 0; /* it was this write */
-        if (ctime >= entry->frames_ctime) {
-            entry->frames_ctime = ctime;
-            entry->frames_mtime = mtime;
-        }
+    int64_t before = before_ctime != 0 ? before_ctime : INT64_MAX;
+    if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_CACHED))
         return;
+    bool doubtful = entry->frames_doubt != 0;
+    bool explained = before <= (doubtful ? entry->frames_since : entry->frames_ctime);
+    if (doubtful && ctime == entry->frames_doubt) /* it was this write */
+        entry->frames_doubt = explained ? 0 : before;
+    else if (!explained)
+        doubt(entry, before);
+    else if (doubtful && ctime > entry->frames_since)
+        entry->frames_since = ctime;
+    if (ctime >= entry->frames_ctime) {
+        entry->frames_ctime = ctime;
+        entry->frames_mtime = mtime;
     }
+}
+
+void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attributes *now,
+                        uint64_t asked_ns, bool same)
+{
+    int64_t mtime = ledger_nanoseconds(&now->mtime), ctime = ledger_nanoseconds(&now->ctime);
     bool known = ctime == entry->frames_ctime && mtime == entry->frames_mtime;
     if (known && entry->frames_doubt == 0) {
         see(entry, asked_ns);
         return;
     }
     if (!same || !is_idle(entry)) { /* it may be of a write of this host, whose answer is to come */
-        if (!known && ctime >= entry->frames_ctime && entry->frames_doubt != ctime)
-            entry->frames_doubt = entry->frames_doubt == 0 ? ctime : INT64_MAX;
+        if (!known && ctime >= entry->frames_ctime)
+            doubt(entry, ctime);
         return;
     }
     if (!sys_test_unsafe(SYS_TEST_TIMES))
@@ -438,7 +460,7 @@ void ledger_cache_told(struct ledger_file *file, uint64_t epoch,
     if (!entry)
         return;
     if (atomic_load(&entry->flags) & LEDGER_ENTRY_CACHED)
-        ledger_cache_times(entry, now, asked_ns, false, ledger_entry_epoch(entry) == epoch);
+        ledger_cache_times(entry, now, asked_ns, ledger_entry_epoch(entry) == epoch);
     ledger_entry_unlock(file);
 }
 

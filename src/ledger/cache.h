@@ -65,9 +65,12 @@ static inline void ledger_cache_drop(struct ledger_entry *entry)
 }
 /* Somebody writes [start, end). */
 void ledger_cache_broken(const struct ledger_entry *entry, uint64_t start, uint64_t end);
-/* The server told the times of the file. `own`: that a write of this host made; else, `same`: no
- * write of this host began or ended since it was asked. */
+/* The server told the times that a write of this host made of those before it (0: not known). If
+ * none of this host made those, another host did. */
+void ledger_cache_wrote(struct ledger_entry *entry, const struct ledger_attributes *now,
+                        int64_t before_ctime);
+/* It told the times of the file. `same`: no write of this host began or ended meanwhile. */
 void ledger_cache_times(struct ledger_entry *entry, const struct ledger_attributes *now,
-                        uint64_t asked_ns, bool own, bool same);
+                        uint64_t asked_ns, bool same);
 
 #endif

@@ -8,6 +8,10 @@
  * What the server forgets is all data that it had when it met the error: also writes that were
  * acknowledged after the COMMIT was sent, and some whose answer is still to come.
  *
+ * The error may as well be told to a WRITE that was to reach the disk at once: of a program that
+ * wants it so, of an fsync, or of a replay. So one that is on its way is waited for in the same
+ * way.
+ *
  * Only a few COMMITs of one file are under way at a time, of all processes together. A thread that
  * comes then waits for the next one, which vouches for the data of all that wait. So however many
  * threads write, they neither fill the stripe's places nor make the server commit the same data
@@ -145,7 +149,8 @@ bool ledger_commit_begin(struct ledger_file *file, struct ledger_commit *commit)
             joined = wait_for->ticket;
             deadline = commit->began_ns + longest_ns(stripe->commit_took_ns);
         }
-        if (commit->vouches && wait_for && commit->began_ns < deadline) {
+        /* What it joined drops the records before it is over. */
+        if ((commit->vouches || joined) && wait_for && commit->began_ns < deadline) {
             stripe->commit_waiters++;
             waited = true;
             ledger_stripe_wait(number, atomic_load(&wait_for->slot));
@@ -192,6 +197,54 @@ static struct ledger_committing *sent_before(struct ledger_stripe *stripe, uint3
     return NULL;
 }
 
+/* A look for what is TO_DISK of a file. */
+struct to_disk {
+    uint16_t last; /* ticket */
+    bool any;
+};
+
+static bool goes_before(uint32_t index, uint64_t argument)
+{
+    struct to_disk *look = (struct to_disk *)(uintptr_t)argument;
+    const struct ledger_record *record = ledger_record(index);
+    uint32_t state = ledger_record_state(record);
+    if (record->to_disk != LEDGER_TO_DISK ||
+        (state != LEDGER_RECORD_IN_FLIGHT && state != LEDGER_RECORD_REPLAY))
+        return false;
+    look->any = true;
+    return (uint16_t)(look->last - record->began) <= INT16_MAX;
+}
+
+/* Of a record of the file that is on its way to the disk since before this ticket, or with it; 0:
+ * there is none. */
+static uint32_t to_disk_before(uint32_t file, uint64_t ticket)
+{
+    struct ledger_entry *entry = &ledger_map.entries[file];
+    struct to_disk look = {.last = (uint16_t)ticket};
+    if (!(atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_TO_DISK))
+        return 0;
+    uint32_t found = ledger_record_find(file, goes_before, (uintptr_t)&look);
+    if (!look.any)
+        ledger_entry_clear(entry, LEDGER_ENTRY_TO_DISK);
+    return found;
+}
+
+/* Nobody waits for their answers any more: they count as failed. */
+static void give_up_to_disk(uint32_t file, uint64_t ticket)
+{
+    uint32_t index;
+    ledger_records_distrust(file);
+    while ((index = to_disk_before(file, ticket)))
+        ledger_record(index)->to_disk = LEDGER_TO_DISK_GIVEN_UP;
+}
+
+bool ledger_file_to_disk(struct ledger_file *file)
+{
+    const struct ledger_entry *entry = ledger_entry_peek(file);
+    return entry &&
+           atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_TO_DISK;
+}
+
 /* Locks the file's stripe. The place of the COMMIT there; NULL: it was taken from it. */
 static struct ledger_committing *lock_place(struct ledger_file *file,
                                             const struct ledger_commit *commit, uint32_t *number)
@@ -219,6 +272,12 @@ void ledger_commit_answered(struct ledger_file *file, const struct ledger_commit
                 give_up(place);
             else
                 ledger_stripe_wait(number, atomic_load(&place->slot));
+        }
+        for (uint32_t index; commit->vouches && (index = to_disk_before(entry, last));) {
+            if (sys_now_ns() >= deadline)
+                give_up_to_disk(entry, last);
+            else
+                ledger_stripe_wait(number, atomic_load(&ledger_record(index)->owner));
         }
     }
     ledger_stripe_unlock(number);

@@ -23,10 +23,12 @@
  * be sent. While several COMMITs of the file were under way this call waited, and one that was
  * sent meanwhile, by whatever process, vouches for all that was acknowledged before the call.
  *
- * `ledger_commit_end` first waits for other COMMITs of the file that are under way, for a second
- * at most or twice as long as this one took: if one of them fails, the data that it was to vouch
- * for is lost. Then it drops the writes whose verifier is the one that came back. It returns how
- * many bytes are lost or have another verifier. These must be written again, one after the other:
+ * `ledger_commit_end` first waits for other COMMITs of the file that are under way, and for writes
+ * of it that go to the disk at once, for a second at most or twice as long as this one took: if one
+ * of them fails, the data that it was to vouch for is lost. (The caller sees to it that somebody
+ * receives the answers to those of this process.) Then it drops the writes whose verifier is the
+ * one that came back. It returns how many bytes are lost or have another verifier. These must be
+ * written again, one after the other:
  *
  *   while (ledger_replay_next(file, &commit, true, &write) == 1) {
  *       ... WRITE FILE_SYNC from ledger_write_data() ...
@@ -48,6 +50,7 @@ struct ledger_commit {
     uint32_t place;               /* where it is noted */
     size_t most;                  /* may be set after it began: records that follow one another are
                                      offered as one replay, up to so many bytes */
+    bool to_disk;                 /* may be set, too: replays are written to the disk at once */
     uint64_t tried, tried_offset; /* replays offered up to this record */
     uint64_t verifier;            /* that came back */
 };
@@ -62,6 +65,8 @@ uint64_t ledger_commit_end(struct ledger_file *file, struct ledger_commit *commi
 void ledger_commit_failed(struct ledger_file *file, const struct ledger_commit *commit);
 /* Is a COMMIT of the file on its way, from any process? */
 bool ledger_file_committing(struct ledger_file *file);
+/* Might ledger_commit_end() wait for a write of the file that is on its way to the disk? */
+bool ledger_file_to_disk(struct ledger_file *file);
 /* 1; 0: no more; -ENOSPC: there is more, but this process cannot be noted as its owner; -EAGAIN
  * unless it may `wait`, as ledger_write_start(). */
 int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit, bool wait,

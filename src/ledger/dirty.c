@@ -186,9 +186,10 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
 
 void ledger_dirty_recount(struct ledger_entry *entry, uint32_t index)
 {
-    const struct ledger_record *record = ledger_record(index);
+    struct ledger_record *record = ledger_record(index);
     if (!ledger_record_is_promised(record))
         return;
+    record->since = 0; /* it may be a verifier already: whoever flushes waits for it */
     entry->sending += ledger_record_length(record);
     if (ledger_record_end(record) > entry->dirty_end)
         entry->dirty_end = ledger_record_end(record);
@@ -318,62 +319,30 @@ bool ledger_dirty_overlaps(const struct ledger_entry *entry, uint64_t start, uin
     return false;
 }
 
-/* A copy out of dirty records. */
-struct copy {
-    const struct ledger_entry *entry;
-    const struct iovec *vectors;
-    uint64_t start, end;
-};
-
-/* The bytes of one chunk that are in one vector, one after the other. */
-static void copy(const void *argument)
+/* All of [start, end) is in dirty records. */
+static void copy(const struct ledger_entry *entry, uint64_t start, uint64_t end, uint8_t *memory)
 {
-    const struct copy *copy = argument;
-    const struct iovec *vector = copy->vectors;
-    uint64_t at = copy->start, end = at;
     const struct ledger_record *record = NULL;
-    size_t used = 0;
-    while (at < copy->end) {
-        if (at == end)
-            record = ledger_record(newest_at(copy->entry, at, &end));
-        while (used == vector->iov_len) {
-            vector++;
-            used = 0;
-        }
+    uint64_t record_end = start;
+    for (uint64_t at = start, length; at < end; at += length) {
+        if (at == record_end)
+            record = ledger_record(newest_at(entry, at, &record_end));
         uint64_t inside = at - record->base;
-        uint64_t length = LEDGER_CHUNK - inside % LEDGER_CHUNK;
+        length = LEDGER_CHUNK - inside % LEDGER_CHUNK;
+        if (length > record_end - at)
+            length = record_end - at;
         if (length > end - at)
             length = end - at;
-        if (length > copy->end - at)
-            length = copy->end - at;
-        if (length > vector->iov_len - used)
-            length = vector->iov_len - used;
-        memcpy((uint8_t *)vector->iov_base + used,
+        memcpy(memory + (at - start),
                ledger_map.chunks + (uint64_t)record->chunk[inside / LEDGER_CHUNK] * LEDGER_CHUNK +
                    inside % LEDGER_CHUNK,
                length);
-        at += length;
-        used += length;
     }
 }
 
-static int give(const struct ledger_entry *entry, const struct iovec *vectors, uint64_t start,
-                uint64_t end)
+enum ledger_dirty_found ledger_dirty_read(struct ledger_file *file, uint64_t offset, size_t length,
+                                          uint8_t *memory, size_t *done)
 {
-    const struct copy what = {entry, vectors, start, end};
-    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
-        return sys_critical_guarded(copy, &what);
-    copy(&what);
-    return 0;
-}
-
-int ledger_dirty_read(struct ledger_file *file, const struct iovec *vectors, int count,
-                      uint64_t offset, size_t length, size_t *done)
-{
-    for (int i = 0; i < count; i++) {
-        if (vectors[i].iov_len && sys_bad_pointer(vectors[i].iov_base))
-            return -EFAULT;
-    }
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return LEDGER_DIRTY_NONE;
@@ -382,11 +351,10 @@ int ledger_dirty_read(struct ledger_file *file, const struct iovec *vectors, int
     /* Where the last byte of the file is a dirty one the host knows where it ends. */
     if (known && end > size && offset < size && entry->dirty_end == size)
         end = size;
-    int found = find(entry, offset, end);
-    if (found == LEDGER_DIRTY_ALL && (found = give(entry, vectors, offset, end)) == 0) {
-        *done = (size_t)(end - offset);
-        found = LEDGER_DIRTY_ALL;
-    }
+    enum ledger_dirty_found found = find(entry, offset, end);
+    *done = found == LEDGER_DIRTY_ALL ? (size_t)(end - offset) : 0;
+    if (found == LEDGER_DIRTY_ALL && memory)
+        copy(entry, offset, end, memory);
     ledger_entry_unlock(file);
     return found;
 }

@@ -32,10 +32,11 @@ enum ledger_dirty_found {
                         */
     LEDGER_DIRTY_ALL   /* up to `done`, or up to the end of the file */
 };
-/* Copies [offset, offset + length) to the vectors if all of it is dirty. -EFAULT, or one of the
- * above. The lock is held over the copy. */
-int ledger_dirty_read(struct ledger_file *file, const struct iovec *vectors, int count,
-                      uint64_t offset, size_t length, size_t *done);
+/* Copies [offset, offset + length) if all of it is dirty, unless the memory is NULL; *done: how
+ * much that is. The memory is ours: the lock is held over the copy, and that of a program may be
+ * fetched from far away when it is touched. */
+enum ledger_dirty_found ledger_dirty_read(struct ledger_file *file, uint64_t offset, size_t length,
+                                          uint8_t *memory, size_t *done);
 
 /* Might a READ of [start, end) lack something that is dirty, or meet the end of the file too early?
  */
@@ -52,6 +53,7 @@ struct ledger_sending {
     size_t least, most;  /* bytes of a run; shorter ones stay */
     uint32_t stopped;    /* process slot: what it has in flight is sent by who asks; 0: of none */
     struct ledger_quiet *quiet; /* result: as the run was taken; NULL: nobody wants to know */
+    bool syncs;                 /* a run that is `all` is sent to the disk at once */
     bool all; /* result: the run is all that the server does not have on its disk */
 };
 /* All of a file that is dirty now, in runs of at most `most` bytes. */

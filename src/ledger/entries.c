@@ -116,12 +116,14 @@ static bool is_needed(struct ledger_entry *entry)
            (atomic_load(&entry->flags) & LEDGER_ENTRY_STUCK);
 }
 
-/* The entry of a set that is free, else the one that was not used for the longest time. NULL:
- * all are needed; a file that finds no place is served by the kernel. */
+/* The entry of a set that is free, else of those without a loss, of which some open file may not
+ * have heard, else of all, the one that was not used for the longest time. NULL: all are needed; a
+ * file that finds no place is served by the kernel. */
 static struct ledger_entry *find_place(uint32_t set)
 {
     struct ledger_entry *best = NULL;
     uint32_t clock = ledger_map.shared->stripes[set % LEDGER_STRIPES].clock, best_age = 0;
+    bool best_lost = false;
     for (uint32_t i = 0; i < LEDGER_SET_SIZE; i++) {
         struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
         uint32_t age = clock - entry->used_at;
@@ -129,9 +131,11 @@ static struct ledger_entry *find_place(uint32_t set)
             return entry;
         if (is_needed(entry))
             continue;
-        if (!best || age > best_age) {
+        bool lost = atomic_load_explicit(&entry->losses, memory_order_relaxed) != 0;
+        if (!best || (lost != best_lost ? best_lost : age > best_age)) {
             best = entry;
             best_age = age;
+            best_lost = lost;
         }
     }
     return best;

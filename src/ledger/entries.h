@@ -65,6 +65,14 @@ static inline void ledger_entry_untold(struct ledger_entry *entry)
 {
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNTOLD);
 }
+/* Under the stripe's lock: it is sent with DATA_SYNC or FILE_SYNC. */
+static inline void ledger_record_goes_to_disk(struct ledger_entry *entry,
+                                              struct ledger_record *record)
+{
+    record->began = (uint16_t)++ledger_entry_stripe(entry)->commits;
+    record->to_disk = LEDGER_TO_DISK;
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_TO_DISK);
+}
 static inline void ledger_entry_clear(struct ledger_entry *entry, uint32_t flag)
 {
     if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & flag)

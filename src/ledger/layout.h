@@ -33,7 +33,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 12,
+    LEDGER_REGISTRY_LAYOUT = 13,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -58,6 +58,10 @@ enum {
 };
 
 enum { LEDGER_DISTRUSTED = 1, LEDGER_DISTRUSTED_BEFORE = 2 };
+
+/* In flight with DATA_SYNC or FILE_SYNC, so that it may be told an error of the disk that concerns
+ * other data; GIVEN_UP: and no COMMIT waits for its answer any more. */
+enum ledger_to_disk { LEDGER_NOT_TO_DISK, LEDGER_TO_DISK, LEDGER_TO_DISK_GIVEN_UP };
 
 enum ledger_record_state {
     LEDGER_RECORD_FREE,
@@ -100,8 +104,10 @@ struct ledger_record {
                                               DIRTY: a list of their own */
     uint32_t write_next;                   /* the next slice of the same write */
     uint32_t chunk[LEDGER_RECORD_CHUNKS];  /* arena_lock */
-    uint32_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
-                            safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
+    uint8_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
+                           safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
+    uint8_t to_disk;    /* of enum ledger_to_disk; stripe lock */
+    uint16_t began;     /* TO_DISK: drawn from the stripe's `commits`, the last bits */
     /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
      * held, or no more): see hold.c. Stripe lock. */
     uint64_t held_start, held_end, held_until;
@@ -128,7 +134,8 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_APPENDING = 512, /* `truncator` has a turn to append: see append.c */
     LEDGER_ENTRY_UNTOLD = 1024,   /* this host may have changed it, and no answer told own_mtime */
     LEDGER_ENTRY_REFUSED = 2048, /* dirty data was lost: writes go out at once until one succeeds */
-    LEDGER_ENTRY_CACHED = 4096   /* frames may have bytes of it: see cache.h */
+    LEDGER_ENTRY_CACHED = 4096,  /* frames may have bytes of it: see cache.h */
+    LEDGER_ENTRY_TO_DISK = 8192  /* records may be that are TO_DISK, and in flight */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -174,6 +181,7 @@ struct ledger_entry {
     _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */
     int64_t frames_mtime, frames_ctime; /* the times of the file that they are of ... */
     int64_t frames_doubt;               /* ... and a later one that no answer explains; or 0 */
+    int64_t frames_since;               /* while there is one: all is explained up to here */
 } __attribute__((aligned(512)));
 _Static_assert(sizeof(struct ledger_entry) * LEDGER_SET_SIZE == 4096, "a set is a page");
 
@@ -209,7 +217,7 @@ struct ledger_stripe {
     _Atomic uint64_t uncommitted, dirty; /* sums of those of its entries */
     _Atomic uint64_t recoveries;         /* locks got from a dead owner */
     _Atomic uint64_t held_check; /* when to look for holds that ended; 0: no record is held */
-    uint64_t commits;            /* tickets given out */
+    uint64_t commits;            /* tickets given out, to COMMITs and what is TO_DISK */
     uint64_t commit_took_ns;     /* the last that was answered */
     uint32_t commit_places;      /* that were ever used */
     uint32_t commit_waiters;     /* threads that may need to know which COMMITs vouch for all */

@@ -6,6 +6,7 @@
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
+#include "ledger/mutex.h"
 #include "ledger/offset.h"
 #include "ledger/processes.h"
 #include "ledger/registry.h"
@@ -19,7 +20,7 @@ static _Atomic uint32_t own_slot;
 static void lock_processes(void)
 {
     /* A slot's `state` is written last when it is taken and when it is freed: nothing to mend. */
-    if (pthread_mutex_lock(&ledger_map.shared->process_lock) == EOWNERDEAD)
+    if (ledger_mutex_lock(&ledger_map.shared->process_lock) == EOWNERDEAD)
         pthread_mutex_consistent(&ledger_map.shared->process_lock);
 }
 
@@ -45,6 +46,8 @@ static void give_back_linked(uint32_t index, uint32_t slot)
         if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_REPLAY) {
             ledger_record_hold(index);
             ledger_entry_untold(entry);
+            if (record->to_disk) /* it may have been told an error: see commits.c */
+                ledger_records_distrust(file);
         }
         if (state == LEDGER_RECORD_DIRTY && sys_test_unsafe(SYS_TEST_ORPHANS)) {
             ledger_record_drop(entry, index, &garbage);

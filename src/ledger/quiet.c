@@ -59,6 +59,19 @@ bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quie
     return true;
 }
 
+uint64_t ledger_quiet_begun(const struct ledger_file *file, uint64_t start, uint64_t end)
+{
+    const struct ledger_entry *entry = ledger_map.shared ? ledger_entry_remembered(file) : NULL;
+    if (!entry)
+        return 0;
+    uint64_t sum = atomic_load_explicit(&entry->generation, memory_order_acquire);
+    for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT; unit++)
+        sum += atomic_load_explicit(
+            &ledger_bucket(ledger_entry_index(entry), unit << LEDGER_UNIT_SHIFT)->starts,
+            memory_order_acquire);
+    return sum;
+}
+
 struct ledger_sight ledger_sight(const struct ledger_file *file)
 {
     struct ledger_sight sight = {.generation = 0};

@@ -33,6 +33,11 @@ bool ledger_quiet_begin(struct ledger_file *file, uint64_t start, uint64_t end,
 bool ledger_quiet_lasts(const struct ledger_file *file, const struct ledger_quiet *quiet,
                         uint64_t start, uint64_t end);
 
+/* A sum that differs from an earlier one if a write of this host began in [start, end) since, or
+ * the entry is used for another file; it may differ without that. Who sees that a write began sees
+ * that bytes are dirty, too. A load for each 64 KiB. */
+uint64_t ledger_quiet_begun(const struct ledger_file *file, uint64_t start, uint64_t end);
+
 /* A file before a READ of its end was sent. The end that the READ met is still its end while the
  * file has that size, as far as this host goes: all of `ledger_sight_lasts`. A few loads each. */
 struct ledger_sight {
@@ -63,15 +68,20 @@ static inline _Atomic uint64_t *ledger_entry_freshness(const struct ledger_entry
 void ledger_quiet_look(struct ledger_entry *entry, uint64_t start, uint64_t end,
                        struct ledger_quiet *quiet);
 
+/* Under the stripe's lock: there is a write in this place of the hash table. */
+static inline void ledger_quiet_count(struct ledger_bucket *bucket)
+{
+    uint32_t starts = atomic_load_explicit(&bucket->starts, memory_order_relaxed);
+    atomic_store_explicit(&bucket->starts, starts + 1, memory_order_release);
+}
+
 /* Under the stripe's lock: a write of this record was announced. */
 static inline void ledger_quiet_broken(const struct ledger_entry *entry,
                                        const struct ledger_record *record)
 {
-    struct ledger_bucket *bucket = ledger_bucket(ledger_entry_index(entry), record->base);
     if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_CACHED)
         ledger_cache_broken(entry, ledger_record_start(record), ledger_record_end(record));
-    uint32_t starts = atomic_load_explicit(&bucket->starts, memory_order_relaxed);
-    atomic_store_explicit(&bucket->starts, starts + 1, memory_order_release);
+    ledger_quiet_count(ledger_bucket(ledger_entry_index(entry), record->base));
 }
 
 #endif

@@ -30,6 +30,7 @@ static inline void ledger_record_begin(struct ledger_record *record, uint64_t ba
     record->promised = record->changed = false;
     record->twins = 0;
     record->distrusted = 0;
+    record->to_disk = LEDGER_NOT_TO_DISK;
     record->held_until = 0;
     record->base = base;
     record->write_next = 0;

@@ -83,7 +83,7 @@ static uint32_t next_to_replay(const struct ledger_entry *entry, const struct le
 }
 
 /* This process writes the record again. */
-static void begin_replay(uint32_t index, struct ledger_commit *commit)
+static void begin_replay(struct ledger_entry *entry, uint32_t index, struct ledger_commit *commit)
 {
     struct ledger_record *record = ledger_record(index);
     atomic_store(&record->owner, ledger_process_owner());
@@ -91,6 +91,9 @@ static void begin_replay(uint32_t index, struct ledger_commit *commit)
         record->distrusted = LEDGER_DISTRUSTED_BEFORE;
     ledger_record_set_state(record, LEDGER_RECORD_REPLAY);
     record->write_next = 0;
+    record->to_disk = LEDGER_NOT_TO_DISK;
+    if (commit->to_disk)
+        ledger_record_goes_to_disk(entry, record);
     commit->tried = record->sequence;
     commit->tried_offset = ledger_record_start(record);
 }
@@ -116,7 +119,7 @@ static void extend_replay(struct ledger_entry *entry, struct ledger_commit *comm
             vectors > LEDGER_WRITE_VECTORS ||
             ledger_range_in_the_way(entry, start, end, next) != UINT32_MAX)
             return;
-        begin_replay(next, commit);
+        begin_replay(entry, next, commit);
         ledger_record(last)->write_next = next;
         write->length += end - start;
         write->record_count++;
@@ -141,7 +144,7 @@ int ledger_replay_next(struct ledger_file *file, struct ledger_commit *commit, b
         uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
         uint32_t owner = ledger_range_in_the_way(entry, start, end, index);
         if (owner == UINT32_MAX) {
-            begin_replay(index, commit);
+            begin_replay(entry, index, commit);
             *write = (struct ledger_write){.offset = start,
                                            .length = end - start,
                                            .kept = true,

@@ -55,6 +55,7 @@ static void begin(struct ledger_entry *entry, uint32_t index)
     atomic_store(&record->owner, ledger_process_owner());
     record->changed = false;
     record->distrusted = 0;
+    record->to_disk = LEDGER_NOT_TO_DISK;
     __atomic_store_n(&record->promised, true, __ATOMIC_RELEASE);
     ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
     entry->sending += length;
@@ -109,6 +110,13 @@ static void run_take(const struct run *run, struct ledger_entry *entry, struct l
         ledger_record(run->at[run->first + i])->write_next =
             i + 1 < run->count ? run->at[run->first + i + 1] : 0;
     }
+}
+
+/* It is sent to the disk at once. */
+static void run_goes_to_disk(const struct run *run, struct ledger_entry *entry)
+{
+    for (unsigned i = 0; i < run->count; i++)
+        ledger_record_goes_to_disk(entry, ledger_record(run->at[run->first + i]));
 }
 
 static bool wanted(const struct ledger_record *record, const struct ledger_sending *sending)
@@ -202,6 +210,8 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
             sending->all =
                 atomic_load_explicit(&entry->dirty, memory_order_relaxed) == write->length &&
                 !entry->first;
+            if (sending->syncs && sending->all)
+                run_goes_to_disk(&run, entry);
             ledger_entry_count_change(entry);
             ledger_entry_unlock(file);
             return 1;

@@ -3,6 +3,7 @@
  */
 #include <linux/futex.h>
 
+#include "ledger/mutex.h"
 #include "ledger/processes.h"
 #include "ledger/stripes.h"
 #include "sys/sys.h"
@@ -12,7 +13,7 @@ bool (*_Atomic ledger_wait_help)(void);
 void ledger_stripe_lock(uint32_t stripe)
 {
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
-    if (pthread_mutex_lock(&s->lock) == EOWNERDEAD) {
+    if (ledger_mutex_lock(&s->lock) == EOWNERDEAD) {
         ledger_stripe_rebuild(stripe);
         atomic_fetch_add(&s->recoveries, 1);
         pthread_mutex_consistent(&s->lock);

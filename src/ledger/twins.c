@@ -37,6 +37,9 @@ static uint32_t make_twin(uint32_t old, uint32_t self)
     struct ledger_record *twin = ledger_record(index);
     twin->twins = LEDGER_TWIN_NEW;
     record->twins |= LEDGER_TWIN_OLD;
+    twin->to_disk = LEDGER_NOT_TO_DISK;
+    if (record->to_disk) /* nobody waits for a process that is stopped */
+        record->to_disk = LEDGER_TO_DISK_GIVEN_UP;
     __atomic_store_n(&twin->promised, true, __ATOMIC_RELEASE);
     ledger_record_set_state(twin, LEDGER_RECORD_IN_FLIGHT);
     ledger_record_link(index);

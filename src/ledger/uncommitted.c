@@ -48,12 +48,14 @@ static bool has_dirty_of(const struct ledger_entry *entry, uint32_t owner)
     return false;
 }
 
-bool ledger_file_uncommitted_here(struct ledger_file *file)
+bool ledger_file_uncommitted_here(struct ledger_file *file, bool wrote)
 {
     uint32_t self = ledger_process_slot_taken();
     bool found = false;
     if (!self || !ledger_file_uncommitted(file))
         return false;
+    if (wrote)
+        return true;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return false;

@@ -24,8 +24,12 @@ uint64_t ledger_file_replays(struct ledger_file *file);
  * file, as the host knows it; 0: not at all. */
 uint64_t ledger_file_read_epoch(struct ledger_file *file, uint64_t *size);
 
-/* True if this process itself has uncommitted data in the file. */
-bool ledger_file_uncommitted_here(struct ledger_file *file);
+/*
+ * Has the file uncommitted data that this process answers for? That is what it wrote, or sent for
+ * others. If it `wrote` the file, that is all there is: another process may have sent what this one
+ * wrote, or have it in its own records. False in a child of fork() that wrote nothing itself.
+ */
+bool ledger_file_uncommitted_here(struct ledger_file *file, bool wrote);
 
 /*
  * Is some uncommitted data of the file acknowledged with another verifier than this one? (Then the

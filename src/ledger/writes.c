@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ledger/arena.h"
+#include "ledger/cache.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
@@ -186,7 +187,7 @@ static struct ledger_entry *lock_range(struct ledger_file *file, const struct le
 }
 
 /* Under the stripe's lock, with nothing in the way: others see the prepared write now. */
-static void announce(const struct ledger_entry *entry, struct ledger_write *write)
+static void announce(struct ledger_entry *entry, struct ledger_write *write)
 {
     uint64_t sequence =
         atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed);
@@ -195,6 +196,8 @@ static void announce(const struct ledger_entry *entry, struct ledger_write *writ
         struct ledger_record *record = ledger_record(index);
         atomic_store_explicit(&record->file, ledger_entry_index(entry), memory_order_relaxed);
         record->sequence = sequence;
+        if (!write->kept)
+            ledger_record_goes_to_disk(entry, record);
         ledger_record_set_state(record, LEDGER_RECORD_IN_FLIGHT);
         ledger_record_link(index);
         ledger_quiet_broken(entry, record);
@@ -398,17 +401,20 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
     int result = prepare(b);
     if (result || b->length == 0)
         return result;
-    if (!b->scattered || !ledger_touch_copy(b->write, b->data, b->count))
-        result = keep_data(b);
+    ledger_touch(b->write);
+    result = keep_data(b);
     struct ledger_entry *entry = result ? NULL : lock_size(file, b, wait, &result);
     if (!entry) {
         abandon(b);
         return result;
     }
     for (uint32_t index = b->write->first_record, next; index; index = next) {
+        struct ledger_bucket *bucket =
+            ledger_bucket(ledger_entry_index(entry), ledger_record(index)->base);
         next = ledger_record(index)->write_next;
-        ledger_quiet_broken(entry, ledger_record(index));
+        ledger_quiet_broken(entry, ledger_record(index)); /* before, should this process die */
         ledger_dirty_enter(entry, index, &garbage);
+        ledger_quiet_count(bucket); /* and after: see ledger_quiet_begun() */
     }
     grow(entry, b->offset + b->length);
     *dirty = atomic_load_explicit(&entry->dirty, memory_order_relaxed);
@@ -452,9 +458,10 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
         ledger_entry_lose(entry, ending->error);
     if (entry && write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
-    if (entry && ending->attributes_known)
+    if (entry && ending->attributes_known) {
+        ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime);
         ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);
-    else if (entry)
+    } else if (entry)
         ledger_entry_untold(entry);
     for (uint32_t i = 0; i < write->record_count; i++) {
         uint32_t next = ledger_record(index)->write_next;

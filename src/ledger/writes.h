@@ -51,8 +51,7 @@ struct ledger_beginning {
     size_t length;
     bool keep; /* copy the data into the ledger first */
     struct ledger_write *write;
-    bool appends;   /* the caller has the turn to append */
-    bool scattered; /* it does not follow the write before it: see touch.h */
+    bool appends; /* the caller has the turn to append */
 };
 /*
  * Announces it. Waits while another write in flight overlaps, or returns -EAGAIN unless `wait`: for
@@ -94,6 +93,7 @@ struct ledger_ending {
     enum ledger_outcome outcome;
     uint64_t verifier;     /* of an outcome UNSTABLE */
     int error;             /* errno of an outcome LOST */
+    int64_t before_ctime;  /* of the file, before the write; 0: not known */
     bool attributes_known; /* what follows is */
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;

@@ -35,8 +35,7 @@ static inline int take(struct ledger_file *file, struct ledger_write *write)
 
 static inline int read_dirty(struct ledger_file *file, uint64_t offset, size_t length, size_t *done)
 {
-    const struct iovec vector = {buffer, length};
-    return ledger_dirty_read(file, &vector, 1, offset, length, done);
+    return ledger_dirty_read(file, offset, length, buffer, done);
 }
 
 static inline void expect_dirty(struct ledger_file *file, uint64_t offset, size_t length,

@@ -95,6 +95,12 @@ static inline void file_server_write(struct xdr_reader *r, struct xdr_writer *w)
         if (res.count == 0 && args.count > 0)
             res.status = NFS3ERR_NOSPC;
     }
+    struct nfs_post_attr before;
+    file_server_post(node, &before);
+    res.wcc.before_present = before.present;
+    res.wcc.size = before.attr.size;
+    res.wcc.mtime = before.attr.mtime;
+    res.wcc.ctime = before.attr.ctime;
     if (res.status == NFS3_OK) {
         res.committed = args.stable;
         if (res.committed < atomic_load(&control->committed))

@@ -200,18 +200,26 @@ UNIT_TEST(nothing_is_given_that_was_not_confirmed_since)
     assert_int_equal(given(&file, 0, PIECE, 1, opened_ns), PIECE);
 }
 
-static void write_told(struct ledger_file *file, uint64_t offset, time_t seconds)
+/* It made the time `seconds` of `before`; 0: the server does not tell. */
+static void end_told(struct ledger_file *file, struct ledger_write *write, int64_t before,
+                     time_t seconds)
 {
-    struct ledger_write write;
-    must(begin(file, offset, 100, true, &write) == 0);
     struct ledger_ending ending = {.file = file,
-                                   .write = &write,
+                                   .write = write,
                                    .outcome = LEDGER_WRITE_STABLE,
                                    .attributes_known = true,
                                    .epoch = ledger_file_asking(file),
+                                   .before_ctime = before * INT64_C(1000000000),
                                    .attributes = times(seconds),
                                    .asked_ns = sys_now_ns()};
     ledger_writes_end(&ending, 1);
+}
+
+static void write_told(struct ledger_file *file, uint64_t offset, int64_t before, time_t seconds)
+{
+    struct ledger_write write;
+    must(begin(file, offset, 100, true, &write) == 0);
+    end_told(file, &write, before, seconds);
 }
 
 UNIT_TEST(writes_of_this_host_explain_the_times_that_they_made)
@@ -219,8 +227,8 @@ UNIT_TEST(writes_of_this_host_explain_the_times_that_they_made)
     struct ledger_file file;
     watched(&file, 312);
     read_in(&file, 0, PIECE, 1);
-    write_told(&file, 100000, 20);
-    write_told(&file, 100000, 21);
+    write_told(&file, 100000, 10, 20);
+    write_told(&file, 100000, 20, 21);
     uint64_t now_ns = sys_now_ns();
     server_tells(&file, 21);
     assert_int_equal(given(&file, 0, PIECE, 1, now_ns), PIECE);
@@ -229,6 +237,75 @@ UNIT_TEST(writes_of_this_host_explain_the_times_that_they_made)
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     server_tells(&file, 22);
     assert_int_equal(given(&file, 0, PIECE, 1, NOW), 0);
+}
+
+UNIT_TEST(answers_to_writes_may_come_in_any_order)
+{
+    struct ledger_file file;
+    struct ledger_write first, second;
+    watched(&file, 320);
+    read_in(&file, 0, PIECE, 1);
+    must(begin(&file, 100000, 100, true, &first) == 0);
+    must(begin(&file, 200000, 100, true, &second) == 0);
+    end_told(&file, &second, 20, 21);
+    end_told(&file, &first, 10, 20);
+    uint64_t now_ns = sys_now_ns();
+    server_tells(&file, 21);
+    assert_int_equal(given(&file, 0, PIECE, 1, now_ns), PIECE);
+}
+
+/* Another host wrote before both. */
+UNIT_TEST(answers_in_no_order_explain_what_this_host_did_and_no_more)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct ledger_file file;
+        struct ledger_write first, second;
+        watched(&file, 330 + i);
+        read_in(&file, 0, PIECE, 1);
+        must(begin(&file, 100000, 100, true, &first) == 0);
+        must(begin(&file, 200000, 100, true, &second) == 0);
+        if (i == 0)
+            end_told(&file, &first, 20, 21);
+        end_told(&file, &second, 21, 22);
+        if (i == 1)
+            end_told(&file, &first, 20, 21);
+        uint64_t now_ns = sys_now_ns();
+        server_tells(&file, 22);
+        assert_int_equal(given(&file, 0, PIECE, 1, now_ns), 0);
+    }
+}
+
+/* Of three the one in the middle last, and first. */
+UNIT_TEST(answers_to_three_writes_may_come_in_any_order)
+{
+    static const unsigned orders[][3] = {{2, 0, 1}, {2, 1, 0}, {0, 2, 1}, {0, 1, 2}};
+    for (unsigned i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+        struct ledger_file file;
+        struct ledger_write writes[3];
+        watched(&file, 340 + i);
+        read_in(&file, 0, PIECE, 1);
+        for (unsigned j = 0; j < 3; j++)
+            must(begin(&file, 100000 * (j + 1), 100, true, &writes[j]) == 0);
+        for (unsigned j = 0; j < 3; j++)
+            end_told(&file, &writes[orders[i][j]], 10 + orders[i][j], 11 + (time_t)orders[i][j]);
+        uint64_t now_ns = sys_now_ns();
+        server_tells(&file, 13);
+        assert_int_equal(given(&file, 0, PIECE, 1, now_ns), PIECE);
+    }
+}
+
+UNIT_TEST(a_write_that_met_a_time_that_none_of_this_host_made_explains_nothing)
+{
+    const int64_t met[] = {15, 0};
+    for (unsigned i = 0; i < 2; i++) {
+        struct ledger_file file;
+        watched(&file, 321 + i);
+        read_in(&file, 0, PIECE, 1);
+        write_told(&file, 100000, met[i], 20);
+        uint64_t now_ns = sys_now_ns();
+        server_tells(&file, 20);
+        assert_int_equal(given(&file, 0, PIECE, 1, now_ns), 0);
+    }
 }
 
 /* The answer that explains a time may be on its way, or there may be none. */
@@ -243,14 +320,7 @@ UNIT_TEST(a_time_that_is_seen_during_a_write_is_doubtful)
         uint64_t asked_ns = sys_now_ns();
         server_tells(&file, 30);
         assert_int_equal(given(&file, 0, PIECE, 1, asked_ns), 0); /* not confirmed */
-        struct ledger_ending ending = {.file = &file,
-                                       .write = &write,
-                                       .outcome = LEDGER_WRITE_STABLE,
-                                       .attributes_known = true,
-                                       .epoch = ledger_file_asking(&file),
-                                       .attributes = times(i == 0 ? 30 : 31),
-                                       .asked_ns = asked_ns};
-        ledger_writes_end(&ending, 1);
+        end_told(&file, &write, 10, i == 0 ? 30 : 31);
         server_tells(&file, i == 0 ? 30 : 31);
         assert_int_equal(given(&file, 0, PIECE, 1, asked_ns), i == 0 ? PIECE : 0);
     }

@@ -1,7 +1,7 @@
 /* Several COMMITs of a file at once: one that failed, or whose answer nobody will hear. */
 #include <pthread.h>
 
-#include "ledger_test.h"
+#include "dirty_scene.h"
 
 enum { BYTES = 5000 };
 
@@ -300,6 +300,25 @@ TEST(one_commit_for_two_that_wait)
     assert_int_equal(ledger_file_uncommitted(&file), 0);
 }
 
+TEST(one_commit_for_two_of_which_one_looks_while_it_ends)
+{
+    struct ledger_commit commits[2];
+    struct joiner joiners[2];
+    struct joiner *first = two_wait(commits, joiners), *second = &joiners[first == joiners];
+    ledger_commit_over(&file, &commits[0], true);
+    /* What it vouches for is dropped, and it is not over yet. */
+    struct ledger_commit unnoted = first->commit;
+    unnoted.ticket = 0;
+    assert_int_equal(ledger_commit_end(&file, &unnoted, first_verifier), 0);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+    usleep(LEDGER_WAIT_NS / 1000 * 3);
+    assert_false(second->began);
+    ledger_commit_over(&file, &first->commit, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(joiners[i].thread, NULL);
+    assert_false(second->sends);
+}
+
 TEST(one_commit_that_fails_for_two_that_wait)
 {
     struct ledger_commit commits[2];
@@ -412,6 +431,123 @@ TEST(one_does_not_miss_what_is_distrusted_and_was_joined)
     ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
     uint64_t differing = ledger_commit_end(&file, &commit, first_verifier);
     assert_true(differing >= BYTES || commit.again);
+}
+
+/* ---- WRITEs that are to reach the disk at once: they may be told the error as well ---- */
+
+static int stable_write_that_fails(void *unused)
+{
+    struct ledger_write write;
+    (void)unused;
+    must(begin(&file, BYTES, 100, false, &write) == 0);
+    tell(to_parent);
+    hear(to_child);
+    usleep(50000);
+    write.doubtful = true;
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    return 0;
+}
+
+TEST(a_stable_write_that_failed_before_is_heard_of)
+{
+    struct ledger_commit commit;
+    pid_t child = start_child(stable_write_that_fails, NULL);
+    hear(to_parent);
+    ledger_commit_begin(&file, &commit);
+    commit.began_ns -= UINT64_C(3600000000000);
+    tell(to_child);
+    uint64_t lost = ledger_commit_end(&file, &commit, first_verifier);
+    assert_int_equal(end_child(child), 0);
+    assert_int_equal(lost, BYTES);
+}
+
+static int stable_write_that_nobody_ends(void *unused)
+{
+    struct ledger_write write;
+    (void)unused;
+    must(begin(&file, BYTES, 100, false, &write) == 0);
+    kill(getpid(), SIGKILL);
+    return 0;
+}
+
+TEST(a_stable_write_of_a_process_that_was_killed_counts_as_failed)
+{
+    struct ledger_commit commit;
+    assert_int_equal(run_child(stable_write_that_nobody_ends, NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
+}
+
+static struct ledger_write before, later;
+
+/* When the COMMIT was answered, and waits for the first. */
+static void *begin_another_and_end_the_first(void *waiting)
+{
+    while (!atomic_load((_Atomic uint32_t *)waiting))
+        usleep(1000);
+    must(begin(&file, BYTES + 100, 100, false, &later) == 0);
+    ledger_write_end(&file, &before, LEDGER_WRITE_STABLE, 0);
+    return NULL;
+}
+
+/* What began since the answer came cannot have been told an error of before. */
+TEST(later_stable_writes_are_not_waited_for)
+{
+    struct ledger_commit commit;
+    pthread_t thread;
+    must(begin(&file, BYTES, 100, false, &before) == 0);
+    ledger_commit_begin(&file, &commit);
+    commit.began_ns -= UINT64_C(3600000000000); /* so that a slow machine has its time */
+    _Atomic uint32_t *waiting = &ledger_map.shared->stripes[ledger_stripe_of_file(&file)].waiting;
+    atomic_store(waiting, 0);
+    assert_int_equal(pthread_create(&thread, NULL, begin_another_and_end_the_first, waiting), 0);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0);
+    assert_int_equal(before.record_count, 0);
+    pthread_join(thread, NULL);
+    ledger_write_end(&file, &later, LEDGER_WRITE_STABLE, 0);
+}
+
+/* It may be of a process that is stopped. */
+TEST(a_stable_write_that_does_not_end_is_not_waited_for_for_ever)
+{
+    struct ledger_commit commit;
+    must(begin(&file, BYTES, 100, false, &before) == 0);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
+    ledger_write_end(&file, &before, LEDGER_WRITE_STABLE, 0);
+}
+
+TEST(no_commit_waits_again_for_what_one_gave_up_on)
+{
+    struct ledger_commit commit;
+    must(begin(&file, BYTES, 100, false, &before) == 0);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
+    struct ledger_write write;
+    commit.most = BYTES;
+    assert_int_equal(ledger_replay_next(&file, &commit, false, &write), 1);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 0); /* nor distrusts all */
+    ledger_write_end(&file, &before, LEDGER_WRITE_STABLE, 0);
+}
+
+/* As fsync(2) sends dirty data that is all there is. */
+TEST(dirty_data_that_goes_to_the_disk_may_be_told_an_error_as_well)
+{
+    struct ledger_commit commit;
+    struct ledger_sending sending;
+    ledger_file_forget(&file, true);
+    write_dirty(&file, 0, 100, 1);
+    sending = ledger_dirty_now(&file, MOST);
+    sending.syncs = true;
+    assert_int_equal(ledger_dirty_take(&file, &sending, false, &before), 1);
+    assert_true(sending.all);
+    write_kept(&file, BYTES, 100, 2, first_verifier);
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), 100);
+    ledger_write_end(&file, &before, LEDGER_WRITE_STABLE, 0);
 }
 
 int main(void)

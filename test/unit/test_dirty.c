@@ -261,7 +261,7 @@ UNIT_TEST(a_close_sends_what_was_joined_to_data_of_another_process)
     uint32_t first = ledger_map.entries[file.index].dirty_first;
     uint32_t own = atomic_exchange(&ledger_record(first)->owner, 77);
     write_dirty(&file, 100, 100, '2');
-    assert_true(ledger_file_uncommitted_here(&file));
+    assert_true(ledger_file_uncommitted_here(&file, false));
     atomic_store(&ledger_record(first)->owner, own);
     ledger_file_forget(&file, false);
 }
@@ -424,6 +424,30 @@ UNIT_TEST(random_work_is_as_in_a_model)
     assert_memory_equal(m.server, m.program, MODEL_BYTES);
     check_invariants();
     ledger_file_forget(&m.file, false);
+}
+
+/* As if a data base had tens of thousands of files, one of which one process syncs after another.
+ */
+UNIT_TEST(each_open_file_hears_of_a_loss_though_many_files_were_used_since)
+{
+    enum { MANY = 150000 };
+    struct ledger_file file, other;
+    struct ledger_write write;
+    struct ledger_seen one, two;
+    struct ledger_seen *_Atomic first = &one, *_Atomic second = &two;
+    attach(&file, 540);
+    ledger_seen_begin(&file, &one);
+    ledger_seen_begin(&file, &two);
+    write_dirty(&file, 0, 8192, 'x');
+    assert_int_equal(take(&file, &write), 1);
+    struct ledger_ending ending = {
+        .file = &file, .write = &write, .outcome = LEDGER_WRITE_LOST, .error = ENOSPC};
+    ledger_writes_end(&ending, 1);
+    assert_true(ledger_file_lost_by(&file, &second));
+    for (uint64_t inode = 1000000; inode < 1000000 + MANY; inode++)
+        attach(&other, inode);
+    assert_true(ledger_file_lost_by(&file, &first));
+    assert_false(ledger_file_lost_by(&file, &first));
 }
 
 int main(void)

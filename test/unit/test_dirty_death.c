@@ -318,6 +318,32 @@ UNIT_TEST(wherever_who_makes_twins_dies_nothing_is_lost)
     }
 }
 
+/* A flush right after the death: there is something to send or to wait for. */
+UNIT_TEST(a_flush_after_a_death_between_verifier_and_state_overlooks_nothing)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    int status;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip();
+    outcome = LEDGER_WRITE_UNSTABLE;
+    attach(&file, 516);
+    pid_t child = start_child(ends_a_run, &file);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    uint32_t index = ledger_bucket(ledger_entry_index(ledger_entry_peek(&file)), 0)->first;
+    while (!WIFEXITED(status) && ledger_record(index)->verifier != first_verifier) {
+        ptrace(PTRACE_SINGLESTEP, child, 0, 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    assert_int_equal(ledger_record_state(ledger_record(index)), LEDGER_RECORD_IN_FLIGHT);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_not_equal(take(&file, &write), 0);
+    ledger_process_sweep(0);
+    ledger_file_forget(&file, false);
+    check_invariants();
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);

@@ -348,6 +348,42 @@ AHEAD_TEST(who_reads_and_writes_in_turn_fetches_little)
     CHECK(stats_get(&stats_own->counters.read_bytes) < 2 * SIZE);
 }
 
+/* ---- a READ that the server carries out while it carries out a WRITE ---- */
+
+static void reads_block_60(void)
+{
+    int fd = engine_adopt("f", O_RDONLY);
+    expect_blocks(fd, 60, 1, 2);
+}
+
+/* The server has half of what was written when it carries out the READ. */
+static void write_half_of_block_60(void)
+{
+    uint8_t data[BLOCK];
+    char path[SCENE_PATH];
+    scene_file_path(path, "f");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    data_fill(data, BLOCK, 60 * BLOCK, 2);
+    CHECK_EQUAL(pwrite(fd, data, BLOCK / 2, 60 * BLOCK), BLOCK / 2);
+    close(fd);
+}
+
+SCENE_TEST(a_read_is_not_half_of_a_write_of_this_host)
+{
+    scene_configure(AHEAD " write_behind_max = 16777216;");
+    disk_make("f", SIZE, 1);
+    server_hold(NFS3_PROC_READ);
+    server_hold(NFS3_PROC_WRITE); /* else the server may have all of it by then */
+    pid_t reader = scene_start(reads_block_60);
+    server_wait_held(1);
+    pid_t writer = scene_start(writes_block_60);
+    step_wait(1);
+    write_half_of_block_60();
+    server_release();
+    scene_wait(reader);
+    scene_wait(writer);
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

@@ -1,4 +1,6 @@
 /* Asynchronous requests: the same promises. */
+#include <pthread.h>
+
 #include "async_scene.h"
 
 ENGINE_TEST(a_read_and_a_write)
@@ -513,6 +515,61 @@ SCENE_TEST(a_probe_that_is_not_answered_breaks_no_connection)
                    "export: %s/export mount: %s/export\n";
     scene_configure("connections = 1;");
     scene_run(wait_for_proof);
+}
+
+/* ---- an fsync beside a write that goes to the disk ---- */
+
+/* Of the same thread, which does not reap it meanwhile. */
+static void write_through(struct job *job, int fd)
+{
+    engine_put(fd, 16 * BLOCK, 0, 1);
+    server_hold(NFS3_PROC_WRITE);
+    job_write(job, engine_adopt("f", O_RDWR | O_DSYNC), BLOCK, 100 * BLOCK, 2);
+    submit(0, 1);
+    server_wait_held(1);
+    atomic_store(&scene.control->hold, 0);
+}
+
+static void *release_soon(void *unused)
+{
+    (void)unused;
+    usleep(50000);
+    server_release();
+    return NULL;
+}
+
+static uint64_t rewritten(void)
+{
+    return stats_get(&stats_own->counters.rewritten_bytes);
+}
+
+ENGINE_TEST(an_fsync_waits_for_a_write_of_its_thread_and_receives_its_answer)
+{
+    int fd = lane_open(DISK);
+    pthread_t thread;
+    uint64_t begun_ns = sys_now_ns();
+    write_through(&jobs[0], fd);
+    CHECK_EQUAL(pthread_create(&thread, NULL, release_soon, NULL), 0);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    CHECK(rewritten() == 0 || sys_now_ns() - begun_ns > UINT64_C(900000000));
+    pthread_join(thread, NULL);
+    wait_for_job(&jobs[0]);
+}
+
+ENGINE_TEST(an_fsync_gives_up_on_a_write_once)
+{
+    int fd = lane_open(DISK);
+    write_through(&jobs[0], fd);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    uint64_t again = rewritten();
+    CHECK(again >= 16 * BLOCK);
+    for (unsigned i = 0; i < 3; i++) {
+        engine_put(fd, BLOCK, 0, 3 + i);
+        CHECK_EQUAL(engine_fsync(fd), 0);
+    }
+    CHECK_EQUAL(rewritten(), again);
+    server_release();
+    wait_for_job(&jobs[0]);
 }
 
 int main(void)

@@ -1,5 +1,9 @@
 /* Write-behind: over at once, in few WRITEs, and never lost. */
+#include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "append_scene.h"
 #include "ledger/dirty.h"
@@ -386,6 +390,48 @@ BEHIND_TEST(a_child_sends_what_it_writes_itself)
 }
 
 /* ---- sizes ---- */
+
+/* ---- memory that is fetched when it is touched ---- */
+
+struct slow_read {
+    int fd;
+    void *memory;
+};
+
+static void *read_slowly(void *argument)
+{
+    const struct slow_read *slow = argument;
+    CHECK_EQUAL(engine_read(slow->fd, slow->memory, PAGE_BYTES, 0), PAGE_BYTES);
+    return NULL;
+}
+
+/* A map of a file of a server that is away, say: nobody else waits for it. */
+BEHIND_TEST(who_reads_into_memory_that_is_away_keeps_nobody_waiting)
+{
+    struct slow_read slow = {.fd = engine_adopt("f", O_RDWR)};
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffd_msg fault;
+    pthread_t thread;
+    int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    if (faults < 0)
+        return; /* not permitted here */
+    slow.memory =
+        mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register area = {.range = {(uintptr_t)slow.memory, PAGE_BYTES},
+                                   .mode = UFFDIO_REGISTER_MODE_MISSING};
+    struct uffdio_zeropage zeros = {.range = area.range};
+    CHECK_EQUAL(ioctl(faults, UFFDIO_API, &api), 0);
+    CHECK_EQUAL(ioctl(faults, UFFDIO_REGISTER, &area), 0);
+    put_blocks(slow.fd, 0, 2, 1);
+    CHECK_EQUAL(pthread_create(&thread, NULL, read_slowly, &slow), 0);
+    CHECK_EQUAL(read(faults, &fault, sizeof(fault)), sizeof(fault));
+    put_blocks(slow.fd, 1, 1, 2);
+    expect_blocks(slow.fd, 1, 1, 2);
+    CHECK_EQUAL(ioctl(faults, UFFDIO_ZEROPAGE, &zeros), 0);
+    pthread_join(thread, NULL);
+    CHECK(data_is(slow.memory, PAGE_BYTES, 0, 1));
+    close(faults);
+}
 
 BEHIND_TEST(a_hole_before_what_is_dirty_is_read_as_zeros)
 {

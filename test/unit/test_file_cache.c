@@ -328,6 +328,22 @@ CACHE_TEST(bad_addresses, CACHE)
     }
 }
 
+CACHE_TEST(a_write_of_ours_does_not_hide_what_another_host_wrote_before_it, CACHE_PATIENT)
+{
+    enum { TICK_US = 50000 }; /* of the server's clock, and more */
+    disk_make("f", 16 * BLOCK, 1);
+    int fd = engine_adopt("f", O_RDWR);
+    read_back(fd, 16, 1);
+    another_host_writes(2);
+    usleep(TICK_US);
+    engine_put(fd, BLOCK, 15 * BLOCK, 3);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    usleep(TICK_US);
+    int again = engine_adopt("f", O_RDONLY);
+    read_back(again, 15, 2);
+    engine_close(again);
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

@@ -193,6 +193,16 @@ ENGINE_TEST(a_read_after_power_loss_returns_what_was_written)
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
+/* The first part by the instance that had the data, the second by the next one. */
+ENGINE_TEST(a_read_in_parts_across_a_power_loss_returns_what_was_written)
+{
+    disk_make("f", SIZE, 0);
+    int fd = written();
+    atomic_store(&scene.control->short_read, SIZE / 2);
+    atomic_store(&scene.control->power_after[NFS3_PROC_READ], 2);
+    engine_expect(fd, SIZE, 0, 1);
+}
+
 /* New connections may be made to the new instance by other calls before the read is sent. */
 ENGINE_TEST(a_read_on_a_connection_that_others_made_returns_what_was_written)
 {

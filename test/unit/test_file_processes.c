@@ -233,6 +233,75 @@ SCENE_TEST(allocation_writes_no_zeros_over_what_another_process_appends)
     scene_run_behind(appends_while_another_allocates, allocates_while_another_appends);
 }
 
+/* ---- what another process sent ---- */
+
+enum { WRITTEN, SENT, STABLE, TESTED };
+
+/* As one that starts a program: with its own data all is sent that others wrote behind, and its
+ * records hold that. */
+static void sends_what_others_wrote(void)
+{
+    engine_adopt("f", O_RDONLY);
+    engine_put(engine_adopt("g", O_RDWR), SIZE, 0, 2);
+    sys_critical_enter();
+    file_write_out_all();
+    sys_critical_leave();
+    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), 2);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 0);
+    step_done(SENT);
+    step_wait(TESTED);
+}
+
+static int wrote_what_another_sent(void)
+{
+    int fd = written();
+    step_done(WRITTEN);
+    step_wait(SENT);
+    return fd;
+}
+
+static void closes_what_another_sent(void)
+{
+    CHECK_EQUAL(engine_close(wrote_what_another_sent()), 0);
+    step_done(STABLE);
+    step_wait(TESTED);
+}
+
+static void leaves_what_another_sent(void)
+{
+    wrote_what_another_sent();
+    sys_critical_enter();
+    CHECK_EQUAL(file_commit_all(), 0);
+    sys_critical_leave();
+    step_done(STABLE);
+    step_wait(TESTED);
+}
+
+static void is_stable_though_another_sent_it(void (*writes)(void))
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", 0, 0);
+    disk_make("g", 0, 0);
+    pid_t writer = scene_start(writes);
+    step_wait(WRITTEN);
+    pid_t sender = scene_start(sends_what_others_wrote);
+    step_wait(STABLE);
+    expect_durable();
+    step_done(TESTED);
+    scene_wait(sender);
+    scene_wait(writer);
+}
+
+SCENE_TEST(close_commits_what_another_process_sent)
+{
+    is_stable_though_another_sent_it(closes_what_another_sent);
+}
+
+SCENE_TEST(exit_and_exec_commit_what_another_process_sent)
+{
+    is_stable_though_another_sent_it(leaves_what_another_sent);
+}
+
 /* ---- ports that are short ---- */
 
 static int flags_without_port;

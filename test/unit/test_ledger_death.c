@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/ptrace.h>
 
+#include "ledger/append.h"
 #include "ledger_test.h"
 
 static int child_writes(void *argument)
@@ -11,7 +12,7 @@ static int child_writes(void *argument)
     struct ledger_file file;
     attach(&file, *(uint64_t *)argument);
     write_kept(&file, 500, 1000, 'c', first_verifier);
-    return ledger_file_uncommitted_here(&file) ? 0 : 1;
+    return ledger_file_uncommitted_here(&file, false) ? 0 : 1;
 }
 
 UNIT_TEST(a_childs_data_is_seen_and_committed_by_others)
@@ -23,7 +24,7 @@ UNIT_TEST(a_childs_data_is_seen_and_committed_by_others)
     attach(&file, inode);
     assert_int_equal(run_child(child_writes, &inode), 0);
     assert_int_equal(ledger_file_uncommitted(&file), 1000);
-    assert_false(ledger_file_uncommitted_here(&file));
+    assert_false(ledger_file_uncommitted_here(&file, false));
     assert_true(ledger_uncommitted_next(&cursor, 5, true, &orphan));
     assert_int_equal(orphan.key.inode, inode);
     assert_int_equal(orphan.key.handle_length, file.key.handle_length);
@@ -123,6 +124,65 @@ UNIT_TEST(death_with_a_stripes_lock_is_mended)
     for (int i = 0; i < 360000; i++)
         assert_int_equal(found[i], i >= 30000 && i < 30050 ? -1 : i / 9000);
     check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+static void *waits_for_a_stripe(void *stripe)
+{
+    ledger_stripe_lock(*(uint32_t *)stripe);
+    ledger_stripe_unlock(*(uint32_t *)stripe);
+    return NULL;
+}
+
+/* It was meant for a thread that was killed. */
+UNIT_TEST(a_wake_that_is_lost_makes_nobody_wait_for_ever)
+{
+    uint32_t stripe = 7;
+    int *word = &ledger_map.shared->stripes[stripe].lock.__data.__lock;
+    pthread_t waiter;
+    __atomic_store_n(word, 1, __ATOMIC_SEQ_CST); /* the first process of the system has it */
+    assert_int_equal(pthread_create(&waiter, NULL, waits_for_a_stripe, &stripe), 0);
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == 1) /* until it is marked: somebody waits */
+        usleep(1000);
+    usleep(10000);
+    __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+    assert_int_equal(pthread_join(waiter, NULL), 0);
+}
+
+static int take_a_turn(struct ledger_file *file, struct ledger_append *append)
+{
+    *append = (struct ledger_append){.length = 10};
+    return ledger_append_begin(file, append, false);
+}
+
+static int child_takes_turns_until_killed(void *argument)
+{
+    struct ledger_file *file = argument;
+    struct ledger_append append;
+    for (;;) {
+        if (take_a_turn(file, &append) != 0)
+            return 1;
+        ledger_append_end(file, &append, false);
+    }
+}
+
+/* Who has its place afterwards would wait for itself. */
+UNIT_TEST(a_turn_to_append_ends_with_its_process_whenever_that_is)
+{
+    struct ledger_file file;
+    struct ledger_append append;
+    struct ledger_attributes attributes = {.size = 1};
+    attach(&file, 116);
+    ledger_file_learned(&file, ledger_file_asking(&file), &attributes, 1);
+    for (uint32_t round = 0; round < rounds_of(600); round++) {
+        pid_t child = start_child(child_takes_turns_until_killed, &file);
+        usleep(300 + round * 7919 % 500);
+        kill(child, SIGKILL);
+        assert_int_equal(end_child(child), 128 + SIGKILL);
+        ledger_process_sweep(0);
+        assert_int_equal(take_a_turn(&file, &append), 0);
+        ledger_append_end(&file, &append, false);
+    }
     ledger_file_forget(&file, false);
 }
 
