@@ -59,7 +59,8 @@ struct server {
     _Atomic unsigned ended;   /* so many connections, the first, are read no more */
     _Atomic int mute;         /* 1 + the index of a connection on which it does not answer */
     _Atomic unsigned refused; /* connections: see script.limit */
-    _Atomic unsigned calls, replies, changed_xids, bad_calls;
+    _Atomic unsigned calls;   /* that came, without pings: those depend on the machine's speed */
+    _Atomic unsigned replies, changed_xids, bad_calls;
     _Atomic uint32_t xids[TOKENS]; /* with which a token was first seen */
 };
 
@@ -211,11 +212,12 @@ static inline void *serve(void *context)
         while (good && in.length - at >= 4 &&
                in.length - at - 4 >= (rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT)) {
             size_t length = rpc_word(in.data + at) & ~RPC_LAST_FRAGMENT;
-            if (atomic_load(&server->busy) && rpc_word(in.data + at + 24) != 0) {
+            bool is_ping = rpc_word(in.data + at + 24) == 0;
+            if (atomic_load(&server->busy) && !is_ping) {
                 at += 4 + length;
                 continue;
             }
-            atomic_fetch_add(&server->calls, 1);
+            atomic_fetch_add(&server->calls, !is_ping);
             answer_call(server, in.data + at + 4, length, &held[count++]);
             at += 4 + length;
             if (count == HELD_MAX || server->script.order == IN_ORDER) {
