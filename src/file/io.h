@@ -32,6 +32,15 @@ static inline ssize_t file_posix_error(ssize_t result)
     }
 }
 
+/* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
+enum { FILE_NO_ROOM = -EXFULL };
+extern const char file_no_room[];
+/* Results for which the kernel makes the whole call again. */
+static inline bool file_is_for_kernel(ssize_t result)
+{
+    return result == -ESTALE || result == FILE_NO_ROOM || result == LEDGER_OF_KERNEL;
+}
+
 /* The sum of the vectors, cut as the kernel does; -EINVAL as readv(2). */
 ssize_t file_total_length(const struct iovec *vectors, int count);
 /* What a read or write with these arguments may do: its length, 0 for nothing, or -errno. */
@@ -101,10 +110,6 @@ ssize_t file_extend(struct file_open *open, uint64_t offset, size_t length);
  */
 bool file_read_is_suspect(struct file_inode *inode, const struct nfs_transfer *transfer,
                           uint64_t replays);
-
-/* The ledger cannot note a write, not even without its data: the file must go to the kernel. */
-enum { FILE_NO_ROOM = -EXFULL };
-extern const char file_no_room[];
 
 /*
  * Enters a write of at most LEDGER_WRITE_MAX bytes into the ledger, finding room by COMMITs;
