@@ -26,7 +26,7 @@
 
 enum posix_aio_state {
     POSIX_AIO_ON_LANE, /* with src/file */
-    POSIX_AIO_BEHIND,  /* aio_fsync() behind writes that were queued before it */
+    POSIX_AIO_BEHIND,  /* behind writes that were queued before it */
     POSIX_AIO_QUEUED,  /* for a worker */
     POSIX_AIO_RUNNING, /* in a worker */
 };
@@ -45,11 +45,12 @@ struct posix_aio_request {
     struct sigevent event;                /* copied: the aiocb may be gone when it is needed */
     struct posix_aio_request *group;      /* the list whose end is told, or NULL */
     struct file_open *open;               /* which file: for comparing only */
-    unsigned behind;                      /* writes that an aio_fsync() still waits for */
-    bool kernel;                          /* demoted before any I/O: a worker asks the kernel */
-    _Atomic int state;                    /* enum posix_aio_state; changed under the lock */
-    _Atomic unsigned asked;               /* posix_aio_drives when aio_error() was last asked */
-    _Atomic unsigned remaining;           /* of a list: members, and a share of who adds some */
+    unsigned behind;        /* writes that an aio_fsync(), or one that appends, still waits for */
+    bool appends;           /* after those that append to the file and were asked for before */
+    bool kernel;            /* demoted before any I/O: a worker asks the kernel */
+    _Atomic int state;      /* enum posix_aio_state; changed under the lock */
+    _Atomic unsigned asked; /* posix_aio_drives when aio_error() was last asked */
+    _Atomic unsigned remaining; /* of a list: members, and a share of who adds some */
 };
 TAILQ_HEAD(posix_aio_list, posix_aio_request);
 

@@ -168,7 +168,7 @@ static void release_behind(struct posix_aio_request *write)
     struct posix_aio_request *at = write;
     while (behind_count > 0 && (at = TAILQ_NEXT(at, place)) != NULL) {
         if (atomic_load(&at->state) != POSIX_AIO_BEHIND || !same_file(at, write) ||
-            --at->behind > 0)
+            (at->appends && !write->appends) || --at->behind > 0)
             continue;
         behind_count--;
         posix_aio_work_add_locked(at);
@@ -229,12 +229,13 @@ static void lane_done(struct file_request *first)
     }
 }
 
-static unsigned count_writes_before(const struct posix_aio_request *sync)
+static unsigned count_writes_before(const struct posix_aio_request *request)
 {
     unsigned count = 0;
     struct posix_aio_request *at;
     for (at = TAILQ_FIRST(&in_flight); at; at = TAILQ_NEXT(at, place))
-        count += at->base.file.operation == FILE_WRITE && same_file(at, sync);
+        count += at->base.file.operation == FILE_WRITE && same_file(at, request) &&
+                 (at->appends || !request->appends);
     return count;
 }
 
@@ -252,6 +253,7 @@ static int fill(struct posix_aio_request *request, struct aiocb *control,
     request->open = open;
     request->behind = 0;
     request->kernel = false;
+    request->appends = operation == FILE_WRITE && file_appends(open, control->aio_fildes, 0);
     atomic_store(&request->asked, atomic_load(&posix_aio_drives));
     if (operation == FILE_SYNC)
         return 0;
@@ -268,7 +270,7 @@ static enum posix_aio_state launch(struct posix_aio_request *request, struct aio
 {
     enum posix_aio_state state = aside ? POSIX_AIO_QUEUED : POSIX_AIO_ON_LANE;
     lock();
-    if (request->base.file.operation == FILE_SYNC)
+    if (request->base.file.operation == FILE_SYNC || (aside && request->appends))
         request->behind = count_writes_before(request);
     TAILQ_INSERT_TAIL(&in_flight, request, place);
     control->__return_value = 0;
@@ -303,9 +305,7 @@ int posix_aio_start(struct aiocb *control, enum file_operation operation, struct
         return error;
     }
     int invalid = fill(request, control, operation, open);
-    bool large = !sync && !invalid &&
-                 (control->aio_nbytes > LARGE ||
-                  (operation == FILE_WRITE && file_appends(open, control->aio_fildes, 0))) &&
+    bool large = !sync && !invalid && (control->aio_nbytes > LARGE || request->appends) &&
                  posix_aio_work_ready();
     /* The application may never ask for what it is told of. */
     bool told = group || posix_aio_is_told(&request->event);
