@@ -396,6 +396,35 @@ static void demoted_in_flight(void)
     EQUAL(calls.destroy(context), 0);
 }
 
+/* Moved to the kernel by another process: appended in order, whether they are reaped or not. */
+static void moved_by_another(void)
+{
+    char path[PATH_MAX], got[5] = "";
+    struct iocb iocbs[4], *list[4];
+    struct io_event events[4];
+    struct mapper mapper;
+    snprintf(path, sizeof(path), "%s/moved", dir);
+    for (int reaped = 0; reaped < 2; reaped++) {
+        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0666);
+        CHECK(fd >= 0);
+        mapper_start(&mapper, path);
+        aio_context_t context = context_new(4);
+        for (int i = 0; i < 4; i++) {
+            iocb_set(&iocbs[i], IOCB_CMD_PWRITE, fd, "ABCD" + i, 1, 0);
+            list[i] = &iocbs[i];
+        }
+        mapper_map(&mapper);
+        EQUAL(calls.submit(context, 4, list), 4);
+        if (reaped)
+            EQUAL(calls.getevents(context, 4, 4, events, NULL), 4);
+        EQUAL(calls.destroy(context), 0);
+        if (pread(fd, got, 4, 0) != 4 || strcmp(got, "ABCD") != 0)
+            fail("A, B, C and D were appended, and the file holds %s", got);
+        mapper_end(&mapper);
+        CHECK(close(fd) == 0 && unlink(path) == 0);
+    }
+}
+
 /* Contexts that come, have many requests in flight, and go. */
 static void *begin_and_end(void *argument)
 {
@@ -448,6 +477,7 @@ static void all_tests(void)
     close_in_flight();
     announced();
     demoted_in_flight();
+    moved_by_another();
     forks_while_contexts_end();
 }
 

@@ -17,8 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* Says what is wrong and ends the process, without the destructors that a fork would repeat. */
@@ -119,6 +121,39 @@ __attribute__((unused)) static void stop_process(pid_t process)
             fail("%s: it was not stopped", path);
     }
     closedir(threads);
+}
+
+/* A process that maps a file when it is told to, which makes it the kernel's, and holds it so. */
+struct mapper {
+    pid_t process;
+    int go[2], done[2];
+};
+__attribute__((unused)) static void mapper_start(struct mapper *mapper, const char *path)
+{
+    char byte;
+    CHECK(pipe(mapper->go) == 0 && pipe(mapper->done) == 0);
+    mapper->process = fork();
+    CHECK(mapper->process >= 0);
+    if (mapper->process > 0)
+        return;
+    close(mapper->go[1]);
+    CHECK(read(mapper->go[0], &byte, 1) == 1);
+    int fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED);
+    CHECK(write(mapper->done[1], "x", 1) == 1 && read(mapper->go[0], &byte, 1) == 0);
+    _exit(0);
+}
+__attribute__((unused)) static void mapper_map(const struct mapper *mapper)
+{
+    char byte;
+    CHECK(write(mapper->go[1], "x", 1) == 1 && read(mapper->done[0], &byte, 1) == 1);
+}
+__attribute__((unused)) static void mapper_end(const struct mapper *mapper)
+{
+    int status;
+    for (int i = 0; i < 2; i++)
+        CHECK(close(mapper->go[i]) == 0 && close(mapper->done[i]) == 0);
+    CHECK(waitpid(mapper->process, &status, 0) == mapper->process && status == 0);
 }
 
 /* A small generator of random numbers (xorshift). *state must not be 0. */

@@ -70,6 +70,8 @@ void aio_requests_give(struct aio_context *context, struct preload_request *list
 
 /* ---- completions ---- */
 
+__thread struct aio_submitting *aio_submitting;
+
 static void wake_kernel_waiter(struct aio_context *context)
 {
     uint64_t one = 1;
@@ -78,16 +80,27 @@ static void wake_kernel_waiter(struct aio_context *context)
 
 void aio_request_done(struct file_request *first)
 {
-    struct preload_request *oldest = (struct preload_request *)first, *newest = NULL;
+    struct preload_request *oldest = NULL, *newest = NULL;
     struct aio_context *context = ((struct aio_request *)first)->context;
     unsigned count = 0;
     while (first != NULL) {
         struct preload_request *request = (struct preload_request *)first;
         first = first->next;
+        if (PRELOAD_UNLIKELY(request->file.result == FILE_KERNEL) && aio_submitting &&
+            aio_submitting->context == context) {
+            request->next = NULL;
+            *aio_submitting->end = request;
+            aio_submitting->end = &request->next;
+            continue;
+        }
+        if (oldest == NULL)
+            oldest = request;
         request->next = newest;
         newest = request;
         count++;
     }
+    if (oldest == NULL)
+        return;
     oldest->next = atomic_load_explicit(&context->arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&context->arrived, &oldest->next, newest,
                                                   memory_order_release, memory_order_relaxed))
@@ -137,8 +150,9 @@ static unsigned deliver(struct aio_context *context, struct io_event *events, un
             continue;
         }
         aio->object = (uint64_t)(uintptr_t)event;
-        request->next = *redirected;
+        request->next = NULL; /* in order: they may append */
         *redirected = request;
+        redirected = &request->next;
     }
     atomic_store_explicit(&context->delivered,
                           atomic_load_explicit(&context->delivered, memory_order_relaxed) + count,

@@ -109,6 +109,14 @@ void aio_requests_take(struct aio_context *context, unsigned count, struct prelo
 /* Gives back a list of them. */
 void aio_requests_give(struct aio_context *context, struct preload_request *list);
 
+/* What this thread submits and finds to be the kernel's: it is carried out before io_submit()
+ * returns, since the program may close the descriptor, or never ask for the completion. */
+struct aio_submitting {
+    const struct aio_context *context;
+    struct preload_request *first, **end;
+};
+extern __thread struct aio_submitting *aio_submitting;
+
 /* The `done` of managed requests. */
 void aio_request_done(struct file_request *first);
 

@@ -242,7 +242,16 @@ static void submit_managed(struct batch *batch, unsigned accepted)
     /* A program that looks for completions after each submission may have some sent together. */
     bool reaped = atomic_load_explicit(&context->reaped, memory_order_relaxed);
     atomic_store_explicit(&context->reaped, false, memory_order_relaxed);
+    struct aio_submitting submitting = {.context = context, .end = &submitting.first};
+    aio_submitting = &submitting;
     (reaped ? file_submit_later : file_submit)(context->lane, batch->requests, kept);
+    aio_submitting = NULL;
+    for (struct preload_request *request = submitting.first, *next; request; request = next) {
+        next = request->next;
+        request->file.result = preload_request_by_kernel(request);
+        request->file.next = NULL;
+        aio_request_done(&request->file);
+    }
 }
 
 /* Up to BATCH of the list. Returns how many were accepted; fewer than all: see batch->error. */
