@@ -108,7 +108,7 @@ $(BUILD)/test/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/libdirectnfs.a
 $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread $(PROGRAM_LIBS)
-$(BUILD)/test/integration/ends $(BUILD)/test/integration/uring $(BUILD)/test/integration/uring_waits: PROGRAM_LIBS := -luring
+$(addprefix $(BUILD)/test/integration/,ends uring uring_waits uring_world): PROGRAM_LIBS := -luring
 # It makes files of the run directory.
 $(BUILD)/test/integration/intruder_files: PROGRAM_LIBS := -Iinclude -iquote src
 

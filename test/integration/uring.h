@@ -86,7 +86,7 @@ __attribute__((unused)) static void expect(uint64_t data, int expected)
              (unsigned long long)data, expected);
 }
 
-static void same(const void *bytes, size_t size, uint64_t offset, uint64_t seed)
+__attribute__((unused)) static void same(const void *bytes, size_t size, uint64_t offset, uint64_t seed)
 {
     ssize_t at = differs(bytes, size, offset, seed);
     if (at >= 0)

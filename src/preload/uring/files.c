@@ -17,6 +17,7 @@ static void clear(struct uring_slot *slot)
         file_put(slot->open);
     slot->open = NULL;
     slot->fd = -1;
+    slot->lost = false;
 }
 
 static void clear_all(struct uring *record)
@@ -99,13 +100,15 @@ bool uring_files_managed(struct uring *record, unsigned slot)
     if (!atomic_load_explicit(&record->has_slots, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&record->lock);
-    bool managed = slot < record->slot_count && record->slots[slot].open;
+    bool managed =
+        slot < record->slot_count && (record->slots[slot].open || record->slots[slot].lost);
     pthread_mutex_unlock(&record->lock);
     return managed;
 }
 
 /* References of this room were forgotten by src/file; those of files that are still open under the
- * same number are taken again, the others are the kernel's, which has them in its table. */
+ * same number are taken again; of the others the kernel has a descriptor that cannot be reached, so
+ * that their files cannot be moved to it: requests for them fail. */
 void uring_files_child(struct uring *record)
 {
     for (unsigned i = 0; i < record->slot_count; i++) {
@@ -118,5 +121,6 @@ void uring_files_child(struct uring *record)
             open = NULL;
         }
         slot->open = open;
+        slot->lost = !open;
     }
 }

@@ -24,12 +24,6 @@ static uint32_t file_index(const struct io_uring_sqe *sqe)
     return sqe->file_index;
 }
 
-/* With a personality the kernel looks the name up as somebody else, which this thread is not. */
-static enum uring_kind by_name(const struct io_uring_sqe *sqe)
-{
-    return sqe->personality ? URING_PASS : URING_NAME;
-}
-
 enum uring_kind uring_kind(const struct io_uring_sqe *sqe)
 {
     switch (sqe->opcode) {
@@ -55,9 +49,9 @@ enum uring_kind uring_kind(const struct io_uring_sqe *sqe)
         return URING_COPY;
     case IORING_OP_OPENAT:
     case IORING_OP_OPENAT2:
-        return file_index(sqe) ? URING_TABLE : by_name(sqe);
+        return file_index(sqe) ? URING_TABLE : URING_NAME;
     case IORING_OP_STATX:
-        return by_name(sqe);
+        return URING_NAME;
     case IORING_OP_ACCEPT:
     case IORING_OP_SOCKET:
     case OP_PIPE:
@@ -157,16 +151,16 @@ void uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe)
 /* ---- paths ---- */
 
 /* Is this a regular file below a mount, or would it be if it were made? */
-static bool on_mount(int dirfd, const char *path, int flags)
+static bool on_mount(int dirfd, const char *path, int open_flags, int at_flags)
 {
     char directory[PATH_MAX];
     struct stat status;
-    if (flags & (O_PATH | O_DIRECTORY))
+    if (open_flags & (O_PATH | O_DIRECTORY))
         return false;
-    int result = sys_fstatat(dirfd, path, &status, 0);
+    int result = sys_fstatat(dirfd, path, &status, at_flags);
     if (result == 0)
         return S_ISREG(status.st_mode) && file_on_mount(status.st_dev);
-    if (result != -ENOENT || !(flags & O_CREAT) || strlen(path) >= sizeof(directory))
+    if (result != -ENOENT || !(open_flags & O_CREAT) || strlen(path) >= sizeof(directory))
         return false;
     strcpy(directory, path);
     char *slash = strrchr(directory, '/');
@@ -177,21 +171,57 @@ static bool on_mount(int dirfd, const char *path, int flags)
     return sys_fstatat(dirfd, directory, &status, 0) == 0 && file_on_mount(status.st_dev);
 }
 
+/* What a request to open a file asks for. False: it opens none below a mount, or is invalid. */
+static bool asks_for_ours(const struct io_uring_sqe *sqe, struct open_how *how)
+{
+    *how = (struct open_how){.flags = sqe->open_flags, .mode = sqe->len};
+    if (sqe->opcode == IORING_OP_OPENAT2 &&
+        (sqe->len < sizeof(*how) ||
+         copy_in(how, (const void *)(uintptr_t)sqe->off, sizeof(*how)) < 0))
+        return false;
+    return on_mount(sqe->fd, (const char *)(uintptr_t)sqe->addr, (int)how->flags, 0);
+}
+
 /* Adopted like any other that is opened; otherwise the kernel opens it in its own time. */
 static ssize_t open_now(const struct io_uring_sqe *sqe)
 {
     const char *path = (const char *)(uintptr_t)sqe->addr;
-    struct open_how how = {.flags = sqe->open_flags, .mode = sqe->len};
-    if (sqe->opcode == IORING_OP_OPENAT2 &&
-        (sqe->len < sizeof(how) ||
-         copy_in(&how, (const void *)(uintptr_t)sqe->off, sizeof(how)) < 0))
-        return FILE_KERNEL;
-    if (!on_mount(sqe->fd, path, (int)how.flags))
+    struct open_how how;
+    if (!asks_for_ours(sqe, &how))
         return FILE_KERNEL;
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, path, sqe->off, sqe->len);
     return fd >= 0 ? preload_adopt(fd, (int)how.flags) : fd;
+}
+
+static bool open_to_kernel(const struct io_uring_sqe *sqe)
+{
+    struct open_how how;
+    if (!asks_for_ours(sqe, &how))
+        return true;
+    if (how.flags & O_EXCL) /* it would be there then */
+        return false;
+    /* The kernel will empty it, or not. */
+    how.flags = (how.flags & ~(uint64_t)O_TRUNC) | O_CLOEXEC;
+    int fd = sqe->opcode == IORING_OP_OPENAT
+                 ? sys_openat(sqe->fd, (const char *)(uintptr_t)sqe->addr, (int)how.flags,
+                              (mode_t)how.mode)
+                 : (int)sys_call4(SYS_openat2, sqe->fd, sqe->addr, &how, sizeof(how));
+    if (fd < 0) /* the kernel will, too, unless it is a matter of this moment, or of who asks */
+        return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;
+    file_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
+    sys_close(fd);
+    return true;
+}
+
+bool uring_name_to_kernel(const struct io_uring_sqe *sqe)
+{
+    if (sqe->opcode == IORING_OP_STATX)
+        return !on_mount(sqe->fd, (const char *)(uintptr_t)sqe->addr, 0,
+                         (int)sqe->statx_flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
+    return (sqe->opcode != IORING_OP_OPENAT && sqe->opcode != IORING_OP_OPENAT2) ||
+           open_to_kernel(sqe);
 }
 
 static ssize_t statx_now(const struct io_uring_sqe *sqe)

@@ -91,6 +91,7 @@ static struct uring *make(const struct io_uring *ring)
     uring_count_anew(record, ring);
     atomic_store(&record->visits, 0);
     atomic_store(&record->eventfd, false);
+    atomic_store(&record->barrier, false);
     atomic_store(&record->disabled, ring->flags & IORING_SETUP_R_DISABLED);
     record->in_flight_seen = false;
     if (fresh) {

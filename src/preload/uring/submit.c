@@ -23,7 +23,7 @@ struct dispatch {
     unsigned kept; /* SQEs that stay */
     unsigned count;
     struct file_request *requests[BATCH];
-    struct preload_request *returned; /* by src/file: the kernel's */
+    struct preload_request *returned, **returned_end; /* by src/file: the kernel's, in order */
 };
 
 static _Atomic uint64_t dispatches;
@@ -64,8 +64,9 @@ static void one_done(struct preload_request *request)
     ssize_t result = request->file.result;
     if (result == FILE_KERNEL) {
         if (dispatching && dispatching->number == uring->dispatch) {
-            request->next = dispatching->returned;
-            dispatching->returned = request;
+            request->next = NULL;
+            *dispatching->returned_end = request;
+            dispatching->returned_end = &request->next;
             return;
         }
         result = preload_request_by_kernel(request);
@@ -121,13 +122,32 @@ static void sync_of_others(struct io_uring_sqe *sqe)
         sqe->opcode = UINT8_MAX;
 }
 
+/* The kernel gets it, as it is. */
+static void is_kernels(struct uring *record, struct io_uring_sqe *sqe)
+{
+    sync_of_others(sqe);
+    if (sqe->flags & IOSQE_IO_DRAIN)
+        atomic_store(&record->barrier, true);
+}
+
 static void keep(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
 {
     struct io_uring_sqe *place = sqe_at(dispatch, dispatch->end++);
     if (place != sqe)
         memmove(place, sqe, sizeof(*sqe) << dispatch->shift);
-    sync_of_others(place);
+    is_kernels(dispatch->record, place);
     dispatch->kept++;
+}
+
+/* Has the kernel a request with IOSQE_IO_DRAIN, which nothing that follows may overtake? */
+static bool behind_barrier(struct dispatch *dispatch)
+{
+    struct uring *record = dispatch->record;
+    if (PRELOAD_LIKELY(!atomic_load(&record->barrier)))
+        return false;
+    if (dispatch->kept == 0 && uring_kernel_idle(record, dispatch->ring))
+        atomic_store(&record->barrier, false);
+    return atomic_load(&record->barrier);
 }
 
 /* Takes over the reference to `open`. */
@@ -173,23 +193,42 @@ static struct file_open *file_of(struct uring *record, const struct io_uring_sqe
     return file_get(sqe->fd);
 }
 
-/*
- * Makes the file of an SQE the kernel's. Where that cannot be (a registered file whose descriptor
- * is closed), the SQE becomes one that the kernel refuses.
- */
+/* Makes it one that the kernel refuses. Said once. */
+static void refuse(struct io_uring_sqe *sqe, const char *why)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        log_notice("io_uring: a request (operation %u) is refused to the application: %s",
+                   sqe->opcode, why);
+    sqe->opcode = UINT8_MAX;
+}
+
+static const char no_descriptor[] =
+    "it is for a registered file of which this process has no descriptor any more";
+
+/* Of a file that this process cannot reach? */
+static bool is_lost(struct uring *record, const struct io_uring_sqe *sqe)
+{
+    return sqe->flags & IOSQE_FIXED_FILE && uring_files_managed(record, (unsigned)sqe->fd);
+}
+
+/* Makes the file of an SQE the kernel's. Where that cannot be the SQE is refused. */
 static void hand_over(struct uring *record, struct io_uring_sqe *sqe, const char *reason)
 {
     int fd;
     struct file_open *open = file_of(record, sqe, &fd);
-    if (!open)
+    if (!open) {
+        if (is_lost(record, sqe))
+            refuse(sqe, no_descriptor);
         return;
+    }
     struct file_open *named = file_get(fd);
     if (named)
         file_put(named);
     if (named == open)
         file_demote(fd, reason);
     else
-        sqe->opcode = UINT8_MAX;
+        refuse(sqe, no_descriptor);
     file_put(open);
 }
 
@@ -210,7 +249,11 @@ static bool of_interest(struct uring *record, const struct io_uring_sqe *sqe)
 static void to_kernel(struct uring *record, struct io_uring_sqe *sqe, const char *reason)
 {
     enum uring_kind kind = uring_kind(sqe);
-    if (kind == URING_TABLE)
+    if ((kind == URING_NAME || kind == URING_TABLE) && !uring_name_to_kernel(sqe))
+        refuse(sqe, "the kernel would open or look at what the engine has");
+    else if (kind == URING_COPY && uring_source_managed(record, sqe))
+        refuse(sqe, "the kernel cannot read what the engine has");
+    else if (kind == URING_TABLE)
         uring_table_changes(record, sqe);
     else if (kind != URING_NAME && of_interest(record, sqe))
         hand_over(record, sqe, reason);
@@ -249,23 +292,18 @@ static void treat_one(struct dispatch *dispatch, struct io_uring_sqe *sqe)
         return;
     }
     enum uring_kind kind = uring_kind(sqe);
-    if (kind == URING_TABLE || kind == URING_OTHER || (sqe->flags & IOSQE_BUFFER_SELECT)) {
+    if (kind == URING_TABLE || kind == URING_OTHER || (sqe->flags & IOSQE_BUFFER_SELECT) ||
+        (kind == URING_NAME && sqe->personality) || behind_barrier(dispatch) ||
+        !drained(dispatch, sqe)) {
         to_kernel(record, sqe, "a request of io_uring that is not supported");
         keep(dispatch, sqe);
-        return;
-    }
-    if (kind == URING_NAME && (sqe->flags & IOSQE_IO_DRAIN)) {
-        settle(dispatch);
-        keep(dispatch, sqe);
-        return;
-    }
-    if (!drained(dispatch, sqe)) {
-        post_now(dispatch, sqe, -EOPNOTSUPP, false);
         return;
     }
     int fd = sqe->fd;
     struct file_open *open = kind == URING_NAME ? NULL : file_of(record, sqe, &fd);
     if (!open && kind != URING_NAME && kind != URING_COPY) {
+        if (is_lost(record, sqe))
+            refuse(sqe, no_descriptor);
         keep(dispatch, sqe); /* closed or handed to the kernel just now */
         return;
     }
@@ -291,6 +329,8 @@ static bool chainable(struct uring *record, const struct io_uring_sqe *sqe)
     enum uring_kind kind = uring_kind(sqe);
     if (sqe->opcode == IORING_OP_NOP || sqe->opcode == IORING_OP_LINK_TIMEOUT)
         return true;
+    if (kind == URING_NAME)
+        return !sqe->personality;
     return (kind == URING_TRANSFER || kind == URING_AT_ONCE) &&
            !(sqe->flags & IOSQE_BUFFER_SELECT) && of_interest(record, sqe);
 }
@@ -303,7 +343,7 @@ static bool chainable(struct uring *record, const struct io_uring_sqe *sqe)
 static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
 {
     struct uring *record = dispatch->record;
-    bool broken = false;
+    bool broken = false, quiet = false; /* the first that failed was to post nothing */
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, first + i);
         bool complete = true;
@@ -312,8 +352,9 @@ static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
         if (!broken && sqe->opcode == IORING_OP_NOP) {
             result = 0;
         } else if (!broken && sqe->opcode != IORING_OP_LINK_TIMEOUT) {
-            struct file_open *open = file_of(record, sqe, &fd);
-            result = open ? uring_now(sqe, open, fd, &complete) : FILE_KERNEL;
+            bool by_name = uring_kind(sqe) == URING_NAME;
+            struct file_open *open = by_name ? NULL : file_of(record, sqe, &fd);
+            result = open || by_name ? uring_now(sqe, open, fd, &complete) : FILE_KERNEL;
             if (open)
                 file_put(open);
         }
@@ -325,10 +366,14 @@ static void run_chain(struct dispatch *dispatch, unsigned first, unsigned count)
             }
             return;
         }
+        bool timeout = sqe->opcode == IORING_OP_LINK_TIMEOUT;
         complete = complete && result >= 0;
-        post_now(dispatch, sqe, result, complete);
-        if (!complete && sqe->opcode != IORING_OP_LINK_TIMEOUT && !(sqe->flags & IOSQE_IO_HARDLINK))
+        if (!quiet || !broken)
+            post_now(dispatch, sqe, result, complete || timeout);
+        if (!complete && !timeout && !broken && !(sqe->flags & IOSQE_IO_HARDLINK)) {
             broken = true;
+            quiet = sqe->flags & IOSQE_CQE_SKIP_SUCCESS;
+        }
     }
 }
 
@@ -344,7 +389,7 @@ static void treat_chain(struct dispatch *dispatch, unsigned first, unsigned coun
     }
     if (drain)
         settle(dispatch);
-    if (ours && all &&
+    if (ours && all && !behind_barrier(dispatch) &&
         (!drain || (dispatch->kept == 0 && uring_kernel_idle(record, dispatch->ring)))) {
         send_batch(dispatch);
         run_chain(dispatch, first, count);
@@ -399,7 +444,7 @@ static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tai
     for (unsigned at = head; at != tail; at++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, at);
         to_kernel(dispatch->record, sqe, "a ring of a kind that is not supported");
-        sync_of_others(sqe);
+        is_kernels(dispatch->record, sqe);
     }
 }
 
@@ -409,10 +454,10 @@ static void pass(const struct dispatch *dispatch)
     const struct uring_sq *sq = &dispatch->ring->sq;
     for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, at);
-        if (sqe->opcode != IORING_OP_FSYNC)
+        if (sqe->opcode != IORING_OP_FSYNC && !(sqe->flags & IOSQE_IO_DRAIN))
             continue;
         struct preload_stay stay = preload_stay_begin();
-        sync_of_others(sqe);
+        is_kernels(dispatch->record, sqe);
         preload_stay_end(stay);
     }
 }
@@ -427,7 +472,8 @@ unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
                                 .mask = *sq->kring_mask,
                                 .shift = ring->flags & IORING_SETUP_SQE128 ? 1 : 0,
                                 .end = sq->sqe_head};
-    if (sq->sqe_head == sq->sqe_tail || atomic_load(&record->disabled))
+    dispatch.returned_end = &dispatch.returned;
+    if (sq->sqe_head == sq->sqe_tail)
         return 0;
     if (!anything_of_interest(&dispatch)) {
         pass(&dispatch);
@@ -436,7 +482,9 @@ unsigned uring_dispatch(struct uring *record, struct io_uring *ring)
 
     struct preload_stay stay = preload_stay_begin();
     unsigned head = sq->sqe_head, tail = sq->sqe_tail;
-    if ((ring->flags & ~known) || !uring_open(record, ring->ring_fd)) {
+    /* What is submitted to a disabled ring stays in its queue, for the kernel. */
+    if ((ring->flags & ~known) || atomic_load(&record->disabled) ||
+        !uring_open(record, ring->ring_fd)) {
         hand_over_all(&dispatch, head, tail);
         preload_stay_end(stay);
         return 0;

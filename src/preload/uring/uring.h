@@ -106,6 +106,7 @@ bool uring_post_possible(int ring_fd);
 struct uring_slot {
     struct file_open *open; /* NULL: not managed; else with a reference */
     int fd;                 /* its number when it was registered */
+    bool lost;              /* of the parent, which had closed it: not served, nor the kernel's */
 };
 
 /* A read or write in flight. */
@@ -133,6 +134,7 @@ struct uring {
     _Atomic bool has_slots;
     _Atomic bool disabled;    /* IORING_SETUP_R_DISABLED, and not enabled yet */
     _Atomic bool eventfd;     /* completions are announced */
+    _Atomic bool barrier;     /* the kernel was given a request with IOSQE_IO_DRAIN */
     _Atomic bool opened;      /* lane and post are ready */
     _Atomic unsigned passed;  /* SQEs that the kernel took */
     _Atomic unsigned base;    /* tail of the completion queue when first seen by this process */
@@ -226,6 +228,13 @@ int uring_memory(struct preload_request *request, const struct io_uring_sqe *sqe
 
 /* Is the source of a splice or tee managed? */
 bool uring_source_managed(struct uring *record, const struct io_uring_sqe *sqe);
+
+/*
+ * The kernel is about to open a file by its name, or to look at it. One below a mount that it is to
+ * open is moved to it before, as nobody adopts what it opens there. False: that cannot be, or it
+ * would tell an old size.
+ */
+bool uring_name_to_kernel(const struct io_uring_sqe *sqe);
 
 /* The kernel is about to change slots of the table. */
 void uring_table_changes(struct uring *record, const struct io_uring_sqe *sqe);
