@@ -306,7 +306,7 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
         file_registry_key(status->st_dev, status->st_ino, claim->mount, &proof->fh);
     struct file_inode *inode = known_inode(claim, status, &proof->fh, &key);
     if (inode) {
-        atomic_store(&inode->opened_ns, asked_ns);
+        file_inode_opened_at(inode, asked_ns);
         learn(&inode->entry, proof, asked_ns);
         return inode;
     }
@@ -318,6 +318,8 @@ static struct file_inode *prove_inode(const struct file_claim *claim, const stru
     atomic_store(&fresh.opened_ns, asked_ns);
     learn(&fresh.entry, proof, asked_ns);
     inode = file_inode_make(&fresh, claim->path);
+    if (inode) /* another thread may just have made it */
+        file_inode_opened_at(inode, asked_ns);
     if (!inode)
         *reason = "no memory";
     else if (lost > 0)

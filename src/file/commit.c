@@ -293,10 +293,12 @@ static void flush_open(int fd)
     struct file_open *open = file_get(fd);
     if (!open)
         return;
-    if (ledger_file_dirty(&open->inode->entry)) {
+    bool dirty = ledger_file_dirty(&open->inode->entry);
+    if (dirty)
         file_write_out(open, 0, 0, true);
+    /* What was sent before nobody has dropped them for. */
+    if (dirty || atomic_load_explicit(&open->inode->written, memory_order_relaxed))
         file_pages_drop(open->inode->mount, fd);
-    }
     file_put(open);
 }
 
@@ -306,12 +308,12 @@ void file_write_out_all(void)
     file_shared_all();
     for (unsigned i = 0; i < file_mount_count(); i++)
         behind = behind || atomic_load_explicit(&file_mount_at(i)->behind, memory_order_relaxed);
-    if (!behind || !ledger_registry_ready() || ledger_uncommitted() == 0)
+    if (!ledger_registry_ready())
         return;
     for (int fd = 0, limit = file_table_limit(); fd < limit; fd++)
         if (file_is_managed(fd))
             flush_open(fd);
-    for (unsigned i = 0; i < file_mount_count(); i++) {
+    for (unsigned i = 0; behind && ledger_uncommitted() > 0 && i < file_mount_count(); i++) {
         if (atomic_load(&file_mount_at(i)->behind))
             flush_mount(file_mount_at(i));
     }

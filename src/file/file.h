@@ -197,8 +197,8 @@ int file_ftruncate(struct file_open *open, int fd, off_t size);
  * it, by other processes, must not come back. */
 void file_truncated_by_kernel(int fd, off_t size);
 /*
- * truncate(2) where no descriptor can be had: the kernel does it, and the ledger hears of it. 0 or
- * -errno; -EMFILE where the ledger is not at hand; FILE_KERNEL: nobody need hear of it.
+ * truncate(2) where no descriptor can be had, or closed: the kernel does it, and the ledger hears of
+ * it. 0 or -errno; -EMFILE where the ledger is not at hand; FILE_KERNEL: nobody need hear of it.
  */
 int file_truncate_path(const char *path, off_t size);
 /* fallocate(2): -EOPNOTSUPP for what NFSv3 cannot do. `emulate`: as posix_fallocate(3), by writing.
@@ -210,6 +210,9 @@ int file_allocate(struct file_open *open, int fd, int mode, off_t offset, off_t 
 void file_locking(int fd);
 /* After a lock was got: what others wrote under it is seen, as by the kernel's NFS client. */
 void file_locked(struct file_open *open);
+/* Did this process lock a file with this number? Then the close of any descriptor of it, also one
+ * that only the library has, would end its locks: fcntl_locking(2). */
+bool file_is_locked(dev_t device, ino_t number);
 /* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */
 bool file_appends(struct file_open *open, int fd, int flags);
 /* Brackets fcntl(F_SETFL, flags) of any descriptor; the second is given what the first returned:

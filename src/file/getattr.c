@@ -208,8 +208,13 @@ void file_statx_path(struct statx *status)
 void file_attributes_changing(dev_t device, ino_t number)
 {
     /* Others may have written it, though this process used no file of ours yet. */
-    if (file_mount_has_device(device) && ledger_registry_exists() && file_registry_open() == 0)
-        file_flush_number(device, number);
+    struct ledger_file_key key = {.device = device, .inode = number};
+    if (!file_mount_has_device(device) || !ledger_registry_exists() || file_registry_open() != 0)
+        return;
+    file_flush_number(device, number);
+    /* A later time of change looks like somebody else's: what the server lost then would be given
+     * up (rewrite.c). So nothing is left to be lost, as with the kernel's NFS client. */
+    (void)file_commit_named(&key);
 }
 
 bool file_on_mount(dev_t device)

@@ -110,6 +110,15 @@ struct file_open {
 /* Guards the table of descriptors, the hash of inodes and what says so above. Held briefly. */
 extern pthread_mutex_t file_lock;
 
+/* It was opened, or locked, at that time: what the server said before is no news. Never goes back:
+ * of several threads one may have begun to open it before another one got a lock. */
+static inline void file_inode_opened_at(struct file_inode *inode, uint64_t at_ns)
+{
+    uint64_t known = atomic_load(&inode->opened_ns);
+    while (known < at_ns && !atomic_compare_exchange_weak(&inode->opened_ns, &known, at_ns))
+        ;
+}
+
 /* Brackets a call that uses the engine. False: the file is demoted, make the real call. That has
  * waited then until nothing of the engine can come over what the kernel writes. */
 bool file_inode_enter_many(struct file_inode *inode, unsigned calls);

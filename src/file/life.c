@@ -76,8 +76,17 @@ void file_locking(int fd)
 
 void file_locked(struct file_open *open)
 {
-    atomic_store(&open->inode->opened_ns, sys_now_ns());
+    file_inode_opened_at(open->inode, sys_now_ns());
     atomic_store(&open->inode->locked, true);
     ledger_file_refresh(&open->inode->entry);
     ledger_cache_forget(&open->inode->entry);
+}
+
+bool file_is_locked(dev_t device, ino_t number)
+{
+    struct file_inode *inode = NULL;
+    bool locked = false;
+    while ((inode = file_inode_next(device, number, inode)))
+        locked = locked || atomic_load(&inode->locked);
+    return locked;
 }

@@ -341,12 +341,13 @@ int file_closing(int fd)
     if (!open)
         return 0;
     int result = 0;
-    if (last || atomic_exchange_explicit(&open->left, false, memory_order_relaxed))
+    bool left = atomic_exchange_explicit(&open->left, false, memory_order_relaxed);
+    if (last || left)
         result = file_commit_closing(open);
     else if (atomic_load_explicit(&open->inode->locked, memory_order_relaxed))
         file_write_out(open, 0, 0,
                        true); /* each close ends the process's locks: fcntl_locking(2) */
-    if (last && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
+    if ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
         file_pages_drop(open->inode->mount, fd);
     if (last) {
         pthread_mutex_lock(&file_lock);

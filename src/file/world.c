@@ -38,11 +38,15 @@ static const char other_process[] = "another process uses the kernel for it";
  */
 static void unmap_pages(int fd)
 {
+    char none;
     pthread_mutex_lock(&file_flags_lock);
-    int flags = sys_fcntl(fd, F_GETFL, 0);
+    /* First, as the kernel may ask the server: what another process that shares the description
+     * sets between the next two calls is lost. */
+    bool begun = sys_pread(fd, &none, 0, 0) == 0;
+    int flags = begun ? sys_fcntl(fd, F_GETFL, 0) : -1;
     /* O_APPEND beside O_DIRECT is refused. */
     if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
-        sys_pread(fd, &flags, 0, 0) == 0 && sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
+        sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
         sys_pread(fd, NULL, 1, 0);
         sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
     }

@@ -216,15 +216,20 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
         return; /* neither the old size nor this one can be trusted */
     bool later = ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
     bool newest = !known || now_ns >= verified_ns || later;
-    if (!truncated && newest && (difference == 0 || attributes->size > size))
-        size = attributes->size;
-    if (size < entry->uncommitted_end) {
+    uint64_t told = attributes->size;
+    if (!truncated && newest && (difference == 0 || told > size))
+        size = told;
+    uint64_t least = entry->dirty_end; /* the file has that, whatever the server says */
+    if (entry->uncommitted_end > least &&
+        (entry->uncommitted_end > size || entry->uncommitted_end > told)) {
         uint64_t end = uncommitted_end(entry);
-        if (size < end)
-            size = end;
+        least = end > least ? end : least;
     }
-    if (size < entry->dirty_end)
-        size = entry->dirty_end;
+    size = size > least ? size : least;
+    told = told > least ? told : least;
+    /* Who made it shorter than it was may be another host, or one of the writes that were under way
+     * when the server said so: it is to be asked again. */
+    bool settled = difference == 0 || told >= size;
     if (!own && known && later) /* by others, maybe: what was read before is old */
         atomic_fetch_add(ledger_entry_freshness(entry), 1);
     ledger_entry_change(entry);
@@ -235,7 +240,7 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
         put_time(&entry->mtime, ledger_nanoseconds(&attributes->mtime));
         put_time(&entry->ctime, ledger_nanoseconds(&attributes->ctime));
     }
-    if (!truncated && now_ns > verified_ns)
+    if (!truncated && settled && now_ns > verified_ns)
         put(&entry->verified_ns, now_ns);
     flags = learn_own(entry, ledger_nanoseconds(&attributes->mtime), own, difference == 0);
     atomic_store_explicit(&entry->flags, flags | LEDGER_ENTRY_KNOWN, memory_order_release);

@@ -24,7 +24,7 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
     return result;
 }
 
-/* By path, where no descriptor is free. */
+/* By path, where no descriptor is free, or its close would do harm. */
 PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size)
 {
     sys_critical_enter();
@@ -44,6 +44,11 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
     if (sys_fstatat(AT_FDCWD, path, &status, 0) < 0 || !S_ISREG(status.st_mode) ||
         !file_on_mount(status.st_dev))
         return FILE_KERNEL;
+    sys_critical_enter();
+    bool locked = file_is_locked(status.st_dev, status.st_ino);
+    sys_critical_leave();
+    if (locked)
+        return truncate_without_descriptor(path, size);
     int fd = sys_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd == -EMFILE || fd == -ENFILE)
         return truncate_without_descriptor(path, size);

@@ -69,6 +69,20 @@ static void sees(const char *path, int (*get)(int fd))
     CHECK(unlink(path) == 0);
 }
 
+/* truncate(2) by name has no descriptor whose close would end the locks of the process. */
+static void truncated_by_name(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666), status;
+    CHECK(fd >= 0 && write(fd, "locked", 6) == 6 && by_fcntl(fd) == 0);
+    CHECK(truncate(path, 4) == 0 && lseek(fd, 0, SEEK_END) == 4);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        _exit(by_fcntl(fd) == -1 && (errno == EACCES || errno == EAGAIN) ? 0 : 1);
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    CHECK(close(fd) == 0 && unlink(path) == 0);
+}
+
 int main(int argc, char **argv)
 {
     int (*const ways[])(int) = {by_fcntl,  by_open_file_description, by_flock, by_number, by_lockf,
@@ -77,5 +91,6 @@ int main(int argc, char **argv)
     snprintf(path, sizeof(path), "%s/locks", directory(argc, argv));
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         sees(path, ways[i]);
+    truncated_by_name(path);
     return 0;
 }

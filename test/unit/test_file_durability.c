@@ -303,6 +303,27 @@ ENGINE_TEST(the_size_counts_lost_data_that_will_be_written_again)
     CHECK_EQUAL(status.st_size, SIZE);
 }
 
+/* It is the program itself that makes the file younger: nobody else wrote it. */
+ENGINE_TEST(what_a_server_lost_is_written_again_though_the_program_set_the_time)
+{
+    struct stat status;
+    disk_make("f", SIZE, 1);
+    disk_make("other", SIZE, 1);
+    int fd = engine_adopt("f", O_RDWR), other = engine_adopt("other", O_RDWR);
+    engine_put(fd, SIZE, 0, 2);
+    usleep(50000); /* ticks of the server's clock */
+    CHECK_EQUAL(fstat(fd, &status), 0);
+    sys_critical_enter();
+    file_attributes_changing(status.st_dev, status.st_ino);
+    sys_critical_leave();
+    CHECK_EQUAL(futimens(fd, NULL), 0);
+    usleep(50000);
+    engine_put(other, SIZE, 0, 2);
+    server_do(FILE_SERVER_LOSE_POWER);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", SIZE, 0, 2);
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

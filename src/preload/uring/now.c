@@ -197,16 +197,19 @@ static ssize_t open_now(const struct io_uring_sqe *sqe)
 
 static bool open_to_kernel(const struct io_uring_sqe *sqe)
 {
+    const char *path = (const char *)(uintptr_t)sqe->addr;
     struct open_how how;
+    struct stat status;
     if (!asks_for_ours(sqe, &how))
         return true;
-    if (how.flags & O_EXCL) /* it would be there then */
+    /* What must not be there before, or must not be closed. */
+    if (how.flags & O_EXCL || (sys_fstatat(sqe->fd, path, &status, 0) == 0 &&
+                               file_is_locked(status.st_dev, status.st_ino)))
         return false;
     /* The kernel will empty it, or not. */
     how.flags = (how.flags & ~(uint64_t)O_TRUNC) | O_CLOEXEC;
     int fd = sqe->opcode == IORING_OP_OPENAT
-                 ? sys_openat(sqe->fd, (const char *)(uintptr_t)sqe->addr, (int)how.flags,
-                              (mode_t)how.mode)
+                 ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, sqe->addr, &how, sizeof(how));
     if (fd < 0) /* the kernel will, too, unless it is a matter of this moment, or of who asks */
         return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;
