@@ -216,20 +216,20 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
         return; /* neither the old size nor this one can be trusted */
     bool later = ledger_nanoseconds(&attributes->ctime) > atomic_load(&entry->ctime);
     bool newest = !known || now_ns >= verified_ns || later;
-    uint64_t told = attributes->size;
-    if (!truncated && newest && (difference == 0 || told > size))
-        size = told;
-    uint64_t least = entry->dirty_end; /* the file has that, whatever the server says */
-    if (entry->uncommitted_end > least &&
-        (entry->uncommitted_end > size || entry->uncommitted_end > told)) {
+    if (!truncated && newest && (difference == 0 || attributes->size > size))
+        size = attributes->size;
+    if (size < entry->uncommitted_end) {
         uint64_t end = uncommitted_end(entry);
-        least = end > least ? end : least;
+        if (size < end)
+            size = end;
     }
-    size = size > least ? size : least;
-    told = told > least ? told : least;
-    /* Who made it shorter than it was may be another host, or one of the writes that were under way
-     * when the server said so: it is to be asked again. */
-    bool settled = difference == 0 || told >= size;
+    if (size < entry->dirty_end)
+        size = entry->dirty_end;
+    /* What is shorter, and has nothing to do with what this host has not committed, was cut by
+     * another host, or is older than a write that was answered meanwhile: it is to be asked again.
+     */
+    bool settled = difference == 0 || attributes->size >= size || size <= entry->uncommitted_end ||
+                   size <= entry->dirty_end;
     if (!own && known && later) /* by others, maybe: what was read before is old */
         atomic_fetch_add(ledger_entry_freshness(entry), 1);
     ledger_entry_change(entry);
