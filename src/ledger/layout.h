@@ -245,8 +245,8 @@ struct ledger_shared {
     uint32_t bucket_count;           /* of one stripe; a power of two */
     _Atomic uint32_t append_changes; /* see ledger_append_changed() */
     uint64_t boot_id;
-    _Atomic uint64_t pid_namespace;
-    uint32_t group_count; /* of frames; 0: there is no cache */
+    _Atomic uint64_t namespaces; /* of its processes: run_namespaces() */
+    uint32_t group_count;        /* of frames; 0: there is no cache */
 
     pthread_mutex_t process_lock __attribute__((aligned(128)));
     uint32_t process_count;  /* slots ever used, slot 0 included */

@@ -128,7 +128,7 @@ static int make_header(struct ledger_shared *shared, struct counts counts)
     shared->group_count = counts.groups;
     shared->total_size = lay_out(counts, at);
     shared->boot_id = run_boot_id();
-    shared->pid_namespace = run_pid_namespace();
+    shared->namespaces = run_namespaces();
     shared->process_count = 1;
     shared->process_cursor = 1;
     shared->next_chunk = shared->next_record = 1;
@@ -275,7 +275,7 @@ static int try_open(int run, uint64_t uncommitted_max, struct ledger_shared *hea
     if (fd < 0)
         return fd;
     const char *wrong = examine(fd, head);
-    bool foreign = !wrong && head->pid_namespace != run_pid_namespace();
+    bool foreign = !wrong && head->namespaces != run_namespaces();
     bool alone = (wrong || foreign) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
     if (wrong) {
         if (alone && same_file(fd, run))
@@ -291,7 +291,7 @@ static int try_open(int run, uint64_t uncommitted_max, struct ledger_shared *hea
         sys_close(fd);
         if (alone)
             return -EAGAIN;
-        log_error("the registry in %s is in use in another pid namespace (container): set "
+        log_error("the registry in %s is in use in another pid or time namespace (container): set "
                   "DIRECTNFS_RUN to another directory",
                   run_name(path));
         return -EBUSY;
@@ -303,7 +303,7 @@ static int try_open(int run, uint64_t uncommitted_max, struct ledger_shared *hea
     }
     if (foreign) {
         ledger_process_sweep_all();
-        atomic_store(&ledger_map.shared->pid_namespace, run_pid_namespace());
+        atomic_store(&ledger_map.shared->namespaces, run_namespaces());
         lock_file(ledger_map.fd, LOCK_SH);
     }
     return 0;
@@ -352,7 +352,8 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     if (result && result != -EBUSY && result != said)
         log_error("cannot open the registry in %s: %s%s", run_name(path),
                   result == -EUSERS ? "no room for another process" : strerror(-result),
-                  result == -EUSERS   ? ", or /proc cannot be read; end some, or set DIRECTNFS_RUN"
+                  result == -EUSERS   ? ", or /proc cannot be read, or is that of another pid "
+                                        "namespace; end some, set DIRECTNFS_RUN, or mount /proc"
                   : result == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
                   : result == -EFBIG  ? "; raise the limit of file sizes (LimitFSIZE= in the "
                                         "systemd unit, ulimit -f)"

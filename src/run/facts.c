@@ -50,13 +50,14 @@ static _Atomic uint64_t mapped_inode;
 
 /* ---- the file ---- */
 
-/* Of this boot; 0: it cannot be told from others. */
+/* Of this boot and its clock, which is another in each namespace of times; 0: not known. */
 static uint64_t boot(void)
 {
     static _Atomic uint64_t known;
     uint64_t id = atomic_load_explicit(&known, memory_order_relaxed);
     if (id == 0)
-        atomic_store_explicit(&known, id = run_boot_id(), memory_order_relaxed);
+        atomic_store_explicit(&known, id = run_boot_id() ? run_boot_id() ^ run_time_namespace() : 0,
+                              memory_order_relaxed);
     return id;
 }
 

@@ -1,5 +1,6 @@
 #include "run/identity.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,9 @@ static ssize_t read_small(const char *name, char *text, size_t size)
     return length;
 }
 
-/* What proc(5) says of a process in stat: fields 3, 20, 22 and 28. */
+/* What proc(5) says of a process in stat: fields 1, 3, 20, 22 and 28. */
 struct process_stat {
+    uint32_t pid; /* as /proc counts */
     char state;
     long threads;
     uint64_t starttime;
@@ -45,6 +47,7 @@ static int read_stat(const char *name, struct process_stat *stat)
     if (!field || field[1] != ' ')
         return -EBADMSG;
     field += 2;
+    stat->pid = (uint32_t)strtoul(text, NULL, 10);
     stat->state = *field;
     for (int number = 3; number < 28; number++) {
         if (number == 20)
@@ -64,6 +67,11 @@ int run_identity_self(struct run_identity *identity)
 {
     struct process_stat stat;
     int error = read_stat("self/stat", &stat);
+    /* /proc may be that of another namespace of process numbers: bwrap --unshare-pid or unshare -p
+     * leave it there unless they are told to mount one. In it every other process would look dead.
+     */
+    if (error == 0 && stat.pid != (uint32_t)sys_getpid())
+        error = -ESRCH;
     if (error == 0)
         *identity = (struct run_identity){(uint32_t)sys_getpid(), stat.starttime, stat.image};
     return error;
@@ -117,8 +125,23 @@ uint64_t run_boot_id(void)
     return length > 0 ? hash : 0;
 }
 
-uint64_t run_pid_namespace(void)
+static uint64_t namespace_of(const char *name)
 {
     struct stat status;
-    return sys_proc_stat("self/ns/pid", &status) == 0 ? status.st_ino : 0;
+    return sys_proc_stat(name, &status) == 0 ? status.st_ino : 0;
+}
+
+uint64_t run_time_namespace(void)
+{
+    return namespace_of("self/ns/time"); /* before Linux 5.6 there is but one */
+}
+
+uint64_t run_pid_namespace(void)
+{
+    return namespace_of("self/ns/pid");
+}
+
+uint64_t run_namespaces(void)
+{
+    return run_pid_namespace() ^ run_time_namespace() << 32;
 }
