@@ -27,12 +27,52 @@ PRELOAD_EXPORT pid_t _Fork(void)
     return child;
 }
 
+/*
+ * The mutexes of the registry are robust: in each is the thread that has it, and the kernel marks
+ * those that are in a list of a thread that dies. libc makes both known for a child of fork(), but
+ * not for one that the kernel's clone() made: it would have its parent's number in its mutexes, and
+ * should it be killed, all processes of the host would wait for them for ever.
+ */
+struct robust {
+    void *list; /* NULL: not known */
+    size_t size;
+};
+
+/* Where glibc has the number: before the list, with a pointer between. */
+static pid_t *number_beside(const struct robust *robust)
+{
+    return (pid_t *)((char *)robust->list - 2 * sizeof(void *));
+}
+
+static struct robust robust_now(void)
+{
+    struct robust robust = {NULL, 0};
+    if (sys_call3(SYS_get_robust_list, 0, &robust.list, &robust.size) != 0 || !robust.list ||
+        *number_beside(&robust) != sys_gettid())
+        robust.list = NULL;
+    return robust;
+}
+
+/* In the child's copy of the parent's memory. */
+static void robust_child(const struct robust *robust)
+{
+    if (!robust->list)
+        return;
+    *number_beside(robust) = sys_gettid();
+    sys_call2(SYS_set_robust_list, robust->list, robust->size);
+}
+
 long preload_raw_fork(long number, long a, long b, long c, long d, long e)
 {
     bool active = preload_active();
-    if (active)
+    struct robust robust = {NULL, 0};
+    if (active) {
+        robust = robust_now();
         preload_fork_prepare();
+    }
     long child = sys_call6(number, a, b, c, d, e, 0);
+    if (active && child == 0)
+        robust_child(&robust);
     if (active)
         (child == 0 ? preload_fork_child : preload_fork_parent)();
     return child;
@@ -41,12 +81,14 @@ long preload_raw_fork(long number, long a, long b, long c, long d, long e)
 struct clone_start {
     int (*function)(void *);
     void *argument;
+    struct robust robust;
 };
 
 /* In the child's copy of the parent's memory. */
 static int clone_child(void *argument)
 {
     struct clone_start start = *(struct clone_start *)argument;
+    robust_child(&start.robust);
     preload_fork_child();
     return start.function(start.argument);
 }
@@ -66,7 +108,7 @@ PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *
     if ((flags & CLONE_VM) || function == NULL || !preload_active())
         return PRELOAD_REAL(clone)(function, stack, flags, argument, parent_tid, tls, child_tid);
 
-    struct clone_start start = {function, argument};
+    struct clone_start start = {function, argument, robust_now()};
     preload_fork_prepare();
     int child = PRELOAD_REAL(clone)(clone_child, stack, flags, &start, parent_tid, tls, child_tid);
     int saved = errno;
