@@ -213,6 +213,8 @@ void file_locked(struct file_open *open);
 /* Did this process lock a file with this number? Then the close of any descriptor of it, also one
  * that only the library has, would end its locks: fcntl_locking(2). */
 bool file_is_locked(dev_t device, ino_t number);
+/* Has this process moved it to the kernel, for as long as it lives? Its locks are not known then. */
+bool file_is_left_to_kernel(dev_t device, ino_t number);
 /* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */
 bool file_appends(struct file_open *open, int fd, int flags);
 /* Brackets fcntl(F_SETFL, flags) of any descriptor; the second is given what the first returned:

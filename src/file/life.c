@@ -9,6 +9,7 @@
 #include "file/mount.h"
 #include "ledger/cache.h"
 #include "ledger/quiet.h"
+#include "ledger/world.h"
 #include "stats/count.h"
 #include "sys/critical.h"
 
@@ -89,4 +90,9 @@ bool file_is_locked(dev_t device, ino_t number)
     while ((inode = file_inode_next(device, number, inode)))
         locked = locked || atomic_load(&inode->locked);
     return locked;
+}
+
+bool file_is_left_to_kernel(dev_t device, ino_t number)
+{
+    return ledger_world_reason(device, number) != NULL;
 }

@@ -45,7 +45,8 @@ PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
         !file_on_mount(status.st_dev))
         return FILE_KERNEL;
     sys_critical_enter();
-    bool locked = file_is_locked(status.st_dev, status.st_ino);
+    bool locked = file_is_locked(status.st_dev, status.st_ino) ||
+                  file_is_left_to_kernel(status.st_dev, status.st_ino);
     sys_critical_leave();
     if (locked)
         return truncate_without_descriptor(path, size);

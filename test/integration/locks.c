@@ -70,10 +70,12 @@ static void sees(const char *path, int (*get)(int fd))
 }
 
 /* truncate(2) by name has no descriptor whose close would end the locks of the process. */
-static void truncated_by_name(const char *path)
+static void truncated_by_name(const char *path, bool mapped)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666), status;
-    CHECK(fd >= 0 && write(fd, "locked", 6) == 6 && by_fcntl(fd) == 0);
+    CHECK(fd >= 0 && write(fd, "locked", 6) == 6);
+    CHECK(!mapped || mmap(NULL, 6, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED);
+    CHECK(by_fcntl(fd) == 0);
     CHECK(truncate(path, 4) == 0 && lseek(fd, 0, SEEK_END) == 4);
     pid_t pid = fork();
     CHECK(pid >= 0);
@@ -91,6 +93,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof(path), "%s/locks", directory(argc, argv));
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
         sees(path, ways[i]);
-    truncated_by_name(path);
+    truncated_by_name(path, false);
+    truncated_by_name(path, true);
     return 0;
 }

@@ -2,6 +2,7 @@
  * A ring beside other ways to a file: what is opened, looked at, kept back or refused by requests
  * of io_uring that few programs make must not be older than what was written before, nor lose it.
  */
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -120,6 +121,51 @@ static void case_opened(void)
     opened(IOSQE_IO_DRAIN, false, false);
     opened(IOSQE_IO_LINK, true, false);
     opened(0, false, true);
+}
+
+/* As somebody who may open it, asked by somebody who may not. */
+static void case_somebody(void)
+{
+    if (geteuid() != 0)
+        return;
+    ring_begin(16);
+    int fd = file_begin(0), who = io_uring_register_personality(&ring);
+    CHECK(fchmod(fd, 0600) == 0 && pwrite(fd, "NEW2", 4, 0) == 4 && who > 0);
+    CHECK(seteuid(65534) == 0);
+    PREPARE(1, openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0)->personality = (unsigned short)who;
+    submit(1);
+    int again = reap(NULL);
+    CHECK(seteuid(0) == 0 && again >= 0);
+    holds(again, "NEW2old!");
+    CHECK(pwrite(again, "LAST", 4, 0) == 4 && fsync(again) == 0);
+    keeps(fd, "LASTold!");
+    CHECK(close(again) == 0);
+    file_end(fd);
+    ring_end();
+}
+
+/* A lock of this process, on a file that it has mapped, is not ended by what a ring opens. */
+static void case_locked(void)
+{
+    int status, fd = file_begin(0);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    void *map = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED && fcntl(fd, F_SETLK, &lock) == 0);
+    ring_begin(16);
+    CHECK(io_uring_register_files_sparse(&ring, 4) == 0);
+    PREPARE(1, openat_direct, AT_FDCWD, path, O_RDWR, 0, 1);
+    submit(1);
+    expect(1, 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        _exit(fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK ? 0 : 1);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    if (status != 0)
+        fail("the lock is gone");
+    CHECK(munmap(map, 8) == 0);
+    file_end(fd);
+    ring_end();
 }
 
 /* One that is emptied by the ring: what was written behind does not come back. */
@@ -250,6 +296,62 @@ static void case_barrier(void)
     }
 }
 
+/* What another barrier that was passed leaves behind: nothing is refused, and the file is served.
+ */
+static void after_barrier(int fd)
+{
+    struct statx status;
+    PREPARE(10, nop)->flags |= IOSQE_IO_DRAIN;
+    submit(1);
+    expect(10, 0);
+    PREPARE(11, statx, AT_FDCWD, path, 0, STATX_BASIC_STATS, &status);
+    PREPARE(12, write, fd, "LAST", 4, 0);
+    submit(2);
+    for (int i = 0; i < 2; i++) {
+        uint64_t data;
+        int result = reap(&data);
+        if (result != (data == 11 ? 0 : 4))
+            fail("request %d behind a barrier that is passed: %d", (int)data, result);
+    }
+}
+
+static void case_barrier_passed(void)
+{
+    char byte;
+    int pipes[2], fd = file_begin(0);
+    CHECK(pipe2(pipes, O_CLOEXEC) == 0);
+    ring_begin(16);
+    after_barrier(fd);
+    PREPARE(1, poll_add, pipes[0], POLLIN); /* in flight until the end */
+    submit(1);
+    PREPARE(2, openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    submit(1);
+    expect(2, -EEXIST);
+    CHECK(write(pipes[1], "x", 1) == 1);
+    expect(1, POLLIN);
+    ring_end();
+    /* Completions without a request of their own. */
+    ring_begin(16);
+    PREPARE(1, poll_multishot, pipes[0], POLLIN);
+    submit(1);
+    expect(1, POLLIN);
+    CHECK(read(pipes[0], &byte, 1) == 1);
+    for (int i = 0; i < 3; i++) {
+        CHECK(write(pipes[1], "x", 1) == 1);
+        expect(1, POLLIN);
+        CHECK(read(pipes[0], &byte, 1) == 1);
+    }
+    PREPARE(2, poll_remove, 1);
+    submit(1);
+    for (int i = 0; i < 2; i++)
+        reap(NULL);
+    after_barrier(fd);
+    keeps(fd, "LASTold!");
+    CHECK(close(pipes[0]) == 0 && close(pipes[1]) == 0);
+    file_end(fd);
+    ring_end();
+}
+
 /* Moved to the kernel by another process after it was opened: appended in the order of the queue.
  */
 static void case_moved(void)
@@ -366,8 +468,9 @@ static void case_child(void)
 }
 
 static const struct ring_case cases[] = {
-    CASE(direct),  CASE(opened), CASE(emptied), CASE(not_opened), CASE(looked_at), CASE(spliced),
-    CASE(barrier), CASE(moved),  CASE(skipped), CASE(disabled),   CASE(child),
+    CASE(direct),  CASE(opened),  CASE(emptied),        CASE(not_opened), CASE(looked_at),
+    CASE(spliced), CASE(barrier), CASE(barrier_passed), CASE(somebody),   CASE(locked),
+    CASE(moved),   CASE(skipped), CASE(disabled),       CASE(child),
 };
 
 int main(int argc, char **argv)

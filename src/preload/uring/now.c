@@ -202,16 +202,20 @@ static bool open_to_kernel(const struct io_uring_sqe *sqe)
     struct stat status;
     if (!asks_for_ours(sqe, &how))
         return true;
+    bool there = sys_fstatat(sqe->fd, path, &status, 0) == 0;
+    if (there && file_is_left_to_kernel(status.st_dev, status.st_ino))
+        return true; /* and it may be locked */
     /* What must not be there before, or must not be closed. */
-    if (how.flags & O_EXCL || (sys_fstatat(sqe->fd, path, &status, 0) == 0 &&
-                               file_is_locked(status.st_dev, status.st_ino)))
+    if (how.flags & O_EXCL || (there && file_is_locked(status.st_dev, status.st_ino)))
         return false;
     /* The kernel will empty it, or not. */
     how.flags = (how.flags & ~(uint64_t)O_TRUNC) | O_CLOEXEC;
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, sqe->addr, &how, sizeof(how));
-    if (fd < 0) /* the kernel will, too, unless it is a matter of this moment, or of who asks */
+    if (sqe->personality && (fd == -EACCES || fd == -EPERM)) /* who asks may, maybe */
+        fd = sys_openat(sqe->fd, path, O_PATH | O_CLOEXEC | ((int)how.flags & O_NOFOLLOW), 0);
+    if (fd < 0) /* the kernel will, too, unless it is a matter of this moment */
         return fd != -EMFILE && fd != -ENFILE && fd != -ENOMEM && fd != -EINTR;
     file_opened_for_kernel(fd, O_RDWR, "opened by a request of a ring");
     sys_close(fd);

@@ -92,6 +92,7 @@ static struct uring *make(const struct io_uring *ring)
     atomic_store(&record->visits, 0);
     atomic_store(&record->eventfd, false);
     atomic_store(&record->barrier, false);
+    atomic_store(&record->undrainable, false);
     atomic_store(&record->disabled, ring->flags & IORING_SETUP_R_DISABLED);
     record->in_flight_seen = false;
     if (fresh) {
@@ -168,6 +169,27 @@ void uring_end(const struct io_uring *ring)
 
 /* ---- waiting ---- */
 
+static unsigned completed_by_kernel(struct uring *record, const struct io_uring *ring)
+{
+    unsigned tail = __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE);
+    return tail - atomic_load(&record->base) - atomic_load(&record->post.posted);
+}
+
+unsigned uring_barrier_after(struct uring *record, const struct io_uring *ring, unsigned before)
+{
+    unsigned waiting = __atomic_load_n(ring->sq.ktail, __ATOMIC_RELAXED) -
+                       __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE);
+    unsigned completed = completed_by_kernel(record, ring) + 1;
+    unsigned passed = atomic_load(&record->passed) + waiting + before + 1;
+    /* Of multishot requests more completed than were passed. */
+    return (int)(completed - passed) > 0 ? completed : passed;
+}
+
+bool uring_barrier_passed(struct uring *record, const struct io_uring *ring)
+{
+    return (int)(completed_by_kernel(record, ring) - atomic_load(&record->passed_by)) >= 0;
+}
+
 /*
  * True if the kernel has nothing of this ring in flight: it has completed as many SQEs as it took.
  * With multishot requests, CQEs that were skipped, overflow, or another process on the ring the
@@ -176,9 +198,7 @@ void uring_end(const struct io_uring *ring)
  */
 bool uring_kernel_idle(struct uring *record, const struct io_uring *ring)
 {
-    unsigned tail = __atomic_load_n(ring->cq.ktail, __ATOMIC_ACQUIRE);
-    return tail - atomic_load(&record->base) - atomic_load(&record->post.posted) ==
-           atomic_load(&record->passed);
+    return completed_by_kernel(record, ring) == atomic_load(&record->passed);
 }
 
 struct wanted {

@@ -122,12 +122,21 @@ static void sync_of_others(struct io_uring_sqe *sqe)
         sqe->opcode = UINT8_MAX;
 }
 
-/* The kernel gets it, as it is. */
-static void is_kernels(struct uring *record, struct io_uring_sqe *sqe)
+/*
+ * The kernel gets it, as it is, after `before` others of this submission. One with IOSQE_IO_DRAIN
+ * is over when the kernel has completed as many as it got up to that one: those that follow wait.
+ * Where completions are skipped the kernel refuses it.
+ */
+static void is_kernels(const struct dispatch *dispatch, struct io_uring_sqe *sqe, unsigned before)
 {
+    struct uring *record = dispatch->record;
     sync_of_others(sqe);
-    if (sqe->flags & IOSQE_IO_DRAIN)
-        atomic_store(&record->barrier, true);
+    if (sqe->flags & IOSQE_CQE_SKIP_SUCCESS)
+        atomic_store(&record->undrainable, true);
+    if (!(sqe->flags & IOSQE_IO_DRAIN) || atomic_load(&record->undrainable))
+        return;
+    atomic_store(&record->passed_by, uring_barrier_after(record, dispatch->ring, before));
+    atomic_store(&record->barrier, true);
 }
 
 static void keep(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
@@ -135,7 +144,7 @@ static void keep(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
     struct io_uring_sqe *place = sqe_at(dispatch, dispatch->end++);
     if (place != sqe)
         memmove(place, sqe, sizeof(*sqe) << dispatch->shift);
-    is_kernels(dispatch->record, place);
+    is_kernels(dispatch, place, dispatch->kept);
     dispatch->kept++;
 }
 
@@ -145,7 +154,7 @@ static bool behind_barrier(struct dispatch *dispatch)
     struct uring *record = dispatch->record;
     if (PRELOAD_LIKELY(!atomic_load(&record->barrier)))
         return false;
-    if (dispatch->kept == 0 && uring_kernel_idle(record, dispatch->ring))
+    if (uring_barrier_passed(record, dispatch->ring))
         atomic_store(&record->barrier, false);
     return atomic_load(&record->barrier);
 }
@@ -444,7 +453,7 @@ static void hand_over_all(struct dispatch *dispatch, unsigned head, unsigned tai
     for (unsigned at = head; at != tail; at++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, at);
         to_kernel(dispatch->record, sqe, "a ring of a kind that is not supported");
-        is_kernels(dispatch->record, sqe);
+        is_kernels(dispatch, sqe, at - head);
     }
 }
 
@@ -454,10 +463,11 @@ static void pass(const struct dispatch *dispatch)
     const struct uring_sq *sq = &dispatch->ring->sq;
     for (unsigned at = sq->sqe_head; at != sq->sqe_tail; at++) {
         struct io_uring_sqe *sqe = sqe_at(dispatch, at);
-        if (sqe->opcode != IORING_OP_FSYNC && !(sqe->flags & IOSQE_IO_DRAIN))
+        if (sqe->opcode != IORING_OP_FSYNC &&
+            !(sqe->flags & (IOSQE_IO_DRAIN | IOSQE_CQE_SKIP_SUCCESS)))
             continue;
         struct preload_stay stay = preload_stay_begin();
-        is_kernels(dispatch->record, sqe);
+        is_kernels(dispatch, sqe, at - sq->sqe_head);
         preload_stay_end(stay);
     }
 }

@@ -132,18 +132,20 @@ struct uring {
     struct uring_slot *slots;
     unsigned slot_count;
     _Atomic bool has_slots;
-    _Atomic bool disabled;    /* IORING_SETUP_R_DISABLED, and not enabled yet */
-    _Atomic bool eventfd;     /* completions are announced */
-    _Atomic bool barrier;     /* the kernel was given a request with IOSQE_IO_DRAIN */
-    _Atomic bool opened;      /* lane and post are ready */
-    _Atomic unsigned passed;  /* SQEs that the kernel took */
-    _Atomic unsigned base;    /* tail of the completion queue when first seen by this process */
-    _Atomic bool inherited;   /* by fork, and nothing was submitted by this process yet */
-    _Atomic unsigned waiters; /* threads that wait in the kernel */
-    _Atomic unsigned visits;  /* times that a thread drove the lane */
-    _Atomic unsigned drivers; /* threads that drive it now */
-    unsigned visits_seen;     /* by the watcher, with requests in flight */
-    bool in_flight_seen;      /* by the watcher */
+    _Atomic bool disabled;      /* IORING_SETUP_R_DISABLED, and not enabled yet */
+    _Atomic bool eventfd;       /* completions are announced */
+    _Atomic bool barrier;       /* the kernel was given a request with IOSQE_IO_DRAIN */
+    _Atomic bool undrainable;   /* and one with IOSQE_CQE_SKIP_SUCCESS: it refuses the former */
+    _Atomic unsigned passed_by; /* completions of the kernel's by which the barrier is passed */
+    _Atomic bool opened;        /* lane and post are ready */
+    _Atomic unsigned passed;    /* SQEs that the kernel took */
+    _Atomic unsigned base;      /* tail of the completion queue when first seen by this process */
+    _Atomic bool inherited;     /* by fork, and nothing was submitted by this process yet */
+    _Atomic unsigned waiters;   /* threads that wait in the kernel */
+    _Atomic unsigned visits;    /* times that a thread drove the lane */
+    _Atomic unsigned drivers;   /* threads that drive it now */
+    unsigned visits_seen;       /* by the watcher, with requests in flight */
+    bool in_flight_seen;        /* by the watcher */
     struct file_lane *_Atomic lane; /* while opened */
 };
 
@@ -175,6 +177,10 @@ static inline unsigned uring_ready(const struct io_uring *ring)
 void uring_count_anew(struct uring *record, const struct io_uring *ring);
 /* True if the kernel has nothing of this ring in flight, as far as can be counted. */
 bool uring_kernel_idle(struct uring *record, const struct io_uring *ring);
+/* By how many completions of the kernel's a request with IOSQE_IO_DRAIN is over that it gets after
+ * `before` others of a submission; and are there as many? */
+unsigned uring_barrier_after(struct uring *record, const struct io_uring *ring, unsigned before);
+bool uring_barrier_passed(struct uring *record, const struct io_uring *ring);
 
 /* Around fork(): the child keeps the rings, not what is in flight. */
 void uring_fork_prepare(void);
