@@ -296,8 +296,7 @@ static void flush_open(int fd)
     bool dirty = ledger_file_dirty(&open->inode->entry);
     if (dirty)
         file_write_out(open, 0, 0, true);
-    /* What was sent before nobody has dropped them for. */
-    if (dirty || atomic_load_explicit(&open->inode->written, memory_order_relaxed))
+    if (atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed) || dirty)
         file_pages_drop(open->inode->mount, fd);
     file_put(open);
 }

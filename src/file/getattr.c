@@ -14,6 +14,8 @@
 #include "stats/count.h"
 #include "sys/sys.h"
 
+enum { ASK_MOST = 3 }; /* while writes of this host keep overtaking the answers */
+
 /* Of what may be so old some milliseconds more do not matter. */
 #define ABOUT_NS UINT64_C(500000000)
 
@@ -34,10 +36,11 @@ uint64_t file_fresh_since(struct file_inode *inode)
     return since_ns > opened_ns ? since_ns : opened_ns;
 }
 
-int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
-                   struct ledger_attributes *attributes)
+/* One question. *settled: what was told of the size needs no other. */
+static int ask_once(struct file_inode *inode, const struct rpc_auth *auth,
+                    struct ledger_attributes *attributes, bool *settled)
 {
-    uint64_t verified;
+    uint64_t verified_ns;
     struct nfs_client client = file_mount_client(inode->mount, auth);
     struct nfs_attr attr;
     uint64_t asked_ns = sys_now_ns();
@@ -52,13 +55,26 @@ int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
     struct ledger_attributes fresh;
     file_attributes_convert(&attr, &fresh);
     ledger_file_learned(&inode->entry, epoch, &fresh, asked_ns);
-    if (!ledger_file_attributes(&inode->entry, attributes, &verified)) {
+    *settled = true;
+    if (ledger_file_attributes(&inode->entry, attributes, &verified_ns)) {
+        *settled = verified_ns >= asked_ns || fresh.size >= attributes->size;
+    } else {
         uint64_t least = ledger_file_least_size(&inode->entry);
         *attributes = fresh;
         if (attributes->size < least)
             attributes->size = least;
     }
     return 0;
+}
+
+int file_inode_ask(struct file_inode *inode, const struct rpc_auth *auth,
+                   struct ledger_attributes *attributes)
+{
+    bool settled = false;
+    int result = 0;
+    for (unsigned i = 0; i < ASK_MOST && result == 0 && !settled; i++)
+        result = ask_once(inode, auth, attributes, &settled);
+    return result;
 }
 
 bool file_inode_known(struct file_inode *inode, struct ledger_attributes *attributes)
@@ -254,7 +270,7 @@ static int set_size(struct file_open *open, uint64_t size)
     }
     if (result == 0)
         stats_set(&open->stats->size, size);
-    atomic_store_explicit(&inode->written, true, memory_order_relaxed);
+    file_inode_note_written(inode);
     return result;
 }
 

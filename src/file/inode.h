@@ -33,6 +33,7 @@ struct file_inode {
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
     _Atomic bool demoting;   /* the demotion is not complete yet: others wait for it */
     _Atomic bool written;    /* by this process, through the engine */
+    _Atomic bool pages_old;  /* and since it last dropped the kernel's pages for a child */
     _Atomic bool locked;     /* this process has, or had, a lock on it */
     _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */
@@ -117,6 +118,14 @@ static inline void file_inode_opened_at(struct file_inode *inode, uint64_t at_ns
     uint64_t known = atomic_load(&inode->opened_ns);
     while (known < at_ns && !atomic_compare_exchange_weak(&inode->opened_ns, &known, at_ns))
         ;
+}
+
+static inline void file_inode_note_written(struct file_inode *inode)
+{
+    if (!atomic_load_explicit(&inode->written, memory_order_relaxed))
+        atomic_store_explicit(&inode->written, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&inode->pages_old, memory_order_relaxed))
+        atomic_store_explicit(&inode->pages_old, true, memory_order_relaxed);
 }
 
 /* Brackets a call that uses the engine. False: the file is demoted, make the real call. That has

@@ -109,9 +109,7 @@ void file_write_ending(struct file_server *server, const struct nfs_transfer *tr
 /* What the statistics and the close of an open file know of a write that went well. */
 static void note_written(struct file_open *open, uint64_t offset, size_t length, uint64_t ns)
 {
-    struct file_inode *inode = open->inode;
-    if (!atomic_load_explicit(&inode->written, memory_order_relaxed))
-        atomic_store_explicit(&inode->written, true, memory_order_relaxed);
+    file_inode_note_written(open->inode);
     stats_file_written(open->stats, length, ns);
     if (offset + length > stats_get(&open->stats->size))
         stats_set(&open->stats->size, offset + length);
