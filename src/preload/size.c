@@ -24,13 +24,23 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
     return result;
 }
 
-/* By path, where no descriptor is free, or its close would do harm. */
+/* Where no descriptor is free, or its close would do harm. As file_truncate_path(). */
 PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size)
 {
     sys_critical_enter();
     int result = file_truncate_path(path, size);
     sys_critical_leave();
-    return (int)preload_result(result);
+    return result;
+}
+
+/* May this process have locks on the file, which end with the close of any descriptor? */
+static bool may_be_locked(const struct stat *status)
+{
+    sys_critical_enter();
+    bool locked = file_is_locked(status->st_dev, status->st_ino) ||
+                  file_is_left_to_kernel(status->st_dev, status->st_ino);
+    sys_critical_leave();
+    return locked;
 }
 
 /*
@@ -41,24 +51,23 @@ PRELOAD_SLOW static int truncate_without_descriptor(const char *path, off_t size
 PRELOAD_SLOW static int mounted_truncate(const char *path, off_t size)
 {
     struct stat status;
+    int result = -EMFILE; /* not done */
     if (sys_fstatat(AT_FDCWD, path, &status, 0) < 0 || !S_ISREG(status.st_mode) ||
         !file_on_mount(status.st_dev))
         return FILE_KERNEL;
-    sys_critical_enter();
-    bool locked = file_is_locked(status.st_dev, status.st_ino) ||
-                  file_is_left_to_kernel(status.st_dev, status.st_ino);
-    sys_critical_leave();
-    if (locked)
-        return truncate_without_descriptor(path, size);
+    if (may_be_locked(&status))
+        result = truncate_without_descriptor(path, size);
+    if (result != -EMFILE)
+        return (int)preload_result(result);
     int fd = sys_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd == -EMFILE || fd == -ENFILE)
-        return truncate_without_descriptor(path, size);
+        return (int)preload_result(truncate_without_descriptor(path, size));
     if (fd < 0)
         return FILE_KERNEL;
     int adopted = preload_adopt(fd, O_WRONLY);
     if (adopted < 0)
         return (int)preload_result(adopted);
-    int result = ftruncate(fd, size);
+    result = ftruncate(fd, size);
     int saved = errno;
     int closed = close(fd);
     if (result == 0)
