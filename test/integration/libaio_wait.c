@@ -410,7 +410,7 @@ static void moved_by_another(void)
         mapper_start(&mapper, path);
         aio_context_t context = context_new(4);
         for (int i = 0; i < 4; i++) {
-            iocb_set(&iocbs[i], IOCB_CMD_PWRITE, fd, "ABCD" + i, 1, 0);
+            iocb_set(&iocbs[i], IOCB_CMD_PWRITE, fd, &"ABCD"[i], 1, 0);
             list[i] = &iocbs[i];
         }
         mapper_map(&mapper);

@@ -362,7 +362,7 @@ static void case_moved(void)
     mapper_start(&mapper, path);
     ring_begin(16);
     for (unsigned i = 0; i < 4; i++)
-        PREPARE(i, write, fd, "ABCD" + i, 1, 0);
+        PREPARE(i, write, fd, &"ABCD"[i], 1, 0);
     mapper_map(&mapper);
     submit(4);
     for (int i = 0; i < 4; i++)
@@ -375,16 +375,12 @@ static void case_moved(void)
 
 /* ---- chains that post less ---- */
 
-/* How many completions a chain has; all requests but the first are cancelled. */
-static unsigned completions(int fd, unsigned first, unsigned second, unsigned third)
+/* How many completions came of what was submitted. Ends the ring. */
+static unsigned completions(int submitted)
 {
     unsigned count = 0;
     struct io_uring_cqe *cqe;
-    ring_begin(16);
-    PREPARE(1, read, fd, buffer(0), BLOCK, FILE_SIZE - 1)->flags |= first;
-    PREPARE(2, read, fd, buffer(1), BLOCK, 0)->flags |= second;
-    PREPARE(3, fsync, fd, 0)->flags |= third;
-    submit(3);
+    submit(submitted);
     sleep_ms(100);
     for (; io_uring_peek_cqe(&ring, &cqe) == 0; count++)
         io_uring_cqe_seen(&ring, cqe);
@@ -392,20 +388,23 @@ static unsigned completions(int fd, unsigned first, unsigned second, unsigned th
     return count;
 }
 
+/* Of a chain with these flags, of which all requests but the first are cancelled. */
+static unsigned completions_of_chain(int fd, const unsigned flags[3])
+{
+    ring_begin(16);
+    PREPARE(1, read, fd, buffer(0), BLOCK, FILE_SIZE - 1)->flags |= flags[0];
+    PREPARE(2, read, fd, buffer(1), BLOCK, 0)->flags |= flags[1];
+    PREPARE(3, fsync, fd, 0)->flags |= flags[2];
+    return completions(3);
+}
+
 static unsigned completions_with_timeout(int fd)
 {
-    unsigned count = 0;
-    struct io_uring_cqe *cqe;
     struct __kernel_timespec limit = {.tv_sec = 10};
     ring_begin(16);
     PREPARE(1, read, fd, buffer(0), BLOCK, 0)->flags |= IOSQE_IO_LINK;
     PREPARE(2, link_timeout, &limit, 0)->flags |= IOSQE_CQE_SKIP_SUCCESS;
-    submit(2);
-    sleep_ms(100);
-    for (; io_uring_peek_cqe(&ring, &cqe) == 0; count++)
-        io_uring_cqe_seen(&ring, cqe);
-    ring_end();
-    return count;
+    return completions(2);
 }
 
 static void case_skipped(void)
@@ -414,8 +413,8 @@ static void case_skipped(void)
     static const unsigned flags[][3] = {
         {LINK | SKIP, LINK | SKIP, 0}, {HARD | SKIP, LINK | SKIP, 0}, {LINK, LINK | SKIP, SKIP}};
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
-        unsigned kernel = completions(memory, flags[i][0], flags[i][1], flags[i][2]);
-        unsigned served = completions(file, flags[i][0], flags[i][1], flags[i][2]);
+        unsigned kernel = completions_of_chain(memory, flags[i]);
+        unsigned served = completions_of_chain(file, flags[i]);
         if (kernel != served)
             fail("chain %zu has %u completions, and %u of the kernel", i, served, kernel);
     }

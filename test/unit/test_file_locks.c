@@ -25,36 +25,6 @@ static void *writes_at(void *offset)
     return NULL;
 }
 
-static void writes_two(void)
-{
-    pthread_t one, two;
-    shared_fd = engine_adopt("f", O_RDWR);
-    CHECK_EQUAL(engine_size(shared_fd), 10000);
-    step_done(0);
-    step_wait(1); /* another host cuts the file to 100 bytes, and gives up its lock */
-    lock(shared_fd);
-    server_hold(NFS3_PROC_WRITE);
-    CHECK_EQUAL(pthread_create(&one, NULL, writes_at, (void *)0), 0);
-    server_wait_held(1);
-    CHECK_EQUAL(pthread_create(&two, NULL, writes_at, (void *)50), 0);
-    server_wait_held(2);
-    server_release();
-    pthread_join(one, NULL);
-    pthread_join(two, NULL);
-    CHECK_EQUAL(engine_size(shared_fd), 100);
-}
-
-SCENE_TEST(after_a_lock_the_size_is_what_another_host_made_it)
-{
-    scene_configure("actimeo = 60;");
-    disk_make("f", 10000, 1);
-    pid_t pid = scene_start(writes_two);
-    step_wait(0);
-    cut_disk("f", 100);
-    step_done(1);
-    scene_wait(pid);
-}
-
 static void *asks(void *unused)
 {
     (void)unused;
@@ -66,7 +36,9 @@ static void *asks(void *unused)
     return NULL;
 }
 
-static void asks_and_writes(void)
+/* Another host cuts the file to 100 bytes and gives up its lock. Behind ours two calls overlap:
+ * `first`, a `procedure`, and a write. */
+static void overlaps(uint32_t procedure, void *(*first)(void *))
 {
     pthread_t one, two;
     shared_fd = engine_adopt("f", O_RDWR);
@@ -74,8 +46,8 @@ static void asks_and_writes(void)
     step_done(0);
     step_wait(1);
     lock(shared_fd);
-    server_hold(NFS3_PROC_GETATTR);
-    CHECK_EQUAL(pthread_create(&one, NULL, asks, NULL), 0);
+    server_hold(procedure);
+    CHECK_EQUAL(pthread_create(&one, NULL, first, NULL), 0);
     server_wait_held(1);
     server_hold(NFS3_PROC_WRITE);
     CHECK_EQUAL(pthread_create(&two, NULL, writes_at, (void *)50), 0);
@@ -86,15 +58,35 @@ static void asks_and_writes(void)
     CHECK_EQUAL(engine_size(shared_fd), 100);
 }
 
-SCENE_TEST(after_a_lock_a_question_that_a_write_meets_is_asked_again)
+static void writes_two(void)
+{
+    overlaps(NFS3_PROC_WRITE, writes_at);
+}
+
+static void asks_and_writes(void)
+{
+    overlaps(NFS3_PROC_GETATTR, asks);
+}
+
+static void cut_by_another_host(void (*meanwhile)(void))
 {
     scene_configure("actimeo = 60;");
     disk_make("f", 10000, 1);
-    pid_t pid = scene_start(asks_and_writes);
+    pid_t pid = scene_start(meanwhile);
     step_wait(0);
     cut_disk("f", 100);
     step_done(1);
     scene_wait(pid);
+}
+
+SCENE_TEST(after_a_lock_the_size_is_what_another_host_made_it)
+{
+    cut_by_another_host(writes_two);
+}
+
+SCENE_TEST(after_a_lock_a_question_that_a_write_meets_is_asked_again)
+{
+    cut_by_another_host(asks_and_writes);
 }
 
 /* ---- who began to open the file before the lock ---- */
