@@ -87,13 +87,18 @@ harness_logs() {
 harness_failed=0
 
 ok() { echo "ok ${0##*/}: $*"; }
-not_ok() {
-    local name=$1
-    shift
+# not_ok_of FILE NAME REASON...: what the command printed (FILE) comes before the logs: of a long report the end is cut off.
+not_ok_of() {
+    local out=$1 name=$2
+    shift 2
     echo "not ok ${0##*/}: $name: $*"
+    # The reason may stand far from the end.
+    grep -E -B 2 -A 8 'Failure!|Sanitizer: |runtime error: ' "$out" | head -n 40 | cut -c1-300 | sed 's/^/# /'
+    tail -n 15 "$out" | cut -c1-300 | sed 's/^/# /'
     [ "$harness_failed" != 0 ] || harness_logs
     harness_failed=1
 }
+not_ok() { not_ok_of /dev/null "$@"; }
 skip() {
     local name=$1
     shift
@@ -110,10 +115,7 @@ check() {
     if [ "$status" = 0 ]; then
         ok "$name"
     else
-        not_ok "$name" "status $status of: $*"
-        # The reason may stand far from the end.
-        grep -E -B 2 -A 8 'Failure!|Sanitizer: |runtime error: ' "$T/out" | head -n 40 | cut -c1-300 | sed 's/^/# /'
-        tail -n 15 "$T/out" | cut -c1-300 | sed 's/^/# /'
+        not_ok_of "$T/out" "$name" "status $status of: $*"
     fi
     return "$status"
 }
