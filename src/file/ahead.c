@@ -232,15 +232,12 @@ static void fetch_around(const struct reading *reading)
 static bool times_out(struct reading *reading, struct file_part *part)
 {
     struct file_lane *lane = reading->open->ahead.all->lane;
-    sig_atomic_t deferred = 0;
     if (file_part_is_done(part))
         return false;
     reading->waited = true;
-    while (!file_lane_wait(lane, file_part_is_done, part, 0) && sys_critical.deferred) {
-        deferred |= sys_critical.deferred;
-        sys_critical.deferred = 0;
-    }
-    sys_critical.deferred |= deferred;
+    bool before = sys_critical_set_patient(true);
+    file_lane_wait(lane, file_part_is_done, part, 0);
+    sys_critical_set_patient(before);
     reading->now_ns = sys_now_ns();
     uint64_t soft_ns = (uint64_t)file_tunables.soft_timeout * 1000000000;
     return soft_ns > 0 && (!file_part_is_done(part) || part->request.result < 0) &&

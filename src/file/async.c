@@ -260,13 +260,10 @@ void file_lane_carry_out(struct file_lane *lane)
 
 void file_lane_finish(struct file_lane *lane)
 {
-    sig_atomic_t deferred = 0;
-    while (file_lane_in_flight(lane) > 0) {
-        deferred |= sys_critical.deferred;
-        sys_critical.deferred = 0;
+    bool before = sys_critical_set_patient(true);
+    while (file_lane_in_flight(lane) > 0)
         file_lane_wait(lane, NULL, NULL, 0);
-    }
-    sys_critical.deferred |= deferred;
+    sys_critical_set_patient(before);
 }
 
 static bool help(const struct choice *choice)

@@ -91,7 +91,8 @@ void file_submit_later(struct file_lane *lane, struct file_request *const *reque
  * Drives the lane until satisfied(context) is true or the deadline (sys/sys.h) has passed, but
  * looks once for what has arrived. `done` functions are called meanwhile. Also returns, false, when
  * nothing is in flight, and when a signal was deferred for this thread, so that the caller can
- * leave the critical section, let it run, and return EINTR if its interface says so. `satisfied`
+ * leave the critical section, let it run, and return EINTR if its interface says so; who cannot is
+ * patient (sys/critical.h). `satisfied`
  * must be quick and not block; NULL: until nothing is in flight.
  */
 bool file_lane_wait(struct file_lane *lane, bool (*satisfied)(void *context), void *context,

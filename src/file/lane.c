@@ -298,13 +298,11 @@ bool file_lanes_attend(uint32_t events)
     }
     pthread_mutex_unlock(&lanes_lock);
     alone_add(&alone, rpc_attended.channels, rpc_attended.count);
-    /* Also where a signal was deferred. */
-    sig_atomic_t deferred = sys_critical.deferred;
-    sys_critical.deferred = 0;
+    bool before = sys_critical_set_patient(true);
     if (some && alone.count > 0)
         rpc_drive_all(alone.channels, alone.count, something_happened, &events,
                       sys_now_ns() + TURN_NS);
-    sys_critical.deferred |= deferred;
+    sys_critical_set_patient(before);
     return some;
 }
 
@@ -372,7 +370,7 @@ static void lane_drive(const struct wait *wait, unsigned count, uint32_t events,
                        uint64_t deadline_ns)
 {
     if (!rpc_drive_all(wait->lane->channels, count, wait_over, (void *)wait, deadline_ns) &&
-        !sys_critical.deferred)
+        !sys_critical_interrupts())
         lane_sleep(wait->lane, events, deadline_ns, ALONE_NS);
 }
 
@@ -391,7 +389,7 @@ static bool lane_wait(const struct wait *wait, uint64_t deadline_ns)
         rpc_attended.count = 0;
         if (satisfied(wait))
             return true;
-        if (atomic_load(&lane->in_flight) == 0 || sys_critical.deferred)
+        if (atomic_load(&lane->in_flight) == 0 || sys_critical_interrupts())
             return satisfied(wait);
         if (looked && sys_deadline_passed(deadline_ns))
             return false;

@@ -8,6 +8,7 @@
 #include "file/world.h"
 #include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
+#include "sys/critical.h"
 #include "sys/sys.h"
 
 enum {
@@ -118,7 +119,9 @@ static void let_others_end(struct batch *batch)
     if (atomic_load(&batch->lane->in_flight) != batch->left) { /* others, too */
         if (atomic_load(&batch->lane->attended)) /* who drives it has not heard of this batch */
             file_lane_attend_now(batch->lane);
+        bool before = sys_critical_set_patient(true); /* perhaps nobody else drives it */
         file_lane_wait(batch->lane, progressed, &progress, sys_now_ns() + 10000000);
+        sys_critical_set_patient(before);
         return;
     }
     file_async_attend_all();

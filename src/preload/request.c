@@ -140,7 +140,7 @@ void preload_settle(struct file_lane *lane)
 {
     while (file_lane_in_flight(lane) > 0) {
         file_lane_wait(lane, NULL, NULL, 0);
-        if (sys_critical.deferred) {
+        if (sys_critical_interrupts()) {
             sys_critical_leave();
             sys_critical_enter();
         }

@@ -431,7 +431,7 @@ bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), vo
     pthread_mutex_lock(&transport->lock);
     for (;;) {
         done = satisfied(context);
-        if (done || atomic_load(&channel->outstanding) == 0 || sys_critical.deferred)
+        if (done || atomic_load(&channel->outstanding) == 0 || sys_critical_interrupts())
             break;
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (timeout_ms == 0 && looked)

@@ -91,7 +91,7 @@ bool rpc_drive_all(struct net_channel *const *channels, unsigned count,
         return rpc_drive(channels[0], satisfied, context, deadline_ns);
     struct drive drive = {.leads = {false}};
     bool looked = false, done;
-    while (!(done = satisfied(context)) && !sys_critical.deferred) {
+    while (!(done = satisfied(context)) && !sys_critical_interrupts()) {
         int timeout_ms = rpc_time_left_ms(deadline_ns);
         if (timeout_ms == 0 && looked)
             break;
@@ -129,6 +129,7 @@ void rpc_pause(int milliseconds)
 {
     uint64_t until = sys_now_ns() + (uint64_t)milliseconds * 1000000;
     int left_ms;
+    bool before = sys_critical_set_patient(true);
     while ((left_ms = rpc_time_left_ms(until)) > 0) {
         if (rpc_attended.count > 0) {
             rpc_drive_all(rpc_attended.channels, rpc_attended.count, never, NULL, until);
@@ -136,4 +137,5 @@ void rpc_pause(int milliseconds)
         }
         sys_nanosleep_ms(left_ms);
     }
+    sys_critical_set_patient(before);
 }

@@ -178,8 +178,8 @@ void rpc_submit_later(struct net_channel *channel, struct rpc_call *const *calls
 /*
  * Drives a channel for calls that have an `answered` function, until satisfied(context) is true,
  * the deadline (CLOCK_MONOTONIC ns; 0: never) has passed, nothing is in flight, or a signal was
- * deferred for this thread. A deadline in the past takes what has arrived. Returns what satisfied()
- * said last; it is called under the channel's lock.
+ * deferred for this thread, unless it is patient (sys/critical.h). A deadline in the past takes
+ * what has arrived. Returns what satisfied() said last; it is called under the channel's lock.
  */
 bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), void *context,
                uint64_t deadline_ns);

@@ -19,7 +19,10 @@
 
 struct sys_critical {
     int depth;                      /* sections entered by this thread */
-    volatile sig_atomic_t deferred; /* set by the trampoline: `mask` must be restored */
+    volatile sig_atomic_t deferred; /* set by the trampoline, and cleared by leaving, by nobody else
+                                       (a signal may come at any instruction): `mask` must be
+                                       restored */
+    bool patient;                   /* the thread waits on though a signal was deferred */
     unsigned long mask;             /* the thread's signal mask before the trampoline blocked all */
     jmp_buf *guard;                 /* while memory of the application is read: see below */
     bool open;                      /* SIGSEGV and SIGBUS were not blocked when it was asked last */
@@ -57,6 +60,21 @@ static inline void sys_critical_leave(void)
         sys_critical.deferred = 0;
         sys_sigprocmask(SIG_SETMASK, &mask, NULL);
     }
+}
+
+/* A signal was deferred, and who waits shall return, so that its handler can run. */
+static inline bool sys_critical_interrupts(void)
+{
+    return sys_critical.deferred && !sys_critical.patient;
+}
+
+/* Whether this thread waits on though a signal was deferred. Returns whether it did, for whoever
+ * sets that again when it has waited. */
+static inline bool sys_critical_set_patient(bool patient)
+{
+    bool before = sys_critical.patient;
+    sys_critical.patient = patient;
+    return before;
 }
 
 /* True while this thread is inside the library: calls that arrive then are the library's own. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 #include "async_scene.h"
 
@@ -111,6 +112,58 @@ ENGINE_TEST(a_signal_that_waits_does_not_keep_it_from_being_over)
     sys_critical.deferred = 0;
     sys_critical_leave();
     expect_done(1);
+}
+
+/* Nobody else would receive the answer to the first. */
+ENGINE_TEST(a_signal_that_waits_does_not_keep_a_write_from_going_over_another)
+{
+    int fd = lane_open(DISK);
+    job_write(&jobs[0], fd, BLOCK, 0, 1);
+    job_write(&jobs[1], fd, BLOCK, 0, 2);
+    submit(0, 1);
+    struct file_request *request = &jobs[1].request;
+    sys_critical_enter();
+    sys_critical.deferred = 1;
+    file_submit(lane, &request, 1);
+    CHECK_EQUAL(sys_critical.deferred, 1);
+    sys_critical.deferred = 0;
+    sys_critical_leave();
+    wait_for_jobs(0, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    disk_expect("f", BLOCK, 0, 2);
+}
+
+static volatile sig_atomic_t came;
+
+static void on_tick(int number)
+{
+    (void)number;
+    came = came + 1;
+    sys_critical.deferred = 1;
+}
+
+static void tick_every(long microseconds)
+{
+    struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+    struct itimerval interval = {{0, microseconds}, {0, microseconds}};
+    CHECK_EQUAL(sigaction(SIGALRM, &action, NULL), 0);
+    CHECK_EQUAL(setitimer(ITIMER_REAL, &interval, NULL), 0);
+}
+
+/* Else it would be blocked in this thread for ever. Which moment it chooses is left to chance. */
+ENGINE_TEST(a_signal_that_comes_while_a_thread_waits_on_is_not_forgotten)
+{
+    enum { TICKS = 5000, EVERY_US = 50 };
+    int forgotten = 0;
+    tick_every(EVERY_US);
+    while (came < TICKS) {
+        int before = came;
+        file_async_attend_all();
+        forgotten += came != before && !sys_critical.deferred;
+        sys_critical.deferred = 0;
+    }
+    tick_every(0);
+    CHECK_EQUAL(forgotten, 0);
 }
 
 ENGINE_TEST(a_change_of_size_waits_for_a_write_that_nobody_waits_for)

@@ -156,7 +156,7 @@ static long reap(struct reaper *reaper)
         }
         if (reaper->got == reaper->most || (reaper->got > 0 && reaper->got >= reaper->least))
             break;
-        if (result == 0 && sys_critical.deferred)
+        if (result == 0 && sys_critical_interrupts())
             result = -EINTR;
         if (last_look || result != 0)
             break;

@@ -75,7 +75,7 @@ static int drive(struct posix_aio_wait *wait)
     sys_critical_enter();
     atomic_fetch_add(&posix_aio_drives, 1);
     file_lane_wait(posix_aio_lane, driven, wait, wait->deadline_ns);
-    bool interrupted = sys_critical.deferred != 0;
+    bool interrupted = sys_critical_interrupts();
     sys_critical_leave(); /* the handler runs here */
     return outcome(wait, interrupted);
 }

@@ -229,7 +229,7 @@ static bool drive(struct uring *record, bool (*satisfied)(void *context), void *
     uring_post_send(&record->post);
     pthread_mutex_unlock(&record->lock);
     atomic_fetch_sub(&record->drivers, 1);
-    bool deferred = sys_critical.deferred;
+    bool deferred = sys_critical_interrupts();
     preload_stay_end(stay);
     return deferred;
 }

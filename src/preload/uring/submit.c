@@ -273,13 +273,10 @@ static void settle(struct dispatch *dispatch)
 {
     struct file_lane *lane = dispatch->record->lane;
     send_batch(dispatch);
-    while (uring_in_flight(dispatch->record) > 0) {
+    bool before = sys_critical_set_patient(true);
+    while (uring_in_flight(dispatch->record) > 0)
         file_lane_wait(lane, NULL, NULL, 0);
-        if (sys_critical.deferred) { /* a signal has to wait, and that function does not */
-            file_lane_attend(lane);
-            sys_nanosleep_ms(1);
-        }
-    }
+    sys_critical_set_patient(before);
 }
 
 static bool drained(struct dispatch *dispatch, const struct io_uring_sqe *sqe)
