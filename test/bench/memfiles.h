@@ -286,12 +286,13 @@ static ssize_t file_write(struct file *f, const unsigned char *data, size_t leng
         return file_write_slowly(f, data, length, offset);
     if (f->touched != files.tick) {
         const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-        int error = futimens(f->fd, times) < 0 ? -errno : file_refresh(f);
-        if (error)
-            return error;
+        if (futimens(f->fd, times) < 0)
+            return -errno;
         f->touched = files.tick;
     }
-    return (ssize_t)length;
+    // The kernel sets them, too, within a tick, when a page is stored to for the first time.
+    int error = file_refresh(f);
+    return error ? error : (ssize_t)length;
 }
 
 static int file_sync(const struct file *f)

@@ -27,7 +27,8 @@ maria_init() {
     run_as mysql
     install -d -o mysql "$T/s"
     as_user mkdir -p "$maria_data" || return
-    command_limit=120 under_preload mariadb-install-db --no-defaults --datadir="$maria_data" \
+    # The names of temporary tables are of process ids, which other scripts have as well.
+    TMPDIR=$T/s command_limit=120 under_preload mariadb-install-db --no-defaults --datadir="$maria_data" \
         --auth-root-authentication-method=normal --skip-test-db --innodb-flush-method=O_DIRECT \
         --innodb-use-native-aio=0 "${maria_space[@]}"
 }
