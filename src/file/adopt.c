@@ -358,7 +358,7 @@ static void leave_to_kernel(struct file_mount *mount, const struct stat *status,
         file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
     else
         file_world_await_others(status, path);
-    file_pages_fresh(mount, fd);
+    file_pages_fresh(mount, NULL, fd);
 }
 
 /* NULL: the engine may serve the descriptor; else why not. *surprising: it is no matter of use. */

@@ -81,30 +81,49 @@ bool file_appends(struct file_open *open, int fd, int flags)
     return ask_appends(open, fd, known, changes);
 }
 
-pthread_mutex_t file_flags_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t flags_lock = PTHREAD_MUTEX_INITIALIZER; /* see append.h */
 
-bool file_flags_begin(int fd, int flags)
+bool file_flags_lock(struct file_open *open)
 {
-    file_offset_show(fd);
-    pthread_mutex_lock(&file_flags_lock);
-    int now = sys_fcntl(fd, F_GETFL, 0);
-    struct file_open *open = now >= 0 && (now ^ flags) & O_DIRECT ? file_get(fd) : NULL;
-    if (open) {
-        file_ahead_allow(open, flags);
-        atomic_store(&open->behind, file_behind_allows(open->access, flags));
-        file_put(open);
-    }
-    if (now < 0 || !((now ^ flags) & O_APPEND))
-        return false;
-    ledger_append_changed();
-    return true;
+    pthread_mutex_lock(&flags_lock);
+    return open && is_shared(open) && ledger_flags_lock(&open->inode->entry);
 }
 
-void file_flags_end(bool changes)
+void file_flags_unlock(struct file_open *open, bool shared)
 {
-    if (changes)
+    if (shared)
+        ledger_flags_unlock(&open->inode->entry);
+    pthread_mutex_unlock(&flags_lock);
+}
+
+void file_flags_child(void)
+{
+    pthread_mutex_init(&flags_lock, NULL); /* who held it does not exist here */
+}
+
+void file_flags_begin(struct file_flags_change *change, int fd, int flags)
+{
+    file_offset_show(fd);
+    struct file_open *open = file_get(fd);
+    change->open = open;
+    change->shared = file_flags_lock(open);
+    int now = sys_fcntl(fd, F_GETFL, 0);
+    if (open && now >= 0 && (now ^ flags) & O_DIRECT) {
+        file_ahead_allow(open, flags);
+        atomic_store(&open->behind, file_behind_allows(open->access, flags));
+    }
+    change->appends = now >= 0 && (now ^ flags) & O_APPEND;
+    if (change->appends)
         ledger_append_changed();
-    pthread_mutex_unlock(&file_flags_lock);
+}
+
+void file_flags_end(struct file_flags_change *change)
+{
+    if (change->appends)
+        ledger_append_changed();
+    file_flags_unlock(change->open, change->shared);
+    if (change->open)
+        file_put(change->open);
 }
 
 /* ---- the offset ---- */

@@ -21,8 +21,11 @@ enum file_offset_lock { FILE_OFFSET_FREE, FILE_OFFSET_PRIVATE, FILE_OFFSET_SHARE
 enum file_offset_lock file_offset_lock(struct file_open *open);
 void file_offset_unlock(struct file_open *open, enum file_offset_lock lock);
 
-/* Held while this process changes the flags of a descriptor (append.c), whoever wants it: briefly.
- */
-extern pthread_mutex_t file_flags_lock;
+/* Between these no other thread of this process changes the flags of a descriptor, whoever wants
+ * it, and no process that shares this open file description: briefly. NULL: none shares it. What
+ * the first returns is for the second. */
+bool file_flags_lock(struct file_open *open);
+void file_flags_unlock(struct file_open *open, bool shared);
+void file_flags_child(void);
 
 #endif

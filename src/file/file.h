@@ -197,8 +197,8 @@ int file_ftruncate(struct file_open *open, int fd, off_t size);
  * it, by other processes, must not come back. */
 void file_truncated_by_kernel(int fd, off_t size);
 /*
- * truncate(2) where no descriptor can be had, or closed: the kernel does it, and the ledger hears of
- * it. 0 or -errno; -EMFILE where the ledger is not at hand; FILE_KERNEL: nobody need hear of it.
+ * truncate(2) where no descriptor can be had, or closed: the kernel does it, and the ledger hears
+ * of it. 0 or -errno; -EMFILE where the ledger is not at hand; FILE_KERNEL: nobody need hear of it.
  */
 int file_truncate_path(const char *path, off_t size);
 /* fallocate(2): -EOPNOTSUPP for what NFSv3 cannot do. `emulate`: as posix_fallocate(3), by writing.
@@ -213,14 +213,18 @@ void file_locked(struct file_open *open);
 /* Did this process lock a file with this number? Then the close of any descriptor of it, also one
  * that only the library has, would end its locks: fcntl_locking(2). */
 bool file_is_locked(dev_t device, ino_t number);
-/* Has this process moved it to the kernel, for as long as it lives? Its locks are not known then. */
+/* Has this process moved it to the kernel, for as long as it lives? Its locks are not known then.
+ */
 bool file_is_left_to_kernel(dev_t device, ino_t number);
 /* Does a write of the descriptor with these flags (RWF_*) go to the end of the file? */
 bool file_appends(struct file_open *open, int fd, int flags);
-/* Brackets fcntl(F_SETFL, flags) of any descriptor; the second is given what the first returned:
- * does it change whether writes append? */
-bool file_flags_begin(int fd, int flags);
-void file_flags_end(bool changes);
+/* Brackets fcntl(F_SETFL, flags) of any descriptor. */
+struct file_flags_change {
+    struct file_open *open; /* held; NULL: it is not managed */
+    bool shared, appends;   /* other processes are kept away; whether writes append changes */
+};
+void file_flags_begin(struct file_flags_change *change, int fd, int flags);
+void file_flags_end(struct file_flags_change *change);
 /* Before the kernel looks at the offset, e.g. for a lock; any descriptor. */
 void file_offset_show(int fd);
 /* The open file of this descriptor, or those of all, may be used by others than those who call this

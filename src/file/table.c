@@ -348,7 +348,7 @@ int file_closing(int fd)
         file_write_out(open, 0, 0,
                        true); /* each close ends the process's locks: fcntl_locking(2) */
     if ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
-        file_pages_drop(open->inode->mount, fd);
+        file_pages_drop(open, fd);
     if (last) {
         pthread_mutex_lock(&file_lock);
         open->inode->closing = 0;
@@ -486,7 +486,7 @@ void file_fork_child(void)
     file_seen_fork_child();
     file_behind_fork_parent();
     pthread_mutex_unlock(&file_lock);
-    pthread_mutex_init(&file_flags_lock, NULL); /* who held it does not exist here */
+    file_flags_child();
     file_mounts_fork_child();
     file_async_fork_child();
     file_ahead_fork_child();

@@ -36,13 +36,12 @@ static const char other_process[] = "another process uses the kernel for it";
  * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
  * nothing: a read of no bytes, and one into no memory, which fails before anything is sent.
  */
-static void unmap_pages(int fd)
+static void unmap_pages(struct file_open *open, int fd)
 {
     char none;
-    pthread_mutex_lock(&file_flags_lock);
-    /* First, as the kernel may ask the server: what another process that shares the description
-     * sets between the next two calls is lost. */
+    /* First, as the kernel may ask the server. */
     bool begun = sys_pread(fd, &none, 0, 0) == 0;
+    bool shared = file_flags_lock(open);
     int flags = begun ? sys_fcntl(fd, F_GETFL, 0) : -1;
     /* O_APPEND beside O_DIRECT is refused. */
     if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
@@ -50,23 +49,27 @@ static void unmap_pages(int fd)
         sys_pread(fd, NULL, 1, 0);
         sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
     }
-    pthread_mutex_unlock(&file_flags_lock);
+    file_flags_unlock(open, shared);
 }
 
-void file_pages_drop(const struct file_mount *mount, int fd)
+static void drop_pages(struct file_open *open, int fd)
 {
-    if (!mount->kernel_nfs)
-        return;
-    unmap_pages(fd);
+    unmap_pages(open, fd);
     sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void file_pages_fresh(const struct file_mount *mount, int fd)
+void file_pages_drop(struct file_open *open, int fd)
+{
+    if (open->inode->mount->kernel_nfs)
+        drop_pages(open, fd);
+}
+
+void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd)
 {
     struct statx status;
     if (!mount->kernel_nfs)
         return;
-    file_pages_drop(mount, fd);
+    drop_pages(open, fd);
     /* The kernel learns the size: else a map would end where the file ended before. */
     sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
 }
@@ -76,7 +79,7 @@ void file_fresh(int fd)
     struct file_open *open = file_get(fd);
     if (open) {
         (void)file_flush_range(open->inode, open->auth, 0, UINT64_MAX);
-        file_pages_fresh(open->inode->mount, fd);
+        file_pages_fresh(open->inode->mount, open, fd);
         file_put(open);
     }
 }
@@ -163,7 +166,7 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
     struct file_open *open;
     while ((open = file_table_take(inode, &fd))) {
         if (!managed)
-            file_pages_fresh(inode->mount, fd - 1);
+            file_pages_fresh(inode->mount, open, fd - 1);
         managed = true;
         file_offset_repay(open, fd - 1);
         stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
@@ -205,7 +208,7 @@ int file_demote_stream(int fd, const char *reason)
         result = file_inode_demote(open->inode, open->auth, reason);
     } else {
         (void)file_flush_range(open->inode, open->auth, 0, UINT64_MAX);
-        file_pages_fresh(open->inode->mount, fd);
+        file_pages_fresh(open->inode->mount, open, fd);
         if (file_inode_descriptors(open->inode) == 1)
             stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_closing(fd);
@@ -285,7 +288,7 @@ void file_shared_map(int fd)
     if (!mount)
         return;
     file_world_claim(mount, &status, path, "mmap");
-    file_pages_fresh(mount, fd);
+    file_pages_fresh(mount, NULL, fd);
 }
 
 const char *file_world_stay(struct file_inode *inode)
@@ -344,7 +347,7 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
         (void)finish_way(inode->mount, auth, &inode->entry);
     if (inode->mount->kernel_nfs) {
         sys_fsync(fd);
-        file_pages_drop(inode->mount, fd);
+        drop_pages(NULL, fd);
     }
     return ledger_world_come_back(&inode->entry, pins);
 }

@@ -32,8 +32,9 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
  * the file open for writing. Called where the promise is made: after COMMIT, after synchronous
  * writes, and at the close of a written file.
  */
-void file_pages_drop(const struct file_mount *mount, int fd);
-/* The same before a use of the descriptor that goes by the kernel; it learns the size as well. */
-void file_pages_fresh(const struct file_mount *mount, int fd);
+void file_pages_drop(struct file_open *open, int fd);
+/* The same before a use of the descriptor that goes by the kernel; it learns the size as well.
+ * `open` is NULL for a descriptor that is not managed. */
+void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd);
 
 #endif

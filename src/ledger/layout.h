@@ -14,6 +14,7 @@
  *                 records that are linked there (IN_FLIGHT, ACKED, REPLAY, GHOST).
  *   arena_lock    which records and chunks are free, and which chunks belong to which record.
  *   cache locks   the frames of every 64th group; beside arena_lock, neither under the other.
+ *   flags locks   nothing here; before all others: see ledger_flags_lock().
  * A record's `state` is its commit point. On EOWNERDEAD the lists are made again from the records.
  *
  * Memory is reserved with fallocate() before its first use, so that a full /dev/shm is an error
@@ -33,7 +34,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 13,
+    LEDGER_REGISTRY_LAYOUT = 14,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -268,6 +269,7 @@ struct ledger_shared {
     /* Changes when what was read of a file of the set before may be old: see quiet.h. */
     _Atomic uint64_t freshness[LEDGER_SETS];
 
+    pthread_mutex_t flags_locks[LEDGER_STRIPES];
     pthread_mutex_t cache_locks[LEDGER_CACHE_LOCKS];
     uint32_t cache_clocks[LEDGER_CACHE_LOCKS];
     uint8_t group_ways[LEDGER_GROUPS_MAX]; /* a bit for each way that has memory */

@@ -15,5 +15,8 @@
  * the kernel (handle_futex_death()). So nobody who waits sleeps for longer than a second at a time.
  */
 int ledger_mutex_lock(pthread_mutex_t *mutex);
+/* The same for one under which system calls are made: for so many ms at most. ETIMEDOUT: it is not
+ * locked. */
+int ledger_mutex_lock_within(pthread_mutex_t *mutex, int milliseconds);
 
 #endif

@@ -1,11 +1,16 @@
 /*
- * The offsets of open file descriptions that several processes share. A change of such an offset
- * takes two steps, and no other process may come in between. All descriptions of a file are locked
- * together, as a single one has no name that all processes know.
+ * The offsets, and the flags, of open file descriptions that several processes share. A change of
+ * such an offset takes two steps, and no other process may come in between. All descriptions of a
+ * file are locked together, as a single one has no name that all processes know.
  */
+#include <errno.h>
+
 #include "ledger/entries.h"
+#include "ledger/mutex.h"
 #include "ledger/offset.h"
 #include "ledger/processes.h"
+
+enum { FLAGS_MS = 100 }; /* for a process that was stopped with them */
 
 /* The place of who uses an offset of the file, or one that is free; NULL: there is none. */
 static struct ledger_offset_user *find_place(struct ledger_stripe *stripe, uint32_t file)
@@ -71,4 +76,27 @@ void ledger_offsets_of_dead(uint32_t slot)
             ledger_stripe_wake(number);
         }
     }
+}
+
+/* ---- flags ---- */
+
+static pthread_mutex_t *flags_lock_of(const struct ledger_file *file)
+{
+    return &ledger_map.shared->flags_locks[ledger_stripe_of_file(file)];
+}
+
+bool ledger_flags_lock(const struct ledger_file *file)
+{
+    if (!ledger_map.shared)
+        return false;
+    pthread_mutex_t *lock = flags_lock_of(file);
+    int result = ledger_mutex_lock_within(lock, FLAGS_MS);
+    if (result == EOWNERDEAD)
+        pthread_mutex_consistent(lock);
+    return result == 0 || result == EOWNERDEAD;
+}
+
+void ledger_flags_unlock(const struct ledger_file *file)
+{
+    pthread_mutex_unlock(flags_lock_of(file));
 }

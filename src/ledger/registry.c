@@ -137,6 +137,8 @@ static int make_header(struct ledger_shared *shared, struct counts counts)
         result = make_mutex(&shared->arena_lock);
     for (int i = 0; i < LEDGER_STRIPES && !result; i++)
         result = make_mutex(&shared->stripes[i].lock);
+    for (int i = 0; i < LEDGER_STRIPES && !result; i++)
+        result = make_mutex(&shared->flags_locks[i]);
     for (int i = 0; i < LEDGER_CACHE_LOCKS && !result; i++)
         result = make_mutex(&shared->cache_locks[i]);
     shared->magic = LEDGER_REGISTRY_MAGIC;

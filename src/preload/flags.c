@@ -6,9 +6,10 @@
 PRELOAD_SLOW static int set_flags(int fd, int flags)
 {
     struct preload_stay stay = preload_stay_begin();
-    bool changes = file_flags_begin(fd, flags);
+    struct file_flags_change change;
+    file_flags_begin(&change, fd, flags);
     int result = sys_fcntl(fd, F_SETFL, flags);
-    file_flags_end(changes);
+    file_flags_end(&change);
     preload_stay_end(stay);
     return (int)preload_result(result);
 }

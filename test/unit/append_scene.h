@@ -30,9 +30,10 @@ static inline ssize_t engine_append(int fd, const void *data, size_t length)
 static inline void engine_set_flags(int fd, int flags)
 {
     sys_critical_enter();
-    bool changes = file_flags_begin(fd, flags);
+    struct file_flags_change change;
+    file_flags_begin(&change, fd, flags);
     CHECK_EQUAL(fcntl(fd, F_SETFL, flags), 0);
-    file_flags_end(changes);
+    file_flags_end(&change);
     sys_critical_leave();
 }
 

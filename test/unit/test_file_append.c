@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include "append_scene.h"
+#include "file/world.h"
 
 /* ---- one process ---- */
 
@@ -147,6 +148,32 @@ ENGINE_TEST(a_child_switches_appending_on_and_off_for_its_parent)
     child_changes(fd, 0);
     CHECK_EQUAL(engine_write(fd, "y", 1, 0), 1);
     CHECK_EQUAL(engine_size(fd), 150);
+}
+
+/* Where pages of the kernel are dropped the flags are O_DIRECT's for a moment. */
+ENGINE_TEST(appending_that_a_child_sets_stays_while_its_parent_drops_pages)
+{
+    enum { ROUNDS = 20000 };
+    disk_make("f", 100, 1);
+    int status, fd = engine_adopt("f", O_RDWR);
+    pid_t pid = engine_fork();
+    if (pid == 0) {
+        int lost = 0;
+        for (int i = 0; i < ROUNDS; i++) {
+            engine_set_flags(fd, O_APPEND);
+            lost += !(fcntl(fd, F_GETFL) & O_APPEND);
+            engine_set_flags(fd, 0);
+        }
+        _exit(lost > 0);
+    }
+    struct file_open *open = file_get(fd);
+    open->inode->mount->kernel_nfs = true;
+    while (waitpid(pid, &status, WNOHANG) == 0)
+        file_pages_drop(open, fd);
+    open->inode->mount->kernel_nfs = false;
+    file_put(open);
+    CHECK_EQUAL(status, 0);
+    CHECK_EQUAL(fcntl(fd, F_GETFL) & (O_APPEND | O_DIRECT), 0);
 }
 
 /* While the description is this process's alone the kernel's offset may lag behind. */
