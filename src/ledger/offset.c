@@ -10,7 +10,7 @@
 #include "ledger/offset.h"
 #include "ledger/processes.h"
 
-enum { FLAGS_MS = 100 }; /* for a process that was stopped with them */
+enum { FLAGS_MS = 1000 }; /* for a process that was stopped with them */
 
 /* The place of who uses an offset of the file, or one that is free; NULL: there is none. */
 static struct ledger_offset_user *find_place(struct ledger_stripe *stripe, uint32_t file)

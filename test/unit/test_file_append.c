@@ -153,7 +153,7 @@ ENGINE_TEST(a_child_switches_appending_on_and_off_for_its_parent)
 /* Where pages of the kernel are dropped the flags are O_DIRECT's for a moment. */
 ENGINE_TEST(appending_that_a_child_sets_stays_while_its_parent_drops_pages)
 {
-    enum { ROUNDS = 20000 };
+    enum { ROUNDS = 4000 };
     disk_make("f", 100, 1);
     int status, fd = engine_adopt("f", O_RDWR);
     pid_t pid = engine_fork();
