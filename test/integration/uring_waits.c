@@ -469,10 +469,36 @@ static void case_processes(void)
     munmap(shared, sizeof(*shared));
 }
 
+/* One that submits nothing, and is interrupted, says so: 0 means that there is a completion. */
+static void case_interrupted(void)
+{
+    enum { READS = 16, ROUNDS = 100 };
+    struct sigaction action = {.sa_handler = on_alarm}, before;
+    const struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    ring_begin(READS);
+    CHECK(sigaction(SIGALRM, &action, &before) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        read_some(READS, round);
+        for (int sent = 0; sent < READS;) {
+            int result = io_uring_submit(&ring);
+            CHECK(result >= 0 || result == -EINTR);
+            sent += result > 0 ? result : 0;
+        }
+        while (io_uring_cq_ready(&ring) < READS) {
+            unsigned ready = io_uring_cq_ready(&ring);
+            int result = io_uring_submit_and_wait(&ring, ready + 1);
+            CHECK(result == -EINTR || (result == 0 && io_uring_cq_ready(&ring) > ready));
+        }
+        take_some(READS, round);
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0 && sigaction(SIGALRM, &before, NULL) == 0);
+    ring_end();
+}
+
 static const struct ring_case cases[] = {
     CASE(submit_and_wait), CASE(timeout), CASE(memory), CASE(eventfd),        CASE(epoll),
     CASE(two_threads),     CASE(signals), CASE(random), CASE(exit_in_flight), CASE(fork),
-    CASE(processes),       CASE(user),    CASE(past),
+    CASE(processes),       CASE(user),    CASE(past),   CASE(interrupted),
 };
 
 int main(int argc, char **argv)

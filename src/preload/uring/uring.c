@@ -233,12 +233,21 @@ PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait
     int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
     if (result < 0)
         return result;
-    if (uring_wait(record, ring, wait_nr, 0) == URING_KERNEL) {
+    int waited = 0;
+    switch (uring_wait(record, ring, wait_nr, 0)) {
+    case URING_KERNEL:
         uring_block_begin(record);
-        PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+        waited = PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
         uring_block_end(record);
+        break;
+    case URING_SIGNAL:
+        waited = -EINTR;
+        break;
+    default:
+        break;
     }
-    return result;
+    /* As the kernel: who submitted something hears of that. */
+    return result == 0 && waited < 0 ? waited : result;
 }
 
 /* ---- waiting ---- */
