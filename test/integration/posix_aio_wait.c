@@ -1,9 +1,10 @@
 /*
  * POSIX AIO: waiting, for requests of both worlds, interrupted by signals, and in threads.
  *
- * usage: posix_aio_wait DIRECTORY [more]
- * `more`: handlers jump out of waiting, and children of a process with requests in flight use AIO
- * themselves; glibc's own fails there.
+ * usage: posix_aio_wait DIRECTORY [more | number SERVER | cancelled SERVER]
+ * With SERVER, the process of the server, it is stopped for a while. `more`: handlers jump out of
+ * waiting, and children of a process with requests in flight use AIO themselves; glibc's own fails
+ * there.
  */
 #include <setjmp.h>
 #include <sys/time.h>
@@ -240,6 +241,42 @@ static void test_number(const char *directory, pid_t server)
     CHECK(close(other) == 0 && unlink(path) == 0);
 }
 
+static struct aiocb long_read;
+
+static void *suspends(void *unused)
+{
+    const struct aiocb *list[] = {&long_read};
+    while (aio_error(&long_read) == EINPROGRESS)
+        aio_suspend(list, 1, NULL);
+    return unused;
+}
+
+/* aio_suspend() is a cancellation point: the server, which is stopped, would let it wait for long.
+ * One that is told of its end is received by another thread. */
+static void test_cancelled(pid_t server)
+{
+    static const int ways[] = {SIGEV_NONE, SIGEV_SIGNAL};
+    static char bytes[2][BLOCK];
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        struct timespec limit;
+        void *result = NULL;
+        long_read = request(file, bytes[i], BLOCK, 0);
+        long_read.aio_sigevent.sigev_notify = ways[i];
+        long_read.aio_sigevent.sigev_signo = SIGURG; /* which is ignored */
+        stop_process(server);
+        CHECK(aio_read(&long_read) == 0);
+        CHECK(pthread_create(&thread, NULL, suspends, NULL) == 0);
+        pause_ms(200);
+        CHECK(pthread_cancel(thread) == 0 && clock_gettime(CLOCK_REALTIME, &limit) == 0);
+        limit.tv_sec += 20;
+        int joined = pthread_timedjoin_np(thread, &result, &limit);
+        CHECK(kill(server, SIGCONT) == 0);
+        CHECK(joined == 0 && result == PTHREAD_CANCELED);
+        CHECK(result_of(&long_read) == BLOCK);
+    }
+}
+
 /* ---- threads ---- */
 
 enum { CROWD = 4, DEPTH = 16, ROUNDS = 30 };
@@ -338,6 +375,10 @@ int main(int argc, char **argv)
     }
     if (argc > 3 && strcmp(argv[2], "number") == 0) {
         test_number(argv[1], atoi(argv[3]));
+        return 0;
+    }
+    if (argc > 3 && strcmp(argv[2], "cancelled") == 0) {
+        test_cancelled(atoi(argv[3]));
         return 0;
     }
     test_past();        /* before anything was told of its end */

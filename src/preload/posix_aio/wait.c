@@ -6,8 +6,11 @@
 #include "preload/posix_aio/posix_aio.h"
 #include "sys/alloc.h"
 
-static _Atomic uint32_t ends;     /* of requests; a futex */
-static _Atomic unsigned sleepers; /* on it; also those that a handler has jumped out of there */
+#define SLICE_NS UINT64_C(100000000)
+
+static _Atomic uint32_t ends; /* of requests; a futex */
+static _Atomic unsigned
+    sleepers; /* on it; also those that a handler has jumped out of there, or that were cancelled */
 
 /*
  * What wakes a thread that waits in glibc's aio_suspend(): a request of glibc's that reads an
@@ -70,11 +73,16 @@ static bool may_drive(const struct posix_aio_wait *wait)
     return !file_lane_is_attended(posix_aio_lane) && !some_off_lane(wait);
 }
 
+/* In slices: a thread that is cancelled meanwhile is to see it. */
 static int drive(struct posix_aio_wait *wait)
 {
+    uint64_t slice_ns = sys_now_ns() + SLICE_NS;
+    if (wait->deadline_ns && wait->deadline_ns < slice_ns)
+        slice_ns = wait->deadline_ns;
+    pthread_testcancel();
     sys_critical_enter();
     atomic_fetch_add(&posix_aio_drives, 1);
-    file_lane_wait(posix_aio_lane, driven, wait, wait->deadline_ns);
+    file_lane_wait(posix_aio_lane, driven, wait, slice_ns);
     bool interrupted = sys_critical_interrupts();
     sys_critical_leave(); /* the handler runs here */
     return outcome(wait, interrupted);
@@ -118,12 +126,15 @@ void posix_aio_wake_locked(void)
 static int sleep_once(const struct posix_aio_wait *wait)
 {
     struct timespec left;
-    int result = 0;
+    int result = 0, type;
     atomic_fetch_add(&sleepers, 1);
     uint32_t before = atomic_load(&ends);
-    if (!is_over(wait))
-        result = sys_futex(&ends, FUTEX_WAIT_PRIVATE, before,
-                           sys_time_left(wait->deadline_ns, 0, &left));
+    if (!is_over(wait)) {
+        struct timespec *limit = sys_time_left(wait->deadline_ns, 0, &left);
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+        result = sys_futex(&ends, FUTEX_WAIT_PRIVATE, before, limit);
+        pthread_setcanceltype(type, &type);
+    }
     atomic_fetch_sub(&sleepers, 1);
     return outcome(wait, result == -EINTR);
 }
