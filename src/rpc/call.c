@@ -136,6 +136,16 @@ bool rpc_look_is_due(const struct rpc_transport *transport, uint64_t now_ns)
     return now_ns - transport->looked_ns >= LOOK_EVERY_MS * UINT64_C(1000000);
 }
 
+/* The program's memory for a reply is not there. The connection is given up, as nobody takes the
+ * rest; that is no fault of it, so it is made anew at once. */
+static void fail_target(struct rpc_transport *transport, struct rpc_call *target)
+{
+    transport->attempts = 0;
+    transport->connect_after_ns = 0;
+    rpc_connection_lost(transport);
+    rpc_call_fail(transport, target, -EFAULT);
+}
+
 /* Receives once and hands out replies. Under the lock, which is free while it sleeps in the kernel.
  */
 static void receive(struct rpc_transport *transport, int timeout_ms)
@@ -173,8 +183,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
         return;
     }
     if (got == -EFAULT && receiver->target) {
-        rpc_connection_lost(transport);
-        rpc_call_fail(transport, receiver->target, -EFAULT);
+        fail_target(transport, receiver->target);
         return;
     }
     uint64_t now = sys_now_ns();
@@ -197,9 +206,7 @@ static void receive(struct rpc_transport *transport, int timeout_ms)
     int result = rpc_receiver_received(receiver, (size_t)got, &owner);
     stats_tally_end(&transport->tally);
     if (result == -EFAULT) {
-        struct rpc_call *target = receiver->target;
-        rpc_connection_lost(transport);
-        rpc_call_fail(transport, target, -EFAULT);
+        fail_target(transport, receiver->target);
         return;
     }
     if (result != 0) {
