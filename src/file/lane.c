@@ -197,7 +197,8 @@ static bool channel_attend(struct net_channel *channel)
         if (i == ATTENDANTS)
             return false;
         attendants[i].channel = channel;
-        if (!sys_thread_start(attend, &attendants[i], "asynchronous I/O"))
+        if (sys_critical_in_handler() ||
+            !sys_thread_start(attend, &attendants[i], "asynchronous I/O"))
             return false;
         attendant_count++;
     }

@@ -19,9 +19,12 @@ PRELOAD_EXPORT pid_t _Fork(void)
 {
     if (!preload_active())
         return PRELOAD_REAL(_Fork)();
+    bool alone = sys_thread_alone();
     preload_fork_prepare();
     pid_t child = PRELOAD_REAL(_Fork)();
     int saved = errno;
+    if (child == 0 && !alone)
+        sys_thread_forbid();
     (child == 0 ? preload_fork_child : preload_fork_parent)();
     errno = saved;
     return child;
@@ -64,7 +67,7 @@ static void robust_child(const struct robust *robust)
 
 long preload_raw_fork(long number, long a, long b, long c, long d, long e)
 {
-    bool active = preload_active();
+    bool active = preload_active(), alone = !active || sys_thread_alone();
     struct robust robust = {NULL, 0};
     if (active) {
         robust = robust_now();
@@ -73,6 +76,8 @@ long preload_raw_fork(long number, long a, long b, long c, long d, long e)
     long child = sys_call6(number, a, b, c, d, e, 0);
     if (active && child == 0)
         robust_child(&robust);
+    if (child == 0 && !alone)
+        sys_thread_forbid();
     if (active)
         (child == 0 ? preload_fork_child : preload_fork_parent)();
     return child;
@@ -82,6 +87,7 @@ struct clone_start {
     int (*function)(void *);
     void *argument;
     struct robust robust;
+    bool alone;
 };
 
 /* In the child's copy of the parent's memory. */
@@ -89,6 +95,8 @@ static int clone_child(void *argument)
 {
     struct clone_start start = *(struct clone_start *)argument;
     robust_child(&start.robust);
+    if (!start.alone)
+        sys_thread_forbid();
     preload_fork_child();
     return start.function(start.argument);
 }
@@ -108,7 +116,7 @@ PRELOAD_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *
     if ((flags & CLONE_VM) || function == NULL || !preload_active())
         return PRELOAD_REAL(clone)(function, stack, flags, argument, parent_tid, tls, child_tid);
 
-    struct clone_start start = {function, argument, robust_now()};
+    struct clone_start start = {function, argument, robust_now(), sys_thread_alone()};
     preload_fork_prepare();
     int child = PRELOAD_REAL(clone)(clone_child, stack, flags, &start, parent_tid, tls, child_tid);
     int saved = errno;

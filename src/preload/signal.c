@@ -76,10 +76,15 @@ static bool is_handler(const struct sigaction *action)
 static void queue_again(int number, siginfo_t *info)
 {
     long pid = sys_getpid(), tid = sys_gettid();
+    if (sys_call4(SYS_rt_tgsigqueueinfo, pid, tid, number, info) == 0)
+        return;
     /* No room for another queued signal (RLIMIT_SIGPENDING): better without its siginfo_t than
-     * not at all. */
-    if (sys_call4(SYS_rt_tgsigqueueinfo, pid, tid, number, info) < 0)
-        sys_call3(SYS_tgkill, pid, tid, number);
+     * not at all, which the kernel does for real-time signals, too, if they are as of kill(). */
+    siginfo_t plain;
+    memset(&plain, 0, sizeof(plain));
+    plain.si_signo = number;
+    plain.si_code = SI_USER;
+    sys_call4(SYS_rt_tgsigqueueinfo, pid, tid, number, &plain);
 }
 
 /*
@@ -91,7 +96,11 @@ static __thread volatile sig_atomic_t nested;
 
 static void defer(int number, siginfo_t *info, ucontext_t *context)
 {
-    unsigned long blocked = ~(synchronous_signals | libc_signals);
+    /* The signal itself in any case, else it would come again at once, and for ever: of a kind that
+     * faults raise it was sent by kill(). The guard holds no more then. */
+    unsigned long blocked = ~(synchronous_signals | libc_signals) | 1UL << (number - 1);
+    if (is_fault(number))
+        sys_critical.unasked = 0;
     nested = nested + 1;
     if (nested == 1) {
         memcpy(&sys_critical.mask, &context->uc_sigmask, sizeof(sys_critical.mask));
@@ -156,15 +165,25 @@ static void meet_default(int number, siginfo_t *info)
         queue_again(number, info);
 }
 
+static void call(void *handler, int number, siginfo_t *info, void *context)
+{
+    const char *before = sys_critical.handler;
+    sys_critical.handler = __builtin_frame_address(0);
+    /* Without SA_SIGINFO the kernel passes all three, too. */
+    ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
+    sys_critical.handler = before;
+}
+
 static void trampoline(int number, siginfo_t *info, void *context)
 {
     if (sys_critical.guard && is_fault(number) && is_synchronous(number, info))
         jump_to_guard(context);
-    if (sys_critical_inside() && !is_synchronous(number, info)) {
+    uint64_t word = atomic_load(&handlers[number]);
+    bool ends = is_guarding(number) && !(word & WORD_ADDRESS); /* as any default: at once */
+    if (sys_critical_inside() && !is_synchronous(number, info) && !ends) {
         defer(number, info, context);
         return;
     }
-    uint64_t word = atomic_load(&handlers[number]);
     if (PRELOAD_UNLIKELY(word & WORD_RESETHAND))
         word = take_once(number);
     void *handler = (void *)(uintptr_t)(word & WORD_ADDRESS);
@@ -172,8 +191,8 @@ static void trampoline(int number, siginfo_t *info, void *context)
         meet_default(number, info);
     else if (handler == NULL)
         queue_again(number, info);
-    else /* Without SA_SIGINFO the kernel passes all three, too. */
-        ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
+    else
+        call(handler, number, info, context);
 }
 
 void preload_signal_child(void)

@@ -6,24 +6,60 @@ _Atomic bool sys_critical_faults, sys_critical_caught;
 /* The mask of signals is a system call away; hardly any program changes that of these two. */
 enum { ASK_EVERY = 64 };
 
-bool sys_critical_can_guard(void)
+static const unsigned long faults = 1UL << (SIGSEGV - 1) | 1UL << (SIGBUS - 1);
+
+/* Are both signals let in? */
+__attribute__((noinline)) static bool is_open(void)
 {
-    if (!atomic_load_explicit(&sys_critical_caught, memory_order_relaxed))
-        return false;
     if (sys_critical.unasked-- == 0) {
         unsigned long mask = ~0UL;
         sys_sigprocmask(SIG_BLOCK, NULL, &mask);
-        sys_critical.open = !(mask & (1UL << (SIGSEGV - 1) | 1UL << (SIGBUS - 1)));
+        sys_critical.open = !(mask & faults);
         sys_critical.unasked = ASK_EVERY - 1;
     }
     return sys_critical.open;
 }
 
+bool sys_critical_can_guard(void)
+{
+    return atomic_load_explicit(&sys_critical_caught, memory_order_relaxed) && is_open();
+}
+
+/* The masks of a thread that blocks one of them. */
+struct closed {
+    unsigned long now, own; /* until it was opened; with no signal deferred */
+};
+
+/* Else the kernel would end the program. */
+static struct closed open_for_faults(void)
+{
+    struct closed closed;
+    bool deferred = sys_critical.deferred;
+    closed.own = sys_critical.mask;
+    sys_sigprocmask(SIG_UNBLOCK, &faults, &closed.now);
+    if (!deferred)
+        closed.own = closed.now;
+    return closed;
+}
+
+/* One that came meanwhile, and was deferred, took the mask of then for the thread's own. */
+static void close_for_faults(const struct closed *closed)
+{
+    sys_sigprocmask(SIG_SETMASK, &closed->now, NULL);
+    sys_critical.mask = closed->own;
+}
+
 int sys_critical_guarded(void (*access)(const void *argument), const void *argument)
 {
     jmp_buf guard;
+    struct closed closed;
+    bool open = is_open();
+    if (!open)
+        closed = open_for_faults();
     if (_setjmp(guard) != 0) {
         sys_critical.guard = NULL;
+        if (!open)
+            close_for_faults(&closed);
         return -EFAULT;
     }
     sys_critical.guard = &guard;
@@ -31,5 +67,7 @@ int sys_critical_guarded(void (*access)(const void *argument), const void *argum
     access(argument);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     sys_critical.guard = NULL;
+    if (!open)
+        close_for_faults(&closed);
     return 0;
 }

@@ -27,6 +27,8 @@ struct sys_critical {
     jmp_buf *guard;                 /* while memory of the application is read: see below */
     bool open;                      /* SIGSEGV and SIGBUS were not blocked when it was asked last */
     unsigned unasked;               /* times that it need not be asked again */
+    const char *handler;            /* the frame that called a handler of the application; it may
+                                       have been left by siglongjmp() */
 };
 
 extern __thread struct sys_critical sys_critical;
@@ -75,6 +77,14 @@ static inline bool sys_critical_set_patient(bool patient)
     bool before = sys_critical.patient;
     sys_critical.patient = patient;
     return before;
+}
+
+/* In a handler, which may have interrupted malloc() and pthread_create(): neither may be called. */
+static inline bool sys_critical_in_handler(void)
+{
+    enum { DEEPEST = 1 << 20 };
+    const char *frame = sys_critical.handler, *here = __builtin_frame_address(0);
+    return frame && here < frame && frame - here < DEEPEST;
 }
 
 /* True while this thread is inside the library: calls that arrive then are the library's own. */

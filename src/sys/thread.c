@@ -19,6 +19,8 @@ enum { STACK_BYTES = 512 * 1024, WATCH_MS = 20, STARTING_MS = 1000 };
 static _Atomic unsigned ours, starting;
 static _Atomic bool used, first_ended, watched; /* `used`: there was one */
 
+static _Atomic bool forbidden;
+
 static _Atomic uint64_t retry_ns; /* none is started before this time; 0: at any */
 
 struct beginning {
@@ -93,10 +95,17 @@ static void watch_if_needed(void)
 bool sys_thread_start(void *(*function)(void *argument), void *argument, const char *purpose)
 {
     uint64_t retry = atomic_load(&retry_ns);
+    if (atomic_load_explicit(&forbidden, memory_order_relaxed))
+        return false;
     bool started = (retry == 0 || sys_now_ns() >= retry) && start(function, argument, purpose);
     atomic_store(&used, true);
     watch_if_needed();
     return started;
+}
+
+void sys_thread_forbid(void)
+{
+    atomic_store(&forbidden, true);
 }
 
 void sys_thread_first_ends(void)

@@ -25,4 +25,8 @@ bool sys_thread_alone(void);
 /* In the child of fork(), which has no thread of ours. */
 void sys_thread_fork_child(void);
 
+/* None can be started from now on: in a child that libc did not fork, whose malloc() another thread
+ * of the parent may have locked. */
+void sys_thread_forbid(void);
+
 #endif

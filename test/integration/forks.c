@@ -2,6 +2,7 @@
  * A storm of children that all read and write one file at once, each its own part, while threads of
  * the parent go on with theirs. Afterwards the parent finds what every child wrote.
  */
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -46,6 +47,51 @@ static pid_t make_child(int i)
     default:
         return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     }
+}
+
+/* ---- children of a parent whose other threads were in malloc() ---- */
+
+static void *allocates(void *seed)
+{
+    static __thread void *kept[256];
+    unsigned random = (unsigned)(intptr_t)seed;
+    while (!atomic_load(&over)) {
+        unsigned i = (unsigned)rand_r(&random) % 256;
+        free(kept[i]);
+        kept[i] = malloc(2000 + (unsigned)rand_r(&random) % 60000);
+    }
+    return NULL;
+}
+
+/* What is async-signal-safe. */
+static void child_opens(const char *path)
+{
+    int own = open(path, O_RDWR);
+    CHECK(own >= 0 && pwrite(own, "x", 1, 0) == 1 && fsync(own) == 0 && close(own) == 0);
+    _exit(0);
+}
+
+static void children_of_who_allocates(const char *path)
+{
+    enum { SOME = 90, PATIENCE_S = 20 };
+    pthread_t threads[2];
+    atomic_store(&over, false);
+    CHECK(mallopt(M_ARENA_MAX, 1) == 1);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, allocates, (void *)(intptr_t)i) == 0);
+    for (int i = 0; i < SOME; i++) {
+        int status;
+        pid_t child = make_child(i);
+        CHECK(child >= 0);
+        if (child == 0)
+            child_opens(path);
+        bool ended = ends_within(child, PATIENCE_S, &status);
+        if (!ended || status != 0)
+            fail("a child of way %d %s", i % 3, ended ? "failed" : "hangs");
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
 int main(int argc, char **argv)
@@ -97,6 +143,7 @@ int main(int argc, char **argv)
     int status;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(lseek(fd, 0, SEEK_CUR) == PART + 100);
+    children_of_who_allocates(path);
     CHECK(close(fd) == 0);
     CHECK(unlink(path) == 0);
     return 0;

@@ -94,6 +94,19 @@ __attribute__((unused)) static ssize_t differs(const void *buffer, size_t size, 
     return -1;
 }
 
+/* Waits for a child, for so long; one that has not ended by then is killed, and that is false. */
+__attribute__((unused)) static bool ends_within(pid_t child, int seconds, int *status)
+{
+    for (int ms = 0; ms < seconds * 1000; ms++) {
+        if (waitpid(child, status, WNOHANG) == child)
+            return true;
+        usleep(1000);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, status, 0);
+    return false;
+}
+
 /* Stops a process; its threads, which take a moment to see it, have stopped when this returns. */
 __attribute__((unused)) static void stop_process(pid_t process)
 {

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -268,6 +269,75 @@ static void memory_that_is_not_there(void)
     CHECK(signal(SIGSEGV, SIG_DFL) == on_fault && signal(SIGUSR1, SIG_DFL) == on_once);
 }
 
+/* ---- sent, and not raised by a fault ---- */
+
+enum { HANDLED = 42 };
+
+static void work_until_it_comes(int number, bool handled)
+{
+    const struct rlimit none = {0, 0};
+    uint64_t random = 88172645463325252u;
+    setrlimit(RLIMIT_CORE, &none);
+    once = 0;
+    CHECK(signal(number, handled ? on_once : SIG_DFL) == SIG_DFL);
+    while (!once)
+        io(&random);
+    _exit(HANDLED);
+}
+
+/* As for a core file of a program that hangs. Mostly the child is in a call. */
+static void sent(int number, bool handled)
+{
+    pid_t child = fork();
+    int status;
+    CHECK(child >= 0);
+    if (child == 0)
+        work_until_it_comes(number, handled);
+    usleep(100000);
+    CHECK(kill(child, number) == 0);
+    if (!ends_within(child, 20, &status))
+        fail("signal %d, %s: the child neither ends nor handles it", number,
+             handled ? "with a handler" : "without");
+    if (handled ? !WIFEXITED(status) || WEXITSTATUS(status) != HANDLED : WTERMSIG(status) != number)
+        fail("signal %d: status %#x", number, (unsigned)status);
+}
+
+static void sent_and_not_raised(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE};
+    for (int i = 0; i < 12; i++)
+        sent(numbers[i % 3], i % 2);
+}
+
+/* ---- no room ---- */
+
+/* A timer has room for its own signal, which is not lost though there is none for another. */
+static void no_room_for_another(void)
+{
+    enum { SHOTS = 50 };
+    struct sigaction action = {.sa_handler = on_once, .sa_flags = SA_RESTART};
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 2};
+    struct rlimit room, before;
+    uint64_t random = 88172645463325252u;
+    timer_t timer;
+    CHECK(sigaction(SIGRTMIN + 2, &action, NULL) == 0);
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    CHECK(getrlimit(RLIMIT_SIGPENDING, &before) == 0);
+    room = before;
+    room.rlim_cur = 1;
+    CHECK(setrlimit(RLIMIT_SIGPENDING, &room) == 0);
+    for (int i = 0; i < SHOTS; i++) {
+        int came = once;
+        struct itimerspec shot = {.it_value = {0, 200000 + i * 4000}};
+        CHECK(timer_settime(timer, 0, &shot, NULL) == 0);
+        for (time_t end = later(10); once == came && !passed(end);)
+            io(&random);
+        if (once == came)
+            fail("the signal of a timer is lost");
+    }
+    CHECK(setrlimit(RLIMIT_SIGPENDING, &before) == 0 && timer_delete(timer) == 0);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = below(directory(argc, argv), "signals");
@@ -284,6 +354,8 @@ int main(int argc, char **argv)
     jumping_out();
     queued();
     memory_that_is_not_there();
+    sent_and_not_raised();
+    no_room_for_another();
     for (int i = 0; i < BLOCKS; i++) {
         CHECK(pread(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK);
         CHECK(differs(block, BLOCK, (uint64_t)i * BLOCK, 3) < 0);
