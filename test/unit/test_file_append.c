@@ -168,8 +168,10 @@ ENGINE_TEST(appending_that_a_child_sets_stays_while_its_parent_drops_pages)
     }
     struct file_open *open = file_get(fd);
     open->inode->mount->kernel_nfs = true;
-    while (waitpid(pid, &status, WNOHANG) == 0)
+    while (waitpid(pid, &status, WNOHANG) == 0) {
         file_pages_drop(open, fd);
+        usleep(10); /* else the child waits for the lock, and not for ever */
+    }
     open->inode->mount->kernel_nfs = false;
     file_put(open);
     CHECK_EQUAL(status, 0);
