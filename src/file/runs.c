@@ -155,6 +155,9 @@ send_many(struct file_runs *source, const struct file_run *first, const struct f
     struct window window = {.ways = sys_mmap(NULL, FILE_RUNS * sizeof(*window.ways),
                                              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                                              -1, 0)};
+    struct rpc_call
+        *calls[FILE_RUNS]; /* of all ways: those under way are this thread's to see to */
+    struct rpc_owned own = {calls, FILE_RUNS, rpc_owned};
     struct file_run run;
     size_t sent = 0;
     if (sys_mmap_failed(window.ways)) {
@@ -162,6 +165,9 @@ send_many(struct file_runs *source, const struct file_run *first, const struct f
         send_one(source, second);
         return;
     }
+    for (unsigned i = 0; i < FILE_RUNS; i++)
+        calls[i] = &window.ways[i].call;
+    rpc_owned = &own;
     enter(&window, first);
     enter(&window, second);
     send_from(source, &window, 0);
@@ -182,6 +188,7 @@ send_many(struct file_runs *source, const struct file_run *first, const struct f
             enter(&window, &run);
         send_from(source, &window, from);
     }
+    rpc_owned = own.outer;
     sys_munmap(window.ways, FILE_RUNS * sizeof(*window.ways));
 }
 

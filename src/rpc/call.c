@@ -23,6 +23,7 @@ enum {
 #define SECOND_NS UINT64_C(1000000000)
 
 __thread struct rpc_attended rpc_attended;
+__thread struct rpc_owned *rpc_owned;
 
 static uint32_t state_of(struct rpc_call *call)
 {
@@ -314,9 +315,7 @@ void rpc_submit(struct net_server *server, struct rpc_call *const *calls, unsign
         rpc_submit_on(net_channel_get(server, rpc_call_bytes(calls[i])), calls + i, together);
 }
 
-/* Sends what is adrift again, over a path that works, if possible with the same xid; if the time is
- * over it stays unanswered. */
-static void submit_adrift(struct rpc_call *call, bool over)
+void rpc_submit_adrift(struct rpc_call *call, bool over)
 {
     struct net_channel *from = call->channel;
     if (over) {
@@ -405,6 +404,8 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
         } else if (!lead && transport->leading) {
             struct rpc_follower self = {.word = &calls[i]->state, .call = calls[i]};
             follow(transport, &self, timeout_ms < 1000 ? timeout_ms : 1000);
+            if (!is_settled(calls[i])) /* who leads may wait for slots that this thread has */
+                rpc_drive_others(transport);
         } else {
             lead = true;
             rpc_lead_once(transport, calls[i], timeout_ms);
@@ -417,16 +418,19 @@ static void wait_for_some(struct rpc_call *const *calls, unsigned count, uint64_
 
 static void wait_until(struct rpc_call *const *calls, unsigned count, uint64_t deadline_ns)
 {
+    struct rpc_owned own = {calls, count, rpc_owned};
+    rpc_owned = &own;
     while (count > 0) {
         wait_for_some(calls, count, deadline_ns);
         bool over = rpc_time_left_ms(deadline_ns) == 0;
         for (unsigned i = 0; i < count; i++) {
             if (state_of(calls[i]) == RPC_ADRIFT)
-                submit_adrift(calls[i], over);
+                rpc_submit_adrift(calls[i], over);
         }
         for (; count > 0 && state_of(calls[0]) == RPC_DONE; count--)
             calls++;
     }
+    rpc_owned = own.outer;
 }
 
 bool rpc_drive(struct net_channel *channel, bool (*satisfied)(void *context), void *context,

@@ -65,12 +65,24 @@ static void lead_orphan(struct rpc_transport *transport)
     rpc_pass_lead(transport);
 }
 
+/* Nobody but this thread sends them again, and they may have all slots. */
+static void submit_own_adrift(void)
+{
+    for (const struct rpc_owned *own = rpc_owned; own; own = own->outer) {
+        for (unsigned i = 0; i < own->count; i++) {
+            if (atomic_load_explicit(&own->calls[i]->state, memory_order_acquire) == RPC_ADRIFT)
+                rpc_submit_adrift(own->calls[i], false);
+        }
+    }
+}
+
 void rpc_drive_others(struct rpc_transport *transport)
 {
     struct net_server *server = transport->channel->server;
     if (__builtin_expect(!transport->short_of_slots || !transport->unsent, true))
         return;
     pthread_mutex_unlock(&transport->lock);
+    submit_own_adrift();
     for (unsigned i = 0; i < atomic_load(&server->channel_count); i++) {
         if (server->channels[i] != transport->channel)
             drive_channel(server->channels[i], lead_orphan);

@@ -216,6 +216,18 @@ struct rpc_attended {
 };
 extern __thread struct rpc_attended rpc_attended;
 
+/*
+ * Calls that this thread waits for, or will. While it waits for a slot it sends those of them again
+ * whose path is down: they may have all slots. Calls that are over, or were not submitted yet, and
+ * are all zeros, may be among them.
+ */
+struct rpc_owned {
+    struct rpc_call *const *calls;
+    unsigned count;
+    struct rpc_owned *outer;
+};
+extern __thread struct rpc_owned *rpc_owned;
+
 /* Sleeps for so long, and drives those channels meanwhile. */
 void rpc_pause(int milliseconds);
 

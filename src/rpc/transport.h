@@ -206,8 +206,11 @@ void rpc_lead_once(struct rpc_transport *transport, struct rpc_call *own, int ti
 void rpc_pass_lead(struct rpc_transport *transport);
 /* Should the leader look after calls that stay unanswered? */
 bool rpc_look_is_due(const struct rpc_transport *transport, uint64_t now_ns);
-/* If its calls wait for slots: those that have them may be on channels that nobody leads. Lets the
- * lock go meanwhile. */
+/* Sends what is adrift again, over a path that works, if possible with the same xid; if the time is
+ * over it stays unanswered. */
+void rpc_submit_adrift(struct rpc_call *call, bool over);
+/* If its calls wait for slots: those that have them may be on channels that nobody leads, or this
+ * thread's own, and adrift. Lets the lock go meanwhile. */
 void rpc_drive_others(struct rpc_transport *transport);
 
 /* What is left until the deadline (0: none), at most the time for a connection. 0: it has passed.

@@ -81,6 +81,15 @@ static void use_both(void)
         sys_nanosleep_ms(1);
 }
 
+/* The first path dies when the server has executed a WRITE that came over it. */
+static void fail_first_after_a_write(void)
+{
+    atomic_store(&first_fails, true);
+    atomic_store(&server.death, SERVER_DIES_AFTER);
+    atomic_store(&server.cut, true);
+    atomic_store(&server.deaths, 1);
+}
+
 static uint8_t blocks[IN_FLIGHT][BLOCK];
 static struct rpc_call room[IN_FLIGHT];
 static struct iovec vectors[IN_FLIGHT];
@@ -100,10 +109,7 @@ static void begin_writes(struct rpc_call *calls[IN_FLIGHT], void (*answered)(str
     struct nfs_attr attr;
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     use_both();
-    atomic_store(&first_fails, true);
-    atomic_store(&server.death, SERVER_DIES_AFTER);
-    atomic_store(&server.cut, true);
-    atomic_store(&server.deaths, 1);
+    fail_first_after_a_write();
     for (int i = 0; i < IN_FLIGHT; i++) {
         calls[i] = &room[i];
         begin_write(i, (uint8_t)(i + 1));
@@ -214,6 +220,76 @@ UNIT_TEST_WITH(one_slot_is_enough_for_two_paths, begin, end)
     assert_int_equal(atomic_load(&server.writes), 2);
 }
 
+/* The call that has the only slot was carried out over the first path, which is down since; another
+ * one waits for the slot at `there`, on the second. */
+static void begin_with_the_slot_adrift(struct net_channel **there)
+{
+    struct nfs_attr attr;
+    atomic_store(&server.slots, 1);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    use_both();
+    fail_first_after_a_write();
+    *there = net_path_channel(&client.server->paths[1], BLOCK);
+    for (int i = 0; i < 2; i++) {
+        struct rpc_call *one[] = {&room[i]};
+        begin_write(i, (uint8_t)(i + 1));
+        rpc_submit_on(i == 0 ? net_path_channel(&client.server->paths[0], BLOCK) : *there, one, 1);
+    }
+}
+
+static void assert_all_written(int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct nfs_transfer done;
+        assert_int_equal(nfs_write_end(&room[i], NFS_FILE_SYNC, &done), 0);
+        assert_false(done.unsettled);
+    }
+    assert_int_equal(atomic_load(&server.writes), count);
+}
+
+UNIT_TEST_WITH(who_waits_for_a_slot_sends_its_own_call_that_has_it_over_another_path, begin, end)
+{
+    struct net_channel *there;
+    begin_with_the_slot_adrift(&there);
+    rpc_wait((struct rpc_call *[]){&room[1], &room[0]}, 2);
+    assert_all_written(2);
+}
+
+/* As a flush waits for its WRITEs. */
+UNIT_TEST_WITH(so_does_who_waits_for_one_call_after_the_other, begin, end)
+{
+    struct net_channel *there;
+    struct rpc_call *calls[] = {&room[1], &room[0]};
+    struct rpc_owned own = {calls, 2, rpc_owned};
+    begin_with_the_slot_adrift(&there);
+    rpc_owned = &own;
+    for (int i = 0; i < 2; i++)
+        rpc_wait(&calls[i], 1);
+    rpc_owned = own.outer;
+    assert_all_written(2);
+}
+
+static void *wait_for_second(void *unused)
+{
+    rpc_wait((struct rpc_call *[]){&room[1]}, 1);
+    return unused;
+}
+
+UNIT_TEST_WITH(so_does_who_follows_another_thread_that_waits_for_the_slot, begin, end)
+{
+    pthread_t leader;
+    struct net_channel *there;
+    begin_with_the_slot_adrift(&there);
+    pthread_create(&leader, NULL, wait_for_second, NULL);
+    while (atomic_load(&room[0].state) != RPC_ADRIFT)
+        sys_nanosleep_ms(1);
+    begin_write(2, 3);
+    rpc_submit_on(there, (struct rpc_call *[]){&room[2]}, 1);
+    rpc_wait((struct rpc_call *[]){&room[2], &room[0]}, 2);
+    pthread_join(leader, NULL);
+    assert_all_written(3);
+}
+
 /* The copy goes over a connection that was made before the call was first sent. The server says
  * DELAY, as the first one is still under way. */
 UNIT_TEST_WITH(a_copy_over_an_older_connection_that_is_put_off_says_nothing_of_the_one_before,
@@ -229,10 +305,7 @@ UNIT_TEST_WITH(a_copy_over_an_older_connection_that_is_put_off_says_nothing_of_t
     rpc_wait(calls, 1);
     assert_int_equal(nfs_write_end(&room[0], NFS_FILE_SYNC, &done), 0);
 
-    atomic_store(&first_fails, true);
-    atomic_store(&server.death, SERVER_DIES_AFTER);
-    atomic_store(&server.cut, true);
-    atomic_store(&server.deaths, 1);
+    fail_first_after_a_write();
     begin_write(0, 2);
     rpc_submit_on(net_path_channel(&client.server->paths[0], BLOCK), calls, 1);
     while (atomic_load(&server.writes) < 2)
