@@ -20,6 +20,11 @@ static uint64_t slots(uint32_t count)
     return count >= NFS4_SLOTS ? UINT64_MAX : (UINT64_C(1) << count) - 1;
 }
 
+static uint32_t count_lost(const struct nfs_session *session)
+{
+    return (uint32_t)__builtin_popcountll(session->lost);
+}
+
 void nfs4_slots_show(const struct nfs_session *session)
 {
     struct directnfs_session_stats *shown = session->shown;
@@ -27,7 +32,7 @@ void nfs4_slots_show(const struct nfs_session *session)
         return;
     stats_set(&shown->slots, session->granted);
     stats_set(&shown->used, session->used);
-    stats_set(&shown->lost, (uint32_t)__builtin_popcountll(session->lost));
+    stats_set(&shown->lost, count_lost(session));
 }
 
 /* The part of it that changes with every call. */
@@ -88,10 +93,13 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
 {
     struct nfs_session *session = (struct nfs_session *)exact;
     pthread_mutex_lock(&session->lock);
-    bool shut = session->shut && call->procedure != DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE;
+    bool first = call->procedure == DIRECTNFS_PROCEDURE_RECLAIM_COMPLETE;
     uint64_t all = slots(session->granted);
     uint64_t wanted = all & slots(session->target + 1), can = session->free & wanted;
-    bool hopeless = shut || (session->lost & wanted) == wanted;
+    /* Of a session that is given up no slot need become free: see leave(). */
+    bool given_up = can == 0 && atomic_load(&session->ready) != session->generation;
+    bool refused = !first && (session->shut || given_up);
+    bool hopeless = refused || (session->lost & wanted) == wanted;
     if (can == 0 && !hopeless) {
         stats_add(&stats_own->counters.slot_waits, 1);
         pthread_mutex_unlock(&session->lock);
@@ -107,13 +115,13 @@ static bool enter(struct rpc_exact *exact, struct rpc_call *call)
         highest = 63 - (unsigned)__builtin_clzll(all & ~session->free);
     }
     uint8_t *at = call->head + call->exact_at;
-    if (shut) /* no server has such a session: it does not even look at the slot */
+    if (refused) /* no server has such a session: it does not even look at the slot */
         memset(at, 0, NFS4_SESSION_ID);
     else
         memcpy(at, session->id, NFS4_SESSION_ID);
     nfs4_stamp_sequence(at + NFS4_SESSION_ID, sequence, slot, highest);
     call->exact_slot = (int16_t)slot;
-    call->exact_generation = session->generation - shut; /* this one is not lost by its answer */
+    call->exact_generation = session->generation - refused; /* this one is not lost by its answer */
     pthread_mutex_unlock(&session->lock);
     return true;
 }
@@ -227,19 +235,21 @@ static void leave(struct rpc_exact *exact, struct rpc_call *call)
         if (is_lost)
             nfs4_slots_show(session);
         call->unsettled = call->unsettled || fate == NOT_TOLD;
-        /* Half of a session is not enough: with the next one all slots are there again. */
-        if (2 * __builtin_popcountll(session->lost) > (int)session->granted)
+        /* Half of a session is not enough: with the next one all slots are there again. Nor is it
+         * when all others are set aside, for threads that may wait for a slot themselves. */
+        uint32_t lost = count_lost(session);
+        if (2 * lost > session->granted || (is_lost && lost + session->aside >= session->granted))
             nfs4_session_lost(session, session->generation);
     }
     pthread_mutex_unlock(&session->lock);
 }
 
-/* Who would take them up may wait for a slot itself: half of all remain for those. */
+/* Who would take them up may wait for a slot itself: half of those that are of use remain. */
 static bool set_aside(struct rpc_exact *exact)
 {
     struct nfs_session *session = (struct nfs_session *)exact;
     pthread_mutex_lock(&session->lock);
-    bool can = 2 * (session->aside + 1) <= session->granted;
+    bool can = 2 * (session->aside + 1) + count_lost(session) <= session->granted;
     session->aside += can;
     pthread_mutex_unlock(&session->lock);
     return can;

@@ -173,6 +173,80 @@ UNIT_TEST_WITH(so_does_one_that_nobody_waits_for_until_its_path_is_down, begin, 
     assert_written_once();
 }
 
+/* Those that were told: the last one first, as src/file takes them up. */
+static struct rpc_call *troubled[IN_FLIGHT];
+static unsigned troubled_count;
+
+static void note_troubled(struct rpc_call *call)
+{
+    for (; call; call = call->next_unsent)
+        troubled[troubled_count++] = call;
+}
+
+static bool all_are_troubled(void *count)
+{
+    return troubled_count == *(unsigned *)count;
+}
+
+/* One thread carries out what went down with its path, one after the other: as the same call, or,
+ * if that gave its slot back, as another one. */
+static void carry_out(unsigned count)
+{
+    struct rpc_call *calls[IN_FLIGHT];
+    struct net_channel *channel = net_path_channel(&client.server->paths[0], BLOCK);
+    troubled_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        calls[i] = &room[i];
+        begin_write((int)i, (uint8_t)(i + 1));
+        calls[i]->answered = note_troubled;
+    }
+    rpc_submit_on(channel, calls, count);
+    assert_true(rpc_drive(channel, all_are_troubled, &count, 0));
+    while (troubled_count-- > 0) {
+        struct rpc_call *call = troubled[troubled_count];
+        size_t i = (size_t)(call - room);
+        const struct nfs_data data = {.vectors = &vectors[i], .count = 1, .length = BLOCK};
+        struct nfs_transfer done;
+        int result = -EAGAIN;
+        if (rpc_take_up(call)) {
+            rpc_wait(&call, 1);
+            result = nfs_write_end(call, NFS_FILE_SYNC, &done);
+        }
+        if (result == -EAGAIN)
+            result = nfs_write(&client, &file, i * BLOCK, &data, NFS_FILE_SYNC, &done);
+        assert_int_equal(result, 0);
+    }
+    assert_int_equal(client.session->aside, 0);
+    assert_true(atomic_load(&server.writes) >= count);
+    for (unsigned i = 0; i < count * BLOCK; i++)
+        assert_int_equal(server.file[i], i / BLOCK + 1);
+}
+
+UNIT_TEST_WITH(all_slots_may_be_those_of_calls_that_nobody_waits_for, begin, end)
+{
+    struct nfs_attr attr;
+    atomic_store(&server.slots, IN_FLIGHT);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    use_both();
+    fail_first_after_a_write();
+    carry_out(IN_FLIGHT);
+}
+
+UNIT_TEST_WITH(so_they_may_when_others_are_of_no_use, begin, end)
+{
+    enum { LOST = 3 };
+    struct nfs_attr attr;
+    atomic_store(&server.slots, IN_FLIGHT);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    use_both();
+    pthread_mutex_lock(&client.session->lock);
+    client.session->lost = LOST; /* half of them, as by calls that ended without an answer */
+    client.session->free &= ~(uint64_t)LOST;
+    pthread_mutex_unlock(&client.session->lock);
+    fail_first_after_a_write();
+    carry_out(IN_FLIGHT - 1); /* one of them has no slot */
+}
+
 UNIT_TEST_WITH(a_path_to_the_same_server_is_known_by_its_owner_and_scope, begin, end)
 {
     struct nfs_attr attr;
