@@ -209,12 +209,12 @@ bool net_low_ports_permitted(void)
     return result != -EACCES;
 }
 
-unsigned net_local_port(int fd)
+unsigned net_local_port(int fd, struct sockaddr_storage *local)
 {
-    struct sockaddr_storage local;
-    socklen_t length = sizeof(local);
-    if (sys_getsockname(fd, (struct sockaddr *)&local, &length) != 0)
+    socklen_t length = sizeof(*local);
+    memset(local, 0, sizeof(*local));
+    if (sys_getsockname(fd, (struct sockaddr *)local, &length) != 0)
         return 0;
-    return ntohs(local.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&local)->sin6_port
-                                             : ((struct sockaddr_in *)&local)->sin_port);
+    return ntohs(local->ss_family == AF_INET6 ? ((struct sockaddr_in6 *)local)->sin6_port
+                                              : ((struct sockaddr_in *)local)->sin_port);
 }

@@ -49,8 +49,8 @@ struct net_connecting {
  */
 int net_connect_from(const struct net_address *address, struct net_connecting *how);
 
-/* The port a socket is bound to, 0 if unknown. */
-unsigned net_local_port(int fd);
+/* The port a socket is bound to, 0 if unknown; with the address, else AF_UNSPEC. */
+unsigned net_local_port(int fd, struct sockaddr_storage *local);
 
 /* May this process bind a port below 1024? */
 bool net_low_ports_permitted(void);

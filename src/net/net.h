@@ -48,6 +48,8 @@ struct net_channel {
     _Atomic bool turn_over; /* others wait for its port: to be closed when nothing is in flight */
     unsigned index;         /* in server->channels */
     bool reserve;           /* the last of a full pool: what is in flight there stays short */
+    bool moved;             /* the connection came from elsewhere than the one before it; */
+    struct sockaddr_storage local; /* whence: address and port */
 };
 
 /*

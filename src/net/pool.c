@@ -341,7 +341,10 @@ int net_channel_connect_looking(struct net_channel *channel, int timeout_ms, voi
     int unacknowledged_ms = (int)server->options.retransmit_timeout_s * 1000;
     sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged_ms,
                    sizeof(unacknowledged_ms));
-    channel->local_port = net_local_port(fd);
+    struct sockaddr_storage local;
+    channel->local_port = net_local_port(fd, &local);
+    channel->moved = memcmp(&local, &channel->local, sizeof(local)) != 0;
+    channel->local = local;
     note_port(server, path, channel->local_port, how.policy);
     channel->connected_ns = sys_now_ns();
     channel->fd = fd;

@@ -63,7 +63,6 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
     int pause = transport->sending || transport->withdrawing ? 1
                 : early_ns > 0                               ? (int)(early_ns / 1000000) + 1
                                                              : 0;
-    unsigned port = channel->local_port;
     uint64_t now = sys_now_ns();
     if (transport->connecting_ns == 0)
         transport->connecting_ns = now;
@@ -99,8 +98,9 @@ static int connect_again(struct rpc_transport *transport, int timeout_ms)
         return result;
     }
     rpc_receiver_reset(&transport->receiver);
-    /* By the port the server's duplicate request cache knows a call that it has seen before. */
-    rpc_queue_again(transport, channel->local_port != port);
+    /* By address and port the server's duplicate request cache knows a call that it has seen
+     * before: another network interface may have another address. */
+    rpc_queue_again(transport, channel->moved);
     transport->received_ns = sys_now_ns();
     transport->connecting_ns = 0;
     transport->connected = true;

@@ -164,6 +164,57 @@ CALL_TEST(a_reply_that_came_before_the_reset_counts)
     free(server);
 }
 
+/* A call is sent again from the same port, of the same address or, as after the route to the server
+ * has changed, of another. */
+static void assert_settled_unless_moved(bool moves)
+{
+    struct server *server = server_new(&(struct script){0}, AF_INET);
+    assert_int_equal(listen(server->listener, 8), 0);
+    struct net_server *client = client_new(server->port, 1, 60);
+    struct sockaddr_in *local = (struct sockaddr_in *)&client->paths[0].address.local;
+    *local =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    struct query first = {0}, second = {0};
+    struct rpc_call *calls[] = {&first.call, &second.call};
+    pthread_t thread;
+    uint8_t mark[4];
+    query_begin(&first, ECHO, 1, 0);
+    query_begin(&second, ECHO, 2, 0);
+    rpc_submit(client, calls, 1);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, calls[0]), 0);
+    int fd = accept_one(server);
+    answer_one(server, fd);
+    pthread_join(thread, NULL);
+    unsigned port = client->channels[0]->local_port;
+
+    rpc_submit(client, calls + 1, 1);
+    receive_exactly(fd, mark, sizeof(mark));
+    reset_connection(fd);
+    local->sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + moves);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, calls[1]), 0);
+    fd = accept_one(server);
+    answer_one(server, fd);
+    pthread_join(thread, NULL);
+    assert_int_equal(client->channels[0]->local_port, port);
+    assert_true(query_good(&second));
+    assert_true(second.call.resent);
+    assert_int_equal(second.call.unsettled, moves);
+    close(fd);
+    rpc_server_destroy(client);
+    close(server->listener);
+    free(server);
+}
+
+CALL_TEST(a_call_that_is_sent_again_from_the_same_address_is_known)
+{
+    assert_settled_unless_moved(false);
+}
+
+CALL_TEST(a_call_that_is_sent_again_from_another_address_is_unsettled)
+{
+    assert_settled_unless_moved(true);
+}
+
 /* A reply to a call of which the server has the beginning only: the memory of the call is in use
  * until it is sent as a whole, and answered again. */
 CALL_TEST(a_reply_to_what_is_not_sent_yet_is_no_answer)
