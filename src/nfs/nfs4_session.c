@@ -361,9 +361,29 @@ static void show(struct nfs_session *session)
 static bool may_succeed_later(const struct nfs_client *client, uint32_t status, unsigned *tries)
 {
     enum nfs4_reaction reaction = nfs4_status_reaction(status, true);
-    if (reaction == NFS4_RENEW || status == NFS4ERR_SERVERFAULT)
+    if (reaction == NFS4_RENEW || status == NFS4ERR_SERVERFAULT || status == NFS4ERR_NOSPC)
         return ++*tries < TRIES || client->timeout_ms == 0;
     return reaction == NFS4_LATER;
+}
+
+/* What is said of a session is not said of the file whose call needs one: its data is not refused,
+ * and its handle is not stale. */
+static int why_none(uint32_t status)
+{
+    int error = nfs4_status_errno(status);
+    switch (error) {
+    case -ENOSPC:
+    case -EDQUOT:
+    case -EFBIG:
+    case -EROFS:
+    case -ENXIO:
+    case -EINVAL:
+    case -ENOENT:
+    case -ESTALE:
+        return -EIO;
+    default:
+        return error;
+    }
 }
 
 /* Until it succeeds, or says what waiting does not mend. `making` is held. */
@@ -391,7 +411,7 @@ static int make(const struct nfs_client *client, struct nfs_patience *patience)
         }
         int error = may_succeed_later(client, (uint32_t)status, &tries)
                         ? nfs_call_again(client, patience, false)
-                        : nfs4_status_errno((uint32_t)status);
+                        : why_none((uint32_t)status);
         if (error != 0) {
             say(client, "no session", nfs4_status_name((uint32_t)status));
             return error;

@@ -7,6 +7,7 @@
 
 #include "nfs/nfs4_call.h"
 #include "nfs/nfs4_session.h"
+#include "nfs/nfs4_types.h"
 #include "config/tunables.h"
 #include "net/pool.h"
 #include "reach/server.h"
@@ -265,6 +266,38 @@ EXACT_TEST(a_loss_of_power_is_seen_by_its_verifier)
     assert_int_equal(nfs_commit(&client, &file, 0, 0, &verifier, &repeated), 0);
     v41_lose_power(server);
     assert_true(file_is(3));
+}
+
+static void fail_sessions(uint32_t status, unsigned count)
+{
+    atomic_store(&control->fail_status[V41_CREATE_SESSION], status);
+    atomic_store(&control->fail_count[V41_CREATE_SESSION], count);
+    v41_lose_power(server);
+}
+
+EXACT_TEST(a_server_that_has_no_room_for_a_session_is_asked_again)
+{
+    enum { TIMES = 5 };
+    struct nfs_transfer done;
+    client.timeout_ms = 0;
+    fail_sessions(NFS4ERR_NOSPC, TIMES);
+    assert_int_equal(write_text(1, NFS_FILE_SYNC, &done), 0);
+    assert_int_equal(control->fail_count[V41_CREATE_SESSION], 0);
+    assert_true(file_is(1));
+}
+
+/* Data that a server refuses for good is given up. */
+EXACT_TEST(what_a_server_says_of_a_session_is_not_said_of_data)
+{
+    static const uint32_t says[] = {NFS4ERR_NOSPC, NFS4ERR_DQUOT, NFS4ERR_FBIG,  NFS4ERR_ROFS,
+                                    NFS4ERR_NXIO,  NFS4ERR_INVAL, NFS4ERR_STALE, NFS4ERR_NOENT};
+    struct nfs_transfer done;
+    for (unsigned i = 0; i < sizeof(says) / sizeof(*says); i++) {
+        fail_sessions(says[i], 1000000);
+        assert_int_equal(write_text(1, NFS_FILE_SYNC, &done), -EIO);
+    }
+    fail_sessions(NFS4_OK, 0);
+    assert_int_equal(write_text(1, NFS_FILE_SYNC, &done), 0);
 }
 
 EXACT_TEST(a_server_that_wants_connections_to_be_bound_gets_them_bound)
