@@ -207,8 +207,11 @@ static int take(const struct stanza *stanza)
 /* Fine: this host has it. */
 static bool status(const struct stanza *stanza)
 {
-    static const char *const states[] = {"not taken by this host", "held by this host",
-                                         "lost by this host"};
+    static const char *const states[] = {[RUN_FENCE_NONE] = "not taken by this host",
+                                         [RUN_FENCE_HELD] = "held by this host",
+                                         [RUN_FENCE_LOST] = "lost by this host",
+                                         [RUN_FENCE_UNKNOWN] =
+                                             "it cannot be told whether this host has it"};
     struct nfs4_token token;
     int error = read_token(stanza, &token);
     enum run_fence_state state = nfs4_fence_state(&stanza->fence, error, &token);

@@ -122,7 +122,8 @@ struct nfs_version {
     const _Atomic bool *(*session_fence)(struct nfs_session *session,
                                          const struct nfs_fence *fence);
     /* Does this host have the fence, as far as is known without a call, and for as long as this
-     * process knows it? 0, with a number that is another whenever a host took it; or -EPERM. */
+     * process knows it? 0, with a number that is another whenever a host took it; -EPERM; or
+     * -EAGAIN: it had it, and whether it still has cannot be told now. */
     int (*session_hold)(struct nfs_session *session, uint64_t *term);
     int (*leads_here)(const struct nfs_client *over);
     bool (*session_facts)(struct nfs_session *session, struct nfs_session_facts *facts);

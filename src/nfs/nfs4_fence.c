@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nfs/nfs4_call.h"
+#include "nfs/nfs4_types.h"
 #include "run/fence.h"
 #include "run/said.h"
 #include "sys/alloc.h"
@@ -122,6 +123,8 @@ int nfs4_fence_hold(struct nfs_session *session, uint64_t *term)
     if (held)
         atomic_compare_exchange_strong(&fence->term, &none, now.verifier);
     *term = atomic_load(&fence->term);
+    if (*term != 0 && now.state == RUN_FENCE_UNKNOWN && !atomic_load(&fence->lost))
+        return -EAGAIN;
     if (*term != 0 && (!held || now.verifier != *term))
         atomic_store(&fence->lost, true);
     return held && !atomic_load(&fence->lost) ? 0 : -EPERM;
@@ -225,15 +228,20 @@ int nfs4_fence_begin(const struct nfs_client *client)
     atomic_store(&fence->failed, false);
     if (atomic_load(&fence->lost))
         return -EIO;
-    if (nfs4_fence_hold(client->session, &term) != 0)
-        return term != 0 ? lose(client, NULL) : fail(client, -EPERM);
+    int error = nfs4_fence_hold(client->session, &term);
+    if (error == -EAGAIN)
+        return NFS4ERR_DELAY;
+    if (error != 0)
+        return term != 0 ? lose(client, NULL) : fail(client, error);
     if (client->session->verifier != term)
         client->session->verifier = term;
     fence->asking = nfs4_session_new(NULL, NULL);
-    int error = fence->asking ? ask(client) : fail(client, -ENOMEM);
+    error = fence->asking ? ask(client) : fail(client, -ENOMEM);
     if (error != 0)
         return error;
     int locked = run_fence_lock(fence->of.server, fence->of.name, client->timeout_ms);
+    if (run_fence_is_shortage(locked))
+        return NFS4ERR_DELAY;
     if (locked < 0)
         return fail(client, locked);
     fence->locked = locked;

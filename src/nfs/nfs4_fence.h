@@ -58,8 +58,9 @@ void nfs4_fence_after_fork(struct nfs4_fence *fence);
 
 /*
  * Around the making of a session, with `making` held. Begin: 0 if the host has the fence, and the
- * token says so; then the lock is held. Or -EIO, after it was said, or another -errno. Proven, when
- * it is made: without the lock, the same once more. End: always, whatever begin said.
+ * token says so; then the lock is held. Or -EIO, after it was said, another -errno, or
+ * NFS4ERR_DELAY: it cannot be told now, as nothing can be opened. Proven, when it is made: without
+ * the lock, the same once more. End: always, whatever begin said.
  */
 int nfs4_fence_begin(const struct nfs_client *client);
 int nfs4_fence_proven(const struct nfs_client *client);

@@ -49,11 +49,18 @@ static bool read_record(int fd, struct run_fence *fence)
     if (got != sizeof(record) || record.magic != MAGIC || record.sum != sum_of(&record))
         return false;
     uint64_t boot = run_boot_id();
+    if (boot == 0) /* that takes a descriptor, too */
+        fence->state = RUN_FENCE_UNKNOWN;
     if (boot == 0 || record.boot != boot || record.state > RUN_FENCE_LOST)
         return true;
     fence->state = (enum run_fence_state)record.state;
     fence->verifier = record.verifier;
     return true;
+}
+
+bool run_fence_is_shortage(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
 int run_fence_lock(const char *server, const char *name, int timeout_ms)
@@ -113,6 +120,8 @@ void run_fence_look(const char *server, const char *name, struct run_fence *fenc
     *fence = (struct run_fence){.state = RUN_FENCE_NONE};
     name_file(server, name, file);
     int fd = run_open_named(file, O_RDONLY);
+    if (run_fence_is_shortage(fd))
+        fence->state = RUN_FENCE_UNKNOWN;
     if (fd < 0)
         return;
     for (int i = 0; i < LOOKS && !read_record(fd, fence); i++)

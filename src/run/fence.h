@@ -6,9 +6,15 @@
 #ifndef RUN_FENCE_H
 #define RUN_FENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-enum run_fence_state { RUN_FENCE_NONE, RUN_FENCE_HELD, RUN_FENCE_LOST };
+enum run_fence_state {
+    RUN_FENCE_NONE,
+    RUN_FENCE_HELD,
+    RUN_FENCE_LOST,
+    RUN_FENCE_UNKNOWN /* it cannot be told now: see run_fence_is_shortage() */
+};
 
 struct run_fence {
     enum run_fence_state state;
@@ -23,6 +29,10 @@ struct run_fence {
 int run_fence_lock(const char *server, const char *name, int timeout_ms);
 void run_fence_unlock(int fd);
 void run_fence_drop(int fd);
+
+/* Does the error mean no more than that this process, or the host, has no descriptor or memory left
+ * for the moment? */
+bool run_fence_is_shortage(int error);
 
 /* Of a file that is locked. NONE if it cannot be understood. */
 void run_fence_read(int fd, struct run_fence *fence);

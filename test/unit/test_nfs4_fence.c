@@ -9,6 +9,7 @@
 #include "net/pool.h"
 #include "reach/server.h"
 #include "host_test.h"
+#include "no_descriptors.h"
 #include "session_server.h"
 #include "sys/alloc.h"
 
@@ -300,6 +301,39 @@ FENCE_TEST(children_have_what_their_parent_has)
     host_has(RUN_FENCE_HELD, OURS + 1); /* taken again by the host itself */
     server_has_token(OURS + 1);
     assert_int_equal(run_child(ask_as_child, &refused), 0);
+}
+
+/* open(2) asks whether the host still has it, too. */
+FENCE_TEST(a_moment_without_descriptors_does_not_lose_it)
+{
+    uint64_t term = 0;
+    assert_int_equal(ask(), 0);
+    no_descriptors_begin();
+    int during = nfs4_fence_hold(client.session, &term);
+    no_descriptors_end();
+    assert_int_equal(during, -EAGAIN);
+    assert_int_equal(nfs4_fence_hold(client.session, &term), 0);
+    assert_int_equal(term, OURS);
+    host_has(RUN_FENCE_LOST, OURS);
+    assert_int_equal(nfs4_fence_hold(client.session, &term), -EPERM);
+    no_descriptors_begin();
+    during = nfs4_fence_hold(client.session, &term);
+    no_descriptors_end();
+    assert_int_equal(during, -EPERM);
+}
+
+FENCE_TEST(nor_does_a_server_that_is_started_again_in_it)
+{
+    assert_int_equal(ask(), 0);
+    client.timeout_ms = 300;
+    no_descriptors_begin();
+    atomic_store(&server.forget, true);
+    int during = ask();
+    no_descriptors_end();
+    client.timeout_ms = TIMEOUT_MS;
+    assert_int_equal(during, -ETIMEDOUT);
+    assert_int_equal(ask(), 0);
+    assert_int_equal(atomic_load(&server.fences), 2);
 }
 
 FENCE_TEST(who_takes_it_needs_no_token)
