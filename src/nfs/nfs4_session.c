@@ -4,13 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 
-#include "run/identity.h"
 #include "run/said.h"
 #include "stats/count.h"
 #include "nfs/nfs4_call.h"
 #include "nfs/nfs4_open.h"
+#include "nfs/nfs4_owner.h"
 #include "nfs/nfs4_slots.h"
 #include "nfs/nfs4_status.h"
 #include "nfs/nfs4_xdr.h"
@@ -64,29 +63,6 @@ void nfs4_session_after_fork(struct nfs_session *session)
     session->verifier = sys_now_ns();
     session->number = atomic_fetch_add(&sessions_made, 1);
     atomic_store(&session->lease_s, LEASE_USUAL_S);
-}
-
-/* Names this process for as long as any server remembers it, and the user that it is now: a server
- * wants a client id to be of one. */
-static void name_owner(struct nfs_session *session, const struct rpc_auth *auth)
-{
-    struct nfs4_owner owner;
-    struct run_identity self = {.pid = 0};
-    struct utsname host = {.nodename = ""};
-    run_identity_self(&self);
-    uname(&host);
-    int length = snprintf(
-        owner.name, sizeof(owner.name), "directnfs %.64s %016llx %llx %u %llu %llx %u %u",
-        host.nodename, (unsigned long long)run_boot_id(), (unsigned long long)run_pid_namespace(),
-        self.pid, (unsigned long long)self.starttime, (unsigned long long)self.image, auth->uid,
-        session->number);
-    if (session->fence.of.name)
-        length =
-            snprintf(owner.name, sizeof(owner.name), "directnfs fence %s", session->fence.of.name);
-    owner.length = (uint32_t)length;
-    pthread_mutex_lock(&session->lock);
-    session->owner = owner;
-    pthread_mutex_unlock(&session->lock);
 }
 
 /* ---- questions without a slot ---- */
@@ -286,7 +262,7 @@ static int64_t make_once(const struct nfs_client *client)
     struct nfs_session *session = client->session;
     struct nfs4_exchange_id exchange;
     struct nfs4_create_session made;
-    name_owner(session, client->auth);
+    nfs4_owner_name(session, client->auth);
     int64_t status = exchange_id(client, &exchange);
     if (status == NFS4_OK)
         status = end_former(client, exchange.client);

@@ -19,6 +19,7 @@
 #include "nfs/nfs.h"
 #include "nfs/nfs4_fence.h"
 #include "nfs/nfs4_types.h"
+#include "run/identity.h"
 
 enum {
     NFS4_SLOTS = 64,         /* at most: of one word of bits */
@@ -34,10 +35,12 @@ struct nfs4_owner {
 };
 
 struct nfs_session {
-    struct rpc_exact exact; /* first: it is found by it */
-    pthread_mutex_t making; /* held while a session is made or ended: seconds */
-    uint64_t verifier;      /* of this start of the process */
-    unsigned number;        /* of the sessions of this process */
+    struct rpc_exact exact;   /* first: it is found by it */
+    pthread_mutex_t making;   /* held while a session is made or ended: seconds */
+    uint64_t verifier;        /* of this start of the process */
+    unsigned number;          /* of the sessions of this process */
+    struct run_identity self; /* this process, as its owner has it; pid 0: not known yet, and */
+    uint64_t boot;            /* the boot of the host */
     void (*made)(void *of);
     void *of;
     struct nfs4_fence fence;

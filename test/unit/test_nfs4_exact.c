@@ -4,12 +4,15 @@
  * cannot be is never taken for an answer.
  */
 #include <errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "nfs/nfs4_call.h"
 #include "nfs/nfs4_session.h"
 #include "nfs/nfs4_types.h"
 #include "config/tunables.h"
 #include "net/pool.h"
+#include "no_descriptors.h"
 #include "reach/server.h"
 #include "stats/count.h"
 #include "rounds.h"
@@ -314,6 +317,68 @@ EXACT_TEST(a_server_that_wants_connections_to_be_bound_gets_them_bound)
     assert_true(control->bound >= 4);
     assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
     assert_int_equal(control->bad_calls, 0);
+}
+
+/* ---- who we are ---- */
+
+/* The connection is there before. */
+static void connect_to_server(void)
+{
+    struct rpc_call call, *calls[] = {&call};
+    enum { PROGRAM = 100003, VERSION = 4 };
+    rpc_call_end(&call, rpc_call_begin(&call, &rpc_auth_none, PROGRAM, VERSION, 0));
+    rpc_submit(client.server, calls, 1);
+    rpc_wait(calls, 1);
+    assert_int_equal(call.error, 0);
+}
+
+/* A process that has no descriptor left when its session is made writes down who it is. */
+static void name_child(struct nfs4_owner *owner)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct nfs_attr attr;
+        rpc_after_fork(client.server);
+        net_server_after_fork(client.server);
+        nfs4_session_after_fork(client.session);
+        connect_to_server();
+        no_descriptors_begin();
+        if (nfs_getattr(&client, &file, &attr) != 0)
+            _exit(1);
+        *owner = client.session->owner;
+        nfs4_session_end(&client);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+EXACT_TEST(processes_without_descriptors_have_an_owner_each)
+{
+    struct nfs4_owner *owners =
+        mmap(NULL, 2 * sizeof(*owners), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(owners, MAP_FAILED);
+    name_child(&owners[0]);
+    name_child(&owners[1]);
+    assert_string_not_equal(owners[0].name, owners[1].name);
+    munmap(owners, 2 * sizeof(*owners));
+}
+
+/* Else the server would have the session before yet, and what was sent in it might be carried out
+ * late. */
+EXACT_TEST(an_owner_is_the_same_without_descriptors)
+{
+    struct nfs_attr attr;
+    struct nfs4_owner before = client.session->owner;
+    no_descriptors_begin();
+    nfs4_session_lost(client.session, client.session->generation);
+    int result = nfs_getattr(&client, &file, &attr);
+    no_descriptors_end();
+    assert_int_equal(result, 0);
+    assert_int_equal(client.session->generation, 2);
+    assert_string_equal(client.session->owner.name, before.name);
+    assert_int_equal(control->calls[V41_DESTROY_SESSION], 1);
 }
 
 EXACT_TEST(what_cannot_be_is_no_answer)
