@@ -272,6 +272,7 @@ static int64_t make_once(const struct nfs_client *client)
     pthread_mutex_lock(&session->lock);
     session->client = exchange.client;
     session->major = exchange.major;
+    session->minor = exchange.minor;
     session->scope = exchange.scope;
     pthread_mutex_unlock(&session->lock);
     status = create_session(client, &exchange, &made);
@@ -546,13 +547,16 @@ int nfs4_session_leads_here(const struct nfs_client *over)
         asking.auth = &auth;
     pthread_mutex_lock(&session->lock);
     struct nfs4_opaque major = session->major, scope = session->scope;
+    uint64_t minor = session->minor;
     pthread_mutex_unlock(&session->lock);
     if (major.length == 0)
         return -ENOTCONN;
     int64_t status = exchange_id(&asking, &exchange);
     if (status != NFS4_OK)
         return status < 0 ? (int)status : nfs4_status_errno((uint32_t)status);
-    return is_same(&major, &exchange.major) && is_same(&scope, &exchange.scope) ? 0 : -EXDEV;
+    bool same = is_same(&major, &exchange.major) && is_same(&scope, &exchange.scope) &&
+                minor == exchange.minor;
+    return same ? 0 : -EXDEV;
 }
 
 void nfs4_session_show(struct nfs_session *session, const char *server)

@@ -62,6 +62,7 @@ struct nfs_session {
     struct nfs4_owner owner;
     uint64_t client;                 /* the client id; written under `making` too */
     struct nfs4_opaque major, scope; /* of the server that the session is with; no length: none */
+    uint64_t minor;                  /* likewise */
     uint32_t generation;             /* counts the sessions */
     uint8_t id[NFS4_SESSION_ID];
     bool shut;        /* until the host is found to have the fence once more: see nfs4_slots.h */
@@ -118,9 +119,10 @@ void nfs4_session_end(const struct nfs_client *client);
 
 /*
  * Does the client, which has a path of its own, lead to the server that its session is with? By the
- * owner and the scope that the server tells, as RFC 8881 section 2.10.5 has it. Takes no slot, so
- * that a path which does not answer costs none. 0; -EXDEV; -ENOTCONN: there is no session yet; or
- * -errno.
+ * owner and the scope that the server tells, as RFC 8881 section 2.10.5 has it: with another minor
+ * id of the owner it may be a node that knows our client id, but none of our sessions. Takes no
+ * slot, so that a path which does not answer costs none. 0; -EXDEV; -ENOTCONN: there is no session
+ * yet; or -errno.
  */
 int nfs4_session_leads_here(const struct nfs_client *over);
 

@@ -76,7 +76,7 @@ static struct server {
         cut;         /* with the connection that dies its port is closed, and all that came there */
     _Atomic int lie; /* enum server_lie, in the next reply */
     _Atomic bool insists; /* on an open before READ, WRITE and SETATTR */
-    _Atomic bool forget, forget_after_death, minor_wrong, other_owner;
+    _Atomic bool forget, forget_after_death, minor_wrong, other_owner, other_node;
     _Atomic bool no_token;        /* of a fence: else it is the file */
     _Atomic bool taken_meanwhile; /* its file becomes `taken` when a session of a fence is made */
     _Atomic bool new_token;       /* its file becomes `token` before the next call */
@@ -156,7 +156,7 @@ static uint32_t server_exchange_id(struct server_call *call)
     xdr_put_u32(&call->w, 1);
     xdr_put_u32(&call->w, 0x10000);
     xdr_put_u32(&call->w, 0);
-    xdr_put_u64(&call->w, 0);
+    xdr_put_u64(&call->w, atomic_load(&server.other_node));
     xdr_put_opaque(&call->w, atomic_load(&server.other_owner) ? "other" : "major", 5);
     xdr_put_opaque(&call->w, "scope", 5);
     xdr_put_u32(&call->w, 0);

@@ -266,6 +266,10 @@ UNIT_TEST_WITH(a_path_to_the_same_server_is_known_by_its_owner_and_scope, begin,
     assert_int_equal(nfs4_session_leads_here(&over), 0);
     assert_int_equal(nfs_getattr(&over, &file, &attr), 0); /* in the same session */
     assert_int_equal(atomic_load(&server.ops[S_CREATE_SESSION]), 1);
+    atomic_store(&server.other_node, true); /* of a cluster: it does not know the session */
+    assert_int_equal(nfs4_session_leads_here(&over), -EXDEV);
+    atomic_store(&server.other_node, false);
+    assert_int_equal(nfs4_session_leads_here(&over), 0);
     atomic_store(&server.other_owner, true);
     assert_int_equal(nfs4_session_leads_here(&over), -EXDEV);
     rpc_server_destroy(other);
