@@ -17,10 +17,22 @@ static bool denies_slot(uint32_t status)
            status == NFS4ERR_BADSLOT || status == NFS4ERR_BAD_HIGH_SLOT;
 }
 
+/* Was it cut for a session before this one, which took more? */
+static bool is_of_larger_session(const struct rpc_call *call, uint32_t status)
+{
+    struct nfs_session *session = (struct nfs_session *)call->exact;
+    return (status == NFS4ERR_REQ_TOO_BIG &&
+            call->payload_length > nfs4_session_most(session, true)) ||
+           (status == NFS4ERR_REP_TOO_BIG &&
+            call->destination_length > nfs4_session_most(session, false));
+}
+
 int nfs4_call_status(const struct rpc_call *call, uint32_t status, bool by_sequence, bool *at_once)
 {
     struct nfs_session *session = (struct nfs_session *)call->exact;
     *at_once = true;
+    if (is_of_larger_session(call, status))
+        return -EAGAIN;
     switch (nfs4_status_reaction(status, by_sequence)) {
     case NFS4_LATER:
         *at_once = false;

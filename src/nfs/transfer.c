@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "nfs/call.h"
+#include "nfs/nfs4_session.h"
 #include "rpc/message.h"
 
 enum {
@@ -40,11 +41,19 @@ static void part_begin(struct part *part, const struct transfer *transfer)
         nfs_read_begin(&part->call, transfer->client, transfer->fh, offset, &part->data);
 }
 
-/* Cuts the next part at `from`: as long as the server grants and RPC_VECTORS_MAX vectors reach, but
+/* A server that was started again may take less in a session than when the client was made. */
+static size_t longest_part(const struct nfs_client *client, bool write)
+{
+    uint32_t limit = write ? client->write_max : client->read_max;
+    uint32_t most = client->session ? nfs4_session_most(client->session, write) : 0;
+    return most > 0 && most < limit ? nfs_transfer_size(most, 0) : limit;
+}
+
+/* Cuts the next part at `from`: as long as the server takes, and RPC_VECTORS_MAX vectors reach, but
  * not longer than `most`. */
 static void part_cut(struct part *part, const struct transfer *transfer, size_t from, size_t most)
 {
-    size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
+    size_t limit = longest_part(transfer->client, transfer->write);
     size_t length = most < limit ? most : limit;
     part->from = from;
     if (from == 0 && length == transfer->data.length && transfer->data.count <= RPC_VECTORS_MAX) {
@@ -131,16 +140,18 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done, 
 static int part_finish(struct part *part, struct transfer *transfer, struct nfs_patience *patience)
 {
     struct rpc_call *calls[] = {&part->call};
+    size_t end = part->from + part->data.length;
     for (;;) {
         size_t done = 0;
         bool at_once = false;
         int error = part_end(part, transfer, &done, &at_once);
         if (error == 0) {
-            if (done == part->data.length || transfer->sum->eof)
+            if (part->from + done == end || transfer->sum->eof)
                 return 0;
-            part_cut(part, transfer, part->from + done, part->data.length - done);
+            part_cut(part, transfer, part->from + done, end - part->from - done);
         } else if (error == -EAGAIN) {
             error = nfs_call_again(transfer->client, patience, at_once);
+            part_cut(part, transfer, part->from, end - part->from);
         }
         if (error != 0)
             return error;
@@ -192,7 +203,7 @@ __attribute__((noinline)) static int transfer_run_one(struct transfer *transfer)
 
 static int transfer_start(struct transfer *transfer)
 {
-    size_t limit = transfer->write ? transfer->client->write_max : transfer->client->read_max;
+    size_t limit = longest_part(transfer->client, transfer->write);
     struct nfs_transfer *sum = transfer->sum;
     sum->unsettled = sum->repeated = false;
     for (int tries = 1;; tries++) {

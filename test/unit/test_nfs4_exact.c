@@ -319,6 +319,42 @@ EXACT_TEST(a_server_that_wants_connections_to_be_bound_gets_them_bound)
     assert_int_equal(control->bad_calls, 0);
 }
 
+static uint8_t large[1 << 16];
+
+static int transfer_large(bool write)
+{
+    struct iovec vector = {large, sizeof(large)};
+    struct nfs_data data = {.vectors = &vector, .count = 1, .length = sizeof(large)};
+    struct nfs_transfer done;
+    int result = write ? nfs_write(&client, &file, 0, &data, NFS_FILE_SYNC, &done)
+                       : nfs_read(&client, &file, 0, &data, &done);
+    if (result == 0)
+        assert_int_equal(done.length, sizeof(large));
+    return result;
+}
+
+/* By an administrator who lowered it, or it is another node that has taken over. The client goes on
+ * with the sizes that it was told first. */
+EXACT_TEST(a_server_that_is_started_again_may_take_and_give_less_at_a_time)
+{
+    enum { LARGEST = 20000 };
+    client.read_max = client.write_max = sizeof(large);
+    for (unsigned i = 0; i < sizeof(large); i++)
+        large[i] = (uint8_t)(i ^ i >> 8);
+    assert_int_equal(transfer_large(true), 0);
+    assert_int_equal(transfer_large(false), 0);
+    atomic_store(&control->largest, LARGEST);
+    for (int write = 0; write < 2; write++) {
+        v41_lose_power(server);
+        assert_int_equal(transfer_large(write), 0);
+        assert_in_range(client.session->write_most, 1, LARGEST);
+    }
+    memset(large, 0, sizeof(large));
+    assert_int_equal(transfer_large(false), 0);
+    for (unsigned i = 0; i < sizeof(large); i++)
+        assert_int_equal(large[i], (uint8_t)(i ^ i >> 8));
+}
+
 /* ---- who we are ---- */
 
 /* The connection is there before. */
