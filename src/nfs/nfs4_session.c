@@ -146,9 +146,10 @@ static int64_t exchange_id(const struct nfs_client *client, struct nfs4_exchange
     return status;
 }
 
+/* `*over`: the channel whose connection belongs to the session from the first. */
 static int64_t create_session(const struct nfs_client *client,
                               const struct nfs4_exchange_id *exchange,
-                              struct nfs4_create_session *made)
+                              struct nfs4_create_session *made, struct net_channel **over)
 {
     static const struct nfs4_channel wanted = {.request_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
                                                .response_max = RPC_PAYLOAD_MAX + NFS4_OVERHEAD,
@@ -159,6 +160,7 @@ static int64_t create_session(const struct nfs_client *client,
     nfs4_put_create_session(begin(&question, client, DIRECTNFS_PROCEDURE_CREATE_SESSION),
                             exchange->client, exchange->sequence, &wanted);
     int64_t status = ask(&question, NFS4_OP_CREATE_SESSION);
+    *over = question.call.channel;
     if (status == NFS4_OK) {
         nfs4_get_create_session(&question.results, made);
         status = nfs4_get_result(&question.results);
@@ -226,7 +228,7 @@ static int64_t judge_reclaimed(struct nfs_session *session, const struct rpc_cal
 
 /* The server need not wait for us to reclaim what we had, as we never have anything. It is asked
  * for the time of its lease, too. */
-static int64_t reclaim_complete(const struct nfs_client *client)
+static int64_t reclaim_complete(const struct nfs_client *client, struct net_channel *over)
 {
     struct rpc_call call, *calls[] = {&call};
     struct xdr_writer w;
@@ -235,7 +237,8 @@ static int64_t reclaim_complete(const struct nfs_client *client)
     nfs4_put_op(&w, NFS4_OP_PUTROOTFH);
     nfs4_put_getattr(&w, NFS4_BIT(NFS4_ATTR_LEASE_TIME));
     rpc_call_end(&call, w.p);
-    nfs_call_run(client, calls, 1);
+    rpc_submit_on(over, calls, 1);
+    nfs_call_wait(client, calls, 1);
     return counted(&call, judge_reclaimed(client->session, &call));
 }
 
@@ -262,6 +265,7 @@ static int64_t make_once(const struct nfs_client *client)
     struct nfs_session *session = client->session;
     struct nfs4_exchange_id exchange;
     struct nfs4_create_session made;
+    struct net_channel *over;
     nfs4_owner_name(session, client->auth);
     int64_t status = exchange_id(client, &exchange);
     if (status == NFS4_OK)
@@ -275,7 +279,7 @@ static int64_t make_once(const struct nfs_client *client)
     session->minor = exchange.minor;
     session->scope = exchange.scope;
     pthread_mutex_unlock(&session->lock);
-    status = create_session(client, &exchange, &made);
+    status = create_session(client, &exchange, &made, &over);
     if (status != NFS4_OK)
         return status;
     int error = judge(&made.fore);
@@ -286,7 +290,7 @@ static int64_t make_once(const struct nfs_client *client)
     nfs4_slots_reset(session, &made);
     atomic_store(&session->read_most, payload_most(made.fore.response_max));
     atomic_store(&session->write_most, payload_most(made.fore.request_max));
-    return reclaim_complete(client);
+    return reclaim_complete(client, over);
 }
 
 static void say(const struct nfs_client *client, const char *what, const char *why)
@@ -334,11 +338,13 @@ static void show(struct nfs_session *session)
     pthread_mutex_unlock(&session->lock);
 }
 
-/* A server in trouble is asked again, too: what is written to it waits. */
+/* A server in trouble is asked again, too: what is written to it waits. Not bound is the connection
+ * if it was made again meanwhile. */
 static bool may_succeed_later(const struct nfs_client *client, uint32_t status, unsigned *tries)
 {
     enum nfs4_reaction reaction = nfs4_status_reaction(status, true);
-    if (reaction == NFS4_RENEW || status == NFS4ERR_SERVERFAULT || status == NFS4ERR_NOSPC)
+    if (reaction == NFS4_RENEW || reaction == NFS4_BIND || status == NFS4ERR_SERVERFAULT ||
+        status == NFS4ERR_NOSPC)
         return ++*tries < TRIES || client->timeout_ms == 0;
     return reaction == NFS4_LATER;
 }

@@ -11,6 +11,7 @@
 #include "nfs/nfs4_session.h"
 #include "nfs/nfs4_types.h"
 #include "config/tunables.h"
+#include "net/health.h"
 #include "net/pool.h"
 #include "no_descriptors.h"
 #include "reach/server.h"
@@ -317,6 +318,74 @@ EXACT_TEST(a_server_that_wants_connections_to_be_bound_gets_them_bound)
     assert_true(control->bound >= 4);
     assert_int_equal(control->calls[V41_CREATE_SESSION], 1);
     assert_int_equal(control->bad_calls, 0);
+}
+
+/* A connection that was made again between CREATE_SESSION and RECLAIM_COMPLETE. */
+EXACT_TEST(a_session_that_is_not_bound_from_the_first_is_made_again)
+{
+    struct nfs_attr attr;
+    v41_forget_sessions(server);
+    nfs4_session_lost(client.session, client.session->generation);
+    atomic_store(&control->fail_status[V41_SEQUENCE], NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+    atomic_store(&control->fail_count[V41_SEQUENCE], 1);
+    assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
+    assert_int_equal(control->calls[V41_CREATE_SESSION], 3);
+}
+
+static int agree(struct net_path *path, bool proven, int timeout_ms)
+{
+    (void)path;
+    (void)proven;
+    (void)timeout_ms;
+    return 0;
+}
+
+static void *ask_in_thread(void *over)
+{
+    struct nfs_attr attr;
+    return (void *)(intptr_t)nfs_getattr(over, &file, &attr);
+}
+
+/* Though when the answer has come calls should rather go over the other path. */
+EXACT_TEST(a_session_is_completed_over_the_connection_that_it_was_made_over)
+{
+    enum { BUSY = 1 << 30 };
+    const struct net_address first = client.server->paths[0].address;
+    const struct net_address addresses[] = {first, first};
+    struct net_server_options options = {.name = "two",
+                                         .connections_max = 2,
+                                         .port_policy = NET_PORT_ANY,
+                                         .reconnect_max_s = 1,
+                                         .retransmit_timeout_s = 60,
+                                         .probe = agree,
+                                         .close_idle = rpc_close_idle};
+    struct nfs_client over = client;
+    pthread_t thread;
+    void *result;
+    struct net_path *used = NULL;
+    assert_int_equal(net_server_create(&options, addresses, 2, &over.server), 0);
+    over.session = nfs4_session_new(NULL, NULL);
+    net_server_want_more(over.server);
+    while (!net_path_usable(&over.server->paths[1]))
+        poll(NULL, 0, 1);
+    atomic_store(&control->bind_needed, true);
+    atomic_store(&control->hold_replies, UINT64_C(1) << V41_CREATE_SESSION);
+    assert_int_equal(pthread_create(&thread, NULL, ask_in_thread, &over), 0);
+    while (atomic_load(&control->held) == 0)
+        poll(NULL, 0, 1);
+    for (int i = 0; i < 2; i++) {
+        if (atomic_load(&over.server->paths[i].load.outstanding_bytes) > 0)
+            used = &over.server->paths[i];
+    }
+    assert_non_null(used);
+    atomic_fetch_add(&used->load.outstanding_bytes, BUSY);
+    v41_release(server, false);
+    pthread_join(thread, &result);
+    assert_int_equal((intptr_t)result, 0);
+    assert_int_equal(control->calls[V41_CREATE_SESSION], 2);
+    nfs4_session_end(&over);
+    rpc_server_destroy(over.server);
+    sys_free(over.session);
 }
 
 static uint8_t large[1 << 16];
