@@ -108,16 +108,16 @@ static bool say(const struct target *target, const struct stats_uncommitted *fil
                      name, (unsigned long long)left);
         return false;
     }
-    if (result == 0 || (left == 0 && !target->file && result == -EIO)) {
+    if (result == 0) {
         char *printable = cmd_printable(name, PATH_MAX);
         printf("%s: %llu bytes sent\n", printable, (unsigned long long)file->bytes);
         free(printable);
         return true;
     }
     if (left == 0)
-        cmd_complain("flush", "%s: of %llu bytes %s the server refused some, which are lost: %s",
+        cmd_complain("flush", "%s: of %llu bytes%s some were refused, or dropped, and are lost: %s",
                      name, (unsigned long long)file->bytes,
-                     target->file ? "" : "(or those of another file)", strerror(-result));
+                     target->file ? "" : " (or those of another file)", strerror(-result));
     else
         cmd_complain("flush", "%s: %llu bytes are not sent: %s", name, (unsigned long long)left,
                      strerror(-result));

@@ -80,6 +80,13 @@ static int open_one(char path[RUN_PATH_MAX], char why[RUN_WHY])
     return error;
 }
 
+static void say_passed_over(char problem[CMD_RUNDIR_PROBLEM], const char *path, const char *why,
+                            const char *remedy)
+{
+    snprintf(problem, CMD_RUNDIR_PROBLEM, "the run directory %.100s is passed over: it %.60s%s",
+             path, why, remedy);
+}
+
 static int visit_one(const char *command, void (*visit)(void *argument), void *argument,
                      char problem[CMD_RUNDIR_PROBLEM])
 {
@@ -93,9 +100,16 @@ static int visit_one(const char *command, void (*visit)(void *argument), void *a
     if (run == -EACCES && lstat(path, &status) == 0)
         snprintf(remedy, sizeof(remedy), "; ask as user %u, whose it is, or as root",
                  status.st_uid);
-    snprintf(problem, CMD_RUNDIR_PROBLEM, "the run directory %.100s is passed over: it %.60s%s",
-             path, why, remedy);
+    say_passed_over(problem, path, why, remedy);
     return run;
+}
+
+/* Is it a directory of this user, though one that cannot be used? */
+static bool is_of(int parent, const char *name, uid_t user)
+{
+    struct stat status;
+    return fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
+           status.st_uid == user;
 }
 
 /* What does not belong to the user in its name was put there by somebody else: it is passed over.
@@ -104,8 +118,9 @@ static int visit_all(const char *command, void (*visit)(void *argument), void *a
                      char problem[CMD_RUNDIR_PROBLEM])
 {
     DIR *parent = opendir(RUN_PARENT);
+    int error = 0;
     if (parent == NULL) {
-        int error = -errno;
+        error = -errno;
         snprintf(problem, CMD_RUNDIR_PROBLEM, "cannot read " RUN_PARENT ": %m");
         return error;
     }
@@ -121,10 +136,14 @@ static int visit_all(const char *command, void (*visit)(void *argument), void *a
             visit_open(command, run, visit, argument);
         else if (run >= 0)
             close(run);
+        else if (is_of(dirfd(parent), entry->d_name, (uid_t)uid)) {
+            error = run;
+            say_passed_over(problem, path, why, "");
+        }
     }
     closedir(parent);
     unsetenv("DIRECTNFS_RUN");
-    return 0;
+    return error;
 }
 
 int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,

@@ -328,7 +328,7 @@ void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
 
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 {
-    (void)commit_all_of(mount, auth, true);
+    atomic_store(&mount->orphans_failed, commit_all_of(mount, auth, true));
 }
 
 /* Once for each loss; of an open file, or else of this process. */
@@ -473,7 +473,9 @@ static int sync_mount(struct file_mount *mount)
         return 0;
     if (!auth || file_mount_contact(mount, &reason) != 0)
         return -EIO;
-    return (int)file_posix_error(commit_all_of(mount, auth, false));
+    int failed = atomic_exchange(&mount->orphans_failed, 0); /* at the contact, maybe just now */
+    int result = commit_all_of(mount, auth, false);
+    return (int)file_posix_error(result ? result : failed);
 }
 
 int file_sync_all(void)

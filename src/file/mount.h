@@ -93,8 +93,9 @@ struct file_mount {
     uint32_t read_max, write_max;
     uint64_t size_max; /* of a file */
 
-    _Atomic bool behind;   /* this process, or one that it was forked from, wrote behind to it */
-    _Atomic bool replaced; /* there is another mount of the same export, made later */
+    _Atomic bool behind; /* this process, or one that it was forked from, wrote behind to it */
+    _Atomic int orphans_failed; /* -errno of what dead processes left; told by the next sync */
+    _Atomic bool replaced;      /* there is another mount of the same export, made later */
 
     pthread_mutex_t look;      /* held while the root is looked at: seconds; guards */
     struct nfs_attr root_attr; /* what it was last seen to be, first when it was proven; */

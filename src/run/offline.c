@@ -52,24 +52,38 @@ static const struct file *_Atomic mapped;
 
 /* ---- the file ---- */
 
-/* Maps the file. -EBADMSG: it is not one of ours, or not all of it. */
-static int map(int fd, int protection, struct file **file)
+static int read_all(int fd, void *data, size_t size, size_t offset)
 {
-    struct stat status;
-    struct head head;
     ssize_t got;
     do
-        got = sys_pread(fd, &head, sizeof(head), 0);
+        got = sys_pread(fd, data, size, (off_t)offset);
     while (got == -EINTR);
-    int error = got < 0 ? (int)got : sys_fstat(fd, &status);
+    return got < 0 ? (int)got : (size_t)got == size ? 0 : -EBADMSG;
+}
+
+/* -EBADMSG: it is not one of ours, or not all of it. */
+static int examine(int fd, struct head *head)
+{
+    struct stat status;
+    int error = read_all(fd, head, sizeof(*head), 0);
+    if (!error)
+        error = sys_fstat(fd, &status);
     if (error)
         return error;
-    if (got != sizeof(head) || head.magic != MAGIC)
+    if (head->magic != MAGIC)
         return -EBADMSG;
-    if (head.layout != LAYOUT || head.size != sizeof(struct file))
+    if (head->layout != LAYOUT || head->size != sizeof(struct file))
         return -EPROTO;
-    if (status.st_size != sizeof(struct file))
-        return -EBADMSG;
+    return status.st_size == sizeof(struct file) ? 0 : -EBADMSG;
+}
+
+/* Maps the file. */
+static int map(int fd, int protection, struct file **file)
+{
+    struct head head;
+    int error = examine(fd, &head);
+    if (error)
+        return error;
     *file = sys_mmap(NULL, sizeof(struct file), protection, MAP_SHARED, fd, 0);
     return sys_mmap_failed(*file) ? (int)(long)*file : 0;
 }
@@ -355,8 +369,9 @@ int run_offline_set(const char *server, const char *peer, const char *local, boo
     if (fd < 0)
         return fd;
     uint32_t generation = file->head.generation;
+    /* The copy is what counts: the owner of the file, whom root does not trust, may change it. */
     struct table table = file->tables[generation & 1];
-    int changed = change(&table, &path, offline);
+    int changed = is_valid(&table) ? change(&table, &path, offline) : -EBADMSG;
     if (changed > 0)
         store(file, &table, generation + 1 ? generation + 1 : 2);
     sys_munmap(file, sizeof(*file));
@@ -364,24 +379,34 @@ int run_offline_set(const char *server, const char *peer, const char *local, boo
     return changed < 0 ? changed : 0;
 }
 
+/* read(), not mmap(): a file that shrinks meanwhile must not be a SIGBUS. */
+static int read_table(int fd, struct table *table)
+{
+    struct head head, after;
+    int error = examine(fd, &head);
+    for (int i = 0; !error && i < READ_ATTEMPTS; i++, head = after) {
+        size_t at = offsetof(struct file, tables) + (head.generation & 1) * sizeof(*table);
+        error = read_all(fd, table, sizeof(*table), at);
+        if (!error)
+            error = read_all(fd, &after, sizeof(after), 0);
+        if (!error && after.generation == head.generation)
+            return is_valid(table) ? 0 : -EBADMSG;
+    }
+    return error ? error : -EAGAIN;
+}
+
 int run_offline_read(struct run_offline paths[RUN_OFFLINE_MAX])
 {
-    struct file *file;
     struct table table;
-    int run = run_open(), count = -EAGAIN;
-    int error = run < 0 ? run : open_and_map(run, &file);
+    int run = run_open();
+    int fd = run < 0 ? run : run_open_file(run, NAME, O_RDONLY);
     run_close(run);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    int error = read_table(fd, &table);
+    sys_close(fd);
     if (error)
-        return error == -ENOENT ? 0 : error;
-    for (int i = 0; i < READ_ATTEMPTS && count == -EAGAIN; i++) {
-        uint32_t generation = atomic_load(&file->head.generation);
-        table = file->tables[generation & 1];
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load(&file->head.generation) == generation)
-            count = is_valid(&table) ? (int)table.count : -EBADMSG;
-    }
-    sys_munmap(file, sizeof(*file));
-    if (count > 0)
-        memcpy(paths, table.paths, (size_t)count * sizeof(*paths));
-    return count;
+        return error;
+    memcpy(paths, table.paths, table.count * sizeof(*paths));
+    return (int)table.count;
 }

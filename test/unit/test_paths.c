@@ -2,6 +2,7 @@
  * the file once. */
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "run/offline.h"
@@ -254,6 +255,74 @@ static int is_never_torn(void *unused)
 UNIT_TEST(a_reader_never_sees_half_a_change)
 {
     run_afresh(is_never_torn, NULL);
+}
+
+/* Starts a child that does this again and again for as long as this process lives. */
+static pid_t keep_on(void (*act)(void *file), void *file)
+{
+    pid_t parent = getpid(), child = fork();
+    while (child == 0 && getppid() == parent)
+        act(file);
+    if (child == 0)
+        _exit(0);
+    return child;
+}
+
+struct owned {
+    int fd;
+    size_t size;
+    char *mapped, *whole;
+};
+
+static void flip_counts(void *argument)
+{
+    const struct owned *file = argument;
+    volatile uint32_t *first = (void *)(file->mapped + 24);
+    volatile uint32_t *second = (void *)(file->mapped + 24 + (file->size - 24) / 2);
+    for (unsigned i = 0; i < 10000; i++)
+        *first = *second = i / 64 % 2 ? UINT32_MAX : 1;
+}
+
+static void cut_and_restore(void *argument)
+{
+    const struct owned *file = argument;
+    must(ftruncate(file->fd, 0) == 0);
+    must(pwrite(file->fd, file->whole, file->size, 0) == (ssize_t)file->size);
+}
+
+static int survives_its_owner(void *unused)
+{
+    struct run_offline paths[RUN_OFFLINE_MAX];
+    struct owned file = {.fd = -1};
+    struct stat status;
+    (void)unused;
+    must(run_offline_set("nas", "p", NULL, true) == 0);
+    file.fd = open_paths_file();
+    must(file.fd >= 0 && fstat(file.fd, &status) == 0);
+    file.size = (size_t)status.st_size;
+    file.whole = malloc(file.size);
+    must(pread(file.fd, file.whole, file.size, 0) == (ssize_t)file.size);
+    file.mapped = mmap(NULL, file.size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+    pid_t child = keep_on(flip_counts, &file);
+    for (int i = 0; i < 2000; i++) {
+        int result = run_offline_set("nas", "q", NULL, i % 2);
+        must(result == 0 || result == -EBADMSG);
+    }
+    must(kill(child, SIGKILL) == 0 && end_child(child) == 128 + SIGKILL);
+    child = keep_on(cut_and_restore, &file);
+    for (int i = 0; i < 2000; i++) {
+        int result = run_offline_read(paths);
+        must(result >= 0 || result == -EBADMSG);
+    }
+    must(kill(child, SIGKILL) == 0 && end_child(child) == 128 + SIGKILL);
+    free(file.whole);
+    return 0;
+}
+
+/* Root's command uses the file of a user, who changes it meanwhile. */
+UNIT_TEST(a_file_that_changes_as_it_is_used_harms_nobody)
+{
+    run_afresh(survives_its_owner, NULL);
 }
 
 int main(void)
