@@ -241,13 +241,34 @@ static int commit_renewed(const struct rpc_auth *auth, struct ledger_file *file)
     return result == 0 || result == -ESTALE ? -EIO : result;
 }
 
+/* May the file of the registry be of this mount? Before the contact not more is known. */
+static bool may_be_of(const struct file_mount *mount, const struct ledger_file *file)
+{
+    uint64_t own = atomic_load(&mount->registry_key);
+    return file->key.server == own ||
+           (file->key.device == mount->device && !((file->key.server | own) & LEDGER_APART) &&
+            !((file->key.server ^ own) & LEDGER_ADDRESS));
+}
+
+/* Is it? Who wrote it may have an nfstab that names the server in another way: then it is, if its
+ * handle was got below the same root. */
+static bool is_of(struct file_mount *mount, const struct ledger_file *file)
+{
+    static const struct nfs_fh none = {.len = 0};
+    return file->key.server == atomic_load(&mount->registry_key) ||
+           (may_be_of(mount, file) &&
+            file->key.root == file_registry_key(mount->device, 0, mount, &none).root);
+}
+
 /* 0, or the error of the first that failed. What was removed is no error. */
 static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, bool orphans)
 {
     uint32_t cursor = 0;
     struct ledger_file file;
     int result = 0;
-    while (ledger_uncommitted_next(&cursor, mount->registry_key, orphans, &file)) {
+    while (ledger_uncommitted_next(&cursor, 0, orphans, &file)) {
+        if (!is_of(mount, &file))
+            continue;
         int one = commit_entry(mount, auth, &file);
         if (one == -ESTALE)
             one = commit_renewed(auth, &file);
@@ -281,8 +302,8 @@ static void flush_mount(struct file_mount *mount)
     const struct rpc_auth *auth = file_auth_now(mount);
     uint32_t cursor = 0;
     struct ledger_file file;
-    while (auth && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
-        if (ledger_file_dirty(&file))
+    while (auth && ledger_uncommitted_next(&cursor, 0, false, &file)) {
+        if (is_of(mount, &file) && ledger_file_dirty(&file))
             flush_entry(mount, auth, &file);
     }
 }
@@ -404,17 +425,20 @@ int file_fsync(struct file_open *open, int fd)
 static int commit_known(struct ledger_file *file)
 {
     const char *reason;
+    int failed = 0;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        if (mount->registry_key != file->key.server || file_mount_is_past(mount))
+        if (!may_be_of(mount, file) || file_mount_is_past(mount))
             continue;
         const struct rpc_auth *auth = file_auth_now(mount);
         if (!auth || file_mount_contact(mount, &reason) != 0)
-            return -EIO;
-        int result = commit_entry(mount, auth, file);
-        return result == -ESTALE ? -EIO : (int)file_posix_error(result);
+            failed = -EIO; /* unless it is of another one */
+        else if (is_of(mount, file)) {
+            int result = commit_entry(mount, auth, file);
+            return result == -ESTALE ? -EIO : (int)file_posix_error(result);
+        }
     }
-    return 0;
+    return failed;
 }
 
 int file_commit_named(const struct ledger_file_key *key)
@@ -462,7 +486,10 @@ static bool has_uncommitted(const struct file_mount *mount)
 {
     uint32_t cursor = 0;
     struct ledger_file file;
-    return ledger_uncommitted_next(&cursor, mount->registry_key, false, &file);
+    bool found = false;
+    while (!found && ledger_uncommitted_next(&cursor, 0, false, &file))
+        found = may_be_of(mount, &file);
+    return found;
 }
 
 static int sync_mount(struct file_mount *mount)
@@ -510,8 +537,8 @@ static void commit_closed(struct file_mount *mount, int *result)
     const struct rpc_auth *auth = file_auth_now(mount);
     uint32_t cursor = 0;
     struct ledger_file file;
-    while (auth && ledger_uncommitted_next(&cursor, mount->registry_key, false, &file)) {
-        if (!ledger_file_uncommitted_here(&file, false))
+    while (auth && ledger_uncommitted_next(&cursor, 0, false, &file)) {
+        if (!is_of(mount, &file) || !ledger_file_uncommitted_here(&file, false))
             continue;
         int one = commit_entry(mount, auth, &file);
         if (one != 0 && one != -ESTALE)

@@ -152,8 +152,10 @@ static void name_keys(struct file_mount *mount, const struct conf_server *conf)
     by_version[0] = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), conf->paths[0].peer),
                               mount->conf->directory);
     by_version[1] = hash_text(by_version[0], versions[1]->name);
-    by_version[0] &= ~LEDGER_APART;
-    by_version[1] &= ~LEDGER_APART;
+    uint64_t address = hash_text(UINT64_C(0xcbf29ce484222325), mount->kernel.address) << 48;
+    for (int i = 0; i < VERSIONS; i++)
+        by_version[i] =
+            (by_version[i] & ~(LEDGER_APART | LEDGER_ADDRESS)) | (address & LEDGER_ADDRESS);
     mount->plain_key = by_version[second];
     atomic_store(&mount->registry_key, mount->plain_key);
     mount->other_key = by_version[!second];

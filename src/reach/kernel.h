@@ -20,7 +20,8 @@ struct reach_kernel_mount {
     const struct nfs_version *speaks; /* the version whose handles it has; NULL: not one of ours */
     bool close_to_open; /* the kernel asks the server for attributes at each open (no `nocto`) */
     bool auth_sys;      /* it asks with the same credentials as we do */
-    uint16_t port;      /* of the server */
+    uint16_t port;      /* of the server, and */
+    char address[48];   /* its address, cut; "": the table does not tell */
 };
 
 /*
