@@ -124,21 +124,19 @@ static bool say(const struct target *target, const struct stats_uncommitted *fil
     return false;
 }
 
-static bool send_target(const struct target *target)
+static bool send_target(const struct target *target, const struct stats_snapshot *before)
 {
-    struct stats_snapshot before, after;
+    struct stats_snapshot after;
     bool fine = true, some = false;
     int result = 0;
-    read_registry(&before);
-    for (unsigned i = 0; i < before.uncommitted_count; i++)
-        some = some || is_of(target, &before.uncommitted_files[i]);
+    for (unsigned i = 0; i < before->uncommitted_count; i++)
+        some = some || is_of(target, &before->uncommitted_files[i]);
     if (some)
         result = target->file ? send_file(target) : send_mount(target);
     read_registry(&after);
-    for (unsigned i = 0; i < before.uncommitted_count; i++)
-        if (is_of(target, &before.uncommitted_files[i]))
-            fine = say(target, &before.uncommitted_files[i], &after, result) && fine;
-    stats_snapshot_free(&before);
+    for (unsigned i = 0; i < before->uncommitted_count; i++)
+        if (is_of(target, &before->uncommitted_files[i]))
+            fine = say(target, &before->uncommitted_files[i], &after, result) && fine;
     stats_snapshot_free(&after);
     return fine;
 }
@@ -187,8 +185,11 @@ static int send_named(char **names, int count)
     int status = CMD_FINE;
     for (int i = 0; i < count; i++) {
         struct target target;
-        if (!find_target(names[i], &target) || !send_target(&target))
+        struct stats_snapshot before;
+        read_registry(&before); /* stat(2) sends what was written to a file */
+        if (!find_target(names[i], &target) || !send_target(&target, &before))
             status = CMD_NOT_FINE;
+        stats_snapshot_free(&before);
     }
     return status;
 }
@@ -213,8 +214,12 @@ static int send_all(void)
             if (count < sizeof(targets) / sizeof(targets[0]) && stat(mount, &status) == 0)
                 targets[count++] = (struct target){mount, status.st_dev, 0, false};
         }
-    for (size_t i = 0; i < count; i++)
-        fine = send_target(&targets[i]) && fine;
+    for (size_t i = 0; i < count; i++) {
+        struct stats_snapshot before;
+        read_registry(&before);
+        fine = send_target(&targets[i], &before) && fine;
+        stats_snapshot_free(&before);
+    }
     fine = nothing_else(targets, count) && fine;
     conf_nfstab_free(&tab);
     return fine ? CMD_FINE : CMD_NOT_FINE;

@@ -187,6 +187,14 @@ static bool known_better(const struct shown *shown, struct ledger_attributes *at
     return true;
 }
 
+/* Others may have written it, though this process used no file of ours yet. */
+static void flush_for_stat(dev_t device, uint64_t number)
+{
+    if (!ledger_registry_ready() && ledger_registry_exists())
+        (void)file_registry_open();
+    file_flush_number(device, number);
+}
+
 void file_stat_path(struct stat *status)
 {
     struct ledger_attributes attributes;
@@ -194,7 +202,7 @@ void file_stat_path(struct stat *status)
                                 ledger_nanoseconds(&status->st_ctim)};
     if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev))
         return;
-    file_flush_number(status->st_dev, status->st_ino);
+    flush_for_stat(status->st_dev, status->st_ino);
     if (!known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
@@ -210,7 +218,7 @@ void file_statx_path(struct statx *status)
                                                                       status->stx_ctime.tv_nsec})};
     if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device))
         return;
-    file_flush_number(device, status->stx_ino);
+    flush_for_stat(device, status->stx_ino);
     if (!known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
