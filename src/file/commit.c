@@ -247,7 +247,7 @@ static bool may_be_of(const struct file_mount *mount, const struct ledger_file *
     uint64_t own = atomic_load(&mount->registry_key);
     return file->key.server == own ||
            (file->key.device == mount->device && !((file->key.server | own) & LEDGER_APART) &&
-            !((file->key.server ^ own) & LEDGER_ADDRESS));
+            !((file->key.server ^ own) & (LEDGER_ADDRESS | LEDGER_SECOND)));
 }
 
 /* Is it? Who wrote it may have an nfstab that names the server in another way: then it is, if its
@@ -425,20 +425,19 @@ int file_fsync(struct file_open *open, int fd)
 static int commit_known(struct ledger_file *file)
 {
     const char *reason;
-    int failed = 0;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
         if (!may_be_of(mount, file) || file_mount_is_past(mount))
             continue;
         const struct rpc_auth *auth = file_auth_now(mount);
         if (!auth || file_mount_contact(mount, &reason) != 0)
-            failed = -EIO; /* unless it is of another one */
-        else if (is_of(mount, file)) {
+            continue; /* it may be of another one */
+        if (is_of(mount, file)) {
             int result = commit_entry(mount, auth, file);
             return result == -ESTALE ? -EIO : (int)file_posix_error(result);
         }
     }
-    return failed;
+    return -EIO; /* nobody here can */
 }
 
 int file_commit_named(const struct ledger_file_key *key)

@@ -186,7 +186,15 @@ static bool other_version_waits(const struct file_mount *mount)
 {
     struct ledger_file file;
     uint32_t cursor = 0;
-    return ledger_uncommitted_next(&cursor, mount->other_key, false, &file);
+    bool waits = false;
+    /* Each version may name the export in its own way: so the device tells, too. */
+    while (!waits && ledger_uncommitted_next(&cursor, 0, false, &file)) {
+        uint64_t differs = file.key.server ^ mount->plain_key;
+        waits = file.key.server == mount->other_key ||
+                (file.key.device == mount->device && !(file.key.server & LEDGER_APART) &&
+                 differs & LEDGER_SECOND && !(differs & LEDGER_ADDRESS));
+    }
+    return waits;
 }
 
 /* What an older time with the fence left in the registry is not for this one: nobody may send it

@@ -154,8 +154,8 @@ static void name_keys(struct file_mount *mount, const struct conf_server *conf)
     by_version[1] = hash_text(by_version[0], versions[1]->name);
     uint64_t address = hash_text(UINT64_C(0xcbf29ce484222325), mount->kernel.address) << 48;
     for (int i = 0; i < VERSIONS; i++)
-        by_version[i] =
-            (by_version[i] & ~(LEDGER_APART | LEDGER_ADDRESS)) | (address & LEDGER_ADDRESS);
+        by_version[i] = (by_version[i] & ~(LEDGER_APART | LEDGER_SECOND | LEDGER_ADDRESS)) |
+                        (i ? LEDGER_SECOND : 0) | (address & LEDGER_ADDRESS);
     mount->plain_key = by_version[second];
     atomic_store(&mount->registry_key, mount->plain_key);
     mount->other_key = by_version[!second];

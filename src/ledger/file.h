@@ -19,6 +19,8 @@ enum { LEDGER_HANDLE_MAX = 128 };
 /* Bits of it: a hash of the server's address, as the kernel's table of mounts has it. A device has
  * the same in all processes, but after an unmount its number may be given to another server's. */
 #define LEDGER_ADDRESS (UINT64_C(0x3fff) << 48)
+/* In it: asked for in the other version of NFS, in which its handle is another one. */
+#define LEDGER_SECOND (UINT64_C(1) << 62)
 
 /*
  * A file is its server's handle. Device and inode number, as the kernel shows them, only tell where

@@ -282,7 +282,7 @@ mount_port=0
 ganesha_pid=0
 ganesha_exports=()
 ganesha_epoch=0
-ganesha_protocol=3    # the version of NFS it speaks
+ganesha_protocol=3    # the versions of NFS it speaks: 3, 4 or "3, 4"
 ganesha_grace=0       # seconds after a start in which clients of version 4 reclaim their state
 ganesha_lease=20      # seconds of their lease
 ganesha_minor=1,2     # minor versions of version 4
@@ -318,9 +318,9 @@ ganesha_sessions() {
 }
 
 ganesha_write_conf() {
-    local flusher= versions="MNT_Port = $mount_port; Protocols = 3;" grace="Graceless = true;"
-    if [ "$ganesha_protocol" = 4 ]; then
-        versions="Protocols = 4; Enable_UDP = false;"
+    local flusher= versions="MNT_Port = $mount_port; Protocols = $ganesha_protocol;" grace="Graceless = true;"
+    [ "$ganesha_protocol" != 4 ] || versions="Protocols = 4; Enable_UDP = false;"
+    if [ "$ganesha_protocol" != 3 ]; then
         [ "$ganesha_grace" = 0 ] || grace="Grace_Period = $ganesha_grace;"
         grace+=" Minor_Versions = $ganesha_minor; RecoveryBackend = fs; Lease_Lifetime = $ganesha_lease; $ganesha_options"
     fi
@@ -357,7 +357,7 @@ ganesha_start() {
     [ "$mount_port" != 0 ] || mount_port=$(free_port)
     ganesha_write_conf
     mkdir -p /run/ganesha /var/lib/nfs/ganesha
-    if { [ "$ganesha_protocol" = 3 ] && ! rpcbind_start; } || ! ganesha_run; then
+    if { [ "$ganesha_protocol" != 4 ] && ! rpcbind_start; } || ! ganesha_run; then
         not_ok "server" "nfs-ganesha did not start"
         exit 1
     fi
