@@ -90,6 +90,10 @@ void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *
 /* Leaves in `now` what was counted since `before`. */
 void stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before);
 
+/* Could a process that starts now use the registry of the run directory? 0, -EBUSY (others use one
+ * of another version or container), -EPERM (of another user) or another -errno. */
+int stats_registry_usable(int run);
+
 /* Adds what is uncommitted, out of the registry in the run directory `run`, without a lock. 0, also
  * when there is none; -EBADMSG when it cannot be used. */
 int stats_read_uncommitted(int run, struct stats_snapshot *snapshot);

@@ -3,8 +3,10 @@
  */
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/file.h>
 
 #include "ledger/stripes.h"
+#include "run/identity.h"
 #include "stats/segment.h"
 #include "sys/sys.h"
 
@@ -14,6 +16,23 @@ static bool usable(int fd, struct ledger_shared *shared)
     return stats_read_at(fd, shared, offsetof(struct ledger_shared, processes), 0) == 0 &&
            shared->magic == LEDGER_REGISTRY_MAGIC && shared->layout == LEDGER_REGISTRY_LAYOUT &&
            shared->header_size == sizeof(*shared);
+}
+
+int stats_registry_usable(int run)
+{
+    int fd = run_open_file(run, "registry", O_RDONLY);
+    if (fd < 0)
+        return fd == -ENOENT || fd == -EBADMSG ? 0 : fd;
+    struct ledger_shared *shared = malloc(sizeof(*shared));
+    int error = shared ? 0 : -ENOMEM;
+    if (!error && (!usable(fd, shared) || shared->namespaces != run_namespaces())) {
+        /* Who starts sets it aside, or takes it over, unless somebody uses it. */
+        error = (int)sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB);
+        error = error == -EWOULDBLOCK ? -EBUSY : 0;
+    }
+    free(shared);
+    sys_close(fd);
+    return error;
 }
 
 static int add_file(struct stats_snapshot *snapshot, const struct ledger_entry *entry)

@@ -19,6 +19,7 @@
 #include "cmd/options.h"
 #include "cmd/print.h"
 #include "run/directory.h"
+#include "stats/read.h"
 #include "sys/log.h"
 
 #define TIMEOUT_DEFAULT 5 /* seconds */
@@ -123,9 +124,17 @@ static void say_run_directory(const struct conf_tunables *tunables)
     }
     int run = run_open_at(AT_FDCWD, path, geteuid(), why);
     bool exists = run >= 0;
+    int unusable = exists ? stats_registry_usable(run) : 0;
     if (exists)
         close(run);
-    else if (run != -ENOENT) {
+    if (unusable) {
+        check_say(CHECK_ERROR, "run",
+                  "the registry in %s cannot be used (%s), so no file is served", path,
+                  strerror(-unusable));
+        check_reason(reach_why_run(unusable));
+        return;
+    }
+    if (!exists && run != -ENOENT) {
         check_say(CHECK_ERROR, "run", "the run directory %s %s, so no file is served", path, why);
         check_reason(REACH_RUN_FOREIGN);
         return;
