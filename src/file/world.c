@@ -13,6 +13,7 @@
 #include "file/io.h"
 #include "file/renew.h"
 #include "file/world.h"
+#include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
@@ -268,7 +269,14 @@ void file_world_claim(struct file_mount *mount, const struct stat *status, const
         if (!auth && ledger_file_uncommitted(&file) > 0 && file_mount_contact(mount, &why) == 0)
             auth = file_auth_now(mount);
         int result = finish_way(mount, auth, &file);
-        if (result != 0)
+        /* Sent later, it would undo what the kernel writes from now on. */
+        if (result != 0 && ledger_file_dirty(&file) > 0) {
+            uint64_t lost = ledger_file_forget(&file, true);
+            ledger_world_arrived(&file);
+            log_error("%s: the kernel writes it, and %llu bytes that other processes wrote are not "
+                      "at the server and are lost: %s; an fsync of who had it open fails",
+                      path, (unsigned long long)lost, strerrordesc_np(-result));
+        } else if (result != 0)
             log_error("%s: the kernel writes it while %llu bytes that other processes wrote are "
                       "not committed: %s; if the server restarts before they are, they are lost, "
                       "and fsync says so",
