@@ -97,6 +97,17 @@ ENGINE_TEST(what_needs_more_than_one_reply_is_over_too)
     CHECK(data_is(jobs[0].data, BLOCK, BLOCK, 0));
 }
 
+static void submit_while_a_signal_waits(struct job *job)
+{
+    struct file_request *request = &job->request;
+    sys_critical_enter();
+    sys_critical.deferred = 1;
+    file_submit(lane, &request, 1);
+    CHECK_EQUAL(sys_critical.deferred, 1);
+    sys_critical.deferred = 0;
+    sys_critical_leave();
+}
+
 /* A handler of a signal has to wait for the end of the call, and the call for the end of these. */
 ENGINE_TEST(a_signal_that_waits_does_not_keep_it_from_being_over)
 {
@@ -104,13 +115,7 @@ ENGINE_TEST(a_signal_that_waits_does_not_keep_it_from_being_over)
     start_no_threads();
     attend();
     job_write(&jobs[0], fd, BLOCK, 0, 1);
-    struct file_request *request = &jobs[0].request;
-    sys_critical_enter();
-    sys_critical.deferred = 1;
-    file_submit(lane, &request, 1);
-    CHECK_EQUAL(sys_critical.deferred, 1);
-    sys_critical.deferred = 0;
-    sys_critical_leave();
+    submit_while_a_signal_waits(&jobs[0]);
     expect_done(1);
 }
 
@@ -121,13 +126,7 @@ ENGINE_TEST(a_signal_that_waits_does_not_keep_a_write_from_going_over_another)
     job_write(&jobs[0], fd, BLOCK, 0, 1);
     job_write(&jobs[1], fd, BLOCK, 0, 2);
     submit(0, 1);
-    struct file_request *request = &jobs[1].request;
-    sys_critical_enter();
-    sys_critical.deferred = 1;
-    file_submit(lane, &request, 1);
-    CHECK_EQUAL(sys_critical.deferred, 1);
-    sys_critical.deferred = 0;
-    sys_critical_leave();
+    submit_while_a_signal_waits(&jobs[1]);
     wait_for_jobs(0, 2);
     CHECK_EQUAL(engine_fsync(fd), 0);
     disk_expect("f", BLOCK, 0, 2);
