@@ -11,9 +11,9 @@
 #include "cmd/print.h"
 #include "sys/log.h"
 
-static const struct cmd_command *const commands[] = {&cmd_run,   &cmd_check,  &cmd_stat,
-                                                     &cmd_top,   &cmd_path,   &cmd_flush,
-                                                     &cmd_fence, &cmd_report, &cmd_exporter};
+static const struct cmd_command *const commands[] = {
+    &cmd_run,   &cmd_check, &cmd_stat,   &cmd_top,      &cmd_path,
+    &cmd_flush, &cmd_fence, &cmd_report, &cmd_exporter, &cmd_agent};
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -154,12 +154,14 @@ static int run(int argc, char **argv)
     }
     if (optind == argc)
         return cmd_usage_error(
-            NULL, "which command? There are run, check, stat, top, path, flush, fence and report");
+            NULL,
+            "which command? There are run, check, stat, top, path, flush, fence, report and agent");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(argv[optind], commands[i]->name) == 0)
             return commands[i]->run(argc - optind, argv + optind);
     return cmd_usage_error(
-        NULL, "'%s' is no command; there are run, check, stat, top, path, flush, fence and report",
+        NULL,
+        "'%s' is no command; there are run, check, stat, top, path, flush, fence, report and agent",
         argv[optind]);
 }
 

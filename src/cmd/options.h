@@ -54,7 +54,7 @@ struct cmd_command {
 
 /* The subcommands. They use getopt_long(3), so only one of them runs in a process. */
 extern const struct cmd_command cmd_run, cmd_check, cmd_stat, cmd_top, cmd_path, cmd_flush,
-    cmd_fence, cmd_report, cmd_exporter;
+    cmd_fence, cmd_report, cmd_exporter, cmd_agent;
 
 #define CMD_GO_ON (-1)
 

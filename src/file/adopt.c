@@ -12,6 +12,7 @@
 #include "file/io.h"
 #include "file/proof.h"
 #include "file/renew.h"
+#include "file/stray.h"
 #include "file/world.h"
 #include "ledger/quiet.h"
 #include "stats/count.h"
@@ -411,8 +412,11 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
     }
     if (inode && reason)
         file_inode_demote(inode, claim.auth, reason);
-    else if (inode)
+    else if (inode) {
+        struct committing c = file_committing_of(inode, claim.auth);
+        (void)file_strays_settle(&c); /* before anybody reads them; if not now, then by a flush */
         why = why_kernel(inode, &claim, &proof, flags, &surprising);
+    }
     bool shut = !reason && file_mount_is_shut(mount);
     if (inode && !why && !shut && file_table_enter(fd, inode, claim.auth, flags) == 0) {
         log_debug("%s: adopted as descriptor %d", path, fd);

@@ -1,9 +1,12 @@
 #include "file/behind.h"
 
+#include "file/agent.h"
 #include "file/async.h"
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/io.h"
+#include "file/stray.h"
+#include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
@@ -171,13 +174,20 @@ static void *send_behind(void *argument)
     for (;;) {
         uint32_t kicks = atomic_load(&sender.kicks);
         atomic_store(&sender.sleeps, true); /* in this order: see wake() */
-        if (is_idle())
+        if (is_idle() && !file_agent_is_wanted())
             sys_futex(&sender.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
         atomic_store(&sender.sleeps, false);
+        file_agent_seek();
         sleep_until_kicked(pause_ms);
         pause_ms = look_after_all();
     }
     return NULL;
+}
+
+static void kick(void)
+{
+    atomic_fetch_add(&sender.kicks, 1);
+    sys_futex(&sender.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 /* After a file was listed. */
@@ -185,10 +195,8 @@ static void wake(bool hurry)
 {
     bool first = hurry && !atomic_load_explicit(&sender.hurry, memory_order_relaxed) &&
                  !atomic_exchange(&sender.hurry, true);
-    if (first || atomic_load(&sender.sleeps)) {
-        atomic_fetch_add(&sender.kicks, 1);
-        sys_futex(&sender.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
-    }
+    if (first || atomic_load(&sender.sleeps))
+        kick();
 }
 
 /* ---- writing ---- */
@@ -235,6 +243,19 @@ static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
     return ends;
 }
 
+/* Nothing is left behind that only this process would send; nor what is newer than a stray that
+ * may not be sent. */
+static bool may_leave(struct file_open *open)
+{
+    bool seek = false, cares = file_agent_cares(open->inode->mount, &seek);
+    if (seek)
+        kick();
+    if (!cares || !ledger_file_has_strays(&open->inode->entry))
+        return cares;
+    struct committing c = file_committing_of(open->inode, open->auth);
+    return file_strays_settle(&c) == 0;
+}
+
 int file_behind_write(struct file_open *open, const struct file_piece *piece, uint64_t offset)
 {
     struct file_inode *inode = open->inode;
@@ -249,6 +270,8 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
     uint64_t most = (uint64_t)file_tunables.write_behind_max, dirty = 0;
     bool wait = false;
     int result = 0;
+    if (!may_leave(open))
+        return FILE_WRITE_NOW;
     if (ledger_file_dirty(&inode->entry) + piece->length > most)
         result = make_room(open);
     if (result < 0 && result != -EAGAIN)
@@ -328,4 +351,5 @@ void file_behind_fork_child(void)
     release_all(in_hand);
     release_all(listed);
     listed = in_hand = current = NULL;
+    file_agent_fork_child();
 }

@@ -11,6 +11,7 @@
 #include "file/world.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
+#include "ledger/processes.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
@@ -347,9 +348,15 @@ void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
         (void)commit_all_of(inode->mount, auth, false);
 }
 
+int file_commit_dead(struct file_mount *mount, const struct rpc_auth *auth)
+{
+    return commit_all_of(mount, auth, true);
+}
+
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)
 {
-    atomic_store(&mount->orphans_failed, commit_all_of(mount, auth, true));
+    ledger_process_sweep(0);
+    atomic_store(&mount->orphans_failed, file_commit_dead(mount, auth));
 }
 
 /* Once for each loss; of an open file, or else of this process. */

@@ -37,7 +37,10 @@ int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth
  * failed, as an application may hear it. */
 int file_commit_named(const struct ledger_file_key *key);
 
-/* Commits what processes that died left behind on a mount that was just contacted. */
+/* Sends and commits what processes that are known to be dead left behind on a mount. 0, or -errno
+ * of the first file of which something is left. */
+int file_commit_dead(struct file_mount *mount, const struct rpc_auth *auth);
+/* The same for a mount that was just contacted, of all that are dead. */
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
 
 /* Set at exit: no one will COMMIT any more. */

@@ -7,6 +7,7 @@
 #include "file/commit.h"
 #include "file/io.h"
 #include "file/runs.h"
+#include "file/stray.h"
 #include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
@@ -140,11 +141,12 @@ int file_flush_all(struct committing *c)
 {
     struct flushing flushing;
     c->stored = false;
-    if (!ledger_file_dirty(c->entry))
-        return 0;
+    int result = file_strays_settle(c);
+    if (result != 0 || !ledger_file_dirty(c->entry))
+        return result;
     prepare(&flushing, c);
     flushing.sending.syncs = true;
-    int result = flush(&flushing);
+    result = flush(&flushing);
     c->stored = flushing.result == 0 && flushing.stored;
     return result != 0 || flushing.stuck ? result : flushing.result;
 }
@@ -156,6 +158,9 @@ int file_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint
         return 0;
     struct committing c = file_committing_of(inode, auth);
     struct flushing flushing;
+    int result = file_strays_settle(&c);
+    if (result != 0)
+        return result;
     prepare(&flushing, &c);
     flushing.sending.start = start;
     flushing.sending.end = end;
@@ -166,6 +171,9 @@ int file_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_
 {
     struct committing c = file_committing_of(inode, auth);
     struct flushing flushing;
+    int result = file_strays_settle(&c);
+    if (result != 0)
+        return result;
     prepare(&flushing, &c);
     flushing.sending.least = least;
     int next = file_runs_send(&flushing.runs, wait);

@@ -231,6 +231,7 @@ static int hold_fence(struct file_mount *mount)
     }
     atomic_store(&mount->registry_key,
                  ((mount->plain_key ^ term) * UINT64_C(0x9e3779b97f4a7c15) + term) | LEDGER_APART);
+    atomic_store(&mount->agent_place, 0);
     return 0;
 }
 

@@ -12,8 +12,10 @@
 static void count_dirty(struct ledger_entry *entry, int64_t bytes)
 {
     ledger_count(&entry->dirty, &ledger_entry_stripe(entry)->dirty, bytes);
-    if (atomic_load_explicit(&entry->dirty, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&entry->dirty, memory_order_relaxed) == 0) {
         entry->dirty_end = 0;
+        ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED);
+    }
 }
 
 uint64_t ledger_file_dirty(struct ledger_file *file)

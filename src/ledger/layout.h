@@ -34,7 +34,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 14,
+    LEDGER_REGISTRY_LAYOUT = 15,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -54,9 +54,11 @@ enum {
     LEDGER_GROUP = LEDGER_GROUP_FRAMES * LEDGER_FRAME,
     LEDGER_GROUPS_MAX = 16384,
     LEDGER_CACHE_LOCKS = 64,
+    LEDGER_AGENT_SERVERS = 256,
     LEDGER_WAIT_NS = 100000000, /* a thread that waits for a range looks again after this */
     LEDGER_NO_FILE = UINT32_MAX >> 1
 };
+#define LEDGER_NO_TIME INT64_MIN
 
 enum { LEDGER_DISTRUSTED = 1, LEDGER_DISTRUSTED_BEFORE = 2 };
 
@@ -89,7 +91,8 @@ struct ledger_record {
     bool promised;          /* it was DIRTY before it was IN_FLIGHT: its bytes may not go */
     bool changed;           /* DIRTY, and an older copy, which is held or has it for a twin, has
                                other bytes */
-    uint8_t twins;          /* of ledger_twin_flag: see twins.c */
+    uint8_t twins : 7;      /* of ledger_twin_flag: see twins.c */
+    bool marked : 1;        /* DIRTY, and nobody's: it is being set aside (agent.h) */
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
     uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split. DIRTY: of the
@@ -136,7 +139,8 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_UNTOLD = 1024,   /* this host may have changed it, and no answer told own_mtime */
     LEDGER_ENTRY_REFUSED = 2048, /* dirty data was lost: writes go out at once until one succeeds */
     LEDGER_ENTRY_CACHED = 4096,  /* frames may have bytes of it: see cache.h */
-    LEDGER_ENTRY_TO_DISK = 8192  /* records may be that are TO_DISK, and in flight */
+    LEDGER_ENTRY_TO_DISK = 8192, /* records may be that are TO_DISK, and in flight */
+    LEDGER_ENTRY_ORPHANED = 16384 /* DIRTY records may be whose process is dead: see agent.h */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
@@ -177,6 +181,9 @@ struct ledger_entry {
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
+    /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */
+    _Atomic uint32_t carer;
+    int64_t orphan_mtime; /* while nobody cares: what own_mtime was; LEDGER_NO_TIME: not known */
     /* While it is CACHED: see cache.c. */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
     _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */
@@ -234,6 +241,26 @@ struct ledger_process {
     _Atomic uint32_t wrote;       /* had records */
     _Atomic uint32_t truncations; /* in progress, and turns to append */
     _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */
+    _Atomic uint32_t watched;     /* by this agent, or LEDGER_WATCH_WANTED; 0: it never asked */
+};
+
+/* A server whose files processes write behind, as their keys name it. Never goes. */
+struct ledger_agent_server {
+    _Atomic uint64_t key;    /* 0: the place is free */
+    _Atomic uint64_t device; /* a mount of it; 0: not said yet */
+    _Atomic uint32_t served; /* the last agent that was in contact with it; 0: none was */
+};
+
+/* The agent: see agent.h. */
+struct ledger_agent {
+    pthread_mutex_t lock; /* the agent has it as long as it lives */
+    /* Of the agent that has it; 0 until it is ready. Written by who has it. */
+    _Atomic uint32_t number;
+    _Atomic uint32_t drawn;   /* the last number that was given out */
+    _Atomic uint32_t pid;     /* of the agent that has, or had, it */
+    _Atomic uint32_t rings;   /* futex: changes when somebody wants something of the agent */
+    _Atomic uint64_t since_s; /* CLOCK_REALTIME, when it was ready */
+    struct ledger_agent_server servers[LEDGER_AGENT_SERVERS];
 };
 
 struct ledger_shared {
@@ -259,6 +286,8 @@ struct ledger_shared {
     _Atomic uint32_t free_records, next_record, backed_records;
     _Atomic uint64_t arena_recoveries;
     _Atomic uint64_t damages; /* times that a free record was none: see ledger_arena_damaged() */
+
+    struct ledger_agent agent __attribute__((aligned(128)));
 
     struct ledger_stripe stripes[LEDGER_STRIPES];
     /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */

@@ -2,6 +2,7 @@
  * The process slots of the registry: who owns which record, and what happens to the records of
  * processes that died.
  */
+#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
@@ -49,6 +50,9 @@ static void give_back_linked(uint32_t index, uint32_t slot)
             if (record->to_disk) /* it may have been told an error: see commits.c */
                 ledger_records_distrust(file);
         }
+        if (state == LEDGER_RECORD_DIRTY ||
+            (state == LEDGER_RECORD_IN_FLIGHT && record->promised))
+            ledger_entry_orphan(entry, slot);
         if (state == LEDGER_RECORD_DIRTY && sys_test_unsafe(SYS_TEST_ORPHANS)) {
             ledger_record_drop(entry, index, &garbage);
         } else if (state == LEDGER_RECORD_IN_FLIGHT && record->promised) {
@@ -256,6 +260,7 @@ static uint32_t take_slot(const struct run_identity *self)
         process->program = run_program();
         atomic_store(&process->wrote, 0);
         atomic_store(&process->truncations, 0);
+        atomic_store(&process->watched, 0);
         atomic_store(&process->state, 1);
     }
     return slot;

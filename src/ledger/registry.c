@@ -135,6 +135,8 @@ static int make_header(struct ledger_shared *shared, struct counts counts)
     int result = make_mutex(&shared->process_lock);
     if (!result)
         result = make_mutex(&shared->arena_lock);
+    if (!result)
+        result = make_mutex(&shared->agent.lock);
     for (int i = 0; i < LEDGER_STRIPES && !result; i++)
         result = make_mutex(&shared->stripes[i].lock);
     for (int i = 0; i < LEDGER_STRIPES && !result; i++)

@@ -239,8 +239,6 @@ bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
     struct ledger_shared *shared = ledger_map.shared;
     if (!shared)
         return false;
-    if (*cursor == 0 && orphans)
-        ledger_process_sweep(0);
     for (; *cursor < LEDGER_FILES; ++*cursor) {
         uint32_t stripe = ledger_stripe_of(*cursor);
         if (!atomic_load_explicit(&shared->set_state[*cursor / LEDGER_SET_SIZE],

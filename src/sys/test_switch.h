@@ -28,7 +28,10 @@ enum sys_test_switch {
     SYS_TEST_PROMISED = 16384, /* "promised": data that was sent, and failed, is not dirty again */
     SYS_TEST_SLOT = 32768,     /* "slot": a call of a session that is sent again gets a new slot */
     SYS_TEST_FRAMES = 65536,   /* "frames": what the cache has is given out, whatever was written */
-    SYS_TEST_TIMES = 131072    /* "times": the cache keeps what another host changed */
+    SYS_TEST_TIMES = 131072,   /* "times": the cache keeps what another host changed */
+    SYS_TEST_AGENT = 262144,   /* "agent": nobody sends what a dead process left */
+    SYS_TEST_STRAY_PROOF =
+        524288 /* "stray-proof": what nobody cared for is sent, whoever changed the file */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -40,7 +43,7 @@ static inline unsigned sys_test_switches(void)
     static const char *const names[] = {"verifier", "hold",    "xid",    "distrust", "conflict",
                                         "worlds",   "arrived", "pins",   "append",   "ahead",
                                         "orphans",  "dirty",   "others", "told",     "promised",
-                                        "slot",     "frames",  "times"};
+                                        "slot",     "frames",  "times",  "agent",    "stray-proof"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

@@ -10,15 +10,19 @@
 
 #include <ftw.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include "config/tunables.h"
+#include "file/agent.h"
 #include "file/async.h"
+#include "file/behind.h"
 #include "file/file.h"
 #include "file/inode.h"
 #include "file_data.h"
 #include "file_server.h"
 #include "stats/count.h"
+#include "ledger/agent.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "sys/critical.h"
@@ -40,6 +44,7 @@ struct scene {
     struct file_control *control;
     int commands; /* to the server */
     pid_t server;
+    pid_t agent;        /* 0: nobody writes behind */
     const char *nfstab; /* NULL: one export; else a text with %s for directory and %u for port */
     char conf[256];
 };
@@ -168,11 +173,37 @@ static inline void scene_environment(void)
     setenv("DIRECTNFS_LOG_LEVEL", "debug", 1);
 }
 
-/* The processes that start from now on have these tunables. */
+/* An agent that promises to care for everything, and sends nothing: each test sees to that. */
+static inline void scene_be_agent(void)
+{
+    uint32_t seen = 0;
+    CHECK_EQUAL(prctl(PR_SET_PDEATHSIG, SIGKILL), 0);
+    CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
+    file_start();
+    CHECK_EQUAL(file_registry_open(), 0);
+    CHECK_EQUAL(ledger_agent_become(), 0);
+    ledger_agent_ready();
+    for (;;) {
+        uint64_t key, device;
+        uint32_t cursor = 0, slot;
+        int pid;
+        while (ledger_agent_next(&cursor, &slot, &pid))
+            ledger_agent_watch(slot, pid);
+        for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++)
+            ledger_agent_serve(place);
+        ledger_agent_await(&seen);
+    }
+}
+
+/* The processes that start from now on have these tunables. If they write behind there is an agent.
+ */
 static inline void scene_configure(const char *tunables)
 {
     strcpy(scene.conf, tunables);
     scene_environment();
+    if (scene.agent == 0 && strstr(tunables, "write_behind_max") &&
+        !strstr(tunables, "write_behind_max = 0;") && (scene.agent = fork()) == 0)
+        scene_be_agent();
 }
 
 /* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. Not
@@ -255,6 +286,21 @@ static inline pid_t engine_fork(void)
 
 /* ---- files, as a program under the face would use them; errors are -errno ---- */
 
+/* From now on this process leaves behind what it writes to such a file. */
+static inline void engine_is_cared_for(struct file_mount *mount)
+{
+    bool wake;
+    for (int i = 0; !ledger_agent_is_there(); i++) {
+        CHECK(i < SCENE_LIMIT_S * 1000);
+        usleep(1000);
+    }
+    for (int i = 0; !file_agent_cares(mount, &wake); i++) {
+        CHECK(i < SCENE_LIMIT_S * 1000);
+        file_agent_seek();
+        usleep(1000);
+    }
+}
+
 static inline int engine_open(const char *name, int flags)
 {
     char path[SCENE_PATH];
@@ -263,6 +309,11 @@ static inline int engine_open(const char *name, int flags)
     CHECK(fd >= 0);
     sys_critical_enter();
     file_opened(fd, flags);
+    struct file_open *open = file_get(fd);
+    if (open && scene.agent && file_behind_allows(open->access, flags))
+        engine_is_cared_for(open->inode->mount);
+    if (open)
+        file_put(open);
     sys_critical_leave();
     return fd;
 }

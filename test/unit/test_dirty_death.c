@@ -23,6 +23,7 @@ UNIT_TEST(data_of_a_dead_process_is_sent_by_another)
     attach(&file, 511);
     assert_int_equal(run_child(dies_with_dirty_data, &file), 128 + SIGKILL);
     expect_dirty(&file, 0, 8192, 'f');
+    ledger_process_sweep(0);
     assert_true(ledger_uncommitted_next(&cursor, 5, true, &orphan));
     uint64_t sum = 0;
     assert_int_equal(take(&orphan, &write), 1);

@@ -25,6 +25,7 @@ UNIT_TEST(a_childs_data_is_seen_and_committed_by_others)
     assert_int_equal(run_child(child_writes, &inode), 0);
     assert_int_equal(ledger_file_uncommitted(&file), 1000);
     assert_false(ledger_file_uncommitted_here(&file, false));
+    ledger_process_sweep(0);
     assert_true(ledger_uncommitted_next(&cursor, 5, true, &orphan));
     assert_int_equal(orphan.key.inode, inode);
     assert_int_equal(orphan.key.handle_length, file.key.handle_length);
@@ -410,6 +411,7 @@ UNIT_TEST(many_children_at_once)
         children[i] = start_child(child_of_a_storm, &i);
     for (unsigned i = 0; i < count; i++)
         assert_int_equal(end_child(children[i]), 0);
+    ledger_process_sweep(0);
     while (ledger_uncommitted_next(&cursor, 0, true, &file))
         ledger_file_forget(&file, false);
     assert_int_equal(ledger_uncommitted(), 0);

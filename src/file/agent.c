@@ -1,0 +1,227 @@
+#include "file/agent.h"
+
+#include <dlfcn.h>
+#include <linux/wait.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file/behind.h"
+#include "ledger/agent.h"
+#include "run/directory.h"
+#include "run/said.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+extern char **environ;
+
+enum {
+    ANSWER_MS = 1000, /* that an agent has to be there, and to answer */
+    STEP_MS = 5,
+    AGAIN_MS = 1000,        /* until it is asked again, */
+    START_AGAIN_MS = 30000, /* and until it is started again, after it could not be */
+    ENVIRONMENT_MAX = 32,
+    SAY_EVERY_S = 60
+};
+
+static _Atomic bool wanted;       /* by a write; the sender was woken, or will be */
+static _Atomic bool seeking;      /* a sender sees to it */
+static _Atomic uint64_t again_ns; /* nothing is wanted before this time */
+static _Atomic pid_t child;       /* that this process started, and did not reap; 0: none */
+
+/* ---- asking ---- */
+
+bool file_agent_cares(struct file_mount *mount, bool *wake)
+{
+    uint32_t number = ledger_agent_number();
+    unsigned place = atomic_load_explicit(&mount->agent_place, memory_order_relaxed);
+    if (number && place && ledger_agent_watches(number) && ledger_agent_serves(number, place - 1))
+        return true;
+    atomic_store_explicit(&mount->agent_wanted, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed) &&
+        sys_now_ns() >= atomic_load(&again_ns) && !atomic_exchange(&wanted, true))
+        *wake = true;
+    return false;
+}
+
+/* Asks for all mounts that want it. Is the answer there, for each? */
+static bool ask(void)
+{
+    uint32_t number = ledger_agent_number();
+    bool served = number != 0;
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_mount *mount = file_mount_at(i);
+        if (!atomic_load(&mount->agent_wanted))
+            continue;
+        int place = ledger_agent_ask(atomic_load(&mount->registry_key), mount->device);
+        if (place >= 0)
+            atomic_store(&mount->agent_place, (unsigned)place + 1);
+        served = served && place >= 0 && ledger_agent_watches(number) &&
+                 ledger_agent_serves(number, (unsigned)place);
+    }
+    return served;
+}
+
+/* ---- starting ---- */
+
+/* What the child needs. All is made before it exists: it has the memory of this process. */
+struct start {
+    char command[PATH_MAX], log[RUN_PATH_MAX + 32];
+    char *arguments[3], *environment[ENVIRONMENT_MAX + 2];
+};
+
+/* The command that belongs to the library: beside it, as a build leaves it, or where `make install`
+ * and packages put it. */
+static bool find_command(char command[PATH_MAX])
+{
+    static const char *const places[] = {"directnfs", "../../bin/directnfs",
+                                         "../../../bin/directnfs"};
+    Dl_info library;
+    if (!dladdr((void *)(uintptr_t)file_agent_seek, &library) || !library.dli_fname)
+        return false;
+    const char *slash = strrchr(library.dli_fname, '/');
+    int length = slash ? (int)(slash - library.dli_fname) + 1 : 0;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(command, PATH_MAX, "%.*s%s", length, library.dli_fname, places[i]);
+        if ((int)sys_call3(SYS_faccessat, AT_FDCWD, command, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Ours only: what else is there may be long, and no matter of the agent. What would go to the
+ * program's standard error goes to a file of the run directory, as nothing of the program is kept
+ * open. */
+static void fill(struct start *start)
+{
+    const char *log = secure_getenv("DIRECTNFS_LOG");
+    char path[RUN_PATH_MAX];
+    unsigned count = 0;
+    bool own = !log || !*log || strcmp(log, "stderr") == 0;
+    snprintf(start->log, sizeof(start->log), "DIRECTNFS_LOG=%s/agent.log", run_name(path));
+    if (own)
+        start->environment[count++] = start->log;
+    for (char **at = environ; at && *at && count < ENVIRONMENT_MAX; at++) {
+        if (strncmp(*at, "DIRECTNFS_", 10) == 0 &&
+            !(own && strncmp(*at, "DIRECTNFS_LOG=", 14) == 0))
+            start->environment[count++] = *at;
+    }
+    start->environment[count] = NULL;
+    start->arguments[0] = (char *)"directnfs";
+    start->arguments[1] = (char *)"agent";
+    start->arguments[2] = NULL;
+}
+
+/* In the child, which has the memory of this process until it is another program, and this thread
+ * waits: no function of libc is called. */
+static inline __attribute__((always_inline, noreturn)) void become(const struct start *start)
+{
+    sys_call0(SYS_setsid);
+    sys_call1(SYS_chdir, "/");
+    sys_call3(SYS_close_range, 0, ~0U, 0);
+    sys_call4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0); /* 0, 1 and 2 */
+    sys_call1(SYS_dup, 0);
+    sys_call1(SYS_dup, 0);
+    sys_call3(SYS_execve, start->command, start->arguments, start->environment);
+    for (;;)
+        sys_call1(SYS_exit_group, 127);
+}
+
+/*
+ * No signal tells the program of its end, and no wait() finds it but one that asks for such
+ * children (__WALL). -errno.
+ */
+__attribute__((noinline)) static int start_child(const struct start *start)
+{
+    long pid = sys_call5(SYS_clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0);
+    if (pid == 0)
+        become(start);
+    return (int)pid;
+}
+
+static void say(const char *what, int error)
+{
+    if (run_may_say("no agent", SAY_EVERY_S))
+        log_warning("no agent can be had (%s%s%s): each write(2) waits for its server, as with "
+                    "write_behind_max = 0; `directnfs check` tells more",
+                    what, error ? ": " : "", error ? strerrordesc_np(error) : "");
+}
+
+/* One that ended leaves nothing behind. */
+static bool reap(int *status)
+{
+    pid_t pid = atomic_load(&child);
+    if (pid == 0 || sys_call4(SYS_wait4, pid, status, WNOHANG | __WALL, NULL) == 0)
+        return false;
+    atomic_store(&child, 0);
+    return true;
+}
+
+/* False, after a line on the log: none can be started. */
+static bool start_one(void)
+{
+    static struct start start; /* of the one that seeks */
+    int status;
+    (void)reap(&status);
+    if (atomic_load(&child) != 0)
+        return true; /* it may be there soon, or be ending */
+    if (!find_command(start.command)) {
+        say("the command directnfs is not beside the library", 0);
+        return false;
+    }
+    fill(&start);
+    int pid = start_child(&start);
+    if (pid < 0) {
+        say("a process cannot be started", -pid);
+        return false;
+    }
+    atomic_store(&child, pid);
+    return true;
+}
+
+/* Did the one that this process started end because it could not be the agent? */
+static bool has_failed(void)
+{
+    int status = 0;
+    return reap(&status) && !ledger_agent_is_there() && status != 0;
+}
+
+bool file_agent_is_wanted(void)
+{
+    return atomic_load(&wanted);
+}
+
+void file_agent_seek(void)
+{
+    uint64_t until_ns = sys_now_ns() + ANSWER_MS * UINT64_C(1000000);
+    int again_ms = AGAIN_MS;
+    bool started = false;
+    if (!atomic_load(&wanted) || atomic_exchange(&seeking, true))
+        return;
+    while (!ask() && sys_now_ns() < until_ns) {
+        if (!ledger_agent_is_there() && !started) {
+            started = true;
+            if (!start_one()) {
+                again_ms = START_AGAIN_MS;
+                break;
+            }
+        } else if (started && has_failed()) {
+            say("directnfs agent ended at once; it wrote why to its log", 0);
+            again_ms = START_AGAIN_MS;
+            break;
+        }
+        sys_nanosleep_ms(STEP_MS);
+    }
+    atomic_store(&again_ns, sys_now_ns() + (uint64_t)again_ms * 1000000);
+    atomic_store(&wanted, false);
+    atomic_store(&seeking, false);
+}
+
+void file_agent_fork_child(void)
+{
+    atomic_store(&wanted, false);
+    atomic_store(&seeking, false);
+    atomic_store(&again_ns, 0);
+    atomic_store(&child, 0); /* the parent's */
+}

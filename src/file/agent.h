@@ -1,0 +1,24 @@
+/*
+ * The agent, as a process sees it that is about to write behind: see ledger/agent.h. It is started
+ * here, by the sender (behind.c), when none lives.
+ */
+#ifndef FILE_AGENT_H
+#define FILE_AGENT_H
+
+#include "file/mount.h"
+
+/*
+ * Would an agent that lives send what this process leaves behind on this mount? A few loads. If
+ * not, it is wanted from now on: true in *wanted (else left alone) tells that the sender must be
+ * woken, to see to it.
+ */
+bool file_agent_cares(struct file_mount *mount, bool *wanted);
+
+/* By the sender: is something wanted? Then: starts an agent if none lives, asks it for what is wanted, and waits for its
+ * answers, for a second at most. What cannot be had is said on the log. */
+bool file_agent_is_wanted(void);
+void file_agent_seek(void);
+
+void file_agent_fork_child(void);
+
+#endif

@@ -1,0 +1,331 @@
+#include "file/care.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include "file/commit.h"
+#include "file/file.h"
+#include "file/mount.h"
+#include "ledger/agent.h"
+#include "ledger/layout.h"
+#include "ledger/processes.h"
+#include "sys/critical.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+#include "sys/thread.h"
+
+enum {
+    LINGER_MS = 2000,      /* after the last process and the last byte */
+    AGAIN_MS = 1000,       /* until a server that does not take something is asked again, */
+    AGAIN_MOST_MS = 30000, /* at last */
+    POLL_MS = 500,         /* where the kernel does not tell that a process is dead */
+    EVENTS = 64,
+    CARERS_MAX = LEDGER_AGENT_SERVERS
+};
+
+/* ---- a thread for each server ---- */
+
+/* So that a server that does not answer keeps nothing of the others here. */
+struct carer {
+    struct file_server *server;
+    _Atomic uint32_t kicks; /* futex: changes when there is something to do */
+    _Atomic uint32_t done;  /* what it was when all was done */
+};
+
+static struct carer carers[CARERS_MAX]; /* only the thread of file_care() adds to them */
+static unsigned carer_count;
+static int wakes = -1;     /* an eventfd: the loop shall look */
+static _Atomic bool asked; /* somebody wants something of the agent */
+
+static void wake_loop(void)
+{
+    const uint64_t one = 1;
+    sys_write(wakes, &one, sizeof(one));
+}
+
+/* Is a server's place answered for by this mount? */
+static void serve(const struct file_mount *mount)
+{
+    uint64_t key, device;
+    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++) {
+        if (key == atomic_load(&mount->registry_key))
+            ledger_agent_serve(place);
+    }
+}
+
+/* What is asked for, and not more: a mount that nobody writes behind to is not contacted. */
+static bool is_asked_for(const struct file_mount *mount)
+{
+    uint64_t key, device;
+    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++) {
+        if (key == atomic_load(&mount->registry_key) || device == mount->device)
+            return true;
+    }
+    return false;
+}
+
+/* Contacts a mount, and sends what the dead left there. 0 or -errno. */
+static int care_for(struct file_mount *mount)
+{
+    const char *reason;
+    if (!is_asked_for(mount) || file_mount_is_past(mount))
+        return 0;
+    int result = file_mount_contact(mount, &reason);
+    const struct rpc_auth *auth = result == 0 ? file_auth_now(mount) : NULL;
+    if (!auth)
+        return result ? result : -ENOMEM;
+    serve(mount);
+    return sys_test_unsafe(SYS_TEST_AGENT) ? 0 : file_commit_dead(mount, auth);
+}
+
+static int care_for_all(const struct carer *carer)
+{
+    int result = 0;
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        int one = file_mount_at(i)->server == carer->server ? care_for(file_mount_at(i)) : 0;
+        result = result ? result : one;
+    }
+    return result;
+}
+
+static void *care(void *argument)
+{
+    struct carer *carer = argument;
+    int again_ms = AGAIN_MS;
+    sys_critical_enter(); /* for ever: as in all threads of ours */
+    for (;;) {
+        uint32_t kicks = atomic_load(&carer->kicks);
+        int result = care_for_all(carer);
+        if (result == 0)
+            atomic_store(&carer->done, kicks);
+        wake_loop();
+        again_ms = result == 0                    ? AGAIN_MS
+                   : again_ms * 2 < AGAIN_MOST_MS ? again_ms * 2
+                                                  : AGAIN_MOST_MS;
+        const struct timespec again = {again_ms / 1000, again_ms % 1000 * 1000000};
+        sys_futex(&carer->kicks, FUTEX_WAIT_PRIVATE, kicks, result == 0 ? NULL : &again);
+    }
+    return NULL;
+}
+
+static void kick(struct carer *carer)
+{
+    atomic_fetch_add(&carer->kicks, 1);
+    sys_futex(&carer->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void kick_all(void)
+{
+    for (unsigned i = 0; i < carer_count; i++)
+        kick(&carers[i]);
+}
+
+static bool owes_nothing(void)
+{
+    for (unsigned i = 0; i < carer_count; i++) {
+        if (atomic_load(&carers[i].done) != atomic_load(&carers[i].kicks))
+            return false;
+    }
+    return true;
+}
+
+/* A thread for each server of which something is asked. */
+static void employ(void)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_mount *mount = file_mount_at(i);
+        unsigned known = 0;
+        while (known < carer_count && carers[known].server != mount->server)
+            known++;
+        if (known < carer_count || !is_asked_for(mount) || carer_count == CARERS_MAX)
+            continue;
+        carers[known].server = mount->server;
+        atomic_store(&carers[known].kicks, 1);
+        if (sys_thread_start(care, &carers[known], "what was left unsent to a server"))
+            carer_count++;
+    }
+}
+
+/* Mounts that were made since this process began. */
+static void look_for_mounts(void)
+{
+    uint64_t key, device;
+    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++) {
+        if (device != 0 && !file_mount_has_device(device))
+            (void)file_mount_arrived(device);
+    }
+}
+
+/* ---- what wakes the loop ---- */
+
+/* A thread: hears what processes want. */
+static void *listen_to_rings(void *unused)
+{
+    uint32_t seen = 0;
+    (void)unused;
+    sys_critical_enter();
+    for (;;) {
+        ledger_agent_await(&seen);
+        atomic_store(&asked, true);
+        wake_loop();
+    }
+    return NULL;
+}
+
+enum { OF_WAKES = 0, OF_SIGNALS = -1 }; /* what epoll tells; else a pidfd and the slot */
+
+static bool listen_to(int epoll, int fd, uint64_t tells)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = tells}};
+    return sys_call4(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+struct loop {
+    int epoll, signals;
+    bool polls; /* some processes are not told of by the kernel */
+    bool ends;  /* a signal asked for it */
+    bool stays;
+    uint64_t idle_since_ns; /* 0: it is not */
+};
+
+/* Watches those who ask for it. */
+static void watch(struct loop *loop)
+{
+    uint32_t cursor = 0, slot;
+    int pid;
+    while (ledger_agent_next(&cursor, &slot, &pid)) {
+        int fd = (int)sys_call2(SYS_pidfd_open, pid, 0);
+        if (fd == -ESRCH ||
+            (fd >= 0 && !listen_to(loop->epoll, fd, (uint64_t)slot << 32 | (uint32_t)fd))) {
+            if (fd >= 0)
+                sys_close(fd);
+            continue;
+        }
+        loop->polls = loop->polls || fd < 0; /* an old kernel, or no descriptor is left */
+        ledger_agent_watch(slot, pid);
+    }
+}
+
+static void hear_signal(struct loop *loop)
+{
+    struct signalfd_siginfo info;
+    while (sys_read(loop->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        loop->ends = true;
+}
+
+/* Waits. Did a process die? */
+static bool wait_for_events(struct loop *loop, int timeout_ms)
+{
+    struct epoll_event events[EVENTS];
+    bool died = false;
+    uint64_t count;
+    int ready = (int)sys_call5(SYS_epoll_pwait, loop->epoll, events, EVENTS, timeout_ms, NULL);
+    for (int i = 0; i < ready; i++) {
+        uint64_t tells = events[i].data.u64;
+        if (tells == (uint64_t)OF_SIGNALS) {
+            hear_signal(loop);
+        } else if (tells == OF_WAKES) {
+            sys_read(wakes, &count, sizeof(count));
+        } else {
+            sys_close((int)(uint32_t)tells);
+            ledger_process_check((uint32_t)(tells >> 32));
+            died = true;
+        }
+    }
+    return died;
+}
+
+/* ---- the loop ---- */
+
+/* How long may it sleep? -1: until something happens. 0: it is over. */
+static int look_around(struct loop *loop)
+{
+    bool idle = ledger_agent_watched() == 0 && owes_nothing();
+    uint64_t now_ns = sys_now_ns();
+    if (!idle) {
+        loop->idle_since_ns = 0;
+        return loop->polls ? POLL_MS : -1;
+    }
+    if (loop->ends)
+        return 0;
+    if (loop->stays)
+        return loop->polls ? POLL_MS : -1;
+    if (loop->idle_since_ns == 0)
+        loop->idle_since_ns = now_ns;
+    uint64_t idle_ms = (now_ns - loop->idle_since_ns) / 1000000;
+    return idle_ms >= LINGER_MS ? 0 : (int)(LINGER_MS - idle_ms) + 1;
+}
+
+static void go_on(struct loop *loop)
+{
+    int timeout_ms;
+    bool died = true; /* what was left by those whom the agent before cared for */
+    do {
+        bool news = atomic_exchange(&asked, false) || died || loop->polls;
+        watch(loop);
+        if (loop->polls)
+            ledger_process_sweep(0);
+        if (news) {
+            look_for_mounts();
+            employ();
+            kick_all();
+        }
+        timeout_ms = look_around(loop);
+        died = timeout_ms != 0 && wait_for_events(loop, timeout_ms);
+    } while (timeout_ms != 0);
+}
+
+/* It has a descriptor for each process that it watches. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+    if (sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, NULL);
+}
+
+static int begin(struct loop *loop)
+{
+    const uint64_t signals = 1 << (SIGTERM - 1) | 1 << (SIGINT - 1) | 1 << (SIGHUP - 1);
+    raise_limit();
+    loop->epoll = (int)sys_call1(SYS_epoll_create1, EPOLL_CLOEXEC);
+    loop->signals =
+        (int)sys_call4(SYS_signalfd4, -1, &signals, sizeof(signals), SFD_CLOEXEC | SFD_NONBLOCK);
+    wakes = (int)sys_call2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bool fine = loop->epoll >= 0 && loop->signals >= 0 && wakes >= 0 &&
+                listen_to(loop->epoll, loop->signals, (uint64_t)OF_SIGNALS) &&
+                listen_to(loop->epoll, wakes, OF_WAKES) &&
+                sys_thread_start(listen_to_rings, NULL, "what processes ask the agent for");
+    if (!fine)
+        log_error("agent: no descriptor or no thread is left; it cannot work");
+    return fine ? 0 : -EMFILE;
+}
+
+int file_care(bool stays)
+{
+    struct loop loop = {.stays = stays};
+    file_start();
+    if (!file_enabled()) {
+        log_error("agent: no mount is configured, or the configuration has a mistake (`directnfs "
+                  "check` shows it)");
+        return -ENOENT;
+    }
+    int result = file_registry_open(); /* says why not */
+    if (result == 0)
+        result = ledger_agent_become();
+    if (result == 0)
+        result = begin(&loop);
+    if (result != 0)
+        return result;
+    ledger_agent_ready();
+    log_info("agent: sends what processes of this run directory leave unsent");
+    go_on(&loop);
+    ledger_agent_resign();
+    file_finish();
+    return 0;
+}

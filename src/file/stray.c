@@ -1,0 +1,126 @@
+#include "file/stray.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "file/getattr.h"
+#include "file/io.h"
+#include "ledger/agent.h"
+#include "ledger/hold.h"
+#include "run/directory.h"
+#include "run/strays.h"
+#include "sys/alloc.h"
+#include "sys/log.h"
+#include "sys/sys.h"
+
+enum { ASK_MS = 20 };
+
+/* What the server says of the file, asked at *epoch. 0 or -errno. */
+static int ask(struct committing *c, uint64_t *epoch, struct ledger_attributes *now)
+{
+    struct nfs_client client = file_mount_client(c->mount, c->auth);
+    struct nfs_attr attr;
+    int result;
+    do {
+        *epoch = ledger_file_asking(c->entry);
+        result = nfs_getattr(&client, c->use.fh, &attr);
+    } while (file_commit_again(c, result));
+    if (result == 0)
+        file_attributes_convert(&attr, now);
+    return result == -EAGAIN ? -EIO : result;
+}
+
+/* Is it proven that nobody else changed it? What the dead had on its way is waited for. */
+static int prove(struct committing *c, bool *proven)
+{
+    uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns() + UINT64_C(1000000000), epoch;
+    enum ledger_stray_proof proof;
+    struct ledger_attributes now;
+    for (;;) {
+        int result = ask(c, &epoch, &now);
+        if (result != 0)
+            return result;
+        proof = ledger_file_prove_strays(c->entry, epoch, &now);
+        *proven = proof == LEDGER_STRAY_PROVEN;
+        if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
+            return 0;
+        sys_nanosleep_ms(ASK_MS);
+    }
+}
+
+static int copy(struct committing *c, struct run_stray_file *file, uint8_t *bytes)
+{
+    uint64_t from = 0, offset;
+    uint32_t length;
+    int result = 0;
+    while (!result && (length = ledger_file_stray(c->entry, from, &offset, bytes)) > 0) {
+        result = run_stray_piece(file, offset, bytes, length);
+        from = offset + length;
+    }
+    return result;
+}
+
+/* Into a file of the run directory. 0, and its name; or -errno, and they are where they were. */
+static int set_aside(struct committing *c, uint8_t *bytes, struct run_stray_file *file)
+{
+    struct timespec now;
+    sys_clock_gettime(CLOCK_REALTIME, &now);
+    const struct run_stray stray = {.server = c->mount->server->conf->name,
+                                    .mount = c->mount->path,
+                                    .path = c->path,
+                                    .device = c->entry->key.device,
+                                    .inode = c->entry->key.inode,
+                                    .since_s = (uint64_t)now.tv_sec};
+    ledger_file_mark_strays(c->entry);
+    int result = run_stray_begin(file, &stray);
+    if (!result)
+        result = copy(c, file, bytes);
+    int ended = run_stray_end(file, !result);
+    return result ? result : ended;
+}
+
+/* Another process did so at the same time. */
+static void remove_again(const struct run_stray_file *file)
+{
+    int run = run_open();
+    if (run >= 0)
+        run_stray_remove(run, file->name);
+    run_close(run);
+}
+
+static void say(struct committing *c, const struct run_stray_file *file, int result)
+{
+    const char *server = c->mount->server->conf->name;
+    if (result == 0)
+        log_error("%s: %llu bytes that a killed process wrote are not sent to server %s, as the "
+                  "file may have been changed by another host or program since: they are in %s of "
+                  "the run directory; `directnfs flush --force FILE` writes them to the file, "
+                  "`directnfs flush --discard FILE` removes them",
+                  c->path, (unsigned long long)file->bytes, server, file->name);
+    else if (file_commit_may_say(c, "stray"))
+        log_error("%s: what a killed process wrote is not sent to server %s, as the file may have "
+                  "been changed since, and cannot be set aside in the run directory: %s; make room "
+                  "there",
+                  c->path, server, strerrordesc_np(-result));
+}
+
+int file_strays_settle(struct committing *c)
+{
+    bool proven;
+    if (!ledger_file_has_strays(c->entry))
+        return 0;
+    int result = prove(c, &proven);
+    if (result != 0)
+        return result;
+    if (proven)
+        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
+    struct run_stray_file file;
+    uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
+    result = bytes ? set_aside(c, bytes, &file) : -ENOMEM;
+    sys_free(bytes);
+    if (result == 0 && ledger_file_drop_strays(c->entry) == 0)
+        remove_again(&file);
+    else
+        say(c, &file, result);
+    return result ? -EIO : 0;
+}

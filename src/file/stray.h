@@ -1,0 +1,20 @@
+/*
+ * Strays: dirty data without any living owner, as its process and the agent are dead
+ * (ledger/agent.h). It is sent only after the proof that nobody changed the file meanwhile. Else it
+ * is set aside, in a file of the run directory that `directnfs flush --force` and `--discard` read
+ * (run/strays.h).
+ */
+#ifndef FILE_STRAY_H
+#define FILE_STRAY_H
+
+#include "file/committing.h"
+
+/*
+ * Before anything dirty of the file is sent, or the file is opened: it has no strays any more. They
+ * are this process's own now, to be sent, or were set aside, which the log says. 0; or -errno: they
+ * are where they were, as the server does not tell, or there is no room. Loads only, where there is
+ * none.
+ */
+int file_strays_settle(struct committing *c);
+
+#endif

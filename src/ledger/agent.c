@@ -1,0 +1,340 @@
+#include "ledger/agent.h"
+
+#include <string.h>
+
+#include "ledger/arena.h"
+#include "ledger/attributes.h"
+#include "ledger/dirty.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+#include "sys/sys.h"
+#include "sys/test_switch.h"
+
+/* `watched` of a process that asked for it, and was not answered yet. */
+enum { LEDGER_WATCH_WANTED = UINT32_MAX };
+
+static struct ledger_agent *agent(void)
+{
+    return &ledger_map.shared->agent;
+}
+
+/* ---- the writer ---- */
+
+/* The kernel itself marks a robust lock whose owner died, before anybody can wait for its end. */
+bool ledger_agent_is_there(void)
+{
+    if (!ledger_map.shared)
+        return false;
+    int word = __atomic_load_n(&agent()->lock.__data.__lock, __ATOMIC_ACQUIRE);
+    return (word & FUTEX_TID_MASK) && !(word & FUTEX_OWNER_DIED);
+}
+
+uint32_t ledger_agent_number(void)
+{
+    if (!ledger_agent_is_there())
+        return 0;
+    return atomic_load_explicit(&agent()->number, memory_order_acquire);
+}
+
+bool ledger_agent_watches(uint32_t number)
+{
+    uint32_t slot = ledger_process_slot_taken();
+    return slot && atomic_load_explicit(&ledger_map.shared->processes[slot].watched,
+                                        memory_order_acquire) == number;
+}
+
+bool ledger_agent_serves(uint32_t number, unsigned place)
+{
+    return atomic_load_explicit(&agent()->servers[place].served, memory_order_acquire) == number;
+}
+
+/* The place of a server, which is made if there is none. -ENOSPC. */
+static int place_of(uint64_t key, uint64_t device)
+{
+    for (unsigned i = 0; i < LEDGER_AGENT_SERVERS; i++) {
+        struct ledger_agent_server *server = &agent()->servers[i];
+        uint64_t known = atomic_load(&server->key);
+        if (known == 0 && !atomic_compare_exchange_strong(&server->key, &known, key) &&
+            known != key)
+            continue; /* another server took it just now */
+        if (known == 0 || known == key) {
+            atomic_store(&server->device, device);
+            return (int)i;
+        }
+    }
+    return -ENOSPC;
+}
+
+static void ring(void)
+{
+    atomic_fetch_add(&agent()->rings, 1);
+    sys_futex(&agent()->rings, FUTEX_WAKE, 1, NULL);
+}
+
+int ledger_agent_ask(uint64_t key, uint64_t device)
+{
+    uint32_t slot = ledger_process_slot(), number = ledger_agent_number();
+    int place = slot ? place_of(key, device) : -ENOSPC;
+    if (place < 0)
+        return place;
+    _Atomic uint32_t *watched = &ledger_map.shared->processes[slot].watched;
+    if (number == 0 || atomic_load(watched) != number)
+        atomic_store(watched, LEDGER_WATCH_WANTED);
+    ring();
+    return place;
+}
+
+/* ---- the agent ---- */
+
+int ledger_agent_become(void)
+{
+    int error = pthread_mutex_trylock(&agent()->lock);
+    if (error == EOWNERDEAD)
+        error = pthread_mutex_consistent(&agent()->lock);
+    if (error)
+        return -EBUSY;
+    atomic_store(&agent()->number, 0);
+    atomic_store(&agent()->pid, (uint32_t)sys_getpid());
+    /* What the one before had in its care is a stray for those who look from now on. */
+    ledger_process_sweep(0);
+    return 0;
+}
+
+void ledger_agent_ready(void)
+{
+    struct timespec now;
+    uint32_t number;
+    do
+        number = atomic_fetch_add(&agent()->drawn, 1) + 1;
+    while (number == 0 || number == LEDGER_WATCH_WANTED);
+    sys_clock_gettime(CLOCK_REALTIME, &now);
+    atomic_store(&agent()->since_s, (uint64_t)now.tv_sec);
+    atomic_store_explicit(&agent()->number, number, memory_order_release);
+}
+
+void ledger_agent_resign(void)
+{
+    atomic_store(&agent()->number, 0);
+    pthread_mutex_unlock(&agent()->lock);
+}
+
+void ledger_agent_await(uint32_t *seen)
+{
+    while (atomic_load(&agent()->rings) == *seen)
+        sys_futex(&agent()->rings, FUTEX_WAIT, *seen, NULL);
+    *seen = atomic_load(&agent()->rings);
+}
+
+bool ledger_agent_next(uint32_t *cursor, uint32_t *slot, int *pid)
+{
+    const struct ledger_shared *shared = ledger_map.shared;
+    uint32_t number = atomic_load(&agent()->number);
+    while (++*cursor < shared->process_count) {
+        const struct ledger_process *process = &shared->processes[*cursor];
+        uint32_t watched = atomic_load(&process->watched);
+        if (!atomic_load(&process->state) || watched == 0 || watched == number)
+            continue;
+        *slot = *cursor;
+        *pid = (int)process->pid;
+        return true;
+    }
+    return false;
+}
+
+void ledger_agent_watch(uint32_t slot, int pid)
+{
+    struct ledger_process *process = &ledger_map.shared->processes[slot];
+    ledger_process_check(slot); /* a pid is used again: is it the process that has the slot? */
+    if (atomic_load(&process->state) && process->pid == (uint32_t)pid)
+        atomic_store(&process->watched, atomic_load(&agent()->number));
+}
+
+unsigned ledger_agent_watched(void)
+{
+    const struct ledger_shared *shared = ledger_map.shared;
+    uint32_t number = atomic_load(&agent()->number);
+    unsigned count = 0;
+    for (uint32_t slot = 1; slot < shared->process_count; slot++)
+        count += atomic_load(&shared->processes[slot].state) &&
+                 atomic_load(&shared->processes[slot].watched) == number;
+    return count;
+}
+
+bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device)
+{
+    if (place >= LEDGER_AGENT_SERVERS)
+        return false;
+    *key = atomic_load(&agent()->servers[place].key);
+    *device = atomic_load(&agent()->servers[place].device);
+    return *key != 0;
+}
+
+void ledger_agent_serve(unsigned place)
+{
+    atomic_store(&agent()->servers[place].served, atomic_load(&agent()->number));
+}
+
+/* ---- strays ---- */
+
+bool ledger_entry_is_cared_for(const struct ledger_entry *entry)
+{
+    uint32_t carer = atomic_load_explicit(&entry->carer, memory_order_acquire);
+    return carer != 0 && carer == ledger_agent_number();
+}
+
+void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot)
+{
+    uint32_t number = ledger_agent_number(), flags = atomic_load(&entry->flags);
+    bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
+    bool first = !(flags & LEDGER_ENTRY_ORPHANED);
+    if (first)
+        entry->orphan_mtime = entry->own_mtime;
+    if (flags & LEDGER_ENTRY_UNTOLD || !(flags & LEDGER_ENTRY_KNOWN))
+        entry->orphan_mtime = LEDGER_NO_TIME;
+    if (first || !watched) /* some of it without a carer: nobody cares for all */
+        atomic_store(&entry->carer, watched ? number : 0);
+    else if (!ledger_entry_is_cared_for(entry))
+        atomic_store(&entry->carer, 0);
+    atomic_store(&entry->flags, flags | LEDGER_ENTRY_ORPHANED);
+}
+
+static bool is_stray(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_ORPHANED &&
+           atomic_load_explicit(&entry->dirty, memory_order_acquire) &&
+           !ledger_entry_is_cared_for(entry) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+}
+
+bool ledger_file_has_strays(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (!entry || !atomic_load_explicit(&entry->dirty, memory_order_acquire))
+        return false;
+    if (!is_stray(entry) && ledger_agent_number() == 0)
+        ledger_process_sweep(LEDGER_STRAY_SWEEP_NS); /* somebody may be dead, and nobody saw it */
+    return is_stray(entry);
+}
+
+enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
+                                                 const struct ledger_attributes *now)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return LEDGER_STRAY_PROVEN; /* there are none any more */
+    enum ledger_stray_proof proof = LEDGER_STRAY_NOT_PROVEN;
+    ledger_stripe_expire_now(ledger_stripe_of_file(file));
+    if (ledger_entry_epoch(entry) != epoch || ledger_entry_truncator(entry) ||
+        ledger_record_pending(entry, UINT64_MAX))
+        proof = LEDGER_STRAY_ASK;
+    else if (entry->orphan_mtime == ledger_nanoseconds(&now->mtime))
+        proof = LEDGER_STRAY_PROVEN;
+    ledger_entry_unlock(file);
+    return proof;
+}
+
+static bool is_orphan(const struct ledger_record *record)
+{
+    return ledger_record_is_dirty(record) && atomic_load(&record->owner) == 0;
+}
+
+bool ledger_file_take_strays(struct ledger_file *file)
+{
+    uint32_t self = ledger_process_slot() ? ledger_process_owner() : 0;
+    struct ledger_entry *entry = self ? ledger_entry_lock(file, false, NULL) : NULL;
+    if (!entry)
+        return self != 0;
+    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+        if (is_orphan(ledger_record(i)))
+            atomic_store(&ledger_record(i)->owner, self);
+    }
+    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_ORPHANED);
+    ledger_entry_unlock(file);
+    return true;
+}
+
+unsigned ledger_file_mark_strays(struct ledger_file *file)
+{
+    unsigned count = 0;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+        if (is_orphan(ledger_record(i))) {
+            ledger_record(i)->marked = true;
+            count++;
+        }
+    }
+    ledger_entry_unlock(file);
+    return count;
+}
+
+static bool is_marked(const struct ledger_record *record)
+{
+    return is_orphan(record) && record->marked;
+}
+
+/* The bytes of a record. */
+static void copy(const struct ledger_record *record, uint8_t *to)
+{
+    uint32_t at = ledger_record_from(record), end = ledger_record_to(record), length;
+    for (; at < end; at += length, to += length) {
+        length = LEDGER_CHUNK - at % LEDGER_CHUNK;
+        length = length < end - at ? length : end - at;
+        memcpy(to,
+               ledger_map.chunks + (uint64_t)record->chunk[at / LEDGER_CHUNK] * LEDGER_CHUNK +
+                   at % LEDGER_CHUNK,
+               length);
+    }
+}
+
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t from, uint64_t *offset,
+                           uint8_t *bytes)
+{
+    uint32_t found = 0, length = 0;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+        uint64_t start = ledger_record_start(ledger_record(i));
+        if (is_marked(ledger_record(i)) && start >= from && (!found || start < *offset)) {
+            found = i;
+            *offset = start;
+        }
+    }
+    if (found) {
+        length = ledger_record_length(ledger_record(found));
+        copy(ledger_record(found), bytes);
+    }
+    ledger_entry_unlock(file);
+    return length;
+}
+
+uint64_t ledger_file_drop_strays(struct ledger_file *file)
+{
+    struct ledger_garbage garbage = {0};
+    uint64_t bytes = 0;
+    bool left = false;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    for (uint32_t i = entry->dirty_first, next; i; i = next) {
+        next = ledger_record(i)->file_next;
+        left = left || (is_orphan(ledger_record(i)) && !ledger_record(i)->marked);
+        if (!is_marked(ledger_record(i)))
+            continue;
+        bytes += ledger_record_length(ledger_record(i));
+        ledger_record_drop(entry, i, &garbage);
+    }
+    if (!left)
+        atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_ORPHANED);
+    if (bytes > 0) {
+        ledger_dirty_lost(entry);
+        ledger_entry_outdate(entry);
+        atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
+        entry->loss_error = EIO;
+    }
+    ledger_entry_unlock(file);
+    ledger_stripe_wake(ledger_stripe_of_file(file));
+    ledger_arena_give(garbage.first);
+    return bytes;
+}

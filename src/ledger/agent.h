@@ -1,0 +1,107 @@
+/*
+ * The agent as the processes of a run directory see it, in shared memory. It is the process that
+ * sends what another wrote behind and did not live to send (`directnfs agent`, file/care.h).
+ *
+ * A write may return before it is sent only if an agent lives that watches the process and is in
+ * contact with the server. Each agent has a number, never given out again, so that what one agent
+ * promised is not taken for a promise of the next.
+ *
+ * When a process dies its dirty data becomes the agent's that watched it: the file's `carer`. If
+ * that agent is dead as well the data is a stray: nobody may send it before he has proven that
+ * nobody else changed the file (file/stray.h).
+ */
+#ifndef LEDGER_AGENT_H
+#define LEDGER_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ledger/file.h"
+
+/* ---- the writer ---- */
+
+/* The number of the agent that lives, and is ready; 0: there is none. Two loads. */
+uint32_t ledger_agent_number(void);
+/* Has somebody become the agent who is not dead? It may not be ready yet. A load. */
+bool ledger_agent_is_there(void);
+/* Does this agent watch the calling process? Two loads. */
+bool ledger_agent_watches(uint32_t number);
+/* Is this agent in contact with the server of this place? A load. */
+bool ledger_agent_serves(uint32_t number, unsigned place);
+
+/*
+ * Asks the agent to watch this process, which gets a slot for that, and to serve the files of this
+ * device with this server's key. Asking again does no harm. Returns the server's place; -ENOSPC:
+ * there is no slot or no place left. The answer is in the functions above, a while later.
+ */
+int ledger_agent_ask(uint64_t key, uint64_t device);
+
+/* ---- the agent ---- */
+
+/* Makes the calling thread the agent, as long as it lives. 0; -EBUSY: there is one. */
+int ledger_agent_become(void);
+/* It is ready: what is asked for from now on will be answered. */
+void ledger_agent_ready(void);
+/* It is no agent any more. Nothing is unsent that is in its care. */
+void ledger_agent_resign(void);
+
+/* Sleeps until something is asked for that was not when this function returned last; *seen starts
+ * at 0. */
+void ledger_agent_await(uint32_t *seen);
+
+/*
+ * The next process that wants to be watched by this agent, or was watched by one before: its slot
+ * and pid. *cursor starts at 0. False at the end.
+ */
+bool ledger_agent_next(uint32_t *cursor, uint32_t *slot, int *pid);
+/* The caller will learn of the death of the process that has this slot, if it is still the one that
+ * ledger_agent_next() told: then it is watched. */
+void ledger_agent_watch(uint32_t slot, int pid);
+/* How many processes that this agent watches still have their slots. */
+unsigned ledger_agent_watched(void);
+
+/* The server that was asked for at this place. False: none was. */
+bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device);
+/* The agent is in contact with the server of this place. */
+void ledger_agent_serve(unsigned place);
+
+/* ---- strays ---- */
+
+/* Has the file dirty data in the care of nobody? Loads, for most files. */
+bool ledger_file_has_strays(struct ledger_file *file);
+
+/*
+ * The server has just told `now`, in answer to a question asked at `epoch`: has nobody changed the
+ * file since its strays were written but this host, before that? LEDGER_STRAY_ASK: something of
+ * this host is on its way, or may be; ask again.
+ */
+enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_STRAY_ASK };
+struct ledger_attributes;
+enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
+                                                 const struct ledger_attributes *now);
+/* After that proof: the strays become the caller's. False: it has no slot. */
+bool ledger_file_take_strays(struct ledger_file *file);
+
+/*
+ * The caller sets the strays of the file aside: it marks them, which returns how many there are;
+ * copies each, beginning with `from` = 0 and going on behind the last one (bytes, at most
+ * LEDGER_STRAY_MAX, of which *offset is the first; 0: there are no more); and, when all are safe,
+ * drops those that it marked, which returns their bytes. The loss is told to those who have the
+ * file open now, and not to those who open it later.
+ */
+enum { LEDGER_STRAY_MAX = 1 << 16 };
+unsigned ledger_file_mark_strays(struct ledger_file *file);
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t from, uint64_t *offset,
+                           uint8_t *bytes);
+uint64_t ledger_file_drop_strays(struct ledger_file *file);
+
+/* ---- under a lock ---- */
+
+struct ledger_entry;
+/* Under the stripe's lock, before DIRTY records of the file that were of `slot` are nobody's: that
+ * process is dead. */
+void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot);
+/* Will the agent that lives send what the dead left of it? */
+bool ledger_entry_is_cared_for(const struct ledger_entry *entry);
+
+#endif
