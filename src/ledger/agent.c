@@ -187,10 +187,6 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot)
     uint32_t number = ledger_agent_number(), flags = atomic_load(&entry->flags);
     bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
     bool first = !(flags & LEDGER_ENTRY_ORPHANED);
-    if (first)
-        entry->orphan_mtime = entry->own_mtime;
-    if (flags & LEDGER_ENTRY_UNTOLD || !(flags & LEDGER_ENTRY_KNOWN))
-        entry->orphan_mtime = LEDGER_NO_TIME;
     if (first || !watched) /* some of it without a carer: nobody cares for all */
         atomic_store(&entry->carer, watched ? number : 0);
     else if (!ledger_entry_is_cared_for(entry))
@@ -211,7 +207,7 @@ bool ledger_file_has_strays(struct ledger_file *file)
     if (!entry || !atomic_load_explicit(&entry->dirty, memory_order_acquire))
         return false;
     if (!is_stray(entry) && ledger_agent_number() == 0)
-        ledger_process_sweep(LEDGER_STRAY_SWEEP_NS); /* somebody may be dead, and nobody saw it */
+        ledger_process_sweep(0); /* somebody may be dead, and nobody saw it */
     return is_stray(entry);
 }
 
@@ -226,7 +222,7 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
     if (ledger_entry_epoch(entry) != epoch || ledger_entry_truncator(entry) ||
         ledger_record_pending(entry, UINT64_MAX))
         proof = LEDGER_STRAY_ASK;
-    else if (entry->orphan_mtime == ledger_nanoseconds(&now->mtime))
+    else if (entry->dirty_mtime == ledger_nanoseconds(&now->mtime))
         proof = LEDGER_STRAY_PROVEN;
     ledger_entry_unlock(file);
     return proof;

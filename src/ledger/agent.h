@@ -71,9 +71,9 @@ void ledger_agent_serve(unsigned place);
 bool ledger_file_has_strays(struct ledger_file *file);
 
 /*
- * The server has just told `now`, in answer to a question asked at `epoch`: has nobody changed the
- * file since its strays were written but this host, before that? LEDGER_STRAY_ASK: something of
- * this host is on its way, or may be; ask again.
+ * The server has just told `now`, in answer to a question asked at `epoch`: has nobody but this
+ * host changed the file since the first of what is dirty was written? LEDGER_STRAY_ASK: something
+ * of this host is on its way, or may be; ask again.
  */
 enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_STRAY_ASK };
 struct ledger_attributes;

@@ -2,7 +2,6 @@
  * What is known of a file: its size, times and writers, as the server tells them and as the writes
  * and changes of size of this host make them.
  */
-#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
@@ -200,13 +199,6 @@ static uint32_t learn_own(struct ledger_entry *entry, int64_t mtime, bool own, b
     return flags;
 }
 
-/* While an agent cares for what the dead left, this host may go on to change the file. */
-static void follow_orphans(struct ledger_entry *entry, uint32_t flags)
-{
-    if (flags & LEDGER_ENTRY_ORPHANED && ledger_entry_is_cared_for(entry))
-        entry->orphan_mtime = flags & LEDGER_ENTRY_UNTOLD ? LEDGER_NO_TIME : entry->own_mtime;
-}
-
 void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
                         const struct ledger_attributes *attributes, uint64_t now_ns, bool own)
 {
@@ -251,7 +243,6 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
     if (!truncated && settled && now_ns > verified_ns)
         put(&entry->verified_ns, now_ns);
     flags = learn_own(entry, ledger_nanoseconds(&attributes->mtime), own, difference == 0);
-    follow_orphans(entry, flags);
     atomic_store_explicit(&entry->flags, flags | LEDGER_ENTRY_KNOWN, memory_order_release);
     ledger_entry_changed(entry);
 }

@@ -142,13 +142,22 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
     }
 }
 
+/* The first that the server does not have. */
+static void begin_dirty(struct ledger_entry *entry)
+{
+    bool known = atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN;
+    entry->sent_end = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    entry->dirty_mtime =
+        known ? atomic_load_explicit(&entry->mtime, memory_order_relaxed) : LEDGER_NO_TIME;
+}
+
 void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage)
 {
     struct ledger_record *record = ledger_record(index);
     atomic_store_explicit(&record->file, ledger_entry_index(entry), memory_order_relaxed);
     record->sequence = record->since = ledger_stripe_next(ledger_entry_stripe(entry));
     if (!atomic_load_explicit(&entry->dirty, memory_order_relaxed))
-        entry->sent_end = atomic_load_explicit(&entry->size, memory_order_relaxed);
+        begin_dirty(entry);
     ledger_record_set_state(record, LEDGER_RECORD_DIRTY);
     ledger_record_link(index);
     ledger_dirty_list(entry, entry->dirty_last, index);

@@ -181,9 +181,11 @@ struct ledger_entry {
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
+    /* While some are dirty: the server's time of change, as far as only this host changed the file
+     * since the first of them was written; LEDGER_NO_TIME: not known. */
+    int64_t dirty_mtime;
     /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */
     _Atomic uint32_t carer;
-    int64_t orphan_mtime; /* while nobody cares: what own_mtime was; LEDGER_NO_TIME: not known */
     /* While it is CACHED: see cache.c. */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
     _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */

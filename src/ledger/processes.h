@@ -8,8 +8,6 @@
 
 /* A thread that does not wait looks for dead processes this often, at most. */
 #define LEDGER_SWEEP_NS UINT64_C(1000000000)
-/* And who is about to send what others wrote, while no agent lives. */
-#define LEDGER_STRAY_SWEEP_NS UINT64_C(10000000)
 
 /* This process's slot, taken at its first use; 0 when there is none. Takes process_lock. */
 uint32_t ledger_process_slot(void);

@@ -460,6 +460,8 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
         ledger_records_distrust(ledger_entry_index(entry));
     if (entry && ending->attributes_known) {
         ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime);
+        ledger_entry_wrote(entry, ending->before_ctime,
+                           ledger_nanoseconds(&ending->attributes.mtime));
         ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);
     } else if (entry)
         ledger_entry_untold(entry);

@@ -195,6 +195,14 @@ static inline void scene_be_agent(void)
     }
 }
 
+static inline void scene_start_agent(void)
+{
+    scene.agent = fork();
+    CHECK(scene.agent >= 0);
+    if (scene.agent == 0)
+        scene_be_agent();
+}
+
 /* The processes that start from now on have these tunables. If they write behind there is an agent.
  */
 static inline void scene_configure(const char *tunables)
@@ -202,8 +210,8 @@ static inline void scene_configure(const char *tunables)
     strcpy(scene.conf, tunables);
     scene_environment();
     if (scene.agent == 0 && strstr(tunables, "write_behind_max") &&
-        !strstr(tunables, "write_behind_max = 0;") && (scene.agent = fork()) == 0)
-        scene_be_agent();
+        !strstr(tunables, "write_behind_max = 0;"))
+        scene_start_agent();
 }
 
 /* Starts a fresh process that uses the engine; it ends with file_finish() when `body` returns. Not

@@ -1,0 +1,199 @@
+/* What a process and its agent left unsent: sent after the proof that nobody changed the file, else
+ * set aside. src/file/stray.c. */
+#include <dirent.h>
+
+#include "file_scene.h"
+#include "ledger/dirty.h"
+#include "run/directory.h"
+#include "run/strays.h"
+
+enum { BLOCK = 8192, BLOCKS = 8 };
+
+static void writes_and_dies(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_put(fd, BLOCK, 2 * BLOCK, 1);
+    kill(scene.agent, SIGKILL);
+    kill(getpid(), SIGKILL);
+}
+
+/* Block 2 of the file is of version 1 in the registry, and of version 0 at the server. */
+static void leave_stray(void)
+{
+    unsigned sent;
+    do { /* on a machine that stands still for so long the sender may be faster */
+        disk_make("f", BLOCKS * BLOCK, 0);
+        if (scene.agent == 0)
+            scene_start_agent();
+        sent = server_calls(NFS3_PROC_WRITE);
+        pid_t pid = scene_start(writes_and_dies);
+        CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
+        CHECK_EQUAL(waitpid(scene.agent, NULL, 0), scene.agent);
+        scene.agent = 0;
+    } while (server_calls(NFS3_PROC_WRITE) != sent);
+}
+
+#define STRAY_TEST(name)                                 \
+    static void name##_body_of(void);                    \
+    SCENE_TEST(name)                                     \
+    {                                                    \
+        scene_configure("write_behind_max = 16777216;"); \
+        disk_make("other", BLOCK, 0);                    \
+        leave_stray();                                   \
+        name##_body_of();                                \
+    }                                                    \
+    static void name##_body_of(void)
+
+/* Another host writes block 2, or a backup is restored. */
+static void change_file(int64_t seconds)
+{
+    char path[SCENE_PATH], data[BLOCK];
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) + seconds}};
+    scene_file_path(path, "f");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    data_fill(data, BLOCK, 2 * BLOCK, 9);
+    CHECK_EQUAL(pwrite(fd, data, BLOCK, 2 * BLOCK), BLOCK);
+    CHECK_EQUAL(futimens(fd, times), 0);
+    close(fd);
+}
+
+static void opens_other(void)
+{
+    engine_adopt("other", O_RDONLY);
+}
+
+/* How many stray files there are; the pieces of the last are checked. */
+static unsigned strays(void)
+{
+    static uint8_t bytes[RUN_STRAY_PIECE];
+    static char text[RUN_STRAY_TEXT];
+    char path[SCENE_PATH];
+    unsigned count = 0;
+    struct run_stray_file file;
+    struct run_stray stray;
+    uint64_t offset;
+    snprintf(path, sizeof(path), "%s/run", scene.top);
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        if (strncmp(entry->d_name, RUN_STRAY_PREFIX, strlen(RUN_STRAY_PREFIX)) != 0)
+            continue;
+        count++;
+        CHECK_EQUAL(run_stray_read(&file, dirfd(directory), entry->d_name, text, &stray), 0);
+        CHECK_EQUAL(stray.bytes, BLOCK);
+        CHECK(strcmp(stray.server, "scripted") == 0);
+        CHECK_EQUAL(run_stray_next(&file, &offset, bytes), BLOCK);
+        CHECK_EQUAL(offset, 2 * BLOCK);
+        CHECK(data_is(bytes, BLOCK, offset, 1));
+        CHECK_EQUAL(run_stray_next(&file, &offset, bytes), 0);
+        run_stray_close(&file);
+    }
+    closedir(directory);
+    return count;
+}
+
+static void expect_block_2(unsigned version)
+{
+    disk_expect("f", BLOCK, 2 * BLOCK, version);
+}
+
+STRAY_TEST(what_nobody_changed_is_sent_at_the_next_contact)
+{
+    scene_run(opens_other);
+    expect_block_2(1);
+    CHECK_EQUAL(strays(), 0);
+}
+
+STRAY_TEST(what_another_host_changed_is_left_alone_and_the_bytes_are_kept)
+{
+    change_file(2);
+    scene_run(opens_other);
+    expect_block_2(9);
+    CHECK_EQUAL(strays(), 1);
+    CHECK_EQUAL(scene_logged("are not sent to server scripted"), 1);
+    scene_run(opens_other);
+    expect_block_2(9);
+    CHECK_EQUAL(scene_logged("are not sent to server scripted"), 1);
+}
+
+STRAY_TEST(so_is_what_was_restored_with_an_older_time)
+{
+    change_file(-1000);
+    scene_run(opens_other);
+    expect_block_2(9);
+    CHECK_EQUAL(strays(), 1);
+}
+
+static void fsyncs(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    engine_expect(fd, BLOCK, 2 * BLOCK, 9);
+    engine_put(fd, BLOCK, 3 * BLOCK, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+STRAY_TEST(who_opens_the_file_later_has_what_the_server_has_and_no_error)
+{
+    change_file(2);
+    scene_run(fsyncs);
+    expect_block_2(9);
+    CHECK_EQUAL(strays(), 1);
+}
+
+/* Both have the file open all the time. */
+static void hears_of_it(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    engine_put(fd, BLOCK, 3 * BLOCK, 2);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+static void asks_twice(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    server_fail(NFS3_PROC_GETATTR, 1000, NFS3ERR_IO);
+    CHECK_EQUAL(engine_fsync(fd), -EIO);
+    expect_block_2(0);
+    server_fail(NFS3_PROC_GETATTR, 0, NFS3ERR_IO);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    expect_block_2(1);
+}
+
+/* A process that has the file open before there are strays. */
+static pid_t start_before(void (*body)(void))
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("f", BLOCKS * BLOCK, 0);
+    pid_t pid = scene_start(body);
+    step_wait(0);
+    leave_stray();
+    return pid;
+}
+
+SCENE_TEST(who_has_the_file_open_hears_of_it_once)
+{
+    pid_t pid = start_before(hears_of_it);
+    change_file(2);
+    step_done(1);
+    scene_wait(pid);
+    expect_block_2(9);
+    CHECK_EQUAL(strays(), 1);
+}
+
+SCENE_TEST(a_server_that_does_not_tell_gets_nothing_before_it_does)
+{
+    pid_t pid = start_before(asks_twice);
+    step_done(1);
+    scene_wait(pid);
+    CHECK_EQUAL(strays(), 0);
+}
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
