@@ -14,8 +14,9 @@
  */
 bool file_agent_cares(struct file_mount *mount, bool *wanted);
 
-/* By the sender: is something wanted? Then: starts an agent if none lives, asks it for what is wanted, and waits for its
- * answers, for a second at most. What cannot be had is said on the log. */
+/* By the sender: is something wanted? Then: starts an agent if none lives, asks it for what is
+ * wanted, and waits for its answers, for a second at most. What cannot be had is said on the log.
+ */
 bool file_agent_is_wanted(void);
 void file_agent_seek(void);
 

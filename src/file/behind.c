@@ -195,8 +195,10 @@ static void wake(bool hurry)
 {
     bool first = hurry && !atomic_load_explicit(&sender.hurry, memory_order_relaxed) &&
                  !atomic_exchange(&sender.hurry, true);
-    if (first || atomic_load(&sender.sleeps))
+    if (first || atomic_load(&sender.sleeps)) {
         kick();
+        ledger_agent_stir();
+    }
 }
 
 /* ---- writing ---- */

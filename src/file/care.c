@@ -22,7 +22,7 @@ enum {
     LINGER_MS = 2000,      /* after the last process and the last byte */
     AGAIN_MS = 1000,       /* until a server that does not take something is asked again, */
     AGAIN_MOST_MS = 30000, /* at last */
-    POLL_MS = 500,         /* where the kernel does not tell that a process is dead */
+    POLL_MS = 1000,        /* while something is dirty, or a death is not told by the kernel */
     EVENTS = 64,
     CARERS_MAX = LEDGER_AGENT_SERVERS
 };
@@ -40,6 +40,7 @@ static struct carer carers[CARERS_MAX]; /* only the thread of file_care() adds t
 static unsigned carer_count;
 static int wakes = -1;     /* an eventfd: the loop shall look */
 static _Atomic bool asked; /* somebody wants something of the agent */
+static struct ledger_moments moments;
 
 static void wake_loop(void)
 {
@@ -79,7 +80,11 @@ static int care_for(struct file_mount *mount)
     if (!auth)
         return result ? result : -ENOMEM;
     serve(mount);
-    return sys_test_unsafe(SYS_TEST_AGENT) ? 0 : file_commit_dead(mount, auth);
+    if (sys_test_unsafe(SYS_TEST_AGENT))
+        return 0;
+    result = file_commit_dead(mount, auth);
+    int old = file_flush_old(mount, auth, &moments);
+    return result ? result : old;
 }
 
 static int care_for_all(const struct carer *carer)
@@ -189,6 +194,8 @@ struct loop {
     bool polls; /* some processes are not told of by the kernel */
     bool ends;  /* a signal asked for it */
     bool stays;
+    bool ticks;             /* something is dirty, or `polls` */
+    uint64_t next_ns;       /* when it does; */
     uint64_t idle_since_ns; /* 0: it is not */
 };
 
@@ -241,23 +248,38 @@ static bool wait_for_events(struct loop *loop, int timeout_ms)
 
 /* ---- the loop ---- */
 
+/* Once in POLL_MS: what is old? What the kernel does not tell is asked for as well. */
+static bool tick(struct loop *loop)
+{
+    uint64_t now_ns = sys_now_ns();
+    if (loop->ticks && now_ns < loop->next_ns)
+        return false;
+    loop->ticks = !ledger_agent_may_sleep(&moments) || loop->polls;
+    loop->next_ns = now_ns + POLL_MS * UINT64_C(1000000);
+    if (loop->polls)
+        ledger_process_sweep(0);
+    return loop->ticks;
+}
+
 /* How long may it sleep? -1: until something happens. 0: it is over. */
 static int look_around(struct loop *loop)
 {
+    uint64_t now_ns = sys_now_ns(), next_ns = loop->next_ns;
     bool idle = ledger_agent_watched() == 0 && owes_nothing();
-    uint64_t now_ns = sys_now_ns();
-    if (!idle) {
-        loop->idle_since_ns = 0;
-        return loop->polls ? POLL_MS : -1;
-    }
-    if (loop->ends)
+    if (idle && loop->ends)
         return 0;
-    if (loop->stays)
-        return loop->polls ? POLL_MS : -1;
-    if (loop->idle_since_ns == 0)
+    if (!idle)
+        loop->idle_since_ns = 0;
+    else if (loop->idle_since_ns == 0)
         loop->idle_since_ns = now_ns;
-    uint64_t idle_ms = (now_ns - loop->idle_since_ns) / 1000000;
-    return idle_ms >= LINGER_MS ? 0 : (int)(LINGER_MS - idle_ms) + 1;
+    if (idle && !loop->stays) {
+        next_ns = loop->idle_since_ns + LINGER_MS * UINT64_C(1000000);
+        if (now_ns >= next_ns)
+            return 0;
+    } else if (!loop->ticks) {
+        return -1;
+    }
+    return next_ns > now_ns ? (int)((next_ns - now_ns) / 1000000) + 1 : 1;
 }
 
 static void go_on(struct loop *loop)
@@ -265,11 +287,9 @@ static void go_on(struct loop *loop)
     int timeout_ms;
     bool died = true; /* what was left by those whom the agent before cared for */
     do {
-        bool news = atomic_exchange(&asked, false) || died || loop->polls;
+        bool news = atomic_exchange(&asked, false) || died;
         watch(loop);
-        if (loop->polls)
-            ledger_process_sweep(0);
-        if (news) {
+        if (tick(loop) || news) {
             look_for_mounts();
             employ();
             kick_all();

@@ -9,6 +9,7 @@
 #include "file/io.h"
 #include "file/rewrite.h"
 #include "file/world.h"
+#include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "ledger/processes.h"
@@ -351,6 +352,24 @@ void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)
 int file_commit_dead(struct file_mount *mount, const struct rpc_auth *auth)
 {
     return commit_all_of(mount, auth, true);
+}
+
+int file_flush_old(struct file_mount *mount, const struct rpc_auth *auth,
+                   const struct ledger_moments *moments)
+{
+    uint32_t cursor = 0;
+    struct ledger_file file;
+    int result = 0;
+    while (ledger_uncommitted_next(&cursor, 0, false, &file)) {
+        if (!is_of(mount, &file) || !ledger_file_dirty(&file))
+            continue;
+        struct nfs_fh fh = handle_of(&file.key);
+        struct committing c = {
+            .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = &file, .path = mount->path};
+        int one = file_flush_until(&c, ledger_file_moment(&file, moments));
+        result = result ? result : one;
+    }
+    return result;
 }
 
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth)

@@ -40,7 +40,12 @@ int file_commit_named(const struct ledger_file_key *key);
 /* Sends and commits what processes that are known to be dead left behind on a mount. 0, or -errno
  * of the first file of which something is left. */
 int file_commit_dead(struct file_mount *mount, const struct rpc_auth *auth);
-/* The same for a mount that was just contacted, of all that are dead. */
+/* Sends what is old of all processes of the host, as its own process does not: that may be stopped.
+ * 0, or -errno of the first file of which something is left. */
+struct ledger_moments;
+int file_flush_old(struct file_mount *mount, const struct rpc_auth *auth,
+                   const struct ledger_moments *moments);
+/* As file_commit_dead() for a mount that was just contacted, of all that are dead. */
 void file_commit_orphans(struct file_mount *mount, const struct rpc_auth *auth);
 
 /* Set at exit: no one will COMMIT any more. */

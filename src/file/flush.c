@@ -151,6 +151,17 @@ int file_flush_all(struct committing *c)
     return result != 0 || flushing.stuck ? result : flushing.result;
 }
 
+int file_flush_until(struct committing *c, uint64_t sequence)
+{
+    struct flushing flushing;
+    int result = file_strays_settle(c);
+    if (result != 0)
+        return result;
+    prepare(&flushing, c);
+    flushing.sending.sequence = sequence;
+    return flush(&flushing);
+}
+
 int file_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint64_t start,
                      uint64_t end)
 {

@@ -14,6 +14,8 @@
  * server did not answer in time.
  */
 int file_flush_all(struct committing *c);
+/* Sends what was written until then (struct ledger_sending). 0, or -errno of what stays dirty. */
+int file_flush_until(struct committing *c, uint64_t sequence);
 /* The same for what is dirty in [start, end), UNSTABLE. What the server refused is no error here:
  * it is not dirty any more, and fsync tells. */
 int file_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint64_t start,

@@ -94,8 +94,9 @@ struct file_mount {
     uint64_t size_max; /* of a file */
 
     _Atomic bool behind; /* this process, or one that it was forked from, wrote behind to it */
-    _Atomic bool agent_wanted;    /* files of it are written behind, or shall be */
-    _Atomic unsigned agent_place; /* where the agent is asked for its server, from 1 on; 0: nowhere */
+    _Atomic bool agent_wanted; /* files of it are written behind, or shall be */
+    _Atomic unsigned
+        agent_place;            /* where the agent is asked for its server, from 1 on; 0: nowhere */
     _Atomic int orphans_failed; /* -errno of what dead processes left; told by the next sync */
     _Atomic bool replaced;      /* there is another mount of the same export, made later */
 

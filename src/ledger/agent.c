@@ -84,6 +84,13 @@ int ledger_agent_ask(uint64_t key, uint64_t device)
     return place;
 }
 
+void ledger_agent_stir(void)
+{
+    if (atomic_load_explicit(&agent()->sleeps, memory_order_seq_cst) &&
+        atomic_exchange(&agent()->sleeps, 0))
+        ring();
+}
+
 /* ---- the agent ---- */
 
 int ledger_agent_become(void)
@@ -116,6 +123,35 @@ void ledger_agent_resign(void)
 {
     atomic_store(&agent()->number, 0);
     pthread_mutex_unlock(&agent()->lock);
+}
+
+_Static_assert((int)LEDGER_MOMENTS == (int)LEDGER_STRIPES, "one each");
+
+static bool is_any_dirty(void)
+{
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        if (atomic_load(&ledger_map.shared->stripes[i].dirty))
+            return true;
+    }
+    return false;
+}
+
+bool ledger_agent_may_sleep(struct ledger_moments *moments)
+{
+    atomic_store(&agent()->sleeps, 1); /* before the look: see ledger_agent_stir() */
+    if (!is_any_dirty())
+        return true;
+    atomic_store(&agent()->sleeps, 0);
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        atomic_store(&moments->before[i], moments->now[i]);
+        moments->now[i] = atomic_load(&ledger_map.shared->stripes[i].sequence);
+    }
+    return false;
+}
+
+uint64_t ledger_file_moment(const struct ledger_file *file, const struct ledger_moments *moments)
+{
+    return atomic_load(&moments->before[ledger_stripe_of_file(file)]);
 }
 
 void ledger_agent_await(uint32_t *seen)

@@ -36,6 +36,10 @@ bool ledger_agent_serves(uint32_t number, unsigned place);
  */
 int ledger_agent_ask(uint64_t key, uint64_t device);
 
+/* Something is dirty after nothing of this process was: wakes an agent that sleeps. A load, for
+ * most. */
+void ledger_agent_stir(void);
+
 /* ---- the agent ---- */
 
 /* Makes the calling thread the agent, as long as it lives. 0; -EBUSY: there is one. */
@@ -44,6 +48,19 @@ int ledger_agent_become(void);
 void ledger_agent_ready(void);
 /* It is no agent any more. Nothing is unsent that is in its care. */
 void ledger_agent_resign(void);
+
+/*
+ * Is nothing dirty in any file? Then the agent may sleep until somebody rings, as
+ * ledger_agent_stir() does. Else this is a moment: what was dirty at the moment before it, and
+ * still is, is old. ledger_file_moment() is the last sequence of such data in a file.
+ */
+enum { LEDGER_MOMENTS = 64 }; /* one for each stripe */
+struct ledger_moments {
+    uint64_t now[LEDGER_MOMENTS];
+    _Atomic uint64_t before[LEDGER_MOMENTS]; /* any thread may look */
+};
+bool ledger_agent_may_sleep(struct ledger_moments *moments);
+uint64_t ledger_file_moment(const struct ledger_file *file, const struct ledger_moments *moments);
 
 /* Sleeps until something is asked for that was not when this function returned last; *seen starts
  * at 0. */

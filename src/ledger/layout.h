@@ -261,6 +261,7 @@ struct ledger_agent {
     _Atomic uint32_t drawn;   /* the last number that was given out */
     _Atomic uint32_t pid;     /* of the agent that has, or had, it */
     _Atomic uint32_t rings;   /* futex: changes when somebody wants something of the agent */
+    _Atomic uint32_t sleeps;  /* until something is dirty: whoever writes behind shall ring */
     _Atomic uint64_t since_s; /* CLOCK_REALTIME, when it was ready */
     struct ledger_agent_server servers[LEDGER_AGENT_SERVERS];
 };
