@@ -74,12 +74,14 @@ static void set_name(struct ledger_entry *entry, const struct ledger_file_key *k
     memcpy(entry->handle, key->handle, key->handle_length);
 }
 
+/* In this order, should this process die here: first nobody goes on with what the place was, then
+ * nobody finds it, and PRESENT comes last. */
 static void begin_life(struct ledger_entry *entry, const struct ledger_file_key *key)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_entry_change(entry);
-    atomic_store(&entry->flags, 0); /* PRESENT comes last, should this process die here */
     atomic_store(&entry->generation, ++stripe->births);
+    atomic_store(&entry->flags, 0);
     atomic_store(&entry->truncations, ++stripe->births);
     atomic_store(&entry->device, key->device);
     atomic_store(&entry->inode, key->inode);
@@ -109,10 +111,16 @@ static bool has_untold_loss(const struct ledger_entry *entry)
     return atomic_load(&entry->losses) != atomic_load(&entry->losses_told);
 }
 
+/* Something refers to the place. */
+static bool is_used(struct ledger_entry *entry)
+{
+    return entry->records || ledger_entry_truncator(entry);
+}
+
 /* What the entry has is nowhere else: its place must not be given to another file. */
 static bool is_needed(struct ledger_entry *entry)
 {
-    return entry->records || ledger_entry_truncator(entry) || has_untold_loss(entry) ||
+    return is_used(entry) || has_untold_loss(entry) ||
            (atomic_load(&entry->flags) & LEDGER_ENTRY_STUCK);
 }
 
@@ -127,10 +135,11 @@ static struct ledger_entry *find_place(uint32_t set)
     for (uint32_t i = 0; i < LEDGER_SET_SIZE; i++) {
         struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
         uint32_t age = clock - entry->used_at;
-        if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT))
-            return entry;
-        if (is_needed(entry))
+        bool present = atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT;
+        if (present ? is_needed(entry) : is_used(entry))
             continue;
+        if (!present)
+            return entry;
         bool lost = atomic_load_explicit(&entry->losses, memory_order_relaxed) != 0;
         if (!best || (lost != best_lost ? best_lost : age > best_age)) {
             best = entry;
@@ -265,16 +274,16 @@ void ledger_entry_unlock(const struct ledger_file *file)
     ledger_stripe_unlock(ledger_stripe_of_file(file));
 }
 
-/* Frees an entry, with all that it has. Writes in flight go on, but leave nothing here. */
-static void retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
+/* In this order, as begin_life(). */
+void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_record_cut(entry, 0, true, garbage);
     ledger_records_detach(ledger_entry_index(entry), garbage);
     atomic_store(&entry->truncator, 0);
     ledger_entry_change(entry);
-    atomic_store(&entry->flags, 0);
     atomic_store(&entry->generation, ++stripe->births);
+    atomic_store(&entry->flags, 0);
     ledger_entry_changed(entry);
 }
 
@@ -335,7 +344,7 @@ static uint64_t inherit(struct ledger_entry *entry, struct ledger_entry *other, 
         atomic_store(&other->losses_told, atomic_load(&other->losses));
     }
     if ((flags & LEDGER_ENTRY_RENAMING) || !is_needed(other))
-        retire(other, garbage);
+        ledger_entry_retire(other, garbage);
     return lost;
 }
 
@@ -410,7 +419,7 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
     ledger_cache_drop(into);
     atomic_fetch_or(&into->flags,
                     atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
-    retire(from, garbage);
+    ledger_entry_retire(from, garbage);
     return lost;
 }
 

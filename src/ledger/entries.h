@@ -45,6 +45,10 @@ static inline struct ledger_stripe *ledger_entry_stripe(const struct ledger_entr
     return &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
 }
 
+/* Under the stripe's lock: frees an entry, with all that it has. Writes in flight go on, but leave
+ * nothing here. */
+void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage);
+
 /* Fills in whose entry it is. Under the stripe's lock. */
 void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file);
 

@@ -166,6 +166,8 @@ void ledger_stripe_rebuild(uint32_t stripe)
             }
             ledger_records_relisted(entry);
             ledger_dirty_relist(entry, sort(entry->dirty_first, by_sequence), &garbage);
+            if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT))
+                ledger_entry_retire(entry, &garbage); /* a life that was half made, or half over */
         }
     }
     atomic_fetch_sub(&shared->stripes[stripe].dirty, 1);
