@@ -73,7 +73,7 @@ static inline void ledger_entry_untold(struct ledger_entry *entry)
 static inline void ledger_record_goes_to_disk(struct ledger_entry *entry,
                                               struct ledger_record *record)
 {
-    record->began = (uint16_t)++ledger_entry_stripe(entry)->commits;
+    record->began = ++ledger_entry_stripe(entry)->commits;
     record->to_disk = LEDGER_TO_DISK;
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_TO_DISK);
 }

@@ -108,10 +108,11 @@ struct ledger_record {
     uint8_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
                            safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
     uint8_t to_disk;    /* of enum ledger_to_disk; stripe lock */
-    uint16_t began;     /* TO_DISK: drawn from the stripe's `commits`, the last bits */
-    /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
-     * held, or no more): see hold.c. Stripe lock. */
-    uint64_t held_start, held_end, held_until;
+    uint64_t began;     /* TO_DISK: drawn from the stripe's `commits` */
+    /* Bytes [held_from, held_to), counted from `base`, are blocked until held_until
+     * (CLOCK_MONOTONIC; 0: was not held, or no more): see hold.c. Stripe lock. */
+    uint32_t held_from, held_to;
+    uint64_t held_until;
 };
 _Static_assert(sizeof(struct ledger_record) == 128, "two cache lines");
 
