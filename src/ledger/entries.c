@@ -53,8 +53,7 @@ struct ledger_entry *ledger_entry_next(uint64_t device, uint64_t inode,
 static bool same_key(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
     bool apart = (entry->server | key->server) & LEDGER_APART && entry->server != key->server;
-    return !apart && !(atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) &&
-           entry->handle_length == key->handle_length &&
+    return !apart && entry->handle_length == key->handle_length &&
            memcmp(entry->handle, key->handle, key->handle_length) == 0;
 }
 
@@ -71,7 +70,7 @@ static void set_name(struct ledger_entry *entry, const struct ledger_file_key *k
     entry->server = key->server;
     entry->root = key->root;
     entry->handle_length = key->handle_length;
-    memcpy(entry->handle, key->handle, key->handle_length);
+    memcpy(entry->handle, key->handle, sizeof(entry->handle));
 }
 
 /* In this order, should this process die here: first nobody goes on with what the place was, then
@@ -223,8 +222,7 @@ struct ledger_entry *ledger_entry_of(const struct ledger_file *file)
  * same file. */
 static bool of_other_root(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
-    return (atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) ||
-           (entry->server == key->server && entry->root != key->root);
+    return entry->server == key->server && entry->root != key->root;
 }
 
 static bool may_have_new_handle(const struct ledger_file_key *key)
@@ -287,13 +285,19 @@ void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garb
     ledger_entry_changed(entry);
 }
 
-/* The file has another handle now. If this process dies here, the entry is left with a handle
- * that equals no other. */
+void ledger_entry_end_rename(struct ledger_entry *entry)
+{
+    set_name(entry, &ledger_entry_stripe(entry)->renamed);
+    ledger_entry_clear(entry, LEDGER_ENTRY_RENAMING);
+}
+
+/* The file has another handle now. If this process dies here, who gets the lock ends it, and nobody
+ * sees half a handle. */
 static void rename_entry(struct ledger_entry *entry, const struct ledger_file_key *key)
 {
+    ledger_entry_stripe(entry)->renamed = *key;
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_RENAMING);
-    set_name(entry, key);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_RENAMING);
+    ledger_entry_end_rename(entry);
 }
 
 /* Entries of the same device and inode as a key, which none of them has. */
@@ -343,7 +347,7 @@ static uint64_t inherit(struct ledger_entry *entry, struct ledger_entry *other, 
         other->root = entry->root;
         atomic_store(&other->losses_told, atomic_load(&other->losses));
     }
-    if ((flags & LEDGER_ENTRY_RENAMING) || !is_needed(other))
+    if (!is_needed(other))
         ledger_entry_retire(other, garbage);
     return lost;
 }

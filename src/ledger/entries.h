@@ -49,6 +49,9 @@ static inline struct ledger_stripe *ledger_entry_stripe(const struct ledger_entr
  * nothing here. */
 void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage);
 
+/* Under the stripe's lock: gives the entry its new name, by who began that or found him dead. */
+void ledger_entry_end_rename(struct ledger_entry *entry);
+
 /* Fills in whose entry it is. Under the stripe's lock. */
 void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file);
 

@@ -263,6 +263,57 @@ UNIT_TEST(so_does_a_process_that_has_no_slot)
     die_as_an_entry_is_retired(false, 4);
 }
 
+/* ---- a file gets another handle ---- */
+
+static struct ledger_file renamed;
+
+static void renames(void)
+{
+    struct ledger_file file = renamed;
+    uint64_t lost;
+    must(ledger_file_rename(&file, &wanted, &at_one, &lost));
+}
+
+static bool is_named(const struct ledger_file *file, const struct ledger_file_key *key)
+{
+    return file->key.root == key->root && file->key.handle_length == key->handle_length &&
+           memcmp(file->key.handle, key->handle, key->handle_length) == 0;
+}
+
+/* Who finds the data is told a handle that the file has, or had: another would be called stale. */
+UNIT_TEST(whoever_dies_as_he_renames_a_file_leaves_a_whole_handle)
+{
+    const struct death death = {.body = renames};
+    bool died = true;
+    skip_if_slow();
+    for (unsigned stores = 1; died; stores++) {
+        uint64_t number = number_in(SET), lost;
+        const struct ledger_file_key key = long_key(number, 'o', 0);
+        struct ledger_file found_file, again;
+        uint32_t cursor = 0;
+        assert_true(attach_key(&renamed, &key));
+        write_kept(&renamed, 0, LENGTH, 'o', first_verifier);
+        write_dirty(&renamed, LENGTH, LENGTH, 'o');
+        wanted = long_key(number, 'n', 1);
+        wanted.handle_length = 100;
+        died = dies_after(&death, SET, stores);
+        assert_true(ledger_uncommitted_next(&cursor, 0, false, &found_file));
+        assert_true(is_named(&found_file, &key) || is_named(&found_file, &wanted));
+        assert_true(ledger_file_attach(&again, &found_file.key, &at_one, &lost));
+        assert_int_equal(lost, 0);
+        assert_int_equal(ledger_file_uncommitted(&again), 2 * LENGTH);
+        assert_true(ledger_file_rename(&renamed, &wanted, &at_one, &lost));
+        assert_int_equal(lost, 0);
+        assert_true(attach_key(&again, &wanted));
+        assert_int_equal(ledger_file_uncommitted(&again), 2 * LENGTH);
+        assert_false(ledger_file_lost(&again));
+        fill_the_set();
+        expect_dirty(&again, LENGTH, LENGTH, 'o');
+        ledger_file_forget(&again, false);
+        check_invariants();
+    }
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);
