@@ -314,6 +314,33 @@ UNIT_TEST(whoever_dies_as_he_renames_a_file_leaves_a_whole_handle)
     }
 }
 
+static struct ledger_file older;
+
+/* It may be the same file by another handle, which nothing proves: its data counts as lost. */
+UNIT_TEST(whoever_dies_as_he_opens_a_file_by_another_handle_forgets_no_loss)
+{
+    const struct death death = {.body = opens_wanted, .slot = true};
+    bool died = true;
+    skip_if_slow();
+    for (unsigned stores = 1; died; stores++) {
+        uint64_t number = number_in(SET);
+        const struct ledger_file_key key = long_key(number, 'o', 0);
+        struct ledger_file file;
+        assert_true(attach_key(&older, &key));
+        write_dirty(&older, 0, LENGTH, 'o');
+        wanted = long_key(number, 'n', 1);
+        died = dies_after(&death, SET, stores);
+        assert_true(attach_key(&file, &wanted));
+        assert_int_equal(ledger_file_uncommitted(&file), 0);
+        assert_true(ledger_file_lost(&file));
+        fill_the_set();
+        expect_dirty(&older, 0, LENGTH, 'o');
+        ledger_file_forget(&older, false);
+        ledger_file_lost(&older);
+        check_invariants();
+    }
+}
+
 int main(void)
 {
     return unit_run(open_registry, remove_run_directory);
