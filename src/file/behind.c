@@ -45,7 +45,9 @@ static void put(struct file_inode *inode, bool back)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. */
+/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. Who finds it
+ * listed, after it wrote, leaves the rest to the sender, and needs no fence for that: the sender
+ * takes it from the list, and then takes the stripe's lock to see what is dirty. */
 static void enlist(struct file_inode *inode, int delay_ms)
 {
     if (atomic_load_explicit(&inode->behind_listed, memory_order_relaxed) ||
