@@ -310,14 +310,6 @@ void file_behind_fork_parent(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-static void release_all(struct file_inode *inode)
-{
-    for (struct file_inode *next; inode; inode = next) {
-        next = inode->behind_next;
-        file_inode_release(inode);
-    }
-}
-
 void file_behind_fork_child(void)
 {
     pthread_mutex_init(&list_lock, NULL);
@@ -325,9 +317,5 @@ void file_behind_fork_child(void)
     atomic_store(&sender.started, false);
     atomic_store(&sender.sleeps, false);
     atomic_store(&sender.hurry, false);
-    if (current)
-        file_inode_release(current);
-    release_all(in_hand);
-    release_all(listed);
-    listed = in_hand = current = NULL;
+    listed = in_hand = current = NULL; /* and no user of them is counted any more: see table.c */
 }
