@@ -48,7 +48,9 @@ static void put(struct file_inode *inode, bool back)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. */
+/* By who has a user of it counted: all that is dirty now is to be sent in so many ms. Who finds it
+ * listed, after it wrote, leaves the rest to the sender, and needs no fence for that: the sender
+ * takes it from the list, and then takes the stripe's lock to see what is dirty. */
 static void enlist(struct file_inode *inode, int delay_ms)
 {
     if (atomic_load_explicit(&inode->behind_listed, memory_order_relaxed) ||
@@ -333,14 +335,6 @@ void file_behind_fork_parent(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-static void release_all(struct file_inode *inode)
-{
-    for (struct file_inode *next; inode; inode = next) {
-        next = inode->behind_next;
-        file_inode_release(inode);
-    }
-}
-
 void file_behind_fork_child(void)
 {
     pthread_mutex_init(&list_lock, NULL);
@@ -348,10 +342,6 @@ void file_behind_fork_child(void)
     atomic_store(&sender.started, false);
     atomic_store(&sender.sleeps, false);
     atomic_store(&sender.hurry, false);
-    if (current)
-        file_inode_release(current);
-    release_all(in_hand);
-    release_all(listed);
-    listed = in_hand = current = NULL;
+    listed = in_hand = current = NULL; /* and no user of them is counted any more: see table.c */
     file_agent_fork_child();
 }

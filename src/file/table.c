@@ -150,6 +150,16 @@ void file_inode_hold(struct file_inode *inode)
     pthread_mutex_unlock(&file_lock);
 }
 
+static void inode_free(struct file_inode *inode)
+{
+    while (inode->formers) {
+        struct file_former *former = inode->formers;
+        inode->formers = former->next;
+        sys_free(former);
+    }
+    sys_free(inode);
+}
+
 void file_inode_release(struct file_inode *inode)
 {
     bool last = false;
@@ -159,13 +169,8 @@ void file_inode_release(struct file_inode *inode)
         last = true;
     }
     pthread_mutex_unlock(&file_lock);
-    while (last && inode->formers) {
-        struct file_former *former = inode->formers;
-        inode->formers = former->next;
-        sys_free(former);
-    }
     if (last)
-        sys_free(inode);
+        inode_free(inode);
 }
 
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context)
@@ -424,6 +429,7 @@ int file_inode_descriptor(const struct file_inode *inode)
 
 static void inode_after_fork(struct file_inode *inode)
 {
+    inode->opens = 0;
     atomic_store(&inode->busy, 0);
     /* The thread that hands it to the kernel does not exist here: this process keeps it. */
     if (atomic_exchange(&inode->demoting, false))
@@ -454,8 +460,22 @@ static void table_after_fork(void)
     }
     for (int fd = 0; fd <= top; fd++) {
         struct file_open *open = atomic_load(&file_table[fd]);
-        if (open)
-            atomic_fetch_add(&open->references, 1);
+        if (open && atomic_fetch_add(&open->references, 1) == 0)
+            open->inode->opens++;
+    }
+}
+
+/* Those that only threads of the parent used. */
+static void free_unused_inodes(void)
+{
+    for (unsigned i = 0; i < INODE_BUCKETS; i++) {
+        for (struct file_inode *inode = inodes[i], *next; inode; inode = next) {
+            next = inode->next;
+            if (inode->opens > 0 || owes_loss(inode))
+                continue;
+            forget_locked(inode);
+            inode_free(inode);
+        }
     }
 }
 
@@ -492,6 +512,7 @@ void file_fork_child(void)
     file_ahead_fork_child();
     file_behind_fork_child();
     ledger_registry_after_fork();
+    free_unused_inodes();
     stats_after_fork();
     sys_critical_leave();
 }

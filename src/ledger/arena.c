@@ -280,6 +280,9 @@ uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, u
             }
         }
         record->kept = source->kept;
+        record->held_from +=
+            (uint32_t)(record->base - source->base); /* of one that is used again */
+        record->held_to += (uint32_t)(record->base - source->base);
         record->base = source->base;
         record->sequence = source->sequence;
         record->verifier = source->verifier;

@@ -199,7 +199,7 @@ static struct ledger_committing *sent_before(struct ledger_stripe *stripe, uint3
 
 /* A look for what is TO_DISK of a file. */
 struct to_disk {
-    uint16_t last; /* ticket */
+    uint64_t last; /* ticket */
     bool any;
 };
 
@@ -212,7 +212,7 @@ static bool goes_before(uint32_t index, uint64_t argument)
         (state != LEDGER_RECORD_IN_FLIGHT && state != LEDGER_RECORD_REPLAY))
         return false;
     look->any = true;
-    return (uint16_t)(look->last - record->began) <= INT16_MAX;
+    return record->began <= look->last;
 }
 
 /* Of a record of the file that is on its way to the disk since before this ticket, or with it; 0:
@@ -220,7 +220,7 @@ static bool goes_before(uint32_t index, uint64_t argument)
 static uint32_t to_disk_before(uint32_t file, uint64_t ticket)
 {
     struct ledger_entry *entry = &ledger_map.entries[file];
-    struct to_disk look = {.last = (uint16_t)ticket};
+    struct to_disk look = {.last = ticket};
     if (!(atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_TO_DISK))
         return 0;
     uint32_t found = ledger_record_find(file, goes_before, (uintptr_t)&look);

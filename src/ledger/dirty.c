@@ -120,7 +120,8 @@ static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledge
 }
 
 /* Small writes that follow one another leave few records: the bytes of `own` go into the last chunk
- * of the one before it. */
+ * of the one before it. But not if an older copy of that one may be executed late, which would undo
+ * them: `own` alone waits for that. */
 static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage)
 {
     const struct ledger_record *record = ledger_record(own);
@@ -130,8 +131,9 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
         struct ledger_record *before = ledger_record(i);
         uint32_t to = ledger_record_to(before);
         if (!ledger_record_is_dirty(before) || ledger_record_file(before) != file ||
-            before->held_until || ledger_record_end(before) != ledger_record_start(record) ||
-            to % LEDGER_CHUNK == 0 || to % LEDGER_CHUNK + length > LEDGER_CHUNK)
+            before->held_until || before->twins || before->changed ||
+            ledger_record_end(before) != ledger_record_start(record) || to % LEDGER_CHUNK == 0 ||
+            to % LEDGER_CHUNK + length > LEDGER_CHUNK)
             continue;
         ledger_record_overlay(own, i, ledger_record_start(record), ledger_record_end(record));
         count_dirty(entry, length);

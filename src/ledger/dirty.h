@@ -56,7 +56,8 @@ struct ledger_sending {
     bool syncs;                 /* a run that is `all` is sent to the disk at once */
     bool all; /* result: the run is all that the server does not have on its disk */
 };
-/* All of a file that is dirty now, in runs of at most `most` bytes. */
+/* All of a file that is dirty now, in runs of at most `most` bytes. Takes the stripe's lock: a
+ * writer whose data is not dirty yet sees, once it is, what the caller stored before. */
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most);
 /*
  * Takes a run of dirty records that follow one another, to be sent by ledger_write_data() and ended

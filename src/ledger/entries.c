@@ -53,8 +53,7 @@ struct ledger_entry *ledger_entry_next(uint64_t device, uint64_t inode,
 static bool same_key(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
     bool apart = (entry->server | key->server) & LEDGER_APART && entry->server != key->server;
-    return !apart && !(atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) &&
-           entry->handle_length == key->handle_length &&
+    return !apart && entry->handle_length == key->handle_length &&
            memcmp(entry->handle, key->handle, key->handle_length) == 0;
 }
 
@@ -71,15 +70,25 @@ static void set_name(struct ledger_entry *entry, const struct ledger_file_key *k
     entry->server = key->server;
     entry->root = key->root;
     entry->handle_length = key->handle_length;
-    memcpy(entry->handle, key->handle, key->handle_length);
+    memcpy(entry->handle, key->handle, sizeof(entry->handle));
 }
 
-static void begin_life(struct ledger_entry *entry, const struct ledger_file_key *key)
+/* What a new entry gets from those that may be of the same file, by an older handle. */
+struct heritage {
+    bool loss; /* of what they have, or lost and nobody was told of */
+    uint32_t flags;
+};
+static const struct heritage no_heritage;
+
+/* In this order, should this process die here: first nobody goes on with what the place was, then
+ * nobody finds it, and PRESENT comes last. */
+static void begin_life(struct ledger_entry *entry, const struct ledger_file_key *key,
+                       const struct heritage *heritage)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_entry_change(entry);
-    atomic_store(&entry->flags, 0); /* PRESENT comes last, should this process die here */
     atomic_store(&entry->generation, ++stripe->births);
+    atomic_store(&entry->flags, 0);
     atomic_store(&entry->truncations, ++stripe->births);
     atomic_store(&entry->device, key->device);
     atomic_store(&entry->inode, key->inode);
@@ -90,7 +99,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->ctime, 0);
     atomic_store(&entry->verified_ns, 0);
     entry->uncommitted_end = 0;
-    atomic_store(&entry->losses, 0);
+    atomic_store(&entry->losses, heritage->loss);
     atomic_store(&entry->losses_told, 0);
     entry->loss_error = 0;
     entry->pins = 0;
@@ -99,7 +108,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
          (other = ledger_entry_next(key->device, key->inode, other));)
         ledger_entry_outdate(other);
     bool kernel = ledger_world_is_pinned(key->device, key->inode);
-    atomic_store(&entry->flags, LEDGER_ENTRY_PRESENT | LEDGER_ENTRY_UNTOLD |
+    atomic_store(&entry->flags, LEDGER_ENTRY_PRESENT | LEDGER_ENTRY_UNTOLD | heritage->flags |
                                     (kernel ? LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_ARRIVED : 0));
     ledger_entry_changed(entry);
 }
@@ -109,10 +118,16 @@ static bool has_untold_loss(const struct ledger_entry *entry)
     return atomic_load(&entry->losses) != atomic_load(&entry->losses_told);
 }
 
+/* Something refers to the place. */
+static bool is_used(struct ledger_entry *entry)
+{
+    return entry->records || ledger_entry_truncator(entry);
+}
+
 /* What the entry has is nowhere else: its place must not be given to another file. */
 static bool is_needed(struct ledger_entry *entry)
 {
-    return entry->records || ledger_entry_truncator(entry) || has_untold_loss(entry) ||
+    return is_used(entry) || has_untold_loss(entry) ||
            (atomic_load(&entry->flags) & LEDGER_ENTRY_STUCK);
 }
 
@@ -127,10 +142,11 @@ static struct ledger_entry *find_place(uint32_t set)
     for (uint32_t i = 0; i < LEDGER_SET_SIZE; i++) {
         struct ledger_entry *entry = &ledger_map.entries[set * LEDGER_SET_SIZE + i];
         uint32_t age = clock - entry->used_at;
-        if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT))
-            return entry;
-        if (is_needed(entry))
+        bool present = atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT;
+        if (present ? is_needed(entry) : is_used(entry))
             continue;
+        if (!present)
+            return entry;
         bool lost = atomic_load_explicit(&entry->losses, memory_order_relaxed) != 0;
         if (!best || (lost != best_lost ? best_lost : age > best_age)) {
             best = entry;
@@ -141,7 +157,7 @@ static struct ledger_entry *find_place(uint32_t set)
     return best;
 }
 
-static struct ledger_entry *make(const struct ledger_file_key *key)
+static struct ledger_entry *make(const struct ledger_file_key *key, const struct heritage *heritage)
 {
     uint32_t home = home_set(key->device, key->inode), set = home;
     do {
@@ -153,7 +169,7 @@ static struct ledger_entry *make(const struct ledger_file_key *key)
         }
         struct ledger_entry *entry = find_place(set);
         if (entry) {
-            begin_life(entry, key);
+            begin_life(entry, key, heritage);
             return entry;
         }
         atomic_store(state, 2);
@@ -214,8 +230,7 @@ struct ledger_entry *ledger_entry_of(const struct ledger_file *file)
  * same file. */
 static bool of_other_root(const struct ledger_entry *entry, const struct ledger_file_key *key)
 {
-    return (atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING) ||
-           (entry->server == key->server && entry->root != key->root);
+    return entry->server == key->server && entry->root != key->root;
 }
 
 static bool may_have_new_handle(const struct ledger_file_key *key)
@@ -232,7 +247,7 @@ static struct ledger_entry *make_or_say(const struct ledger_file_key *key, bool 
                                         int *result)
 {
     bool renamed = may_make && may_have_new_handle(key);
-    struct ledger_entry *entry = may_make && !renamed ? make(key) : NULL;
+    struct ledger_entry *entry = may_make && !renamed ? make(key, &no_heritage) : NULL;
     if (!entry && result)
         *result = renamed ? -ESTALE : may_make ? -ENOSPC : -ENOENT;
     return entry;
@@ -265,35 +280,47 @@ void ledger_entry_unlock(const struct ledger_file *file)
     ledger_stripe_unlock(ledger_stripe_of_file(file));
 }
 
-/* Frees an entry, with all that it has. Writes in flight go on, but leave nothing here. */
-static void retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
+/* In this order, as begin_life(). */
+void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage)
 {
     struct ledger_stripe *stripe = ledger_entry_stripe(entry);
     ledger_record_cut(entry, 0, true, garbage);
     ledger_records_detach(ledger_entry_index(entry), garbage);
     atomic_store(&entry->truncator, 0);
     ledger_entry_change(entry);
-    atomic_store(&entry->flags, 0);
     atomic_store(&entry->generation, ++stripe->births);
+    atomic_store(&entry->flags, 0);
     ledger_entry_changed(entry);
 }
 
-/* The file has another handle now. If this process dies here, the entry is left with a handle
- * that equals no other. */
+void ledger_entry_end_rename(struct ledger_entry *entry)
+{
+    set_name(entry, &ledger_entry_stripe(entry)->renamed);
+    ledger_entry_clear(entry, LEDGER_ENTRY_RENAMING);
+}
+
+/* The file has another handle now. If this process dies here, who gets the lock ends it, and nobody
+ * sees half a handle. */
 static void rename_entry(struct ledger_entry *entry, const struct ledger_file_key *key)
 {
+    ledger_entry_stripe(entry)->renamed = *key;
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_RENAMING);
-    set_name(entry, key);
-    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_RENAMING);
+    ledger_entry_end_rename(entry);
+}
+
+static uint64_t bytes_of(struct ledger_entry *entry)
+{
+    return atomic_load(&entry->uncommitted) + atomic_load(&entry->dirty);
 }
 
 /* Entries of the same device and inode as a key, which none of them has. */
 struct others {
-    struct ledger_entry *idle;  /* one of another file that has nothing to keep; NULL: none */
-    struct ledger_entry *other; /* the last that may be of the same file: see of_other_root() */
-    unsigned count;             /* of those that may */
-    struct ledger_entry *same;  /* the last of them that has the change time as well */
+    struct ledger_entry *idle; /* one of another file that has nothing to keep; NULL: none */
+    unsigned count;            /* of those that may be of the same file: see of_other_root() */
+    struct ledger_entry *same; /* the last of them that has the change time as well */
     unsigned same_count;
+    uint64_t bytes; /* that they have */
+    struct heritage heritage;
 };
 
 static struct others find_others(const struct ledger_file_key *key, const struct timespec *ctime)
@@ -305,8 +332,11 @@ static struct others find_others(const struct ledger_file_key *key, const struct
             others.idle = is_needed(entry) ? others.idle : entry;
             continue;
         }
-        others.other = entry;
         others.count++;
+        others.bytes += bytes_of(entry);
+        others.heritage.loss |= bytes_of(entry) > 0 || has_untold_loss(entry);
+        others.heritage.flags |=
+            atomic_load(&entry->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK);
         if ((atomic_load(&entry->flags) & LEDGER_ENTRY_KNOWN) &&
             atomic_load(&entry->ctime) == ledger_nanoseconds(ctime)) {
             others.same = entry;
@@ -317,32 +347,11 @@ static struct others find_others(const struct ledger_file_key *key, const struct
 }
 
 /*
- * `entry` may be the same file as `other`, which has an older handle, or not. So it inherits that
- * data is lost, and that the kernel writes the file. `only`: no other entry may be the same file.
- * Then the loss counts as told there, and a process that finds the older handle stale may forget
- * that data. Returns the bytes that are lost.
- */
-static uint64_t inherit(struct ledger_entry *entry, struct ledger_entry *other, bool only,
-                        struct ledger_garbage *garbage)
-{
-    uint32_t flags = atomic_load(&other->flags);
-    uint64_t lost = atomic_load(&other->uncommitted) + atomic_load(&other->dirty);
-    if (lost > 0 || has_untold_loss(other))
-        atomic_store(&entry->losses, 1);
-    atomic_fetch_or(&entry->flags, flags & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
-    if (only) {
-        other->root = entry->root;
-        atomic_store(&other->losses_told, atomic_load(&other->losses));
-    }
-    if ((flags & LEDGER_ENTRY_RENAMING) || !is_needed(other))
-        retire(other, garbage);
-    return lost;
-}
-
-/*
  * The entry for a key that none has; NULL: no room. Mostly it is a new one. But where the change
  * time proves that an entry with an older handle is the same file, that entry gets the new handle.
- * One for which that is not proven stays as it is: it may be of another file.
+ * Those for which that is not proven stay, as they may be of other files. But what they have counts
+ * as lost: *lost bytes. If there is only one, its loss counts as told there, and a process that
+ * finds the older handle stale may forget that data.
  */
 static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
                                            const struct timespec *ctime, uint64_t *lost,
@@ -355,14 +364,22 @@ static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
     }
     struct ledger_entry *entry = others.idle;
     if (entry)
-        begin_life(entry, key); /* mostly it is of a file that is gone */
+        begin_life(entry, key, &others.heritage); /* mostly it is of a file that is gone */
     else
-        entry = make(key);
+        entry = make(key, &others.heritage);
+    if (!entry)
+        return NULL;
+    *lost = others.bytes;
     struct ledger_entry *other = NULL;
-    while (entry && others.count > 0 &&
-           (other = ledger_entry_next(key->device, key->inode, other)) != NULL) {
-        if (other != entry && of_other_root(other, key))
-            *lost += inherit(entry, other, others.count == 1, garbage);
+    while (others.count > 0 && (other = ledger_entry_next(key->device, key->inode, other))) {
+        if (!of_other_root(other, key))
+            continue;
+        if (others.count == 1) {
+            other->root = entry->root;
+            atomic_store(&other->losses_told, atomic_load(&other->losses));
+        }
+        if (!is_needed(other))
+            ledger_entry_retire(other, garbage);
     }
     return entry;
 }
@@ -404,13 +421,13 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
                       struct ledger_garbage *garbage)
 {
     bool told = from->root == into->root; /* see inherit() */
-    uint64_t lost = told ? 0 : atomic_load(&from->uncommitted) + atomic_load(&from->dirty);
+    uint64_t lost = told ? 0 : bytes_of(from);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses, 1);
     ledger_cache_drop(into);
     atomic_fetch_or(&into->flags,
                     atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
-    retire(from, garbage);
+    ledger_entry_retire(from, garbage);
     return lost;
 }
 

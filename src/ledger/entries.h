@@ -45,6 +45,13 @@ static inline struct ledger_stripe *ledger_entry_stripe(const struct ledger_entr
     return &ledger_map.shared->stripes[ledger_stripe_of(ledger_entry_index(entry))];
 }
 
+/* Under the stripe's lock: frees an entry, with all that it has. Writes in flight go on, but leave
+ * nothing here. */
+void ledger_entry_retire(struct ledger_entry *entry, struct ledger_garbage *garbage);
+
+/* Under the stripe's lock: gives the entry its new name, by who began that or found him dead. */
+void ledger_entry_end_rename(struct ledger_entry *entry);
+
 /* Fills in whose entry it is. Under the stripe's lock. */
 void ledger_entry_name(const struct ledger_entry *entry, struct ledger_file *file);
 
@@ -79,7 +86,7 @@ static inline void ledger_entry_wrote(struct ledger_entry *entry, int64_t before
 static inline void ledger_record_goes_to_disk(struct ledger_entry *entry,
                                               struct ledger_record *record)
 {
-    record->began = (uint16_t)++ledger_entry_stripe(entry)->commits;
+    record->began = ++ledger_entry_stripe(entry)->commits;
     record->to_disk = LEDGER_TO_DISK;
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_TO_DISK);
 }

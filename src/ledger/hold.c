@@ -42,10 +42,10 @@ void ledger_record_hold(uint32_t index)
     if (until == now)
         return;
     bool held = record->held_until > now;
-    if (!held || ledger_record_start(record) < record->held_start)
-        record->held_start = ledger_record_start(record);
-    if (!held || ledger_record_end(record) > record->held_end)
-        record->held_end = ledger_record_end(record);
+    if (!held || ledger_record_from(record) < record->held_from)
+        record->held_from = ledger_record_from(record);
+    if (!held || ledger_record_to(record) > record->held_to)
+        record->held_to = ledger_record_to(record);
     __atomic_store_n(&record->held_until, until, __ATOMIC_RELEASE);
     if (atomic_load_explicit(&stripe->held_check, memory_order_relaxed) == 0)
         atomic_store_explicit(&stripe->held_check, until, memory_order_relaxed);
@@ -66,7 +66,7 @@ static void hold_ended(struct ledger_record *record)
     struct ledger_entry *entry =
         &ledger_map.entries[atomic_load_explicit(&record->file, memory_order_relaxed)];
     ledger_record_hold_over(record);
-    if (record->held_end > atomic_load(&entry->size))
+    if (record->base + record->held_to > atomic_load(&entry->size))
         ledger_entry_forget_size(entry);
 }
 

@@ -111,10 +111,11 @@ struct ledger_record {
     uint8_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
                            safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
     uint8_t to_disk;    /* of enum ledger_to_disk; stripe lock */
-    uint16_t began;     /* TO_DISK: drawn from the stripe's `commits`, the last bits */
-    /* [held_start, held_end) of the file is blocked until held_until (CLOCK_MONOTONIC; 0: was not
-     * held, or no more): see hold.c. Stripe lock. */
-    uint64_t held_start, held_end, held_until;
+    uint64_t began;     /* TO_DISK: drawn from the stripe's `commits` */
+    /* Bytes [held_from, held_to), counted from `base`, are blocked until held_until
+     * (CLOCK_MONOTONIC; 0: was not held, or no more): see hold.c. Stripe lock. */
+    uint32_t held_from, held_to;
+    uint64_t held_until;
 };
 _Static_assert(sizeof(struct ledger_record) == 128, "two cache lines");
 
@@ -130,8 +131,7 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_KERNEL = 4,      /* in the kernel's world, or on its way there: see world.h */
     LEDGER_ENTRY_MIXED = 8,       /* records of several verifiers */
     LEDGER_ENTRY_DISTRUSTED = 32, /* records that are `distrusted` */
-    LEDGER_ENTRY_RENAMING =
-        16, /* the handle is being replaced: what is there is none, or half of one */
+    LEDGER_ENTRY_RENAMING = 16,   /* its name is `renamed` of the stripe: here may be half of it */
     LEDGER_ENTRY_TRUNCATED = 64,  /* the server did what `truncator` asked for, and it said so */
     LEDGER_ENTRY_ARRIVED = 128,   /* in the kernel's world: nothing of it is left in the ledger */
     LEDGER_ENTRY_STUCK = 256,     /* somebody could not pin it: it does not come back */
@@ -233,6 +233,7 @@ struct ledger_stripe {
     uint32_t commit_waiters;     /* threads that may need to know which COMMITs vouch for all */
     struct ledger_committing committing[LEDGER_COMMITS];
     struct ledger_offset_user offset_users[LEDGER_OFFSET_USERS];
+    struct ledger_file_key renamed; /* see LEDGER_ENTRY_RENAMING */
 } __attribute__((aligned(128)));
 
 struct ledger_process {

@@ -99,6 +99,8 @@ static void clear_entries(uint32_t stripe)
             atomic_store(&entry->uncommitted, 1);
             atomic_fetch_add(&ledger_map.shared->stripes[stripe].uncommitted, 1);
             atomic_fetch_or(&entry->flags, LEDGER_ENTRY_MIXED); /* it may be of any verifier */
+            if (atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING)
+                ledger_entry_end_rename(entry);
             /* Its change of attributes may be half done: ask the server. */
             if (atomic_load(&entry->sequence) & 1) {
                 atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_KNOWN);
@@ -166,6 +168,8 @@ void ledger_stripe_rebuild(uint32_t stripe)
             }
             ledger_records_relisted(entry);
             ledger_dirty_relist(entry, sort(entry->dirty_first, by_sequence), &garbage);
+            if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_PRESENT))
+                ledger_entry_retire(entry, &garbage); /* a life that was half made, or half over */
         }
     }
     atomic_fetch_sub(&shared->stripes[stripe].dirty, 1);

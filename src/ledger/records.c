@@ -248,8 +248,8 @@ uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uin
                 ledger_record_overlaps(record, file, start, end))
                 return next;
             if (now && next != own && !harmless && ledger_record_file(record) == file &&
-                ledger_record_held(record, now) && record->held_start < end &&
-                start < record->held_end)
+                ledger_record_held(record, now) && record->base + record->held_from < end &&
+                start < record->base + record->held_to)
                 return next;
             next = record->bucket_next;
         }
@@ -471,7 +471,7 @@ static bool busy_beyond(uint32_t index, uint64_t size)
     const struct ledger_record *record = ledger_record(index);
     uint64_t now = now_if_held(ledger_record_file(record));
     return (ledger_record_is_busy(record) && ledger_record_end(record) > size) ||
-           (now && ledger_record_held(record, now) && record->held_end > size);
+           (now && ledger_record_held(record, now) && record->base + record->held_to > size);
 }
 
 uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size)

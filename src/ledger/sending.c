@@ -9,12 +9,14 @@
 
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)
 {
-    const struct ledger_stripe *stripe =
-        ledger_map.shared ? &ledger_map.shared->stripes[ledger_stripe_of_file(file)] : NULL;
-    return (struct ledger_sending){
-        .end = UINT64_MAX,
-        .most = most,
-        .sequence = stripe ? atomic_load_explicit(&stripe->sequence, memory_order_acquire) : 0};
+    struct ledger_sending sending = {.end = UINT64_MAX, .most = most};
+    const struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (entry) {
+        sending.sequence =
+            atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed);
+        ledger_entry_unlock(file);
+    }
+    return sending;
 }
 
 /* May it be sent now? UINT32_MAX: yes; else whom it waits for, as ledger_range_in_the_way(). */

@@ -518,6 +518,17 @@ TEST(a_stable_write_that_does_not_end_is_not_waited_for_for_ever)
     ledger_write_end(&file, &before, LEDGER_WRITE_STABLE, 0);
 }
 
+/* Since then many more began, of other files of the stripe. */
+TEST(a_stable_write_is_waited_for_however_many_began_since)
+{
+    struct ledger_commit commit;
+    must(begin(&file, BYTES, 100, false, &before) == 0);
+    ledger_map.shared->stripes[ledger_stripe_of_file(&file)].commits += 40000;
+    ledger_commit_begin(&file, &commit);
+    assert_int_equal(ledger_commit_end(&file, &commit, first_verifier), BYTES);
+    ledger_write_end(&file, &before, LEDGER_WRITE_STABLE, 0);
+}
+
 TEST(no_commit_waits_again_for_what_one_gave_up_on)
 {
     struct ledger_commit commit;

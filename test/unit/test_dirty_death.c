@@ -161,13 +161,28 @@ static int stops_in_flight(void *argument)
     return 0;
 }
 
-static pid_t start_stopped(struct ledger_file *file)
+static int stops_with_little_in_flight(void *argument)
+{
+    struct ledger_write write;
+    write_dirty(argument, 0, 1000, 's');
+    must(take(argument, &write) == 1);
+    raise(SIGSTOP);
+    ledger_write_end(argument, &write, outcome, second_verifier);
+    return 0;
+}
+
+static pid_t start_and_stop(int (*body)(void *), struct ledger_file *file)
 {
     int status;
-    pid_t child = start_child(stops_in_flight, file);
+    pid_t child = start_child(body, file);
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     return child;
+}
+
+static pid_t start_stopped(struct ledger_file *file)
+{
+    return start_and_stop(stops_in_flight, file);
 }
 
 /* All that is dirty, as a flush does. */
@@ -268,6 +283,32 @@ UNIT_TEST(a_twin_that_is_written_over_waits_for_the_stopped_one)
     kill(child, SIGCONT);
     assert_int_equal(end_child(child), 0);
     flush(&file, 'n');
+    check_invariants();
+    ledger_file_forget(&file, false);
+}
+
+/* What is left of it must not take the newer bytes in: they would be sent beside the stopped one.
+ */
+UNIT_TEST(newer_bytes_behind_what_is_left_of_a_twin_wait_for_the_stopped_one)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 525);
+    outcome = LEDGER_WRITE_STABLE;
+    pid_t child = start_and_stop(stops_with_little_in_flight, &file);
+    struct ledger_sending sending = ledger_dirty_now(&file, MOST);
+    assert_int_equal(ledger_dirty_take(&file, &sending, true, &write), 1);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    write_dirty(&file, 500, 1000, 'n');
+    /* The rest of the twin is harmless; then nothing more is sent. */
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.offset + write.length, 500);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    assert_int_equal(take(&file, &write), -EAGAIN);
+    kill(child, SIGCONT);
+    assert_int_equal(end_child(child), 0);
+    flush(&file, 'n');
+    assert_int_equal(ledger_file_acknowledged(&file), 1500);
     check_invariants();
     ledger_file_forget(&file, false);
 }

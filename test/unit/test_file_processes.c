@@ -94,6 +94,34 @@ SCENE_TEST(fsync_in_a_forked_child)
     scene_run(forked_child_syncs);
 }
 
+/* Another thread uses the file as a child is made, in which that thread does not exist. */
+static void forked_while_a_file_is_used(void)
+{
+    struct stat status;
+    int fd = engine_adopt("f", O_RDWR);
+    CHECK_EQUAL(fstat(fd, &status), 0);
+    struct file_inode *used = file_inode_only(status.st_dev, status.st_ino);
+    CHECK(used);
+    pid_t pid = engine_fork();
+    if (pid == 0) {
+        CHECK(file_inode_descriptor(used) == fd);
+        sys_critical_enter();
+        CHECK_EQUAL(file_closing(fd), 0);
+        CHECK(!file_inode_only(status.st_dev, status.st_ino));
+        sys_critical_leave();
+        _exit(0);
+    }
+    scene_wait(pid);
+    file_inode_release(used);
+    CHECK_EQUAL(engine_write(fd, "x", 1, 0), 1);
+}
+
+SCENE_TEST(a_forked_child_does_not_keep_what_a_thread_of_its_parent_used)
+{
+    disk_make("f", 0, 0);
+    scene_run(forked_while_a_file_is_used);
+}
+
 static void only_opens_another_file(void)
 {
     engine_adopt("g", O_RDONLY);

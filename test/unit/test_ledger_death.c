@@ -1,10 +1,15 @@
 /* The ledger of several processes, and after the death of one: src/ledger/processes.c, records.c.
  */
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 
 #include "ledger/append.h"
+#include "ledger/mutex.h"
 #include "ledger_test.h"
 
 static int child_writes(void *argument)
@@ -148,6 +153,45 @@ UNIT_TEST(a_wake_that_is_lost_makes_nobody_wait_for_ever)
     usleep(10000);
     __atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
     assert_int_equal(pthread_join(waiter, NULL), 0);
+}
+
+/* Any wait for a futex by the time of day ends this process. */
+static bool forbid_the_time_of_day(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, FUTEX_CLOCK_REALTIME, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static int waits_for_a_held_stripe(void *stripe)
+{
+    if (!forbid_the_time_of_day())
+        return 77;
+    must(ledger_mutex_lock_within(&ledger_map.shared->stripes[*(uint32_t *)stripe].lock, 1) ==
+         ETIMEDOUT);
+    return 0;
+}
+
+/* It jumps, and who waits by it might wait for hours. */
+UNIT_TEST(who_waits_for_a_lock_does_not_go_by_the_time_of_day)
+{
+    uint32_t stripe = 7;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip(); /* valgrind and sanitizers have other ways to wait */
+    ledger_stripe_lock(stripe);
+    int status = run_child(waits_for_a_held_stripe, &stripe);
+    ledger_stripe_unlock(stripe);
+    if (status == 77)
+        skip(); /* not permitted */
+    assert_int_equal(status, 0);
 }
 
 static int take_a_turn(struct ledger_file *file, struct ledger_append *append)

@@ -203,31 +203,6 @@ UNIT_TEST(a_loss_that_nobody_was_told_survives_another_handle)
     assert_false(ledger_file_lost(&later));
 }
 
-/* The process that was replacing the handle died. */
-UNIT_TEST(half_a_handle_is_of_no_file)
-{
-    struct ledger_file file, again;
-    struct ledger_write write;
-    static uint8_t data[10];
-    struct iovec vector = {data, 10};
-    struct ledger_file_key key = renamed_key(15);
-    uint64_t lost;
-    attach_learned(&file, 15, 100, 1);
-    write_bytes(&file, 0, 100, LEDGER_WRITE_UNSTABLE);
-    atomic_fetch_or(&ledger_map.entries[file.index].flags, LEDGER_ENTRY_RENAMING);
-    again = file;
-    again.generation = 0;
-    assert_int_equal(ledger_write_begin(&again, 0, &vector, 10, 10, true, &write), -ESTALE);
-    assert_true(ledger_file_rename(&file, &key, &at_two, &lost));
-    assert_int_equal(lost, 0);
-    assert_int_equal(ledger_file_uncommitted(&file), 100);
-    assert_true(ledger_file_attach(&again, &key, &at_two, &lost));
-    assert_int_equal(lost, 0);
-    assert_int_equal(ledger_file_uncommitted(&again), 100);
-    ledger_file_forget(&file, false);
-    check_invariants();
-}
-
 UNIT_TEST(data_that_is_dropped_and_missed_is_told_to_all_once)
 {
     struct ledger_file drops, hears, comes_later, comes_last;
