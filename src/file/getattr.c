@@ -11,8 +11,10 @@
 #include "file/renew.h"
 #include "ledger/hold.h"
 #include "ledger/registry.h"
+#include "ledger/uncommitted.h"
 #include "stats/count.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 enum { ASK_MOST = 3 }; /* while writes of this host keep overtaking the answers */
 
@@ -241,6 +243,15 @@ void file_attributes_changing(dev_t device, ino_t number)
     (void)file_commit_named(&key);
 }
 
+void file_truncating(int dirfd, const char *path)
+{
+    struct stat status;
+    bool none = ledger_registry_ready() && ledger_uncommitted() == 0;
+    if (!none && !sys_test_unsafe(SYS_TEST_CUTS) &&
+        sys_fstatat(dirfd, path, &status, AT_EMPTY_PATH) == 0 && S_ISREG(status.st_mode))
+        file_attributes_changing(status.st_dev, status.st_ino);
+}
+
 bool file_on_mount(dev_t device)
 {
     return file_mount_has_device(device);
@@ -248,14 +259,28 @@ bool file_on_mount(dev_t device)
 
 /* ---- changes of size ---- */
 
+/*
+ * Before the server is asked for the change: what a cut takes away is on its disk. If this process
+ * is killed before the answer, nobody can tell what must come back, and now nothing has to: the
+ * file is as it was, or cut. The kernel's NFS client does the same (nfs_setattr()). An error is no
+ * matter: what the server refuses here would be cut off.
+ */
+static void settle_beyond(struct file_open *open, uint64_t size)
+{
+    if (ledger_file_uncommitted_beyond(&open->inode->entry, size) &&
+        !sys_test_unsafe(SYS_TEST_CUTS))
+        (void)file_inode_commit(open->inode, open->auth, NULL);
+}
+
 static int set_size(struct file_open *open, uint64_t size)
 {
     struct file_inode *inode = open->inode;
     struct nfs_client client = file_mount_client(inode->mount, open->auth);
     struct nfs_sattr sattr = {.set_size = true, .size = size};
     struct nfs_wcc wcc;
-    uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
+    settle_beyond(open, size);
+    uint64_t asked_ns = sys_now_ns();
     int begun = ledger_file_truncate_begin(&inode->entry, size);
     if (begun != 0)
         return begun == LEDGER_OF_KERNEL ? begun : FILE_NO_ROOM;
@@ -399,6 +424,8 @@ int file_truncate_path(const char *path, off_t size)
         return FILE_KERNEL;
     if (ledger_file_find(&key, &cursor, &(struct ledger_file){.index = 0}))
         return cut_one(AT_FDCWD, path, &key, size);
+    if (!sys_test_unsafe(SYS_TEST_CUTS))
+        (void)file_commit_named(&key);
     return cut_known(AT_FDCWD, path, &status, &file, size);
 }
 

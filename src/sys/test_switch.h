@@ -28,7 +28,8 @@ enum sys_test_switch {
     SYS_TEST_PROMISED = 16384, /* "promised": data that was sent, and failed, is not dirty again */
     SYS_TEST_SLOT = 32768,     /* "slot": a call of a session that is sent again gets a new slot */
     SYS_TEST_FRAMES = 65536,   /* "frames": what the cache has is given out, whatever was written */
-    SYS_TEST_TIMES = 131072    /* "times": the cache keeps what another host changed */
+    SYS_TEST_TIMES = 131072,   /* "times": the cache keeps what another host changed */
+    SYS_TEST_CUTS = 262144     /* "flush-before-truncate": a file is cut with what it has unsent */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -37,10 +38,25 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold",    "xid",    "distrust", "conflict",
-                                        "worlds",   "arrived", "pins",   "append",   "ahead",
-                                        "orphans",  "dirty",   "others", "told",     "promised",
-                                        "slot",     "frames",  "times"};
+    static const char *const names[] = {"verifier",
+                                        "hold",
+                                        "xid",
+                                        "distrust",
+                                        "conflict",
+                                        "worlds",
+                                        "arrived",
+                                        "pins",
+                                        "append",
+                                        "ahead",
+                                        "orphans",
+                                        "dirty",
+                                        "others",
+                                        "told",
+                                        "promised",
+                                        "slot",
+                                        "frames",
+                                        "times",
+                                        "flush-before-truncate"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {
