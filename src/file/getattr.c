@@ -189,12 +189,22 @@ static bool known_better(const struct shown *shown, struct ledger_attributes *at
     return true;
 }
 
-/* Others may have written it, though this process used no file of ours yet. */
-static void flush_for_stat(dev_t device, uint64_t number)
+static bool is_served(dev_t device, uint64_t number)
+{
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    bool served = inode && file_inode_descriptors(inode) > 0;
+    if (inode)
+        file_inode_release(inode);
+    return served;
+}
+
+/* Others may have written it, though this process used no file of ours yet. False: it cannot send
+ * that, and reads the file by the kernel, which does not have it: so the kernel tells the size. */
+static bool flush_for_stat(dev_t device, uint64_t number)
 {
     if (!ledger_registry_ready() && ledger_registry_exists())
         (void)file_registry_open();
-    file_flush_number(device, number);
+    return file_flush_number(device, number) == 0 || is_served(device, number);
 }
 
 void file_stat_path(struct stat *status)
@@ -204,8 +214,7 @@ void file_stat_path(struct stat *status)
                                 ledger_nanoseconds(&status->st_ctim)};
     if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev))
         return;
-    flush_for_stat(status->st_dev, status->st_ino);
-    if (!known_better(&shown, &attributes))
+    if (!flush_for_stat(status->st_dev, status->st_ino) || !known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
     overlay_times(status, &attributes);
@@ -220,8 +229,7 @@ void file_statx_path(struct statx *status)
                                                                       status->stx_ctime.tv_nsec})};
     if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device))
         return;
-    flush_for_stat(device, status->stx_ino);
-    if (!known_better(&shown, &attributes))
+    if (!flush_for_stat(device, status->stx_ino) || !known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
     status->stx_blocks = (attributes.used + 511) / 512;
@@ -237,7 +245,7 @@ void file_attributes_changing(dev_t device, ino_t number)
     struct ledger_file_key key = {.device = device, .inode = number};
     if (!file_mount_has_device(device) || !ledger_registry_exists() || file_registry_open() != 0)
         return;
-    file_flush_number(device, number);
+    (void)file_flush_number(device, number);
     /* A later time of change looks like somebody else's: what the server lost then would be given
      * up (rewrite.c). So nothing is left to be lost, as with the kernel's NFS client. */
     (void)file_commit_named(&key);
