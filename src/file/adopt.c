@@ -13,6 +13,7 @@
 #include "file/proof.h"
 #include "file/renew.h"
 #include "file/stray.h"
+#include "file/versions.h"
 #include "file/world.h"
 #include "ledger/quiet.h"
 #include "stats/count.h"
@@ -354,9 +355,9 @@ static void leave_to_kernel(struct file_mount *mount, const struct stat *status,
                             const char *path, const char *reason)
 {
     if ((flags & O_ACCMODE) != O_RDONLY)
-        file_world_claim(mount, status, path, reason);
+        file_world_claim(status, path, reason);
     else if (file_registry_open() == 0)
-        file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
+        (void)file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
     else
         file_world_await_others(status, path);
     file_pages_fresh(mount, NULL, fd);
@@ -378,6 +379,21 @@ static const char *why_kernel(struct file_inode *inode, const struct file_claim 
         return reason;
     }
     return file_world_stay(inode);
+}
+
+/* Proven, unless it waits for what was written in the other version of NFS. NULL with a reason. */
+static struct file_inode *find_inode(const struct file_claim *claim, const struct stat *status,
+                                     uint64_t asked_ns, bool fresh, struct file_proof *proof,
+                                     const char **why)
+{
+    bool changed = false;
+    if (!file_versions_settle(claim->mount, status->st_dev, status->st_ino, &changed)) {
+        *why = "other processes have data on the way there by another nfs_version";
+        return NULL;
+    }
+    /* What the kernel was told when it opened the file is old by now. */
+    return prove_inode(claim, status, changed ? sys_now_ns() : asked_ns, fresh && !changed, proof,
+                       why);
 }
 
 /* `reason` not NULL: the file must stay with the kernel. `fresh`: the kernel has just opened it. 0,
@@ -407,7 +423,7 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
     if ((!reason || writes) && file_mount_contact(mount, &why) == 0 &&
         (claim.auth = file_auth_now(mount))) {
         why = reason;
-        inode = prove_inode(&claim, &status, asked_ns, fresh, &proof, &why);
+        inode = find_inode(&claim, &status, asked_ns, fresh, &proof, &why);
         surprising = !inode && !reason && status.st_nlink > 0;
     }
     if (inode && reason)

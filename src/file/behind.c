@@ -21,30 +21,28 @@ enum {
 };
 
 /*
- * Inodes with data that this process wrote and nobody may be sending. Each is in the list at most
- * once, with a user of it counted, until all of it is sent. `list_lock` is held briefly.
+ * Each server has a thread and a list: one that does not answer keeps nothing from the others. In
+ * the list are the inodes with data that this process wrote and nobody may be sending. Each is
+ * there at most once, with a user of it counted, until all of it is sent. `list_lock` is for the
+ * lists of all servers, and held briefly.
  */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct file_inode *listed, *in_hand; /* by `behind_next`; those that the thread has taken */
-static struct file_inode *current;          /* the one that it looks after */
 
-/* The thread that sends it. */
-static struct {
-    _Atomic bool tried, started;
-    _Atomic bool sleeps;    /* until it is kicked; else it looks by itself within DELAY_MS */
-    _Atomic bool hurry;     /* there is enough for a whole WRITE */
-    _Atomic uint32_t kicks; /* futex */
-} sender;
+static struct file_sender *sender_of(const struct file_inode *inode)
+{
+    return &inode->mount->server->sender;
+}
 
 /* ---- the list ---- */
 
 static void put(struct file_inode *inode, bool back)
 {
+    struct file_sender *sender = sender_of(inode);
     pthread_mutex_lock(&list_lock);
-    inode->behind_next = listed;
-    listed = inode;
+    inode->behind_next = sender->listed;
+    sender->listed = inode;
     if (back)
-        current = NULL;
+        sender->current = NULL;
     pthread_mutex_unlock(&list_lock);
 }
 
@@ -61,20 +59,20 @@ static void enlist(struct file_inode *inode, int delay_ms)
     put(inode, false);
 }
 
-static void take_in_hand(void)
+static void take_in_hand(struct file_sender *sender)
 {
     pthread_mutex_lock(&list_lock);
-    in_hand = listed;
-    listed = NULL;
+    sender->in_hand = sender->listed;
+    sender->listed = NULL;
     pthread_mutex_unlock(&list_lock);
 }
 
-static struct file_inode *next_in_hand(void)
+static struct file_inode *next_in_hand(struct file_sender *sender)
 {
     pthread_mutex_lock(&list_lock);
-    struct file_inode *inode = current = in_hand;
+    struct file_inode *inode = sender->current = sender->in_hand;
     if (inode)
-        in_hand = inode->behind_next;
+        sender->in_hand = inode->behind_next;
     pthread_mutex_unlock(&list_lock);
     return inode;
 }
@@ -82,20 +80,20 @@ static struct file_inode *next_in_hand(void)
 static void let_go(struct file_inode *inode)
 {
     pthread_mutex_lock(&list_lock);
-    current = NULL;
+    sender_of(inode)->current = NULL;
     pthread_mutex_unlock(&list_lock);
     file_inode_release(inode);
 }
 
 /* What is listed is not sent by this process. */
-static void drop_listed(void)
+static void drop_listed(struct file_sender *sender)
 {
     struct file_inode *inode;
     do {
         pthread_mutex_lock(&list_lock);
-        inode = listed;
+        inode = sender->listed;
         if (inode)
-            listed = inode->behind_next;
+            sender->listed = inode->behind_next;
         pthread_mutex_unlock(&list_lock);
         if (inode) {
             atomic_store(&inode->behind_listed, false);
@@ -104,10 +102,10 @@ static void drop_listed(void)
     } while (inode);
 }
 
-static bool is_idle(void)
+static bool is_idle(const struct file_sender *sender)
 {
     pthread_mutex_lock(&list_lock);
-    bool idle = !listed && !in_hand && !current;
+    bool idle = !sender->listed && !sender->in_hand && !sender->current;
     pthread_mutex_unlock(&list_lock);
     return idle;
 }
@@ -132,14 +130,14 @@ static int look_after(struct file_inode *inode, size_t least)
 }
 
 /* What is due leaves now; of the rest what makes a whole WRITE. Returns how long it can wait. */
-static int look_after_all(void)
+static int look_after_all(struct file_sender *sender)
 {
     struct file_inode *inode;
     uint64_t now_ns = sys_now_ns(), next_ns = now_ns + DELAY_MS * UINT64_C(1000000);
     int again_ms = 0;
-    atomic_store(&sender.hurry, false);
-    take_in_hand();
-    while ((inode = next_in_hand())) {
+    atomic_store(&sender->hurry, false);
+    take_in_hand(sender);
+    while ((inode = next_in_hand(sender))) {
         uint64_t due_ns = atomic_load(&inode->behind_due_ns);
         if (due_ns > now_ns) {
             (void)look_after(inode, file_longest_write(inode->mount));
@@ -160,45 +158,45 @@ static int look_after_all(void)
     return again_ms ? again_ms : next_ns > now_ns ? (int)((next_ns - now_ns) / 1000000) + 1 : 0;
 }
 
-static void sleep_until_kicked(int longest_ms)
+static void sleep_until_kicked(struct file_sender *sender, int longest_ms)
 {
     const struct timespec longest = {longest_ms / 1000, longest_ms % 1000 * 1000000};
-    uint32_t kicks = atomic_load(&sender.kicks);
-    if (longest_ms > DELAY_MS || !atomic_load(&sender.hurry))
-        sys_futex(&sender.kicks, FUTEX_WAIT_PRIVATE, kicks, &longest);
+    uint32_t kicks = atomic_load(&sender->kicks);
+    if (longest_ms > DELAY_MS || !atomic_load(&sender->hurry))
+        sys_futex(&sender->kicks, FUTEX_WAIT_PRIVATE, kicks, &longest);
 }
 
 static void *send_behind(void *argument)
 {
-    (void)argument;
+    struct file_sender *sender = argument;
     int pause_ms = DELAY_MS;
     sys_critical_enter(); /* for ever: calls made here are the library's own */
     for (;;) {
-        uint32_t kicks = atomic_load(&sender.kicks);
-        atomic_store(&sender.sleeps, true); /* in this order: see wake() */
-        if (is_idle() && !file_agent_is_wanted())
-            sys_futex(&sender.kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
-        atomic_store(&sender.sleeps, false);
+        uint32_t kicks = atomic_load(&sender->kicks);
+        atomic_store(&sender->sleeps, true); /* in this order: see wake() */
+        if (is_idle(sender) && !file_agent_is_wanted())
+            sys_futex(&sender->kicks, FUTEX_WAIT_PRIVATE, kicks, NULL);
+        atomic_store(&sender->sleeps, false);
         file_agent_seek();
-        sleep_until_kicked(pause_ms);
-        pause_ms = look_after_all();
+        sleep_until_kicked(sender, pause_ms);
+        pause_ms = look_after_all(sender);
     }
     return NULL;
 }
 
-static void kick(void)
+static void kick(struct file_sender *sender)
 {
-    atomic_fetch_add(&sender.kicks, 1);
-    sys_futex(&sender.kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
+    atomic_fetch_add(&sender->kicks, 1);
+    sys_futex(&sender->kicks, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-/* After a file was listed. */
-static void wake(bool hurry)
+/* After a file of its server was listed. */
+static void wake(struct file_sender *sender, bool hurry)
 {
-    bool first = hurry && !atomic_load_explicit(&sender.hurry, memory_order_relaxed) &&
-                 !atomic_exchange(&sender.hurry, true);
-    if (first || atomic_load(&sender.sleeps)) {
-        kick();
+    bool first = hurry && !atomic_load_explicit(&sender->hurry, memory_order_relaxed) &&
+                 !atomic_exchange(&sender->hurry, true);
+    if (first || atomic_load(&sender->sleeps)) {
+        kick(sender);
         ledger_agent_stir();
     }
 }
@@ -214,7 +212,7 @@ bool file_behind_allows(int access, int flags)
 bool file_behind_writes(const struct file_open *open)
 {
     return atomic_load_explicit(&open->behind, memory_order_relaxed) &&
-           atomic_load_explicit(&sender.started, memory_order_relaxed);
+           atomic_load_explicit(&sender_of(open->inode)->started, memory_order_relaxed);
 }
 
 /* Too much is dirty: this thread sends some of it itself, or waits until others have. 0, 1, or
@@ -253,7 +251,7 @@ static bool may_leave(struct file_open *open)
 {
     bool seek = false, cares = file_agent_cares(open->inode->mount, &seek);
     if (seek)
-        kick();
+        kick(&open->inode->mount->server->sender);
     if (!cares || !ledger_file_has_strays(&open->inode->entry))
         return cares;
     struct committing c = file_committing_of(open->inode, open->auth);
@@ -294,7 +292,7 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
     enlist(inode, DELAY_MS);
     if (dirty > most / 2)
         atomic_store_explicit(&inode->behind_due_ns, 0, memory_order_relaxed);
-    wake(ends_run(inode, offset, piece->length) || dirty > most / 2);
+    wake(sender_of(inode), ends_run(inode, offset, piece->length) || dirty > most / 2);
     return 0;
 }
 
@@ -303,25 +301,29 @@ void file_behind_hurry(struct file_inode *inode)
     if (!atomic_load(&inode->behind_listed))
         return;
     atomic_store(&inode->behind_due_ns, 0);
-    wake(true);
+    wake(sender_of(inode), true);
 }
 
 /* ---- life ---- */
 
-void file_behind_prepare(int access, int flags)
+void file_behind_prepare(struct file_mount *mount, int access, int flags)
 {
+    struct file_sender *sender = &mount->server->sender;
     if (!file_behind_allows(access, flags) ||
-        atomic_load_explicit(&sender.tried, memory_order_relaxed) ||
-        atomic_exchange(&sender.tried, true))
+        atomic_load_explicit(&sender->tried, memory_order_relaxed) ||
+        atomic_exchange(&sender->tried, true))
         return;
-    atomic_store(&sender.started, sys_thread_start(send_behind, NULL, "writing behind"));
+    atomic_store(&sender->started, sys_thread_start(send_behind, sender, "writing behind"));
 }
 
 void file_behind_forget(void)
 {
-    while (!is_idle()) {
-        drop_listed();
-        sys_nanosleep_ms(1);
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        struct file_sender *sender = &file_mount_at(i)->server->sender;
+        while (!is_idle(sender)) {
+            drop_listed(sender);
+            sys_nanosleep_ms(1);
+        }
     }
 }
 
@@ -338,10 +340,9 @@ void file_behind_fork_parent(void)
 void file_behind_fork_child(void)
 {
     pthread_mutex_init(&list_lock, NULL);
-    atomic_store(&sender.tried, false); /* until the next open there is none */
-    atomic_store(&sender.started, false);
-    atomic_store(&sender.sleeps, false);
-    atomic_store(&sender.hurry, false);
-    listed = in_hand = current = NULL; /* and no user of them is counted any more: see table.c */
+    for (unsigned i = 0; i < file_mount_count(); i++) /* of several mounts */
+        /* Until the next open there is no thread, and no user of what was listed is counted any
+         * more: see table.c. */
+        file_mount_at(i)->server->sender = (struct file_sender){.listed = NULL};
     file_agent_fork_child();
 }

@@ -1,6 +1,7 @@
 /*
- * Write-behind: a buffered write(2) is over when its data is in the ledger. A thread of ours sends
- * it soon, in few WRITEs; fsync, close and whoever needs it at the server do not wait for that.
+ * Write-behind: a buffered write(2) is over when its data is in the ledger. A thread of ours for
+ * each server sends it soon, in few WRITEs; fsync, close and whoever needs it at the server do not
+ * wait for that.
  */
 #ifndef FILE_BEHIND_H
 #define FILE_BEHIND_H
@@ -21,11 +22,12 @@ int file_behind_write(struct file_open *open, const struct file_piece *piece, ui
 /* What is dirty of the file is sent soon: nobody waits for it. */
 void file_behind_hurry(struct file_inode *inode);
 
-/* Before a file is entered that is opened with these flags: starts the thread that will be needed
- * (here, as a write may come in a handler of a signal that interrupted malloc()). */
-void file_behind_prepare(int access, int flags);
+/* Before a file of the mount is entered that is opened with these flags: starts the thread that its
+ * server will need (here, as a write may come in a handler of a signal that interrupted malloc()).
+ */
+void file_behind_prepare(struct file_mount *mount, int access, int flags);
 /* Before this process leaves its registry, with one thread of the application, and nothing dirty:
- * waits until the thread is out of it. */
+ * waits until the threads are out of it. */
 void file_behind_forget(void);
 
 void file_behind_fork_prepare(void);

@@ -447,23 +447,27 @@ int file_fsync(struct file_open *open, int fd)
     return (int)file_posix_error(result);
 }
 
-/* COMMITs a file of the registry, on the mount that it is of. */
-static int commit_known(struct ledger_file *file)
+struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth)
 {
     const char *reason;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
         if (!may_be_of(mount, file) || file_mount_is_past(mount))
             continue;
-        const struct rpc_auth *auth = file_auth_now(mount);
-        if (!auth || file_mount_contact(mount, &reason) != 0)
-            continue; /* it may be of another one */
-        if (is_of(mount, file)) {
-            int result = commit_entry(mount, auth, file);
-            return result == -ESTALE ? -EIO : (int)file_posix_error(result);
-        }
+        *auth = file_auth_now(mount);
+        if (*auth && file_mount_contact(mount, &reason) == 0 && is_of(mount, file))
+            return mount;
     }
-    return -EIO; /* nobody here can */
+    *auth = NULL;
+    return NULL;
+}
+
+int file_commit_known(struct ledger_file *file)
+{
+    const struct rpc_auth *auth;
+    struct file_mount *mount = file_commit_mount(file, &auth);
+    int result = mount ? commit_entry(mount, auth, file) : -EIO; /* nobody here can */
+    return result == -ESTALE ? -EIO : (int)file_posix_error(result);
 }
 
 int file_commit_named(const struct ledger_file_key *key)
@@ -472,7 +476,7 @@ int file_commit_named(const struct ledger_file_key *key)
     uint32_t cursor = 0;
     int result = 0;
     while (ledger_file_find(key, &cursor, &file)) {
-        int one = ledger_file_uncommitted(&file) > 0 ? commit_known(&file) : 0;
+        int one = ledger_file_uncommitted(&file) > 0 ? file_commit_known(&file) : 0;
         result = result ? result : one;
     }
     return result;

@@ -33,6 +33,11 @@ int file_inode_commit_for_kernel(struct file_inode *inode, const struct rpc_auth
 int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth,
                            struct ledger_file *file);
 
+/* The mount of this process that a file of the registry is of, after its first contact, and whom to
+ * ask as; NULL: none, or it cannot be used. */
+struct file_mount *file_commit_mount(const struct ledger_file *file, const struct rpc_auth **auth);
+/* COMMITs a file of the registry, on that mount. 0 or -errno as below; -EIO: there is none. */
+int file_commit_known(struct ledger_file *file);
 /* COMMITs all files that the key may name (ledger_file_find()). 0, or -errno of the first that
  * failed, as an application may hear it. */
 int file_commit_named(const struct ledger_file_key *key);

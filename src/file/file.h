@@ -193,6 +193,10 @@ int file_sync_all(void);
  * SIGXFSZ, as in the kernel, or is cut there. */
 void file_size_limit_learn(void);
 int file_ftruncate(struct file_open *open, int fd, off_t size);
+/* Before the kernel changes the size of what this names (the file of `dirfd`, if the path is
+ * empty), by open(O_TRUNC) or an unmanaged descriptor: what was written until now is at the server
+ * for good. Whether it was cut off, nobody could tell later if this process were killed. */
+void file_truncating(int dirfd, const char *path);
 /* After the kernel changed the size of an unmanaged descriptor's file: what the ledger has beyond
  * it, by other processes, must not come back. */
 void file_truncated_by_kernel(int fd, off_t size);

@@ -191,12 +191,12 @@ int file_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_
     return flushing.stuck ? flushing.result : next;
 }
 
-void file_flush_number(dev_t device, uint64_t number)
+int file_flush_number(dev_t device, uint64_t number)
 {
     struct ledger_file_key key = {.device = device, .inode = number};
     struct file_inode *inode = NULL;
     if (!ledger_number_dirty(device, number))
-        return;
+        return 0;
     while ((inode = file_inode_next(device, number, inode))) {
         const struct rpc_auth *auth = file_inode_auth(inode);
         if (auth && file_inode_enter(inode)) {
@@ -204,8 +204,8 @@ void file_flush_number(dev_t device, uint64_t number)
             file_inode_leave(inode);
         }
     }
-    if (ledger_number_dirty(device, number)) /* only others have it open */
-        (void)file_commit_named(&key);
+    /* Only others have it open. */
+    return ledger_number_dirty(device, number) ? file_commit_named(&key) : 0;
 }
 
 void file_write_out(struct file_open *open, off_t offset, off_t length, bool wait)

@@ -20,8 +20,9 @@ int file_flush_until(struct committing *c, uint64_t sequence);
  * it is not dirty any more, and fsync tells. */
 int file_flush_range(struct file_inode *inode, const struct rpc_auth *auth, uint64_t start,
                      uint64_t end);
-/* The same for all files that have this number: of who asks for a file by its name. */
-void file_flush_number(dev_t device, uint64_t number);
+/* The same for all files that have this number: of who asks for a file by its name. 0, or -errno:
+ * this process cannot send what others wrote. */
+int file_flush_number(dev_t device, uint64_t number);
 /* Sends some of it, UNSTABLE, in runs of at least `least` bytes. If there is none but some in
  * flight it waits for that, if `wait`. 1: there may be more; 0: there is no more; -EAGAIN: there
  * is, and something is in the way; or as above. */

@@ -11,8 +11,10 @@
 #include "file/renew.h"
 #include "ledger/hold.h"
 #include "ledger/registry.h"
+#include "ledger/uncommitted.h"
 #include "stats/count.h"
 #include "sys/sys.h"
+#include "sys/test_switch.h"
 
 enum { ASK_MOST = 3 }; /* while writes of this host keep overtaking the answers */
 
@@ -187,12 +189,22 @@ static bool known_better(const struct shown *shown, struct ledger_attributes *at
     return true;
 }
 
-/* Others may have written it, though this process used no file of ours yet. */
-static void flush_for_stat(dev_t device, uint64_t number)
+static bool is_served(dev_t device, uint64_t number)
+{
+    struct file_inode *inode = file_inode_next(device, number, NULL);
+    bool served = inode && file_inode_descriptors(inode) > 0;
+    if (inode)
+        file_inode_release(inode);
+    return served;
+}
+
+/* Others may have written it, though this process used no file of ours yet. False: it cannot send
+ * that, and reads the file by the kernel, which does not have it: so the kernel tells the size. */
+static bool flush_for_stat(dev_t device, uint64_t number)
 {
     if (!ledger_registry_ready() && ledger_registry_exists())
         (void)file_registry_open();
-    file_flush_number(device, number);
+    return file_flush_number(device, number) == 0 || is_served(device, number);
 }
 
 void file_stat_path(struct stat *status)
@@ -202,8 +214,7 @@ void file_stat_path(struct stat *status)
                                 ledger_nanoseconds(&status->st_ctim)};
     if (!S_ISREG(status->st_mode) || !file_mount_has_device(status->st_dev))
         return;
-    flush_for_stat(status->st_dev, status->st_ino);
-    if (!known_better(&shown, &attributes))
+    if (!flush_for_stat(status->st_dev, status->st_ino) || !known_better(&shown, &attributes))
         return;
     status->st_size = (off_t)attributes.size;
     overlay_times(status, &attributes);
@@ -218,8 +229,7 @@ void file_statx_path(struct statx *status)
                                                                       status->stx_ctime.tv_nsec})};
     if (!S_ISREG(status->stx_mode) || !file_mount_has_device(device))
         return;
-    flush_for_stat(device, status->stx_ino);
-    if (!known_better(&shown, &attributes))
+    if (!flush_for_stat(device, status->stx_ino) || !known_better(&shown, &attributes))
         return;
     status->stx_size = attributes.size;
     status->stx_blocks = (attributes.used + 511) / 512;
@@ -235,10 +245,19 @@ void file_attributes_changing(dev_t device, ino_t number)
     struct ledger_file_key key = {.device = device, .inode = number};
     if (!file_mount_has_device(device) || !ledger_registry_exists() || file_registry_open() != 0)
         return;
-    file_flush_number(device, number);
+    (void)file_flush_number(device, number);
     /* A later time of change looks like somebody else's: what the server lost then would be given
      * up (rewrite.c). So nothing is left to be lost, as with the kernel's NFS client. */
     (void)file_commit_named(&key);
+}
+
+void file_truncating(int dirfd, const char *path)
+{
+    struct stat status;
+    bool none = ledger_registry_ready() && ledger_uncommitted() == 0;
+    if (!none && !sys_test_unsafe(SYS_TEST_CUTS) &&
+        sys_fstatat(dirfd, path, &status, AT_EMPTY_PATH) == 0 && S_ISREG(status.st_mode))
+        file_attributes_changing(status.st_dev, status.st_ino);
 }
 
 bool file_on_mount(dev_t device)
@@ -248,14 +267,28 @@ bool file_on_mount(dev_t device)
 
 /* ---- changes of size ---- */
 
+/*
+ * Before the server is asked for the change: what a cut takes away is on its disk. If this process
+ * is killed before the answer, nobody can tell what must come back, and now nothing has to: the
+ * file is as it was, or cut. The kernel's NFS client does the same (nfs_setattr()). An error is no
+ * matter: what the server refuses here would be cut off.
+ */
+static void settle_beyond(struct file_open *open, uint64_t size)
+{
+    if (ledger_file_uncommitted_beyond(&open->inode->entry, size) &&
+        !sys_test_unsafe(SYS_TEST_CUTS))
+        (void)file_inode_commit(open->inode, open->auth, NULL);
+}
+
 static int set_size(struct file_open *open, uint64_t size)
 {
     struct file_inode *inode = open->inode;
     struct nfs_client client = file_mount_client(inode->mount, open->auth);
     struct nfs_sattr sattr = {.set_size = true, .size = size};
     struct nfs_wcc wcc;
-    uint64_t asked_ns = sys_now_ns();
     file_async_attend_all(); /* it waits for writes beyond the new size */
+    settle_beyond(open, size);
+    uint64_t asked_ns = sys_now_ns();
     int begun = ledger_file_truncate_begin(&inode->entry, size);
     if (begun != 0)
         return begun == LEDGER_OF_KERNEL ? begun : FILE_NO_ROOM;
@@ -399,6 +432,8 @@ int file_truncate_path(const char *path, off_t size)
         return FILE_KERNEL;
     if (ledger_file_find(&key, &cursor, &(struct ledger_file){.index = 0}))
         return cut_one(AT_FDCWD, path, &key, size);
+    if (!sys_test_unsafe(SYS_TEST_CUTS))
+        (void)file_commit_named(&key);
     return cut_known(AT_FDCWD, path, &status, &file, size);
 }
 

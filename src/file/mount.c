@@ -6,6 +6,7 @@
 #include "file/commit.h"
 #include "file/facts.h"
 #include "file/inode.h"
+#include "file/versions.h"
 #include "ledger/cache.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
@@ -180,23 +181,6 @@ static bool same_handle(const struct nfs_fh *a, const struct nfs_fh *b)
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
-/* Have processes that ask in another version (who have an nfstab of their own, or had one that was
- * changed) data there that the server may not have yet? What we read would miss it. */
-static bool other_version_waits(const struct file_mount *mount)
-{
-    struct ledger_file file;
-    uint32_t cursor = 0;
-    bool waits = false;
-    /* Each version may name the export in its own way: so the device tells, too. */
-    while (!waits && ledger_uncommitted_next(&cursor, 0, false, &file)) {
-        uint64_t differs = file.key.server ^ mount->plain_key;
-        waits = file.key.server == mount->other_key ||
-                (file.key.device == mount->device && !(file.key.server & LEDGER_APART) &&
-                 differs & LEDGER_SECOND && !(differs & LEDGER_ADDRESS));
-    }
-    return waits;
-}
-
 /* What an older time with the fence left in the registry is not for this one: nobody may send it
  * any more. */
 static void drop_former(const struct file_mount *mount)
@@ -204,7 +188,7 @@ static void drop_former(const struct file_mount *mount)
     uint32_t cursor = 0;
     struct ledger_file file;
     while (ledger_uncommitted_next(&cursor, 0, false, &file)) {
-        bool ours = file.key.device != mount->device;
+        bool ours = file.key.device != mount->device || file_is_of_other_version(mount, &file);
         for (unsigned i = 0; i < file_mount_count() && !ours; i++)
             ours = file_mount_at(i)->registry_key == file.key.server ||
                    (!file_mount_at(i)->server->conf->fence &&
@@ -248,10 +232,6 @@ static int contact(struct file_mount *mount)
 {
     int result = file_registry_open();
     mount->why = reach_why_run(result);
-    if (result == 0 && other_version_waits(mount)) {
-        mount->why = REACH_OTHER_VERSION;
-        result = -EBUSY;
-    }
     if (result == 0)
         result = hold_fence(mount);
     if (result != 0)

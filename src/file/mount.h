@@ -12,6 +12,7 @@
 #include "config/mountinfo.h"
 #include "config/nfstab.h"
 #include "config/tunables.h"
+#include "file/sender.h"
 #include "nfs/nfs.h"
 #include "reach/kernel.h"
 #include "reach/reason.h"
@@ -39,6 +40,7 @@ struct file_server {
     const _Atomic bool *lost; /* of its fence, that is: to another host; NULL: it has none */
     struct net_server *net;   /* NULL until the first export was mounted */
     uint16_t mntport, nfsport;
+    struct file_sender sender;
     _Atomic bool renewing;   /* a thread sees to the lease of its session */
     _Atomic uint32_t blamed; /* paths whose fault is on the log: a bit for each, by position */
     pthread_mutex_t lock;

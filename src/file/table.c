@@ -307,7 +307,7 @@ int file_table_enter(int fd, struct file_inode *inode, const struct rpc_auth *au
                                                     attributes.size, DIRECTNFS_FILE_DIRECT, NULL);
     stats_file_is(stats, inode->device, inode->inode);
     file_ahead_prepare(flags);
-    file_behind_prepare(flags & O_ACCMODE, flags);
+    file_behind_prepare(inode->mount, flags & O_ACCMODE, flags);
     pthread_mutex_lock(&file_lock);
     struct file_open *open = take_free_open();
     struct file_open *old = NULL;

@@ -248,15 +248,12 @@ void file_world_await_others(const struct stat *status, const char *path)
                   path);
 }
 
-void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
-                      const char *reason)
+void file_world_claim(const struct stat *status, const char *path, const char *reason)
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
     bool pinned = ledger_world_pin(status->st_dev, status->st_ino, reason);
-    const struct rpc_auth *auth = NULL;
     struct ledger_file file;
     uint32_t cursor = 0;
-    const char *why;
     if (file_registry_open() != 0) {
         if (ledger_world_tell()) {
             sys_nanosleep_ms(OTHERS_MS);
@@ -266,8 +263,9 @@ void file_world_claim(struct file_mount *mount, const struct stat *status, const
     }
     while (ledger_file_find(&key, &cursor, &file)) {
         ledger_world_leave(&file, pinned);
-        if (!auth && ledger_file_uncommitted(&file) > 0 && file_mount_contact(mount, &why) == 0)
-            auth = file_auth_now(mount);
+        const struct rpc_auth *auth = NULL;
+        struct file_mount *mount =
+            ledger_file_uncommitted(&file) > 0 ? file_commit_mount(&file, &auth) : NULL;
         int result = finish_way(mount, auth, &file);
         /* Sent later, it would undo what the kernel writes from now on. */
         if (result != 0 && ledger_file_dirty(&file) > 0) {
@@ -295,7 +293,7 @@ void file_shared_map(int fd)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return;
-    file_world_claim(mount, &status, path, "mmap");
+    file_world_claim(&status, path, "mmap");
     file_pages_fresh(mount, NULL, fd);
 }
 

@@ -15,8 +15,7 @@ void file_inode_follow(struct file_inode *inode);
  * which one it is on the server: all files with its number go to the kernel's world, and no process
  * adopts one of them as long as this one lives.
  */
-void file_world_claim(struct file_mount *mount, const struct stat *status, const char *path,
-                      const char *reason);
+void file_world_claim(const struct stat *status, const char *path, const char *reason);
 /* For a process that cannot use the registry: waits until the server has what others wrote, or says
  * that it has not. */
 void file_world_await_others(const struct stat *status, const char *path);

@@ -23,6 +23,18 @@ uint64_t ledger_file_uncommitted(struct ledger_file *file)
     return dirty + atomic_load_explicit(&entry->uncommitted, memory_order_acquire);
 }
 
+bool ledger_file_uncommitted_beyond(struct ledger_file *file, uint64_t size)
+{
+    if (ledger_file_uncommitted(file) == 0)
+        return false;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return false;
+    bool beyond = entry->dirty_end > size || entry->uncommitted_end > size;
+    ledger_entry_unlock(file);
+    return beyond;
+}
+
 static uint64_t of_stripe(uint32_t stripe)
 {
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];

@@ -16,6 +16,9 @@ uint64_t ledger_uncommitted(void);
 /* Those of a file that were sent and acknowledged. */
 uint64_t ledger_file_acknowledged(struct ledger_file *file);
 
+/* Is some of a file at `size` or behind it? A few loads where none is uncommitted. */
+bool ledger_file_uncommitted_beyond(struct ledger_file *file, uint64_t size);
+
 /* Counts how often data of the file was written again, or written over, because the server may
  * have lost it. A read during which this changes may have missed the data. */
 uint64_t ledger_file_replays(struct ledger_file *file);

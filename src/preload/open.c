@@ -19,32 +19,40 @@ static inline bool needs_mode(int flags)
 PRELOAD_EXPORT int open(const char *path, int flags, ...)
 {
     COLLECT_MODE(mode, flags)
+    preload_opening(AT_FDCWD, path, flags);
     return preload_opened(PRELOAD_REAL(open)(path, flags, mode), flags);
 }
 
 PRELOAD_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 {
     COLLECT_MODE(mode, flags)
+    preload_opening(dirfd, path, flags);
     return preload_opened(PRELOAD_REAL(openat)(dirfd, path, flags, mode), flags);
 }
 
 PRELOAD_EXPORT int __open_2(const char *path, int flags)
 {
+    preload_opening(AT_FDCWD, path, flags);
     return preload_opened(PRELOAD_REAL(__open_2)(path, flags), flags);
 }
 
 PRELOAD_EXPORT int __openat_2(int dirfd, const char *path, int flags)
 {
+    preload_opening(dirfd, path, flags);
     return preload_opened(PRELOAD_REAL(__openat_2)(dirfd, path, flags), flags);
 }
 
 PRELOAD_EXPORT int creat(const char *path, mode_t mode)
 {
-    return preload_opened(PRELOAD_REAL(creat)(path, mode), O_CREAT | O_WRONLY | O_TRUNC);
+    const int flags = O_CREAT | O_WRONLY | O_TRUNC;
+    preload_opening(AT_FDCWD, path, flags);
+    return preload_opened(PRELOAD_REAL(creat)(path, mode), flags);
 }
 
 PRELOAD_EXPORT int openat2(int dirfd, const char *path, const struct open_how *how, size_t size)
 {
+    if (size >= sizeof(*how) && !sys_bad_pointer(how))
+        preload_opening(dirfd, path, (int)how->flags);
     int fd = PRELOAD_REAL(openat2)(dirfd, path, how, size);
     return fd < 0 ? fd : preload_opened(fd, (int)how->flags);
 }

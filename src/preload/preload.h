@@ -195,6 +195,14 @@ static inline int preload_opened(int fd, int flags)
     return adopted >= 0 ? adopted : preload_fail(-adopted);
 }
 
+/* Before the kernel opens this name with these flags, as file_truncating(). errno is kept. */
+void preload_truncating(int dirfd, const char *path);
+static inline void preload_opening(int dirfd, const char *path, int flags)
+{
+    if (PRELOAD_UNLIKELY(flags & O_TRUNC) && preload_active())
+        preload_truncating(dirfd, path);
+}
+
 /* After the kernel duplicated `from`. errno is kept. */
 void preload_duplicated(int from, int to);
 

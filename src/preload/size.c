@@ -1,6 +1,13 @@
 /* Changing the size, and allocation. */
 #include "preload/preload.h"
 
+PRELOAD_SLOW void preload_truncating(int dirfd, const char *path)
+{
+    struct preload_stay stay = preload_stay_begin();
+    file_truncating(dirfd, path);
+    preload_stay_end(stay);
+}
+
 PRELOAD_SLOW static int managed_ftruncate(int fd, off_t size)
 {
     struct file_open *open = preload_enter(fd);
@@ -15,6 +22,8 @@ PRELOAD_EXPORT int ftruncate(int fd, off_t size)
 {
     if (preload_managed(fd))
         PRELOAD_RETURN_IF_SERVED(managed_ftruncate(fd, size));
+    if (preload_active())
+        preload_truncating(fd, "");
     int result = PRELOAD_REAL(ftruncate)(fd, size);
     if (result == 0 && preload_active()) {
         sys_critical_enter();

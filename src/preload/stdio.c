@@ -76,6 +76,7 @@ static FILE *opened_stream(FILE *stream, const char *mode)
 
 PRELOAD_EXPORT FILE *fopen(const char *path, const char *mode)
 {
+    preload_opening(AT_FDCWD, path, flags_of_mode(mode));
     return opened_stream(PRELOAD_REAL(fopen)(path, mode), mode);
 }
 
@@ -83,6 +84,7 @@ PRELOAD_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     if (preload_active())
         preload_demote_stream(fileno(stream));
+    preload_opening(path ? AT_FDCWD : fileno(stream), path ? path : "", flags_of_mode(mode));
     return opened_stream(PRELOAD_REAL(freopen)(path, mode, stream), mode);
 }
 

@@ -22,8 +22,6 @@ static const struct {
                          "systemd unit, ulimit -f)"},
     [REACH_RUN_CROWDED] = {"run directory not usable: no room for another process",
                            "end some processes, or set DIRECTNFS_RUN"},
-    [REACH_OTHER_VERSION] = {"other processes have data on the way there by another nfs_version",
-                             "end them, or run `directnfs flush` with the nfstab that they had"},
     [REACH_NO_MEMORY] = {"no memory", "raise the limit of address space (ulimit -v)"},
     [REACH_NO_NAME] = {"server's name not resolved",
                        "correct the name, or write the address in its place"},

@@ -16,7 +16,6 @@ enum reach_why {
     REACH_RUN_FULL,
     REACH_RUN_LIMIT,
     REACH_RUN_CROWDED,
-    REACH_OTHER_VERSION,
     /* nor call: */
     REACH_NO_MEMORY,
     REACH_NO_NAME,
@@ -49,7 +48,7 @@ const char *reach_remedy(enum reach_why why);
 /* Is it the run directory, or what is in it? The server was not asked then. */
 static inline bool reach_is_run(enum reach_why why)
 {
-    return why >= REACH_RUN_UNUSABLE && why <= REACH_OTHER_VERSION;
+    return why >= REACH_RUN_UNUSABLE && why <= REACH_RUN_CROWDED;
 }
 
 /* Of an error (-errno) of the run directory or the registry in it. */

@@ -29,9 +29,10 @@ enum sys_test_switch {
     SYS_TEST_SLOT = 32768,     /* "slot": a call of a session that is sent again gets a new slot */
     SYS_TEST_FRAMES = 65536,   /* "frames": what the cache has is given out, whatever was written */
     SYS_TEST_TIMES = 131072,   /* "times": the cache keeps what another host changed */
-    SYS_TEST_AGENT = 262144,   /* "agent": nobody sends what a dead process left */
+    SYS_TEST_CUTS = 262144,    /* "flush-before-truncate": a file is cut with what it has unsent */
+    SYS_TEST_AGENT = 524288,   /* "agent": nobody sends what a dead process left */
     SYS_TEST_STRAY_PROOF =
-        524288 /* "stray-proof": what nobody cared for is sent, whoever changed the file */
+        1048576 /* "stray-proof": what nobody cared for is sent, whoever changed the file */
 };
 
 #ifdef DIRECTNFS_TEST_SWITCHES
@@ -40,10 +41,27 @@ enum sys_test_switch {
 
 static inline unsigned sys_test_switches(void)
 {
-    static const char *const names[] = {"verifier", "hold",    "xid",    "distrust", "conflict",
-                                        "worlds",   "arrived", "pins",   "append",   "ahead",
-                                        "orphans",  "dirty",   "others", "told",     "promised",
-                                        "slot",     "frames",  "times",  "agent",    "stray-proof"};
+    static const char *const names[] = {"verifier",
+                                        "hold",
+                                        "xid",
+                                        "distrust",
+                                        "conflict",
+                                        "worlds",
+                                        "arrived",
+                                        "pins",
+                                        "append",
+                                        "ahead",
+                                        "orphans",
+                                        "dirty",
+                                        "others",
+                                        "told",
+                                        "promised",
+                                        "slot",
+                                        "frames",
+                                        "times",
+                                        "flush-before-truncate",
+                                        "agent",
+                                        "stray-proof"};
     const char *at = getenv("DIRECTNFS_TEST_UNSAFE");
     unsigned found = 0;
     while (at && *at) {

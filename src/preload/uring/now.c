@@ -189,6 +189,8 @@ static ssize_t open_now(const struct io_uring_sqe *sqe)
     struct open_how how;
     if (!asks_for_ours(sqe, &how))
         return FILE_KERNEL;
+    if (how.flags & O_TRUNC)
+        file_truncating(sqe->fd, path);
     int fd = sqe->opcode == IORING_OP_OPENAT
                  ? sys_openat(sqe->fd, path, (int)how.flags, (mode_t)how.mode)
                  : (int)sys_call4(SYS_openat2, sqe->fd, path, sqe->off, sqe->len);
