@@ -29,12 +29,13 @@
 #include <stdint.h>
 
 #include "ledger/file.h"
+#include "ledger/left.h"
 #include "ledger/writes.h"
 
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 14,
+    LEDGER_REGISTRY_LAYOUT = 15,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -237,17 +238,12 @@ struct ledger_process {
 };
 
 struct ledger_shared {
-    uint64_t magic;
-    uint32_t layout;
-    uint32_t header_size;
-    _Atomic uint64_t outside_pins; /* changes when a process without a registry pins a file */
+    struct ledger_head head;
     uint64_t total_size;
     uint32_t chunk_count, record_count;
     uint32_t bucket_count;           /* of one stripe; a power of two */
     _Atomic uint32_t append_changes; /* see ledger_append_changed() */
-    uint64_t boot_id;
-    _Atomic uint64_t namespaces; /* of its processes: run_namespaces() */
-    uint32_t group_count;        /* of frames; 0: there is no cache */
+    uint32_t group_count;            /* of frames; 0: there is no cache */
 
     pthread_mutex_t process_lock __attribute__((aligned(128)));
     uint32_t process_count;  /* slots ever used, slot 0 included */
@@ -312,6 +308,9 @@ extern struct ledger_map ledger_map;
 
 /* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
 int ledger_registry_back(uint64_t offset, uint64_t length);
+
+/* Does the header, of which what stands before process_lock was read, fit a file of this size? */
+bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size);
 
 /* Where the entries are in the file, by what its header says. */
 uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);

@@ -182,19 +182,15 @@ bool ledger_world_is_pinned(uint64_t device, uint64_t inode)
 
 bool ledger_world_tell(void)
 {
-    struct {
-        uint64_t magic;
-        uint32_t layout, header_size;
-    } head = {0};
+    struct ledger_head head = {0};
     uint64_t now = sys_now_ns();
     int fd = run_open_named("registry", O_RDWR);
     if (fd < 0)
         return false;
     bool others = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0;
     if (others && sys_pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
-        head.magic == LEDGER_REGISTRY_MAGIC && head.layout == LEDGER_REGISTRY_LAYOUT)
-        sys_call4(SYS_pwrite64, fd, &now, sizeof(now),
-                  offsetof(struct ledger_shared, outside_pins));
+        head.magic == LEDGER_REGISTRY_MAGIC && head.layout >= LEDGER_HEAD_SINCE)
+        sys_call4(SYS_pwrite64, fd, &now, sizeof(now), offsetof(struct ledger_head, outside_pins));
     sys_close(fd);
     return others;
 }
@@ -230,7 +226,8 @@ bool ledger_world_is_kernel(struct ledger_file *file)
 {
     if (!ledger_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
         return false;
-    uint64_t pins = atomic_load_explicit(&ledger_map.shared->outside_pins, memory_order_relaxed);
+    uint64_t pins =
+        atomic_load_explicit(&ledger_map.shared->head.outside_pins, memory_order_relaxed);
     if (pins != __atomic_load_n(&file->outside_pins, __ATOMIC_RELAXED))
         look_again(file, pins);
     struct ledger_entry *entry = ledger_entry_remembered(file);
