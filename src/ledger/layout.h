@@ -289,7 +289,8 @@ struct ledger_frame {
 };
 _Static_assert(sizeof(struct ledger_frame) * LEDGER_GROUP_FRAMES == 4096, "a group's are a page");
 
-/* Where this process sees the parts. Immutable once ledger_registry_open() has succeeded. */
+/* Where this process sees the parts. But for `looked` and `gone` immutable once
+ * ledger_registry_open() has succeeded. */
 struct ledger_map {
     struct ledger_shared *shared;
     struct ledger_bucket *buckets;
@@ -302,7 +303,11 @@ struct ledger_map {
     uint8_t *frame_bytes;
     uint64_t frames_at, frame_bytes_at;
     uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
-    int fd; /* open with a shared flock() as long as this process or a child lives */
+    int fd;   /* open with a shared flock() as long as this process or a child lives */
+    int mark; /* run_use(); or -1 */
+    /* For ledger_registry_is_gone(): of the file; when it was looked at, and what was seen. */
+    uint64_t device, inode, looked;
+    bool gone;
 };
 extern struct ledger_map ledger_map;
 

@@ -25,16 +25,41 @@ enum {
     CHUNKS_MIN = 256,
     CHUNKS_MAX = 1 << 22,
     RECORDS_EXTRA = 16384, /* for writes without chunks, and for halves of split records */
-    ATTEMPTS = 200,
+    ATTEMPTS = 400,        /* of 5 ms */
+    PATIENT = 200,
     SAY_EVERY_S = 60,
     PARTS = 9
 };
 
-struct ledger_map ledger_map = {.fd = -1};
+struct ledger_map ledger_map = {.fd = -1, .mark = -1};
 
 bool ledger_registry_ready(void)
 {
     return ledger_map.shared != NULL;
+}
+
+bool ledger_registry_was_gone(void)
+{
+    return __atomic_load_n(&ledger_map.gone, __ATOMIC_ACQUIRE);
+}
+
+/* A program that closed the descriptor may have another file with its number. */
+static bool is_removed(void)
+{
+    struct stat status;
+    return sys_fstat(ledger_map.fd, &status) == 0 && status.st_nlink == 0 &&
+           status.st_dev == ledger_map.device && status.st_ino == ledger_map.inode;
+}
+
+bool ledger_registry_is_gone(void)
+{
+    uint64_t ticks = sys_ticks();
+    if (__atomic_load_n(&ledger_map.looked, __ATOMIC_RELAXED) == ticks)
+        return ledger_registry_was_gone();
+    __atomic_store_n(&ledger_map.looked, ticks, __ATOMIC_RELAXED);
+    if (ledger_registry_ready() && !ledger_registry_was_gone() && is_removed())
+        __atomic_store_n(&ledger_map.gone, true, __ATOMIC_RELEASE);
+    return ledger_registry_was_gone();
 }
 
 static uint64_t align_page(uint64_t value)
@@ -124,6 +149,7 @@ struct opening {
     int run;
     uint64_t uncommitted_max;
     uint64_t boot, namespaces;
+    bool patient; /* it goes on to try */
 };
 
 /* Fills a new registry. All else in it is zero already. */
@@ -283,7 +309,8 @@ static int open_file(const struct opening *opening)
 {
     int run = opening->run, fd = run_open_file(run, NAME, O_RDWR);
     if (fd == -ENOENT) {
-        int result = create(opening);
+        /* Of one that was removed? Its processes are given time to see that, and to leave it. */
+        int result = opening->patient && run_is_used() ? -EAGAIN : create(opening);
         return result ? result : -EAGAIN;
     }
     if (fd == -EBADMSG) {
@@ -301,10 +328,18 @@ static int open_file(const struct opening *opening)
 
 static int map_file(int fd, uint64_t size)
 {
+    struct stat status;
+    int error = sys_fstat(fd, &status);
+    if (error)
+        return error;
     void *memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (sys_mmap_failed(memory))
         return (int)(long)memory;
+    ledger_map.device = status.st_dev;
+    ledger_map.inode = status.st_ino;
     set_map(memory, sys_fd_protect(fd));
+    int mark = run_use();
+    ledger_map.mark = mark < 0 ? mark : sys_fd_protect(mark);
     ledger_touch_begin(ledger_map.shared->chunk_count);
     return 0;
 }
@@ -369,12 +404,13 @@ static int try_open(const struct opening *opening)
     return result;
 }
 
-static int open_at(const struct opening *opening)
+static int open_at(struct opening *opening)
 {
     int result = -EAGAIN;
     for (int i = 0; i < ATTEMPTS && result == -EAGAIN; i++) {
         if (i > 2)
             sys_nanosleep_ms(5);
+        opening->patient = i < PATIENT;
         result = try_open(opening);
     }
     return result;
@@ -384,6 +420,7 @@ static void unmap(struct ledger_map *map)
 {
     sys_munmap(map->shared, map->shared->total_size);
     sys_fd_close(map->fd);
+    sys_fd_close(map->mark);
 }
 
 int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
@@ -402,6 +439,8 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     int result = opening.boot && opening.namespaces ? ledger_world_open() : -ENODATA;
     if (!result)
         result = open_at(&opening);
+    if (!result)
+        result = ledger_world_open(); /* that may have taken long */
     run_close(opening.run);
     if (!result && ledger_process_slot() == 0)
         result = -EUSERS;
@@ -435,7 +474,7 @@ int ledger_registry_move(uint64_t uncommitted_max, uint64_t hold_ns)
     struct ledger_map old = ledger_map;
     ledger_pocket_empty();
     uint32_t slot = ledger_process_exchange(0);
-    ledger_map = (struct ledger_map){.fd = -1};
+    ledger_map = (struct ledger_map){.fd = -1, .mark = -1};
     int result = ledger_registry_open(uncommitted_max, hold_ns);
     struct ledger_map moved = ledger_map;
     uint32_t moved_slot = ledger_process_exchange(slot);

@@ -1,5 +1,6 @@
 /* Which world a file is in: pins in the run directory, and what entries remember of them. */
 #include "ledger/entries.h"
+#include "ledger/registry.h"
 #include "ledger/world.h"
 
 #include <pthread.h>
@@ -59,9 +60,20 @@ static void open_holding(void)
     }
 }
 
+static bool is_removed(void)
+{
+    struct stat status;
+    pthread_mutex_lock(&lock);
+    bool removed = asking >= 0 && sys_fstat(asking, &status) == 0 && status.st_nlink == 0;
+    pthread_mutex_unlock(&lock);
+    return removed;
+}
+
 /* The one for pins as well: it may be needed when the process has another user. */
 int ledger_world_open(void)
 {
+    if (is_removed())
+        ledger_world_move();
     pthread_mutex_lock(&lock);
     int result = open_asking();
     if (result == 0)
@@ -226,6 +238,8 @@ bool ledger_world_is_kernel(struct ledger_file *file)
 {
     if (!ledger_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
         return false;
+    if (ledger_registry_was_gone())
+        return true;
     uint64_t pins =
         atomic_load_explicit(&ledger_map.shared->head.outside_pins, memory_order_relaxed);
     if (pins != __atomic_load_n(&file->outside_pins, __ATOMIC_RELAXED))
