@@ -285,9 +285,8 @@ static int say_left(void *argument, const struct stats_left *left)
                      run_name(path), left->name, left->text);
     else
         cmd_complain("flush",
-                     "%s/%s: it %s: run 'directnfs flush' of that version; if it is still said "
-                     "then, or the data may be lost, 'directnfs flush --discard-registry' removes "
-                     "it",
+                     "%s/%s: it %s: run 'directnfs flush' of that version; then, or to give the "
+                     "data up, 'directnfs flush --discard-registry'",
                      run_name(path), left->name, left->text);
     return 0;
 }
