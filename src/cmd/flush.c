@@ -227,6 +227,10 @@ static int send_all(void)
 
 /* ---- without it ---- */
 
+struct request {
+    bool discard;
+};
+
 struct starting {
     char library[PATH_MAX], command[PATH_MAX];
     char **argv;
@@ -256,11 +260,92 @@ static void start(const struct starting *starting)
     _exit(CMD_NOT_FINE);
 }
 
+/* What was said of registries that this version cannot use. */
+struct said {
+    bool some, in_place;
+};
+
+static int say_left(void *argument, const struct stats_left *left)
+{
+    char path[RUN_PATH_MAX];
+    struct said *said = argument;
+    said->in_place |= left->in_place;
+    if (left->empty)
+        return 0;
+    said->some = true;
+    if (!left->in_place)
+        cmd_complain("flush",
+                     "%s/%s: it %s; no version sends that: 'directnfs flush --discard-registry' "
+                     "removes it",
+                     run_name(path), left->name, left->text);
+    else if (left->used)
+        cmd_complain("flush",
+                     "%s/%s: it %s; processes of that version use it: run 'directnfs flush' of "
+                     "that version",
+                     run_name(path), left->name, left->text);
+    else
+        cmd_complain("flush",
+                     "%s/%s: it %s: run 'directnfs flush' of that version; then, or to give the "
+                     "data up, 'directnfs flush --discard-registry'",
+                     run_name(path), left->name, left->text);
+    return 0;
+}
+
+static int remove_left(void *argument, const struct stats_left *left)
+{
+    char path[RUN_PATH_MAX];
+    int *status = argument, run = run_open();
+    int error = run < 0 ? run : stats_left_remove(run, left);
+    run_close(run);
+    if (error) {
+        cmd_complain("flush", "%s/%s: it %s; it cannot be removed: %s", run_name(path), left->name,
+                     left->text, error == -EBUSY ? "processes use it" : strerror(-error));
+        *status = CMD_NOT_FINE;
+        return 0;
+    }
+    char *name = cmd_printable(left->name, sizeof(left->name));
+    printf("%s/%s: removed; it %s\n", run_name(path), name, left->text);
+    free(name);
+    return 0;
+}
+
+/* -errno */
+static int visit_left(stats_left_visitor *visitor, void *argument)
+{
+    int run = run_open();
+    int error = run == -ENOENT ? 0 : run < 0 ? run : stats_left_visit(run, NULL, visitor, argument);
+    run_close(run);
+    return error;
+}
+
+static void discard(void *argument)
+{
+    int *status = argument;
+    if (visit_left(remove_left, status) != 0)
+        *status = CMD_NOT_FINE;
+}
+
+static int discard_all(void)
+{
+    char problem[CMD_RUNDIR_PROBLEM];
+    int status = CMD_FINE;
+    if (cmd_rundir_visit("flush", discard, &status, problem) != 0) {
+        cmd_complain("flush", "%s", problem);
+        status = CMD_NOT_FINE;
+    }
+    return status;
+}
+
 static void visit(void *argument)
 {
     struct starting *starting = argument;
     int status;
     pid_t child;
+    struct said said = {false, false};
+    if (visit_left(say_left, &said) != 0 || said.some)
+        starting->status = CMD_NOT_FINE;
+    if (said.in_place)
+        return;
     fflush(stdout);
     child = fork();
     if (child == 0)
@@ -304,9 +389,14 @@ static int run(int argc, char **argv)
 {
     const char *preloaded = getenv("LD_PRELOAD");
     char library[PATH_MAX];
-    int status = cmd_options(&cmd_flush, argc, argv, NULL);
+    struct request request = {false};
+    int status = cmd_options(&cmd_flush, argc, argv, &request);
     if (status != CMD_GO_ON)
         return status;
+    if (request.discard && optind < argc)
+        return cmd_usage_error("flush", "--discard-registry takes no file");
+    if (request.discard)
+        return discard_all();
     if (has_library())
         return optind < argc ? send_named(argv + optind, argc - optind) : send_all();
     if (preloaded && cmd_library(library) && strstr(preloaded, library)) {
@@ -316,9 +406,17 @@ static int run(int argc, char **argv)
     return start_all(argv + optind, argc - optind);
 }
 
+static const struct cmd_option options[] = {
+    CMD_FLAG_OPTION("discard-registry", 0, discard,
+                    "remove what another version left and this one cannot send"),
+};
+
 const struct cmd_command cmd_flush = {
     .name = "flush",
-    .usage = "flush [MOUNT|FILE...]\n",
+    .usage = "flush [MOUNT|FILE...]\n"
+             "flush --discard-registry\n",
     .purpose = "sends to the servers what programs wrote and did not live to send",
+    .options = options,
+    .option_count = sizeof(options) / sizeof(options[0]),
     .run = run,
 };

@@ -8,6 +8,7 @@
 #include "file/getattr.h"
 #include "reach/kernel.h"
 #include "file/flush.h"
+#include "file/gone.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/proof.h"
@@ -354,12 +355,15 @@ static void stays_with_kernel(struct file_mount *mount, const struct stat *statu
 static void leave_to_kernel(struct file_mount *mount, const struct stat *status, int fd, int flags,
                             const char *path, const char *reason)
 {
-    if ((flags & O_ACCMODE) != O_RDONLY)
+    if ((flags & O_ACCMODE) != O_RDONLY) {
         file_world_claim(status, path, reason);
-    else if (file_registry_open() == 0)
-        (void)file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
-    else
-        file_world_await_others(status, path);
+    } else {
+        bool open = file_registry_open() == 0;
+        if (open)
+            (void)file_flush_number(status->st_dev, status->st_ino); /* for the kernel to read */
+        if (!open || ledger_registry_was_gone())
+            file_world_await_others(status->st_dev, status->st_ino, path);
+    }
     file_pages_fresh(mount, NULL, fd);
 }
 
@@ -411,6 +415,7 @@ static int opened(int fd, int flags, bool fresh, const char *reason)
     struct file_mount *mount = file_mount_find(status.st_dev, path);
     if (!mount)
         return 0;
+    file_registry_look();
     /* Before the contact, which writes again what dead processes left: not into the emptied file.
      */
     if (flags & O_TRUNC && file_registry_open() == 0)

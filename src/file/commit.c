@@ -452,7 +452,8 @@ struct file_mount *file_commit_mount(const struct ledger_file *file, const struc
     const char *reason;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
-        if (!may_be_of(mount, file) || file_mount_is_past(mount))
+        if (!may_be_of(mount, file) || file_mount_is_past(mount) ||
+            (ledger_registry_was_gone() && atomic_load(&mount->state) != FILE_MOUNT_READY))
             continue;
         *auth = file_auth_now(mount);
         if (*auth && file_mount_contact(mount, &reason) == 0 && is_of(mount, file))

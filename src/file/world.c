@@ -9,6 +9,7 @@
 #include "file/async.h"
 #include "file/commit.h"
 #include "file/flush.h"
+#include "file/gone.h"
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/renew.h"
@@ -109,6 +110,29 @@ static bool has_no_name(const struct file_inode *inode)
            status.st_nlink == 0;
 }
 
+void file_world_await_others(dev_t device, ino_t number, const char *path)
+{
+    int i = 0;
+    while (i < DIRTY_MS && ledger_outside_dirty(device, number)) {
+        sys_nanosleep_ms(10);
+        i += 10;
+    }
+    if (i >= DIRTY_MS)
+        log_error("%s: the kernel serves it while data that other processes wrote is not at the "
+                  "server: they do not send it, and this process cannot use the registry",
+                  path);
+}
+
+/* The file is pinned, and those who use the registry that is in the run directory do not know of
+ * that. */
+static void tell_others(dev_t device, ino_t number, const char *path)
+{
+    if (!ledger_world_tell())
+        return;
+    sys_nanosleep_ms(OTHERS_MS);
+    file_world_await_others(device, number, path);
+}
+
 /* Nothing of the engine may come over what the kernel writes from now on. 0, or -errno when data
  * was lost by that; a stale handle is for fsync to tell. */
 static int drain(struct file_inode *inode, const struct rpc_auth *auth)
@@ -119,6 +143,8 @@ static int drain(struct file_inode *inode, const struct rpc_auth *auth)
     else
         ledger_world_leave(&inode->entry,
                            ledger_world_pin(inode->device, inode->inode, inode->reason));
+    if (ledger_registry_was_gone())
+        tell_others(inode->device, inode->inode, inode->path);
     while (atomic_load(&inode->busy) != 0) {
         if (!file_async_help(inode))
             sys_nanosleep_ms(1);
@@ -235,32 +261,19 @@ static int finish_way(struct file_mount *mount, const struct rpc_auth *auth,
     return ledger_world_arrived(file) ? 0 : result != 0 ? result : -EBUSY;
 }
 
-void file_world_await_others(const struct stat *status, const char *path)
-{
-    int i = 0;
-    while (i < DIRTY_MS && ledger_outside_dirty(status->st_dev, status->st_ino)) {
-        sys_nanosleep_ms(10);
-        i += 10;
-    }
-    if (i >= DIRTY_MS)
-        log_error("%s: the kernel serves it while data that other processes wrote is not at the "
-                  "server: they do not send it, and this process cannot use the registry",
-                  path);
-}
-
 void file_world_claim(const struct stat *status, const char *path, const char *reason)
 {
     struct ledger_file_key key = {.device = status->st_dev, .inode = status->st_ino};
+    file_registry_look();
     bool pinned = ledger_world_pin(status->st_dev, status->st_ino, reason);
+    bool gone = ledger_registry_was_gone();
     struct ledger_file file;
     uint32_t cursor = 0;
-    if (file_registry_open() != 0) {
-        if (ledger_world_tell()) {
-            sys_nanosleep_ms(OTHERS_MS);
-            file_world_await_others(status, path);
-        }
+    bool open = file_registry_open() == 0;
+    if (!open || gone)
+        tell_others(status->st_dev, status->st_ino, path);
+    if (!open)
         return;
-    }
     while (ledger_file_find(&key, &cursor, &file)) {
         ledger_world_leave(&file, pinned);
         const struct rpc_auth *auth = NULL;
@@ -319,6 +332,7 @@ bool file_inode_enter_many(struct file_inode *inode, unsigned calls)
 {
     if (__builtin_expect(net_server_lacks_port(inode->mount->server->net), 0))
         wait_for_port(inode);
+    file_registry_look();
     atomic_fetch_add(&inode->busy, calls);
     bool known = atomic_load(&inode->demoted);
     if (!known && !ledger_world_is_kernel(&inode->entry))

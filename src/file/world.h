@@ -18,7 +18,7 @@ void file_inode_follow(struct file_inode *inode);
 void file_world_claim(const struct stat *status, const char *path, const char *reason);
 /* For a process that cannot use the registry: waits until the server has what others wrote, or says
  * that it has not. */
-void file_world_await_others(const struct stat *status, const char *path);
+void file_world_await_others(dev_t device, ino_t number, const char *path);
 /* A descriptor of a file that is in the kernel's world already stays there. Returns why. */
 const char *file_world_stay(struct file_inode *inode);
 /* `fd` was just opened: may the engine serve the file? One in the kernel's world that nobody pins

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "ledger/file.h"
+#include "ledger/left.h"
 #include "ledger/writes.h"
 
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
@@ -268,17 +269,12 @@ struct ledger_agent {
 };
 
 struct ledger_shared {
-    uint64_t magic;
-    uint32_t layout;
-    uint32_t header_size;
-    _Atomic uint64_t outside_pins; /* changes when a process without a registry pins a file */
+    struct ledger_head head;
     uint64_t total_size;
     uint32_t chunk_count, record_count;
     uint32_t bucket_count;           /* of one stripe; a power of two */
     _Atomic uint32_t append_changes; /* see ledger_append_changed() */
-    uint64_t boot_id;
-    _Atomic uint64_t namespaces; /* of its processes: run_namespaces() */
-    uint32_t group_count;        /* of frames; 0: there is no cache */
+    uint32_t group_count;            /* of frames; 0: there is no cache */
 
     pthread_mutex_t process_lock __attribute__((aligned(128)));
     uint32_t process_count;  /* slots ever used, slot 0 included */
@@ -326,7 +322,8 @@ struct ledger_frame {
 };
 _Static_assert(sizeof(struct ledger_frame) * LEDGER_GROUP_FRAMES == 4096, "a group's are a page");
 
-/* Where this process sees the parts. Immutable once ledger_registry_open() has succeeded. */
+/* Where this process sees the parts. But for `looked` and `gone` immutable once
+ * ledger_registry_open() has succeeded. */
 struct ledger_map {
     struct ledger_shared *shared;
     struct ledger_bucket *buckets;
@@ -339,12 +336,19 @@ struct ledger_map {
     uint8_t *frame_bytes;
     uint64_t frames_at, frame_bytes_at;
     uint64_t entries_at, records_at, chunks_at; /* offsets in the file */
-    int fd; /* open with a shared flock() as long as this process or a child lives */
+    int fd;   /* open with a shared flock() as long as this process or a child lives */
+    int mark; /* run_use(); or -1 */
+    /* For ledger_registry_is_gone(): of the file; when it was looked at, and what was seen. */
+    uint64_t device, inode, looked;
+    bool gone;
 };
 extern struct ledger_map ledger_map;
 
 /* Reserves the memory of [offset, offset + length) of the file. 0 or -ENOSPC. */
 int ledger_registry_back(uint64_t offset, uint64_t length);
+
+/* Does the header, of which what stands before process_lock was read, fit a file of this size? */
+bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size);
 
 /* Where the entries are in the file, by what its header says. */
 uint64_t ledger_registry_entries_at(const struct ledger_shared *shared);

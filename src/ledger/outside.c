@@ -16,8 +16,9 @@ static bool read_at(int fd, void *memory, size_t size, uint64_t offset)
 
 static bool usable(const struct ledger_shared *shared)
 {
-    return shared->magic == LEDGER_REGISTRY_MAGIC && shared->layout == LEDGER_REGISTRY_LAYOUT &&
-           shared->header_size == sizeof(*shared);
+    return shared->head.magic == LEDGER_REGISTRY_MAGIC &&
+           shared->head.layout == LEDGER_REGISTRY_LAYOUT &&
+           shared->head.header_size == sizeof(*shared);
 }
 
 static bool is_dirty(int fd, const struct ledger_shared *shared, uint64_t device, uint64_t inode)

@@ -134,7 +134,7 @@ static void give_back(uint32_t slot)
  * sees, nor can others see its own: it gets no slot, and takes nobody for dead. */
 static bool is_foreign(void)
 {
-    return run_namespaces() != atomic_load(&ledger_map.shared->namespaces);
+    return run_namespaces() != atomic_load(&ledger_map.shared->head.namespaces);
 }
 
 static struct run_identity identity_of(const struct ledger_process *process)

@@ -1,6 +1,7 @@
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/hold.h"
+#include "ledger/left.h"
 #include "ledger/processes.h"
 #include "ledger/touch.h"
 #include "ledger/world.h"
@@ -14,6 +15,7 @@
 #include "sys/sys.h"
 #include "run/identity.h"
 #include "run/directory.h"
+#include "run/said.h"
 #include "ledger/registry.h"
 
 #define NAME "registry"
@@ -23,15 +25,41 @@ enum {
     CHUNKS_MIN = 256,
     CHUNKS_MAX = 1 << 22,
     RECORDS_EXTRA = 16384, /* for writes without chunks, and for halves of split records */
-    ATTEMPTS = 200,
+    ATTEMPTS = 400,        /* of 5 ms */
+    PATIENT = 200,
+    SAY_EVERY_S = 60,
     PARTS = 9
 };
 
-struct ledger_map ledger_map = {.fd = -1};
+struct ledger_map ledger_map = {.fd = -1, .mark = -1};
 
 bool ledger_registry_ready(void)
 {
     return ledger_map.shared != NULL;
+}
+
+bool ledger_registry_was_gone(void)
+{
+    return __atomic_load_n(&ledger_map.gone, __ATOMIC_ACQUIRE);
+}
+
+/* A program that closed the descriptor may have another file with its number. */
+static bool is_removed(void)
+{
+    struct stat status;
+    return sys_fstat(ledger_map.fd, &status) == 0 && status.st_nlink == 0 &&
+           status.st_dev == ledger_map.device && status.st_ino == ledger_map.inode;
+}
+
+bool ledger_registry_is_gone(void)
+{
+    uint64_t ticks = sys_ticks();
+    if (__atomic_load_n(&ledger_map.looked, __ATOMIC_RELAXED) == ticks)
+        return ledger_registry_was_gone();
+    __atomic_store_n(&ledger_map.looked, ticks, __ATOMIC_RELAXED);
+    if (ledger_registry_ready() && !ledger_registry_was_gone() && is_removed())
+        __atomic_store_n(&ledger_map.gone, true, __ATOMIC_RELEASE);
+    return ledger_registry_was_gone();
 }
 
 static uint64_t align_page(uint64_t value)
@@ -116,19 +144,34 @@ static int make_mutex(pthread_mutex_t *mutex)
     return -error;
 }
 
+/* What is to be opened, and by whom. */
+struct opening {
+    int run;
+    uint64_t uncommitted_max;
+    uint64_t boot, namespaces;
+    bool patient; /* it goes on to try */
+};
+
 /* Fills a new registry. All else in it is zero already. */
-static int make_header(struct ledger_shared *shared, struct counts counts)
+static int make_header(const struct opening *opening, struct ledger_shared *shared,
+                       struct counts counts)
 {
     uint64_t at[PARTS];
-    shared->layout = LEDGER_REGISTRY_LAYOUT;
-    shared->header_size = sizeof(struct ledger_shared);
+    shared->head = (struct ledger_head){
+        .layout = LEDGER_REGISTRY_LAYOUT,
+        .header_size = sizeof(struct ledger_shared),
+        .boot_id = opening->boot,
+        .namespaces = opening->namespaces,
+        .sums_at = offsetof(struct ledger_shared, stripes),
+        .sum_count = LEDGER_STRIPES,
+        .sum_step = sizeof(struct ledger_stripe),
+        .sum_offset = offsetof(struct ledger_stripe, uncommitted),
+    };
     shared->chunk_count = counts.chunks;
     shared->record_count = counts.records;
     shared->bucket_count = counts.buckets;
     shared->group_count = counts.groups;
     shared->total_size = lay_out(counts, at);
-    shared->boot_id = run_boot_id();
-    shared->namespaces = run_namespaces();
     shared->process_count = 1;
     shared->process_cursor = 1;
     shared->next_chunk = shared->next_record = 1;
@@ -143,15 +186,16 @@ static int make_header(struct ledger_shared *shared, struct counts counts)
         result = make_mutex(&shared->flags_locks[i]);
     for (int i = 0; i < LEDGER_CACHE_LOCKS && !result; i++)
         result = make_mutex(&shared->cache_locks[i]);
-    shared->magic = LEDGER_REGISTRY_MAGIC;
+    shared->head.magic = LEDGER_REGISTRY_MAGIC;
     return result;
 }
 
 /* Builds a registry under another name and links it into place: whoever is first wins. */
-static int create(int run, uint64_t uncommitted_max)
+static int create(const struct opening *opening)
 {
+    int run = opening->run;
     char temporary[32];
-    uint64_t at[PARTS], wanted = uncommitted_max / LEDGER_CHUNK + 1;
+    uint64_t at[PARTS], wanted = opening->uncommitted_max / LEDGER_CHUNK + 1;
     struct counts counts = {.buckets = 16, .groups = ledger_cache_groups()};
     counts.chunks = wanted < CHUNKS_MIN   ? CHUNKS_MIN
                     : wanted > CHUNKS_MAX ? CHUNKS_MAX
@@ -176,7 +220,7 @@ static int create(int run, uint64_t uncommitted_max)
         if (sys_mmap_failed(memory)) {
             result = (int)(long)memory;
         } else {
-            result = make_header(memory, counts);
+            result = make_header(opening, memory, counts);
             sys_munmap(memory, at[4]);
         }
     }
@@ -187,27 +231,16 @@ static int create(int run, uint64_t uncommitted_max)
     return result == -EEXIST ? 0 : result;
 }
 
-/* NULL if the file is a registry that this program can use, else what is wrong with it. */
-static const char *examine(int fd, struct ledger_shared *head)
+bool ledger_registry_fits(const struct ledger_shared *start, uint64_t size)
 {
-    struct stat status;
     uint64_t at[PARTS];
-    size_t wanted = offsetof(struct ledger_shared, process_lock);
-    memset(head, 0, wanted);
-    if (sys_fstat(fd, &status) != 0 || sys_pread(fd, head, wanted, 0) != (ssize_t)wanted ||
-        head->magic != LEDGER_REGISTRY_MAGIC)
-        return "is not a registry";
-    if (head->layout != LEDGER_REGISTRY_LAYOUT || head->header_size != sizeof(struct ledger_shared))
-        return "is of another version of directnfs";
-    if (head->chunk_count < CHUNKS_MIN || head->chunk_count > CHUNKS_MAX ||
-        head->record_count != head->chunk_count + RECORDS_EXTRA || head->bucket_count < 16 ||
-        head->bucket_count > (1u << 24) || (head->bucket_count & (head->bucket_count - 1)) ||
-        head->group_count > LEDGER_GROUPS_MAX || head->total_size != lay_out(counts_of(head), at) ||
-        (uint64_t)status.st_size != head->total_size)
-        return "is damaged";
-    if (head->boot_id != run_boot_id())
-        return "is of before the last boot";
-    return NULL;
+    return start->head.header_size == sizeof(struct ledger_shared) &&
+           start->chunk_count >= CHUNKS_MIN && start->chunk_count <= CHUNKS_MAX &&
+           start->record_count == start->chunk_count + RECORDS_EXTRA && start->bucket_count >= 16 &&
+           start->bucket_count <= (1u << 24) &&
+           !(start->bucket_count & (start->bucket_count - 1)) &&
+           start->group_count <= LEDGER_GROUPS_MAX &&
+           start->total_size == lay_out(counts_of(start), at) && start->total_size == size;
 }
 
 static int lock_file(int fd, int operation)
@@ -226,32 +259,65 @@ static bool same_file(int fd, int run)
            open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-static void set_aside(int run, const char *reason)
+/* What no version can use any more: no process has it open. */
+static int set_aside(int run, const char *text)
 {
     char aside[64], path[RUN_PATH_MAX];
     snprintf(aside, sizeof(aside), NAME ".unusable.%d.%llu", (int)sys_gettid(),
              (unsigned long long)sys_now_ns());
     int result = sys_renameat2(run, NAME, run, aside, 0);
     if (result)
-        log_error("the registry in %s %s and cannot be set aside: %s", run_name(path), reason,
+        log_error("the registry in %s %s; it cannot be set aside: %s", run_name(path), text,
                   strerror(-result));
     else
-        log_warning(
-            "the registry in %s %s and no process uses it: set aside as %s (remove it at will)",
-            run_name(path), reason, aside);
+        log_error("the registry in %s %s; it is set aside as %s, and what it may hold is lost; "
+                  "'directnfs flush --discard-registry' removes it",
+                  run_name(path), text, aside);
+    return result;
+}
+
+/* What keeps a process from using the registry is said by one of them, once in a while. */
+static bool may_say(const char *what)
+{
+    char subject[64];
+    snprintf(subject, sizeof(subject), "registry: %s", what);
+    return run_may_say(subject, SAY_EVERY_S);
+}
+
+/*
+ * Of a registry that this process cannot use. 0: it makes room for another one. What a process of
+ * its own version could still send stays where it is.
+ */
+static int replace(int run, const struct ledger_left *left)
+{
+    char path[RUN_PATH_MAX], text[LEDGER_LEFT_TEXT];
+    ledger_left_text(left, text);
+    if (ledger_left_is_empty(left)) {
+        log_notice("the registry in %s %s; it is removed", run_name(path), text);
+        return sys_unlinkat(run, NAME, 0);
+    }
+    if (left->what != LEDGER_LEFT_OTHER_LAYOUT)
+        return set_aside(run, text);
+    if (may_say("left"))
+        log_error("the registry in %s %s; it stays, and the kernel serves the files: run "
+                  "'directnfs flush' of that version, or give the data up by 'directnfs flush "
+                  "--discard-registry'",
+                  run_name(path), text);
+    return -EUCLEAN;
 }
 
 /* Opens the file, with a shared flock() on it. A descriptor; -EAGAIN: try again. */
-static int open_file(int run, uint64_t uncommitted_max)
+static int open_file(const struct opening *opening)
 {
-    int fd = run_open_file(run, NAME, O_RDWR);
+    int run = opening->run, fd = run_open_file(run, NAME, O_RDWR);
     if (fd == -ENOENT) {
-        int result = create(run, uncommitted_max);
+        /* Of one that was removed? Its processes are given time to see that, and to leave it. */
+        int result = opening->patient && run_is_used() ? -EAGAIN : create(opening);
         return result ? result : -EAGAIN;
     }
     if (fd == -EBADMSG) {
-        set_aside(run, "is not a regular file");
-        return -EAGAIN;
+        int result = set_aside(run, "is not a regular file");
+        return result ? result : -EAGAIN;
     }
     if (fd < 0)
         return fd;
@@ -264,70 +330,91 @@ static int open_file(int run, uint64_t uncommitted_max)
 
 static int map_file(int fd, uint64_t size)
 {
+    struct stat status;
+    int error = sys_fstat(fd, &status);
+    if (error)
+        return error;
     void *memory = sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (sys_mmap_failed(memory))
         return (int)(long)memory;
+    ledger_map.device = status.st_dev;
+    ledger_map.inode = status.st_ino;
     set_map(memory, sys_fd_protect(fd));
+    int mark = run_use();
+    ledger_map.mark = mark < 0 ? mark : sys_fd_protect(mark);
     ledger_touch_begin(ledger_map.shared->chunk_count);
     return 0;
 }
 
-static int try_open(int run, uint64_t uncommitted_max, struct ledger_shared *head)
+static int in_use(const struct ledger_left *left)
 {
-    char path[RUN_PATH_MAX];
-    int fd = open_file(run, uncommitted_max);
-    if (fd < 0)
-        return fd;
-    const char *wrong = examine(fd, head);
-    bool foreign = !wrong && head->namespaces != run_namespaces();
-    bool alone = (wrong || foreign) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
-    if (wrong) {
-        if (alone && same_file(fd, run))
-            set_aside(run, wrong);
-        else if (!alone)
-            log_error("the registry in %s %s, and processes use it: end them, or set DIRECTNFS_RUN "
-                      "to another directory",
-                      run_name(path), wrong);
-        sys_close(fd);
-        return alone ? -EAGAIN : -EBUSY;
-    }
-    if (foreign && (!alone || !same_file(fd, run))) {
-        sys_close(fd);
-        if (alone)
-            return -EAGAIN;
+    char path[RUN_PATH_MAX], text[LEDGER_LEFT_TEXT];
+    if (left->what == LEDGER_LEFT_USABLE && may_say("namespace"))
         log_error("the registry in %s is in use in another pid or time namespace (container): set "
                   "DIRECTNFS_RUN to another directory",
                   run_name(path));
-        return -EBUSY;
-    }
-    int result = map_file(fd, head->total_size);
-    if (result) {
-        sys_close(fd);
-        return result;
-    }
-    if (foreign) {
-        ledger_process_sweep_all();
-        atomic_store(&ledger_map.shared->namespaces, run_namespaces());
-        lock_file(ledger_map.fd, LOCK_SH);
-    }
-    return 0;
+    else if (left->what != LEDGER_LEFT_USABLE && may_say("used"))
+        log_error("the registry in %s %s, and processes use it: end them, or set DIRECTNFS_RUN to "
+                  "another directory",
+                  run_name(path), ledger_left_text(left, text));
+    return -EBUSY;
 }
 
-static int open_at(int run, uint64_t uncommitted_max)
+static bool is_ours(const struct opening *opening, const struct ledger_left *left)
 {
-    /* Only its beginning is used; it is large, and a thread of the application may have a small
-     * stack. */
-    struct ledger_shared *head =
-        sys_mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (sys_mmap_failed(head))
-        return (int)(long)head;
+    return left->what == LEDGER_LEFT_USABLE && left->namespaces == opening->namespaces;
+}
+
+/* All its processes are dead, whatever namespace they were in: it is this one's now. */
+static void take_over(const struct opening *opening)
+{
+    ledger_process_sweep_all();
+    atomic_store(&ledger_map.shared->head.namespaces, opening->namespaces);
+    lock_file(ledger_map.fd, LOCK_SH);
+}
+
+static int use_file(const struct opening *opening, int fd)
+{
+    struct ledger_left left;
+    int result = ledger_left_examine(fd, &left);
+    if (result)
+        return result;
+    bool alone = !is_ours(opening, &left) && lock_file(fd, LOCK_EX | LOCK_NB) == 0;
+    if (!alone && !is_ours(opening, &left))
+        return in_use(&left);
+    /* Now nobody changes it. */
+    if (alone && (!same_file(fd, opening->run) || ledger_left_examine(fd, &left) != 0))
+        return -EAGAIN;
+    if (left.what != LEDGER_LEFT_USABLE) {
+        result = replace(opening->run, &left);
+        return result ? result : -EAGAIN;
+    }
+    result = map_file(fd, left.size);
+    if (!result && alone)
+        take_over(opening);
+    return result;
+}
+
+static int try_open(const struct opening *opening)
+{
+    int fd = open_file(opening);
+    if (fd < 0)
+        return fd;
+    int result = use_file(opening, fd);
+    if (result)
+        sys_close(fd);
+    return result;
+}
+
+static int open_at(struct opening *opening)
+{
     int result = -EAGAIN;
     for (int i = 0; i < ATTEMPTS && result == -EAGAIN; i++) {
         if (i > 2)
             sys_nanosleep_ms(5);
-        result = try_open(run, uncommitted_max, head);
+        opening->patient = i < PATIENT;
+        result = try_open(opening);
     }
-    sys_munmap(head, sizeof(*head));
     return result;
 }
 
@@ -335,6 +422,7 @@ static void unmap(struct ledger_map *map)
 {
     sys_munmap(map->shared, map->shared->total_size);
     sys_fd_close(map->fd);
+    sys_fd_close(map->mark);
 }
 
 int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
@@ -344,20 +432,30 @@ int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns)
     static _Atomic int said; /* the reason of the last failure, which is not said again */
     char path[RUN_PATH_MAX];
     ledger_hold_set(hold_ns);
-    int run = run_make();
-    if (run < 0)
-        return run;
-    int result = ledger_world_open();
+    /* First, while there may be a descriptor for it. */
+    struct opening opening = {
+        .uncommitted_max = uncommitted_max, .boot = run_boot_id(), .namespaces = run_namespaces()};
+    opening.run = run_make();
+    if (opening.run < 0)
+        return opening.run;
+    int result = opening.boot && opening.namespaces ? ledger_world_open() : -ENODATA;
     if (!result)
-        result = open_at(run, uncommitted_max);
-    run_close(run);
+        result = open_at(&opening);
+    if (!result)
+        result = ledger_world_open(); /* that may have taken long */
+    run_close(opening.run);
     if (!result && ledger_process_slot() == 0)
         result = -EUSERS;
-    if (result && result != -EBUSY && result != said)
+    if (result && result != -EBUSY && result != -EUCLEAN && result != said)
         log_error("cannot open the registry in %s: %s%s", run_name(path),
-                  result == -EUSERS ? "no room for another process" : strerror(-result),
-                  result == -EUSERS   ? ", or /proc cannot be read, or is that of another pid "
-                                        "namespace; end some, set DIRECTNFS_RUN, or mount /proc"
+                  result == -EUSERS    ? "no room for another process"
+                  : result == -ENODATA ? "whether it is of this boot and namespace is not known"
+                                       : strerror(-result),
+                  result == -EUSERS ? ", or /proc cannot be read, or is that of another pid "
+                                      "namespace; end some, set DIRECTNFS_RUN, or mount /proc"
+                  : result == -ENODATA
+                      ? ", as /proc cannot be read; mount it, or raise the limit of "
+                        "descriptors (LimitNOFILE= in the systemd unit, ulimit -n)"
                   : result == -ENOSPC ? "; make room there, or set DIRECTNFS_RUN"
                   : result == -EFBIG  ? "; raise the limit of file sizes (LimitFSIZE= in the "
                                         "systemd unit, ulimit -f)"
@@ -378,7 +476,7 @@ int ledger_registry_move(uint64_t uncommitted_max, uint64_t hold_ns)
     struct ledger_map old = ledger_map;
     ledger_pocket_empty();
     uint32_t slot = ledger_process_exchange(0);
-    ledger_map = (struct ledger_map){.fd = -1};
+    ledger_map = (struct ledger_map){.fd = -1, .mark = -1};
     int result = ledger_registry_open(uncommitted_max, hold_ns);
     struct ledger_map moved = ledger_map;
     uint32_t moved_slot = ledger_process_exchange(slot);

@@ -20,6 +20,14 @@
  */
 int ledger_registry_open(uint64_t uncommitted_max, uint64_t hold_ns);
 bool ledger_registry_ready(void);
+
+/*
+ * Was the registry's file removed while this process has it mapped? Then others make a new one. It
+ * is looked at once in each of sys_ticks(), 16 ms at most. It stays so.
+ */
+bool ledger_registry_is_gone(void);
+/* What that found last. */
+bool ledger_registry_was_gone(void);
 /* Is there a registry in the run directory, whoever made it? */
 bool ledger_registry_exists(void);
 

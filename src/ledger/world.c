@@ -1,5 +1,6 @@
 /* Which world a file is in: pins in the run directory, and what entries remember of them. */
 #include "ledger/entries.h"
+#include "ledger/registry.h"
 #include "ledger/world.h"
 
 #include <pthread.h>
@@ -59,9 +60,20 @@ static void open_holding(void)
     }
 }
 
+static bool is_removed(void)
+{
+    struct stat status;
+    pthread_mutex_lock(&lock);
+    bool removed = asking >= 0 && sys_fstat(asking, &status) == 0 && status.st_nlink == 0;
+    pthread_mutex_unlock(&lock);
+    return removed;
+}
+
 /* The one for pins as well: it may be needed when the process has another user. */
 int ledger_world_open(void)
 {
+    if (is_removed())
+        ledger_world_move();
     pthread_mutex_lock(&lock);
     int result = open_asking();
     if (result == 0)
@@ -182,19 +194,15 @@ bool ledger_world_is_pinned(uint64_t device, uint64_t inode)
 
 bool ledger_world_tell(void)
 {
-    struct {
-        uint64_t magic;
-        uint32_t layout, header_size;
-    } head = {0};
+    struct ledger_head head = {0};
     uint64_t now = sys_now_ns();
     int fd = run_open_named("registry", O_RDWR);
     if (fd < 0)
         return false;
     bool others = sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0;
     if (others && sys_pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
-        head.magic == LEDGER_REGISTRY_MAGIC && head.layout == LEDGER_REGISTRY_LAYOUT)
-        sys_call4(SYS_pwrite64, fd, &now, sizeof(now),
-                  offsetof(struct ledger_shared, outside_pins));
+        head.magic == LEDGER_REGISTRY_MAGIC && head.layout >= LEDGER_HEAD_SINCE)
+        sys_call4(SYS_pwrite64, fd, &now, sizeof(now), offsetof(struct ledger_head, outside_pins));
     sys_close(fd);
     return others;
 }
@@ -230,7 +238,10 @@ bool ledger_world_is_kernel(struct ledger_file *file)
 {
     if (!ledger_map.shared || sys_test_unsafe(SYS_TEST_WORLDS))
         return false;
-    uint64_t pins = atomic_load_explicit(&ledger_map.shared->outside_pins, memory_order_relaxed);
+    if (ledger_registry_was_gone())
+        return true;
+    uint64_t pins =
+        atomic_load_explicit(&ledger_map.shared->head.outside_pins, memory_order_relaxed);
     if (pins != __atomic_load_n(&file->outside_pins, __ATOMIC_RELAXED))
         look_again(file, pins);
     struct ledger_entry *entry = ledger_entry_remembered(file);

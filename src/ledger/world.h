@@ -22,7 +22,8 @@
 
 #include "ledger/file.h"
 
-/* Opens the file of the pins in the run directory, which must have been prepared. 0 or -errno. */
+/* Opens the file of the pins in the run directory, which must have been prepared. One that was
+ * removed since is replaced. 0 or -errno. */
 int ledger_world_open(void);
 
 /* In the child of fork(). */

@@ -22,6 +22,15 @@ static const struct {
                          "systemd unit, ulimit -f)"},
     [REACH_RUN_CROWDED] = {"run directory not usable: no room for another process",
                            "end some processes, or set DIRECTNFS_RUN"},
+    [REACH_RUN_LEFT] = {"run directory not usable: it holds unsent data of another version",
+                        "run `directnfs flush` of that version, or give the data up by `directnfs "
+                        "flush --discard-registry`"},
+    [REACH_RUN_UNKNOWN] = {"run directory not usable: /proc cannot be read",
+                           "mount /proc, or raise the limit of descriptors (LimitNOFILE= in the "
+                           "systemd unit, ulimit -n)"},
+    [REACH_RUN_DESCRIPTORS] = {"run directory not usable: no descriptor is left",
+                               "raise the limit of descriptors (LimitNOFILE= in the systemd unit, "
+                               "ulimit -n)"},
     [REACH_NO_MEMORY] = {"no memory", "raise the limit of address space (ulimit -v)"},
     [REACH_NO_NAME] = {"server's name not resolved",
                        "correct the name, or write the address in its place"},
@@ -86,6 +95,13 @@ enum reach_why reach_why_run(int error)
         return REACH_RUN_LIMIT;
     case -EUSERS:
         return REACH_RUN_CROWDED;
+    case -EUCLEAN:
+        return REACH_RUN_LEFT;
+    case -ENODATA:
+        return REACH_RUN_UNKNOWN;
+    case -EMFILE:
+    case -ENFILE:
+        return REACH_RUN_DESCRIPTORS;
     case -ENOMEM:
         return REACH_NO_MEMORY;
     default:

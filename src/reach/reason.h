@@ -16,6 +16,9 @@ enum reach_why {
     REACH_RUN_FULL,
     REACH_RUN_LIMIT,
     REACH_RUN_CROWDED,
+    REACH_RUN_LEFT,
+    REACH_RUN_UNKNOWN,
+    REACH_RUN_DESCRIPTORS,
     /* nor call: */
     REACH_NO_MEMORY,
     REACH_NO_NAME,

@@ -218,6 +218,57 @@ void run_visit(int run)
     visited = run;
 }
 
+/* ---- who uses it ---- */
+
+/* The mark is a lock on a byte of the directory above, which only locks for reading can have. */
+static struct flock mark_of(short type, const char *name)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ run_owner();
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+    return (struct flock){
+        .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(hash >> 2), .l_len = 1};
+}
+
+/* A descriptor of the directory above, and the lock for it; or -errno. */
+static int open_above(short type, struct flock *mark)
+{
+    char path[RUN_PATH_MAX];
+    int parent, error = visited >= 0 ? -EINVAL : run_path(path);
+    if (error)
+        return error;
+    const char *above = ".", *name = find(path, &parent);
+    if (parent == AT_FDCWD && strrchr(path, '/')) {
+        *strrchr(path, '/') = '\0';
+        above = *path ? path : "/";
+        name = path + strlen(path) + 1;
+    }
+    *mark = mark_of(type, name);
+    return sys_openat(parent, above, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+int run_use(void)
+{
+    struct flock mark;
+    int fd = open_above(F_RDLCK, &mark);
+    int error = fd < 0 ? fd : sys_fcntl(fd, F_OFD_SETLK, (long)&mark);
+    if (error < 0 && fd >= 0)
+        sys_close(fd);
+    return error < 0 ? error : fd;
+}
+
+bool run_is_used(void)
+{
+    struct flock mark;
+    int fd = open_above(F_WRLCK, &mark);
+    bool used = fd >= 0 && sys_fcntl(fd, F_OFD_GETLK, (long)&mark) == 0 && mark.l_type != F_UNLCK;
+    if (fd >= 0)
+        sys_close(fd);
+    return used;
+}
+
+/* ---- what is in it ---- */
+
 int run_open_file(int run, const char *name, int flags)
 {
     struct stat status;

@@ -53,6 +53,16 @@ int run_make(void);
 /* The same; nothing is logged. */
 int run_make_quietly(void);
 
+/*
+ * Marks the run directory as used, in the directory that it is in, where that is not lost when the
+ * run directory is removed. A descriptor: it is used as long as that, or a copy in a child, is
+ * open. -errno: that cannot be marked.
+ */
+int run_use(void);
+/* Does another process use the run directory, or one that had its name and is no more? A process
+ * that holds the same mark for another user may be taken for one. */
+bool run_is_used(void);
+
 /* The same proof for the directory of `owner` at a path relative to the descriptor `parent`. `why`
  * completes the sentence "it ..." when it returns -errno. */
 int run_open_at(int parent, const char *path, uid_t owner, char why[RUN_WHY]);

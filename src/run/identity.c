@@ -1,6 +1,7 @@
 #include "run/identity.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,31 +118,49 @@ uint64_t run_program(void)
 
 uint64_t run_boot_id(void)
 {
+    static _Atomic uint64_t known;
     char text[64];
+    uint64_t id = atomic_load_explicit(&known, memory_order_relaxed);
+    if (id)
+        return id;
     ssize_t length = read_small("sys/kernel/random/boot_id", text, sizeof(text));
     uint64_t hash = 14695981039346656037u;
     for (ssize_t i = 0; i < length; i++)
         hash = (hash ^ (uint8_t)text[i]) * 1099511628211u;
-    return length > 0 ? hash : 0;
+    if (length <= 0)
+        return 0;
+    atomic_store_explicit(&known, hash, memory_order_relaxed);
+    return hash;
 }
 
-static uint64_t namespace_of(const char *name)
+/* 0, or -errno. */
+static int namespace_of(const char *name, uint64_t *number)
 {
     struct stat status;
-    return sys_proc_stat(name, &status) == 0 ? status.st_ino : 0;
+    int error = sys_proc_stat(name, &status);
+    *number = error ? 0 : status.st_ino;
+    return error;
 }
 
 uint64_t run_time_namespace(void)
 {
-    return namespace_of("self/ns/time"); /* before Linux 5.6 there is but one */
+    uint64_t number;
+    namespace_of("self/ns/time", &number); /* before Linux 5.6 there is but one */
+    return number;
 }
 
 uint64_t run_pid_namespace(void)
 {
-    return namespace_of("self/ns/pid");
+    uint64_t number;
+    namespace_of("self/ns/pid", &number);
+    return number;
 }
 
 uint64_t run_namespaces(void)
 {
-    return run_pid_namespace() ^ run_time_namespace() << 32;
+    uint64_t processes, times;
+    int error = namespace_of("self/ns/time", &times);
+    if (namespace_of("self/ns/pid", &processes) != 0 || (error && error != -ENOENT))
+        return 0;
+    return processes ^ times << 32;
 }

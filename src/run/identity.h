@@ -32,7 +32,8 @@ bool run_identity_stopped(const struct run_identity *identity);
 uint64_t run_program(void);
 
 /* Tell this host's boot, and this process's namespaces of times and of process numbers, from
- * others. 0 where not known. */
+ * others. 0: not known, for want of a descriptor (the boot), or of /proc. What is not known is
+ * neither the same as another nor different. The boot, once known, stays known. */
 uint64_t run_boot_id(void);
 uint64_t run_time_namespace(void);
 uint64_t run_pid_namespace(void);

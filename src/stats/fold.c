@@ -318,7 +318,7 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
     return error;
 }
 
-int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument)
+int stats_walk(int run, const struct stats_bounds *bounds, stats_walker *visit, void *argument)
 {
     struct entry {
         uint64_t inode;
@@ -334,10 +334,8 @@ int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit
     ssize_t length;
     while (!result && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
         for (ssize_t at = 0; !result && at < length; at += entry->length) {
-            struct run_identity process;
             entry = (struct entry *)(buffer + at);
-            if (stats_parse_name(entry->name, &process))
-                result = visit(argument, entry->name, &process);
+            result = visit(argument, entry->name);
             if (!result && bounds &&
                 sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began >= bounds->cpu_ns)
                 result = -ETIME;
@@ -346,6 +344,24 @@ int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit
     if (fd >= 0)
         sys_close(fd);
     return result;
+}
+
+struct visiting {
+    stats_visitor *visit;
+    void *argument;
+};
+
+static int visit_segment(void *argument, const char *name)
+{
+    const struct visiting *visiting = argument;
+    struct run_identity process;
+    return stats_parse_name(name, &process) ? visiting->visit(visiting->argument, name, &process)
+                                            : 0;
+}
+
+int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument)
+{
+    return stats_walk(run, bounds, visit_segment, &(struct visiting){visit, argument});
 }
 
 struct reaping {

@@ -14,7 +14,7 @@
 enum { STATS_PROBLEMS = 20 };
 struct stats_problem {
     char path[512];
-    char reason[160];
+    char reason[256];
 };
 
 /* A file with data that was written and is kept until it is committed; the data of all processes.
@@ -91,8 +91,26 @@ void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *
 void stats_subtract(struct directnfs_stats *now, const struct directnfs_stats *before);
 
 /* Could a process that starts now use the registry of the run directory? 0, -EBUSY (others use one
- * of another version or container), -EPERM (of another user) or another -errno. */
+ * of another version or container), -EUCLEAN (it holds data of another version), -EPERM (of another
+ * user) or another -errno. */
 int stats_registry_usable(int run);
+
+/*
+ * A registry that this version cannot use, and that processes use, or that may hold data which no
+ * server has: the one in its place, or one that was set aside.
+ */
+struct stats_left {
+    char name[256];
+    char text[192]; /* completes the sentence "it ..." */
+    bool in_place, used, empty;
+};
+/* Calls `visit` with each in the run directory, until it returns another result than 0, which is
+ * returned. -ETIME: the CPU time of `bounds` (NULL: no limit) is used up. */
+typedef int stats_left_visitor(void *argument, const struct stats_left *left);
+int stats_left_visit(int run, const struct stats_bounds *bounds, stats_left_visitor *visit,
+                     void *argument);
+/* Removes it with what it holds. 0, -EBUSY: a process uses it, or another -errno. */
+int stats_left_remove(int run, const struct stats_left *left);
 
 /* Adds what is uncommitted, out of the registry in the run directory `run`, without a lock. 0, also
  * when there is none; -EBADMSG when it cannot be used. */

@@ -88,10 +88,12 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
                int limit_ms);
 
 /*
- * Calls `visit` with each segment of a process in the run directory, as its name says, until it
- * returns another result than 0, which is returned. -ETIME: the CPU time of `bounds` (NULL: no
- * limit) is used up.
+ * Calls `visit` with each name in the run directory, until it returns another result than 0, which
+ * is returned. -ETIME: the CPU time of `bounds` (NULL: no limit) is used up.
  */
+typedef int stats_walker(void *argument, const char *name);
+int stats_walk(int run, const struct stats_bounds *bounds, stats_walker *visit, void *argument);
+/* The same with each segment of a process, as its name says. */
 typedef int stats_visitor(void *argument, const char *name, const struct run_identity *process);
 int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument);
 

@@ -53,6 +53,7 @@ struct reading {
     size_t *room; /* bytes that are left of the bounds; NULL: no limit */
     const struct directnfs_stats *ended;
     unsigned left_out;
+    bool registry_left; /* it was said why the registry cannot be used */
 };
 
 /* Of a process, or what ended processes left (NULL), if it can be used. */
@@ -98,6 +99,18 @@ static int add_processes(struct reading *reading)
     return late ? 0 : error;
 }
 
+/* About a registry that this version cannot use. */
+static int add_left(void *argument, const struct stats_left *left)
+{
+    struct reading *reading = argument;
+    char reason[256];
+    snprintf(reason, sizeof(reason), "it %s%s; see 'directnfs flush'", left->text,
+             left->used ? ", and processes use it" : "");
+    add_problem(reading->snapshot, left->name, reason);
+    reading->registry_left |= left->in_place;
+    return 0;
+}
+
 /* Under the lock nothing moves from a process to the sum. */
 static int read_directory(struct reading *reading)
 {
@@ -116,11 +129,14 @@ static int read_directory(struct reading *reading)
         error = add_processes(reading);
     if (lock >= 0)
         stats_unlock(lock);
-    if (!error)
-        error = stats_read_uncommitted(reading->run, snapshot);
-    if (error != -EBADMSG)
+    if (error)
         return error;
-    add_unusable(snapshot, "registry", error);
+    error = stats_read_uncommitted(reading->run, snapshot);
+    if (error && error != -EBADMSG)
+        return error;
+    stats_left_visit(reading->run, reading->bounds, add_left, reading);
+    if (error && !reading->registry_left)
+        add_unusable(snapshot, "registry", error);
     return 0;
 }
 
@@ -143,7 +159,7 @@ static int by_pid(const void *a, const void *b)
 int stats_snapshot_read(struct stats_snapshot *snapshot, const struct stats_bounds *bounds)
 {
     size_t room = bounds ? bounds->bytes : 0;
-    struct reading reading = {snapshot, bounds, run_open(), bounds ? &room : NULL, NULL, 0};
+    struct reading reading = {snapshot, bounds, run_open(), bounds ? &room : NULL, NULL, 0, false};
     int error = reading.run == -ENOENT ? 0 : reading.run;
     if (reading.run >= 0) {
         error = read_directory(&reading);

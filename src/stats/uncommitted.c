@@ -2,38 +2,130 @@
  * What is uncommitted, as the registry's file tells a reader that is no process of it.
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 
+#include "ledger/left.h"
 #include "ledger/stripes.h"
 #include "run/identity.h"
 #include "stats/segment.h"
 #include "sys/sys.h"
 
+#define REGISTRY "registry"
+
 /* read(), not mmap(): a file that shrinks meanwhile ends the reading; it is no SIGBUS. */
 static bool usable(int fd, struct ledger_shared *shared)
 {
     return stats_read_at(fd, shared, offsetof(struct ledger_shared, processes), 0) == 0 &&
-           shared->magic == LEDGER_REGISTRY_MAGIC && shared->layout == LEDGER_REGISTRY_LAYOUT &&
-           shared->header_size == sizeof(*shared);
+           shared->head.magic == LEDGER_REGISTRY_MAGIC &&
+           shared->head.layout == LEDGER_REGISTRY_LAYOUT &&
+           shared->head.header_size == sizeof(*shared);
+}
+
+/* Is it open in no process? What was told of it before may have changed until then. */
+static bool is_alone(int fd)
+{
+    return (int)sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+/* 0, or -EUCLEAN: it holds what only another version can send. */
+static int examine_alone(int fd, struct ledger_left *left)
+{
+    int error = ledger_left_examine(fd, left);
+    return !error && left->what == LEDGER_LEFT_OTHER_LAYOUT && !ledger_left_is_empty(left)
+               ? -EUCLEAN
+               : error;
 }
 
 int stats_registry_usable(int run)
 {
-    int fd = run_open_file(run, "registry", O_RDONLY);
+    struct ledger_left left;
+    int fd = run_open_file(run, REGISTRY, O_RDONLY);
     if (fd < 0)
         return fd == -ENOENT || fd == -EBADMSG ? 0 : fd;
-    struct ledger_shared *shared = malloc(sizeof(*shared));
-    int error = shared ? 0 : -ENOMEM;
-    if (!error && (!usable(fd, shared) || shared->namespaces != run_namespaces())) {
-        /* Who starts sets it aside, or takes it over, unless somebody uses it. */
-        error = (int)sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB);
-        error = error == -EWOULDBLOCK ? -EBUSY : 0;
-    }
-    free(shared);
+    int error = ledger_left_examine(fd, &left);
+    /* Who starts removes it, sets it aside, or takes it over, unless somebody uses it. */
+    if (!error && (left.what != LEDGER_LEFT_USABLE || left.namespaces != run_namespaces()))
+        error = is_alone(fd) ? examine_alone(fd, &left) : -EBUSY;
     sys_close(fd);
     return error;
 }
+
+/* ---- what is left of registries ---- */
+
+struct leaving {
+    int run;
+    stats_left_visitor *visit;
+    void *argument;
+};
+
+static bool is_registry(const char *name)
+{
+    return strcmp(name, REGISTRY) == 0;
+}
+
+static int visit_left(void *argument, const char *name)
+{
+    const struct leaving *leaving = argument;
+    struct stats_left found = {.in_place = is_registry(name)};
+    struct ledger_left left = {.what = LEDGER_LEFT_STRANGE};
+    if (!found.in_place && strncmp(name, REGISTRY ".unusable.", sizeof(REGISTRY ".unusable")) != 0)
+        return 0;
+    snprintf(found.name, sizeof(found.name), "%s", name);
+    int fd = run_open_file(leaving->run, name, O_RDONLY);
+    int error = fd < 0 ? fd : ledger_left_examine(fd, &left);
+    if (!error && !(found.in_place && left.what == LEDGER_LEFT_USABLE)) {
+        found.used = !is_alone(fd);
+        error = ledger_left_examine(fd, &left);
+    }
+    if (fd >= 0)
+        sys_close(fd);
+    if (error == -ENOENT)
+        return 0;
+    if (error)
+        snprintf(found.text, sizeof(found.text), "cannot be read: %s", strerror(-error));
+    else
+        ledger_left_text(&left, found.text);
+    found.empty = !error && ledger_left_is_empty(&left);
+    bool usable_one = !error && found.in_place && left.what == LEDGER_LEFT_USABLE;
+    if (usable_one || (found.empty && !found.used))
+        return 0;
+    return leaving->visit(leaving->argument, &found);
+}
+
+int stats_left_visit(int run, const struct stats_bounds *bounds, stats_left_visitor *visit,
+                     void *argument)
+{
+    return stats_walk(run, bounds, visit_left, &(struct leaving){run, visit, argument});
+}
+
+int stats_left_remove(int run, const struct stats_left *left)
+{
+    struct ledger_left now;
+    struct stat open, named;
+    int fd = run_open_file(run, left->name, O_RDONLY);
+    if (fd == -EBADMSG) /* no regular file */
+        return sys_unlinkat(run, left->name, 0);
+    if (fd < 0)
+        return fd;
+    int error = is_alone(fd) ? ledger_left_examine(fd, &now) : -EBUSY;
+    if (!error)
+        error = sys_fstat(fd, &open);
+    if (!error)
+        error = sys_fstatat(run, left->name, &named, AT_SYMLINK_NOFOLLOW);
+    /* Another process may just have put one there that can be used. */
+    if (!error && (open.st_ino != named.st_ino ||
+                   (is_registry(left->name) && now.what == LEDGER_LEFT_USABLE)))
+        error = -EBUSY;
+    if (!error)
+        error = sys_unlinkat(run, left->name, 0);
+    sys_close(fd);
+    return error;
+}
+
+/* ---- what is uncommitted ---- */
 
 static int add_file(struct stats_snapshot *snapshot, const struct ledger_entry *entry)
 {
@@ -75,15 +167,20 @@ static int read_entries(struct stats_snapshot *snapshot, int fd, const struct le
 
 int stats_read_uncommitted(int run, struct stats_snapshot *snapshot)
 {
-    int fd = run_open_file(run, "registry", O_RDONLY);
+    int fd = run_open_file(run, REGISTRY, O_RDONLY);
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd == -EPERM ? -EBADMSG : fd;
+    struct ledger_left left;
     struct ledger_shared *shared = malloc(sizeof(*shared));
-    int error = !shared ? -ENOMEM : usable(fd, shared) ? 0 : -EBADMSG;
-    for (int i = 0; !error && i < LEDGER_STRIPES; i++)
-        snapshot->uncommitted += of_stripe(&shared->stripes[i]);
-    if (!error)
+    int error = shared ? 0 : -ENOMEM;
+    if (!error && usable(fd, shared)) {
+        for (int i = 0; i < LEDGER_STRIPES; i++)
+            snapshot->uncommitted += of_stripe(&shared->stripes[i]);
         error = read_entries(snapshot, fd, shared);
+    } else if (!error &&
+               !(is_alone(fd) && examine_alone(fd, &left) == 0 && ledger_left_is_empty(&left))) {
+        error = -EBADMSG;
+    }
     free(shared);
     sys_close(fd);
     return error;

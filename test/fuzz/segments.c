@@ -33,9 +33,9 @@ static int make_file(unsigned which)
     int fd = open(paths[which], O_RDWR | O_CREAT | O_TRUNC, 0600);
     must(fd >= 0);
     if (which == 2) {
-        shared.magic = LEDGER_REGISTRY_MAGIC;
-        shared.layout = LEDGER_REGISTRY_LAYOUT;
-        shared.header_size = sizeof(shared);
+        shared.head.magic = LEDGER_REGISTRY_MAGIC;
+        shared.head.layout = LEDGER_REGISTRY_LAYOUT;
+        shared.head.header_size = sizeof(shared);
         must(pwrite(fd, &shared, 64, 0) == 64 && ftruncate(fd, 4 << 20) == 0);
         return fd;
     }

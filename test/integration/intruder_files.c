@@ -87,9 +87,9 @@ static void make_registry(void)
 {
     static struct ledger_shared shared;
     static struct ledger_entry set[LEDGER_SET_SIZE];
-    shared.magic = LEDGER_REGISTRY_MAGIC;
-    shared.layout = LEDGER_REGISTRY_LAYOUT;
-    shared.header_size = sizeof(shared);
+    shared.head.magic = LEDGER_REGISTRY_MAGIC;
+    shared.head.layout = LEDGER_REGISTRY_LAYOUT;
+    shared.head.header_size = sizeof(shared);
     for (unsigned i = 0; i < LEDGER_STRIPES; i++)
         shared.stripes[i].uncommitted = 1;
     memset((void *)shared.set_state, 1, sizeof(shared.set_state));

@@ -211,9 +211,9 @@ TEST(a_random_registry_does_no_harm)
     for (unsigned round = 0; round < rounds_of(200); round++) {
         for (size_t i = 0; i < sizeof(shared); i += sizeof(int))
             memcpy((uint8_t *)&shared + i, &(int){rand()}, sizeof(int));
-        shared.magic = LEDGER_REGISTRY_MAGIC;
-        shared.layout = LEDGER_REGISTRY_LAYOUT;
-        shared.header_size = sizeof(shared);
+        shared.head.magic = LEDGER_REGISTRY_MAGIC;
+        shared.head.layout = LEDGER_REGISTRY_LAYOUT;
+        shared.head.header_size = sizeof(shared);
         if (rand() % 2)
             shared.chunk_count = shared.record_count = shared.bucket_count = 16;
         put_file("registry", &shared, sizeof(shared),

@@ -109,6 +109,19 @@ static void say_limit(const char *path, bool exists, const struct conf_tunables 
     check_reason(REACH_RUN_LIMIT);
 }
 
+/* Why the registry cannot be used; what was set aside is said at once. */
+static int say_left(void *argument, const struct stats_left *left)
+{
+    char *why = argument;
+    if (left->in_place) {
+        snprintf(why, sizeof(left->text), "it %.180s", left->text);
+        return 0;
+    }
+    check_say(CHECK_WARNING, "run", "%s: it %s", left->name, left->text);
+    check_remedy("remove it by `directnfs flush --discard-registry`");
+    return 0;
+}
+
 /*
  * The run directory as a process of this user would find it, and whether there is room for what is
  * kept until the server has committed it.
@@ -116,6 +129,7 @@ static void say_limit(const char *path, bool exists, const struct conf_tunables 
 static void say_run_directory(const struct conf_tunables *tunables)
 {
     char path[RUN_PATH_MAX], parent[RUN_PATH_MAX], why[RUN_WHY];
+    char left[sizeof(((struct stats_left *)0)->text)] = "";
     struct statvfs system;
     if (run_path(path) != 0) {
         check_say(CHECK_ERROR, "run", "the run directory's name is too long");
@@ -125,12 +139,15 @@ static void say_run_directory(const struct conf_tunables *tunables)
     int run = run_open_at(AT_FDCWD, path, geteuid(), why);
     bool exists = run >= 0;
     int unusable = exists ? stats_registry_usable(run) : 0;
-    if (exists)
+    if (exists) {
+        stats_left_visit(run, NULL, say_left, left);
         close(run);
+    }
     if (unusable) {
         check_say(CHECK_ERROR, "run",
-                  "the registry in %s cannot be used (%s), so no file is served", path,
-                  strerror(-unusable));
+                  "the registry in %s cannot be used (%s%s%s), so no file is served", path, left,
+                  *left && unusable == -EBUSY ? "; " : "",
+                  *left && unusable != -EBUSY ? "" : strerror(-unusable));
         check_reason(reach_why_run(unusable));
         return;
     }
