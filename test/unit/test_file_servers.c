@@ -103,6 +103,7 @@ SERVERS_TEST(a_server_that_does_not_answer_keeps_nothing_from_another)
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
+#ifndef __SANITIZE_THREAD__ /* allows no thread in the child */
 /* The lists are the parent's; its child has none, until it opens a file. */
 SERVERS_TEST(a_child_sends_to_each_server_what_it_writes_itself)
 {
@@ -121,6 +122,8 @@ SERVERS_TEST(a_child_sends_to_each_server_what_it_writes_itself)
     disk_expect("b/f", PAGE_BYTES, 3 * PAGE_BYTES, 1);
     end_waiting(waits);
 }
+
+#endif
 
 SERVERS_TEST(a_server_for_which_no_thread_can_be_started_is_written_to_at_once)
 {
