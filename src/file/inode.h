@@ -33,7 +33,7 @@ struct file_inode {
     _Atomic bool demoted;    /* set once; then wait for busy == 0 */
     _Atomic bool demoting;   /* the demotion is not complete yet: others wait for it */
     _Atomic bool written;    /* by this process, through the engine */
-    _Atomic bool pages_old;  /* and since it last dropped the kernel's pages for a child */
+    _Atomic bool pages_old;  /* and since a child or a close last dropped the kernel's pages */
     _Atomic bool locked;     /* this process has, or had, a lock on it */
     _Atomic bool loss_due;   /* this process found that data was lost: the next fsync must say so */
     _Atomic unsigned busy;   /* calls on it that are using the engine */

@@ -352,7 +352,11 @@ int file_closing(int fd)
     else if (atomic_load_explicit(&open->inode->locked, memory_order_relaxed))
         file_write_out(open, 0, 0,
                        true); /* each close ends the process's locks: fcntl_locking(2) */
-    if ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed))
+    /* As after the kernel's close, who opens the file now sees what was written. */
+    bool old = open->access != O_RDONLY &&
+               atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed);
+    if (old ||
+        ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed)))
         file_pages_drop(open, fd);
     if (last) {
         pthread_mutex_lock(&file_lock);
