@@ -73,18 +73,42 @@ static void replace(struct ledger_entry *entry, uint32_t from, uint32_t to, uint
     ledger_record_drop(entry, from, garbage);
 }
 
+/* Who dies before the first one is trimmed leaves both with the same bytes: see is_older(). */
+uint32_t ledger_dirty_split(struct ledger_entry *entry, uint32_t index, uint64_t at)
+{
+    const struct ledger_record *record = ledger_record(index);
+    uint32_t self = ledger_process_owner();
+    uint32_t second = self ? ledger_arena_share(index, (uint32_t)(at - record->base),
+                                                ledger_record_to(record), 0, self)
+                           : 0;
+    if (!second)
+        return 0;
+    ledger_record_set_state(ledger_record(second), LEDGER_RECORD_DIRTY);
+    atomic_store_explicit(&ledger_record(second)->owner, atomic_load(&record->owner),
+                          memory_order_relaxed);
+    ledger_record_link(second);
+    ledger_dirty_list(entry, index, second);
+    trim(entry, index, ledger_record_start(record), at);
+    return second;
+}
+
 /*
  * Ends an overlap of two dirty records: the older one keeps what is not in the newer one. If that
- * would be two pieces the newer bytes go into the older record, and the newer one goes: true.
+ * is more than one piece, and the newer bytes are few, they go into the older record, so that many
+ * small writes leave few records. True: the newer one is gone.
+ *
+ * Nothing long is copied: a process may be stopped here, and all others wait for the lock.
  */
 static bool settle(struct ledger_entry *entry, uint32_t older, uint32_t newer,
                    struct ledger_garbage *garbage)
 {
     struct ledger_record *old = ledger_record(older), *new = ledger_record(newer);
     uint64_t start = ledger_record_start(new), end = ledger_record_end(new);
-    bool head = ledger_record_start(old) < start;
-    bool tail = ledger_record_end(old) > end;
-    if (ledger_record_start(old) <= start && ledger_record_end(old) >= end) {
+    bool head = ledger_record_start(old)<start, tail = ledger_record_end(old)> end;
+    bool inside = ledger_record_start(old) <= start && ledger_record_end(old) >= end;
+    bool small = end - start <= LEDGER_JOIN_MOST;
+    if ((inside && small && (head || tail)) ||
+        (head && tail && !(ledger_record_is_dirty(old) && ledger_dirty_split(entry, older, end)))) {
         replace(entry, newer, older, start, end, garbage);
         return true;
     }
@@ -99,6 +123,15 @@ static bool settle(struct ledger_entry *entry, uint32_t older, uint32_t newer,
     return false;
 }
 
+/* Of two records that are DIRTY. Those of one sequence are parts of a split that a process did not
+ * live to finish. */
+static bool is_older(const struct ledger_record *other, const struct ledger_record *record)
+{
+    return other->sequence != record->sequence
+               ? other->sequence < record->sequence
+               : ledger_record_start(other) < ledger_record_start(record);
+}
+
 /* Takes the bytes of `own`, the newest, away from all others that are DIRTY. True: it is gone
  * itself, as another has them. */
 static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledger_garbage *garbage)
@@ -110,9 +143,14 @@ static bool settle_newest(struct ledger_entry *entry, uint32_t own, struct ledge
         uint32_t index = next;
         const struct ledger_record *other = ledger_record(index);
         next = other->bucket_next;
-        if (index != own && ledger_record_is_dirty(other) && other->sequence < record->sequence &&
-            ledger_record_overlaps(other, file, start, end) && settle(entry, index, own, garbage))
+        if (index == own || !ledger_record_is_dirty(other) || !is_older(other, record) ||
+            !ledger_record_overlaps(other, file, start, end))
+            continue;
+        bool last = ledger_record_start(other) <= start && ledger_record_end(other) >= end;
+        if (settle(entry, index, own, garbage))
             return true;
+        if (last)
+            return false; /* no other has bytes of it: they do not overlap */
     }
     return false;
 }
@@ -140,9 +178,94 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
     }
 }
 
+/* ---- a write ---- */
+
+/* DIRTY records around a write that is not linked yet. */
+struct place {
+    uint32_t around;    /* one that has all of its bytes; 0: none */
+    uint32_t before;    /* one that ends where it begins, and in whose last chunk nothing is free */
+    bool is_overlapped; /* some have bytes of it */
+};
+
+static bool may_grow(const struct ledger_record *before, const struct ledger_record *record)
+{
+    return ledger_record_to(before) % LEDGER_CHUNK == 0 &&
+           ledger_record_to(before) + ledger_record_length(record) <= 1 << LEDGER_UNIT_SHIFT &&
+           !before->held_until && !before->twins && !before->changed &&
+           atomic_load_explicit(&before->owner, memory_order_relaxed) ==
+               atomic_load_explicit(&record->owner, memory_order_relaxed);
+}
+
+static struct place find_place(const struct ledger_entry *entry, const struct ledger_record *record)
+{
+    struct place place = {0};
+    uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
+    uint32_t file = ledger_entry_index(entry), i = ledger_bucket(file, record->base)->first;
+    for (; i && !place.around; i = ledger_record(i)->bucket_next) {
+        const struct ledger_record *other = ledger_record(i);
+        if (!ledger_record_is_dirty(other) || ledger_record_file(other) != file)
+            continue;
+        if (ledger_record_start(other) <= start && ledger_record_end(other) >= end)
+            place.around = i;
+        else if (ledger_record_start(other) < end && ledger_record_end(other) > start)
+            place.is_overlapped = true;
+        else if (ledger_record_end(other) == start && may_grow(other, record))
+            place.before = i;
+    }
+    return place;
+}
+
+/* Has the record nothing in its chunks that the write does not have, so that whole chunks can
+ * change places? */
+static bool has_whole_chunks(const struct ledger_record *record, const struct ledger_record *write)
+{
+    uint64_t start = ledger_record_start(write), end = ledger_record_end(write);
+    return (start - record->base) % LEDGER_CHUNK == 0 &&
+           ((end - record->base) % LEDGER_CHUNK == 0 || end == ledger_record_end(record));
+}
+
+/* The bytes of a write that is not linked take the place of older ones in a record. What is copied
+ * is small: a process may be stopped here, and all others wait for the lock. False: it is not. */
+static bool pour(uint32_t from, uint32_t into)
+{
+    const struct ledger_record *write = ledger_record(from);
+    struct ledger_record *record = ledger_record(into);
+    bool whole = has_whole_chunks(record, write);
+    if (!whole && ledger_record_length(write) > LEDGER_JOIN_MOST)
+        return false;
+    record->changed = true; /* before its bytes are */
+    if (whole)
+        ledger_arena_exchange(from, into, 0, (int)((write->base - record->base) / LEDGER_CHUNK),
+                              ledger_end_chunk(ledger_record_to(write)));
+    else
+        ledger_record_overlay(from, into, ledger_record_start(write), ledger_record_end(write));
+    return true;
+}
+
+/* A record goes on with the chunks of a write that is not linked. `range` is its commit point. */
+static void grow(struct ledger_entry *entry, uint32_t from, uint32_t index)
+{
+    struct ledger_record *record = ledger_record(index);
+    uint32_t length = ledger_record_length(ledger_record(from)), to = ledger_record_to(record);
+    ledger_arena_move(from, index, (int)(to / LEDGER_CHUNK));
+    if (ledger_record_end(record) + length > entry->dirty_end)
+        entry->dirty_end = ledger_record_end(record) + length;
+    count_dirty(entry, length);
+    atomic_store_explicit(&record->range, ledger_range(ledger_record_from(record), to + length),
+                          memory_order_release);
+}
+
 void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage)
 {
     struct ledger_record *record = ledger_record(index);
+    struct place place = find_place(entry, record);
+    bool grows = !place.around && !place.is_overlapped && place.before;
+    if (grows)
+        grow(entry, index, place.before);
+    if (grows || (place.around && pour(index, place.around))) {
+        ledger_garbage_add(garbage, index);
+        return;
+    }
     atomic_store_explicit(&record->file, ledger_entry_index(entry), memory_order_relaxed);
     record->sequence = record->since = ledger_stripe_next(ledger_entry_stripe(entry));
     if (!atomic_load_explicit(&entry->dirty, memory_order_relaxed))
@@ -150,7 +273,9 @@ void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledge
     ledger_record_set_state(record, LEDGER_RECORD_DIRTY);
     ledger_record_link(index);
     ledger_dirty_list(entry, entry->dirty_last, index);
-    if (!settle_newest(entry, index, garbage) && ledger_record_length(record) <= LEDGER_JOIN_MOST)
+    if ((place.around || place.is_overlapped) && settle_newest(entry, index, garbage))
+        return;
+    if (ledger_record_length(record) <= LEDGER_JOIN_MOST)
         join(entry, index, garbage);
 }
 

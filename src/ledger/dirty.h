@@ -81,6 +81,9 @@ static inline bool ledger_record_is_replaced(const struct ledger_record *record)
            record->twins & LEDGER_TWIN_OLD;
 }
 
+/* What a DIRTY record has from the offset `at` on becomes a record of its own, with the same
+ * chunks: the result. 0: there is no room, or this process has no slot. */
+uint32_t ledger_dirty_split(struct ledger_entry *entry, uint32_t index, uint64_t at);
 /* A PRIVATE record, filled, of a write that has just been made. */
 void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
 /* An IN_FLIGHT one that is promised will not be executed, or be held: DIRTY again. */
