@@ -195,7 +195,9 @@ struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
 
 static void touch(struct ledger_entry *entry)
 {
-    entry->used_at = ++ledger_entry_stripe(entry)->clock;
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
+    if (entry->used_at != stripe->clock) /* else it is the last that was used */
+        entry->used_at = ++stripe->clock;
 }
 
 uint32_t ledger_stripe_of_inode(uint64_t device, uint64_t inode)
