@@ -166,7 +166,6 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
         return result;
     uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
     uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
-    uint32_t following = 0;
     for (uint32_t i = count; i-- > 0;) {
         bool listed = free_records > 0; /* else its last user may have died as it took it */
         uint32_t index = listed ? ledger_map.free_records[--free_records] : next_record++;
@@ -183,11 +182,9 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
             ledger_map.chunk_users[chunk] = 1;
             record->chunk[k] = chunk;
         }
-        ledger_record_begin(record, slices[i].base, slices[i].length, kept);
-        record->write_next = following;
         atomic_store_explicit(&record->owner, owner, memory_order_relaxed);
         ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
-        slices[i].record = following = index;
+        slices[i].record = index;
     }
     /* A record beyond next_record, or a chunk beyond next_chunk, is not looked at by rebuild(). */
     store(&shared->next_chunk, next_chunk);
@@ -195,6 +192,11 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
     store(&shared->free_chunks, free_chunks);
     store(&shared->free_records, free_records);
     unlock_arena(shared);
+    for (uint32_t i = count, following = 0; i-- > 0; following = slices[i].record) {
+        struct ledger_record *record = ledger_record(slices[i].record);
+        ledger_record_begin(record, slices[i].base, slices[i].length, kept);
+        record->write_next = following;
+    }
     if (!has_room(shared, SPARE_RECORDS, 0))
         (void)reserve(shared, SPARE_RECORDS, 0); /* for those who have a stripe's lock */
     return 0;

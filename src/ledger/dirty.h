@@ -28,13 +28,13 @@ uint64_t ledger_file_dirty(struct ledger_file *file);
 /* The bytes of a read that the ledger has. */
 enum ledger_dirty_found {
     LEDGER_DIRTY_NONE, /* no dirty byte is in the range */
-    LEDGER_DIRTY_SOME, /* some, or the end of the file: they must be sent before the server is asked
-                        */
+    LEDGER_DIRTY_SOME, /* some, or the end of the file, or more than can be copied at a time: they
+                          must be sent before the server is asked */
     LEDGER_DIRTY_ALL   /* up to `done`, or up to the end of the file */
 };
-/* Copies [offset, offset + length) if all of it is dirty, unless the memory is NULL; *done: how
- * much that is. The memory is ours: the lock is held over the copy, and that of a program may be
- * fetched from far away when it is touched. */
+/* Copies [offset, offset + length) if all of it is dirty, in one step, unless the memory is NULL;
+ * *done: how much that is. The memory is ours: it is written again when a write came between, and
+ * that of a program may be fetched from far away when it is touched. */
 enum ledger_dirty_found ledger_dirty_read(struct ledger_file *file, uint64_t offset, size_t length,
                                           uint8_t *memory, size_t *done);
 
