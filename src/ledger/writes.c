@@ -396,26 +396,6 @@ static struct ledger_entry *lock_size(struct ledger_file *file, const struct led
     }
 }
 
-/*
- * What is needed under the lock comes into the cache before: a process may be stopped at any time,
- * and others wait for the lock then, so it is held briefly. It may change until then.
- */
-__attribute__((no_sanitize("thread"))) static void fetch(const struct ledger_file *file,
-                                                         uint64_t offset)
-{
-    const struct ledger_entry *entry = ledger_entry_remembered(file);
-    if (!entry)
-        return;
-    const struct ledger_bucket *bucket = ledger_bucket(ledger_entry_index(entry), offset);
-    __builtin_prefetch(bucket, 1);
-    __builtin_prefetch(&entry->flags);
-    __builtin_prefetch(&entry->truncator);
-    __builtin_prefetch(&entry->dirty);
-    __builtin_prefetch(ledger_record(bucket->first), 1);
-    atomic_fetch_add(&ledger_map.shared->free_chunks, 0);
-    atomic_fetch_add(&ledger_entry_stripe(entry)->wake, 0);
-}
-
 int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning *b, bool wait,
                         uint64_t *dirty)
 {
@@ -425,7 +405,6 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
         return result;
     ledger_touch(b->write);
     result = keep_data(b);
-    fetch(file, b->offset);
     struct ledger_entry *entry = result ? NULL : lock_size(file, b, wait, &result);
     if (!entry) {
         abandon(b);

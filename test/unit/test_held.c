@@ -48,28 +48,64 @@ static bool is_system_call(pid_t child)
     return (ptrace(PTRACE_PEEKTEXT, child, registers.rip, 0) & 0xffff) == SYSCALL;
 }
 
+static pid_t start_stopped(struct operation *operation)
+{
+    int status;
+    pid_t child = start_child(child_runs, operation);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    return child;
+}
+
+/* Does an instruction. False: it has ended, well. */
+static bool step(pid_t child)
+{
+    int status;
+    ptrace(PTRACE_SINGLESTEP, child, 0, 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSTOPPED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return WIFSTOPPED(status);
+}
+
 /* The most instructions for which a lock is held at a time; *calls: system calls made then. */
 static unsigned longest_hold(struct operation *operation, unsigned *calls)
 {
     unsigned longest = 0, held = 0;
-    int status;
-    pid_t child = start_child(child_runs, operation);
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    while (WIFSTOPPED(status)) {
+    pid_t child = start_stopped(operation);
+    do {
         held = holds_any(&operation->file, child) ? held + 1 : 0;
         longest = held > longest ? held : longest;
         *calls += held > 0 && is_system_call(child);
-        ptrace(PTRACE_SINGLESTEP, child, 0, 0);
-        assert_int_equal(waitpid(child, &status, 0), child);
-    }
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    } while (step(child));
     return longest;
+}
+
+/* Stops it after so many instructions, or where it has no lock, for `meanwhile`. True: it had ended
+ * before. */
+static bool interrupt_after(struct operation *operation, unsigned instructions,
+                            void (*meanwhile)(struct ledger_file *))
+{
+    pid_t child = start_stopped(operation);
+    for (unsigned i = 0; i < instructions || holds_any(&operation->file, child); i++) {
+        if (!step(child))
+            return true;
+    }
+    meanwhile(&operation->file);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    assert_int_equal(end_child(child), 0);
+    return false;
 }
 #else
 static unsigned longest_hold(struct operation *operation, unsigned *calls)
 {
     (void)operation, (void)calls, (void)child_runs;
     return 0;
+}
+
+static bool interrupt_after(struct operation *operation, unsigned instructions,
+                            void (*meanwhile)(struct ledger_file *))
+{
+    (void)operation, (void)instructions, (void)meanwhile;
+    return true;
 }
 #endif
 
@@ -156,6 +192,38 @@ static void read_pages(struct ledger_file *file)
 UNIT_TEST(a_read_of_dirty_pages)
 {
     expect_short(write_pages, read_pages, 10 * FEW);
+}
+
+static void read_page(struct ledger_file *file)
+{
+    size_t done = 0;
+    must(read_dirty(file, 8 * PAGE, PAGE, &done) == LEDGER_DIRTY_ALL && done == PAGE);
+    must(memchr("pxy", buffer[0], 3) && memcmp(buffer, buffer + 1, PAGE - 1) == 0);
+}
+
+/* The chunk that the page had is used for the other one. */
+static void write_it_and_another(struct ledger_file *file)
+{
+    write_dirty(file, 8 * PAGE, PAGE, 'x');
+    write_dirty(file, 20 * PAGE, PAGE, 'z');
+    write_dirty(file, 8 * PAGE, PAGE, 'y');
+    write_dirty(file, 21 * PAGE, PAGE, 'z');
+}
+
+UNIT_TEST(a_read_that_writes_come_between_is_not_half_of_one)
+{
+    bool over = false;
+    if (!COUNTS || getenv("DIRECTNFS_TEST_SHORT"))
+        skip();
+    for (unsigned n = 0; !over; n += 401) {
+        struct operation operation = {NULL, read_page, {.index = 0}};
+        attach(&operation.file, 690);
+        write_page(&operation.file);
+        over = interrupt_after(&operation, n, write_it_and_another);
+        ledger_file_forget(&operation.file, false);
+    }
+    ledger_process_sweep(0);
+    check_invariants();
 }
 
 static struct ledger_write taken;
