@@ -61,7 +61,9 @@ static void lose(struct committing *c, const struct ledger_write *write, int err
 static void end_badly(struct flushing *flushing, struct file_run *run)
 {
     int error = run->result == -EAGAIN ? -ETIMEDOUT : (int)file_posix_error(run->result);
-    bool refused = is_refusal(run->result), one = run->write.record_count == 1;
+    bool refused = is_refusal(run->result);
+    bool one = run->write.record_count == 1 &&
+               (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);
     struct ledger_ending ending = {.file = flushing->runs.c->entry,
                                    .write = &run->write,
                                    .outcome =
@@ -71,7 +73,7 @@ static void end_badly(struct flushing *flushing, struct file_run *run)
         lose(flushing->runs.c, &run->write, -error);
     ledger_writes_end(&ending, 1);
     if (refused && !one) {
-        flushing->sending.most = 1; /* some of its records may be taken: one by one */
+        flushing->sending.most = 1; /* some of its chunks may be taken: one by one */
         return;
     }
     if (!refused && run->stable == NFS_FILE_SYNC) {

@@ -10,7 +10,11 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { RECORDS_STEP = 512, CHUNKS_STEP = 128 }; /* reserved at a time: 64 KiB, 1 MiB */
+enum {
+    RECORDS_STEP = 512, /* reserved at a time: 64 KiB */
+    CHUNKS_STEP = 128,  /* 1 MiB */
+    SPARE_RECORDS = 64  /* that have memory, and are for the parts of records */
+};
 
 static uint32_t load(const _Atomic uint32_t *counter)
 {
@@ -76,11 +80,14 @@ static void unlock_arena(struct ledger_shared *shared)
     pthread_mutex_unlock(&shared->arena_lock);
 }
 
-/* Makes sure that places up to `end` have memory; steps are rounded up to the whole array. */
+/* Makes sure that places up to `end` have memory; steps are rounded up to the whole array. Without
+ * the lock: what is reserved twice is reserved. */
 static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t limit, uint64_t at,
                 uint32_t size)
 {
     uint32_t from = load(backed);
+    if (end > limit)
+        return -ENOSPC;
     if (end <= from)
         return 0;
     uint32_t to = (end + step - 1) / step * step;
@@ -91,29 +98,48 @@ static int back(_Atomic uint32_t *backed, uint32_t end, uint32_t step, uint32_t 
         to = end;
         result = ledger_registry_back(at + (uint64_t)from * size, (uint64_t)(to - from) * size);
     }
-    if (!result)
-        store(backed, to);
+    while (!result && from < to && !atomic_compare_exchange_weak(backed, &from, to))
+        ;
     return result;
 }
 
-/* Makes sure that this many records and chunks can be taken. */
-static int check_room(struct ledger_shared *shared, uint32_t records, uint32_t chunks)
+/* How far the places reach that are in use once so many more are taken. */
+static uint32_t reach(const _Atomic uint32_t *free, const _Atomic uint32_t *next, uint32_t more)
 {
-    uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
-    uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
-    if (free_records < records) {
-        uint32_t end = next_record + (records - free_records);
-        if (end > shared->record_count ||
-            back(&shared->backed_records, end, RECORDS_STEP, shared->record_count,
-                 ledger_map.records_at, sizeof(struct ledger_record)))
-            return -ENOSPC;
-    }
-    if (free_chunks < chunks) {
-        uint32_t end = next_chunk + (chunks - free_chunks);
-        if (end > shared->chunk_count ||
-            back(&shared->backed_chunks, end, CHUNKS_STEP, shared->chunk_count,
-                 ledger_map.chunks_at, LEDGER_CHUNK))
-            return -ENOSPC;
+    uint32_t listed = load(free);
+    return load(next) + (more > listed ? more - listed : 0);
+}
+
+/* Reserves memory for so many records and chunks, as far as it is not there. 0 or -ENOSPC. */
+static int reserve(struct ledger_shared *shared, uint32_t records, uint32_t chunks)
+{
+    int result = back(&shared->backed_records,
+                      reach(&shared->free_records, &shared->next_record, records), RECORDS_STEP,
+                      shared->record_count, ledger_map.records_at, sizeof(struct ledger_record));
+    return result ? result
+                  : back(&shared->backed_chunks,
+                         reach(&shared->free_chunks, &shared->next_chunk, chunks), CHUNKS_STEP,
+                         shared->chunk_count, ledger_map.chunks_at, LEDGER_CHUNK);
+}
+
+/* Can so many be taken, without a system call? */
+static bool has_room(const struct ledger_shared *shared, uint32_t records, uint32_t chunks)
+{
+    return reach(&shared->free_records, &shared->next_record, records) <=
+               load(&shared->backed_records) &&
+           reach(&shared->free_chunks, &shared->next_chunk, chunks) <= load(&shared->backed_chunks);
+}
+
+/* Locks the arena when there is room, and leaves it free while memory is reserved. */
+static int lock_with_room(struct ledger_shared *shared, uint32_t records, uint32_t chunks)
+{
+    lock_arena();
+    while (!has_room(shared, records, chunks)) {
+        unlock_arena(shared);
+        int result = reserve(shared, records, chunks);
+        if (result)
+            return result;
+        lock_arena();
     }
     return 0;
 }
@@ -134,15 +160,12 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
     for (uint32_t i = 0; kept && i < count; i++)
         need += (slices[i].length + LEDGER_CHUNK - 1) / LEDGER_CHUNK;
 
-    struct ledger_shared *shared = lock_arena();
-    int result = check_room(shared, count, need);
-    if (result) {
-        unlock_arena(shared);
+    struct ledger_shared *shared = ledger_map.shared;
+    int result = lock_with_room(shared, count, need);
+    if (result)
         return result;
-    }
     uint32_t free_records = load(&shared->free_records), next_record = load(&shared->next_record);
     uint32_t free_chunks = load(&shared->free_chunks), next_chunk = load(&shared->next_chunk);
-    uint32_t following = 0;
     for (uint32_t i = count; i-- > 0;) {
         bool listed = free_records > 0; /* else its last user may have died as it took it */
         uint32_t index = listed ? ledger_map.free_records[--free_records] : next_record++;
@@ -159,11 +182,9 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
             ledger_map.chunk_users[chunk] = 1;
             record->chunk[k] = chunk;
         }
-        ledger_record_begin(record, slices[i].base, slices[i].length, kept);
-        record->write_next = following;
         atomic_store_explicit(&record->owner, owner, memory_order_relaxed);
         ledger_record_set_state(record, LEDGER_RECORD_PRIVATE);
-        slices[i].record = following = index;
+        slices[i].record = index;
     }
     /* A record beyond next_record, or a chunk beyond next_chunk, is not looked at by rebuild(). */
     store(&shared->next_chunk, next_chunk);
@@ -171,6 +192,13 @@ int ledger_arena_take(struct ledger_slice *slices, uint32_t count, bool kept, ui
     store(&shared->free_chunks, free_chunks);
     store(&shared->free_records, free_records);
     unlock_arena(shared);
+    for (uint32_t i = count, following = 0; i-- > 0; following = slices[i].record) {
+        struct ledger_record *record = ledger_record(slices[i].record);
+        ledger_record_begin(record, slices[i].base, slices[i].length, kept);
+        record->write_next = following;
+    }
+    if (!has_room(shared, SPARE_RECORDS, 0))
+        (void)reserve(shared, SPARE_RECORDS, 0); /* for those who have a stripe's lock */
     return 0;
 }
 
@@ -237,11 +265,35 @@ void ledger_arena_trim(uint32_t index, uint32_t from, uint32_t to)
     unlock_arena(shared);
 }
 
+/* Who dies between two stores leaves it to rebuild(). */
+void ledger_arena_exchange(uint32_t from, uint32_t to, int from_chunk, int to_chunk, int count)
+{
+    struct ledger_shared *shared = lock_arena();
+    struct ledger_record *source = ledger_record(from), *target = ledger_record(to);
+    for (int k = 0; k < count; k++) {
+        uint32_t old = target->chunk[to_chunk + k];
+        __atomic_store_n(&target->chunk[to_chunk + k], source->chunk[from_chunk + k],
+                         __ATOMIC_RELEASE);
+        __atomic_store_n(&source->chunk[from_chunk + k], old, __ATOMIC_RELEASE);
+    }
+    unlock_arena(shared);
+}
+
+void ledger_arena_move(uint32_t from, uint32_t to, int to_chunk)
+{
+    struct ledger_shared *shared = lock_arena();
+    struct ledger_record *source = ledger_record(from), *target = ledger_record(to);
+    for (int k = 0; to_chunk + k < LEDGER_RECORD_CHUNKS && source->chunk[k]; k++) {
+        put_chunk(shared, &target->chunk[to_chunk + k]); /* of who died as he did the same */
+        __atomic_store_n(&target->chunk[to_chunk + k], source->chunk[k], __ATOMIC_RELEASE);
+        __atomic_store_n(&source->chunk[k], 0, __ATOMIC_RELEASE);
+    }
+    unlock_arena(shared);
+}
+
 /* Under the lock: a record without chunks, PRIVATE; 0: there is none. */
 static uint32_t take_one(struct ledger_shared *shared, uint32_t owner)
 {
-    if (check_room(shared, 1, 0) != 0)
-        return 0;
     uint32_t count = load(&shared->free_records);
     uint32_t index = count ? ledger_map.free_records[count - 1] : load(&shared->next_record);
     struct ledger_record *fresh = ledger_record(index);
@@ -267,8 +319,10 @@ static uint32_t take_one(struct ledger_shared *shared, uint32_t owner)
 uint32_t ledger_arena_share(uint32_t source_index, uint32_t from, uint32_t to, uint32_t reuse,
                             uint32_t owner)
 {
-    struct ledger_shared *shared = lock_arena();
+    struct ledger_shared *shared = ledger_map.shared;
     const struct ledger_record *source = ledger_record(source_index);
+    if (lock_with_room(shared, reuse ? 0 : 1, 0) != 0)
+        return 0;
     uint32_t index = reuse ? reuse : take_one(shared, owner);
     if (index) {
         struct ledger_record *record = ledger_record(index);

@@ -22,6 +22,10 @@ void ledger_arena_free(uint32_t first);
 void ledger_arena_empty(uint32_t record);
 /* Sets the range of an ACKED record, and frees chunks that fall outside. */
 void ledger_arena_trim(uint32_t record, uint32_t from, uint32_t to);
+/* Of a PRIVATE record and one that is linked: chunks change places, so many of each. */
+void ledger_arena_exchange(uint32_t from, uint32_t to, int from_chunk, int to_chunk, int count);
+/* All chunks of a PRIVATE record become those of one that is linked, from this place on. */
+void ledger_arena_move(uint32_t from, uint32_t to, int to_chunk);
 /*
  * A PRIVATE record for [from, to) of `source`, sharing its chunks: `reuse`, whose own chunks are
  * freed; if that is 0 a new one, or 0.

@@ -28,13 +28,13 @@ uint64_t ledger_file_dirty(struct ledger_file *file);
 /* The bytes of a read that the ledger has. */
 enum ledger_dirty_found {
     LEDGER_DIRTY_NONE, /* no dirty byte is in the range */
-    LEDGER_DIRTY_SOME, /* some, or the end of the file: they must be sent before the server is asked
-                        */
+    LEDGER_DIRTY_SOME, /* some, or the end of the file, or more than can be copied at a time: they
+                          must be sent before the server is asked */
     LEDGER_DIRTY_ALL   /* up to `done`, or up to the end of the file */
 };
-/* Copies [offset, offset + length) if all of it is dirty, unless the memory is NULL; *done: how
- * much that is. The memory is ours: the lock is held over the copy, and that of a program may be
- * fetched from far away when it is touched. */
+/* Copies [offset, offset + length) if all of it is dirty, in one step, unless the memory is NULL;
+ * *done: how much that is. The memory is ours: it is written again when a write came between, and
+ * that of a program may be fetched from far away when it is touched. */
 enum ledger_dirty_found ledger_dirty_read(struct ledger_file *file, uint64_t offset, size_t length,
                                           uint8_t *memory, size_t *done);
 
@@ -82,6 +82,9 @@ static inline bool ledger_record_is_replaced(const struct ledger_record *record)
            record->twins & LEDGER_TWIN_OLD;
 }
 
+/* What a DIRTY record has from the offset `at` on becomes a record of its own, with the same
+ * chunks: the result. 0: there is no room, or this process has no slot. */
+uint32_t ledger_dirty_split(struct ledger_entry *entry, uint32_t index, uint64_t at);
 /* A PRIVATE record, filled, of a write that has just been made. */
 void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
 /* An IN_FLIGHT one that is promised will not be executed, or be held: DIRTY again. */

@@ -211,7 +211,9 @@ struct ledger_entry *ledger_entry_peek(struct ledger_file *file)
 
 static void touch(struct ledger_entry *entry)
 {
-    entry->used_at = ++ledger_entry_stripe(entry)->clock;
+    struct ledger_stripe *stripe = ledger_entry_stripe(entry);
+    if (entry->used_at != stripe->clock) /* else it is the last that was used */
+        entry->used_at = ++stripe->clock;
 }
 
 uint32_t ledger_stripe_of_inode(uint64_t device, uint64_t inode)
@@ -262,15 +264,17 @@ struct ledger_entry *ledger_entry_lock(struct ledger_file *file, bool may_make, 
     }
     uint32_t stripe = ledger_stripe_of_file(file);
     ledger_stripe_lock(stripe);
-    struct ledger_entry *entry = ledger_entry_of(file);
-    if (!entry)
-        entry = make_or_say(&file->key, may_make, result);
+    struct ledger_entry *entry = ledger_entry_remembered(file);
     if (!entry) {
-        ledger_stripe_unlock(stripe);
-        return NULL;
-    }
-    if (entry != ledger_entry_remembered(file))
+        entry = ledger_entry_find(&file->key);
+        if (!entry)
+            entry = make_or_say(&file->key, may_make, result);
+        if (!entry) {
+            ledger_stripe_unlock(stripe);
+            return NULL;
+        }
         remember(file, entry);
+    }
     touch(entry);
     return entry;
 }

@@ -10,9 +10,10 @@
  * Locks it. 0; EOWNERDEAD: its owner died; after what it guards was put in order,
  * pthread_mutex_consistent() must follow.
  *
- * A thread that is killed after it was woken, and before it has the mutex, takes the wake with it.
- * If another got the mutex meanwhile, which knows of no waiter, it wakes nobody, and neither does
- * the kernel (handle_futex_death()). So nobody who waits sleeps for longer than a second at a time.
+ * A thread that is killed, or stopped, after it was woken, and before it has the mutex, takes the
+ * wake with it. If another got the mutex meanwhile, which knows of no waiter, it wakes nobody, and
+ * neither does the kernel (handle_futex_death()). So nobody who waits sleeps for longer than ten
+ * milliseconds at a time.
  */
 int ledger_mutex_lock(pthread_mutex_t *mutex);
 /* The same for one under which system calls are made: for so many ms at most. ETIMEDOUT: it is not

@@ -142,27 +142,36 @@ static struct run_identity identity_of(const struct ledger_process *process)
     return (struct run_identity){process->pid, process->starttime, process->image};
 }
 
-static bool alive(const struct ledger_process *process)
+/* Of the same use of a slot? */
+static bool same_identity(const struct run_identity *a, const struct run_identity *b)
 {
-    struct run_identity identity = identity_of(process);
-    return run_identity_alive(&identity) || is_foreign();
+    return a->pid == b->pid && a->starttime == b->starttime && a->image == b->image;
 }
 
-/* Under process_lock. */
+/* Who asks /proc may be stopped while it does, so that is done without the lock; what was found
+ * holds for who has the slot still. */
 static void give_back_if_dead(uint32_t slot)
 {
     const struct ledger_process *process = &ledger_map.shared->processes[slot];
-    if (atomic_load(&process->state) && !alive(process))
+    if (!atomic_load(&process->state))
+        return;
+    lock_processes();
+    struct run_identity identity = identity_of(process);
+    bool used = atomic_load(&process->state);
+    unlock_processes();
+    if (!used || run_identity_alive(&identity) || is_foreign())
+        return;
+    lock_processes();
+    struct run_identity now = identity_of(process);
+    if (atomic_load(&process->state) && same_identity(&now, &identity))
         give_back(slot);
+    unlock_processes();
 }
 
 void ledger_process_check(uint32_t slot)
 {
-    if (slot == 0 || slot >= LEDGER_PROCESSES)
-        return;
-    lock_processes();
-    give_back_if_dead(slot);
-    unlock_processes();
+    if (slot != 0 && slot < LEDGER_PROCESSES)
+        give_back_if_dead(slot);
 }
 
 bool ledger_process_is_stopped(uint32_t slot)
@@ -177,22 +186,21 @@ bool ledger_process_is_stopped(uint32_t slot)
     return used && run_identity_stopped(&identity) && !is_foreign();
 }
 
+static void give_back_dead(const struct ledger_shared *shared)
+{
+    for (uint32_t slot = 1; slot < shared->process_count; slot++)
+        give_back_if_dead(slot);
+}
+
 void ledger_process_sweep(uint64_t interval_ns)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    uint64_t now = sys_now_ns();
-    if (now - atomic_load(&shared->swept_ns) < interval_ns)
+    uint64_t now = sys_now_ns(), last = atomic_load(&shared->swept_ns);
+    /* Of many threads that come at a time one looks at all processes. */
+    if (interval_ns > 0 && (now - last < interval_ns ||
+                            !atomic_compare_exchange_strong(&shared->swept_ns, &last, now)))
         return;
-    lock_processes();
-    /* Many threads may wait for the lock: one of them looks at all processes, for all that came
-     * before. */
-    bool done = atomic_load(&shared->swept_ns) > now;
-    uint64_t began = sys_now_ns();
-    for (uint32_t slot = 1; slot < shared->process_count && !done; slot++)
-        give_back_if_dead(slot);
-    if (!done)
-        atomic_store(&shared->swept_ns, began); /* last: who dies before has not done it */
-    unlock_processes();
+    give_back_dead(shared);
     for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
         if (atomic_load(&shared->stripes[i].held_check)) {
             ledger_stripe_lock(i); /* frees ghosts whose time is over */
@@ -212,13 +220,12 @@ void ledger_process_sweep_all(void)
     unlock_processes();
 }
 
-/* Under process_lock. Looks at a few slots each time, so that no dead one stays for long. */
+/* Looks at a few slots each time, so that no dead one stays for long. */
 static void check_some(struct ledger_shared *shared)
 {
     for (int i = 0; i < 4 && shared->process_count > 1; i++) {
-        if (shared->process_cursor >= shared->process_count)
-            shared->process_cursor = 1;
-        give_back_if_dead(shared->process_cursor++);
+        uint32_t next = __atomic_add_fetch(&shared->process_cursor, 1, __ATOMIC_RELAXED);
+        give_back_if_dead(1 + next % (shared->process_count - 1));
     }
 }
 
@@ -231,12 +238,10 @@ static uint32_t find_free(struct ledger_shared *shared)
     return shared->process_count < LEDGER_PROCESSES ? shared->process_count++ : 0;
 }
 
+/* Under process_lock. */
 static uint32_t take_slot(const struct run_identity *self)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    if (is_foreign())
-        return 0;
-    check_some(shared);
     for (uint32_t slot = 1; slot < shared->process_count; slot++) {
         struct ledger_process *process = &shared->processes[slot];
         /* This process before exec(): its threads and their writes are no more. But not another
@@ -246,11 +251,6 @@ static uint32_t take_slot(const struct run_identity *self)
             give_back(slot);
     }
     uint32_t slot = find_free(shared);
-    if (slot == 0) {
-        for (uint32_t i = 1; i < shared->process_count; i++)
-            give_back_if_dead(i);
-        slot = find_free(shared);
-    }
     if (slot) {
         struct ledger_process *process = &shared->processes[slot];
         process->pid = self->pid;
@@ -265,19 +265,30 @@ static uint32_t take_slot(const struct run_identity *self)
     return slot;
 }
 
+static uint32_t own_or_new(const struct run_identity *self)
+{
+    lock_processes();
+    uint32_t slot = atomic_load(&own_slot);
+    if (!slot) {
+        slot = take_slot(self);
+        atomic_store(&own_slot, slot);
+    }
+    unlock_processes();
+    return slot;
+}
+
 uint32_t ledger_process_slot(void)
 {
     struct run_identity self;
     uint32_t slot = atomic_load_explicit(&own_slot, memory_order_relaxed);
-    if (slot || !ledger_map.shared || run_identity_self(&self) != 0)
+    if (slot || !ledger_map.shared || run_identity_self(&self) != 0 || is_foreign())
         return slot;
-    lock_processes();
-    slot = atomic_load(&own_slot);
+    check_some(ledger_map.shared);
+    slot = own_or_new(&self);
     if (!slot) {
-        slot = take_slot(&self);
-        atomic_store(&own_slot, slot);
+        give_back_dead(ledger_map.shared);
+        slot = own_or_new(&self);
     }
-    unlock_processes();
     return slot;
 }
 

@@ -226,8 +226,7 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint32_t from, uint
 
 /* ---- overlaps ---- */
 
-/* The time if any record of the file's stripe may be held, else 0, at which none is looked at. */
-static uint64_t now_if_held(uint32_t file)
+uint64_t ledger_now_if_held(uint32_t file)
 {
     return atomic_load_explicit(&ledger_map.shared->stripes[ledger_stripe_of(file)].held_check,
                                 memory_order_relaxed)
@@ -235,23 +234,27 @@ static uint64_t now_if_held(uint32_t file)
                : 0;
 }
 
+bool ledger_record_blocks(uint32_t index, uint64_t start, uint64_t end, uint32_t own, uint64_t now)
+{
+    const struct ledger_record *record = ledger_record(index);
+    if (own && ledger_record_is_twin(record, ledger_record(own)))
+        return false;
+    return (ledger_record_is_busy(record) && ledger_record_start(record) < end &&
+            start < ledger_record_end(record)) ||
+           (now && index != own && ledger_record_held(record, now) &&
+            record->base + record->held_from < end && start < record->base + record->held_to);
+}
+
 uint32_t ledger_record_conflict(uint32_t file, uint64_t start, uint64_t end, uint32_t own)
 {
-    uint64_t now = now_if_held(file);
+    uint64_t now = ledger_now_if_held(file);
     for (uint64_t unit = start >> LEDGER_UNIT_SHIFT; unit <= (end - 1) >> LEDGER_UNIT_SHIFT;
          unit++) {
-        uint32_t next = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
-        while (next) {
-            struct ledger_record *record = ledger_record(next);
-            bool harmless = own && ledger_record_is_twin(record, ledger_record(own));
-            if (ledger_record_is_busy(record) && !harmless &&
-                ledger_record_overlaps(record, file, start, end))
-                return next;
-            if (now && next != own && !harmless && ledger_record_file(record) == file &&
-                ledger_record_held(record, now) && record->base + record->held_from < end &&
-                start < record->base + record->held_to)
-                return next;
-            next = record->bucket_next;
+        uint32_t i = ledger_bucket(file, unit << LEDGER_UNIT_SHIFT)->first;
+        for (; i; i = ledger_record(i)->bucket_next) {
+            if (ledger_record_file(ledger_record(i)) == file &&
+                ledger_record_blocks(i, start, end, own, now))
+                return i;
         }
     }
     return 0;
@@ -469,7 +472,7 @@ uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64
 static bool busy_beyond(uint32_t index, uint64_t size)
 {
     const struct ledger_record *record = ledger_record(index);
-    uint64_t now = now_if_held(ledger_record_file(record));
+    uint64_t now = ledger_now_if_held(ledger_record_file(record));
     return (ledger_record_is_busy(record) && ledger_record_end(record) > size) ||
            (now && ledger_record_held(record, now) && record->base + record->held_to > size);
 }
@@ -482,7 +485,7 @@ uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size)
 static bool pending(uint32_t index, uint64_t sequence)
 {
     const struct ledger_record *record = ledger_record(index);
-    uint64_t now = now_if_held(ledger_record_file(record));
+    uint64_t now = ledger_now_if_held(ledger_record_file(record));
     return (ledger_record_is_busy(record) && record->sequence < sequence) ||
            (now && ledger_record_held(record, now));
 }

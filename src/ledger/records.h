@@ -120,6 +120,11 @@ void ledger_garbage_add(struct ledger_garbage *garbage, uint32_t index);
  * where this process has no slot, only its data goes, and it becomes a GHOST. `entry` is not needed
  * for a GHOST. */
 void ledger_record_drop(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage);
+/* The time if any record of the file's stripe may be held, else 0, at which none is looked at. */
+uint64_t ledger_now_if_held(uint32_t file);
+/* Is this record of the file, at that time, one that ledger_record_conflict() looks for? */
+bool ledger_record_blocks(uint32_t record, uint64_t start, uint64_t end, uint32_t own,
+                          uint64_t now);
 /*
  * A record IN_FLIGHT, REPLAY or held that overlaps [start, end); 0: none. The hold of `own` does
  * not count, nor a record that has it for a twin: an older copy of the same bytes does no harm.

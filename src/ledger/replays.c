@@ -9,7 +9,7 @@
 #include "ledger/uncommitted.h"
 #include "sys/test_switch.h"
 
-enum { DROPS_AT_ONCE = 256 };
+enum { DROPS_AT_ONCE = 16 };
 
 /* Does a COMMIT that returned `verifier` vouch for the record? */
 static bool vouched(const struct ledger_record *record, uint64_t verifier)

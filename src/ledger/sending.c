@@ -27,18 +27,87 @@ static uint32_t in_the_way(struct ledger_entry *entry, uint32_t index)
                                    record->changed ? 0 : index);
 }
 
-/* A DIRTY record that ends, or else begins, at `offset`, and may be sent now; 0: none. */
-static uint32_t neighbour(struct ledger_entry *entry, uint64_t offset, bool ends)
+enum { UNIT_RECORDS = LEDGER_WRITE_VECTORS, SHORT_RUNS = 8 };
+
+/*
+ * The DIRTY records of a unit of the file that may be sent now. One walk through a bucket finds
+ * them all: others wait for the lock meanwhile.
+ */
+struct unit {
+    uint64_t number; /* UINT64_MAX: none yet */
+    unsigned count;
+    bool whole; /* all of them; else as many as there is room for */
+    uint32_t at[UNIT_RECORDS];
+};
+
+/* Keeps those that none of `busy` is in the way of; NULL: all of the bucket is looked at. */
+static void unit_sift(struct unit *unit, struct ledger_entry *entry, const uint32_t *busy,
+                      unsigned busy_count)
 {
-    uint32_t file = ledger_entry_index(entry);
-    if (ends && offset == 0)
-        return 0;
-    uint32_t i = ledger_bucket(file, ends ? offset - 1 : offset)->first;
+    uint64_t now = ledger_now_if_held(ledger_entry_index(entry));
+    uint64_t size = ledger_entry_truncator(entry) ? entry->truncate_size : UINT64_MAX;
+    unsigned kept = 0;
+    for (unsigned k = 0; k < unit->count; k++) {
+        const struct ledger_record *record = ledger_record(unit->at[k]);
+        uint64_t start = ledger_record_start(record), end = ledger_record_end(record);
+        uint32_t own = record->changed ? 0 : unit->at[k];
+        bool clear = busy ? end <= size : in_the_way(entry, unit->at[k]) == UINT32_MAX;
+        for (unsigned i = 0; i < busy_count && clear; i++)
+            clear = !ledger_record_blocks(busy[i], start, end, own, now);
+        if (clear)
+            unit->at[kept++] = unit->at[k];
+    }
+    unit->count = kept;
+}
+
+static void unit_look(struct unit *unit, struct ledger_entry *entry, uint64_t number)
+{
+    uint32_t busy[UNIT_RECORDS], file = ledger_entry_index(entry);
+    unsigned busy_count = 0;
+    bool few = true; /* of those that are busy */
+    unit->number = number;
+    unit->count = 0;
+    unit->whole = true;
+    uint32_t i = ledger_bucket(file, number << LEDGER_UNIT_SHIFT)->first;
     for (; i; i = ledger_record(i)->bucket_next) {
         const struct ledger_record *record = ledger_record(i);
-        if (ledger_record_is_dirty(record) && ledger_record_file(record) == file &&
-            (ends ? ledger_record_end(record) : ledger_record_start(record)) == offset)
-            return in_the_way(entry, i) == UINT32_MAX ? i : 0;
+        if (ledger_record_file(record) != file || record->base >> LEDGER_UNIT_SHIFT != number)
+            continue;
+        if (ledger_record_is_busy(record) || record->held_until) {
+            few = few && busy_count < UNIT_RECORDS;
+            if (few)
+                busy[busy_count++] = i;
+        }
+        if (ledger_record_is_dirty(record) && unit->count == UNIT_RECORDS)
+            unit->whole = false;
+        else if (ledger_record_is_dirty(record))
+            unit->at[unit->count++] = i;
+    }
+    unit_sift(unit, entry, few ? busy : NULL, few ? busy_count : 0);
+}
+
+/* May it be sent now? */
+static bool unit_has(const struct unit *unit, uint32_t index)
+{
+    for (unsigned k = 0; k < unit->count; k++) {
+        if (unit->at[k] == index)
+            return true;
+    }
+    return false;
+}
+
+/* A DIRTY record that ends, or else begins, at `offset`, and may be sent now; 0: none. */
+static uint32_t neighbour(struct unit *unit, struct ledger_entry *entry, uint64_t offset, bool ends)
+{
+    if (ends && offset == 0)
+        return 0;
+    uint64_t number = (ends ? offset - 1 : offset) >> LEDGER_UNIT_SHIFT;
+    if (number != unit->number)
+        unit_look(unit, entry, number);
+    for (unsigned k = 0; k < unit->count; k++) {
+        const struct ledger_record *record = ledger_record(unit->at[k]);
+        if ((ends ? ledger_record_end(record) : ledger_record_start(record)) == offset)
+            return unit->at[k];
     }
     return 0;
 }
@@ -68,6 +137,7 @@ struct run {
     uint32_t at[2 * LEDGER_WRITE_VECTORS];
     unsigned first, count;
     int vectors;
+    bool full; /* there is more, for which it has no room */
     uint64_t offset;
     size_t length;
 };
@@ -77,18 +147,43 @@ static void run_begin(struct run *run, uint32_t index)
     const struct ledger_record *record = ledger_record(index);
     run->first = LEDGER_WRITE_VECTORS;
     run->count = 1;
+    run->full = false;
     run->at[run->first] = index;
     run->vectors = vectors_of(record);
     run->offset = ledger_record_start(record);
     run->length = ledger_record_length(record);
 }
 
-/* Adds the record before it, or behind it. False: there is none, or it would be too long. */
-static bool run_extend(struct run *run, struct ledger_entry *entry, size_t most, bool before)
+/*
+ * A DIRTY record that is longer than `room` is cut in two, between chunks: what a WRITE has no room
+ * for leaves with the next. The part at its end, or its beginning, that fits; the record itself if
+ * it cannot be cut.
+ */
+static uint32_t cut(struct ledger_entry *entry, uint32_t index, size_t room, bool end)
 {
-    uint32_t next = neighbour(entry, before ? run->offset : run->offset + run->length, before);
-    if (!next || run->length + ledger_record_length(ledger_record(next)) > most ||
-        run->vectors + vectors_of(ledger_record(next)) > LEDGER_WRITE_VECTORS)
+    const struct ledger_record *record = ledger_record(index);
+    uint32_t from = ledger_record_from(record), to = ledger_record_to(record);
+    if (to - from <= room || record->held_until || record->twins || record->changed)
+        return index;
+    uint32_t at = end ? to - (uint32_t)room + LEDGER_CHUNK - 1 : from + (uint32_t)room;
+    at -= at % LEDGER_CHUNK;
+    if (at <= from || at >= to)
+        return index;
+    uint32_t second = ledger_dirty_split(entry, index, record->base + at);
+    return end && second ? second : index;
+}
+
+/* Adds the record before it, or behind it. False: there is none, or it would be too long. */
+static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *entry, size_t most,
+                       bool before)
+{
+    uint32_t next =
+        neighbour(unit, entry, before ? run->offset : run->offset + run->length, before);
+    if (next && run->length < most)
+        next = cut(entry, next, most - run->length, before);
+    run->full = next && (run->length + ledger_record_length(ledger_record(next)) > most ||
+                         run->vectors + vectors_of(ledger_record(next)) > LEDGER_WRITE_VECTORS);
+    if (!next || run->full)
         return false;
     run->at[before ? --run->first : run->first + run->count] = next;
     run->count++;
@@ -154,27 +249,62 @@ static bool take_twins(struct ledger_entry *entry, const struct ledger_sending *
     return first && ledger_twins_take(entry, first, sending->most, write);
 }
 
+/* Runs that are too short, the last ones: their records need no second look. */
+struct short_runs {
+    unsigned count;
+    struct {
+        uint64_t start, end;
+    } runs[SHORT_RUNS];
+};
+
+static void short_add(struct short_runs *known, const struct run *run)
+{
+    known->runs[known->count % SHORT_RUNS].start = run->offset;
+    known->runs[known->count++ % SHORT_RUNS].end = run->offset + run->length;
+}
+
+static bool short_has(const struct short_runs *known, const struct ledger_record *record)
+{
+    uint64_t start = ledger_record_start(record);
+    for (unsigned i = 0; i < SHORT_RUNS && i < known->count; i++) {
+        if (start >= known->runs[i].start && start < known->runs[i].end)
+            return true;
+    }
+    return false;
+}
+
 /* Looks for a run to be sent. False: there is none now; *owner: whom to wait for; UINT32_MAX:
  * nobody. */
 static bool look(struct ledger_entry *entry, const struct ledger_sending *sending, struct run *run,
                  uint32_t *owner)
 {
+    struct unit unit;
+    unit.number = UINT64_MAX;
+    struct short_runs known = {0};
     *owner = UINT32_MAX;
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
-        if (!wanted(ledger_record(i), sending))
+        const struct ledger_record *record = ledger_record(i);
+        if (!wanted(record, sending) || short_has(&known, record))
             continue;
-        uint32_t other = in_the_way(entry, i);
-        if (other != UINT32_MAX) {
-            *owner = other;
+        if (record->base >> LEDGER_UNIT_SHIFT != unit.number)
+            unit_look(&unit, entry, record->base >> LEDGER_UNIT_SHIFT);
+        if (!unit_has(&unit, i) && (!unit.whole || *owner == UINT32_MAX)) {
+            uint32_t other = in_the_way(entry, i);
+            *owner = other != UINT32_MAX ? other : *owner;
+            if (other != UINT32_MAX)
+                continue;
+        } else if (!unit_has(&unit, i)) {
             continue;
         }
+        (void)cut(entry, i, sending->most > LEDGER_CHUNK ? sending->most : LEDGER_CHUNK, false);
         run_begin(run, i);
-        while (run_extend(run, entry, sending->most, true))
+        while (run_extend(run, &unit, entry, sending->most, true))
             ;
-        while (run_extend(run, entry, sending->most, false))
+        while (!run->full && run_extend(run, &unit, entry, sending->most, false))
             ;
-        if (run->length >= sending->least)
+        if (run->full || run->length >= sending->least)
             return true;
+        short_add(&known, run);
     }
     if (*owner == UINT32_MAX && entry->sending > 0) {
         uint32_t sent =

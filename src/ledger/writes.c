@@ -14,6 +14,8 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
+enum { RECORDS_AT_ONCE = 8 }; /* that end under a lock that others wait for */
+
 static int check_vectors(const struct iovec *data, int count, size_t length)
 {
     size_t have = 0;
@@ -431,46 +433,61 @@ void ledger_write_end(struct ledger_file *file, struct ledger_write *write,
     ledger_writes_end(&ending, 1);
 }
 
-/*
- * Under the stripe's lock. The entry of a file with linked records is never recycled, so the stripe
- * is the records'. If the file was replaced under this write, its records are PRIVATE now, and
- * `entry` is unused.
- */
-static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage)
+/* The file of the records that a write still has; NULL: they are PRIVATE, as the file was replaced
+ * under it. The entry of a file with linked records is never recycled. */
+static struct ledger_entry *entry_of(const struct ledger_write *write)
 {
-    struct ledger_write *write = ending->write;
-    if (!write->record_count)
-        return;
     uint32_t index = write->first_record;
-    struct ledger_entry *entry = NULL;
-    for (uint32_t i = 0; i < write->record_count && !entry; i++) {
+    for (uint32_t i = 0; i < write->record_count; i++) {
         if (ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
-            entry = &ledger_map.entries[atomic_load(&ledger_record(index)->file)];
+            return &ledger_map.entries[atomic_load(&ledger_record(index)->file)];
         index = ledger_record(index)->write_next;
     }
-    struct ledger_entry *now = entry ? NULL : ledger_entry_of(ending->file);
-    if (now) /* it was written, and nobody was told */
-        ledger_entry_outdate(now);
-    index = write->first_record;
-    bool lost = entry && ending->outcome == LEDGER_WRITE_LOST &&
-                !ledger_record_is_replaced(ledger_record(index));
-    if (lost && !sys_test_unsafe(SYS_TEST_TOLD))
+    return NULL;
+}
+
+/* Under the stripe's lock: what the answer says of the file. */
+static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
+{
+    const struct ledger_write *write = ending->write;
+    if (ending->outcome == LEDGER_WRITE_LOST &&
+        !ledger_record_is_replaced(ledger_record(write->first_record)) &&
+        !sys_test_unsafe(SYS_TEST_TOLD))
         ledger_entry_lose(entry, ending->error);
-    if (entry && write->doubtful)
+    if (write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
-    if (entry && ending->attributes_known) {
+    if (ending->attributes_known) {
         ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime);
         ledger_entry_wrote(entry, ending->before_ctime,
                            ledger_nanoseconds(&ending->attributes.mtime));
         ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);
-    } else if (entry)
+    } else {
         ledger_entry_untold(entry);
-    for (uint32_t i = 0; i < write->record_count; i++) {
-        uint32_t next = ledger_record(index)->write_next;
+    }
+}
+
+/* Under the stripe's lock, which is for others after so many records. Returns how many it were. */
+static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first,
+                         struct ledger_garbage *garbage)
+{
+    struct ledger_write *write = ending->write;
+    if (!write->record_count)
+        return 0;
+    struct ledger_entry *entry = entry_of(write);
+    struct ledger_entry *now = entry ? NULL : ledger_entry_of(ending->file);
+    if (now) /* it was written, and nobody was told */
+        ledger_entry_outdate(now);
+    if (entry && first)
+        begin_end(ending, entry);
+    bool lost = entry && ending->outcome == LEDGER_WRITE_LOST &&
+                !ledger_record_is_replaced(ledger_record(write->first_record));
+    unsigned count = 0;
+    for (; write->record_count && count < most; count++, write->record_count--) {
+        uint32_t index = write->first_record;
+        write->first_record = ledger_record(index)->write_next;
         if (write->unsettled && ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
             ledger_record_hold(index);
         end_record(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
-        index = next;
     }
     if (entry) {
         ledger_entry_count_change(entry);
@@ -479,18 +496,23 @@ static void end_one(struct ledger_ending *ending, struct ledger_garbage *garbage
         if (lost)
             ledger_dirty_lost(entry);
     }
-    write->record_count = 0;
+    return count;
 }
 
 void ledger_writes_end(struct ledger_ending *endings, unsigned count)
 {
     struct ledger_garbage garbage = {0};
+    bool first = true;
     for (unsigned i = 0; i < count;) {
         uint32_t stripe = ledger_stripe_of_file(endings[i].file);
+        const struct ledger_file *file = endings[i].file;
+        unsigned ended = 0;
         ledger_stripe_lock(stripe);
-        do
-            end_one(&endings[i++], &garbage);
-        while (i < count && endings[i].file == endings[i - 1].file);
+        while (i < count && endings[i].file == file && ended < RECORDS_AT_ONCE) {
+            ended += end_some(&endings[i], RECORDS_AT_ONCE - ended, first, &garbage);
+            first = endings[i].write->record_count == 0;
+            i += first;
+        }
         ledger_stripe_unlock(stripe);
         ledger_stripe_wake(stripe);
     }

@@ -115,6 +115,36 @@ UNIT_TEST(a_write_goes_on_over_what_is_in_flight)
     ledger_file_forget(&file, false);
 }
 
+UNIT_TEST(a_write_into_a_record_leaves_what_is_around_it)
+{
+    struct ledger_file file;
+    struct ledger_write write;
+    attach(&file, 516);
+    for (uint64_t page = 0; page < 8; page++)
+        write_dirty(&file, page * 8192, 8192, 'o');
+    write_dirty(&file, 16384, 8192, 'p'); /* one chunk of the record */
+    write_dirty(&file, 30000, 9000, 'q'); /* parts of chunks, too much to be copied */
+    write_dirty(&file, 50000, 100, 'r');  /* not too much */
+    write_dirty(&file, 0, 5000, 's');
+    write_dirty(&file, 60000, 10000, 't'); /* the end of it, and more */
+    expect_dirty(&file, 0, 5000, 's');
+    expect_dirty(&file, 5000, 11384, 'o');
+    expect_dirty(&file, 16384, 8192, 'p');
+    expect_dirty(&file, 24576, 5424, 'o');
+    expect_dirty(&file, 30000, 9000, 'q');
+    expect_dirty(&file, 39000, 11000, 'o');
+    expect_dirty(&file, 50000, 100, 'r');
+    expect_dirty(&file, 50100, 9900, 'o');
+    expect_dirty(&file, 60000, 10000, 't');
+    assert_int_equal(ledger_file_dirty(&file), 70000);
+    check_invariants();
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.length, 70000);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    assert_int_equal(ledger_file_uncommitted(&file), 0);
+    check_invariants();
+}
+
 UNIT_TEST(what_failed_is_dirty_again_below_what_is_newer)
 {
     struct ledger_file file;
