@@ -178,6 +178,7 @@ static inline void scene_be_agent(void)
 {
     uint32_t seen = 0;
     CHECK_EQUAL(prctl(PR_SET_PDEATHSIG, SIGKILL), 0);
+    close_range(STDERR_FILENO + 1, ~0U, 0); /* a server ends when nobody has its socket */
     CHECK_EQUAL(log_open(getenv("DIRECTNFS_LOG")), 0);
     file_start();
     CHECK_EQUAL(file_registry_open(), 0);
