@@ -329,6 +329,8 @@ static uint64_t inherit(struct ledger_entry *entry, struct ledger_entry *other, 
     uint64_t lost = atomic_load(&other->uncommitted) + atomic_load(&other->dirty);
     if (lost > 0 || has_untold_loss(other))
         atomic_store(&entry->losses, 1);
+    if (lost > 0)
+        atomic_fetch_add(&ledger_map.shared->losses, 1);
     atomic_fetch_or(&entry->flags, flags & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));
     if (only) {
         other->root = entry->root;
@@ -407,6 +409,8 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
     uint64_t lost = told ? 0 : atomic_load(&from->uncommitted) + atomic_load(&from->dirty);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses, 1);
+    if (lost > 0)
+        atomic_fetch_add(&ledger_map.shared->losses, 1);
     ledger_cache_drop(into);
     atomic_fetch_or(&into->flags,
                     atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));

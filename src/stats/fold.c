@@ -318,34 +318,31 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
     return error;
 }
 
+struct visiting {
+    const struct stats_bounds *bounds;
+    uint64_t began_ns;
+    stats_visitor *visit;
+    void *argument;
+};
+
+static int visit_one(void *argument, const char *name)
+{
+    const struct visiting *visiting = argument;
+    const struct stats_bounds *bounds = visiting->bounds;
+    struct run_identity process;
+    int result = 0;
+    if (stats_parse_name(name, &process))
+        result = visiting->visit(visiting->argument, name, &process);
+    if (!result && bounds &&
+        sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - visiting->began_ns >= bounds->cpu_ns)
+        result = -ETIME;
+    return result;
+}
+
 int stats_visit(int run, const struct stats_bounds *bounds, stats_visitor *visit, void *argument)
 {
-    struct entry {
-        uint64_t inode;
-        int64_t offset;
-        unsigned short length;
-        unsigned char type;
-        char name[];
-    } * entry;
-    char buffer[4096] __attribute__((aligned(8)));
-    const uint64_t began = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    int fd = sys_openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    int result = fd < 0 ? fd : 0;
-    ssize_t length;
-    while (!result && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
-        for (ssize_t at = 0; !result && at < length; at += entry->length) {
-            struct run_identity process;
-            entry = (struct entry *)(buffer + at);
-            if (stats_parse_name(entry->name, &process))
-                result = visit(argument, entry->name, &process);
-            if (!result && bounds &&
-                sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began >= bounds->cpu_ns)
-                result = -ETIME;
-        }
-    }
-    if (fd >= 0)
-        sys_close(fd);
-    return result;
+    struct visiting visiting = {bounds, sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), visit, argument};
+    return run_list(run, visit_one, &visiting);
 }
 
 struct reaping {
