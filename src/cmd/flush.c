@@ -22,18 +22,11 @@
 #include "cmd/options.h"
 #include "cmd/print.h"
 #include "cmd/rundir.h"
+#include "cmd/strays.h"
 #include "config/nfstab.h"
 #include "stats/read.h"
 
 /* ---- with the library ---- */
-
-/* What a name on the command line, or a mount of the configuration, stands for. */
-struct target {
-    const char *name;
-    dev_t device;
-    ino_t inode;
-    bool file;
-};
 
 static void read_registry(struct stats_snapshot *snapshot)
 {
@@ -42,6 +35,7 @@ static void read_registry(struct stats_snapshot *snapshot)
     *snapshot = (struct stats_snapshot){0};
     if (run >= 0) {
         error = stats_read_uncommitted(run, snapshot);
+        error = error ? error : stats_read_strays(run, NULL, snapshot);
         run_close(run);
     }
     if (error) {
@@ -51,7 +45,7 @@ static void read_registry(struct stats_snapshot *snapshot)
 }
 
 /* -errno */
-static int send_file(const struct target *target)
+static int send_file(const struct cmd_stray_target *target)
 {
     int fd = open(target->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     int result = fd < 0 || fsync(fd) != 0 ? -errno : 0;
@@ -61,7 +55,7 @@ static int send_file(const struct target *target)
 }
 
 /* What is of one mount goes with what is of all others. */
-static int send_mount(const struct target *target)
+static int send_mount(const struct cmd_stray_target *target)
 {
     int fd = open(target->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int result = fd < 0 || syncfs(fd) != 0 ? -errno : 0;
@@ -70,7 +64,7 @@ static int send_mount(const struct target *target)
     return result;
 }
 
-static bool is_of(const struct target *target, const struct stats_uncommitted *file)
+static bool is_of(const struct cmd_stray_target *target, const struct stats_uncommitted *file)
 {
     return file->device == target->device && (!target->file || file->inode == target->inode);
 }
@@ -84,7 +78,7 @@ static uint64_t left_of(const struct stats_uncommitted *file, const struct stats
     return 0;
 }
 
-static void name_of(const struct target *target, const struct stats_uncommitted *file,
+static void name_of(const struct cmd_stray_target *target, const struct stats_uncommitted *file,
                     char name[PATH_MAX])
 {
     if (target->file)
@@ -94,13 +88,28 @@ static void name_of(const struct target *target, const struct stats_uncommitted 
                  (unsigned long long)file->inode);
 }
 
+/* How many bytes of the file are set aside. */
+static uint64_t aside_of(const struct stats_uncommitted *file, const struct stats_snapshot *at)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < at->stray_count; i++)
+        if (at->strays[i].device == file->device && at->strays[i].inode == file->inode)
+            bytes += at->strays[i].bytes;
+    return bytes;
+}
+
 /* Says what became of a file. A program that runs may have written to it meanwhile. */
-static bool say(const struct target *target, const struct stats_uncommitted *file,
-                const struct stats_snapshot *after, int result)
+static bool say(const struct cmd_stray_target *target, const struct stats_uncommitted *file,
+                const struct stats_snapshot *before, const struct stats_snapshot *after, int result)
 {
     char name[PATH_MAX];
-    uint64_t left = left_of(file, after);
+    uint64_t left = left_of(file, after), aside = aside_of(file, after) - aside_of(file, before);
     name_of(target, file, name);
+    if (aside > 0 && result == 0) {
+        cmd_complain("flush", "%s: of %llu bytes %llu are not sent, but set aside", name,
+                     (unsigned long long)file->bytes, (unsigned long long)aside);
+        return false;
+    }
     if (result == 0 && left >= file->bytes) {
         cmd_complain("flush",
                      "%s: %llu bytes are not sent: they are of another mount than the "
@@ -124,7 +133,7 @@ static bool say(const struct target *target, const struct stats_uncommitted *fil
     return false;
 }
 
-static bool send_target(const struct target *target, const struct stats_snapshot *before)
+static bool send_target(const struct cmd_stray_target *target, const struct stats_snapshot *before)
 {
     struct stats_snapshot after;
     bool fine = true, some = false;
@@ -136,13 +145,13 @@ static bool send_target(const struct target *target, const struct stats_snapshot
     read_registry(&after);
     for (unsigned i = 0; i < before->uncommitted_count; i++)
         if (is_of(target, &before->uncommitted_files[i]))
-            fine = say(target, &before->uncommitted_files[i], &after, result) && fine;
+            fine = say(target, &before->uncommitted_files[i], before, &after, result) && fine;
     stats_snapshot_free(&after);
     return fine;
 }
 
 /* Says what no mount of the configuration has. */
-static bool nothing_else(const struct target *targets, size_t count)
+static bool nothing_else(const struct cmd_stray_target *targets, size_t count)
 {
     struct stats_snapshot snapshot;
     uint64_t bytes = 0;
@@ -166,7 +175,7 @@ static bool nothing_else(const struct target *targets, size_t count)
 }
 
 /* Of names, as they are; false after a complaint. */
-static bool find_target(const char *name, struct target *target)
+static bool find_target(const char *name, struct cmd_stray_target *target)
 {
     struct stat status;
     if (stat(name, &status) != 0)
@@ -174,7 +183,10 @@ static bool find_target(const char *name, struct target *target)
     else if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
         cmd_complain("flush", "%s: neither a file nor a directory", name);
     else {
-        *target = (struct target){name, status.st_dev, status.st_ino, S_ISREG(status.st_mode)};
+        *target = (struct cmd_stray_target){.name = name,
+                                            .device = status.st_dev,
+                                            .inode = status.st_ino,
+                                            .file = S_ISREG(status.st_mode)};
         return true;
     }
     return false;
@@ -184,10 +196,11 @@ static int send_named(char **names, int count)
 {
     int status = CMD_FINE;
     for (int i = 0; i < count; i++) {
-        struct target target;
+        struct cmd_stray_target target;
         struct stats_snapshot before;
         read_registry(&before); /* stat(2) sends what was written to a file */
-        if (!find_target(names[i], &target) || !send_target(&target, &before))
+        bool there = find_target(names[i], &target), sent = there && send_target(&target, &before);
+        if (!sent || cmd_strays_say(&target) > 0)
             status = CMD_NOT_FINE;
         stats_snapshot_free(&before);
     }
@@ -199,7 +212,7 @@ static int send_all(void)
 {
     struct conf_nfstab tab = {0};
     struct conf_sources sources = {0};
-    struct target targets[256];
+    struct cmd_stray_target targets[256];
     size_t count = 0;
     struct stat status;
     bool fine = true;
@@ -212,7 +225,8 @@ static int send_all(void)
         for (size_t e = 0; e < tab.servers[s].export_count; e++) {
             const char *mount = tab.servers[s].exports[e].mount;
             if (count < sizeof(targets) / sizeof(targets[0]) && stat(mount, &status) == 0)
-                targets[count++] = (struct target){mount, status.st_dev, 0, false};
+                targets[count++] =
+                    (struct cmd_stray_target){.name = mount, .device = status.st_dev};
         }
     for (size_t i = 0; i < count; i++) {
         struct stats_snapshot before;
@@ -225,15 +239,44 @@ static int send_all(void)
     return fine ? CMD_FINE : CMD_NOT_FINE;
 }
 
+/* ---- what was set aside ---- */
+
+typedef bool stray_action(const struct cmd_stray_target *target);
+
+static void say_not_found(const char *name, int error)
+{
+    cmd_complain("flush", "%s: %s", name,
+                 error == -ENOENT ? "nothing was set aside of what is called so; 'directnfs flush' "
+                                    "says what there is"
+                 : error == -EISDIR ? "a directory: name a file, or what 'directnfs flush' names"
+                                    : strerror(-error));
+}
+
+static int settle_named(char **names, int count, stray_action *action)
+{
+    int status = CMD_FINE;
+    for (int i = 0; i < count; i++) {
+        struct cmd_stray_target target;
+        int error = cmd_strays_find(names[i], &target);
+        if (error)
+            say_not_found(names[i], error);
+        if (error || !action(&target))
+            status = CMD_NOT_FINE;
+    }
+    return status;
+}
+
 /* ---- without it ---- */
 
-struct request {
-    bool discard;
-};
+enum what { SEND, FORCE, DISCARD };
 
 struct starting {
+    enum what what;
     char library[PATH_MAX], command[PATH_MAX];
-    char **argv;
+    char **names;
+    int count;
+    unsigned *found; /* of each name: in how many run directories something of it was set aside, */
+    int *errors;     /* or why none was found, other than -ENOENT */
     int status;
 };
 
@@ -244,7 +287,7 @@ static bool become(uid_t user, gid_t group)
            setresuid(user, user, user) == 0;
 }
 
-static void start(const struct starting *starting)
+static void start(const struct starting *starting, char **argv)
 {
     uid_t user = geteuid();
     char path[RUN_PATH_MAX];
@@ -254,7 +297,7 @@ static void start(const struct starting *starting)
     else if (setenv("DIRECTNFS_RUN", path, 1) != 0 || cmd_preload(starting->library) != 0)
         cmd_complain("flush", "%m");
     else {
-        execv(starting->command, starting->argv);
+        execv(starting->command, argv);
         cmd_complain("flush", "cannot start '%s': %m", starting->command);
     }
     _exit(CMD_NOT_FINE);
@@ -336,44 +379,107 @@ static int discard_all(void)
     return status;
 }
 
-static void visit(void *argument)
+/* This command with the library, for these names. */
+static void start_child(struct starting *starting, char **names, int count)
 {
-    struct starting *starting = argument;
+    char **argv = cmd_need(calloc((size_t)count + 5, sizeof(*argv))), **at = argv;
     int status;
     pid_t child;
-    struct said said = {false, false};
-    if (visit_left(say_left, &said) != 0 || said.some)
-        starting->status = CMD_NOT_FINE;
-    if (said.in_place)
-        return;
+    *at++ = (char *)"directnfs";
+    *at++ = (char *)"flush";
+    if (starting->what == FORCE)
+        *at++ = (char *)"--force";
+    *at++ = (char *)"--";
+    memcpy(at, names, (size_t)count * sizeof(*names));
     fflush(stdout);
     child = fork();
     if (child == 0)
-        start(starting);
+        start(starting, argv);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (child < 0)
         cmd_complain("flush", "cannot start a process: %m");
     if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != CMD_FINE)
         starting->status = CMD_NOT_FINE;
+    free(argv);
 }
 
-static int start_all(char **names, int count)
+static void visit_to_find(void *argument)
 {
-    struct starting starting = {.status = CMD_FINE};
-    char problem[CMD_RUNDIR_PROBLEM];
-    ssize_t length = readlink("/proc/self/exe", starting.command, PATH_MAX - 1);
-    starting.argv = cmd_need(calloc((size_t)count + 4, sizeof(*starting.argv)));
-    memcpy(starting.argv, (char *[]){"directnfs", "flush", "--"}, 3 * sizeof(*starting.argv));
-    memcpy(starting.argv + 3, names, (size_t)count * sizeof(*names));
-    if (length < 0 || !cmd_library(starting.library)) {
-        cmd_complain("flush", "libdirectnfs.so is not found beside this command");
-        starting.status = CMD_NOT_FINE;
-    } else if (cmd_rundir_visit("flush", visit, &starting, problem) != 0) {
-        cmd_complain("flush", "%s", problem);
-        starting.status = CMD_NOT_FINE;
+    struct starting *starting = argument;
+    for (int i = 0; i < starting->count; i++) {
+        struct cmd_stray_target target;
+        int error = cmd_strays_find(starting->names[i], &target);
+        starting->found[i] += error == 0;
+        if (error && error != -ENOENT)
+            starting->errors[i] = error;
     }
-    free(starting.argv);
+}
+
+static void visit(void *argument)
+{
+    struct starting *starting = argument;
+    char **names = cmd_need(calloc((size_t)starting->count + 1, sizeof(*names)));
+    struct cmd_stray_target target;
+    int count = 0;
+    for (int i = 0; i < starting->count; i++) {
+        bool here = starting->what == SEND ||
+                    (starting->found[i] == 1 && cmd_strays_find(starting->names[i], &target) == 0);
+        if (here)
+            names[count++] = starting->names[i];
+    }
+    if (starting->what == DISCARD && settle_named(names, count, cmd_strays_discard) != CMD_FINE)
+        starting->status = CMD_NOT_FINE;
+    struct said said = {false, false};
+    if (starting->what == SEND && (visit_left(say_left, &said) != 0 || said.some))
+        starting->status = CMD_NOT_FINE;
+    if ((starting->what == SEND && !said.in_place) || (starting->what == FORCE && count > 0))
+        start_child(starting, names, count);
+    free(names);
+}
+
+static void visit_all(struct starting *starting, void (*function)(void *argument))
+{
+    char problem[CMD_RUNDIR_PROBLEM];
+    if (cmd_rundir_visit("flush", function, starting, problem) == 0)
+        return;
+    cmd_complain("flush", "%s", problem);
+    starting->status = CMD_NOT_FINE;
+}
+
+/* Which of several users wrote last is not known. */
+static void find_all(struct starting *starting)
+{
+    visit_all(starting, visit_to_find);
+    for (int i = 0; i < starting->count; i++) {
+        if (starting->found[i] == 1)
+            continue;
+        starting->status = CMD_NOT_FINE;
+        if (starting->found[i] == 0)
+            say_not_found(starting->names[i], starting->errors[i] ? starting->errors[i] : -ENOENT);
+        else
+            cmd_complain("flush",
+                         "%s: something of it was set aside in %u run directories; name what is "
+                         "meant as 'directnfs flush' does",
+                         starting->names[i], starting->found[i]);
+    }
+}
+
+static int start_all(enum what what, char **names, int count)
+{
+    struct starting starting = {.what = what, .names = names, .count = count, .status = CMD_FINE};
+    ssize_t length = readlink("/proc/self/exe", starting.command, PATH_MAX - 1);
+    if (what != DISCARD && (length < 0 || !cmd_library(starting.library))) {
+        cmd_complain("flush", "libdirectnfs.so is not found beside this command");
+        return CMD_NOT_FINE;
+    }
+    starting.found = cmd_need(calloc((size_t)count + 1, sizeof(*starting.found)));
+    starting.errors = cmd_need(calloc((size_t)count + 1, sizeof(*starting.errors)));
+    if (what != SEND)
+        find_all(&starting);
+    visit_all(&starting, visit);
+    free(starting.found);
+    free(starting.errors);
     return starting.status;
 }
 
@@ -385,37 +491,62 @@ static bool has_library(void)
     return function && dladdr(function, &info) && strstr(info.dli_fname, "libdirectnfs.so");
 }
 
+static int work(enum what what, char **names, int count)
+{
+    if (what != SEND)
+        return settle_named(names, count, what == FORCE ? cmd_strays_force : cmd_strays_discard);
+    if (count > 0)
+        return send_named(names, count);
+    int status = send_all();
+    return cmd_strays_say(NULL) > 0 ? CMD_NOT_FINE : status;
+}
+
+struct request {
+    bool force, discard, discard_registry;
+};
+
 static int run(int argc, char **argv)
 {
+    struct request request = {0};
     const char *preloaded = getenv("LD_PRELOAD");
     char library[PATH_MAX];
-    struct request request = {false};
     int status = cmd_options(&cmd_flush, argc, argv, &request);
     if (status != CMD_GO_ON)
         return status;
-    if (request.discard && optind < argc)
+    enum what what = request.force ? FORCE : request.discard ? DISCARD : SEND;
+    if (request.force + request.discard + request.discard_registry > 1)
+        return cmd_usage_error("flush",
+                               "--force, --discard and --discard-registry do not go together");
+    if (request.discard_registry && optind < argc)
         return cmd_usage_error("flush", "--discard-registry takes no file");
-    if (request.discard)
+    if (request.discard_registry)
         return discard_all();
+    if (what != SEND && optind == argc)
+        return cmd_usage_error("flush", "--%s of which files? 'directnfs flush' names them",
+                               what == FORCE ? "force" : "discard");
     if (has_library())
-        return optind < argc ? send_named(argv + optind, argc - optind) : send_all();
+        return work(what, argv + optind, argc - optind);
     if (preloaded && cmd_library(library) && strstr(preloaded, library)) {
         cmd_complain("flush", "%s cannot be loaded", library);
         return CMD_NOT_FINE;
     }
-    return start_all(argv + optind, argc - optind);
+    return start_all(what, argv + optind, argc - optind);
 }
 
 static const struct cmd_option options[] = {
-    CMD_FLAG_OPTION("discard-registry", 0, discard,
+    CMD_FLAG_OPTION("force", 0, force, "write what was set aside of these files to them"),
+    CMD_FLAG_OPTION("discard", 0, discard, "remove what was set aside of these files"),
+    CMD_FLAG_OPTION("discard-registry", 0, discard_registry,
                     "remove what another version left and this one cannot send"),
 };
 
 const struct cmd_command cmd_flush = {
     .name = "flush",
     .usage = "flush [MOUNT|FILE...]\n"
+             "flush --force|--discard FILE...\n"
              "flush --discard-registry\n",
-    .purpose = "sends to the servers what programs wrote and did not live to send",
+    .purpose = "sends to the servers what programs wrote and did not live to send; says what was\n"
+               "         set aside, as others may have changed the file, writes it, or removes it",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .run = run,

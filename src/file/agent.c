@@ -9,6 +9,7 @@
 
 #include "file/behind.h"
 #include "ledger/agent.h"
+#include "run/command.h"
 #include "run/directory.h"
 #include "run/said.h"
 #include "sys/log.h"
@@ -71,23 +72,12 @@ struct start {
     char *arguments[3], *environment[ENVIRONMENT_MAX + 2];
 };
 
-/* The command that belongs to the library: beside it, as a build leaves it, or where `make install`
- * and packages put it. */
+/* The command that belongs to the library that this is. */
 static bool find_command(char command[PATH_MAX])
 {
-    static const char *const places[] = {"directnfs", "../../bin/directnfs",
-                                         "../../../bin/directnfs"};
     Dl_info library;
-    if (!dladdr((void *)(uintptr_t)file_agent_seek, &library) || !library.dli_fname)
-        return false;
-    const char *slash = strrchr(library.dli_fname, '/');
-    int length = slash ? (int)(slash - library.dli_fname) + 1 : 0;
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        snprintf(command, PATH_MAX, "%.*s%s", length, library.dli_fname, places[i]);
-        if ((int)sys_call3(SYS_faccessat, AT_FDCWD, command, X_OK) == 0)
-            return true;
-    }
-    return false;
+    return dladdr((void *)(uintptr_t)file_agent_seek, &library) && library.dli_fname &&
+           run_command_of(library.dli_fname, command);
 }
 
 /* Ours only: what else is there may be long, and no matter of the agent. What would go to the
@@ -140,8 +130,9 @@ __attribute__((noinline)) static int start_child(const struct start *start)
     return (int)pid;
 }
 
-static void say(const char *what, int error)
+static void say(enum ledger_agent_lack lack, const char *what, int error)
 {
+    ledger_agent_lack(lack, error);
     if (run_may_say("no agent", SAY_EVERY_S))
         log_warning("no agent can be had (%s%s%s): each write(2) waits for its server, as with "
                     "write_behind_max = 0; `directnfs check` tells more",
@@ -167,13 +158,13 @@ static bool start_one(void)
     if (atomic_load(&child) != 0)
         return true; /* it may be there soon, or be ending */
     if (!find_command(start.command)) {
-        say("the command directnfs is not beside the library", 0);
+        say(LEDGER_AGENT_LACKS_COMMAND, "the command directnfs is not beside the library", 0);
         return false;
     }
     fill(&start);
     int pid = start_child(&start);
     if (pid < 0) {
-        say("a process cannot be started", -pid);
+        say(LEDGER_AGENT_LACKS_PROCESS, "a process cannot be started", -pid);
         return false;
     }
     atomic_store(&child, pid);
@@ -207,7 +198,8 @@ void file_agent_seek(void)
                 break;
             }
         } else if (started && has_failed()) {
-            say("directnfs agent ended at once; it wrote why to its log", 0);
+            say(LEDGER_AGENT_LACKS_REASON, "directnfs agent ended at once; it wrote why to its log",
+                0);
             again_ms = START_AGAIN_MS;
             break;
         }

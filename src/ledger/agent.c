@@ -10,9 +10,6 @@
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-/* `watched` of a process that asked for it, and was not answered yet. */
-enum { LEDGER_WATCH_WANTED = UINT32_MAX };
-
 static struct ledger_agent *agent(void)
 {
     return &ledger_map.shared->agent;
@@ -91,6 +88,12 @@ void ledger_agent_stir(void)
         ring();
 }
 
+void ledger_agent_lack(enum ledger_agent_lack what, int error)
+{
+    if (ledger_map.shared)
+        atomic_store(&agent()->lack, (uint32_t)what | (uint32_t)error << 8);
+}
+
 /* ---- the agent ---- */
 
 int ledger_agent_become(void)
@@ -116,6 +119,7 @@ void ledger_agent_ready(void)
     while (number == 0 || number == LEDGER_WATCH_WANTED);
     sys_clock_gettime(CLOCK_REALTIME, &now);
     atomic_store(&agent()->since_s, (uint64_t)now.tv_sec);
+    atomic_store(&agent()->lack, 0);
     atomic_store_explicit(&agent()->number, number, memory_order_release);
 }
 

@@ -40,6 +40,15 @@ int ledger_agent_ask(uint64_t key, uint64_t device);
  * most. */
 void ledger_agent_stir(void);
 
+/* Notes why no agent can be had, for who looks: with a positive errno, or 0. */
+enum ledger_agent_lack {
+    LEDGER_AGENT_LACKS_NOTHING,
+    LEDGER_AGENT_LACKS_COMMAND, /* there is none beside the library */
+    LEDGER_AGENT_LACKS_PROCESS, /* none can be started */
+    LEDGER_AGENT_LACKS_REASON   /* it ended at once, and its log says why */
+};
+void ledger_agent_lack(enum ledger_agent_lack what, int error);
+
 /* ---- the agent ---- */
 
 /* Makes the calling thread the agent, as long as it lives. 0; -EBUSY: there is one. */

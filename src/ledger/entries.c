@@ -374,6 +374,8 @@ static struct ledger_entry *make_or_rename(const struct ledger_file_key *key,
     if (!entry)
         return NULL;
     *lost = others.bytes;
+    if (*lost > 0)
+        atomic_fetch_add(&ledger_map.shared->losses, 1);
     struct ledger_entry *other = NULL;
     while (others.count > 0 && (other = ledger_entry_next(key->device, key->inode, other))) {
         if (!of_other_root(other, key))
@@ -428,6 +430,8 @@ static uint64_t merge(struct ledger_entry *from, struct ledger_entry *into,
     uint64_t lost = told ? 0 : bytes_of(from);
     if (from->records || has_untold_loss(from))
         atomic_fetch_add(&into->losses, 1);
+    if (lost > 0)
+        atomic_fetch_add(&ledger_map.shared->losses, 1);
     ledger_cache_drop(into);
     atomic_fetch_or(&into->flags,
                     atomic_load(&from->flags) & (LEDGER_ENTRY_KERNEL | LEDGER_ENTRY_STUCK));

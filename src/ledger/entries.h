@@ -101,6 +101,7 @@ static inline void ledger_entry_lose(struct ledger_entry *entry, int error)
 {
     entry->loss_error = error;
     atomic_fetch_add(&entry->losses, 1);
+    atomic_fetch_add(&ledger_map.shared->losses, 1);
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_REFUSED);
 }
 /* Under the stripe's lock: what was asked of the file before is no news, and what was read of it

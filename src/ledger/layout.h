@@ -248,6 +248,9 @@ struct ledger_process {
     _Atomic uint32_t watched;     /* by this agent, or LEDGER_WATCH_WANTED; 0: it never asked */
 };
 
+/* `watched` of a process that asked for it, and was not answered yet. */
+enum { LEDGER_WATCH_WANTED = UINT32_MAX };
+
 /* A server whose files processes write behind, as their keys name it. Never goes. */
 struct ledger_agent_server {
     _Atomic uint64_t key;    /* 0: the place is free */
@@ -265,6 +268,9 @@ struct ledger_agent {
     _Atomic uint32_t rings;   /* futex: changes when somebody wants something of the agent */
     _Atomic uint32_t sleeps;  /* until something is dirty: whoever writes behind shall ring */
     _Atomic uint64_t since_s; /* CLOCK_REALTIME, when it was ready */
+    /* Why a process that wanted one could not have it, of enum ledger_agent_lack, and errno << 8; 0
+     * since one was ready. */
+    _Atomic uint32_t lack;
     struct ledger_agent_server servers[LEDGER_AGENT_SERVERS];
 };
 
@@ -286,6 +292,7 @@ struct ledger_shared {
     _Atomic uint32_t free_records, next_record, backed_records;
     _Atomic uint64_t arena_recoveries;
     _Atomic uint64_t damages; /* times that a free record was none: see ledger_arena_damaged() */
+    _Atomic uint64_t losses; /* times that data of any file was lost since it was made; none goes */
 
     struct ledger_agent agent __attribute__((aligned(128)));
 

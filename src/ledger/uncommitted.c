@@ -124,8 +124,10 @@ uint64_t ledger_file_forget(struct ledger_file *file, bool missed)
         atomic_fetch_add(&entry->losses, 1) ==
             __atomic_load_n(&file->losses_known, __ATOMIC_RELAXED))
         __atomic_fetch_add(&file->losses_known, 1, __ATOMIC_RELAXED); /* the caller knows */
-    if (missed && bytes > 0)
+    if (missed && bytes > 0) {
+        atomic_fetch_add(&ledger_map.shared->losses, 1);
         entry->loss_error = EIO;
+    }
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
     ledger_arena_give(garbage.first);

@@ -293,3 +293,27 @@ int run_open_named(const char *name, int flags)
     run_close(run);
     return fd;
 }
+
+int run_list(int run, run_visitor *visit, void *argument)
+{
+    struct entry {
+        uint64_t inode;
+        int64_t offset;
+        unsigned short length;
+        unsigned char type;
+        char name[];
+    } * entry;
+    char buffer[4096] __attribute__((aligned(8)));
+    int fd = sys_openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int result = fd < 0 ? fd : 0;
+    ssize_t length = 0;
+    while (!result && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
+        for (ssize_t at = 0; !result && at < length; at += entry->length) {
+            entry = (struct entry *)(buffer + at);
+            result = visit(argument, entry->name);
+        }
+    }
+    if (fd >= 0)
+        sys_close(fd);
+    return result ? result : (int)length;
+}

@@ -80,4 +80,9 @@ int run_open_file(int run, const char *name, int flags);
 /* The same in the directory that run_open() gives. */
 int run_open_named(const char *name, int flags);
 
+/* Calls `visit` with each name in the run directory, until it returns another result than 0, which
+ * is returned; or -errno. */
+typedef int run_visitor(void *argument, const char *name);
+int run_list(int run, run_visitor *visit, void *argument);
+
 #endif

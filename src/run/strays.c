@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "run/directory.h"
 #include "sys/sys.h"
@@ -49,14 +50,60 @@ static int read_all(int fd, void *bytes, size_t length)
     return 0;
 }
 
+/* ---- names ---- */
+
+static void form(char name[RUN_STRAY_NAME], const struct run_stray_name *parsed)
+{
+    snprintf(name, RUN_STRAY_NAME, RUN_STRAY_PREFIX "%" PRIx64 ".%" PRIu64 ".%u", parsed->device,
+             parsed->inode, parsed->number);
+}
+
+/* Only what form() makes is a name: each is of one file. */
+bool run_stray_parse(const char *name, struct run_stray_name *parsed)
+{
+    char again[RUN_STRAY_NAME];
+    if (sscanf(name, RUN_STRAY_PREFIX "%" SCNx64 ".%" SCNu64 ".%u", &parsed->device, &parsed->inode,
+               &parsed->number) != 3)
+        return false;
+    form(again, parsed);
+    return strcmp(name, again) == 0;
+}
+
+int run_stray_remove(int run, const char *name)
+{
+    struct run_stray_name parsed;
+    if (!run_stray_parse(name, &parsed))
+        return -EINVAL;
+    int fd = run_open_file(run, name, O_RDONLY), result = fd == -ENOENT ? fd : 0;
+    if (fd >= 0 && sys_call2(SYS_flock, fd, LOCK_EX | LOCK_NB) == -EWOULDBLOCK)
+        result = -EBUSY;
+    if (!result)
+        result = sys_unlinkat(run, name, 0);
+    if (fd >= 0)
+        sys_close(fd);
+    return result;
+}
+
 /* ---- writing ---- */
+
+/* The highest number that a stray of this file has; that of its mount may have been another. */
+static int find_newest(void *argument, const char *name)
+{
+    struct run_stray_name *newest = argument, one;
+    if (run_stray_parse(name, &one) && one.inode == newest->inode && one.number > newest->number)
+        newest->number = one.number;
+    return 0;
+}
 
 static int make(struct run_stray_file *file, const struct run_stray *stray)
 {
-    int fd = -EEXIST;
-    for (int i = 0; i < ATTEMPTS && fd == -EEXIST; i++) {
-        snprintf(file->name, sizeof(file->name), RUN_STRAY_PREFIX "%" PRIx64 ".%" PRIu64 ".%d",
-                 stray->device, stray->inode, i);
+    struct run_stray_name name = {.device = stray->device, .inode = stray->inode};
+    int fd = -EEXIST, result = run_list(file->run, find_newest, &name);
+    if (result < 0)
+        return result;
+    for (int i = 0; i < ATTEMPTS && fd == -EEXIST && name.number < UINT32_MAX; i++) {
+        name.number++; /* somebody else may take it at the same time */
+        form(file->name, &name);
         fd = run_open_file(file->run, file->name, O_RDWR | O_CREAT | O_EXCL);
     }
     return fd;
@@ -80,6 +127,7 @@ int run_stray_begin(struct run_stray_file *file, const struct run_stray *stray)
     file->fd = make(file, stray);
     if (file->fd < 0)
         return file->fd;
+    sys_call2(SYS_flock, file->fd, LOCK_EX | LOCK_NB); /* nobody removes it meanwhile */
     snprintf(numbers, sizeof(numbers), "%" PRIu64 " %" PRIu64, stray->device, stray->inode);
     snprintf(since, sizeof(since), "%" PRIu64, stray->since_s);
     int result = write_line(file->fd, FIRST_LINE, "");
@@ -109,17 +157,12 @@ int run_stray_piece(struct run_stray_file *file, uint64_t offset, const void *by
 
 int run_stray_end(struct run_stray_file *file, bool keep)
 {
-    const struct head head = {0, 0};
+    const struct head head = {file->bytes, 0};
     int result = keep ? write_all(file->fd, &head, sizeof(head)) : 0;
     if ((result || !keep) && file->fd >= 0)
         sys_unlinkat(file->run, file->name, 0);
     run_stray_close(file);
     return result;
-}
-
-int run_stray_remove(int run, const char *name)
-{
-    return sys_unlinkat(run, name, 0);
 }
 
 /* ---- reading ---- */
@@ -159,28 +202,76 @@ static int read_head(struct run_stray_file *file, struct head *head)
     return result ? result : head->length > RUN_STRAY_PIECE ? -EBADMSG : 0;
 }
 
+/* Does it end as one that was finished? Then *bytes is what its end says, as far as that can be
+ * true of a file of this size. */
+static int read_end(const struct run_stray_file *file, uint64_t *bytes)
+{
+    struct head head;
+    struct stat status;
+    int result = sys_fstat(file->fd, &status);
+    if (result)
+        return result;
+    uint64_t size = (uint64_t)status.st_size, least = file->first + sizeof(head), pieces;
+    if (size < least || sys_pread(file->fd, &head, sizeof(head), (off_t)(size - sizeof(head))) !=
+                            (ssize_t)sizeof(head))
+        return -EBADMSG;
+    *bytes = head.offset;
+    if (head.length != 0 || head.offset > size - least)
+        return -EBADMSG;
+    pieces = (size - least - head.offset) / sizeof(head);
+    bool fits = (size - least - head.offset) % sizeof(head) == 0 && pieces <= head.offset &&
+                head.offset <= pieces * RUN_STRAY_PIECE;
+    return fits ? 0 : -EBADMSG;
+}
+
 int run_stray_read(struct run_stray_file *file, int run, const char *name,
                    char text[RUN_STRAY_TEXT], struct run_stray *stray)
 {
-    struct head head;
+    struct run_stray_name parsed;
     size_t used = 0;
-    *file = (struct run_stray_file){.run = -1};
+    *file = (struct run_stray_file){.run = -1, .fd = -1};
     *stray = (struct run_stray){0};
-    snprintf(file->name, sizeof(file->name), "%s", name);
+    if (!run_stray_parse(name, &parsed))
+        return -EBADMSG;
+    strcpy(file->name, name);
     file->fd = run_open_file(run, name, O_RDONLY);
     if (file->fd < 0)
         return file->fd;
     ssize_t length = sys_pread(file->fd, text, RUN_STRAY_TEXT - 1, 0);
     text[length > 0 ? length : 0] = '\0';
     int result = length < 0 ? (int)length : parse(text, stray, &used) ? 0 : -EBADMSG;
-    sys_lseek(file->fd, (off_t)used, SEEK_SET);
-    while (!result && (result = read_head(file, &head)) == 0 && head.length > 0) {
-        stray->bytes += head.length;
-        sys_lseek(file->fd, head.length, SEEK_CUR);
-    }
+    if (!result && (stray->device != parsed.device || stray->inode != parsed.inode))
+        result = -EBADMSG;
+    file->first = used;
+    if (!result)
+        result = read_end(file, &stray->bytes);
+    file->bytes = stray->bytes;
     sys_lseek(file->fd, (off_t)used, SEEK_SET);
     if (result)
         run_stray_close(file);
+    return result;
+}
+
+/* Somebody who may write to the file may do so at any time: what matters is that one that a process
+ * of this library left half done is found. */
+int run_stray_check(struct run_stray_file *file)
+{
+    struct head head;
+    uint64_t sum = 0, end = file->first;
+    struct stat status;
+    int result = sys_fstat(file->fd, &status);
+    while (!result && (result = read_head(file, &head)) == 0) {
+        end += sizeof(head) + head.length;
+        if (head.length == 0)
+            break;
+        bool beyond = head.offset > (uint64_t)INT64_MAX - head.length;
+        sum += head.length;
+        result = beyond || end > (uint64_t)status.st_size ? -EBADMSG : 0;
+        sys_lseek(file->fd, (off_t)end, SEEK_SET);
+    }
+    if (!result && (head.offset != sum || sum != file->bytes || end != (uint64_t)status.st_size))
+        result = -EBADMSG;
+    sys_lseek(file->fd, (off_t)file->first, SEEK_SET);
     return result;
 }
 

@@ -118,6 +118,7 @@ static const struct stats_field file_fields[] = {
     MADE("PNUM", STATS_PROCESS),
     UP_TO(DIRECTNFS_SERVERS, "SVR_ID", STATS_SERVER, file_stats, server),
     MADE("UNCOMMITTED", STATS_UNCOMMITTED),
+    MADE("UNSENT", STATS_UNSENT),
     UP_TO(DIRECTNFS_FILE_KERNEL, "STATE", STATS_FILE_STATE, file_stats, state),
     FIELD("READS", STATS_COUNT, file_stats, reads),
     FIELD("READ_BYTES", STATS_COUNT, file_stats, read_bytes),

@@ -37,8 +37,9 @@ enum stats_kind {
     STATS_PROCESS,     /* the process, or that it is the sum */
     STATS_SERVER,      /* uint32_t, an index in `servers` up to `bound`, which is none; its ID */
     STATS_SERVER_OWN,  /* the ID of a server */
-    STATS_UNCOMMITTED, /* bytes of a file */
-    STATS_LAST_NUMBER = STATS_UNCOMMITTED,
+    STATS_UNCOMMITTED, /* bytes of a file, */
+    STATS_UNSENT,      /* and those of them that are not sent */
+    STATS_LAST_NUMBER = STATS_UNSENT,
 
     /* Arrays of `bound` characters. */
     STATS_TEXT,

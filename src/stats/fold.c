@@ -318,32 +318,28 @@ int stats_fold(int run, const struct run_identity *process, const struct directn
     return error;
 }
 
+struct walking {
+    const struct stats_bounds *bounds;
+    uint64_t began_ns;
+    stats_walker *visit;
+    void *argument;
+};
+
+static int walk_one(void *argument, const char *name)
+{
+    const struct walking *walking = argument;
+    const struct stats_bounds *bounds = walking->bounds;
+    int result = walking->visit(walking->argument, name);
+    if (!result && bounds &&
+        sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - walking->began_ns >= bounds->cpu_ns)
+        result = -ETIME;
+    return result;
+}
+
 int stats_walk(int run, const struct stats_bounds *bounds, stats_walker *visit, void *argument)
 {
-    struct entry {
-        uint64_t inode;
-        int64_t offset;
-        unsigned short length;
-        unsigned char type;
-        char name[];
-    } * entry;
-    char buffer[4096] __attribute__((aligned(8)));
-    const uint64_t began = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    int fd = sys_openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    int result = fd < 0 ? fd : 0;
-    ssize_t length;
-    while (!result && (length = sys_getdents64(fd, buffer, sizeof(buffer))) > 0) {
-        for (ssize_t at = 0; !result && at < length; at += entry->length) {
-            entry = (struct entry *)(buffer + at);
-            result = visit(argument, entry->name);
-            if (!result && bounds &&
-                sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began >= bounds->cpu_ns)
-                result = -ETIME;
-        }
-    }
-    if (fd >= 0)
-        sys_close(fd);
-    return result;
+    struct walking walking = {bounds, sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), visit, argument};
+    return run_list(run, walk_one, &walking);
 }
 
 struct visiting {

@@ -22,6 +22,34 @@ struct stats_problem {
 struct stats_uncommitted {
     uint64_t device, inode;
     uint64_t bytes;
+    uint64_t unsent; /* of these: not sent yet */
+};
+
+/* The agent of a run directory, as the registry there tells it. */
+enum stats_agent_state {
+    STATS_AGENT_NONE, /* there is none now: nobody needs one */
+    STATS_AGENT_ALIVE,
+    STATS_AGENT_LACKING, /* somebody needs one, and it cannot be had: see `lack` */
+};
+struct stats_agent {
+    uint32_t uid; /* whose run directory it is */
+    enum stats_agent_state state;
+    uint32_t pid;      /* ALIVE, and the others too: */
+    uint64_t since_ns; /* CLOCK_REALTIME, when it was ready */
+    uint32_t watched;  /* processes that it watches */
+    uint64_t unsent;   /* bytes unsent of files of which dead processes left some to it */
+    uint64_t strays;   /* the same, but left to nobody: to be proven, or set aside */
+    char lack[80];     /* LACKING: why, in words */
+};
+
+/* What was set aside in a run directory: see run/strays.h. */
+struct stats_stray {
+    uint32_t uid;
+    char file[80]; /* its name in the run directory */
+    bool whole;    /* else it was not finished, or is damaged, and what follows is not known */
+    char server[DIRECTNFS_NAME_BYTES], mount[DIRECTNFS_NAME_BYTES];
+    char path[2 * DIRECTNFS_NAME_BYTES]; /* its end, where it is longer */
+    uint64_t device, inode, bytes, since_ns;
 };
 
 /*
@@ -40,6 +68,12 @@ struct stats_snapshot {
     uint64_t uncommitted;           /* bytes in all files */
     unsigned uncommitted_count;
     struct stats_uncommitted *uncommitted_files;
+    uint64_t unsent; /* of the uncommitted bytes */
+    uint64_t losses; /* times that data was lost, since the registries were made */
+    unsigned agent_count;
+    struct stats_agent *agents; /* of each run directory with a registry */
+    unsigned stray_count;
+    struct stats_stray *strays; /* of each run directory, by file, older ones first */
     unsigned problem_count, problems_left_out; /* the first STATS_PROBLEMS are kept */
     struct stats_problem problems[STATS_PROBLEMS];
 };
@@ -112,9 +146,13 @@ int stats_left_visit(int run, const struct stats_bounds *bounds, stats_left_visi
 /* Removes it with what it holds. 0, -EBUSY: a process uses it, or another -errno. */
 int stats_left_remove(int run, const struct stats_left *left);
 
-/* Adds what is uncommitted, out of the registry in the run directory `run`, without a lock. 0, also
- * when there is none; -EBADMSG when it cannot be used. */
+/* Adds what is uncommitted, and the agent, out of the registry in the run directory `run`, without
+ * a lock. 0, also when there is none; -EBADMSG when it cannot be used. */
 int stats_read_uncommitted(int run, struct stats_snapshot *snapshot);
+
+/* Adds what was set aside in the run directory `run`. 0 or -errno; within `bounds` (NULL: no limit)
+ * it may be a part: -ETIME, -E2BIG. */
+int stats_read_strays(int run, const struct stats_bounds *bounds, struct stats_snapshot *snapshot);
 
 /* Makes the used parts of a copy of somebody else's memory harmless, as promised above; its counts
  * are within their tables. */

@@ -111,6 +111,17 @@ static int add_left(void *argument, const struct stats_left *left)
     return 0;
 }
 
+static int add_strays(struct reading *reading)
+{
+    int error = stats_read_strays(reading->run, reading->bounds, reading->snapshot);
+    if (error != -ETIME && error != -E2BIG)
+        return error;
+    add_problem(reading->snapshot, NULL,
+                "more was set aside there than another user reads of it, and some is left out: ask "
+                "as the user whose it is");
+    return 0;
+}
+
 /* Under the lock nothing moves from a process to the sum. */
 static int read_directory(struct reading *reading)
 {
@@ -129,6 +140,8 @@ static int read_directory(struct reading *reading)
         error = add_processes(reading);
     if (lock >= 0)
         stats_unlock(lock);
+    if (!error)
+        error = add_strays(reading);
     if (error)
         return error;
     error = stats_read_uncommitted(reading->run, snapshot);
@@ -181,6 +194,8 @@ void stats_snapshot_free(struct stats_snapshot *snapshot)
     free(snapshot->processes);
     free(snapshot->ended);
     free(snapshot->uncommitted_files);
+    free(snapshot->agents);
+    free(snapshot->strays);
     *snapshot = (struct stats_snapshot){0};
 }
 
@@ -193,26 +208,38 @@ static int copy(struct directnfs_stats ***list, unsigned *count, const struct di
     return add(list, count, stats);
 }
 
+static int copy_array(void *to, unsigned *count, const void *from, unsigned from_count, size_t size)
+{
+    void *array = from_count ? malloc(from_count * size) : NULL;
+    if (from_count && !array)
+        return -ENOMEM;
+    if (from_count)
+        memcpy(array, from, from_count * size);
+    memcpy(to, &array, sizeof(array));
+    *count = from_count;
+    return 0;
+}
+#define COPY(list, count) \
+    copy_array(&to->list, &to->count, from->list, from->count, sizeof(*from->list))
+
 int stats_snapshot_copy(struct stats_snapshot *to, const struct stats_snapshot *from)
 {
     int error = 0;
     *to = (struct stats_snapshot){.taken_ns = from->taken_ns,
                                   .clock = from->clock,
                                   .seconds = from->seconds,
-                                  .uncommitted = from->uncommitted};
+                                  .uncommitted = from->uncommitted,
+                                  .unsent = from->unsent,
+                                  .losses = from->losses};
     for (unsigned i = 0; !error && i < from->count; i++)
         error = copy(&to->processes, &to->count, from->processes[i]);
     for (unsigned i = 0; !error && i < from->ended_count; i++)
         error = copy(&to->ended, &to->ended_count, from->ended[i]);
-    size_t size = from->uncommitted_count * sizeof(*from->uncommitted_files);
-    if (error || !size)
-        return error;
-    to->uncommitted_files = malloc(size);
-    if (!to->uncommitted_files)
-        return -ENOMEM;
-    memcpy(to->uncommitted_files, from->uncommitted_files, size);
-    to->uncommitted_count = from->uncommitted_count;
-    return 0;
+    if (!error)
+        error = COPY(uncommitted_files, uncommitted_count);
+    if (!error)
+        error = COPY(agents, agent_count);
+    return error ? error : COPY(strays, stray_count);
 }
 
 struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot)

@@ -1,12 +1,15 @@
 /*
- * What is uncommitted, as the registry's file tells a reader that is no process of it.
+ * What is uncommitted, and the agent, as the registry's file tells a reader that is no process of
+ * it.
  */
+#include <linux/futex.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 
+#include "ledger/agent.h"
 #include "ledger/left.h"
 #include "ledger/stripes.h"
 #include "run/identity.h"
@@ -135,8 +138,8 @@ static int add_file(struct stats_snapshot *snapshot, const struct ledger_entry *
     if (!more)
         return -ENOMEM;
     snapshot->uncommitted_files = more;
-    more[snapshot->uncommitted_count++] =
-        (struct stats_uncommitted){entry->device, entry->inode, entry->uncommitted + entry->dirty};
+    more[snapshot->uncommitted_count++] = (struct stats_uncommitted){
+        entry->device, entry->inode, entry->uncommitted + entry->dirty, entry->dirty};
     return 0;
 }
 
@@ -145,8 +148,89 @@ static uint64_t of_stripe(const struct ledger_stripe *stripe)
     return stripe->uncommitted + stripe->dirty;
 }
 
+/* ---- the agent ---- */
+
+/* Of a process that the registry names: is it surely no more? */
+static bool is_dead(const struct ledger_shared *shared, uint32_t pid)
+{
+    return pid == 0 || pid > INT32_MAX ||
+           (shared->head.namespaces == run_namespaces() && sys_call2(SYS_kill, pid, 0) == -ESRCH);
+}
+
+static bool is_alive(const struct ledger_shared *shared)
+{
+    int word = shared->agent.lock.__data.__lock;
+    return (word & FUTEX_TID_MASK) && !(word & FUTEX_OWNER_DIED) && shared->agent.number != 0 &&
+           !is_dead(shared, shared->agent.pid);
+}
+
+static void put_lack(uint32_t lack, char text[], size_t size)
+{
+    static const char *const words[] = {
+        [LEDGER_AGENT_LACKS_COMMAND] = "the command directnfs is not beside the library",
+        [LEDGER_AGENT_LACKS_PROCESS] = "a process cannot be started",
+        [LEDGER_AGENT_LACKS_REASON] = "directnfs agent ended at once; its log says why",
+    };
+    uint32_t which = lack & 0xff, error = lack >> 8;
+    const char *what = which < sizeof(words) / sizeof(words[0]) ? words[which] : NULL;
+    snprintf(text, size, "%s%s%s", what ? what : "not known", error ? ": " : "",
+             error ? strerror((int)error) : "");
+}
+
+/* Adds it, if there ever was one, or somebody wants one. *added may be NULL without an error. */
+static int add_agent(struct stats_snapshot *snapshot, struct ledger_shared *shared, int fd,
+                     struct stats_agent **added)
+{
+    const struct ledger_agent *from = &shared->agent;
+    uint32_t count =
+        shared->process_count < LEDGER_PROCESSES ? shared->process_count : LEDGER_PROCESSES;
+    *added = NULL;
+    if (from->drawn == 0 && from->lack == 0)
+        return 0;
+    if (stats_read_at(fd, shared->processes, count * sizeof(shared->processes[0]),
+                      offsetof(struct ledger_shared, processes)) != 0)
+        return -EBADMSG;
+    struct stats_agent *agent =
+        reallocarray(snapshot->agents, snapshot->agent_count + 1, sizeof(*agent));
+    if (!agent)
+        return -ENOMEM;
+    snapshot->agents = agent;
+    agent += snapshot->agent_count++;
+    *agent = (struct stats_agent){.uid = (uint32_t)sys_call0(SYS_geteuid),
+                                  .state = is_alive(shared) ? STATS_AGENT_ALIVE : STATS_AGENT_NONE,
+                                  .pid = from->pid,
+                                  .since_ns = from->since_s * 1000000000};
+    bool wanted = false;
+    for (uint32_t i = 1; i < count; i++) {
+        const struct ledger_process *process = &shared->processes[i];
+        agent->watched += process->state && process->watched != 0 &&
+                          process->watched == from->number && agent->state == STATS_AGENT_ALIVE;
+        wanted = wanted || (process->state && process->watched == LEDGER_WATCH_WANTED &&
+                            !is_dead(shared, process->pid));
+    }
+    if (agent->state == STATS_AGENT_NONE && from->lack && wanted) {
+        agent->state = STATS_AGENT_LACKING;
+        put_lack(from->lack, agent->lack, sizeof(agent->lack));
+    }
+    *added = agent;
+    return 0;
+}
+
+/* What dead processes left of the file: to the agent, or to nobody. */
+static void add_left(struct stats_agent *agent, const struct ledger_shared *shared,
+                     const struct ledger_entry *entry)
+{
+    if (!agent || !(entry->flags & LEDGER_ENTRY_ORPHANED))
+        return;
+    bool cared = agent->state == STATS_AGENT_ALIVE && entry->carer == shared->agent.number;
+    *(cared ? &agent->unsent : &agent->strays) += entry->dirty;
+}
+
+/* ---- all of it ---- */
+
 /* The sets in use, of stripes with something uncommitted; as ledger_uncommitted_next(). */
-static int read_entries(struct stats_snapshot *snapshot, int fd, const struct ledger_shared *shared)
+static int read_entries(struct stats_snapshot *snapshot, int fd, const struct ledger_shared *shared,
+                        struct stats_agent *agent)
 {
     struct ledger_entry set[LEDGER_SET_SIZE];
     uint64_t at = ledger_registry_entries_at(shared);
@@ -160,6 +244,7 @@ static int read_entries(struct stats_snapshot *snapshot, int fd, const struct le
         for (int k = 0; !error && k < LEDGER_SET_SIZE; k++) {
             if (set[k].uncommitted + set[k].dirty)
                 error = add_file(snapshot, &set[k]);
+            add_left(agent, shared, &set[k]);
         }
     }
     return error;
@@ -167,6 +252,7 @@ static int read_entries(struct stats_snapshot *snapshot, int fd, const struct le
 
 int stats_read_uncommitted(int run, struct stats_snapshot *snapshot)
 {
+    struct stats_agent *agent = NULL;
     int fd = run_open_file(run, REGISTRY, O_RDONLY);
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd == -EPERM ? -EBADMSG : fd;
@@ -174,9 +260,14 @@ int stats_read_uncommitted(int run, struct stats_snapshot *snapshot)
     struct ledger_shared *shared = malloc(sizeof(*shared));
     int error = shared ? 0 : -ENOMEM;
     if (!error && usable(fd, shared)) {
-        for (int i = 0; i < LEDGER_STRIPES; i++)
+        for (int i = 0; i < LEDGER_STRIPES; i++) {
             snapshot->uncommitted += of_stripe(&shared->stripes[i]);
-        error = read_entries(snapshot, fd, shared);
+            snapshot->unsent += shared->stripes[i].dirty;
+        }
+        snapshot->losses += shared->losses;
+        error = add_agent(snapshot, shared, fd, &agent);
+        if (!error)
+            error = read_entries(snapshot, fd, shared, agent);
     } else if (!error &&
                !(is_alone(fd) && examine_alone(fd, &left) == 0 && ledger_left_is_empty(&left))) {
         error = -EBADMSG;

@@ -7,6 +7,7 @@
 #include "../../src/cmd/stat/counters.c"
 #include "../../src/cmd/mounts.c"
 #include "../../src/cmd/stat/latency.c"
+#include "../../src/cmd/stat/left.c"
 #include "../../src/cmd/stat/mounts.c"
 #include "../../src/cmd/stat/prometheus.c"
 #include "../../src/cmd/stat/set.c"

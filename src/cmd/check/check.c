@@ -182,6 +182,7 @@ static int contact(struct check *check, const struct conf_nfstab *tab, const cha
 {
     say_sources(tab, conf);
     say_run_directory(&check->tunables);
+    check_agent(check);
     if (tab->server_count == 0) {
         check_say(CHECK_ERROR, "servers", "none is configured");
         check_remedy("name one in %s, see nfstab(5)",

@@ -2,7 +2,8 @@
  * What the parts of `directnfs check` share that ask servers. check.c reads the configuration;
  * server.c goes through the paths of a server and compares them; path.c and route.c look at one,
  * export.c at an export over it, with mount.c (MOUNT, source ports), kernel.c (the kernel's own
- * mount) and read.c (throughput); wait.c keeps the kernel and the resolver from blocking for ever.
+ * mount) and read.c (throughput); agent.c looks at who sends for those who die; wait.c keeps the
+ * kernel and the resolver from blocking for ever.
  */
 #ifndef CMD_CHECK_H
 #define CMD_CHECK_H
@@ -66,6 +67,10 @@ struct check_root {
 
 /* Asks a server on each path, and says what would be used and how. */
 void check_server(struct check *check, const struct conf_server *conf);
+
+/* Can writes be left behind, by the agent that there is or one that can be started; and was
+ * something set aside in the run directory? */
+void check_agent(const struct check *check);
 
 /* Asks all that needs no export. */
 void check_path(struct check_path *path);

@@ -332,9 +332,20 @@ static void print_new_log(const char *path, char *seen[LOGS_MAX], size_t *count)
     print_log(path);
 }
 
+/* The agent has no standard error output of a program: its lines are in the run directory. */
+static void print_agent_log(void *unused)
+{
+    char run[RUN_PATH_MAX], path[RUN_PATH_MAX + 16];
+    struct stat status;
+    (void)unused;
+    snprintf(path, sizeof(path), "%s/agent.log", run_name(run));
+    if (lstat(path, &status) == 0)
+        print_log(path);
+}
+
 static void print_logs(void)
 {
-    char *seen[LOGS_MAX];
+    char *seen[LOGS_MAX], problem[CMD_RUNDIR_PROBLEM] = "";
     size_t count = 0, size;
     struct stats_snapshot snapshot;
     print_new_log(report_log, seen, &count);
@@ -348,6 +359,8 @@ static void print_logs(void)
         free(environment);
     }
     stats_snapshot_free(&snapshot);
+    if (cmd_rundir_visit("report", print_agent_log, NULL, problem) != 0)
+        puts(problem);
     while (count > 0)
         free(seen[--count]);
     heading("the journal");

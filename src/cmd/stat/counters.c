@@ -86,7 +86,9 @@ void stat_counters_print(const struct stat_set *set, size_t width, const char *s
         print_counters(set, set->sum, width, sort, out);
     }
     if (set->snapshot->uncommitted)
-        fprintf(out, "UNCOMMITTED_BYTES %llu\n", (unsigned long long)set->snapshot->uncommitted);
+        fprintf(out, "UNCOMMITTED_BYTES %llu  UNSENT_BYTES %llu\n",
+                (unsigned long long)set->snapshot->uncommitted,
+                (unsigned long long)set->snapshot->unsent);
 }
 
 /* ---- JSON ---- */
@@ -124,8 +126,11 @@ static void print_process(const struct stat_set *set, const struct directnfs_sta
         cmd_json_number(json, stats_procedure_name(p), from->procedures[p].latency.calls);
     for (size_t i = 0; i < stats_counters.count; i++)
         cmd_json_number(json, stats_counters.list[i].name, counter(stats, i));
-    if (sum)
+    if (sum) {
         cmd_json_number(json, "uncommitted_bytes", set->snapshot->uncommitted);
+        cmd_json_number(json, "unsent_bytes", set->snapshot->unsent);
+        cmd_json_number(json, "losses", set->snapshot->losses);
+    }
     cmd_json_open(json, "latency", '{');
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++)
         if (from->procedures[p].latency.calls > 0)

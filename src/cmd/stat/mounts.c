@@ -21,8 +21,7 @@
     COLUMN("DIRNAME", CMD_CUT_START, cmd_table_text(table, sum->directory, sizeof(sum->directory)))
 
 static const struct cmd_column columns[] = {MOUNT_COLUMNS(CMD_AS_COLUMN)};
-const struct cmd_column *const stat_mount_columns = columns;
-const size_t stat_mount_column_count = sizeof(columns) / sizeof(columns[0]);
+const struct stat_columns stat_mount_columns = {columns, sizeof(columns) / sizeof(columns[0])};
 
 void stat_mounts_fill(struct cmd_table *table, const struct stat_set *set)
 {

@@ -236,6 +236,38 @@ static void print_now(const struct stat_set *set, FILE *out)
     sample(out, "open_files", "by=\"kernel\"", open[1]);
     single(out, "uncommitted_bytes", "gauge", "Bytes written and kept until they are committed.",
            set->snapshot->uncommitted);
+    single(out, "unsent_bytes", "gauge", "Of these, bytes that are not sent yet.",
+           set->snapshot->unsent);
+    single(out, "losses_total", "counter", "Times that data of a file was lost; its fsync said so.",
+           set->snapshot->losses);
+}
+
+/* What processes did not live to send. */
+static void print_left(const struct stat_set *set, FILE *out)
+{
+    const struct stats_snapshot *snapshot = set->snapshot;
+    unsigned long long alive = 0, lacking = 0, unsent = 0, nobodys = 0, strays = 0, bytes = 0;
+    for (unsigned i = 0; i < snapshot->agent_count; i++) {
+        alive += snapshot->agents[i].state == STATS_AGENT_ALIVE;
+        lacking += snapshot->agents[i].state == STATS_AGENT_LACKING;
+        unsent += snapshot->agents[i].unsent;
+        nobodys += snapshot->agents[i].strays;
+    }
+    for (unsigned i = 0; i < snapshot->stray_count; i++) {
+        const struct stats_stray *stray = &snapshot->strays[i];
+        if (set->server && strcmp(stray->server, set->server) != 0)
+            continue;
+        strays++;
+        bytes += stray->bytes;
+    }
+    single(out, "agents", "gauge", "Agents that live; each user has one at most.", alive);
+    single(out, "agents_lacking", "gauge",
+           "Users whose processes need an agent that cannot be had.", lacking);
+    single(out, "agent_unsent_bytes", "gauge", "Bytes that dead processes left to agents.", unsent);
+    single(out, "nobodys_unsent_bytes", "gauge",
+           "Bytes that dead processes left to nobody, to be proven before they are sent.", nobodys);
+    single(out, "strays", "gauge", "Files of what was set aside and waits for a decision.", strays);
+    single(out, "stray_bytes", "gauge", "Bytes in them.", bytes);
 }
 
 static void print_mounts(const struct stat_set *set, FILE *out)
@@ -305,6 +337,7 @@ static void print_mount_costs(const struct stat_set *set, FILE *out)
 void stat_prometheus_print(const struct stat_set *set, FILE *out)
 {
     print_now(set, out);
+    print_left(set, out);
     print_mounts(set, out);
     print_mount_costs(set, out);
     print_sessions(set, out);

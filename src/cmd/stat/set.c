@@ -60,7 +60,7 @@ void stat_set_make(struct stat_set *set, struct stats_snapshot *snapshot,
 {
     struct directnfs_stats **all = filter->last ? snapshot->ended : snapshot->processes;
     size_t count = filter->last ? snapshot->ended_count : snapshot->count;
-    *set = (struct stat_set){.last = filter->last, .snapshot = snapshot};
+    *set = (struct stat_set){.last = filter->last, .server = filter->server, .snapshot = snapshot};
     set->processes = cmd_need(calloc(count + 1, sizeof(*set->processes)));
     for (size_t i = 0; i < count; i++) {
         if ((filter->pid == 0 || all[i]->pid == filter->pid) &&

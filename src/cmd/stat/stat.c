@@ -179,6 +179,32 @@ static void complain_of_orphans(const struct request *request,
                      count, count == 1 ? "" : "s", count == 1 ? "s" : "ve", bytes);
 }
 
+/* Whatever is asked for: somebody must decide. */
+static void complain_of_strays(const struct request *request, const struct stats_snapshot *snapshot)
+{
+    unsigned long long bytes = 0;
+    if (request->interval || request->json || request->prometheus || request->plot ||
+        snapshot->stray_count == 0)
+        return;
+    for (unsigned i = 0; i < snapshot->stray_count; i++)
+        bytes += snapshot->strays[i].bytes;
+    cmd_complain(
+        "stat",
+        "%llu bytes that killed processes wrote are not sent, as their files may have been "
+        "changed by others since: they are set aside; 'directnfs flush' says what can be "
+        "done",
+        bytes);
+}
+
+/* Is there something to show, with no process or another? */
+static bool is_of_no_process(const struct request *request, const struct stats_snapshot *snapshot)
+{
+    return request->view
+               ? request->view->fill == stat_strays_fill || request->view->fill == stat_agents_fill
+               : snapshot->stray_count > 0 && !request->filter.pid && !request->filter.server &&
+                     !request->filter.last;
+}
+
 /* Not in an interval, of which it says nothing, nor in sums. */
 static bool shows_loaded(const struct request *request)
 {
@@ -196,7 +222,8 @@ static int report(const struct request *request, struct stats_snapshot *snapshot
     if (shows_loaded(request))
         stat_set_add_loaded(&set, &request->filter);
     bool something = set.count > 0 || set.loaded_count > 0 || request->interval ||
-                     request->prometheus || (request->sum && set.sum->processes > 0);
+                     request->prometheus || (request->sum && set.sum->processes > 0) ||
+                     is_of_no_process(request, snapshot);
     if (!something) {
         complain_of_nothing(request);
         result = CMD_NOT_FINE;
@@ -208,6 +235,7 @@ static int report(const struct request *request, struct stats_snapshot *snapshot
         print(&set, request);
     }
     complain_of_orphans(request, snapshot);
+    complain_of_strays(request, snapshot);
     /* Of several reports the first is of another time than the others. */
     if (request->plot && (!request->interval || snapshot->seconds > 0))
         stat_plot_add(plot, &set);
@@ -322,7 +350,8 @@ static int run(int argc, char **argv)
         if (request.view == NULL)
             return cmd_usage_error("stat",
                                    "no view is called '%s'; there are servers, sessions, "
-                                   "mounts, processes, channels, paths, files, stats and latency",
+                                   "mounts, processes, channels, paths, files, agent, strays, "
+                                   "stats and latency",
                                    argv[optind]);
     }
     status = check_request(&request);
@@ -352,7 +381,8 @@ static const struct cmd_option options[] = {
 const struct cmd_command cmd_stat = {
     .name = "stat",
     .usage =
-        "stat [servers|sessions|mounts|processes|channels|paths|files|stats|latency] [OPTION...]\n",
+        "stat [servers|sessions|mounts|processes|channels|paths|files|agent|strays|stats|latency]\n"
+        "     [OPTION...]\n",
     .purpose = "shows which servers, sockets and files running programs use, and how fast",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

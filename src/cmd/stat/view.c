@@ -9,12 +9,13 @@
 
 /* ---- cells ---- */
 
-static uint64_t uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file)
+static uint64_t uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file,
+                               bool unsent)
 {
     for (size_t i = 0; file->inode && i < set->snapshot->uncommitted_count; i++) {
         const struct stats_uncommitted *one = &set->snapshot->uncommitted_files[i];
         if (one->inode == file->inode && one->device == file->device)
-            return one->bytes;
+            return unsent ? one->unsent : one->bytes;
     }
     return 0;
 }
@@ -40,7 +41,8 @@ static uint64_t number_of(const struct stat_row *row, const struct stats_field *
     case STATS_SERVER_OWN:
         return stat_server_id(row->set, row->record);
     case STATS_UNCOMMITTED:
-        return uncommitted_in(row->set, row->record);
+    case STATS_UNSENT:
+        return uncommitted_in(row->set, row->record, field->kind == STATS_UNSENT);
     default:
         return *(const uint32_t *)at;
     }
@@ -152,7 +154,8 @@ const struct stat_view stat_views[STAT_VIEWS] = {
      .key_columns = 2, .none = "No server was mounted."},
     {"sessions", "Sessions", &stats_tables[STATS_SESSIONS].fields, &stats_tables[STATS_SESSIONS],
      .key_columns = 2, .none = "No session was made: that is of NFSv4.1."},
-    {"mounts", "Mounts", .key_columns = 4, .none = "No mount was used.", .fill = stat_mounts_fill},
+    {"mounts", "Mounts", .key_columns = 4, .none = "No mount was used.",
+     .columns = &stat_mount_columns, .fill = stat_mounts_fill},
     {"processes", "Processes", &stats_process_fields, .key_columns = 2,
      .none = "No process uses directnfs.", .sums = true},
     {"channels", "Channels", &stats_tables[STATS_CHANNELS].fields, &stats_tables[STATS_CHANNELS],
@@ -160,7 +163,11 @@ const struct stat_view stat_views[STAT_VIEWS] = {
     {"paths", "Network paths", &stats_tables[STATS_PATHS].fields, &stats_tables[STATS_PATHS],
      .key_columns = 4, .none = "No network path was used.", .sums = true},
     {"files", "Files", &stats_tables[STATS_FILES].fields, &stats_tables[STATS_FILES],
-     .key_columns = 1, .first_part = 6, .none = "No file of a configured mount was opened."},
+     .key_columns = 1, .first_part = 7, .none = "No file of a configured mount was opened."},
+    {"agent", "What sends for those who die", .key_columns = 1, .none = "No agent was needed.",
+     .columns = &stat_agent_columns, .fill = stat_agents_fill},
+    {"strays", "What was set aside", .key_columns = 1, .first_part = 6,
+     .none = "Nothing was set aside.", .columns = &stat_stray_columns, .fill = stat_strays_fill},
     {"stats", "Calls by process", &stats_procedure_fields, .key_columns = 1,
      .none = "No call was made.", .print = stat_counters_print,
      .print_json = stat_counters_print_json},
@@ -185,8 +192,8 @@ struct cmd_table stat_table(const struct stat_view *view, double seconds)
                               .none = view->none,
                               .for_people = true,
                               .seconds = seconds};
-    for (size_t i = 0; view->fill && i < stat_mount_column_count; i++)
-        columns[table.column_count++] = stat_mount_columns[i];
+    for (size_t i = 0; view->columns && i < view->columns->count; i++)
+        columns[table.column_count++] = view->columns->list[i];
     for (size_t i = 0; view->fields && i < view->fields->count && view->fields->list[i].name; i++) {
         enum stats_kind kind = view->fields->list[i].kind;
         columns[table.column_count++] = (struct cmd_column){

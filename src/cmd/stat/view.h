@@ -24,8 +24,9 @@
 struct stat_set {
     const struct directnfs_stats **processes;
     size_t count;
-    bool last;     /* they are sums of processes that ended, one for each user */
-    bool only_sum; /* views that can add up show the sum and no process */
+    bool last;          /* they are sums of processes that ended, one for each user */
+    const char *server; /* what is of this one; NULL: of all */
+    bool only_sum;      /* views that can add up show the sum and no process */
     struct directnfs_stats *sum;
     const struct stats_snapshot *snapshot;
     const struct directnfs_server_stats **servers;
@@ -60,22 +61,29 @@ const struct directnfs_server_stats *stat_server_of(const struct directnfs_stats
 /* The ID of a server, from 1; 0 for none. */
 size_t stat_server_id(const struct stat_set *set, const struct directnfs_server_stats *server);
 
+/* Columns that are not of the catalogue. */
+struct stat_columns {
+    const struct cmd_column *list;
+    size_t count;
+};
+
 /* A view shows fields of the catalogue: of each process, or of each used slot of one of its tables
  * (of servers, of those of the set). Or it has its own columns and rows, or its own printers. */
 struct stat_view {
     const char *name, *title;
-    const struct stats_fields *fields; /* NULL: none */
-    const struct stats_table *table;   /* NULL: of the process */
-    size_t key_columns, first_part;    /* as of struct cmd_table */
-    const char *none;                  /* what is said when there is no row */
-    bool sums;                         /* there is a row of the sum, too */
-    bool on_request;                   /* not shown when no view is named */
+    const struct stats_fields *fields;  /* NULL: none */
+    const struct stats_table *table;    /* NULL: of the process */
+    size_t key_columns, first_part;     /* as of struct cmd_table */
+    const char *none;                   /* what is said when there is no row */
+    bool sums;                          /* there is a row of the sum, too */
+    bool on_request;                    /* not shown when no view is named */
+    const struct stat_columns *columns; /* its own, which `fill` puts rows into */
     void (*fill)(struct cmd_table *table, const struct stat_set *set);
     void (*print)(const struct stat_set *set, size_t width, const char *sort, FILE *out);
     void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
 };
 
-enum { STAT_VIEWS = 9 };
+enum { STAT_VIEWS = 11 };
 extern const struct stat_view stat_views[STAT_VIEWS];
 
 /* NULL: there is no such view. */
@@ -101,10 +109,11 @@ struct cmd_table stat_table(const struct stat_view *view, double seconds);
 /* By a column, if that is not NULL. */
 void stat_table_sort(struct cmd_table *table, const char *sort);
 
-/* The view mounts, in mounts.c. */
-extern const struct cmd_column *const stat_mount_columns;
-extern const size_t stat_mount_column_count;
+/* The view mounts, in mounts.c; agent and strays, in left.c. */
+extern const struct stat_columns stat_mount_columns, stat_agent_columns, stat_stray_columns;
 void stat_mounts_fill(struct cmd_table *table, const struct stat_set *set);
+void stat_agents_fill(struct cmd_table *table, const struct stat_set *set);
+void stat_strays_fill(struct cmd_table *table, const struct stat_set *set);
 
 /* The views stats and latency, in counters.c and latency.c. */
 void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);

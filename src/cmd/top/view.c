@@ -105,6 +105,24 @@ static void put_calls(struct line *line, const struct top_model *model, const ch
     line->column += 2;
 }
 
+/* What is not safe at a server yet, and what needs somebody. */
+static void put_left(struct line *line, const struct stats_snapshot *now)
+{
+    char bytes[CMD_BRIEF], unsent[CMD_BRIEF];
+    unsigned lacking = 0;
+    for (unsigned i = 0; i < now->agent_count; i++)
+        lacking += now->agents[i].state == STATS_AGENT_LACKING;
+    if (now->uncommitted)
+        put(line, TOP_LOOK_PLAIN, "uncommitted %sB", cmd_brief(bytes, (double)now->uncommitted));
+    if (now->unsent)
+        put(line, TOP_LOOK_PLAIN, " (unsent %sB)", cmd_brief(unsent, (double)now->unsent));
+    line->column += now->uncommitted ? 2 : 0;
+    if (now->stray_count)
+        put(line, TOP_LOOK_BAD, "%u set aside  ", now->stray_count);
+    if (lacking)
+        put(line, TOP_LOOK_WARNING, "no agent");
+}
+
 static void put_totals(struct line line, const struct top_model *model)
 {
     double seconds = model->interval.stats.seconds;
@@ -124,9 +142,7 @@ static void put_totals(struct line line, const struct top_model *model)
     put(&line, TOP_LOOK_PLAIN, "COMMIT %s/s",
         cmd_brief(rate, (double)counters->procedures[21].latency.calls / seconds));
     line.column += 2;
-    if (model->now.stats.uncommitted)
-        put(&line, TOP_LOOK_PLAIN, "uncommitted %sB",
-            cmd_brief(rate, (double)model->now.stats.uncommitted));
+    put_left(&line, &model->now.stats);
 }
 
 static void put_graph(struct line line, const struct top_model *model)
