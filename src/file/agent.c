@@ -1,7 +1,7 @@
 #include "file/agent.h"
 
 #include <dlfcn.h>
-#include <linux/wait.h>
+#include <sys/wait.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ enum {
 static _Atomic bool wanted;       /* by a write; the sender was woken, or will be */
 static _Atomic bool seeking;      /* a sender sees to it */
 static _Atomic uint64_t again_ns; /* nothing is wanted before this time */
-static _Atomic pid_t child;       /* that this process started, and did not reap; 0: none */
+static volatile int started;      /* the agent that the one that seeks started last; 0: none */
 
 /* ---- asking ---- */
 
@@ -119,15 +119,27 @@ static inline __attribute__((always_inline, noreturn)) void become(const struct 
 }
 
 /*
- * No signal tells the program of its end, and no wait() finds it but one that asks for such
- * children (__WALL). -errno.
+ * An agent that is no child of the program, which would meet it in wait() and SIGCHLD: it is that
+ * of a child which is no more. That one had no exit signal, so it was not met either. (execve(2)
+ * would have given it one.) *agent: the pid. 0 or -errno.
  */
-__attribute__((noinline)) static int start_child(const struct start *start)
+__attribute__((noinline)) static int start_apart(const struct start *start, volatile int *agent)
 {
-    long pid = sys_call5(SYS_clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0);
-    if (pid == 0)
-        become(start);
-    return (int)pid;
+    *agent = 0;
+    int child = (int)sys_call5(SYS_clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0);
+    if (child == 0) {
+        int pid = (int)sys_call5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+        if (pid == 0)
+            become(start);
+        *agent = pid;
+        for (;;)
+            sys_call1(SYS_exit_group, 0);
+    }
+    if (child < 0)
+        return child;
+    while (sys_call4(SYS_wait4, child, NULL, __WALL, NULL) == -EINTR)
+        ;
+    return *agent < 0 ? *agent : 0;
 }
 
 static void say(enum ledger_agent_lack lack, const char *what, int error)
@@ -139,43 +151,27 @@ static void say(enum ledger_agent_lack lack, const char *what, int error)
                     what, error ? ": " : "", error ? strerrordesc_np(error) : "");
 }
 
-/* One that ended leaves nothing behind. */
-static bool reap(int *status)
+/* Is the one that was started there? It may have ended at once, as it could not be the agent. */
+static bool is_running(void)
 {
-    pid_t pid = atomic_load(&child);
-    if (pid == 0 || sys_call4(SYS_wait4, pid, status, WNOHANG | __WALL, NULL) == 0)
-        return false;
-    atomic_store(&child, 0);
-    return true;
+    return started > 0 && sys_kill(started, 0) != -ESRCH;
 }
 
 /* False, after a line on the log: none can be started. */
 static bool start_one(void)
 {
     static struct start start; /* of the one that seeks */
-    int status;
-    (void)reap(&status);
-    if (atomic_load(&child) != 0)
+    if (is_running())
         return true; /* it may be there soon, or be ending */
     if (!find_command(start.command)) {
         say(LEDGER_AGENT_LACKS_COMMAND, "the command directnfs is not beside the library", 0);
         return false;
     }
     fill(&start);
-    int pid = start_child(&start);
-    if (pid < 0) {
-        say(LEDGER_AGENT_LACKS_PROCESS, "a process cannot be started", -pid);
-        return false;
-    }
-    atomic_store(&child, pid);
-    return true;
-}
-
-/* Did the one that this process started end because it could not be the agent? */
-static bool has_failed(void)
-{
-    int status = 0;
-    return reap(&status) && !ledger_agent_is_there() && status != 0;
+    int result = start_apart(&start, &started);
+    if (result < 0)
+        say(LEDGER_AGENT_LACKS_PROCESS, "a process cannot be started", -result);
+    return result == 0;
 }
 
 bool file_agent_is_wanted(void)
@@ -183,29 +179,35 @@ bool file_agent_is_wanted(void)
     return atomic_load(&wanted);
 }
 
-void file_agent_seek(void)
+/* Until it is there, and has answered. 0; or how long nobody is to ask again, in ms. */
+static int seek(void)
 {
     uint64_t until_ns = sys_now_ns() + ANSWER_MS * UINT64_C(1000000);
-    int again_ms = AGAIN_MS;
-    bool started = false;
-    if (!atomic_load(&wanted) || atomic_exchange(&seeking, true))
-        return;
-    while (!ask() && sys_now_ns() < until_ns) {
-        if (!ledger_agent_is_there() && !started) {
-            started = true;
-            if (!start_one()) {
-                again_ms = START_AGAIN_MS;
-                break;
-            }
-        } else if (started && has_failed()) {
+    bool tried = false;
+    while (!ask()) {
+        bool there = ledger_agent_is_there();
+        if (sys_now_ns() > until_ns)
+            return AGAIN_MS;
+        if (!there && !tried) {
+            tried = true;
+            if (!start_one())
+                return START_AGAIN_MS;
+        } else if (!there && !is_running()) {
             say(LEDGER_AGENT_LACKS_REASON, "directnfs agent ended at once; it wrote why to its log",
                 0);
-            again_ms = START_AGAIN_MS;
-            break;
+            return START_AGAIN_MS;
         }
         sys_nanosleep_ms(STEP_MS);
     }
-    atomic_store(&again_ns, sys_now_ns() + (uint64_t)again_ms * 1000000);
+    return 0;
+}
+
+void file_agent_seek(void)
+{
+    if (!atomic_load(&wanted) || atomic_exchange(&seeking, true))
+        return;
+    int again_ms = seek();
+    atomic_store(&again_ns, again_ms ? sys_now_ns() + (uint64_t)again_ms * 1000000 : 0);
     atomic_store(&wanted, false);
     atomic_store(&seeking, false);
 }
@@ -215,5 +217,5 @@ void file_agent_fork_child(void)
     atomic_store(&wanted, false);
     atomic_store(&seeking, false);
     atomic_store(&again_ns, 0);
-    atomic_store(&child, 0); /* the parent's */
+    started = 0; /* by the parent */
 }
