@@ -51,7 +51,8 @@ at_end 'kill -CONT "$ganesha_pid"'
 
 # agent COLUMN: of `stat agent`
 agent() { as_user "$directnfs" stat agent --json 2>>"$T/log/stat" | jq -r ".[0].$1"; }
-leaves_behind() { [ "$(counter gathered_writes)" -gt 0 ] && [ "$(agent state)" = alive ]; }
+# leaves_behind BEFORE: more WRITEs were gathered than before
+leaves_behind() { [ "$(counter gathered_writes)" -gt "$1" ] && [ "$(agent state)" = alive ]; }
 hear() {
     local word
     read -r -t 120 word <&4 && [ "$word" = "$1" ]
@@ -69,8 +70,10 @@ start_writer() {
     hear warming
 }
 begin() {
+    local gathered
+    gathered=$(counter gathered_writes)
     start_writer under_preload -- "$@" || not_ok "begin" "the program does not start"
-    wait_for 20 leaves_behind || not_ok "begin" "no agent lets writes be left behind"
+    wait_for 20 leaves_behind "$gathered" || not_ok "begin" "no agent lets writes be left behind"
     agent_pid=$(agent pnum)
     echo >&3
     hear warm
