@@ -49,8 +49,8 @@ sys.stdin.readline()'
 mkfifo "$T/to" "$T/from"
 at_end 'kill -CONT "$ganesha_pid"'
 
-# agent COLUMN: of `stat agent`
-agent() { as_user "$directnfs" stat agent --json 2>>"$T/log/stat" | jq -r ".[0].$1"; }
+# agent COLUMN: of `stat agents`
+agent() { as_user "$directnfs" stat agents --json 2>>"$T/log/stat" | jq -r ".[0].$1"; }
 # leaves_behind BEFORE: more WRITEs were gathered than before
 leaves_behind() { [ "$(counter gathered_writes)" -gt "$1" ] && [ "$(agent state)" = alive ]; }
 hear() {
