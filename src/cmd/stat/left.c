@@ -1,5 +1,5 @@
 /*
- * directnfs stat: the views agent and strays, of what processes did not live to send.
+ * directnfs stat: the views agents and strays, of what processes did not live to send.
  */
 #include <string.h>
 

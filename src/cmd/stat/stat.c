@@ -350,7 +350,7 @@ static int run(int argc, char **argv)
         if (request.view == NULL)
             return cmd_usage_error("stat",
                                    "no view is called '%s'; there are servers, sessions, "
-                                   "mounts, processes, channels, paths, files, agent, strays, "
+                                   "mounts, processes, channels, paths, files, agents, strays, "
                                    "stats and latency",
                                    argv[optind]);
     }
@@ -381,7 +381,8 @@ static const struct cmd_option options[] = {
 const struct cmd_command cmd_stat = {
     .name = "stat",
     .usage =
-        "stat [servers|sessions|mounts|processes|channels|paths|files|agent|strays|stats|latency]\n"
+        "stat "
+        "[servers|sessions|mounts|processes|channels|paths|files|agents|strays|stats|latency]\n"
         "     [OPTION...]\n",
     .purpose = "shows which servers, sockets and files running programs use, and how fast",
     .options = options,

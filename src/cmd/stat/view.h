@@ -109,7 +109,7 @@ struct cmd_table stat_table(const struct stat_view *view, double seconds);
 /* By a column, if that is not NULL. */
 void stat_table_sort(struct cmd_table *table, const char *sort);
 
-/* The view mounts, in mounts.c; agent and strays, in left.c. */
+/* The view mounts, in mounts.c; agents and strays, in left.c. */
 extern const struct stat_columns stat_mount_columns, stat_agent_columns, stat_stray_columns;
 void stat_mounts_fill(struct cmd_table *table, const struct stat_set *set);
 void stat_agents_fill(struct cmd_table *table, const struct stat_set *set);
