@@ -11,10 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -280,11 +283,30 @@ struct starting {
     int status;
 };
 
+/* Of all that root may, ports below 1024 stay, also over exec: most servers insist on them, and the
+ * service whose data it is has them. */
+static bool keep_low_ports(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{.effective = 0}};
+    if (syscall(SYS_capget, &header, data) != 0)
+        return false;
+    data[0].permitted &= 1u << CAP_NET_BIND_SERVICE;
+    data[0].effective = data[0].inheritable = data[0].permitted;
+    data[1].permitted = data[1].effective = data[1].inheritable = 0;
+    if (syscall(SYS_capset, &header, data) != 0)
+        return false;
+    if (data[0].permitted) /* without it there may still be servers that take other ports */
+        (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0);
+    return true;
+}
+
 /* In the child: for good who is the owner of the run directory. */
 static bool become(uid_t user, gid_t group)
 {
     return seteuid(0) == 0 && setgroups(1, &group) == 0 && setresgid(group, group, group) == 0 &&
-           setresuid(user, user, user) == 0;
+           prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0 && setresuid(user, user, user) == 0 &&
+           keep_low_ports();
 }
 
 static void start(const struct starting *starting, char **argv)
