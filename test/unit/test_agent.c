@@ -242,6 +242,37 @@ UNIT_TEST(it_is_proven_by_the_time_that_the_file_had)
     forget_file();
 }
 
+/* A write of this host at `offset`; the server tells the times of before and after it. */
+static void write_at(uint64_t offset, int64_t before, int64_t after)
+{
+    struct ledger_write write;
+    memset(buffer, 'w', 100);
+    assert_int_equal(
+        ledger_write_try(&file, offset, &(struct iovec){buffer, 100}, 1, 100, true, &write), 0);
+    struct ledger_ending ending = {
+        .file = &file,
+        .write = &write,
+        .outcome = LEDGER_WRITE_STABLE,
+        .epoch = ledger_file_asking(&file),
+        .asked_ns = sys_now_ns(),
+        .before_ctime = before,
+        .attributes_known = true,
+        .attributes = {.size = 1 << 20, .mtime = {.tv_nsec = after}, .ctime = {.tv_nsec = after}}};
+    ledger_writes_end(&ending, 1);
+}
+
+UNIT_TEST(own_writes_are_part_of_the_proof_and_hide_no_change_that_was_seen_before_them)
+{
+    open_file(611);
+    leave(false);
+    write_at(500000, 1000, 1001);
+    assert_int_equal(prove(1001), LEDGER_STRAY_PROVEN);
+    learn(1002); /* somebody else's */
+    write_at(500000, 1002, 1003);
+    assert_int_equal(prove(1003), LEDGER_STRAY_NOT_PROVEN);
+    forget_file();
+}
+
 static int dies_in_flight(void *unused)
 {
     struct ledger_write write;
