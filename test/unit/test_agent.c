@@ -342,14 +342,14 @@ UNIT_TEST(what_is_set_aside_is_what_the_dead_left_and_is_told_to_those_who_have_
     ledger_seen_begin(&file, &own);
     leave(false);
     write_dirty(&file, 100000, 300, 'l'); /* of one that lives */
-    assert_int_equal(ledger_file_mark_strays(&file), 1);
-    assert_int_equal(ledger_file_stray(&file, 0, &offset, bytes), 8192);
+    uint64_t mark = ledger_file_mark_strays(&file);
+    assert_int_equal(ledger_file_stray(&file, mark, 0, &offset, bytes), 8192);
     assert_int_equal(offset, 0);
     assert_int_equal(bytes[0], 'd');
     assert_int_equal(bytes[8191], 'd');
-    assert_int_equal(ledger_file_stray(&file, 8192, &offset, bytes), 0);
-    assert_int_equal(ledger_file_drop_strays(&file), 8192);
-    assert_int_equal(ledger_file_drop_strays(&file), 0);
+    assert_int_equal(ledger_file_stray(&file, mark, 8192, &offset, bytes), 0);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 8192);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 0);
     assert_false(ledger_file_has_strays(&file));
     expect_dirty(&file, 100000, 300, 'l');
     assert_int_equal(ledger_file_dirty(&file), 300);
@@ -371,12 +371,52 @@ UNIT_TEST(who_dies_while_they_are_set_aside_loses_nothing)
 {
     open_file(610);
     leave(false);
-    assert_int_equal(ledger_file_mark_strays(&file), 1);
+    uint64_t mark = ledger_file_mark_strays(&file);
     assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
-    assert_int_equal(ledger_file_drop_strays(&file), 8192);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 8192);
     assert_true(ledger_file_has_strays(&file));
     expect_dirty(&file, 30000, 100, 'n');
+    forget_file();
+}
+
+static int writes_over_it(void *unused)
+{
+    (void)unused;
+    write_dirty(&file, 1000, 100, 'n');
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(nor_does_who_writes_there_meanwhile)
+{
+    open_file(612);
+    leave(false);
+    uint64_t mark = ledger_file_mark_strays(&file);
+    assert_int_equal(run_child(writes_over_it, NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 0);
+    expect_dirty(&file, 1000, 100, 'n');
+    assert_int_equal(ledger_file_dirty(&file), 8192);
+    forget_file();
+}
+
+UNIT_TEST(of_two_who_set_them_aside_the_later_one_has_them_all)
+{
+    static uint8_t bytes[LEDGER_STRAY_MAX];
+    uint64_t offset = 0;
+    open_file(613);
+    leave(false);
+    uint64_t first = ledger_file_mark_strays(&file);
+    assert_int_equal(ledger_file_stray(&file, first, 0, &offset, bytes), 8192);
+    assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    uint64_t second = ledger_file_mark_strays(&file);
+    assert_int_equal(ledger_file_drop_strays(&file, first), 0); /* it does not have the later one */
+    assert_int_equal(ledger_file_stray(&file, second, 0, &offset, bytes), 8192);
+    assert_int_equal(ledger_file_stray(&file, second, 8192, &offset, bytes), 100);
+    assert_int_equal(ledger_file_drop_strays(&file, second), 8292);
+    assert_false(ledger_file_has_strays(&file));
     forget_file();
 }
 
