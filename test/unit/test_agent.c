@@ -230,6 +230,20 @@ UNIT_TEST(one_that_nobody_knows_to_be_dead_is_found_when_it_matters)
     forget_file();
 }
 
+UNIT_TEST(an_agent_that_comes_later_finds_it_before_it_is_ready)
+{
+    bool watched = true;
+    open_file(614);
+    pid_t agent = start_agent();
+    assert_int_equal(run_child(dies_with_dirty_data, &watched), 128 + SIGKILL);
+    end_agent(agent);
+    assert_int_equal(ledger_agent_become(), 0);
+    ledger_agent_ready();
+    assert_true(ledger_file_has_strays(&file));
+    ledger_agent_resign();
+    forget_file();
+}
+
 UNIT_TEST(it_is_proven_by_the_time_that_the_file_had)
 {
     open_file(605);
