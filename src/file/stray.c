@@ -13,7 +13,7 @@
 #include "sys/log.h"
 #include "sys/sys.h"
 
-enum { ASK_MS = 20 };
+enum { ASK_MS = 20, ATTEMPTS = 8 };
 
 /* What the server says of the file, asked at *epoch. 0 or -errno. */
 static int ask(struct committing *c, uint64_t *epoch, struct ledger_attributes *now)
@@ -48,20 +48,22 @@ static int prove(struct committing *c, bool *proven)
     }
 }
 
-static int copy(struct committing *c, struct run_stray_file *file, uint8_t *bytes)
+static int copy(struct committing *c, uint64_t mark, struct run_stray_file *file)
 {
     uint64_t from = 0, offset;
     uint32_t length;
-    int result = 0;
-    while (!result && (length = ledger_file_stray(c->entry, from, &offset, bytes)) > 0) {
+    uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
+    int result = bytes ? 0 : -ENOMEM;
+    while (!result && (length = ledger_file_stray(c->entry, mark, from, &offset, bytes)) > 0) {
         result = run_stray_piece(file, offset, bytes, length);
         from = offset + length;
     }
+    sys_free(bytes);
     return result;
 }
 
-/* Into a file of the run directory. 0, and its name; or -errno, and they are where they were. */
-static int set_aside(struct committing *c, uint8_t *bytes, struct run_stray_file *file)
+/* Into a file of the run directory, and its name. 0, or -errno. */
+static int save(struct committing *c, uint64_t mark, struct run_stray_file *file)
 {
     struct timespec now;
     sys_clock_gettime(CLOCK_REALTIME, &now);
@@ -71,15 +73,14 @@ static int set_aside(struct committing *c, uint8_t *bytes, struct run_stray_file
                                     .device = c->entry->key.device,
                                     .inode = c->entry->key.inode,
                                     .since_s = (uint64_t)now.tv_sec};
-    ledger_file_mark_strays(c->entry);
     int result = run_stray_begin(file, &stray);
     if (!result)
-        result = copy(c, file, bytes);
+        result = copy(c, mark, file);
     int ended = run_stray_end(file, !result);
     return result ? result : ended;
 }
 
-/* Another process did so at the same time. */
+/* Another process does so at the same time. */
 static void remove_again(const struct run_stray_file *file)
 {
     int run = run_open();
@@ -104,23 +105,36 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-int file_strays_settle(struct committing *c)
+static int set_aside(struct committing *c)
+{
+    struct run_stray_file file;
+    uint64_t mark = ledger_file_mark_strays(c->entry);
+    int result = save(c, mark, &file);
+    if (result == 0 && ledger_file_drop_strays(c->entry, mark) == 0)
+        remove_again(&file);
+    else
+        say(c, &file, result);
+    return result ? -EIO : 0;
+}
+
+static int settle(struct committing *c)
 {
     bool proven;
-    if (!ledger_file_has_strays(c->entry))
-        return 0;
     int result = prove(c, &proven);
     if (result != 0)
         return result;
     if (proven)
         return ledger_file_take_strays(c->entry) ? 0 : -EIO;
-    struct run_stray_file file;
-    uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
-    result = bytes ? set_aside(c, bytes, &file) : -ENOMEM;
-    sys_free(bytes);
-    if (result == 0 && ledger_file_drop_strays(c->entry) == 0)
-        remove_again(&file);
-    else
-        say(c, &file, result);
-    return result ? -EIO : 0;
+    return set_aside(c);
+}
+
+int file_strays_settle(struct committing *c)
+{
+    int result = 0;
+    for (int i = 0; !result && ledger_file_has_strays(c->entry); i++) {
+        if (i > 0) /* others died meanwhile, or somebody else is about it */
+            sys_nanosleep_ms(ASK_MS << i);
+        result = i < ATTEMPTS ? settle(c) : -EIO;
+    }
+    return result;
 }

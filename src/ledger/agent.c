@@ -259,8 +259,9 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
         return LEDGER_STRAY_PROVEN; /* there are none any more */
     enum ledger_stray_proof proof = LEDGER_STRAY_NOT_PROVEN;
     ledger_stripe_expire_now(ledger_stripe_of_file(file));
-    if (ledger_entry_epoch(entry) != epoch || ledger_entry_truncator(entry) ||
-        ledger_record_pending(entry, UINT64_MAX))
+    bool known = entry->dirty_mtime != LEDGER_NO_TIME; /* else no answer proves it */
+    if (known && (ledger_entry_epoch(entry) != epoch || ledger_entry_truncator(entry) ||
+                  ledger_record_pending(entry, UINT64_MAX)))
         proof = LEDGER_STRAY_ASK;
     else if (entry->dirty_mtime == ledger_nanoseconds(&now->mtime))
         proof = LEDGER_STRAY_PROVEN;
@@ -288,25 +289,23 @@ bool ledger_file_take_strays(struct ledger_file *file)
     return true;
 }
 
-unsigned ledger_file_mark_strays(struct ledger_file *file)
+uint64_t ledger_file_mark_strays(struct ledger_file *file)
 {
-    unsigned count = 0;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
+    uint64_t mark = ++ledger_entry_stripe(entry)->commits;
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
-        if (is_orphan(ledger_record(i))) {
-            ledger_record(i)->marked = true;
-            count++;
-        }
+        if (is_orphan(ledger_record(i)))
+            ledger_record(i)->aside = mark;
     }
     ledger_entry_unlock(file);
-    return count;
+    return mark;
 }
 
-static bool is_marked(const struct ledger_record *record)
+static bool is_marked(const struct ledger_record *record, uint64_t mark)
 {
-    return is_orphan(record) && record->marked;
+    return is_orphan(record) && record->aside == mark;
 }
 
 /* The bytes of a record. */
@@ -323,7 +322,7 @@ static void copy(const struct ledger_record *record, uint8_t *to)
     }
 }
 
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t from, uint64_t *offset,
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, uint64_t from, uint64_t *offset,
                            uint8_t *bytes)
 {
     uint32_t found = 0, length = 0;
@@ -332,7 +331,7 @@ uint32_t ledger_file_stray(struct ledger_file *file, uint64_t from, uint64_t *of
         return 0;
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
         uint64_t start = ledger_record_start(ledger_record(i));
-        if (is_marked(ledger_record(i)) && start >= from && (!found || start < *offset)) {
+        if (is_marked(ledger_record(i), mark) && start >= from && (!found || start < *offset)) {
             found = i;
             *offset = start;
         }
@@ -345,7 +344,7 @@ uint32_t ledger_file_stray(struct ledger_file *file, uint64_t from, uint64_t *of
     return length;
 }
 
-uint64_t ledger_file_drop_strays(struct ledger_file *file)
+uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark)
 {
     struct ledger_garbage garbage = {0};
     uint64_t bytes = 0;
@@ -355,9 +354,10 @@ uint64_t ledger_file_drop_strays(struct ledger_file *file)
         return 0;
     for (uint32_t i = entry->dirty_first, next; i; i = next) {
         next = ledger_record(i)->file_next;
-        left = left || (is_orphan(ledger_record(i)) && !ledger_record(i)->marked);
-        if (!is_marked(ledger_record(i)))
+        if (!is_marked(ledger_record(i), mark)) {
+            left = left || is_orphan(ledger_record(i));
             continue;
+        }
         bytes += ledger_record_length(ledger_record(i));
         ledger_record_drop(entry, i, &garbage);
     }

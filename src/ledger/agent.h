@@ -109,17 +109,18 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
 bool ledger_file_take_strays(struct ledger_file *file);
 
 /*
- * The caller sets the strays of the file aside: it marks them, which returns how many there are;
- * copies each, beginning with `from` = 0 and going on behind the last one (bytes, at most
+ * The caller sets the strays of the file aside: it marks them, with a number of its own; copies
+ * each, beginning with `from` = 0 and going on behind the last one (bytes, at most
  * LEDGER_STRAY_MAX, of which *offset is the first; 0: there are no more); and, when all are safe,
- * drops those that it marked, which returns their bytes. The loss is told to those who have the
- * file open now, and not to those who open it later.
+ * drops those that have its mark still, which returns their bytes. Others have lost it: to a
+ * process that marked them later, or to one that wrote there. The loss is told to those who have
+ * the file open now, and not to those who open it later.
  */
 enum { LEDGER_STRAY_MAX = 1 << 16 };
-unsigned ledger_file_mark_strays(struct ledger_file *file);
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t from, uint64_t *offset,
+uint64_t ledger_file_mark_strays(struct ledger_file *file);
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, uint64_t from, uint64_t *offset,
                            uint8_t *bytes);
-uint64_t ledger_file_drop_strays(struct ledger_file *file);
+uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark);
 
 /* ---- under a lock ---- */
 

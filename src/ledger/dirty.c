@@ -67,8 +67,10 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint64_t start, uin
 static void hand_over(uint32_t index, uint32_t newer)
 {
     uint32_t owner = atomic_load_explicit(&ledger_record(newer)->owner, memory_order_relaxed);
-    if (atomic_load_explicit(&ledger_record(index)->owner, memory_order_relaxed) != owner)
-        atomic_store(&ledger_record(index)->owner, owner);
+    if (atomic_load_explicit(&ledger_record(index)->owner, memory_order_relaxed) == owner)
+        return;
+    ledger_record(index)->aside = 0; /* who sets it aside does not have them */
+    atomic_store(&ledger_record(index)->owner, owner);
 }
 
 /*

@@ -92,8 +92,7 @@ struct ledger_record {
     bool promised;          /* it was DIRTY before it was IN_FLIGHT: its bytes may not go */
     bool changed;           /* DIRTY, and an older copy, which is held or has it for a twin, has
                                other bytes */
-    uint8_t twins : 7;      /* of ledger_twin_flag: see twins.c */
-    bool marked : 1;        /* DIRTY, and nobody's: it is being set aside (agent.h) */
+    uint8_t twins;          /* of ledger_twin_flag: see twins.c */
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
     uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split. DIRTY: of the
@@ -112,7 +111,11 @@ struct ledger_record {
     uint8_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
                            safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
     uint8_t to_disk;    /* of enum ledger_to_disk; stripe lock */
-    uint64_t began;     /* TO_DISK: drawn from the stripe's `commits` */
+    /* Drawn from the stripe's `commits`. */
+    union {
+        uint64_t began; /* TO_DISK */
+        uint64_t aside; /* DIRTY, and nobody's: by who sets it aside as it is; or 0 (agent.h) */
+    };
     /* Bytes [held_from, held_to), counted from `base`, are blocked until held_until
      * (CLOCK_MONOTONIC; 0: was not held, or no more): see hold.c. Stripe lock. */
     uint32_t held_from, held_to;

@@ -230,6 +230,20 @@ UNIT_TEST(one_that_nobody_knows_to_be_dead_is_found_when_it_matters)
     forget_file();
 }
 
+UNIT_TEST(an_agent_that_comes_later_finds_it_before_it_is_ready)
+{
+    bool watched = true;
+    open_file(614);
+    pid_t agent = start_agent();
+    assert_int_equal(run_child(dies_with_dirty_data, &watched), 128 + SIGKILL);
+    end_agent(agent);
+    assert_int_equal(ledger_agent_become(), 0);
+    ledger_agent_ready();
+    assert_true(ledger_file_has_strays(&file));
+    ledger_agent_resign();
+    forget_file();
+}
+
 UNIT_TEST(it_is_proven_by_the_time_that_the_file_had)
 {
     open_file(605);
@@ -239,6 +253,37 @@ UNIT_TEST(it_is_proven_by_the_time_that_the_file_had)
     assert_int_equal(prove(999), LEDGER_STRAY_NOT_PROVEN); /* restored from a backup */
     learn(1001); /* somebody else wrote it, and this host saw that */
     assert_int_equal(prove(1001), LEDGER_STRAY_NOT_PROVEN);
+    forget_file();
+}
+
+/* A write of this host at `offset`; the server tells the times of before and after it. */
+static void write_at(uint64_t offset, int64_t before, int64_t after)
+{
+    struct ledger_write write;
+    memset(buffer, 'w', 100);
+    assert_int_equal(
+        ledger_write_try(&file, offset, &(struct iovec){buffer, 100}, 1, 100, true, &write), 0);
+    struct ledger_ending ending = {
+        .file = &file,
+        .write = &write,
+        .outcome = LEDGER_WRITE_STABLE,
+        .epoch = ledger_file_asking(&file),
+        .asked_ns = sys_now_ns(),
+        .before_ctime = before,
+        .attributes_known = true,
+        .attributes = {.size = 1 << 20, .mtime = {.tv_nsec = after}, .ctime = {.tv_nsec = after}}};
+    ledger_writes_end(&ending, 1);
+}
+
+UNIT_TEST(own_writes_are_part_of_the_proof_and_hide_no_change_that_was_seen_before_them)
+{
+    open_file(611);
+    leave(false);
+    write_at(500000, 1000, 1001);
+    assert_int_equal(prove(1001), LEDGER_STRAY_PROVEN);
+    learn(1002); /* somebody else's */
+    write_at(500000, 1002, 1003);
+    assert_int_equal(prove(1003), LEDGER_STRAY_NOT_PROVEN);
     forget_file();
 }
 
@@ -311,14 +356,14 @@ UNIT_TEST(what_is_set_aside_is_what_the_dead_left_and_is_told_to_those_who_have_
     ledger_seen_begin(&file, &own);
     leave(false);
     write_dirty(&file, 100000, 300, 'l'); /* of one that lives */
-    assert_int_equal(ledger_file_mark_strays(&file), 1);
-    assert_int_equal(ledger_file_stray(&file, 0, &offset, bytes), 8192);
+    uint64_t mark = ledger_file_mark_strays(&file);
+    assert_int_equal(ledger_file_stray(&file, mark, 0, &offset, bytes), 8192);
     assert_int_equal(offset, 0);
     assert_int_equal(bytes[0], 'd');
     assert_int_equal(bytes[8191], 'd');
-    assert_int_equal(ledger_file_stray(&file, 8192, &offset, bytes), 0);
-    assert_int_equal(ledger_file_drop_strays(&file), 8192);
-    assert_int_equal(ledger_file_drop_strays(&file), 0);
+    assert_int_equal(ledger_file_stray(&file, mark, 8192, &offset, bytes), 0);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 8192);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 0);
     assert_false(ledger_file_has_strays(&file));
     expect_dirty(&file, 100000, 300, 'l');
     assert_int_equal(ledger_file_dirty(&file), 300);
@@ -340,12 +385,52 @@ UNIT_TEST(who_dies_while_they_are_set_aside_loses_nothing)
 {
     open_file(610);
     leave(false);
-    assert_int_equal(ledger_file_mark_strays(&file), 1);
+    uint64_t mark = ledger_file_mark_strays(&file);
     assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
-    assert_int_equal(ledger_file_drop_strays(&file), 8192);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 8192);
     assert_true(ledger_file_has_strays(&file));
     expect_dirty(&file, 30000, 100, 'n');
+    forget_file();
+}
+
+static int writes_over_it(void *unused)
+{
+    (void)unused;
+    write_dirty(&file, 1000, 100, 'n');
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(nor_does_who_writes_there_meanwhile)
+{
+    open_file(612);
+    leave(false);
+    uint64_t mark = ledger_file_mark_strays(&file);
+    assert_int_equal(run_child(writes_over_it, NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    assert_int_equal(ledger_file_drop_strays(&file, mark), 0);
+    expect_dirty(&file, 1000, 100, 'n');
+    assert_int_equal(ledger_file_dirty(&file), 8192);
+    forget_file();
+}
+
+UNIT_TEST(of_two_who_set_them_aside_the_later_one_has_them_all)
+{
+    static uint8_t bytes[LEDGER_STRAY_MAX];
+    uint64_t offset = 0;
+    open_file(613);
+    leave(false);
+    uint64_t first = ledger_file_mark_strays(&file);
+    assert_int_equal(ledger_file_stray(&file, first, 0, &offset, bytes), 8192);
+    assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    uint64_t second = ledger_file_mark_strays(&file);
+    assert_int_equal(ledger_file_drop_strays(&file, first), 0); /* it does not have the later one */
+    assert_int_equal(ledger_file_stray(&file, second, 0, &offset, bytes), 8192);
+    assert_int_equal(ledger_file_stray(&file, second, 8192, &offset, bytes), 100);
+    assert_int_equal(ledger_file_drop_strays(&file, second), 8292);
+    assert_false(ledger_file_has_strays(&file));
     forget_file();
 }
 

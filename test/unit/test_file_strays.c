@@ -9,9 +9,16 @@
 
 enum { BLOCK = 8192, BLOCKS = 8 };
 
+/* What it does before, with so many WRITEs. NULL: nothing. */
+static void (*before_it_writes)(int fd);
+static unsigned writes_before;
+
 static void writes_and_dies(void)
 {
     int fd = engine_adopt("f", O_RDWR);
+    usleep(20000); /* the file has another time after a change */
+    if (before_it_writes)
+        before_it_writes(fd);
     engine_put(fd, BLOCK, 2 * BLOCK, 1);
     kill(scene.agent, SIGKILL);
     kill(getpid(), SIGKILL);
@@ -30,7 +37,7 @@ static void leave_stray(void)
         CHECK_EQUAL(waitpid(pid, NULL, 0), pid);
         CHECK_EQUAL(waitpid(scene.agent, NULL, 0), scene.agent);
         scene.agent = 0;
-    } while (server_calls(NFS3_PROC_WRITE) != sent);
+    } while (server_calls(NFS3_PROC_WRITE) != sent + writes_before);
 }
 
 #define STRAY_TEST(name)                                 \
@@ -60,6 +67,23 @@ static void change_file(int64_t seconds)
 static void opens_other(void)
 {
     engine_adopt("other", O_RDONLY);
+}
+
+static void writes_and_syncs(int fd)
+{
+    engine_put(fd, BLOCK, 3 * BLOCK, 1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+}
+
+static void truncates(int fd)
+{
+    CHECK_EQUAL(engine_truncate(fd, 0), 0);
+}
+
+static void opens_again(int fd)
+{
+    engine_close(fd);
+    CHECK_EQUAL(engine_adopt("f", O_RDWR | O_TRUNC), fd);
 }
 
 /* How many stray files there are; the pieces of the last are checked. */
@@ -137,6 +161,33 @@ STRAY_TEST(who_opens_the_file_later_has_what_the_server_has_and_no_error)
     scene_run(fsyncs);
     expect_block_2(9);
     CHECK_EQUAL(strays(), 1);
+}
+
+static void expect_sent_after(void (*before)(int fd), unsigned writes)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("other", BLOCK, 0);
+    before_it_writes = before;
+    writes_before = writes;
+    leave_stray();
+    scene_run(opens_other);
+    expect_block_2(1);
+    CHECK_EQUAL(strays(), 0);
+}
+
+SCENE_TEST(an_fsync_before_does_not_spoil_the_proof)
+{
+    expect_sent_after(writes_and_syncs, 1);
+}
+
+SCENE_TEST(nor_does_a_change_of_size)
+{
+    expect_sent_after(truncates, 0);
+}
+
+SCENE_TEST(nor_does_an_open_that_empties_the_file)
+{
+    expect_sent_after(opens_again, 0);
 }
 
 /* Both have the file open all the time. */
