@@ -427,6 +427,7 @@ static bool command(char **words, unsigned count, FILE *out)
 #define X(name) control_counter(out, #name, counters.name);
         COUNTERS
 #undef X
+        control_counter(out, "unstable", page_count); /* pages, now */
         fputc('\n', out);
     } else {
         return false;

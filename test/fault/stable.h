@@ -34,6 +34,7 @@ struct extent {
 };
 
 static struct page *pages[PAGE_BUCKETS];
+static uint64_t page_count;
 static struct extent *extents;
 
 /* ---- pages ---- */
@@ -65,6 +66,7 @@ static void page_keep(const struct file *f, uint64_t number)
     memcpy(page->served, page->bytes, PAGE);
     page->next = *bucket;
     *bucket = page;
+    page_count++;
 }
 
 /* Takes out the pages of a file that begin at `from` or later; of all files if it is NULL. */
@@ -82,6 +84,7 @@ static void pages_take(const struct file *f, uint64_t from, void (*then)(struct 
             if (then)
                 then(page);
             free(page);
+            page_count--;
         }
     }
 }

@@ -1,0 +1,223 @@
+/*
+ * The processes of a host, as the driver of hosts.c starts, finds, stops and kills them: programs,
+ * visitors, and the agent, which a program started. They are known by their run directory, which no
+ * other process has.
+ */
+#ifndef FAULT_HOSTS_PROCESSES_H
+#define FAULT_HOSTS_PROCESSES_H
+
+#include <ctype.h>
+#include <dirent.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "hosts.h"
+
+enum { PROCESSES_MOST = 64, ENVIRONMENT_MOST = 65536 };
+
+struct host {
+    char *words[WORDS_MOST]; /* that start a program under the library */
+    const char *run;         /* its run directory */
+    pid_t programs[PROGRAMS], visitor;
+};
+
+static struct host hosts[HOSTS];
+static const char *self_name, *journal_name;
+
+static void pause_ms(unsigned ms)
+{
+    usleep(ms * 1000);
+}
+
+/* ---- starting ---- */
+
+static pid_t process_start(const struct host *host, const char *const *words)
+{
+    char *arguments[32];
+    unsigned count = 0;
+    for (; host->words[count]; count++)
+        arguments[count] = host->words[count];
+    arguments[count++] = (char *)(uintptr_t)self_name;
+    while (*words)
+        arguments[count++] = (char *)(uintptr_t)*words++;
+    arguments[count] = NULL;
+    pid_t child = fork();
+    if (child < 0)
+        die("fork: %s", strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execvp(arguments[0], arguments);
+        _exit(127);
+    }
+    return child;
+}
+
+static void program_start(unsigned host, unsigned index)
+{
+    char host_text[16], index_text[16];
+    snprintf(host_text, sizeof host_text, "%u", host);
+    snprintf(index_text, sizeof index_text, "%u", index);
+    const char *words[] = {"--program", journal_name, host_text, index_text, NULL};
+    hosts[host].programs[index] = process_start(&hosts[host], words);
+}
+
+static void visitor_start(unsigned host)
+{
+    const char *words[] = {"--visit", journal_name, NULL};
+    hosts[host].visitor = process_start(&hosts[host], words);
+}
+
+/* Its status, or -1: it does not end. */
+static int process_wait(pid_t process)
+{
+    uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
+    int status = 0;
+    while (waitpid(process, &status, WNOHANG) == 0) {
+        if (clock_ns() > limit)
+            return -1;
+        pause_ms(1);
+    }
+    return status;
+}
+
+static bool visitor_end(unsigned host)
+{
+    pid_t visitor = hosts[host].visitor;
+    int status = visitor > 0 ? process_wait(visitor) : 0;
+    hosts[host].visitor = 0;
+    if (status != 0)
+        failed("a visitor of host %u %s %d", host, status < 0 ? "hangs" : "ended with status",
+               status);
+    return status == 0;
+}
+
+/* ---- finding ---- */
+
+static ssize_t read_of(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return got;
+}
+
+static bool is_of_host(pid_t pid, const struct host *host)
+{
+    static char text[ENVIRONMENT_MOST];
+    static const char name[] = "DIRECTNFS_RUN=";
+    ssize_t got = read_of(pid, "environ", text, sizeof text);
+    for (char *at = text; at < text + got; at += strlen(at) + 1) {
+        if (strncmp(at, name, sizeof name - 1) == 0)
+            return strcmp(at + sizeof name - 1, host->run) == 0;
+    }
+    return false;
+}
+
+static bool is_agent(pid_t pid)
+{
+    char text[4096];
+    ssize_t got = read_of(pid, "cmdline", text, sizeof text);
+    size_t first = strlen(text) + 1;
+    return got > (ssize_t)first && strcmp(text + first, "agent") == 0;
+}
+
+/* All that live; the agent only, with `agent`. */
+static unsigned processes_find(unsigned host, bool agent, pid_t found[PROCESSES_MOST])
+{
+    DIR *directory = opendir("/proc");
+    const struct dirent *entry;
+    unsigned count = 0;
+    if (!directory)
+        die("/proc: %s", strerror(errno));
+    while (count < PROCESSES_MOST && (entry = readdir(directory))) {
+        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
+        if (pid > 0 && pid != getpid() && is_of_host(pid, &hosts[host]) &&
+            (!agent || is_agent(pid)))
+            found[count++] = pid;
+    }
+    closedir(directory);
+    return count;
+}
+
+/* 0: there is none. */
+static pid_t agent_find(unsigned host)
+{
+    pid_t found[PROCESSES_MOST];
+    return processes_find(host, true, found) > 0 ? found[0] : 0;
+}
+
+/* ---- ending ---- */
+
+/* It is dead when this returns. A zombie has no environment. */
+static void wait_until_gone(unsigned host, pid_t pid)
+{
+    while (waitpid(pid, NULL, WNOHANG) <= 0 && is_of_host(pid, &hosts[host]))
+        usleep(200);
+}
+
+static void program_kill(unsigned host, unsigned index)
+{
+    pid_t *program = &hosts[host].programs[index];
+    if (*program <= 0)
+        return;
+    kill(*program, SIGKILL);
+    waitpid(*program, NULL, 0);
+    *program = 0;
+}
+
+static void programs_kill(unsigned host)
+{
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        program_kill(host, i);
+}
+
+static void agent_kill(unsigned host)
+{
+    pid_t agent = agent_find(host);
+    if (agent > 0) {
+        kill(agent, SIGKILL);
+        wait_until_gone(host, agent);
+    }
+}
+
+/* As a container ends: nobody sees another's death. */
+static void host_kill(unsigned host)
+{
+    pid_t found[PROCESSES_MOST];
+    unsigned count = 0, before;
+    do {
+        before = count;
+        count = processes_find(host, false, found);
+        for (unsigned i = 0; i < count; i++)
+            kill(found[i], SIGSTOP);
+    } while (count != before);
+    for (unsigned i = 0; i < count; i++)
+        kill(found[i], SIGKILL);
+    programs_kill(host);
+    if (hosts[host].visitor > 0)
+        waitpid(hosts[host].visitor, NULL, 0);
+    hosts[host].visitor = 0;
+    for (unsigned i = 0; i < count; i++)
+        wait_until_gone(host, found[i]);
+}
+
+/* Agents whose program died are children of this process, and end by themselves. */
+static void reap_agents(void)
+{
+    siginfo_t info = {0};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
+        for (unsigned i = 0; i < HOSTS * PROGRAMS; i++) {
+            if (hosts[i / PROGRAMS].programs[i % PROGRAMS] == info.si_pid)
+                return; /* that is a failure, which others see */
+        }
+        waitpid(info.si_pid, NULL, WNOHANG);
+        info.si_pid = 0;
+    }
+}
+
+#endif
