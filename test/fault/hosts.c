@@ -95,7 +95,7 @@ static unsigned choose(unsigned least, unsigned most)
     return least + (unsigned)(random_next(&plan.random) >> 16) % (most - least + 1);
 }
 
-static void ask(const char *socket, const char *format, unsigned number, char *answer)
+static void ask(const char *socket, const char *format, unsigned long long number, char *answer)
 {
     char command[64], text[ANSWER_MOST];
     snprintf(command, sizeof command, format, number);
@@ -157,12 +157,11 @@ static void answer_warm(void)
     }
 }
 
-static uint64_t unstable_pages(void)
+static uint64_t unstable_pages(unsigned file)
 {
     char answer[ANSWER_MOST];
-    ask(options.power, "counters", 0, answer);
-    const char *at = strstr(answer, "unstable=");
-    return at ? strtoull(at + strlen("unstable="), NULL, 10) : 0;
+    ask(options.power, "unstable %llu", inodes[file], answer);
+    return strtoull(answer, NULL, 10);
 }
 
 /* ---- faults ---- */
@@ -171,7 +170,7 @@ static bool power_loss(const char *when)
 {
     static uint32_t synced[FILES][BLOCKS_MOST];
     look(synced);
-    ask(options.power, "power-loss %u", choose(0, 1) ? choose(0, 90) : 0, NULL);
+    ask(options.power, "power-loss %llu", choose(0, 1) ? choose(0, 90) : 0, NULL);
     ask(options.proxy, "all lost", 0, NULL);
     losses++;
     lost_power = true;
@@ -185,9 +184,9 @@ static bool power_loss(const char *when)
  * what it has of a connection before it does what it is asked later. */
 static void cut_off(unsigned host)
 {
-    ask(options.proxy, "%u reset", host + 1, NULL);
+    ask(options.proxy, "%llu reset", host + 1ULL, NULL);
     for (unsigned i = 0; i < 8; i++)
-        (void)unstable_pages();
+        (void)unstable_pages(0);
 }
 
 static void stop(pid_t pid)
@@ -278,12 +277,12 @@ static bool act(const struct action *action, unsigned host)
     case ACT_POWER:
         return power_loss("after the loss of power");
     case ACT_RESET:
-        ask(options.proxy, "%u reset", host + 1, NULL);
+        ask(options.proxy, "%llu reset", host + 1ULL, NULL);
         return true;
     case ACT_FREEZE:
-        ask(options.proxy, "%u blackhole", host + 1, NULL);
+        ask(options.proxy, "%llu blackhole", host + 1ULL, NULL);
         pause_ms(choose(20, 120));
-        ask(options.proxy, "%u pass", host + 1, NULL);
+        ask(options.proxy, "%llu pass", host + 1ULL, NULL);
         return true;
     case ACT_VISIT:
         visitor_start(1 - host);
@@ -338,7 +337,7 @@ static bool act_all(unsigned host)
         while (!all_operated(host, at) && programs_live()) {
             answer_warm();
             /* The time of a process that warms up does not count. */
-            if (all_operated(host, 1) && !limit)
+            if ((all_operated(host, 1) || stopped > 0) && !limit)
                 limit = clock_ns() + milliseconds(TRIGGER_MS);
             if (limit && clock_ns() > limit)
                 break;
@@ -394,6 +393,23 @@ static bool has_arrived(unsigned host, const bool dead[PROGRAMS], bool or_aside)
     return true;
 }
 
+/* Is all that the dead wrote stable? The files have unstable pages of a dead host as well. */
+static bool is_stable(const bool dead[PROGRAMS])
+{
+    bool waits[FILES] = {false};
+    for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
+        unsigned file = i / BLOCKS_MOST, block = i % BLOCKS_MOST;
+        if (block < files_of_hosts[file].count &&
+            dead[block / (files_of_hosts[file].count / PROGRAMS)] && unsynced(file, block))
+            waits[file] = true;
+    }
+    for (unsigned file = 0; file < FILES; file++) {
+        if (waits[file] && unstable_pages(file) > 0)
+            return false;
+    }
+    return true;
+}
+
 /* What was seen at the server, and is stable there. */
 static void dead_are_synced(const bool dead[PROGRAMS])
 {
@@ -406,32 +422,35 @@ static void dead_are_synced(const bool dead[PROGRAMS])
 }
 
 /*
- * Programs of the host were killed, and an agent lives: it sends and commits. One that came later
- * may set aside what the one before left.
+ * Programs of the host were killed, and an agent lives. One that watched them sends and commits what
+ * they wrote; one that came later may set it aside. False: there is no agent any more, or a failure.
  */
-static bool agent_sends(unsigned host, const bool dead[PROGRAMS])
+static bool agent_sends(unsigned host, const bool dead[PROGRAMS], bool watched)
 {
     uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
-    while (!has_arrived(host, dead, agent_died) || unstable_pages() > 0) {
-        if (agent_died && agent_find(host) == 0)
+    while (!has_arrived(host, dead, !watched) || (watched && !is_stable(dead))) {
+        if (!watched && agent_find(host) == 0)
             return false;
         if (clock_ns() > limit) {
             failed("LOST: what a killed program of host %u wrote is not %s after %d s", host,
-                   has_arrived(host, dead, agent_died) ? "stable" : "at the server", PATIENCE_S);
+                   has_arrived(host, dead, !watched) ? "stable" : "at the server", PATIENCE_S);
             return false;
         }
         pause_ms(2);
     }
-    arrivals++;
-    if (!agent_died)
+    arrivals += watched;
+    if (watched)
         dead_are_synced(dead);
     return true;
 }
 
 static bool settle_dead(unsigned host, const bool dead[PROGRAMS])
 {
-    if (!agent_died || agent_find(host) > 0) {
-        if (agent_sends(host, dead) || atomic_load(&journal->failed))
+    bool watched = !agent_died;
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        watched = watched && (!dead[i] || atomic_load(&journal->programs[host][i].is_warm));
+    if (watched || agent_find(host) > 0) {
+        if (agent_sends(host, dead, watched) || atomic_load(&journal->failed))
             return !atomic_load(&journal->failed);
     }
     cut_off(host);

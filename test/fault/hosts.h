@@ -29,7 +29,7 @@ enum {
     RUN_MOST = 4, /* blocks that one call writes */
     WORD = 8,
     FAILURE_MOST = 600,
-    PATIENCE_S = 60
+    PATIENCE_S = 20
 };
 
 /* Small ones share their pages with neighbours, of another program as well. */
@@ -58,6 +58,7 @@ struct program {
     /* A word of its own in the file "warm": what it wrote last; and of which the driver said that
      * the server has it, or has not. */
     _Atomic uint32_t warm, at_server, behind;
+    _Atomic bool is_warm; /* its writes are left behind, in the care of an agent */
 };
 
 struct journal {

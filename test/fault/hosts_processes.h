@@ -58,6 +58,7 @@ static void program_start(unsigned host, unsigned index)
     char host_text[16], index_text[16];
     snprintf(host_text, sizeof host_text, "%u", host);
     snprintf(index_text, sizeof index_text, "%u", index);
+    atomic_store(&journal->programs[host][index].is_warm, false);
     const char *words[] = {"--program", journal_name, host_text, index_text, NULL};
     hosts[host].programs[index] = process_start(&hosts[host], words);
 }
@@ -179,6 +180,8 @@ static void programs_kill(unsigned host)
 static void agent_kill(unsigned host)
 {
     pid_t agent = agent_find(host);
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        atomic_store(&journal->programs[host][i].is_warm, false);
     if (agent > 0) {
         kill(agent, SIGKILL);
         wait_until_gone(host, agent);

@@ -144,6 +144,7 @@ static void warm_up(void)
                clock_ns() < limit)
             usleep(300);
         if (atomic_load(&program->behind) == word) {
+            atomic_store(&program->is_warm, true);
             atomic_fetch_add(&journal->behind, 1);
             return;
         }

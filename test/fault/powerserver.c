@@ -28,6 +28,7 @@
  *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see lies.h
  *     lie truth                  an end of that
  *     lies                       their names
+ *     unstable INODE             how many pages of a file are not stable
  *     counters
  *     and those of sessions.h
  *
@@ -393,6 +394,11 @@ static bool command(char **words, unsigned count, FILE *out)
         return (count == 2 || (count == 3 && word_number(words[2], 100, &ms))) &&
                lie_choose(words[1], (unsigned)ms);
     }
+    if (strcmp(name, "unstable") == 0) {
+        bool number = count == 2 && word_number(words[1], UINT64_MAX, &ms);
+        fprintf(out, "%llu\n", (unsigned long long)pages_count((ino_t)ms));
+        return number;
+    }
     if (strcmp(name, "badcommit") == 0)
         return count == 2 && word_number(words[1], UINT32_MAX, &bad_count);
     if (strcmp(name, "park") == 0) {
@@ -427,7 +433,6 @@ static bool command(char **words, unsigned count, FILE *out)
 #define X(name) control_counter(out, #name, counters.name);
         COUNTERS
 #undef X
-        control_counter(out, "unstable", page_count); /* pages, now */
         fputc('\n', out);
     } else {
         return false;

@@ -34,7 +34,6 @@ struct extent {
 };
 
 static struct page *pages[PAGE_BUCKETS];
-static uint64_t page_count;
 static struct extent *extents;
 
 /* ---- pages ---- */
@@ -66,7 +65,17 @@ static void page_keep(const struct file *f, uint64_t number)
     memcpy(page->served, page->bytes, PAGE);
     page->next = *bucket;
     *bucket = page;
-    page_count++;
+}
+
+/* How many pages of a file are not stable? */
+static uint64_t pages_count(ino_t inode)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i < PAGE_BUCKETS; i++) {
+        for (const struct page *page = pages[i]; page; page = page->next)
+            count += page->inode == inode;
+    }
+    return count;
 }
 
 /* Takes out the pages of a file that begin at `from` or later; of all files if it is NULL. */
@@ -84,7 +93,6 @@ static void pages_take(const struct file *f, uint64_t from, void (*then)(struct 
             if (then)
                 then(page);
             free(page);
-            page_count--;
         }
     }
 }
