@@ -449,6 +449,8 @@ static bool settle_dead(unsigned host, const bool dead[PROGRAMS])
     bool watched = !agent_died;
     for (unsigned i = 0; i < PROGRAMS; i++)
         watched = watched && (!dead[i] || atomic_load(&journal->programs[host][i].is_warm));
+    while (agent_comes(host))
+        usleep(500);
     if (watched || agent_find(host) > 0) {
         if (agent_sends(host, dead, watched) || atomic_load(&journal->failed))
             return !atomic_load(&journal->failed);

@@ -152,6 +152,20 @@ static pid_t agent_find(unsigned host)
     return processes_find(host, true, found) > 0 ? found[0] : 0;
 }
 
+/* Is a program of the host about to start an agent, which nobody can tell from the program yet? */
+static bool agent_comes(unsigned host)
+{
+    pid_t found[PROCESSES_MOST];
+    unsigned unknown = 0;
+    for (unsigned count = processes_find(host, false, found), i = 0; i < count; i++) {
+        bool known = found[i] == hosts[host].visitor || is_agent(found[i]);
+        for (unsigned p = 0; p < PROGRAMS; p++)
+            known = known || found[i] == hosts[host].programs[p];
+        unknown += !known;
+    }
+    return unknown > 0;
+}
+
 /* ---- ending ---- */
 
 /* It is dead when this returns. A zombie has no environment. */

@@ -192,21 +192,46 @@ static void debts_are_sure(unsigned host, unsigned file)
         debts[host][file][block].sure = debts[host][file][block].version != 0;
 }
 
+/* A debt that is not paid? `newer`: nobody can tell. */
+static bool is_missing(const struct debt *debt, unsigned file, unsigned block, unsigned *aside,
+                       bool *newer)
+{
+    unsigned missing = words_missing(file, block, debt->version, aside);
+    *newer = is_newer(file, block, debt->version) && *aside == 0;
+    return missing > 0 || (*newer && debt->sure);
+}
+
+/* An agent that lives may have begun to send what the program that came back saw. */
+static void debts_wait(unsigned host)
+{
+    uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
+    unsigned aside;
+    bool newer;
+    for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
+        const struct debt *debt = &debts[host][i / BLOCKS_MOST][i % BLOCKS_MOST];
+        while (debt->version && is_missing(debt, i / BLOCKS_MOST, i % BLOCKS_MOST, &aside, &newer) &&
+               agent_find(host) > 0 && clock_ns() < limit) {
+            pause_ms(2);
+            strays_read(host, false);
+        }
+    }
+}
+
 /* A program of the host came back. */
 static bool debts_check(unsigned host, const char *when)
 {
     unsigned aside;
+    bool newer;
     if (!owes(host))
         return true;
     strays_read(host, false);
+    debts_wait(host);
     for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
         unsigned file = i / BLOCKS_MOST, block = i % BLOCKS_MOST;
         struct debt *debt = &debts[host][file][block];
         if (!debt->version)
             continue;
-        unsigned missing = words_missing(file, block, debt->version, &aside);
-        bool newer = is_newer(file, block, debt->version) && aside == 0;
-        if (missing > 0 || (newer && debt->sure)) {
+        if (is_missing(debt, file, block, &aside, &newer)) {
             failed("LOST: %s: version %u of file %s block %u, which host %u accepted, is neither "
                    "at the server nor aside",
                    when, debt->version, files_of_hosts[file].name, block, host);
