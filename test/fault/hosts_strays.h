@@ -24,6 +24,7 @@ static unsigned piece_count;
 
 struct debt {
     uint32_t version; /* 0: none */
+    uint32_t last;    /* that the dead may have begun to write; what is newer is of others */
     bool sure;        /* the other host changed the file for good before this one came back */
 };
 
@@ -103,14 +104,17 @@ static void strays_read(unsigned host, bool then_remove)
         closedir(directory);
 }
 
-/* Is this version of a word in one of the pieces? */
-static bool word_is_aside(unsigned file, uint64_t offset, uint32_t version)
+/* Is this version of a word, or one up to `last`, in one of the pieces? */
+static bool word_is_aside(unsigned file, uint64_t offset, uint32_t version, uint32_t last)
 {
     for (unsigned i = 0; i < piece_count; i++) {
         const struct piece *piece = &pieces[i];
+        uint64_t found;
         if (piece->file == file && offset >= piece->offset &&
             offset + WORD <= piece->offset + piece->length &&
-            word_version(piece->bytes + (offset - piece->offset), file, offset) == version)
+            (found = word_version(piece->bytes + (offset - piece->offset), file, offset)) >=
+                version &&
+            found <= last)
             return true;
     }
     return false;
@@ -118,9 +122,10 @@ static bool word_is_aside(unsigned file, uint64_t offset, uint32_t version)
 
 /* ---- debts ---- */
 
-/* How many words of a block have this version neither at the server nor aside, and how many are
- * aside? At the server a newer one will do. */
-static unsigned words_missing(unsigned file, unsigned block, uint32_t version, unsigned *aside)
+/* How many words of a block have this version, or one up to `last`, neither at the server nor aside,
+ * and how many are aside? At the server a newer one will do. */
+static unsigned words_missing(unsigned file, unsigned block, uint32_t version, uint32_t last,
+                              unsigned *aside)
 {
     static unsigned char bytes[BLOCK_MOST];
     unsigned size = files_of_hosts[file].size, missing = 0;
@@ -130,9 +135,9 @@ static unsigned words_missing(unsigned file, unsigned block, uint32_t version, u
         return size / WORD;
     for (unsigned at = 0; at < size; at += WORD) {
         uint64_t now = word_version(bytes + at, file, start + at);
-        if (now == version)
+        if (now >= version && now <= last)
             continue;
-        if (word_is_aside(file, start + at, version))
+        if (word_is_aside(file, start + at, version, last))
             ++*aside;
         else if (now < version || now == UINT64_MAX)
             missing++;
@@ -179,8 +184,9 @@ static void debts_note(unsigned host, unsigned index)
         unsigned count = files_of_hosts[file].count / PROGRAMS;
         for (unsigned block = index * count; block < (index + 1) * count; block++) {
             uint32_t written = unsynced(file, block);
-            if (written > 0 && words_missing(file, block, written, &aside) > 0)
-                debts[host][file][block] = (struct debt){.version = written};
+            uint32_t issued = atomic_load(&journal->blocks[file][block].issued);
+            if (written > 0 && words_missing(file, block, written, issued, &aside) > 0)
+                debts[host][file][block] = (struct debt){.version = written, .last = issued};
         }
     }
 }
@@ -196,8 +202,8 @@ static void debts_are_sure(unsigned host, unsigned file)
 static bool is_missing(const struct debt *debt, unsigned file, unsigned block, unsigned *aside,
                        bool *newer)
 {
-    unsigned missing = words_missing(file, block, debt->version, aside);
-    *newer = is_newer(file, block, debt->version) && *aside == 0;
+    unsigned missing = words_missing(file, block, debt->version, debt->last, aside);
+    *newer = is_newer(file, block, debt->last) && *aside == 0;
     return missing > 0 || (*newer && debt->sure);
 }
 
