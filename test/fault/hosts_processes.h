@@ -6,14 +6,11 @@
 #ifndef FAULT_HOSTS_PROCESSES_H
 #define FAULT_HOSTS_PROCESSES_H
 
-#include <ctype.h>
-#include <dirent.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "agents.h"
 #include "hosts.h"
-
-enum { PROCESSES_MOST = 64, ENVIRONMENT_MOST = 65536 };
 
 struct host {
     char *words[WORDS_MOST]; /* that start a program under the library */
@@ -95,54 +92,9 @@ static bool visitor_end(unsigned host)
 
 /* ---- finding ---- */
 
-static ssize_t read_of(pid_t pid, const char *name, char *text, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
-    if (fd >= 0)
-        close(fd);
-    text[got > 0 ? got : 0] = '\0';
-    return got;
-}
-
-static bool is_of_host(pid_t pid, const struct host *host)
-{
-    static char text[ENVIRONMENT_MOST];
-    static const char name[] = "DIRECTNFS_RUN=";
-    ssize_t got = read_of(pid, "environ", text, sizeof text);
-    for (char *at = text; at < text + got; at += strlen(at) + 1) {
-        if (strncmp(at, name, sizeof name - 1) == 0)
-            return strcmp(at + sizeof name - 1, host->run) == 0;
-    }
-    return false;
-}
-
-static bool is_agent(pid_t pid)
-{
-    char text[4096];
-    ssize_t got = read_of(pid, "cmdline", text, sizeof text);
-    size_t first = strlen(text) + 1;
-    return got > (ssize_t)first && strcmp(text + first, "agent") == 0;
-}
-
-/* All that live; the agent only, with `agent`. */
 static unsigned processes_find(unsigned host, bool agent, pid_t found[PROCESSES_MOST])
 {
-    DIR *directory = opendir("/proc");
-    const struct dirent *entry;
-    unsigned count = 0;
-    if (!directory)
-        die("/proc: %s", strerror(errno));
-    while (count < PROCESSES_MOST && (entry = readdir(directory))) {
-        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-        if (pid > 0 && pid != getpid() && is_of_host(pid, &hosts[host]) &&
-            (!agent || is_agent(pid)))
-            found[count++] = pid;
-    }
-    closedir(directory);
-    return count;
+    return run_find(hosts[host].run, agent, found);
 }
 
 /* 0: there is none. */
@@ -171,7 +123,7 @@ static bool agent_comes(unsigned host)
 /* It is dead when this returns. A zombie has no environment. */
 static void wait_until_gone(unsigned host, pid_t pid)
 {
-    while (waitpid(pid, NULL, WNOHANG) <= 0 && is_of_host(pid, &hosts[host]))
+    while (waitpid(pid, NULL, WNOHANG) <= 0 && runs_in(pid, hosts[host].run))
         usleep(200);
 }
 
