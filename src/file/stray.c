@@ -31,7 +31,7 @@ static int ask(struct committing *c, uint64_t *epoch, struct ledger_attributes *
 }
 
 /* Is it proven that nobody else changed it? What the dead had on its way is waited for. */
-static int prove(struct committing *c, bool *proven)
+static int prove(struct committing *c, bool sent, bool *proven)
 {
     uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns() + UINT64_C(1000000000), epoch;
     enum ledger_stray_proof proof;
@@ -40,7 +40,7 @@ static int prove(struct committing *c, bool *proven)
         int result = ask(c, &epoch, &now);
         if (result != 0)
             return result;
-        proof = ledger_file_prove_strays(c->entry, epoch, &now);
+        proof = ledger_file_prove_strays(c->entry, epoch, &now, sent);
         *proven = proof == LEDGER_STRAY_PROVEN;
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
@@ -48,12 +48,12 @@ static int prove(struct committing *c, bool *proven)
     }
 }
 
-static int copy(struct committing *c, struct run_stray_file *file, uint8_t *bytes)
+static int copy(struct committing *c, bool sent, struct run_stray_file *file, uint8_t *bytes)
 {
     uint64_t from = 0, offset;
     uint32_t length;
     int result = 0;
-    while (!result && (length = ledger_file_stray(c->entry, from, &offset, bytes)) > 0) {
+    while (!result && (length = ledger_file_stray(c->entry, from, &offset, bytes, sent)) > 0) {
         result = run_stray_piece(file, offset, bytes, length);
         from = offset + length;
     }
@@ -61,7 +61,7 @@ static int copy(struct committing *c, struct run_stray_file *file, uint8_t *byte
 }
 
 /* Into a file of the run directory. 0, and its name; or -errno, and they are where they were. */
-static int set_aside(struct committing *c, uint8_t *bytes, struct run_stray_file *file)
+static int set_aside(struct committing *c, bool sent, uint8_t *bytes, struct run_stray_file *file)
 {
     struct timespec now;
     sys_clock_gettime(CLOCK_REALTIME, &now);
@@ -71,10 +71,10 @@ static int set_aside(struct committing *c, uint8_t *bytes, struct run_stray_file
                                     .device = c->entry->key.device,
                                     .inode = c->entry->key.inode,
                                     .since_s = (uint64_t)now.tv_sec};
-    ledger_file_mark_strays(c->entry);
+    ledger_file_mark_strays(c->entry, sent);
     int result = run_stray_begin(file, &stray);
     if (!result)
-        result = copy(c, file, bytes);
+        result = copy(c, sent, file, bytes);
     int ended = run_stray_end(file, !result);
     return result ? result : ended;
 }
@@ -104,23 +104,35 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-int file_strays_settle(struct committing *c)
+/* 1: they were set aside. */
+static int settle(struct committing *c, bool sent)
 {
     bool proven;
-    if (!ledger_file_has_strays(c->entry))
-        return 0;
-    int result = prove(c, &proven);
-    if (result != 0)
+    int result = prove(c, sent, &proven);
+    if (result != 0 || proven)
         return result;
-    if (proven)
-        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
     struct run_stray_file file;
     uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
-    result = bytes ? set_aside(c, bytes, &file) : -ENOMEM;
+    result = bytes ? set_aside(c, sent, bytes, &file) : -ENOMEM;
     sys_free(bytes);
-    if (result == 0 && ledger_file_drop_strays(c->entry) == 0)
+    if (result == 0 && ledger_file_drop_strays(c->entry, sent) == 0)
         remove_again(&file);
     else
         say(c, &file, result);
-    return result ? -EIO : 0;
+    return result ? -EIO : 1;
+}
+
+int file_strays_settle(struct committing *c)
+{
+    if (!ledger_file_has_strays(c->entry))
+        return 0;
+    int result = settle(c, false);
+    if (result == 0)
+        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
+    return result < 0 ? result : 0;
+}
+
+int file_strays_settle_sent(struct committing *c)
+{
+    return ledger_file_has_sent_strays(c->entry) ? settle(c, true) : 0;
 }

@@ -92,7 +92,7 @@ struct ledger_record {
     bool changed;           /* DIRTY, and an older copy, which is held or has it for a twin, has
                                other bytes */
     uint8_t twins : 7;      /* of ledger_twin_flag: see twins.c */
-    bool marked : 1;        /* DIRTY, and nobody's: it is being set aside (agent.h) */
+    bool marked : 1;        /* nobody's: it is being set aside (agent.h) */
     uint64_t base;
     _Atomic uint64_t range; /* from << 32 | to */
     uint64_t sequence;      /* of the acknowledgement, in the stripe; kept when split. DIRTY: of the
@@ -140,7 +140,8 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_REFUSED = 2048, /* dirty data was lost: writes go out at once until one succeeds */
     LEDGER_ENTRY_CACHED = 4096,  /* frames may have bytes of it: see cache.h */
     LEDGER_ENTRY_TO_DISK = 8192, /* records may be that are TO_DISK, and in flight */
-    LEDGER_ENTRY_ORPHANED = 16384 /* DIRTY records may be whose process is dead: see agent.h */
+    LEDGER_ENTRY_ORPHANED = 16384,     /* DIRTY records may be whose process is dead: see agent.h */
+    LEDGER_ENTRY_ORPHANED_SENT = 32768 /* likewise, ACKED ones */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
