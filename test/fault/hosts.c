@@ -1,9 +1,10 @@
 /*
  * Two hosts: programs of two run directories, under the library, write the same blocks of a server
- * in turns. A host hands over after an fsync of all, or dies before: its programs are killed, or its
- * agent, or all at once as a container ends; processes are stopped, and go on; the server loses
- * power. What a host made stable is never undone by what the other one left unsent; and what write(2)
- * accepted is sent by who lives, or set aside, or was overwritten. See hosts_strays.h for the last.
+ * in turns. A host hands over after an fsync of all, or dies before: its programs are killed, or
+ * its agent, or all at once as a container ends; processes are stopped, and go on; the server loses
+ * power. What a host made stable is never undone by what the other one left unsent; and what
+ * write(2) accepted is sent by who lives, or set aside, or was overwritten. See hosts_strays.h for
+ * the last.
  *
  *     hosts --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND] [--ends KIND,...]
  *           --host "WORD..." --run-directory DIR --host "WORD..." --run-directory DIR
@@ -15,6 +16,7 @@
  */
 #include <getopt.h>
 
+#include "hosts_ledger.h"
 #include "hosts_program.h"
 #include "hosts_strays.h"
 
@@ -27,19 +29,19 @@ enum {
 };
 
 /* How a turn ends. */
-#define ENDS            \
-    X(calm)             \
-    X(program)          \
-    X(programs)         \
-    X(agent)            \
-    X(agent_program)    \
-    X(agent_first)      \
-    X(programs_first)   \
-    X(host)             \
-    X(stop_agent)       \
-    X(stop_agent_kill)  \
-    X(stop_agent_end)   \
-    X(stop_program)     \
+#define ENDS           \
+    X(calm)            \
+    X(program)         \
+    X(programs)        \
+    X(agent)           \
+    X(agent_program)   \
+    X(agent_first)     \
+    X(programs_first)  \
+    X(host)            \
+    X(stop_agent)      \
+    X(stop_agent_kill) \
+    X(stop_agent_end)  \
+    X(stop_program)    \
     X(stop_program_kill)
 
 enum end {
@@ -84,7 +86,7 @@ static struct {
 } options = {.seed = 1, .rounds = 20, .losses = true};
 
 static struct plan plan;
-static struct turn *turn; /* this one */
+static struct turn *turn;           /* this one */
 static enum come_back backs[HOSTS]; /* that are due: BACK_SELF, or when */
 static bool agent_died, lost_power, disturbed;
 static pid_t stopped;
@@ -157,13 +159,6 @@ static void answer_warm(void)
     }
 }
 
-static uint64_t unstable_pages(unsigned file)
-{
-    char answer[ANSWER_MOST];
-    ask(options.power, "unstable %llu", inodes[file], answer);
-    return strtoull(answer, NULL, 10);
-}
-
 /* ---- faults ---- */
 
 static bool power_loss(const char *when)
@@ -186,7 +181,7 @@ static void cut_off(unsigned host)
 {
     ask(options.proxy, "%llu reset", host + 1ULL, NULL);
     for (unsigned i = 0; i < 8; i++)
-        (void)unstable_pages(0);
+        ask(options.power, "counters", 0, NULL);
 }
 
 static void stop(pid_t pid)
@@ -393,23 +388,6 @@ static bool has_arrived(unsigned host, const bool dead[PROGRAMS], bool or_aside)
     return true;
 }
 
-/* Is all that the dead wrote stable? The files have unstable pages of a dead host as well. */
-static bool is_stable(const bool dead[PROGRAMS])
-{
-    bool waits[FILES] = {false};
-    for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
-        unsigned file = i / BLOCKS_MOST, block = i % BLOCKS_MOST;
-        if (block < files_of_hosts[file].count &&
-            dead[block / (files_of_hosts[file].count / PROGRAMS)] && unsynced(file, block))
-            waits[file] = true;
-    }
-    for (unsigned file = 0; file < FILES; file++) {
-        if (waits[file] && unstable_pages(file) > 0)
-            return false;
-    }
-    return true;
-}
-
 /* What was seen at the server, and is stable there. */
 static void dead_are_synced(const bool dead[PROGRAMS])
 {
@@ -422,18 +400,21 @@ static void dead_are_synced(const bool dead[PROGRAMS])
 }
 
 /*
- * Programs of the host were killed, and an agent lives. One that watched them sends and commits what
- * they wrote; one that came later may set it aside. False: there is no agent any more, or a failure.
+ * Programs of the host were killed, and an agent lives. One that watched them sends and commits
+ * what they wrote; one that came later may set it aside. False: there is no agent any more, or a
+ * failure.
  */
 static bool agent_sends(unsigned host, const bool dead[PROGRAMS], bool watched)
 {
     uint64_t limit = clock_ns() + milliseconds(PATIENCE_S * 1000);
-    while (!has_arrived(host, dead, !watched) || (watched && !is_stable(dead))) {
+    while (ledger_bytes(host) > 0 || !has_arrived(host, dead, !watched)) {
         if (!watched && agent_find(host) == 0)
             return false;
         if (clock_ns() > limit) {
-            failed("LOST: what a killed program of host %u wrote is not %s after %d s", host,
-                   has_arrived(host, dead, !watched) ? "stable" : "at the server", PATIENCE_S);
+            failed("LOST: what a killed program of host %u wrote is %s after %d s; %llu bytes are "
+                   "not committed",
+                   host, has_arrived(host, dead, !watched) ? "sent" : "not at the server",
+                   PATIENCE_S, (unsigned long long)ledger_bytes(host));
             return false;
         }
         pause_ms(2);
@@ -617,8 +598,8 @@ static bool round_run(unsigned round)
 static void report_failure(unsigned round)
 {
     printf("FAILED: seed %llu round %u, turn %u of host %u (%s): %s\n",
-           (unsigned long long)options.seed, round, turn->number, turn->host,
-           end_names[plan.end], journal->failure);
+           (unsigned long long)options.seed, round, turn->number, turn->host, end_names[plan.end],
+           journal->failure);
     printf("# again: --seed %llu --first %u --rounds 1\n", (unsigned long long)options.seed, round);
     fflush(stdout);
 }
@@ -692,10 +673,10 @@ static void ends_option(const char *text)
 static void options_read(int argc, char **argv, const char **directory)
 {
     static const struct option names[] = {
-        OPTION("dir", 'd'),  OPTION("journal", 'j'),       OPTION("seed", 's'),
-        OPTION("host", 'h'), OPTION("run-directory", 'D'), OPTION("rounds", 'r'),
-        OPTION("ends", 'e'), OPTION("first", 'f'),         OPTION("proxy", 'x'),
-        OPTION("power", 'w'), FLAG("no-losses", 'L'),      FLAG("verbose", 'v'),
+        OPTION("dir", 'd'),   OPTION("journal", 'j'),       OPTION("seed", 's'),
+        OPTION("host", 'h'),  OPTION("run-directory", 'D'), OPTION("rounds", 'r'),
+        OPTION("ends", 'e'),  OPTION("first", 'f'),         OPTION("proxy", 'x'),
+        OPTION("power", 'w'), FLAG("no-losses", 'L'),       FLAG("verbose", 'v'),
         {NULL, 0, NULL, 0}};
     int option;
     ends_option(NULL);
@@ -754,8 +735,8 @@ int main(int argc, char **argv)
         return visitor_process(argc, argv);
     self_name = argv[0];
     options_read(argc, argv, &directory);
-    if (!directory || !journal_name || !options.proxy || !options.power ||
-        options.hosts < HOSTS || options.directories < HOSTS || optind != argc)
+    if (!directory || !journal_name || !options.proxy || !options.power || options.hosts < HOSTS ||
+        options.directories < HOSTS || optind != argc)
         die("two hosts are needed, and more; see the top of test/fault/hosts.c");
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

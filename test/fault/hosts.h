@@ -3,9 +3,9 @@
  * that is outside of what is tested: of each block, which versions were begun, were written, and
  * were made stable by an fsync that succeeded.
  *
- * Each 8-byte word of a block carries the version, masked with a hash of file and place: a word that
- * is read tells by itself whether it belongs there and how old it is. Versions of a block only grow,
- * whichever host writes them.
+ * Each 8-byte word of a block carries the version, masked with a hash of file and place: a word
+ * that is read tells by itself whether it belongs there and how old it is. Versions of a block only
+ * grow, whichever host writes them.
  */
 #ifndef FAULT_HOSTS_H
 #define FAULT_HOSTS_H

@@ -1,7 +1,7 @@
 /*
- * A program of a host, under the library: in each turn of its host it opens the files, looks whether
- * all that was made stable is there, writes its blocks, and makes them stable. And a visitor: a
- * program that opens another file of the mount, and ends.
+ * A program of a host, under the library: in each turn of its host it opens the files, looks
+ * whether all that was made stable is there, writes its blocks, and makes them stable. And a
+ * visitor: a program that opens another file of the mount, and ends.
  */
 #ifndef FAULT_HOSTS_PROGRAM_H
 #define FAULT_HOSTS_PROGRAM_H
@@ -95,8 +95,7 @@ static bool sync_file(unsigned file)
     }
     if (fsync(my_files[file]) < 0) {
         if (errno != EIO)
-            failed("%s: fsync of file %s: %s", my_name, files_of_hosts[file].name,
-                   strerror(errno));
+            failed("%s: fsync of file %s: %s", my_name, files_of_hosts[file].name, strerror(errno));
         atomic_fetch_add(&journal->errors, 1);
         return false;
     }
@@ -192,9 +191,9 @@ static void take_turn(const struct turn *turn)
     for (unsigned file = 0; file < FILES && !atomic_load(&journal->failed); file++) {
         sync_surely(file);
         if (close(my_files[file]) < 0)
-            failed("%s: close of file %s: %s", my_name, files_of_hosts[file].name,
-                   strerror(errno));
+            failed("%s: close of file %s: %s", my_name, files_of_hosts[file].name, strerror(errno));
     }
+    (void)fsync(warm_file);
     atomic_store(&self()->done, turn->number);
 }
 

@@ -122,8 +122,8 @@ static bool word_is_aside(unsigned file, uint64_t offset, uint32_t version, uint
 
 /* ---- debts ---- */
 
-/* How many words of a block have this version, or one up to `last`, neither at the server nor aside,
- * and how many are aside? At the server a newer one will do. */
+/* How many words of a block have this version, or one up to `last`, neither at the server nor
+ * aside, and how many are aside? At the server a newer one will do. */
 static unsigned words_missing(unsigned file, unsigned block, uint32_t version, uint32_t last,
                               unsigned *aside)
 {
@@ -215,7 +215,8 @@ static void debts_wait(unsigned host)
     bool newer;
     for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
         const struct debt *debt = &debts[host][i / BLOCKS_MOST][i % BLOCKS_MOST];
-        while (debt->version && is_missing(debt, i / BLOCKS_MOST, i % BLOCKS_MOST, &aside, &newer) &&
+        while (debt->version &&
+               is_missing(debt, i / BLOCKS_MOST, i % BLOCKS_MOST, &aside, &newer) &&
                agent_find(host) > 0 && clock_ns() < limit) {
             pause_ms(2);
             strays_read(host, false);

@@ -28,7 +28,6 @@
  *     lie NAME [PERCENT]         so many replies (all) are wrong in one way, see lies.h
  *     lie truth                  an end of that
  *     lies                       their names
- *     unstable INODE             how many pages of a file are not stable
  *     counters
  *     and those of sessions.h
  *
@@ -393,11 +392,6 @@ static bool command(char **words, unsigned count, FILE *out)
         ms = 100;
         return (count == 2 || (count == 3 && word_number(words[2], 100, &ms))) &&
                lie_choose(words[1], (unsigned)ms);
-    }
-    if (strcmp(name, "unstable") == 0) {
-        bool number = count == 2 && word_number(words[1], UINT64_MAX, &ms);
-        fprintf(out, "%llu\n", (unsigned long long)pages_count((ino_t)ms));
-        return number;
     }
     if (strcmp(name, "badcommit") == 0)
         return count == 2 && word_number(words[1], UINT32_MAX, &bad_count);

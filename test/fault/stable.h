@@ -67,17 +67,6 @@ static void page_keep(const struct file *f, uint64_t number)
     *bucket = page;
 }
 
-/* How many pages of a file are not stable? */
-static uint64_t pages_count(ino_t inode)
-{
-    uint64_t count = 0;
-    for (unsigned i = 0; i < PAGE_BUCKETS; i++) {
-        for (const struct page *page = pages[i]; page; page = page->next)
-            count += page->inode == inode;
-    }
-    return count;
-}
-
 /* Takes out the pages of a file that begin at `from` or later; of all files if it is NULL. */
 static void pages_take(const struct file *f, uint64_t from, void (*then)(struct page *))
 {
