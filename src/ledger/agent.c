@@ -215,7 +215,7 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
         atomic_store(&entry->carer, watched ? number : 0);
     else if (!ledger_entry_is_cared_for(entry))
         atomic_store(&entry->carer, 0);
-    atomic_store(&entry->flags, flags | flag);
+    atomic_store(&entry->flags, flags | flag | LEDGER_ENTRY_OWED);
 }
 
 static bool is_stray(const struct ledger_entry *entry)

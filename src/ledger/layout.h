@@ -140,8 +140,9 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_REFUSED = 2048, /* dirty data was lost: writes go out at once until one succeeds */
     LEDGER_ENTRY_CACHED = 4096,  /* frames may have bytes of it: see cache.h */
     LEDGER_ENTRY_TO_DISK = 8192, /* records may be that are TO_DISK, and in flight */
-    LEDGER_ENTRY_ORPHANED = 16384,     /* DIRTY records may be whose process is dead: see agent.h */
-    LEDGER_ENTRY_ORPHANED_SENT = 32768 /* likewise, ACKED ones */
+    LEDGER_ENTRY_ORPHANED = 16384, /* DIRTY records may be whose process is dead: see agent.h */
+    LEDGER_ENTRY_ORPHANED_SENT = 32768, /* likewise, ACKED ones */
+    LEDGER_ENTRY_OWED = 65536 /* of the dead, and whoever sent it since, nobody committed it */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */
