@@ -492,7 +492,7 @@ static void plan_make(unsigned number, unsigned host)
 }
 
 /* Files of which the host made something stable: what the other one left of them is not to be sent
- * any more. */
+ * any more, if it did not come back meanwhile. */
 static void find_changes(unsigned host, const uint32_t before[FILES][BLOCKS_MOST])
 {
     for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
@@ -545,7 +545,8 @@ static bool turn_run(unsigned number, unsigned host)
     /* The turn began with an open of all files: the host is back. */
     if (!debts_check(host, "back for its own turn") || (died && !settle_dead(host, dead)))
         return false;
-    find_changes(host, before);
+    if (hosts[1 - host].visitor == 0)
+        find_changes(host, before);
     return check_now("after a turn") && other_comes_back(1 - host) && check_now("between turns");
 }
 

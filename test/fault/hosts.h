@@ -29,7 +29,7 @@ enum {
     RUN_MOST = 4, /* blocks that one call writes */
     WORD = 8,
     FAILURE_MOST = 600,
-    PATIENCE_S = 20
+    PATIENCE_S = 60
 };
 
 /* Small ones share their pages with neighbours, of another program as well. */
