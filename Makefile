@@ -116,9 +116,11 @@ $(BUILD)/test/bench/%: test/bench/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread
 
+# It looks into the registry.
+$(BUILD)/test/fault/hosts: PROGRAM_LIBS := -iquote src
 $(BUILD)/test/fault/%: test/fault/%.c
 	@mkdir -p $(@D)
-	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring
+	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(if $(WERROR),-Werror) $(CFLAGS) -o $@ $< -pthread -luring $(PROGRAM_LIBS)
 
 $(BUILD)/test/vm/%: test/vm/%.c
 	@mkdir -p $(@D)

@@ -271,9 +271,13 @@ static int commit_all_of(struct file_mount *mount, const struct rpc_auth *auth, 
     while (ledger_uncommitted_next(&cursor, 0, orphans, &file)) {
         if (!is_of(mount, &file))
             continue;
+        if (orphans)
+            ledger_file_owes(&file, false);
         int one = commit_entry(mount, auth, &file);
         if (one == -ESTALE)
             one = commit_renewed(auth, &file);
+        if (orphans && one != 0)
+            ledger_file_owes(&file, true);
         result = result ? result : one;
     }
     return result;

@@ -9,6 +9,7 @@
 #include "file/io.h"
 #include "file/rewrite.h"
 #include "file/runs.h"
+#include "file/stray.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "stats/count.h"
@@ -120,7 +121,10 @@ static int check_conflict(struct committing *c, const struct ledger_commit *comm
 
 int file_commit_rewrite(struct committing *c, struct ledger_commit *commit)
 {
-    int result = check_conflict(c, commit);
+    int result = file_strays_settle_sent(c);
+    if (result != 0)
+        return result < 0 ? result : 0; /* of what is left another COMMIT tells */
+    result = check_conflict(c, commit);
     if (result != 0)
         return result;
     struct rewriting rewriting = {

@@ -31,7 +31,7 @@ static int ask(struct committing *c, uint64_t *epoch, struct ledger_attributes *
 }
 
 /* Is it proven that nobody else changed it? What the dead had on its way is waited for. */
-static int prove(struct committing *c, bool *proven)
+static int prove(struct committing *c, bool sent, bool *proven)
 {
     uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns() + UINT64_C(1000000000), epoch;
     enum ledger_stray_proof proof;
@@ -40,7 +40,7 @@ static int prove(struct committing *c, bool *proven)
         int result = ask(c, &epoch, &now);
         if (result != 0)
             return result;
-        proof = ledger_file_prove_strays(c->entry, epoch, &now);
+        proof = ledger_file_prove_strays(c->entry, epoch, &now, sent);
         *proven = proof == LEDGER_STRAY_PROVEN;
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
@@ -48,13 +48,14 @@ static int prove(struct committing *c, bool *proven)
     }
 }
 
-static int copy(struct committing *c, uint64_t mark, struct run_stray_file *file)
+static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
 {
     uint64_t from = 0, offset;
     uint32_t length;
     uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
     int result = bytes ? 0 : -ENOMEM;
-    while (!result && (length = ledger_file_stray(c->entry, mark, from, &offset, bytes)) > 0) {
+    while (!result &&
+           (length = ledger_file_stray(c->entry, mark, sent, from, &offset, bytes)) > 0) {
         result = run_stray_piece(file, offset, bytes, length);
         from = offset + length;
     }
@@ -63,7 +64,7 @@ static int copy(struct committing *c, uint64_t mark, struct run_stray_file *file
 }
 
 /* Into a file of the run directory, and its name. 0, or -errno. */
-static int save(struct committing *c, uint64_t mark, struct run_stray_file *file)
+static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
 {
     struct timespec now;
     sys_clock_gettime(CLOCK_REALTIME, &now);
@@ -75,7 +76,7 @@ static int save(struct committing *c, uint64_t mark, struct run_stray_file *file
                                     .since_s = (uint64_t)now.tv_sec};
     int result = run_stray_begin(file, &stray);
     if (!result)
-        result = copy(c, mark, file);
+        result = copy(c, mark, sent, file);
     int ended = run_stray_end(file, !result);
     return result ? result : ended;
 }
@@ -105,12 +106,12 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-static int set_aside(struct committing *c)
+static int set_aside(struct committing *c, bool sent)
 {
     struct run_stray_file file;
-    uint64_t mark = ledger_file_mark_strays(c->entry);
-    int result = save(c, mark, &file);
-    if (result == 0 && ledger_file_drop_strays(c->entry, mark) == 0)
+    uint64_t mark = ledger_file_mark_strays(c->entry, sent);
+    int result = save(c, mark, sent, &file);
+    if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
         remove_again(&file);
     else
         say(c, &file, result);
@@ -120,12 +121,12 @@ static int set_aside(struct committing *c)
 static int settle(struct committing *c)
 {
     bool proven;
-    int result = prove(c, &proven);
+    int result = prove(c, false, &proven);
     if (result != 0)
         return result;
     if (proven)
         return ledger_file_take_strays(c->entry) ? 0 : -EIO;
-    return set_aside(c);
+    return set_aside(c, false);
 }
 
 int file_strays_settle(struct committing *c)
@@ -137,4 +138,15 @@ int file_strays_settle(struct committing *c)
         result = i < ATTEMPTS ? settle(c) : -EIO;
     }
     return result;
+}
+
+int file_strays_settle_sent(struct committing *c)
+{
+    bool proven;
+    if (!ledger_file_has_sent_strays(c->entry))
+        return 0;
+    int result = prove(c, true, &proven);
+    if (result == 0 && !proven)
+        result = set_aside(c, true);
+    return result != 0 ? result : !proven;
 }

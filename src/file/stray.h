@@ -17,4 +17,8 @@
  */
 int file_strays_settle(struct committing *c);
 
+/* Likewise, before what the server lost is written again: what was sent already. 1: some was set
+ * aside. */
+int file_strays_settle_sent(struct committing *c);
+
 #endif

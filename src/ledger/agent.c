@@ -222,16 +222,36 @@ bool ledger_entry_is_cared_for(const struct ledger_entry *entry)
     return carer != 0 && carer == ledger_agent_number();
 }
 
-void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot)
+static bool is_orphan(const struct ledger_record *record)
 {
+    return (ledger_record_is_dirty(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED) &&
+           atomic_load(&record->owner) == 0;
+}
+
+/* Under the stripe's lock. The flag may be older than all that is there. */
+static bool has_sent_orphans(struct ledger_entry *entry)
+{
+    if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED_SENT))
+        return false;
+    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
+        if (is_orphan(ledger_record(i)))
+            return true;
+    }
+    ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED_SENT);
+    return false;
+}
+
+void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
+{
+    bool sent = has_sent_orphans(entry);
     uint32_t number = ledger_agent_number(), flags = atomic_load(&entry->flags);
     bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
-    bool first = !(flags & LEDGER_ENTRY_ORPHANED);
+    bool first = !(flags & LEDGER_ENTRY_ORPHANED) && !sent;
     if (first || !watched) /* some of it without a carer: nobody cares for all */
         atomic_store(&entry->carer, watched ? number : 0);
     else if (!ledger_entry_is_cared_for(entry))
         atomic_store(&entry->carer, 0);
-    atomic_store(&entry->flags, flags | LEDGER_ENTRY_ORPHANED);
+    atomic_store(&entry->flags, flags | flag | LEDGER_ENTRY_OWED);
 }
 
 static bool is_stray(const struct ledger_entry *entry)
@@ -251,27 +271,42 @@ bool ledger_file_has_strays(struct ledger_file *file)
     return is_stray(entry);
 }
 
+bool ledger_file_has_sent_strays(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    bool found = entry && has_sent_orphans(entry) && !ledger_entry_is_cared_for(entry) &&
+                 !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+    if (entry)
+        ledger_entry_unlock(file);
+    return found;
+}
+
+/* Of what was sent: is the file at the server not newer, and not longer, than this host made it? It
+ * may be older, as the server lost something. */
+static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_attributes *now)
+{
+    uint32_t flags = atomic_load(&entry->flags);
+    return flags & LEDGER_ENTRY_KNOWN && !(flags & LEDGER_ENTRY_UNTOLD) &&
+           ledger_nanoseconds(&now->mtime) <= entry->own_mtime &&
+           now->size <= atomic_load(&entry->size);
+}
+
 enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
-                                                 const struct ledger_attributes *now)
+                                                 const struct ledger_attributes *now, bool sent)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return LEDGER_STRAY_PROVEN; /* there are none any more */
     enum ledger_stray_proof proof = LEDGER_STRAY_NOT_PROVEN;
     ledger_stripe_expire_now(ledger_stripe_of_file(file));
-    bool known = entry->dirty_mtime != LEDGER_NO_TIME; /* else no answer proves it */
+    bool known = sent || entry->dirty_mtime != LEDGER_NO_TIME; /* else no answer proves it */
     if (known && (ledger_entry_epoch(entry) != epoch || ledger_entry_truncator(entry) ||
                   ledger_record_pending(entry, UINT64_MAX)))
         proof = LEDGER_STRAY_ASK;
-    else if (entry->dirty_mtime == ledger_nanoseconds(&now->mtime))
+    else if (sent ? is_as_sent(entry, now) : entry->dirty_mtime == ledger_nanoseconds(&now->mtime))
         proof = LEDGER_STRAY_PROVEN;
     ledger_entry_unlock(file);
     return proof;
-}
-
-static bool is_orphan(const struct ledger_record *record)
-{
-    return ledger_record_is_dirty(record) && atomic_load(&record->owner) == 0;
 }
 
 bool ledger_file_take_strays(struct ledger_file *file)
@@ -289,13 +324,18 @@ bool ledger_file_take_strays(struct ledger_file *file)
     return true;
 }
 
-uint64_t ledger_file_mark_strays(struct ledger_file *file)
+static uint32_t first_of(const struct ledger_entry *entry, bool sent)
+{
+    return sent ? entry->first : entry->dirty_first;
+}
+
+uint64_t ledger_file_mark_strays(struct ledger_file *file, bool sent)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
     uint64_t mark = ++ledger_entry_stripe(entry)->commits;
-    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+    for (uint32_t i = first_of(entry, sent); i; i = ledger_record(i)->file_next) {
         if (is_orphan(ledger_record(i)))
             ledger_record(i)->aside = mark;
     }
@@ -322,14 +362,14 @@ static void copy(const struct ledger_record *record, uint8_t *to)
     }
 }
 
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, uint64_t from, uint64_t *offset,
-                           uint8_t *bytes)
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent, uint64_t from,
+                           uint64_t *offset, uint8_t *bytes)
 {
     uint32_t found = 0, length = 0;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
-    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+    for (uint32_t i = first_of(entry, sent); i; i = ledger_record(i)->file_next) {
         uint64_t start = ledger_record_start(ledger_record(i));
         if (is_marked(ledger_record(i), mark) && start >= from && (!found || start < *offset)) {
             found = i;
@@ -344,7 +384,7 @@ uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, uint64_t fro
     return length;
 }
 
-uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark)
+uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent)
 {
     struct ledger_garbage garbage = {0};
     uint64_t bytes = 0;
@@ -352,7 +392,7 @@ uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark)
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
-    for (uint32_t i = entry->dirty_first, next; i; i = next) {
+    for (uint32_t i = first_of(entry, sent), next; i; i = next) {
         next = ledger_record(i)->file_next;
         if (!is_marked(ledger_record(i), mark)) {
             left = left || is_orphan(ledger_record(i));
@@ -361,10 +401,11 @@ uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark)
         bytes += ledger_record_length(ledger_record(i));
         ledger_record_drop(entry, i, &garbage);
     }
-    if (!left)
+    if (!left && !sent)
         atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_ORPHANED);
     if (bytes > 0) {
-        ledger_dirty_lost(entry);
+        if (!sent)
+            ledger_dirty_lost(entry);
         ledger_entry_outdate(entry);
         atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
         entry->loss_error = EIO;

@@ -93,8 +93,13 @@ void ledger_agent_serve(unsigned place);
 
 /* ---- strays ---- */
 
-/* Has the file dirty data in the care of nobody? Loads, for most files. */
+/*
+ * Has the file dirty data in the care of nobody? Loads, for most files. And data that was sent, and
+ * that no COMMIT vouches for: it is a stray for who would write it again, should the server have
+ * lost it. What follows is of one or of the other.
+ */
 bool ledger_file_has_strays(struct ledger_file *file);
+bool ledger_file_has_sent_strays(struct ledger_file *file);
 
 /*
  * The server has just told `now`, in answer to a question asked at `epoch`: has nobody but this
@@ -104,7 +109,7 @@ bool ledger_file_has_strays(struct ledger_file *file);
 enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_STRAY_ASK };
 struct ledger_attributes;
 enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
-                                                 const struct ledger_attributes *now);
+                                                 const struct ledger_attributes *now, bool sent);
 /* After that proof: the strays become the caller's. False: it has no slot. */
 bool ledger_file_take_strays(struct ledger_file *file);
 
@@ -117,17 +122,17 @@ bool ledger_file_take_strays(struct ledger_file *file);
  * the file open now, and not to those who open it later.
  */
 enum { LEDGER_STRAY_MAX = 1 << 16 };
-uint64_t ledger_file_mark_strays(struct ledger_file *file);
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, uint64_t from, uint64_t *offset,
-                           uint8_t *bytes);
-uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark);
+uint64_t ledger_file_mark_strays(struct ledger_file *file, bool sent);
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent, uint64_t from,
+                           uint64_t *offset, uint8_t *bytes);
+uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent);
 
 /* ---- under a lock ---- */
 
 struct ledger_entry;
-/* Under the stripe's lock, before DIRTY records of the file that were of `slot` are nobody's: that
- * process is dead. */
-void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot);
+/* Under the stripe's lock, before records of the file that were of `slot` are nobody's: that
+ * process is dead. `flag`: LEDGER_ENTRY_ORPHANED, or ORPHANED_SENT. */
+void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
 /* Will the agent that lives send what the dead left of it? */
 bool ledger_entry_is_cared_for(const struct ledger_entry *entry);
 

@@ -114,7 +114,8 @@ struct ledger_record {
     /* Drawn from the stripe's `commits`. */
     union {
         uint64_t began; /* TO_DISK */
-        uint64_t aside; /* DIRTY, and nobody's: by who sets it aside as it is; or 0 (agent.h) */
+        uint64_t
+            aside; /* DIRTY or ACKED, and nobody's: by who sets it aside as it is; or 0 (agent.h) */
     };
     /* Bytes [held_from, held_to), counted from `base`, are blocked until held_until
      * (CLOCK_MONOTONIC; 0: was not held, or no more): see hold.c. Stripe lock. */
@@ -144,7 +145,9 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_REFUSED = 2048, /* dirty data was lost: writes go out at once until one succeeds */
     LEDGER_ENTRY_CACHED = 4096,  /* frames may have bytes of it: see cache.h */
     LEDGER_ENTRY_TO_DISK = 8192, /* records may be that are TO_DISK, and in flight */
-    LEDGER_ENTRY_ORPHANED = 16384 /* DIRTY records may be whose process is dead: see agent.h */
+    LEDGER_ENTRY_ORPHANED = 16384, /* DIRTY records may be whose process is dead: see agent.h */
+    LEDGER_ENTRY_ORPHANED_SENT = 32768, /* likewise, ACKED ones */
+    LEDGER_ENTRY_OWED = 65536 /* of the dead, and whoever sent it since, nobody committed it */
 };
 
 /* A file. Written under the stripe's lock; what a reader without it may load is atomic. */

@@ -51,7 +51,9 @@ static void give_back_linked(uint32_t index, uint32_t slot)
                 ledger_records_distrust(file);
         }
         if (state == LEDGER_RECORD_DIRTY || (state == LEDGER_RECORD_IN_FLIGHT && record->promised))
-            ledger_entry_orphan(entry, slot);
+            ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED);
+        else if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY)
+            ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED_SENT);
         if (state == LEDGER_RECORD_DIRTY && sys_test_unsafe(SYS_TEST_ORPHANS)) {
             ledger_record_drop(entry, index, &garbage);
         } else if (state == LEDGER_RECORD_IN_FLIGHT && record->promised) {

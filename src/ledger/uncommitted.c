@@ -238,13 +238,25 @@ static bool wanted(const struct ledger_entry *entry, uint64_t server, bool orpha
 {
     if (!has_data(entry) || (server && entry->server != server))
         return false;
-    if (!orphans)
+    if (!orphans || atomic_load(&entry->flags) & LEDGER_ENTRY_OWED)
         return true;
     for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
         if (atomic_load(&ledger_record(i)->owner) == 0)
             return true;
     }
     return has_dirty_of(entry, 0);
+}
+
+void ledger_file_owes(struct ledger_file *file, bool owes)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    if (owes)
+        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_OWED);
+    else
+        ledger_entry_clear(entry, LEDGER_ENTRY_OWED);
+    ledger_entry_unlock(file);
 }
 
 bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,

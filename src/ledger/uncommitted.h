@@ -70,10 +70,13 @@ bool ledger_file_has_loss(struct ledger_file *file);
 
 /*
  * Walks the files that have uncommitted data: of this `server` (0: of any); with `orphans` only
- * those that have data of processes that are known to be dead (ledger_process_sweep()). *cursor
- * starts at 0. False at the end. For committing the largest user when the ledger is full, what dead
- * processes left behind, and sync().
+ * those that have data of processes that are known to be dead (ledger_process_sweep()), or had, and
+ * another process sent it, who need not commit it. *cursor starts at 0. False at the end. For
+ * committing the largest user when the ledger is full, what dead processes left behind, and sync().
+ * Who commits for the dead says before that the file owes them nothing, and if it fails that it
+ * does.
  */
+void ledger_file_owes(struct ledger_file *file, bool owes);
 bool ledger_uncommitted_next(uint32_t *cursor, uint64_t server, bool orphans,
                              struct ledger_file *file);
 

@@ -90,8 +90,8 @@ bool run_identity_alive(const struct run_identity *identity)
     struct process_stat stat;
     if (sys_kill((pid_t)identity->pid, 0) == -ESRCH)
         return false;
-    if (read_stat_of(identity, &stat) < 0)
-        return true; /* dying just now, or hidden: not surely dead */
+    if (read_stat_of(identity, &stat) < 0) /* hidden; or it was waited for just now */
+        return sys_kill((pid_t)identity->pid, 0) != -ESRCH;
     if (stat.starttime != identity->starttime ||
         (stat.image && identity->image && stat.image != identity->image))
         return false;

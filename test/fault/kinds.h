@@ -338,6 +338,22 @@ static void plan_kill_all(struct plan *p)
     plan_add(p, plan_pick(p, 30, 180), TO_WORKER, "kill all");
 }
 
+/* The agent is killed, and those who write behind start another one. */
+static void plan_kill_agent(struct plan *p)
+{
+    for (unsigned i = plan_pick(p, 1, 3); i > 0; i--)
+        plan_add(p, plan_pick(p, 0, 190), TO_WORKER, "kill the agent");
+}
+
+/* And a process, a little later or before: what it left is nobody's, or the agent had it. */
+static void plan_kill_both(struct plan *p)
+{
+    unsigned at = plan_pick(p, 30, 180), apart = plan_pick(p, 0, 1) ? plan_pick(p, 0, 3) : 20;
+    bool agent_first = plan_pick(p, 0, 2) > 0;
+    plan_add(p, at, TO_WORKER, agent_first ? "kill the agent" : "kill");
+    plan_add(p, at + apart, TO_WORKER, agent_first ? "kill" : "kill the agent");
+}
+
 /* A process is stopped in the midst of its calls, and goes on. */
 static void plan_stop(struct plan *p)
 {
@@ -513,6 +529,8 @@ static const struct kind {
     {"kill-all", plan_kill_all, TO_WORKER, 2, 1, NO_OTHERS},
     {"stop", plan_stop, TO_WORKER, 2, 1, 0},
     {"kill", plan_kill, TO_WORKER, 4, 1, NEW_PROCESSES},
+    {"kill-agent", plan_kill_agent, TO_WORKER, 4, 1, 0},
+    {"kill-both", plan_kill_both, TO_WORKER, 4, 1, REFUSES | NO_OTHERS},
     {"kill-late", plan_kill_late, TO_PROXY, 3, 1, NEW_PROCESSES},
     {"hold-size", plan_hold_size, TO_PROXY, 2, 2, 0},
     {"late-size", plan_late_size, TO_PROXY, 4, 2, 0},

@@ -14,6 +14,8 @@ lab_server=none
 tunables=
 unsafe=
 lab_ipv6=
+lab_server_of_hosts=no # the paths lead to hosts with networks of their own
+lab_networks=()        # the words that start a program there
 
 # Dead paths are found in half a second, held writes wait for as long, and early COMMITs happen.
 lab_tunables() {
@@ -31,11 +33,11 @@ END
 # The build whose protections can be switched off; made when it is asked for first.
 lab_switches() {
     [ ! -x "$T/switches/directnfs" ] || return 0
-    # Only the library has switches, and it need not be fast.
+    # The command has them too, which is the agent. They need not be fast.
     check "the build with test-only switches" make -C "$top" -s TEST_SWITCHES=1 BUILD="$BUILD" CFLAGS="-O1 -g1" \
-        library || return 1
+        all || return 1
     mkdir -p "$T/switches"
-    cp "$directnfs" "$BUILD/switches/libdirectnfs.so" "$T/switches"
+    cp "$BUILD/switches/directnfs" "$BUILD/switches/libdirectnfs.so" "$T/switches"
 }
 
 # lab_program NAME COMMAND...: starts a program of this directory that says "ready"
@@ -97,7 +99,8 @@ export: $export  mount: $mnt"
 lab_has_power() { [ "$lab_server" = power ] || [ "$lab_server" = sessions ]; }
 # lab_address N: of path N
 lab_address() {
-    if [ -n "$lab_ipv6" ] && [ "$1" = "$lab_paths" ]; then echo fd00:1ab::1; else echo 127.0.0.$(($1 + 1)); fi
+    if [ "$lab_server_of_hosts" = yes ]; then echo "192.0.2.$((4 * $1 + 1))"
+    elif [ -n "$lab_ipv6" ] && [ "$1" = "$lab_paths" ]; then echo fd00:1ab::1; else echo 127.0.0.$(($1 + 1)); fi
 }
 # Without a server: the kernel's files, for the torture program alone.
 lab_plain_start() {
@@ -164,6 +167,86 @@ lab_torture() {
 
 # lab_path offline|online N: as an administrator does it
 lab_path() { "$directnfs" path "$1" lab "$(lab_address "$2")" >>"$T/log/asked" 2>&1; }
+
+# ---- two hosts ----
+
+# lab_network N: a network namespace, whose only way leads to the address of path N
+lab_network() {
+    local keeper
+    unshare -n sleep 36000 &
+    keeper=$!
+    process_remember $keeper
+    disown $keeper
+    wait_for 10 eval "[ \"\$(readlink /proc/$keeper/ns/net)\" != \"\$(readlink /proc/self/ns/net)\" ]"
+    ip link add "host$1" type veth peer name eth0 netns $keeper &&
+        ip address add "192.0.2.$((4 * $1 + 1))/30" dev "host$1" && ip link set "host$1" up &&
+        nsenter -t $keeper -n sh -c "ip link set lo up && ip link set eth0 up &&
+            ip address add 192.0.2.$((4 * $1 + 2))/30 dev eth0" && lab_networks[$1]="nsenter -t $keeper -n"
+}
+# lab_hosts power|sessions [SEED]: a server, and two hosts with a path and a run directory each; where it is permitted
+# with a network each, too.
+lab_hosts() {
+    local n
+    if [ "$HARNESS_SPACE" != 0 ] && [ ${#lab_networks[@]} = 0 ]; then
+        for n in 1 2; do lab_network $n >>"$T/log/networks" 2>&1 || lab_networks=(none); done
+    fi
+    [ ${#lab_networks[@]} != 2 ] || lab_server_of_hosts=yes
+    lab_start "$1" 2 "${2:-1}"
+    for n in 1 2; do
+        sed "/^path:/d; s/^server:.*/&\npath: $(lab_address $n)/" "$nfstab" >"$nfstab.$n"
+        lab_runs[n]=$DIRECTNFS_RUN.$n
+        mkdir -m 700 "${lab_runs[n]}"
+    done
+    lab_server_of_hosts=no
+}
+lab_runs=()
+# hosts_run OPTION...: runs the program of two hosts. What it says goes to $T/torture. Its exit status.
+hosts_run() {
+    local n words options=() bin=$directnfs
+    [ -z "$unsafe" ] || bin=$T/switches/directnfs
+    for n in 1 2; do
+        words="env DIRECTNFS_RUN=${lab_runs[n]} ${unsafe:+DIRECTNFS_TEST_UNSAFE=$unsafe} DIRECTNFS_LOG=$T/log/host$n"
+        options+=(--host "${lab_networks[n]:-} $words $bin run -t $nfstab.$n --" --run-directory "${lab_runs[n]}")
+        : >"$T/log/host$n"
+    done
+    "$BUILD/test/fault/hosts" --dir "$mnt" --journal "$T/hosts.journal" "${options[@]}" --proxy "$proxy_socket" \
+        --power "$power_socket" "$@" >"$T/torture" 2>>"$T/log/torture"
+}
+# hosts_ok NAME OPTION...: nothing is lost, stuck or undone, and what was set aside was said
+hosts_ok() {
+    local name=$1 line aside
+    shift
+    if hosts_run "$@"; then
+        line=$(tail -n 1 "$T/torture")
+        ok "$name: $line"
+        aside=$(grep -oP '\d+(?= stray files)' <<<"$line")
+        at_least "$name: lines on the log of what was set aside" \
+            "$(cat "$T"/log/host[12] | grep -c 'are not sent to server')" "$aside"
+    else
+        not_ok "$name" "$(grep -m 1 FAILED "$T/torture" || tail -n 2 "$T/log/torture")"
+        sed 's/^/# /' "$T/torture" | tail -n 20
+        for n in 1 2; do tail -n 10 "$T/log/host$n" | cut -c1-200 | sed "s/^/# log of host $n: /"; done
+    fi
+}
+# hosts_finds SWITCH SERVER END...: as lab_finds, for two hosts
+hosts_finds() {
+    local switch=$1 server=$2 ends
+    shift 2
+    ends=$(IFS=, && echo "$*")
+    lab_hosts "$server" 7
+    unsafe=$switch
+    if hosts_run --seed 7 --rounds 300 --ends "$ends"; then
+        not_ok "without the protection '$switch'" "nothing was found: $(tail -n 1 "$T/torture")"
+    elif grep -qE 'FAILED.*(LOST|TORN)' "$T/torture"; then
+        ok "without the protection '$switch' ends of the kinds '$ends' lose data: $(grep -m 1 FAILED "$T/torture" | cut -c1-220)"
+    else
+        not_ok "without the protection '$switch'" "failed for another reason: $(tail -n 2 "$T/torture" "$T/log/torture")"
+    fi
+    unsafe=none
+    lab_hosts "$server" 7
+    hosts_ok "with it they do not" --seed 7 --rounds 5 --ends "$ends"
+    unsafe=
+}
 
 # torture_ok NAME OPTION...: nothing is lost, stale or torn, and nothing fails
 torture_ok() {

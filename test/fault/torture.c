@@ -23,6 +23,7 @@
  */
 #include <getopt.h>
 
+#include "agents.h"
 #include "check.h"
 #include "kinds.h"
 #include "processes.h"
@@ -36,7 +37,7 @@ static struct {
 } options = {.seed = 1, .rounds = 20, .paths = 1, .processes = 2, .threads = 3, .generation = 8};
 
 static struct plan plan;
-static unsigned losses;
+static unsigned losses, agents_killed;
 static bool sabotaged;
 
 /* ---- the workers ---- */
@@ -158,10 +159,22 @@ static void workers_signal(int number)
     }
 }
 
+static void agent_kill(void)
+{
+    pid_t found[PROCESSES_MOST];
+    const char *run = getenv("DIRECTNFS_RUN");
+    if (!run || run_find(run, true, found) == 0)
+        return;
+    kill(found[0], SIGKILL);
+    agents_killed++;
+}
+
 static void worker_event(const char *command, unsigned round)
 {
     unsigned any = (unsigned)(mix(options.seed + round) % options.processes);
-    if (strcmp(command, "kill all") == 0) {
+    if (strcmp(command, "kill the agent") == 0)
+        agent_kill();
+    else if (strcmp(command, "kill all") == 0) {
         for (unsigned i = 0; i < options.processes; i++)
             worker_kill(i);
     } else if (strncmp(command, "kill", 4) == 0 && killed + 1 < options.processes) {
@@ -369,12 +382,12 @@ static bool torture(void)
                (unsigned long long)journal->reads[i]);
     }
     printf(" writes/reads, %llu by the kernel, %llu maps, %llu streams, %llu visits, %llu "
-           "errors, %llu forks, %llu records; sizes:",
+           "errors, %llu forks, %llu records, %u agents killed; sizes:",
            (unsigned long long)journal->beside,
            (unsigned long long)(journal->writes[API_map] + journal->reads[API_map]),
            (unsigned long long)journal->writes[API_stream], (unsigned long long)journal->visits,
            (unsigned long long)journal->errors, (unsigned long long)journal->forks,
-           (unsigned long long)journal->records);
+           (unsigned long long)journal->records, agents_killed);
     for (unsigned i = 0; i < CHANGE_COUNT; i++)
         printf(" %s %llu", change_names[i], (unsigned long long)journal->changes[i]);
     printf("; longest write %llu ms in round %u\n", (unsigned long long)journal->longest >> 32,

@@ -80,7 +80,7 @@ static void learn(int64_t mtime)
 static enum ledger_stray_proof prove(int64_t mtime)
 {
     const struct ledger_attributes now = {.size = 1 << 20, .mtime = {.tv_nsec = mtime}};
-    return ledger_file_prove_strays(&file, ledger_file_asking(&file), &now);
+    return ledger_file_prove_strays(&file, ledger_file_asking(&file), &now, false);
 }
 
 /* *watched: it asks first. It leaves 8 KiB. */
@@ -356,14 +356,14 @@ UNIT_TEST(what_is_set_aside_is_what_the_dead_left_and_is_told_to_those_who_have_
     ledger_seen_begin(&file, &own);
     leave(false);
     write_dirty(&file, 100000, 300, 'l'); /* of one that lives */
-    uint64_t mark = ledger_file_mark_strays(&file);
-    assert_int_equal(ledger_file_stray(&file, mark, 0, &offset, bytes), 8192);
+    uint64_t mark = ledger_file_mark_strays(&file, false);
+    assert_int_equal(ledger_file_stray(&file, mark, false, 0, &offset, bytes), 8192);
     assert_int_equal(offset, 0);
     assert_int_equal(bytes[0], 'd');
     assert_int_equal(bytes[8191], 'd');
-    assert_int_equal(ledger_file_stray(&file, mark, 8192, &offset, bytes), 0);
-    assert_int_equal(ledger_file_drop_strays(&file, mark), 8192);
-    assert_int_equal(ledger_file_drop_strays(&file, mark), 0);
+    assert_int_equal(ledger_file_stray(&file, mark, false, 8192, &offset, bytes), 0);
+    assert_int_equal(ledger_file_drop_strays(&file, mark, false), 8192);
+    assert_int_equal(ledger_file_drop_strays(&file, mark, false), 0);
     assert_false(ledger_file_has_strays(&file));
     expect_dirty(&file, 100000, 300, 'l');
     assert_int_equal(ledger_file_dirty(&file), 300);
@@ -385,10 +385,10 @@ UNIT_TEST(who_dies_while_they_are_set_aside_loses_nothing)
 {
     open_file(610);
     leave(false);
-    uint64_t mark = ledger_file_mark_strays(&file);
+    uint64_t mark = ledger_file_mark_strays(&file, false);
     assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
-    assert_int_equal(ledger_file_drop_strays(&file, mark), 8192);
+    assert_int_equal(ledger_file_drop_strays(&file, mark, false), 8192);
     assert_true(ledger_file_has_strays(&file));
     expect_dirty(&file, 30000, 100, 'n');
     forget_file();
@@ -406,10 +406,10 @@ UNIT_TEST(nor_does_who_writes_there_meanwhile)
 {
     open_file(612);
     leave(false);
-    uint64_t mark = ledger_file_mark_strays(&file);
+    uint64_t mark = ledger_file_mark_strays(&file, false);
     assert_int_equal(run_child(writes_over_it, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
-    assert_int_equal(ledger_file_drop_strays(&file, mark), 0);
+    assert_int_equal(ledger_file_drop_strays(&file, mark, false), 0);
     expect_dirty(&file, 1000, 100, 'n');
     assert_int_equal(ledger_file_dirty(&file), 8192);
     forget_file();
@@ -421,15 +421,16 @@ UNIT_TEST(of_two_who_set_them_aside_the_later_one_has_them_all)
     uint64_t offset = 0;
     open_file(613);
     leave(false);
-    uint64_t first = ledger_file_mark_strays(&file);
-    assert_int_equal(ledger_file_stray(&file, first, 0, &offset, bytes), 8192);
+    uint64_t first = ledger_file_mark_strays(&file, false);
+    assert_int_equal(ledger_file_stray(&file, first, false, 0, &offset, bytes), 8192);
     assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
-    uint64_t second = ledger_file_mark_strays(&file);
-    assert_int_equal(ledger_file_drop_strays(&file, first), 0); /* it does not have the later one */
-    assert_int_equal(ledger_file_stray(&file, second, 0, &offset, bytes), 8192);
-    assert_int_equal(ledger_file_stray(&file, second, 8192, &offset, bytes), 100);
-    assert_int_equal(ledger_file_drop_strays(&file, second), 8292);
+    uint64_t second = ledger_file_mark_strays(&file, false);
+    assert_int_equal(ledger_file_drop_strays(&file, first, false),
+                     0); /* it does not have the later one */
+    assert_int_equal(ledger_file_stray(&file, second, false, 0, &offset, bytes), 8192);
+    assert_int_equal(ledger_file_stray(&file, second, false, 8192, &offset, bytes), 100);
+    assert_int_equal(ledger_file_drop_strays(&file, second, false), 8292);
     assert_false(ledger_file_has_strays(&file));
     forget_file();
 }
