@@ -109,8 +109,8 @@ $(BUILD)/test/integration/%: test/integration/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$@)$(CC) -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -MMD -MP $(CFLAGS) -o $@ $< -pthread $(PROGRAM_LIBS)
 $(addprefix $(BUILD)/test/integration/,ends uring uring_waits uring_world): PROGRAM_LIBS := -luring
-# It makes files of the run directory.
-$(BUILD)/test/integration/intruder_files: PROGRAM_LIBS := -Iinclude -iquote src
+# They make, or look at, files of the run directory.
+$(addprefix $(BUILD)/test/integration/,behind intruder_files): PROGRAM_LIBS := -Iinclude -iquote src
 
 $(BUILD)/test/bench/%: test/bench/%.c
 	@mkdir -p $(@D)

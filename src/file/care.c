@@ -73,8 +73,8 @@ static bool is_asked_for(const struct file_mount *mount)
 static int care_for(struct file_mount *mount)
 {
     const char *reason;
-    if (!is_asked_for(mount) || file_mount_is_past(mount))
-        return 0;
+    if (!is_asked_for(mount) || file_mount_is_past(mount) || file_mount_is_lost(mount))
+        return 0; /* what is left of a fence that another host took is not for it any more */
     int result = file_mount_contact(mount, &reason);
     const struct rpc_auth *auth = result == 0 ? file_auth_now(mount) : NULL;
     if (!auth)
@@ -261,12 +261,23 @@ static bool tick(struct loop *loop)
     return loop->ticks;
 }
 
+/* Has another host taken a fence? This process knows the time before only: the next agent has to
+ * begin anew, as programs have. */
+static bool has_lost_fence(void)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        if (file_mount_is_lost(file_mount_at(i)))
+            return true;
+    }
+    return false;
+}
+
 /* How long may it sleep? -1: until something happens. 0: it is over. */
 static int look_around(struct loop *loop)
 {
     uint64_t now_ns = sys_now_ns(), next_ns = loop->next_ns;
-    bool idle = ledger_agent_watched() == 0 && owes_nothing();
-    if (idle && loop->ends)
+    bool owes = !owes_nothing(), idle = !owes && ledger_agent_watched() == 0;
+    if ((idle && loop->ends) || (!owes && has_lost_fence()))
         return 0;
     if (!idle)
         loop->idle_since_ns = 0;

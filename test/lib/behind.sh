@@ -47,7 +47,9 @@ if victim:
 print("written", flush=True)
 sys.stdin.readline()'
 mkfifo "$T/to" "$T/from"
-at_end 'kill -CONT "$ganesha_pid"'
+# A server that is not ours cannot be stopped: then all must be quicker than the half second after which data is sent.
+server_signal() { [ "${ganesha_pid:-0}" = 0 ] || kill -"$1" "$ganesha_pid"; }
+at_end 'server_signal CONT'
 
 # agent COLUMN: of `stat agents`
 agent() { as_user "$directnfs" stat agents --json 2>>"$T/log/stat" | jq -r ".[0].$1"; }
@@ -77,12 +79,12 @@ begin() {
     agent_pid=$(agent pnum)
     echo >&3
     hear warm
-    kill -STOP "$ganesha_pid"
+    server_signal STOP
 }
 end() {
     exec 3>&- 4<&-
     wait $! 2>>"$T/log/writer"
-    kill -CONT "$ganesha_pid"
+    server_signal CONT
 }
 killed() {
     begin "$@"
