@@ -304,6 +304,15 @@ static bool all_operated(unsigned host, unsigned operations)
     return true;
 }
 
+/* Has any program, be it dead since? */
+static bool has_operated(unsigned host)
+{
+    bool has = false;
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        has = has || atomic_load(&journal->programs[host][i].operations) > 0;
+    return has;
+}
+
 static bool all_done(unsigned host)
 {
     for (unsigned i = 0; i < PROGRAMS; i++) {
@@ -532,8 +541,9 @@ static bool turn_run(unsigned number, unsigned host)
     bool died = false;
     for (unsigned i = 0; i < PROGRAMS; i++)
         died = (dead[i] = hosts[host].programs[i] == 0) || died;
-    /* The turn began with an open of all files: the host is back. */
-    if (!debts_check(host, "back for its own turn") || (died && !settle_dead(host, dead)))
+    /* Who operated has opened all files: the host is back. */
+    if ((has_operated(host) && !debts_check(host, "back for its own turn")) ||
+        (died && !settle_dead(host, dead)))
         return false;
     if (hosts[1 - host].visitor == 0)
         find_changes(host, before);
