@@ -69,6 +69,16 @@ static bool is_asked_for(const struct file_mount *mount)
     return false;
 }
 
+/* Who has a fence hears only in answer to a call that another host has taken it. */
+static void look_at_fence(struct file_mount *mount, const struct rpc_auth *auth)
+{
+    struct nfs_client client = file_mount_client(mount, auth);
+    struct nfs_fh root = file_mount_root(mount);
+    struct nfs_attr attr;
+    if (mount->server->conf->fence)
+        (void)nfs_getattr(&client, &root, &attr);
+}
+
 /* Contacts a mount, and sends what the dead left there. 0 or -errno. */
 static int care_for(struct file_mount *mount)
 {
@@ -79,6 +89,9 @@ static int care_for(struct file_mount *mount)
     const struct rpc_auth *auth = result == 0 ? file_auth_now(mount) : NULL;
     if (!auth)
         return result ? result : -ENOMEM;
+    look_at_fence(mount, auth);
+    if (file_mount_is_lost(mount))
+        return 0;
     serve(mount);
     if (sys_test_unsafe(SYS_TEST_AGENT))
         return 0;
