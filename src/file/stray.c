@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/flush.h"
 #include "file/getattr.h"
 #include "file/io.h"
 #include "ledger/agent.h"
@@ -123,9 +124,10 @@ static int settle(struct committing *c)
     int result = prove(c, &proven);
     if (result != 0)
         return result;
-    if (proven)
-        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
-    return set_aside(c);
+    if (!proven)
+        return set_aside(c);
+    /* At once: the proof is as old as the question. */
+    return ledger_file_take_strays(c->entry) ? file_flush_all(c) : -EIO;
 }
 
 int file_strays_settle(struct committing *c)
