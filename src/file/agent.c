@@ -187,7 +187,8 @@ static bool start_one(void)
     if (atomic_load(&child) != 0)
         return true; /* it may be there soon, or be ending */
     if (!find_command(start.command)) {
-        say(LEDGER_AGENT_LACKS_COMMAND, "the command directnfs is not beside the library", 0);
+        say(LEDGER_AGENT_LACKS_COMMAND,
+            "beside the library is no command directnfs that can be trusted", 0);
         return false;
     }
     fill(&start);
