@@ -124,19 +124,20 @@ static int settle(struct committing *c)
     int result = prove(c, &proven);
     if (result != 0)
         return result;
-    if (!proven)
-        return set_aside(c);
-    /* At once: the proof is as old as the question. */
-    return ledger_file_take_strays(c->entry) ? file_flush_all(c) : -EIO;
+    if (proven)
+        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
+    return set_aside(c);
 }
 
 int file_strays_settle(struct committing *c)
 {
-    int result = 0;
-    for (int i = 0; !result && ledger_file_has_strays(c->entry); i++) {
+    int result = 0, i = 0;
+    for (; !result && ledger_file_has_strays(c->entry); i++) {
         if (i > 0) /* others died meanwhile, or somebody else is about it */
             sys_nanosleep_ms(ASK_MS << i);
         result = i < ATTEMPTS ? settle(c) : -EIO;
     }
+    if (i > 0 && result == 0) /* at once: a proof is as old as its question */
+        result = file_flush_all(c);
     return result;
 }
