@@ -4,14 +4,15 @@
 #include <sys/wait.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "file/behind.h"
 #include "ledger/agent.h"
 #include "run/command.h"
 #include "run/directory.h"
 #include "run/said.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
@@ -23,6 +24,7 @@ enum {
     AGAIN_MS = 1000,        /* until it is asked again, */
     START_AGAIN_MS = 30000, /* and until it is started again, after it could not be */
     ENVIRONMENT_MAX = 32,
+    DESCRIPTORS_MAX = 1 << 20, /* that are closed one by one */
     SAY_EVERY_S = 60
 };
 
@@ -66,10 +68,27 @@ static bool ask(void)
 
 /* ---- starting ---- */
 
+/* What the program's environment said of us at its start. Later it is the program's, which may
+ * empty it, or move it while it is read. */
+static char *settings[ENVIRONMENT_MAX];
+static unsigned setting_count;
+
+void file_agent_prepare(void)
+{
+    for (char **at = environ; at && *at && setting_count < ENVIRONMENT_MAX; at++) {
+        if (strncmp(*at, "DIRECTNFS_", 10) != 0)
+            continue;
+        char *copy = sys_alloc(strlen(*at) + 1);
+        if (copy)
+            settings[setting_count++] = strcpy(copy, *at);
+    }
+}
+
 /* What the child needs. All is made before it exists: it has the memory of this process. */
 struct start {
     char command[PATH_MAX], log[RUN_PATH_MAX + 32];
     char *arguments[3], *environment[ENVIRONMENT_MAX + 2];
+    int descriptors; /* their numbers are less */
 };
 
 /* The command that belongs to the library that this is. */
@@ -85,19 +104,27 @@ static bool find_command(char command[PATH_MAX])
  * open. */
 static void fill(struct start *start)
 {
-    const char *log = secure_getenv("DIRECTNFS_LOG");
+    static const char log[] = "DIRECTNFS_LOG=";
+    const size_t length = sizeof(log) - 1;
     char path[RUN_PATH_MAX];
     unsigned count = 0;
-    bool own = !log || !*log || strcmp(log, "stderr") == 0;
-    snprintf(start->log, sizeof(start->log), "DIRECTNFS_LOG=%s/agent.log", run_name(path));
+    bool own = true;
+    for (unsigned i = 0; i < setting_count; i++) {
+        bool is_log = strncmp(settings[i], log, length) == 0;
+        const char *target = settings[i] + (is_log ? length : 0);
+        if (is_log && (!*target || strcmp(target, "stderr") == 0))
+            continue;
+        own = own && !is_log;
+        start->environment[count++] = settings[i];
+    }
+    snprintf(start->log, sizeof(start->log), "%s%s/agent.log", log, run_name(path));
     if (own)
         start->environment[count++] = start->log;
-    for (char **at = environ; at && *at && count < ENVIRONMENT_MAX; at++) {
-        if (strncmp(*at, "DIRECTNFS_", 10) == 0 &&
-            !(own && strncmp(*at, "DIRECTNFS_LOG=", 14) == 0))
-            start->environment[count++] = *at;
-    }
     start->environment[count] = NULL;
+    struct rlimit limit;
+    bool few = sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) == 0 &&
+               limit.rlim_cur < DESCRIPTORS_MAX;
+    start->descriptors = few ? (int)limit.rlim_cur : DESCRIPTORS_MAX;
     start->arguments[0] = (char *)"directnfs";
     start->arguments[1] = (char *)"agent";
     start->arguments[2] = NULL;
@@ -109,7 +136,9 @@ static inline __attribute__((always_inline, noreturn)) void become(const struct 
 {
     sys_call0(SYS_setsid);
     sys_call1(SYS_chdir, "/");
-    sys_call3(SYS_close_range, 0, ~0U, 0);
+    if (sys_call3(SYS_close_range, 0, ~0U, 0) != 0) /* before Linux 5.9, or a filter refuses it */
+        for (int fd = 0; fd < start->descriptors; fd++)
+            sys_call1(SYS_close, fd);
     sys_call4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0); /* 0, 1 and 2 */
     sys_call1(SYS_dup, 0);
     sys_call1(SYS_dup, 0);
@@ -164,7 +193,8 @@ static bool start_one(void)
     if (is_running())
         return true; /* it may be there soon, or be ending */
     if (!find_command(start.command)) {
-        say(LEDGER_AGENT_LACKS_COMMAND, "the command directnfs is not beside the library", 0);
+        say(LEDGER_AGENT_LACKS_COMMAND,
+            "beside the library is no command directnfs that can be trusted", 0);
         return false;
     }
     fill(&start);

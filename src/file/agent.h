@@ -7,6 +7,9 @@
 
 #include "file/mount.h"
 
+/* At the start of the program: keeps what it needs to start one later. */
+void file_agent_prepare(void);
+
 /*
  * Would an agent that lives send what this process leaves behind on this mount? A few loads. If
  * not, it is wanted from now on: true in *wanted (else left alone) tells that the sender must be

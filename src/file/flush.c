@@ -142,8 +142,8 @@ static int flush(struct flushing *flushing)
 int file_flush_all(struct committing *c)
 {
     struct flushing flushing;
-    c->stored = false;
     int result = file_strays_settle(c);
+    c->stored = false;
     if (result != 0 || !ledger_file_dirty(c->entry))
         return result;
     prepare(&flushing, c);

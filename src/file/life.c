@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "file/agent.h"
 #include "file/append.h"
 #include "file/commit.h"
 #include "file/inode.h"
@@ -40,6 +41,7 @@ int64_t file_size_room(uint64_t offset)
 
 void file_start(void)
 {
+    file_agent_prepare();
     file_size_limit_learn();
     file_mounts_load();
     enabled = file_mounts_configured();

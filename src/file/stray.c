@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/flush.h"
 #include "file/getattr.h"
 #include "file/io.h"
 #include "ledger/agent.h"
@@ -131,12 +132,14 @@ static int settle(struct committing *c)
 
 int file_strays_settle(struct committing *c)
 {
-    int result = 0;
-    for (int i = 0; !result && ledger_file_has_strays(c->entry); i++) {
+    int result = 0, i = 0;
+    for (; !result && ledger_file_has_strays(c->entry); i++) {
         if (i > 0) /* others died meanwhile, or somebody else is about it */
             sys_nanosleep_ms(ASK_MS << i);
         result = i < ATTEMPTS ? settle(c) : -EIO;
     }
+    if (i > 0 && result == 0) /* at once: a proof is as old as its question */
+        result = file_flush_all(c);
     return result;
 }
 

@@ -11,9 +11,9 @@
 
 /*
  * Before anything dirty of the file is sent, or the file is opened: it has no strays any more. They
- * are this process's own now, to be sent, or were set aside, which the log says. 0; or -errno: they
- * are where they were, as the server does not tell, or there is no room. Loads only, where there is
- * none.
+ * were sent, by this process, with all else that is dirty; or they were set aside, which the log
+ * says. 0; or -errno: they are where they were, as the server does not tell, or there is no room;
+ * or they are this process's own and could not be sent. Loads only, where there is none.
  */
 int file_strays_settle(struct committing *c);
 

@@ -167,7 +167,8 @@ static bool is_alive(const struct ledger_shared *shared)
 static void put_lack(uint32_t lack, char text[], size_t size)
 {
     static const char *const words[] = {
-        [LEDGER_AGENT_LACKS_COMMAND] = "the command directnfs is not beside the library",
+        [LEDGER_AGENT_LACKS_COMMAND] =
+            "beside the library is no command directnfs that can be trusted",
         [LEDGER_AGENT_LACKS_PROCESS] = "a process cannot be started",
         [LEDGER_AGENT_LACKS_REASON] = "directnfs agent ended at once; its log says why",
     };

@@ -1,7 +1,7 @@
 /*
  * Runs a program as engines of containers do by default: it gets no new privileges, and a filter of
- * system calls refuses io_uring. With -n as the first word name_to_handle_at(2), too, as old
- * engines do.
+ * system calls refuses io_uring. With -n as the first word name_to_handle_at(2) and close_range(2),
+ * too, as old engines do.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -20,24 +20,25 @@
 
 int main(int argc, char **argv)
 {
-    int without_handles = argc > 1 && strcmp(argv[1], "-n") == 0;
+    int is_old = argc > 1 && strcmp(argv[1], "-n") == 0;
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         REFUSE(SYS_io_uring_setup),
         REFUSE(SYS_io_uring_enter),
         REFUSE(SYS_io_uring_register),
-        REFUSE(without_handles ? SYS_name_to_handle_at : SYS_io_uring_setup),
+        REFUSE(is_old ? SYS_name_to_handle_at : SYS_io_uring_setup),
+        REFUSE(is_old ? SYS_close_range : SYS_io_uring_setup),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-    if (argc < 2 + without_handles)
+    if (argc < 2 + is_old)
         return 2;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         perror("confined");
         return 1;
     }
-    execvp(argv[1 + without_handles], argv + 1 + without_handles);
-    perror(argv[1 + without_handles]);
+    execvp(argv[1 + is_old], argv + 1 + is_old);
+    perror(argv[1 + is_old]);
     return 127;
 }

@@ -236,6 +236,25 @@ SCENE_TEST(who_has_the_file_open_hears_of_it_once)
     CHECK_EQUAL(strays(), 1);
 }
 
+/* It has been in contact with the mount for long. */
+static void opens_later(void)
+{
+    engine_adopt("other", O_RDONLY);
+    step_done(0);
+    step_wait(1);
+    engine_adopt("f", O_RDONLY);
+    expect_block_2(1);
+}
+
+SCENE_TEST(what_an_open_has_proven_is_sent_before_others_may_change_the_file)
+{
+    disk_make("other", BLOCK, 0);
+    pid_t pid = start_before(opens_later);
+    step_done(1);
+    scene_wait(pid);
+    CHECK_EQUAL(strays(), 0);
+}
+
 SCENE_TEST(a_server_that_does_not_tell_gets_nothing_before_it_does)
 {
     pid_t pid = start_before(asks_twice);

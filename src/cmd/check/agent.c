@@ -51,10 +51,10 @@ static void say_command(void)
     if (!cmd_library(library))
         return; /* `run` says so */
     if (!run_command_of(library, command)) {
-        say_none("the command directnfs is not beside %s%s, so no agent can be started: each "
-                 "write(2) waits for its server, as with write_behind_max = 0",
+        say_none("beside %s%s is no command directnfs that can be trusted, so no agent can be "
+                 "started: each write(2) waits for its server, as with write_behind_max = 0",
                  library, "");
-        check_remedy("install the command where the package has it");
+        check_remedy("install the command where the package has it, as root's");
         return;
     }
     int error = try_command(command);
