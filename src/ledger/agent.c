@@ -216,10 +216,11 @@ void ledger_agent_serve(unsigned place)
 
 /* ---- strays ---- */
 
-bool ledger_entry_is_cared_for(const struct ledger_entry *entry)
+/* Will the agent that lives see to what the dead left? */
+static bool is_cared_for(const _Atomic uint32_t *carer)
 {
-    uint32_t carer = atomic_load_explicit(&entry->carer, memory_order_acquire);
-    return carer != 0 && carer == ledger_agent_number();
+    uint32_t number = atomic_load_explicit(carer, memory_order_acquire);
+    return number != 0 && number == ledger_agent_number();
 }
 
 static bool is_orphan(const struct ledger_record *record)
@@ -243,22 +244,23 @@ static bool has_sent_orphans(struct ledger_entry *entry)
 
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
 {
-    bool sent = has_sent_orphans(entry);
-    uint32_t number = ledger_agent_number(), flags = atomic_load(&entry->flags);
+    bool sent = flag == LEDGER_ENTRY_ORPHANED_SENT;
+    bool some = sent ? has_sent_orphans(entry) : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
+    uint32_t number = ledger_agent_number();
     bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
-    bool first = !(flags & LEDGER_ENTRY_ORPHANED) && !sent;
-    if (first || !watched) /* some of it without a carer: nobody cares for all */
-        atomic_store(&entry->carer, watched ? number : 0);
-    else if (!ledger_entry_is_cared_for(entry))
-        atomic_store(&entry->carer, 0);
-    atomic_store(&entry->flags, flags | flag | LEDGER_ENTRY_OWED);
+    _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
+    if (!watched || (some && !is_cared_for(carer))) /* nobody cares for all of it */
+        atomic_store(carer, 0);
+    else
+        atomic_store(carer, number);
+    atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
 }
 
 static bool is_stray(const struct ledger_entry *entry)
 {
     return atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_ORPHANED &&
            atomic_load_explicit(&entry->dirty, memory_order_acquire) &&
-           !ledger_entry_is_cared_for(entry) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+           !is_cared_for(&entry->carer) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
 }
 
 bool ledger_file_has_strays(struct ledger_file *file)
@@ -274,7 +276,7 @@ bool ledger_file_has_strays(struct ledger_file *file)
 bool ledger_file_has_sent_strays(struct ledger_file *file)
 {
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-    bool found = entry && has_sent_orphans(entry) && !ledger_entry_is_cared_for(entry) &&
+    bool found = entry && has_sent_orphans(entry) && !is_cared_for(&entry->sent_carer) &&
                  !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
     if (entry)
         ledger_entry_unlock(file);

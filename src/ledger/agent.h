@@ -133,7 +133,5 @@ struct ledger_entry;
 /* Under the stripe's lock, before records of the file that were of `slot` are nobody's: that
  * process is dead. `flag`: LEDGER_ENTRY_ORPHANED, or ORPHANED_SENT. */
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
-/* Will the agent that lives send what the dead left of it? */
-bool ledger_entry_is_cared_for(const struct ledger_entry *entry);
 
 #endif

@@ -193,6 +193,7 @@ struct ledger_entry {
     int64_t dirty_mtime;
     /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */
     _Atomic uint32_t carer;
+    _Atomic uint32_t sent_carer; /* likewise, while it is ORPHANED_SENT */
     /* While it is CACHED: see cache.c. */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
     _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */

@@ -269,6 +269,7 @@ static uint8_t *byte_at(const struct ledger_record *record, uint64_t at)
 void ledger_record_overlay(uint32_t from, uint32_t to, uint64_t start, uint64_t end)
 {
     const struct ledger_record *source = ledger_record(from), *target = ledger_record(to);
+    ledger_record(to)->aside = 0; /* who sets it aside does not have these bytes */
     while (start < end) {
         uint64_t s = start - source->base, t = start - target->base;
         uint64_t room = LEDGER_CHUNK - s % LEDGER_CHUNK, length = end - start;

@@ -435,6 +435,31 @@ UNIT_TEST(of_two_who_set_them_aside_the_later_one_has_them_all)
     forget_file();
 }
 
+static int dies_with_acked_data(void *unused)
+{
+    struct ledger_write write;
+    (void)unused;
+    memset(buffer, 'a', 100);
+    must(ledger_write_try(&file, 700000, &(struct iovec){buffer, 100}, 1, 100, true, &write) == 0);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, 5);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(what_an_unwatched_process_had_sent_takes_nobody_from_what_a_watched_one_left)
+{
+    open_file(620);
+    pid_t agent = start_agent();
+    assert_int_equal(run_child(dies_with_acked_data, NULL), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    leave(true);
+    bool strays = ledger_file_has_strays(&file), sent = ledger_file_has_sent_strays(&file);
+    end_agent(agent);
+    assert_false(strays);
+    assert_true(sent);
+    forget_file();
+}
+
 static int open_all(void **state)
 {
     return pipe(ready) || open_registry(state);
