@@ -84,6 +84,7 @@ begin() {
 end() {
     exec 3>&- 4<&-
     wait $! 2>>"$T/log/writer"
+    as_user "$directnfs" stat --last >>"$T/log/stat" 2>&1 # adds up what the killed counted, before others end
     server_signal CONT
 }
 killed() {
