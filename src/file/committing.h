@@ -25,6 +25,10 @@ static inline size_t file_longest_write(const struct file_mount *mount)
     return mount->write_max < LEDGER_WRITE_MAX ? mount->write_max : LEDGER_WRITE_MAX;
 }
 
+/* Who asks for it may be permitted to read only: from here on it is asked as who wrote behind, if
+ * this process did. */
+void file_commit_as_writer(struct committing *c);
+
 /* After a call with c->use.fh: shall it be made again, with another handle? */
 bool file_commit_again(struct committing *c, int result);
 

@@ -105,9 +105,7 @@ static void end(struct file_runs *runs, struct file_run *run)
 
 static void prepare(struct flushing *flushing, struct committing *c)
 {
-    const struct rpc_auth *writer = c->inode ? atomic_load(&c->inode->behind_auth) : NULL;
-    if (writer) /* who asks for it may be permitted to read only */
-        c->auth = writer;
+    file_commit_as_writer(c);
     *flushing =
         (struct flushing){.runs = {.c = c, .next = next_dirty, .end = end, .bytes = SOME_BYTES},
                           .sending = ledger_dirty_now(c->entry, file_longest_write(c->mount))};

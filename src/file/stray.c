@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/flush.h"
+#include "file/commit.h"
 #include "file/getattr.h"
 #include "file/io.h"
 #include "ledger/agent.h"
+#include "ledger/dirty.h"
 #include "ledger/hold.h"
 #include "run/directory.h"
 #include "run/strays.h"
@@ -17,32 +18,34 @@
 enum { ASK_MS = 20, ATTEMPTS = 8 };
 
 /* What the server says of the file, asked at *epoch. 0 or -errno. */
-static int ask(struct committing *c, uint64_t *epoch, struct ledger_attributes *now)
+static int ask(struct committing *c, uint64_t *epoch, struct nfs_attr *now)
 {
     struct nfs_client client = file_mount_client(c->mount, c->auth);
-    struct nfs_attr attr;
     int result;
     do {
         *epoch = ledger_file_asking(c->entry);
-        result = nfs_getattr(&client, c->use.fh, &attr);
+        result = nfs_getattr(&client, c->use.fh, now);
     } while (file_commit_again(c, result));
-    if (result == 0)
-        file_attributes_convert(&attr, now);
     return result == -EAGAIN ? -EIO : result;
 }
 
-/* Is it proven that nobody else changed it? What the dead had on its way is waited for. */
-static int prove(struct committing *c, bool sent, bool *proven)
+/* Is it proven that nobody else changed it? What the dead had on its way is waited for. `told`:
+ * what the server says of it. */
+static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr *told)
 {
     uint64_t until_ns = sys_now_ns() + 2 * ledger_hold_ns() + UINT64_C(1000000000), epoch;
     enum ledger_stray_proof proof;
     struct ledger_attributes now;
     for (;;) {
-        int result = ask(c, &epoch, &now);
+        uint64_t asked_ns = sys_now_ns();
+        int result = ask(c, &epoch, told);
         if (result != 0)
             return result;
+        file_attributes_convert(told, &now);
         proof = ledger_file_prove_strays(c->entry, epoch, &now, sent);
         *proven = proof == LEDGER_STRAY_PROVEN;
+        if (*proven) /* what a WRITE finds is compared to it */
+            ledger_file_learned(c->entry, epoch, &now, asked_ns);
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
         sys_nanosleep_ms(ASK_MS);
@@ -119,36 +122,115 @@ static int set_aside(struct committing *c, bool sent)
     return result ? -EIO : 0;
 }
 
+/* ---- sending ---- */
+
+/* Of both the server has only these bytes, and nobody can tell what the other wrote. */
+static void say_overtaken(struct committing *c, const struct ledger_write *write)
+{
+    ledger_file_tell_loss(c->entry);
+    log_error("%s: another host or program changed the file at the very moment at which %llu bytes "
+              "at offset %llu, which a killed process wrote, were sent to server %s; what it wrote "
+              "there meanwhile is lost",
+              c->path, (unsigned long long)write->length, (unsigned long long)write->offset,
+              c->mount->server->conf->name);
+}
+
+/* Was the file another one just before the WRITE than it was expected to be, and than a write of
+ * this host made it meanwhile? */
+static bool is_overtaken(const struct nfs_transfer *transfer, const struct nfs_time *expected,
+                         const struct ledger_ending *ending)
+{
+    return ending->overtaken && !transfer->repeated &&
+           (transfer->before.sec != expected->sec || transfer->before.nsec != expected->nsec);
+}
+
+/* Not inlined: what it takes of the stack is for those who have strays. */
+__attribute__((noinline)) static int send_one(struct committing *c, struct ledger_write *write,
+                                              struct nfs_attr *expected)
+{
+    struct nfs_client client = file_mount_client(c->mount, c->auth);
+    struct iovec vectors[LEDGER_WRITE_VECTORS];
+    struct nfs_transfer transfer;
+    struct ledger_ending ending = {
+        .file = c->entry, .write = write, .outcome = LEDGER_WRITE_FAILED};
+    const struct nfs_data data = {.vectors = vectors,
+                                  .count = ledger_write_data(write, 0, write->length, vectors),
+                                  .length = write->length};
+    const struct nfs_time ctime = expected->ctime;
+    uint64_t asked_ns = sys_now_ns();
+    ending.epoch = ledger_file_asking(c->entry);
+    int result = nfs_write_if(&client, c->use.fh, write->offset, &data, expected, &transfer);
+    file_write_note(write, NFS_FILE_SYNC, result, &transfer);
+    if (result == 0)
+        file_write_ending(c->mount->server, &transfer, asked_ns, &ending);
+    ledger_writes_end(&ending, 1);
+    if (is_overtaken(&transfer, &ctime, &ending))
+        say_overtaken(c, write);
+    if (file_commit_again(c, result)) /* is it the same file? */
+        return -ECANCELED;
+    return ending.overtaken ? -ECANCELED : result;
+}
+
+/* Sends them one after the other, as long as the file is as expected. 0; -ECANCELED: it is not, or
+ * nobody knows; or -errno. */
+static int send_all(struct committing *c, struct nfs_attr *expected)
+{
+    struct ledger_sending sending = ledger_dirty_now(c->entry, file_longest_write(c->mount));
+    uint32_t slot = ledger_strays_begin();
+    struct ledger_write write;
+    int result = slot ? 0 : -EIO;
+    sending.strays = true;
+    while (!result && (result = ledger_dirty_take(c->entry, &sending, true, &write)) == 1)
+        result = send_one(c, &write, expected);
+    if (slot)
+        ledger_strays_end(slot);
+    if (!result)
+        ledger_file_end_strays(c->entry);
+    return result;
+}
+
+/* Of all of it, and for good. */
+static bool is_refusal(int result)
+{
+    return result == -ENOSPC || result == -EDQUOT || result == -EFBIG || result == -EROFS;
+}
+
+/* ---- settling ---- */
+
 static int settle(struct committing *c)
 {
+    struct nfs_attr expected;
     bool proven;
-    int result = prove(c, false, &proven);
+    int result = prove(c, false, &proven, &expected);
     if (result != 0)
         return result;
-    if (proven)
-        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
-    return set_aside(c, false);
+    if (!proven)
+        return set_aside(c, false);
+    file_commit_as_writer(c);
+    result = send_all(c, &expected);
+    if (is_refusal(result))
+        return set_aside(c, false);
+    return result == -ECANCELED ? 0 : result; /* is it proven still? */
 }
 
 int file_strays_settle(struct committing *c)
 {
-    int result = 0, i = 0;
-    for (; !result && ledger_file_has_strays(c->entry); i++) {
+    int result = 0;
+    for (int i = 0; !result && ledger_file_has_strays(c->entry); i++) {
         if (i > 0) /* others died meanwhile, or somebody else is about it */
             sys_nanosleep_ms(ASK_MS << i);
         result = i < ATTEMPTS ? settle(c) : -EIO;
     }
-    if (i > 0 && result == 0) /* at once: a proof is as old as its question */
-        result = file_flush_all(c);
     return result;
 }
 
 int file_strays_settle_sent(struct committing *c)
 {
+    struct nfs_attr told;
     bool proven;
     if (!ledger_file_has_sent_strays(c->entry))
         return 0;
-    int result = prove(c, true, &proven);
+    int result = prove(c, true, &proven, &told);
     if (result == 0 && !proven)
         result = set_aside(c, true);
     return result != 0 ? result : !proven;

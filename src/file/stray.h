@@ -11,9 +11,11 @@
 
 /*
  * Before anything dirty of the file is sent, or the file is opened: it has no strays any more. They
- * were sent, by this process, with all else that is dirty; or they were set aside, which the log
- * says. 0; or -errno: they are where they were, as the server does not tell, or there is no room;
- * or they are this process's own and could not be sent. Loads only, where there is none.
+ * were sent, to stable storage, one WRITE after the other, each only if the file is what the one
+ * before made of it; or they were set aside, which the log says. With NFSv3, which has no such
+ * WRITE, somebody may change the file between the proof and the WRITE: then the answer tells, and
+ * the log says so. 0; or -errno: they are where they were, as the server does not tell or does not
+ * take them, or there is no room. Loads only, where there is none.
  */
 int file_strays_settle(struct committing *c);
 

@@ -229,6 +229,13 @@ static bool is_orphan(const struct ledger_record *record)
            atomic_load(&record->owner) == 0;
 }
 
+/* To those who have the file open now, and not to those who open it later. */
+static void tell_loss(struct ledger_entry *entry)
+{
+    atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
+    entry->loss_error = EIO;
+}
+
 /* Under the stripe's lock. The flag may be older than all that is there. */
 static bool has_sent_orphans(struct ledger_entry *entry)
 {
@@ -247,7 +254,10 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
     bool sent = flag == LEDGER_ENTRY_ORPHANED_SENT;
     bool some = sent ? has_sent_orphans(entry) : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
     uint32_t number = ledger_agent_number();
-    bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
+    const struct ledger_process *process = &ledger_map.shared->processes[slot];
+    /* What it had on its way as a stray is one still. Which that was nobody can tell. */
+    bool watched =
+        number && atomic_load(&process->watched) == number && atomic_load(&process->settling) == 0;
     _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
     if (!watched || (some && !is_cared_for(carer))) /* nobody cares for all of it */
         atomic_store(carer, 0);
@@ -256,7 +266,7 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
     atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
 }
 
-static bool is_stray(const struct ledger_entry *entry)
+bool ledger_entry_has_strays(const struct ledger_entry *entry)
 {
     return atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_ORPHANED &&
            atomic_load_explicit(&entry->dirty, memory_order_acquire) &&
@@ -268,9 +278,9 @@ bool ledger_file_has_strays(struct ledger_file *file)
     struct ledger_entry *entry = ledger_entry_peek(file);
     if (!entry || !atomic_load_explicit(&entry->dirty, memory_order_acquire))
         return false;
-    if (!is_stray(entry) && ledger_agent_number() == 0)
+    if (!ledger_entry_has_strays(entry) && ledger_agent_number() == 0)
         ledger_process_sweep(0); /* somebody may be dead, and nobody saw it */
-    return is_stray(entry);
+    return ledger_entry_has_strays(entry);
 }
 
 bool ledger_file_has_sent_strays(struct ledger_file *file)
@@ -311,19 +321,47 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
     return proof;
 }
 
-bool ledger_file_take_strays(struct ledger_file *file)
+void ledger_entry_stray_again(struct ledger_entry *entry, struct ledger_record *record)
 {
-    uint32_t self = ledger_process_slot() ? ledger_process_owner() : 0;
-    struct ledger_entry *entry = self ? ledger_entry_lock(file, false, NULL) : NULL;
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_ORPHANED | LEDGER_ENTRY_OWED);
+    atomic_store(&entry->carer, 0);
+    atomic_store(&record->owner, 0);
+}
+
+uint32_t ledger_strays_begin(void)
+{
+    uint32_t slot = ledger_process_slot();
+    if (slot)
+        atomic_fetch_add(&ledger_map.shared->processes[slot].settling, 1);
+    return slot;
+}
+
+void ledger_strays_end(uint32_t slot)
+{
+    if (slot == ledger_process_slot_taken())
+        atomic_fetch_sub(&ledger_map.shared->processes[slot].settling, 1);
+}
+
+void ledger_file_end_strays(struct ledger_file *file)
+{
+    bool left = false;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
-        return self != 0;
-    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
-        if (is_orphan(ledger_record(i)))
-            atomic_store(&ledger_record(i)->owner, self);
-    }
-    atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_ORPHANED);
+        return;
+    for (uint32_t i = entry->dirty_first; i && !left; i = ledger_record(i)->file_next)
+        left = is_orphan(ledger_record(i));
+    if (!left)
+        ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED);
     ledger_entry_unlock(file);
-    return true;
+}
+
+void ledger_file_tell_loss(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    tell_loss(entry);
+    ledger_entry_unlock(file);
 }
 
 static uint32_t first_of(const struct ledger_entry *entry, bool sent)
@@ -409,8 +447,7 @@ uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool s
         if (!sent)
             ledger_dirty_lost(entry);
         ledger_entry_outdate(entry);
-        atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
-        entry->loss_error = EIO;
+        tell_loss(entry);
     }
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));

@@ -110,8 +110,14 @@ enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_S
 struct ledger_attributes;
 enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
                                                  const struct ledger_attributes *now, bool sent);
-/* After that proof: the strays become the caller's. False: it has no slot. */
-bool ledger_file_take_strays(struct ledger_file *file);
+/* Bracket the sending of strays. A number for the end; 0: this process has no slot, and may not. */
+uint32_t ledger_strays_begin(void);
+void ledger_strays_end(uint32_t slot);
+/* After strays were sent (ledger_sending.strays), while nobody else changed the file: none may be
+ * left. */
+void ledger_file_end_strays(struct ledger_file *file);
+/* Some of what the file had may be lost: that is told to those who have it open now. */
+void ledger_file_tell_loss(struct ledger_file *file);
 
 /*
  * The caller sets the strays of the file aside: it marks them, with a number of its own; copies
@@ -133,5 +139,10 @@ struct ledger_entry;
 /* Under the stripe's lock, before records of the file that were of `slot` are nobody's: that
  * process is dead. `flag`: LEDGER_ENTRY_ORPHANED, or ORPHANED_SENT. */
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
+/* Under the stripe's lock, or a look without: see ledger_file_has_strays(). */
+bool ledger_entry_has_strays(const struct ledger_entry *entry);
+/* Under the stripe's lock: a DIRTY record that was sent as a stray, and was not taken. */
+struct ledger_record;
+void ledger_entry_stray_again(struct ledger_entry *entry, struct ledger_record *record);
 
 #endif

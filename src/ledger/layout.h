@@ -253,6 +253,7 @@ struct ledger_process {
     _Atomic uint32_t truncations; /* in progress, and turns to append */
     _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */
     _Atomic uint32_t watched;     /* by this agent, or LEDGER_WATCH_WANTED; 0: it never asked */
+    _Atomic uint32_t settling;    /* calls of it that may have strays on their way: see agent.h */
 };
 
 /* `watched` of a process that asked for it, and was not answered yet. */

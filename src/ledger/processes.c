@@ -262,6 +262,7 @@ static uint32_t take_slot(const struct run_identity *self)
         atomic_store(&process->wrote, 0);
         atomic_store(&process->truncations, 0);
         atomic_store(&process->watched, 0);
+        atomic_store(&process->settling, 0);
         atomic_store(&process->state, 1);
     }
     return slot;

@@ -1,6 +1,7 @@
 /*
  * Dirty data on its way to the server: runs of records.
  */
+#include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
@@ -27,6 +28,15 @@ static uint32_t in_the_way(struct ledger_entry *entry, uint32_t index)
                                    record->changed ? 0 : index);
 }
 
+/* Strays are sent as such, and not with what lives. */
+static bool is_of(const struct ledger_sending *sending, const struct ledger_entry *entry,
+                  const struct ledger_record *record)
+{
+    bool stray = atomic_load_explicit(&record->owner, memory_order_relaxed) == 0 &&
+                 ledger_entry_has_strays(entry);
+    return stray == sending->strays;
+}
+
 enum { UNIT_RECORDS = LEDGER_WRITE_VECTORS, SHORT_RUNS = 8 };
 
 /*
@@ -34,6 +44,7 @@ enum { UNIT_RECORDS = LEDGER_WRITE_VECTORS, SHORT_RUNS = 8 };
  * them all: others wait for the lock meanwhile.
  */
 struct unit {
+    const struct ledger_sending *sending;
     uint64_t number; /* UINT64_MAX: none yet */
     unsigned count;
     bool whole; /* all of them; else as many as there is room for */
@@ -78,9 +89,11 @@ static void unit_look(struct unit *unit, struct ledger_entry *entry, uint64_t nu
             if (few)
                 busy[busy_count++] = i;
         }
-        if (ledger_record_is_dirty(record) && unit->count == UNIT_RECORDS)
+        if (!ledger_record_is_dirty(record) || !is_of(unit->sending, entry, record))
+            continue;
+        if (unit->count == UNIT_RECORDS)
             unit->whole = false;
-        else if (ledger_record_is_dirty(record))
+        else
             unit->at[unit->count++] = i;
     }
     unit_sift(unit, entry, few ? busy : NULL, few ? busy_count : 0);
@@ -179,7 +192,7 @@ static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *
 {
     uint32_t next =
         neighbour(unit, entry, before ? run->offset : run->offset + run->length, before);
-    if (next && run->length < most)
+    if (next && run->length < most && !unit->sending->strays)
         next = cut(entry, next, most - run->length, before);
     run->full = next && (run->length + ledger_record_length(ledger_record(next)) > most ||
                          run->vectors + vectors_of(ledger_record(next)) > LEDGER_WRITE_VECTORS);
@@ -195,11 +208,13 @@ static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *
 }
 
 /* From now on the run is in flight, from this process. */
-static void run_take(const struct run *run, struct ledger_entry *entry, struct ledger_write *write)
+static void run_take(const struct run *run, struct ledger_entry *entry, bool strays,
+                     struct ledger_write *write)
 {
     *write = (struct ledger_write){.offset = run->offset,
                                    .length = run->length,
                                    .kept = true,
+                                   .strays = strays,
                                    .first_record = run->at[run->first],
                                    .record_count = run->count};
     for (unsigned i = run->count; i-- > 0;) {
@@ -279,12 +294,13 @@ static bool look(struct ledger_entry *entry, const struct ledger_sending *sendin
                  uint32_t *owner)
 {
     struct unit unit;
+    unit.sending = sending;
     unit.number = UINT64_MAX;
     struct short_runs known = {0};
     *owner = UINT32_MAX;
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
         const struct ledger_record *record = ledger_record(i);
-        if (!wanted(record, sending) || short_has(&known, record))
+        if (!wanted(record, sending) || !is_of(sending, entry, record) || short_has(&known, record))
             continue;
         if (record->base >> LEDGER_UNIT_SHIFT != unit.number)
             unit_look(&unit, entry, record->base >> LEDGER_UNIT_SHIFT);
@@ -296,7 +312,8 @@ static bool look(struct ledger_entry *entry, const struct ledger_sending *sendin
         } else if (!unit_has(&unit, i)) {
             continue;
         }
-        (void)cut(entry, i, sending->most > LEDGER_CHUNK ? sending->most : LEDGER_CHUNK, false);
+        if (!sending->strays)
+            (void)cut(entry, i, sending->most > LEDGER_CHUNK ? sending->most : LEDGER_CHUNK, false);
         run_begin(run, i);
         while (run_extend(run, &unit, entry, sending->most, true))
             ;
@@ -306,7 +323,7 @@ static bool look(struct ledger_entry *entry, const struct ledger_sending *sendin
             return true;
         short_add(&known, run);
     }
-    if (*owner == UINT32_MAX && entry->sending > 0) {
+    if (*owner == UINT32_MAX && entry->sending > 0 && !sending->strays) {
         uint32_t sent =
             ledger_record_find(ledger_entry_index(entry), is_wanted_promise, (uintptr_t)sending);
         if (sent)
@@ -335,7 +352,7 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
             return -ENOSPC;
         }
         if (found) {
-            run_take(&run, entry, write);
+            run_take(&run, entry, sending->strays, write);
             if (sending->quiet)
                 ledger_quiet_look(entry, write->offset, write->offset + write->length,
                                   sending->quiet);

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
@@ -308,7 +309,7 @@ static void taken(struct ledger_entry *entry, const struct ledger_record *record
         entry->sent_end = ledger_record_end(record);
 }
 
-static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
+static void end_record(struct ledger_entry *entry, uint32_t index, const struct ledger_write *write,
                        enum ledger_outcome outcome, uint64_t verifier,
                        struct ledger_garbage *garbage)
 {
@@ -340,11 +341,13 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
         }
         if (record->promised && outcome == LEDGER_WRITE_FAILED) {
             ledger_dirty_return(entry, index, garbage);
+            if (write->strays && ledger_record_is_dirty(record))
+                ledger_entry_stray_again(entry, record);
             break;
         }
         if (outcome == LEDGER_WRITE_STABLE || outcome == LEDGER_WRITE_UNSTABLE)
             taken(entry, record);
-        if (outcome == LEDGER_WRITE_UNSTABLE && kept) {
+        if (outcome == LEDGER_WRITE_UNSTABLE && write->kept) {
             uint64_t promised = record->promised ? ledger_record_length(record) : 0;
             acknowledge(entry, index, verifier, garbage);
             if (promised)
@@ -456,6 +459,8 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
         ledger_entry_lose(entry, ending->error);
     if (write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
+    ending->overtaken =
+        ending->before_ctime != 0 && ending->before_ctime != atomic_load(&entry->ctime);
     if (ending->attributes_known) {
         ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime);
         ledger_entry_wrote(entry, ending->before_ctime,
@@ -487,7 +492,7 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
         write->first_record = ledger_record(index)->write_next;
         if (write->unsettled && ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
             ledger_record_hold(index);
-        end_record(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
+        end_record(entry, index, write, ending->outcome, ending->verifier, garbage);
     }
     if (entry) {
         ledger_entry_count_change(entry);

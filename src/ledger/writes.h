@@ -36,6 +36,7 @@ struct ledger_write {
      * there, or may have. As after a COMMIT that failed, all other data of the file must be
      * written again. */
     bool doubtful;
+    bool strays; /* of a dead process: after LEDGER_WRITE_FAILED they are strays again */
     uint32_t first_record;
     uint32_t record_count;
 };
@@ -97,6 +98,7 @@ struct ledger_ending {
     bool attributes_known; /* what follows is */
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;
+    bool overtaken; /* result: before_ctime is not what this host knew of the file */
 };
 /* Ends several writes, in order, in one step for neighbours that are of one file. */
 void ledger_writes_end(struct ledger_ending *endings, unsigned count);

@@ -111,6 +111,13 @@ struct nfs_version {
                         enum nfs_stable stable);
     int (*write_end)(const struct rpc_call *call, enum nfs_stable stable,
                      struct nfs_transfer *transfer);
+    /* A WRITE, FILE_SYNC, that is refused with -ECANCELED when the file's `change` is not the
+     * expected one. NULL where the version has none. */
+    void (*write_if_begin)(struct rpc_call *call, const struct nfs_client *client,
+                           const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                           const struct nfs_attr *expected);
+    int (*write_if_end)(const struct rpc_call *call, const struct nfs_attr *expected,
+                        struct nfs_transfer *transfer);
     /* NULL where the version has no sessions, and MOUNT tells the root. What they are is said in
      * nfs4_session.h. */
     int (*root)(const struct nfs_client *client, const char *directory, struct nfs_fh *fh);
@@ -220,6 +227,24 @@ static inline int nfs_write_end(const struct rpc_call *call, enum nfs_stable sta
     return call->made_by->write_end(call, stable, transfer);
 }
 
+static inline void nfs_write_if_begin(struct rpc_call *call, const struct nfs_client *client,
+                                      const struct nfs_fh *fh, uint64_t offset,
+                                      const struct nfs_data *data, const struct nfs_attr *expected)
+{
+    call->made_by = client->version;
+    client->version->write_if_begin(call, client, fh, offset, data, expected);
+    call->counted = client->counted;
+}
+
+static inline int nfs_write_if_end(const struct rpc_call *call, const struct nfs_attr *expected,
+                                   struct nfs_transfer *transfer)
+{
+    transfer->sent_ns = call->sent_ns;
+    transfer->answered_ns = call->answered_ns;
+    transfer->at_once = false;
+    return call->made_by->write_if_end(call, expected, transfer);
+}
+
 /* Sends calls that were begun; and waits for calls that were sent, within the client's time limit.
  */
 void nfs_call_send(const struct nfs_client *client, struct rpc_call *const *calls, unsigned count);
@@ -243,5 +268,17 @@ int nfs_read(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t 
  */
 int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
               const struct nfs_data *data, enum nfs_stable stable, struct nfs_transfer *transfer);
+
+/*
+ * Writes likewise, FILE_SYNC, one part after the other, while nobody else changes the file.
+ * `expected` is what the server said of it last; the end of each part makes that newer. With
+ * NFSv4.1 the server itself compares (VERIFY, RFC 8881 section 18.31), and -ECANCELED says that the
+ * file is another one than expected, and the rest was not written. NFSv3 cannot ask for that: what
+ * the file was before is told afterwards (transfer->before), and -ECANCELED is for the parts that
+ * follow.
+ */
+int nfs_write_if(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+                 const struct nfs_data *data, struct nfs_attr *expected,
+                 struct nfs_transfer *transfer);
 
 #endif

@@ -47,6 +47,7 @@ static void get_attr(struct xdr_reader *r, struct nfs_attr *attr)
     attr->rdev_minor = xdr_load_u32(at + 40);
     attr->fsid = xdr_load_u64(at + 44);
     attr->fileid = xdr_load_u64(at + 52);
+    attr->change = 0;
     nfs3_load_time(at + 60, &attr->atime);
     nfs3_load_time(at + 68, &attr->mtime);
     nfs3_load_time(at + 76, &attr->ctime);

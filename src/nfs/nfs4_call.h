@@ -33,6 +33,11 @@ int nfs4_read_end(const struct rpc_call *call, uint64_t offset, struct nfs_trans
 void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
                       const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
                       enum nfs_stable stable);
+void nfs4_write_if_begin(struct rpc_call *call, const struct nfs_client *client,
+                         const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                         const struct nfs_attr *expected);
+int nfs4_write_if_end(const struct rpc_call *call, const struct nfs_attr *expected,
+                      struct nfs_transfer *transfer);
 int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
                    struct nfs_transfer *transfer);
 

@@ -202,16 +202,20 @@ enum { PADDING_MAX = 4 };
 static const uint8_t getattr_tail[PADDING_MAX + 16] = {
     WORD(0), WORD(NFS4_OP_GETATTR), WORD(2), WORD(NFS4_OF_FILE), WORD(NFS4_OF_FILE >> 32)};
 
-void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
-                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
-                      enum nfs_stable stable)
+/* `expected`: only if the file is as that says, by VERIFY (RFC 8881 section 18.31); NULL: anyway.
+ */
+static void write_begin(struct rpc_call *call, const struct nfs_client *client,
+                        const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                        enum nfs_stable stable, const struct nfs_attr *expected)
 {
     struct xdr_writer w;
     int unready = nfs4_session_ready(client);
     struct nfs4_stateid state = nfs4_open_state(client, fh, NFS4_SHARE_WRITE);
-    nfs4_slots_begin(call, client, NFS3_PROC_WRITE, true, 3, &w);
+    nfs4_slots_begin(call, client, NFS3_PROC_WRITE, true, expected ? 4 : 3, &w);
     call->unready = unready;
     nfs4_put_fh(&w, fh);
+    if (expected)
+        nfs4_put_verify_change(&w, expected->change);
     nfs4_put_write(&w, &state, offset, (uint32_t)data->length, stable);
     call->payload = data->vectors;
     call->payload_count = data->count;
@@ -221,8 +225,22 @@ void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
     rpc_call_end(call, w.p);
 }
 
-int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
-                   struct nfs_transfer *transfer)
+void nfs4_write_begin(struct rpc_call *call, const struct nfs_client *client,
+                      const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                      enum nfs_stable stable)
+{
+    write_begin(call, client, fh, offset, data, stable, NULL);
+}
+
+void nfs4_write_if_begin(struct rpc_call *call, const struct nfs_client *client,
+                         const struct nfs_fh *fh, uint64_t offset, const struct nfs_data *data,
+                         const struct nfs_attr *expected)
+{
+    write_begin(call, client, fh, offset, data, NFS_FILE_SYNC, expected);
+}
+
+static int write_end(const struct rpc_call *call, enum nfs_stable stable,
+                     const struct nfs_attr *expected, struct nfs_transfer *transfer)
 {
     struct xdr_reader r;
     uint32_t count = 0, committed = NFS_UNSTABLE;
@@ -231,6 +249,8 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     int error = nfs4_call_outcome(call, NFS4_OP_PUTFH, &r, &transfer->at_once);
     transfer->unsettled = call->unsettled;
     transfer->repeated = nfs_call_repeated(call);
+    if (error == 0 && expected)
+        error = next(call, &r, NFS4_OP_VERIFY, &transfer->at_once);
     if (error == 0)
         error = next(call, &r, NFS4_OP_WRITE, &transfer->at_once);
     if (error != 0)
@@ -250,10 +270,25 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = verifier;
     transfer->committed = committed;
-    transfer->attr.present = transfer->before_present = false;
+    transfer->attr.present = false;
+    transfer->before_present = expected != NULL; /* the server has compared it */
+    if (expected)
+        transfer->before = expected->ctime;
     if (next(call, &r, NFS4_OP_GETATTR, &unused) == 0) /* else what it became is not known */
         get_post_attr(&r, &transfer->attr);
     nfs4_open_accepted((struct nfs_session *)call->exact);
     stats_transferred(true, count);
     return 0;
+}
+
+int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
+                   struct nfs_transfer *transfer)
+{
+    return write_end(call, stable, NULL, transfer);
+}
+
+int nfs4_write_if_end(const struct rpc_call *call, const struct nfs_attr *expected,
+                      struct nfs_transfer *transfer)
+{
+    return write_end(call, NFS_FILE_SYNC, expected, transfer);
 }

@@ -33,6 +33,7 @@ enum nfs4_op {
     NFS4_OP_PUTROOTFH = 24,
     NFS4_OP_READ = 25,
     NFS4_OP_SETATTR = 34,
+    NFS4_OP_VERIFY = 37,
     NFS4_OP_WRITE = 38,
     NFS4_OP_BIND_CONN_TO_SESSION = 41,
     NFS4_OP_EXCHANGE_ID = 42,
@@ -91,6 +92,7 @@ enum nfs4_status {
     NFS4ERR_OLD_STATEID = 10024,
     NFS4ERR_BAD_STATEID = 10025,
     NFS4ERR_BAD_SEQID = 10026,
+    NFS4ERR_NOT_SAME = 10027,
     NFS4ERR_LEASE_MOVED = 10031,
     NFS4ERR_ATTRNOTSUPP = 10032,
     NFS4ERR_BADXDR = 10036,
@@ -158,7 +160,7 @@ enum nfs4_attribute {
 /* fattr4: what is in `present` is valid. */
 struct nfs4_attributes {
     uint64_t present; /* NFS4_BIT() */
-    uint64_t change, mounted_on;
+    uint64_t mounted_on;
     uint64_t maxread, maxwrite, maxfilesize;
     uint32_t lease_s;
     struct nfs_time time_delta;

@@ -127,6 +127,15 @@ void nfs4_put_set_size(struct xdr_writer *w, const struct nfs4_stateid *stateid,
     xdr_put_u64(w, size);
 }
 
+void nfs4_put_verify_change(struct xdr_writer *w, uint64_t change)
+{
+    xdr_put_u32(w, NFS4_OP_VERIFY);
+    xdr_put_u32(w, 1); /* a bitmap of one word, and the attributes, of 8 bytes */
+    xdr_put_u32(w, 1u << NFS4_ATTR_CHANGE);
+    xdr_put_u32(w, 8);
+    xdr_put_u64(w, change);
+}
+
 void nfs4_put_open(struct xdr_writer *w, uint64_t client, const void *owner, uint32_t length,
                    uint32_t share)
 {
@@ -343,7 +352,7 @@ static void get_attribute(struct xdr_reader *r, unsigned attribute, struct nfs4_
         get_type(r, &a->attr);
         break;
     case NFS4_ATTR_CHANGE:
-        a->change = xdr_get_u64(r);
+        a->attr.change = xdr_get_u64(r);
         break;
     case NFS4_ATTR_SIZE:
         a->attr.size = xdr_get_u64(r);

@@ -37,6 +37,7 @@ void nfs4_put_fh(struct xdr_writer *w, const struct nfs_fh *fh); /* PUTFH */
 void nfs4_put_lookup(struct xdr_writer *w, const char *name, size_t length);
 void nfs4_put_access(struct xdr_writer *w, uint32_t access);
 void nfs4_put_getattr(struct xdr_writer *w, uint64_t attributes);
+void nfs4_put_verify_change(struct xdr_writer *w, uint64_t change); /* VERIFY of this attribute */
 void nfs4_put_read(struct xdr_writer *w, const struct nfs4_stateid *stateid, uint64_t offset,
                    uint32_t count);
 /* Up to the length of the data, which follow from the caller's memory, padded. */

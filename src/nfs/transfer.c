@@ -26,15 +26,25 @@ struct transfer {
     struct nfs_data data;
     bool write;
     enum nfs_stable stable;
+    struct nfs_attr *expected; /* nfs_write_if(); else NULL */
     bool verifier_known, verifier_differs;
     bool attr_missing;        /* of a part that was answered */
     struct nfs_transfer *sum; /* of what its parts came to */
 };
 
+/* Is each part compared by the server? */
+static bool is_compared(const struct transfer *transfer)
+{
+    return transfer->expected && transfer->client->version->write_if_begin;
+}
+
 static void part_begin(struct part *part, const struct transfer *transfer)
 {
     uint64_t offset = transfer->offset + part->from;
-    if (transfer->write)
+    if (is_compared(transfer))
+        nfs_write_if_begin(&part->call, transfer->client, transfer->fh, offset, &part->data,
+                           transfer->expected);
+    else if (transfer->write)
         nfs_write_begin(&part->call, transfer->client, transfer->fh, offset, &part->data,
                         transfer->stable);
     else
@@ -100,14 +110,28 @@ static void add_attributes(struct nfs_transfer *sum, const struct nfs_transfer *
         sum->before = own->before;
 }
 
+/* Was the file before this part what it was expected to be, and is it known what that made of it?
+ * Else no other part may follow. */
+static bool is_expected(const struct transfer *transfer, const struct nfs_transfer *own)
+{
+    const struct nfs_time *ctime = &transfer->expected->ctime;
+    return own->attr.present && own->before_present && own->before.sec == ctime->sec &&
+           own->before.nsec == ctime->nsec;
+}
+
 /* Judges the answer to a part and adds it to the transfer. -EAGAIN: it is to be begun again, if
  * `*at_once` without a pause. */
 static int part_end(struct part *part, struct transfer *transfer, size_t *done, bool *at_once)
 {
     struct nfs_transfer *sum = transfer->sum, own;
     note_copies(sum, &part->call);
-    int error = transfer->write ? nfs_write_end(&part->call, transfer->stable, &own)
-                                : nfs_read_end(&part->call, transfer->offset + part->from, &own);
+    int error;
+    if (is_compared(transfer))
+        error = nfs_write_if_end(&part->call, transfer->expected, &own);
+    else if (transfer->write)
+        error = nfs_write_end(&part->call, transfer->stable, &own);
+    else
+        error = nfs_read_end(&part->call, transfer->offset + part->from, &own);
     *at_once = own.at_once;
     if (error != 0)
         return error;
@@ -133,6 +157,10 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done, 
     sum->eof = own.eof;
     sum->length += own.length;
     *done = own.length;
+    if (transfer->expected && sum->length < transfer->data.length && !is_expected(transfer, &own))
+        return -ECANCELED;
+    if (transfer->expected && own.attr.present)
+        *transfer->expected = own.attr.attr;
     return 0;
 }
 
@@ -218,7 +246,8 @@ static int transfer_start(struct transfer *transfer)
         sum->before = (struct nfs_time){.sec = UINT32_MAX};
         transfer->verifier_known = transfer->verifier_differs = transfer->attr_missing = false;
         int error;
-        if (transfer->data.length <= limit && transfer->data.count <= RPC_VECTORS_MAX)
+        if (transfer->expected ||
+            (transfer->data.length <= limit && transfer->data.count <= RPC_VECTORS_MAX))
             error = transfer_run_one(transfer);
         else
             error = transfer_run_many(transfer);
@@ -255,6 +284,21 @@ int nfs_write(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t
                              .data = *data,
                              .write = true,
                              .stable = stable,
+                             .sum = transfer};
+    return transfer_start(&whole);
+}
+
+int nfs_write_if(const struct nfs_client *client, const struct nfs_fh *fh, uint64_t offset,
+                 const struct nfs_data *data, struct nfs_attr *expected,
+                 struct nfs_transfer *transfer)
+{
+    struct transfer whole = {.client = client,
+                             .fh = fh,
+                             .offset = offset,
+                             .data = *data,
+                             .write = true,
+                             .stable = NFS_FILE_SYNC,
+                             .expected = expected,
                              .sum = transfer};
     return transfer_start(&whole);
 }

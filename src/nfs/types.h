@@ -82,6 +82,7 @@ struct nfs_attr {
     uint64_t used; /* bytes of disk space */
     uint64_t fsid;
     uint64_t fileid;
+    uint64_t change; /* NFSv4.1: another one after each change of the file; NFSv3: 0 */
     struct nfs_time atime;
     struct nfs_time mtime;
     struct nfs_time ctime;

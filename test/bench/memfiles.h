@@ -32,6 +32,7 @@ struct file {
     bool writable;
     struct stat st;     // as of `fresh`
     uint64_t fresh;     // tick of the last fstat
+    uint64_t stores;    // that were made: the times may stay the same within a tick
     uint64_t touched;   // tick of the last time stamp set for a write through the mapping
     unsigned char *map; // NULL before the first READ or WRITE
     size_t map_size;    // may pass the end of the file, so that it can grow into it
@@ -275,6 +276,7 @@ static ssize_t file_write_slowly(struct file *f, const unsigned char *data, size
 // them.  Bytes written, or -errno; after -ESTALE the file must not be used.
 static ssize_t file_write(struct file *f, const unsigned char *data, size_t length, uint64_t offset)
 {
+    f->stores++;
     if (!S_ISREG(f->st.st_mode))
         return S_ISDIR(f->st.st_mode) ? -EISDIR : -EINVAL;
     if (!f->writable)

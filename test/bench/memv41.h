@@ -82,9 +82,17 @@ static void put_time41(struct wire_writer *w, const struct timespec *t)
     wire_put32(w, (uint32_t)t->tv_nsec);
 }
 
-static void put_attribute(struct wire_writer *w, const struct stat *st, int attribute)
+// Another number after each change.
+static uint64_t change_of_file(const struct file *f)
+{
+    return (uint64_t)f->st.st_ctim.tv_sec * 1000000000u + (uint64_t)f->st.st_ctim.tv_nsec +
+           f->stores;
+}
+
+static void put_attribute(struct wire_writer *w, const struct file *f, int attribute)
 {
     static const struct timespec delta = {0, 1};
+    const struct stat *st = &f->st;
     switch (attribute) {
     case A_SUPPORTED:
         put_bitmap(w, SUPPORTED);
@@ -93,7 +101,7 @@ static void put_attribute(struct wire_writer *w, const struct stat *st, int attr
         wire_put32(w, file_type(st));
         break;
     case A_CHANGE:
-        wire_put64(w, (uint64_t)st->st_ctim.tv_sec * 1000000000u + (uint64_t)st->st_ctim.tv_nsec);
+        wire_put64(w, change_of_file(f));
         break;
     case A_SIZE:
         wire_put64(w, (uint64_t)st->st_size);
@@ -149,10 +157,26 @@ static uint32_t op_getattr(struct compound *c)
     put_bitmap(c->w, asked);
     unsigned char *length = wire_put_room(c->w, 4);
     for (uint64_t left = asked; left; left &= left - 1)
-        put_attribute(c->w, &c->file->st, __builtin_ctzll(left));
+        put_attribute(c->w, c->file, __builtin_ctzll(left));
     if (!c->w->bad)
         wire_store32(length, (uint32_t)(c->w->at - length - 4));
     return NFS_OK;
+}
+
+// Of the number of changes only.
+static uint32_t op_verify(struct compound *c)
+{
+    uint64_t asked = get_bitmap(c->args);
+    wire_get32(c->args);
+    if (asked != V41_BIT(A_CHANGE))
+        return V41_ERR_ATTRNOTSUPP;
+    if (!c->file)
+        return V41_ERR_NOFILEHANDLE;
+    if (file_refresh(c->file) < 0) {
+        c->file = NULL;
+        return NFS_STALE;
+    }
+    return wire_get64(c->args) == change_of_file(c->file) ? NFS_OK : V41_ERR_NOT_SAME;
 }
 
 // Changes size and mode.
@@ -486,6 +510,7 @@ static const struct {
     [V41_PUTROOTFH] = {.run = op_putrootfh, .status_only = true},
     [V41_READ] = {.run = op_read, .counted = NFS_READ},
     [V41_SETATTR] = {.run = op_setattr, .counted = NFS_SETATTR},
+    [V41_VERIFY] = {.run = op_verify, .status_only = true},
     [V41_WRITE] = {.run = op_write, .counted = NFS_WRITE},
     [V41_BIND_CONN_TO_SESSION] = {.run = op_bind, .alone = true},
     [V41_EXCHANGE_ID] = {.run = op_exchange_id, .alone = true},

@@ -44,6 +44,9 @@ static inline void compound_parse(struct call *call)
         } else if (op == V41_GETATTR) {
             call->procedure = NFS_GETATTR;
             wire_get_bytes(&r, 4 * (size_t)wire_get32(&r));
+        } else if (op == V41_VERIFY) {
+            wire_get_bytes(&r, 4 * (size_t)wire_get32(&r));
+            wire_get_bytes(&r, wire_get32(&r));
         } else {
             call->procedure = compound_procedure(op);
             call->operation = r;

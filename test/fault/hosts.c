@@ -8,11 +8,12 @@
  *
  *     hosts --dir DIR --journal FILE [--seed S] [--rounds N] [--first ROUND] [--ends KIND,...]
  *           --host "WORD..." --run-directory DIR --host "WORD..." --run-directory DIR
- *           --power SOCKET --proxy SOCKET [--no-losses] [--verbose]
+ *           --power SOCKET --proxy SOCKET [--log FILE --log FILE] [--no-losses] [--verbose]
  *
  * --host: the words that start a program on the first host, and on the second. The n-th has the
- * n-th path of the proxy. --ends: only such ends of turns, see ends[].
- * Ends with 0 when every round was right, else with 1 and the seed, the round, and the block.
+ * n-th path of the proxy. --log: of NFSv3 only, see hosts_overtaken.h. --ends: only such ends of
+ * turns, see ends[]. Ends with 0 when every round was right, else with 1 and the seed, the round,
+ * and the block.
  */
 #include <getopt.h>
 
@@ -87,11 +88,11 @@ static bool run(void)
     }
     printf("%u rounds, %u checks, %u losses of power, %llu writes %llu reads %llu syncs %llu "
            "errors, %llu warm; %u arrivals, %u visits, %u stalls; debts: %u sent, %u aside, %u "
-           "unknown, %u stray files; ends:",
+           "unknown, %u stray files, %u overtaken; ends:",
            options.rounds, checks, losses, (unsigned long long)journal->writes,
            (unsigned long long)journal->reads, (unsigned long long)journal->syncs,
            (unsigned long long)journal->errors, (unsigned long long)journal->behind, arrivals,
-           visits, stalls, debts_sent, debts_aside, debts_unknown, stray_files);
+           visits, stalls, debts_sent, debts_aside, debts_unknown, stray_files, overtaken);
     for (unsigned i = 0; i < END_COUNT; i++)
         printf(" %s %u", end_names[i], ends_done[i]);
     putchar('\n');
@@ -141,12 +142,13 @@ static void ends_option(const char *text)
 
 static void options_read(int argc, char **argv, const char **directory)
 {
-    static const struct option names[] = {
-        OPTION("dir", 'd'),   OPTION("journal", 'j'),       OPTION("seed", 's'),
-        OPTION("host", 'h'),  OPTION("run-directory", 'D'), OPTION("rounds", 'r'),
-        OPTION("ends", 'e'),  OPTION("first", 'f'),         OPTION("proxy", 'x'),
-        OPTION("power", 'w'), FLAG("no-losses", 'L'),       FLAG("verbose", 'v'),
-        {NULL, 0, NULL, 0}};
+    static const struct option names[] = {OPTION("dir", 'd'),           OPTION("journal", 'j'),
+                                          OPTION("seed", 's'),          OPTION("host", 'h'),
+                                          OPTION("run-directory", 'D'), OPTION("rounds", 'r'),
+                                          OPTION("log", 'l'),           OPTION("ends", 'e'),
+                                          OPTION("first", 'f'),         OPTION("proxy", 'x'),
+                                          OPTION("power", 'w'),         FLAG("no-losses", 'L'),
+                                          FLAG("verbose", 'v'),         {NULL, 0, NULL, 0}};
     int option;
     ends_option(NULL);
     while ((option = getopt_long(argc, argv, "", names, NULL)) >= 0) {
@@ -167,6 +169,10 @@ static void options_read(int argc, char **argv, const char **directory)
         case 'D':
             if (options.directories < HOSTS)
                 hosts[options.directories++].run = optarg;
+            break;
+        case 'l':
+            if (options.logs < HOSTS)
+                hosts[options.logs++].log = optarg;
             break;
         case 'r':
             options.rounds = (unsigned)number_option("rounds", optarg, 1, 1000000);

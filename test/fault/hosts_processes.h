@@ -15,6 +15,7 @@
 struct host {
     char *words[WORDS_MOST]; /* that start a program under the library */
     const char *run;         /* its run directory */
+    const char *log;         /* NULL: what it says there excuses nothing */
     pid_t programs[PROGRAMS], visitor;
 };
 

@@ -8,7 +8,7 @@
 
 #include <dirent.h>
 
-#include "hosts_processes.h"
+#include "hosts_overtaken.h"
 
 enum { PIECES_MOST = 4096, PIECE_MOST = 1 << 16 };
 
@@ -238,7 +238,7 @@ static bool debts_check(unsigned host, const char *when)
         struct debt *debt = &debts[host][file][block];
         if (!debt->version)
             continue;
-        if (is_missing(debt, file, block, &aside, &newer)) {
+        if (is_missing(debt, file, block, &aside, &newer) && !is_overtaken(file, block)) {
             failed("LOST: %s: version %u of file %s block %u, which host %u accepted, is neither "
                    "at the server nor aside",
                    when, debt->version, files_of_hosts[file].name, block, host);

@@ -207,6 +207,7 @@ hosts_run() {
     for n in 1 2; do
         words="env DIRECTNFS_RUN=${lab_runs[n]} ${unsafe:+DIRECTNFS_TEST_UNSAFE=$unsafe} DIRECTNFS_LOG=$T/log/host$n"
         options+=(--host "${lab_networks[n]:-} $words $bin run -t $nfstab.$n --" --run-directory "${lab_runs[n]}")
+        [ "$lab_server" != power ] || options+=(--log "$T/log/host$n")
         : >"$T/log/host$n"
     done
     "$BUILD/test/fault/hosts" --dir "$mnt" --journal "$T/hosts.journal" "${options[@]}" --proxy "$proxy_socket" \

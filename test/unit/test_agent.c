@@ -320,29 +320,90 @@ UNIT_TEST(an_own_write_on_its_way_is_waited_for)
     forget_file();
 }
 
-static int takes_and_dies(void *unused)
+static int take_stray(struct ledger_write *write)
 {
-    (void)unused;
-    must(ledger_file_take_strays(&file));
-    must(!ledger_file_has_strays(&file));
+    struct ledger_sending sending = ledger_dirty_now(&file, LEDGER_WRITE_MAX);
+    sending.strays = true;
+    return ledger_dirty_take(&file, &sending, false, write);
+}
+
+static int sends_a_stray_and_dies(void *watched)
+{
+    struct ledger_write write;
+    if (*(bool *)watched)
+        be_watched();
+    must(ledger_strays_begin() != 0);
+    must(take_stray(&write) == 1);
+    must(take_stray(&write) == 0);
     kill(getpid(), SIGKILL);
     return 1;
 }
 
-UNIT_TEST(who_has_proven_it_has_it_as_long_as_he_lives)
+UNIT_TEST(strays_are_strays_until_they_are_sent)
 {
     struct ledger_write write;
+    bool watched = true;
     open_file(608);
     leave(false);
-    assert_int_equal(run_child(takes_and_dies, NULL), 128 + SIGKILL);
+    pid_t agent = start_agent(); /* it does not care for what the dead had taken from the dead */
+    assert_int_equal(run_child(sends_a_stray_and_dies, &watched), 128 + SIGKILL);
     ledger_process_sweep(0);
     assert_true(ledger_file_has_strays(&file));
-    assert_true(ledger_file_take_strays(&file));
-    assert_false(ledger_file_has_strays(&file));
-    assert_int_equal(take(&file, &write), 1);
+    end_agent(agent);
+    assert_int_equal(take_stray(&write), 1);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    ledger_file_end_strays(&file);
+    assert_true(ledger_file_has_strays(&file));
+    assert_int_equal(take(&file, &write), 0);
+    assert_int_equal(take_stray(&write), 1);
     assert_int_equal(write.length, 8192);
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    ledger_file_end_strays(&file);
+    assert_false(ledger_file_has_strays(&file));
     assert_int_equal(ledger_file_dirty(&file), 0);
+    forget_file();
+}
+
+UNIT_TEST(what_lives_is_not_sent_with_them_and_they_are_not_sent_with_it)
+{
+    struct ledger_write write;
+    open_file(618);
+    leave(false);
+    write_dirty(&file, 8192, 100, 'l');
+    assert_int_equal(take(&file, &write), 1);
+    assert_int_equal(write.offset, 8192);
+    assert_int_equal(write.length, 100);
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    assert_int_equal(take_stray(&write), 1);
+    assert_int_equal(write.offset, 0);
+    assert_int_equal(write.length, 8192);
+    ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
+    ledger_file_end_strays(&file);
+    assert_false(ledger_file_has_strays(&file));
+    expect_dirty(&file, 8192, 100, 'l');
+    forget_file();
+}
+
+UNIT_TEST(who_finds_another_time_than_is_known_was_overtaken)
+{
+    struct ledger_write write;
+    struct ledger_ending ending = {.file = &file,
+                                   .write = &write,
+                                   .outcome = LEDGER_WRITE_STABLE,
+                                   .attributes_known = true,
+                                   .before_ctime = 1000};
+    open_file(619);
+    for (int round = 0; round < 2; round++) { /* the second finds what it was before the first */
+        ending.attributes = (struct ledger_attributes){.size = 1 << 20,
+                                                       .mtime = {.tv_nsec = 2000 + round},
+                                                       .ctime = {.tv_nsec = 2000 + round}};
+        write_dirty(&file, 0, 100, 'o');
+        assert_int_equal(take(&file, &write), 1);
+        ending.epoch = ledger_file_asking(&file);
+        ending.asked_ns = sys_now_ns();
+        ledger_writes_end(&ending, 1);
+        assert_int_equal(ending.overtaken, round > 0);
+    }
     forget_file();
 }
 

@@ -263,6 +263,22 @@ SCENE_TEST(a_server_that_does_not_tell_gets_nothing_before_it_does)
     CHECK_EQUAL(strays(), 0);
 }
 
+/* NFSv3: another host writes between the proof and the WRITE. */
+STRAY_TEST(who_is_overtaken_says_so_and_sends_nothing_else)
+{
+    server_hold(NFS3_PROC_WRITE);
+    pid_t pid = scene_start(opens_other);
+    server_wait_held(1);
+    change_file(2);
+    server_release();
+    scene_wait(pid);
+    expect_block_2(1);
+    CHECK_EQUAL(scene_logged("changed the file at the very moment at which 8192 bytes at offset "
+                             "16384"),
+                1);
+    CHECK_EQUAL(strays(), 0);
+}
+
 int main(void)
 {
     return unit_run(NULL, NULL);

@@ -402,6 +402,40 @@ static int transfer_large(bool write)
     return result;
 }
 
+static int write_large_if(uint8_t byte, struct nfs_attr *expected, size_t *length)
+{
+    struct iovec vector = {large, sizeof(large)};
+    struct nfs_data data = {.vectors = &vector, .count = 1, .length = sizeof(large)};
+    struct nfs_transfer done;
+    memset(large, byte, sizeof(large));
+    int result = nfs_write_if(&client, &file, 0, &data, expected, &done);
+    *length = done.length;
+    return result;
+}
+
+EXACT_TEST(what_is_written_if_nobody_else_changes_the_file_is_not_written_if_somebody_does)
+{
+    struct nfs_attr expected, old;
+    struct nfs_transfer done;
+    uint8_t data[LENGTH];
+    size_t length;
+    assert_int_equal(nfs_getattr(&client, &file, &expected), 0);
+    old = expected;
+    atomic_store(&control->drop_after[V41_WRITE],
+                 1); /* carried out once, though it is sent twice */
+    for (uint8_t byte = 'a'; byte < 'c'; byte++) {
+        assert_int_equal(write_large_if(byte, &expected, &length), 0);
+        assert_int_equal(length, sizeof(large));
+    }
+    assert_int_equal(write_large_if('c', &old, &length), -ECANCELED);
+    assert_int_equal(length, 0);
+    assert_int_equal(write_text('o', NFS_FILE_SYNC, &done), 0); /* as another host may */
+    assert_int_equal(write_large_if('d', &expected, &length), -ECANCELED);
+    assert_int_equal(length, 0);
+    assert_int_equal(read_text(data, &done), 0);
+    assert_int_equal(data[0], 'o');
+}
+
 /* By an administrator who lowered it, or it is another node that has taken over. The client goes on
  * with the sizes that it was told first. */
 EXACT_TEST(a_server_that_is_started_again_may_take_and_give_less_at_a_time)

@@ -176,7 +176,7 @@ static void check_attributes(const struct nfs4_attributes *a)
 {
     assert_true(a->present == NFS4_OF_FILE);
     assert_int_equal(a->attr.type, NFS_REG);
-    assert_true(a->change == 0x1111111122222222u);
+    assert_true(a->attr.change == 0x1111111122222222u);
     assert_true(a->attr.size == 0x123456789u);
     assert_true(a->attr.used == 0x123457000u);
     assert_true(a->attr.fileid == 0x99aabbccddeeff01u);

@@ -195,4 +195,20 @@ static inline void v41_change(struct v41_node *node, const struct v41_changes *c
         node->mtime = changes->mtime;
 }
 
+/* Of `change` only. */
+static inline uint32_t v41_verify(struct v41_call *call)
+{
+    struct v41_bitmap asked = v41_bitmap(&call->in);
+    struct v41_bytes values = v41_opaque(&call->in, 8);
+    struct v41_in in = {values.data, values.data + values.length, false};
+    uint64_t change = v41_u64(&in);
+    if (call->in.bad || in.bad)
+        return V41_BADXDR;
+    if (!call->current)
+        return V41_NOFILEHANDLE;
+    if (!v41_has(&asked, 3))
+        return V41_NOTSUPP;
+    return change == call->current->change ? V41_OK : V41_NOT_SAME;
+}
+
 #endif

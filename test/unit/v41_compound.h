@@ -36,6 +36,8 @@ static inline uint32_t v41_execute_op(struct v41_call *call, uint32_t op)
         return v41_readdir(call);
     case V41_SETATTR:
         return v41_setattr(call);
+    case V41_VERIFY:
+        return v41_verify(call);
     case V41_WRITE:
         return v41_write(call);
     case V41_BIND_CONN_TO_SESSION:
@@ -187,6 +189,10 @@ static inline uint64_t v41_operations(struct v41_in in)
             break;
         case V41_LOOKUP:
         case V41_PUTFH:
+            v41_opaque(&in, 1024);
+            break;
+        case V41_VERIFY:
+            v41_bitmap(&in);
             v41_opaque(&in, 1024);
             break;
         case V41_READ:

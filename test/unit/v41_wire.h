@@ -28,6 +28,7 @@ enum v41_op {
     V41_RESTOREFH = 31,
     V41_SAVEFH = 32,
     V41_SETATTR = 34,
+    V41_VERIFY = 37,
     V41_WRITE = 38,
     V41_BIND_CONN_TO_SESSION = 41,
     V41_EXCHANGE_ID = 42,
