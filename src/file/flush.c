@@ -8,6 +8,7 @@
 #include "file/io.h"
 #include "file/runs.h"
 #include "file/stray.h"
+#include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
@@ -126,8 +127,11 @@ static int flush(struct flushing *flushing)
 {
     struct committing *c = flushing->runs.c;
     int next;
-    while ((next = file_runs_send(&flushing->runs, true)) > 0)
-        ;
+    do {
+        while ((next = file_runs_send(&flushing->runs, true)) > 0)
+            ;
+    } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->entry) &&
+             (next = file_strays_settle(c)) == 0); /* of who died meanwhile */
     if (flushing->stuck)
         next = flushing->result;
     if (next == -EACCES || next == -EPERM)

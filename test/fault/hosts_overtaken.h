@@ -18,13 +18,14 @@ static unsigned log_count(const char *path, unsigned file, unsigned block)
     static const char text[] = "changed the file at the very moment at which ";
     uint64_t start = (uint64_t)block * files_of_hosts[file].size,
              end = start + files_of_hosts[file].size;
-    char line[2048], name[64];
+    char line[2048], name[64], mount[512];
     unsigned count = 0;
     FILE *in = fopen(path, "r");
     snprintf(name, sizeof name, "/%s: ", files_of_hosts[file].name);
+    snprintf(mount, sizeof mount, "%s: ", journal->directory); /* it has no name for the file */
     while (in && fgets(line, sizeof line, in)) {
         unsigned long long bytes, offset;
-        const char *at = strstr(line, name) ? strstr(line, text) : NULL;
+        const char *at = strstr(line, name) || strstr(line, mount) ? strstr(line, text) : NULL;
         count += at &&
                  sscanf(at + sizeof text - 1, "%llu bytes at offset %llu", &bytes, &offset) == 2 &&
                  offset < end && start < offset + bytes;

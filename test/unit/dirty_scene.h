@@ -33,6 +33,14 @@ static inline int take(struct ledger_file *file, struct ledger_write *write)
     return ledger_dirty_take(file, &sending, false, write);
 }
 
+/* What the dead left. */
+static inline int take_strays(struct ledger_file *file, struct ledger_write *write)
+{
+    struct ledger_sending sending = ledger_dirty_now(file, MOST);
+    sending.strays = true;
+    return ledger_dirty_take(file, &sending, false, write);
+}
+
 static inline int read_dirty(struct ledger_file *file, uint64_t offset, size_t length, size_t *done)
 {
     return ledger_dirty_read(file, offset, length, buffer, done);

@@ -320,21 +320,14 @@ UNIT_TEST(an_own_write_on_its_way_is_waited_for)
     forget_file();
 }
 
-static int take_stray(struct ledger_write *write)
-{
-    struct ledger_sending sending = ledger_dirty_now(&file, LEDGER_WRITE_MAX);
-    sending.strays = true;
-    return ledger_dirty_take(&file, &sending, false, write);
-}
-
 static int sends_a_stray_and_dies(void *watched)
 {
     struct ledger_write write;
     if (*(bool *)watched)
         be_watched();
     must(ledger_strays_begin() != 0);
-    must(take_stray(&write) == 1);
-    must(take_stray(&write) == 0);
+    must(take_strays(&file, &write) == 1);
+    must(take_strays(&file, &write) == 0);
     kill(getpid(), SIGKILL);
     return 1;
 }
@@ -350,12 +343,12 @@ UNIT_TEST(strays_are_strays_until_they_are_sent)
     ledger_process_sweep(0);
     assert_true(ledger_file_has_strays(&file));
     end_agent(agent);
-    assert_int_equal(take_stray(&write), 1);
+    assert_int_equal(take_strays(&file, &write), 1);
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
     ledger_file_end_strays(&file);
     assert_true(ledger_file_has_strays(&file));
     assert_int_equal(take(&file, &write), 0);
-    assert_int_equal(take_stray(&write), 1);
+    assert_int_equal(take_strays(&file, &write), 1);
     assert_int_equal(write.length, 8192);
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
     ledger_file_end_strays(&file);
@@ -374,7 +367,7 @@ UNIT_TEST(what_lives_is_not_sent_with_them_and_they_are_not_sent_with_it)
     assert_int_equal(write.offset, 8192);
     assert_int_equal(write.length, 100);
     ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
-    assert_int_equal(take_stray(&write), 1);
+    assert_int_equal(take_strays(&file, &write), 1);
     assert_int_equal(write.offset, 0);
     assert_int_equal(write.length, 8192);
     ledger_write_end(&file, &write, LEDGER_WRITE_STABLE, 0);
