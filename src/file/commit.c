@@ -141,13 +141,6 @@ struct committing file_committing_of(struct file_inode *inode, const struct rpc_
                                .path = inode->path};
 }
 
-void file_commit_as_writer(struct committing *c)
-{
-    const struct rpc_auth *writer = c->inode ? atomic_load(&c->inode->behind_auth) : NULL;
-    if (writer)
-        c->auth = writer;
-}
-
 bool file_commit_again(struct committing *c, int result)
 {
     return result == -ESTALE && c->inode && file_inode_renew(c->inode, c->auth, &c->use);

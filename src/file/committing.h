@@ -2,6 +2,8 @@
 #ifndef FILE_COMMITTING_H
 #define FILE_COMMITTING_H
 
+#include <errno.h>
+
 #include "file/inode.h"
 #include "file/renew.h"
 
@@ -27,10 +29,24 @@ static inline size_t file_longest_write(const struct file_mount *mount)
 
 /* Who asks for it may be permitted to read only: from here on it is asked as who wrote behind, if
  * this process did. */
-void file_commit_as_writer(struct committing *c);
+static inline void file_commit_as_writer(struct committing *c)
+{
+    const struct rpc_auth *writer = c->inode ? atomic_load(&c->inode->behind_auth) : NULL;
+    if (writer)
+        c->auth = writer;
+}
 
 /* After a call with c->use.fh: shall it be made again, with another handle? */
 bool file_commit_again(struct committing *c, int result);
+
+/* What a WRITE came to: is it said of this data, and for good? All else may go well another time,
+ * or for another process: a credential that may not write, a disk that fails, an answer that makes
+ * no sense. */
+static inline bool file_commit_is_refusal(int result)
+{
+    return result == -ENOSPC || result == -EDQUOT || result == -EFBIG || result == -EROFS ||
+           result == -ENXIO || result == -EINVAL;
+}
 
 /* A server whose verifier changes all the time would fill the log: once a minute for a file. */
 bool file_commit_may_say(const struct committing *c, const char *what);

@@ -42,14 +42,6 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     return result;
 }
 
-/* Is it said of this data, and for good? All else may go well another time, or for another process:
- * a credential that may not write, a disk that fails, an answer that makes no sense. */
-static bool is_refusal(int result)
-{
-    return result == -ENOSPC || result == -EDQUOT || result == -EFBIG || result == -EROFS ||
-           result == -ENXIO || result == -EINVAL;
-}
-
 static void lose(struct committing *c, const struct ledger_write *write, int error)
 {
     if (file_commit_may_say(c, "refused"))
@@ -62,7 +54,7 @@ static void lose(struct committing *c, const struct ledger_write *write, int err
 static void end_badly(struct flushing *flushing, struct file_run *run)
 {
     int error = run->result == -EAGAIN ? -ETIMEDOUT : (int)file_posix_error(run->result);
-    bool refused = is_refusal(run->result);
+    bool refused = file_commit_is_refusal(run->result);
     bool one = run->write.record_count == 1 &&
                (run->write.length <= LEDGER_CHUNK || flushing->sending.most == 1);
     struct ledger_ending ending = {.file = flushing->runs.c->entry,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/async.h"
 #include "file/commit.h"
 #include "file/getattr.h"
 #include "file/io.h"
@@ -48,7 +49,8 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
             ledger_file_learned(c->entry, epoch, &now, asked_ns);
         if (proof != LEDGER_STRAY_ASK || sys_now_ns() > until_ns)
             return 0;
-        sys_nanosleep_ms(ASK_MS);
+        if (!file_async_help(NULL))
+            sys_nanosleep_ms(ASK_MS);
     }
 }
 
@@ -171,6 +173,17 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct ledge
     return ending.overtaken ? -ECANCELED : result;
 }
 
+/* What is in its way may be this thread's own to bring to its end. */
+static int take(struct committing *c, struct ledger_sending *sending, struct ledger_write *write)
+{
+    int result;
+    while ((result = ledger_dirty_take(c->entry, sending, false, write)) == -EAGAIN) {
+        if (!file_async_help(NULL))
+            return ledger_dirty_take(c->entry, sending, true, write);
+    }
+    return result;
+}
+
 /* Sends them one after the other, as long as the file is as expected. 0; -ECANCELED: it is not, or
  * nobody knows; or -errno. */
 static int send_all(struct committing *c, struct nfs_attr *expected)
@@ -180,19 +193,13 @@ static int send_all(struct committing *c, struct nfs_attr *expected)
     struct ledger_write write;
     int result = slot ? 0 : -EIO;
     sending.strays = true;
-    while (!result && (result = ledger_dirty_take(c->entry, &sending, true, &write)) == 1)
+    while (!result && (result = take(c, &sending, &write)) == 1)
         result = send_one(c, &write, expected);
     if (slot)
         ledger_strays_end(slot);
     if (!result)
         ledger_file_end_strays(c->entry);
     return result;
-}
-
-/* Of all of it, and for good. */
-static bool is_refusal(int result)
-{
-    return result == -ENOSPC || result == -EDQUOT || result == -EFBIG || result == -EROFS;
 }
 
 /* ---- settling ---- */
@@ -208,7 +215,7 @@ static int settle(struct committing *c)
         return set_aside(c, false);
     file_commit_as_writer(c);
     result = send_all(c, &expected);
-    if (is_refusal(result))
+    if (file_commit_is_refusal(result))
         return set_aside(c, false);
     return result == -ECANCELED ? 0 : result; /* is it proven still? */
 }
