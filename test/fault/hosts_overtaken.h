@@ -46,6 +46,7 @@ static bool is_overtaken(unsigned file, unsigned block)
         return false;
     overtaken_told[file][block] = count;
     atomic_store(&journal->blocks[file][block].synced, 0);
+    atomic_store(&journal->blocks[file][block].written, 0);
     overtaken++;
     return true;
 }

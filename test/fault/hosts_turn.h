@@ -382,7 +382,8 @@ static bool has_arrived(unsigned host, const bool dead[PROGRAMS], bool or_aside)
             !dead[block / (files_of_hosts[file].count / PROGRAMS)])
             continue;
         uint32_t written = unsynced(file, block);
-        if (written > 0 && words_missing(file, block, written, UINT32_MAX, &aside) > 0)
+        if (written > 0 && words_missing(file, block, written, UINT32_MAX, &aside) > 0 &&
+            !is_overtaken(file, block))
             return false;
     }
     return true;
