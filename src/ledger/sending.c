@@ -123,7 +123,7 @@ static void begin(struct ledger_entry *entry, uint32_t index)
     struct ledger_record *record = ledger_record(index);
     uint32_t length = ledger_record_length(record);
     ledger_record_unchain(&entry->dirty_first, &entry->dirty_last, index);
-    atomic_store(&record->owner, ledger_process_owner());
+    ledger_record_lend(record, ledger_process_owner());
     record->changed = false;
     record->distrusted = 0;
     record->to_disk = LEDGER_NOT_TO_DISK;

@@ -293,6 +293,7 @@ static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t ver
     record->sequence = ledger_stripe_next(stripe);
     record->verifier = verifier;
     ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+    ledger_record_return(record);
     ledger_record_append(entry, index);
     if (!ledger_record_supersede(entry, index, verifier, garbage) &&
         ledger_record_end(record) - ledger_record_start(record) <= LEDGER_JOIN_MOST)
@@ -329,9 +330,10 @@ static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
         if (outcome == LEDGER_WRITE_UNSTABLE) {
             atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
             ledger_record_renew(entry, index, verifier);
-            break;
+        } else {
+            ledger_record_set_state(record, LEDGER_RECORD_ACKED);
         }
-        ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+        ledger_record_return(record);
         break;
     case LEDGER_RECORD_IN_FLIGHT:
         if (ledger_record_is_replaced(record)) {
