@@ -178,10 +178,12 @@ static int take(struct committing *c, struct ledger_sending *sending, struct led
 {
     int result;
     while ((result = ledger_dirty_take(c->entry, sending, false, write)) == -EAGAIN) {
-        if (!file_async_help(NULL))
-            return ledger_dirty_take(c->entry, sending, true, write);
+        if (file_async_help(NULL))
+            continue;
+        result = ledger_dirty_take(c->entry, sending, true, write);
+        break;
     }
-    return result;
+    return result == -ENOSPC ? -EIO : result; /* this process has no slot in the registry */
 }
 
 /* Sends them one after the other, as long as the file is as expected. 0; -ECANCELED: it is not, or
@@ -189,14 +191,11 @@ static int take(struct committing *c, struct ledger_sending *sending, struct led
 static int send_all(struct committing *c, struct nfs_attr *expected)
 {
     struct ledger_sending sending = ledger_dirty_now(c->entry, file_longest_write(c->mount));
-    uint32_t slot = ledger_strays_begin();
     struct ledger_write write;
-    int result = slot ? 0 : -EIO;
+    int result = 0;
     sending.strays = true;
     while (!result && (result = take(c, &sending, &write)) == 1)
         result = send_one(c, &write, expected);
-    if (slot)
-        ledger_strays_end(slot);
     if (!result)
         ledger_file_end_strays(c->entry);
     return result;

@@ -254,10 +254,7 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
     bool sent = flag == LEDGER_ENTRY_ORPHANED_SENT;
     bool some = sent ? has_sent_orphans(entry) : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
     uint32_t number = ledger_agent_number();
-    const struct ledger_process *process = &ledger_map.shared->processes[slot];
-    /* What it had on its way as a stray is one still. Which that was nobody can tell. */
-    bool watched =
-        number && atomic_load(&process->watched) == number && atomic_load(&process->settling) == 0;
+    bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
     _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
     if (!watched || (some && !is_cared_for(carer))) /* nobody cares for all of it */
         atomic_store(carer, 0);
@@ -321,33 +318,21 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
     return proof;
 }
 
-void ledger_entry_stray_again(struct ledger_entry *entry, struct ledger_record *record)
+/* It is on its way, from somebody who lives or did a moment ago. */
+static bool is_sent_orphan(uint32_t index, uint64_t unused)
 {
-    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_ORPHANED | LEDGER_ENTRY_OWED);
-    atomic_store(&entry->carer, 0);
-    atomic_store(&record->owner, 0);
-}
-
-uint32_t ledger_strays_begin(void)
-{
-    uint32_t slot = ledger_process_slot();
-    if (slot)
-        atomic_fetch_add(&ledger_map.shared->processes[slot].settling, 1);
-    return slot;
-}
-
-void ledger_strays_end(uint32_t slot)
-{
-    if (slot == ledger_process_slot_taken())
-        atomic_fetch_sub(&ledger_map.shared->processes[slot].settling, 1);
+    (void)unused;
+    return ledger_record_is_promised(ledger_record(index)) &&
+           atomic_load(&ledger_record(index)->writer) == LEDGER_PROCESSES;
 }
 
 void ledger_file_end_strays(struct ledger_file *file)
 {
-    bool left = false;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return;
+    bool left =
+        entry->sending > 0 && ledger_record_find(ledger_entry_index(entry), is_sent_orphan, 0) != 0;
     for (uint32_t i = entry->dirty_first; i && !left; i = ledger_record(i)->file_next)
         left = is_orphan(ledger_record(i));
     if (!left)
@@ -428,10 +413,11 @@ uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool s
 {
     struct ledger_garbage garbage = {0};
     uint64_t bytes = 0;
-    bool left = false;
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
+    bool left =
+        entry->sending > 0 && ledger_record_find(ledger_entry_index(entry), is_sent_orphan, 0) != 0;
     for (uint32_t i = first_of(entry, sent), next; i; i = next) {
         next = ledger_record(i)->file_next;
         if (!is_marked(ledger_record(i), mark)) {

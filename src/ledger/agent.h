@@ -110,9 +110,6 @@ enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_S
 struct ledger_attributes;
 enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
                                                  const struct ledger_attributes *now, bool sent);
-/* Bracket the sending of strays. A number for the end; 0: this process has no slot, and may not. */
-uint32_t ledger_strays_begin(void);
-void ledger_strays_end(uint32_t slot);
 /* After strays were sent (ledger_sending.strays), while nobody else changed the file: none may be
  * left. */
 void ledger_file_end_strays(struct ledger_file *file);
@@ -141,8 +138,5 @@ struct ledger_entry;
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
 /* Under the stripe's lock, or a look without: see ledger_file_has_strays(). */
 bool ledger_entry_has_strays(const struct ledger_entry *entry);
-/* Under the stripe's lock: a DIRTY record that was sent as a stray, and was not taken. */
-struct ledger_record;
-void ledger_entry_stray_again(struct ledger_entry *entry, struct ledger_record *record);
 
 #endif

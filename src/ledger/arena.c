@@ -306,6 +306,7 @@ static uint32_t take_one(struct ledger_shared *shared, uint32_t owner)
     fresh->promised = fresh->changed = false;
     fresh->twins = 0;
     fresh->began = 0;
+    atomic_store_explicit(&fresh->writer, 0, memory_order_relaxed);
     fresh->held_until = 0;
     atomic_store_explicit(&fresh->owner, owner, memory_order_relaxed);
     ledger_record_set_state(fresh, LEDGER_RECORD_PRIVATE);

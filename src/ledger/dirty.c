@@ -59,14 +59,22 @@ static void trim(struct ledger_entry *entry, uint32_t index, uint64_t start, uin
     ledger_arena_trim(index, (uint32_t)(start - record->base), (uint32_t)(end - record->base));
 }
 
-/* A record that takes newer bytes is its process's that wrote them: that lives. */
+/* A record that takes newer bytes is its process's that wrote them: that lives. One that is still
+ * in flight is so as it returns. */
 static void hand_over(uint32_t index, uint32_t newer)
 {
+    struct ledger_record *record = ledger_record(index);
+    uint32_t self = atomic_load_explicit(&record->owner, memory_order_relaxed);
     uint32_t owner = atomic_load_explicit(&ledger_record(newer)->owner, memory_order_relaxed);
-    if (atomic_load_explicit(&ledger_record(index)->owner, memory_order_relaxed) == owner)
-        return;
-    ledger_record(index)->aside = 0; /* who sets it aside does not have them */
-    atomic_store(&ledger_record(index)->owner, owner);
+    bool returns = ledger_record_is_promised(record);
+    if (self != owner)
+        record->aside = 0; /* who sets it aside does not have them */
+    if (returns)
+        atomic_store(&record->writer, (uint16_t)(owner == self ? 0
+                                                 : owner       ? owner
+                                                               : LEDGER_PROCESSES));
+    else if (self != owner)
+        atomic_store(&record->owner, owner);
 }
 
 /*
@@ -327,6 +335,7 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
     returned->since = 0; /* whoever flushes sends it */
     ledger_record_set_state(returned, LEDGER_RECORD_DIRTY);
     returned->promised = false;
+    ledger_record_return(returned);
     entry->sending -= ledger_record_length(record);
     ledger_record_chain(&entry->dirty_first, &entry->dirty_last, 0, index);
 }

@@ -35,7 +35,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 15,
+    LEDGER_REGISTRY_LAYOUT = 16,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -111,6 +111,9 @@ struct ledger_record {
     uint8_t distrusted; /* the server may have lost it, and said so: only writing it again makes it
                            safe (LEDGER_DISTRUSTED_BEFORE: since before that began); stripe lock */
     uint8_t to_disk;    /* of enum ledger_to_disk; stripe lock */
+    /* While `owner` sends what another process wrote: the slot of that one, which owns it again
+     * when the sending is over; LEDGER_PROCESSES: nobody does, it is dead. Else 0. Stripe lock. */
+    _Atomic uint16_t writer;
     /* Drawn from the stripe's `commits`. */
     union {
         uint64_t began; /* TO_DISK */
@@ -253,7 +256,6 @@ struct ledger_process {
     _Atomic uint32_t truncations; /* in progress, and turns to append */
     _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */
     _Atomic uint32_t watched;     /* by this agent, or LEDGER_WATCH_WANTED; 0: it never asked */
-    _Atomic uint32_t settling;    /* calls of it that may have strays on their way: see agent.h */
 };
 
 /* `watched` of a process that asked for it, and was not answered yet. */

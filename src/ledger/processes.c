@@ -16,6 +16,8 @@
 #include "sys/test_switch.h"
 #include "run/identity.h"
 
+enum { LOOKS_MAX = 4 };
+
 static _Atomic uint32_t own_slot;
 
 static void lock_processes(void)
@@ -30,7 +32,76 @@ static void unlock_processes(void)
     pthread_mutex_unlock(&ledger_map.shared->process_lock);
 }
 
-/* A record of a dead process that is, or was, in the lists. */
+/* Before a record of the file that was of a dead process is nobody's: what the dead left of it has
+ * a carer, or none. */
+static void orphan(struct ledger_entry *entry, const struct ledger_record *record, uint32_t slot)
+{
+    uint32_t state = ledger_record_state(record);
+    if (state == LEDGER_RECORD_DIRTY || (state == LEDGER_RECORD_IN_FLIGHT && record->promised))
+        ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED);
+    else if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY)
+        ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED_SENT);
+}
+
+/* Did the dead process send what others wrote that live, or that are dead, and have been noted? */
+static bool is_of_others(const struct ledger_entry *entry, const struct ledger_record *record)
+{
+    const uint32_t noted = LEDGER_ENTRY_ORPHANED | LEDGER_ENTRY_ORPHANED_SENT;
+    uint32_t writer = atomic_load(&record->writer);
+    return writer && (writer < LEDGER_PROCESSES || atomic_load(&entry->flags) & noted);
+}
+
+/* What the dead process had sent of it may still be on its way to the server. */
+static void end_sending(struct ledger_entry *entry, uint32_t index, struct ledger_garbage *garbage)
+{
+    struct ledger_record *record = ledger_record(index);
+    uint32_t state = ledger_record_state(record);
+    if (state != LEDGER_RECORD_IN_FLIGHT && state != LEDGER_RECORD_REPLAY)
+        return;
+    ledger_record_hold(index);
+    ledger_entry_untold(entry);
+    if (record->to_disk) /* it may have been told an error: see commits.c */
+        ledger_records_distrust(ledger_entry_index(entry));
+    if (state == LEDGER_RECORD_REPLAY) {
+        ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+        return;
+    }
+    if (record->promised) {
+        ledger_dirty_return(entry, index, garbage);
+    } else {
+        /* Has it made the file longer? Only the server knows. */
+        if (ledger_record_end(record) > atomic_load(&entry->size))
+            ledger_entry_forget_size(entry);
+        ledger_record_drop(entry, index, garbage);
+    }
+    ledger_entry_count_change(entry);
+}
+
+/* A record of a dead process that is in the lists. */
+static void give_back_listed(struct ledger_entry *entry, uint32_t index, uint32_t slot,
+                             struct ledger_garbage *garbage)
+{
+    struct ledger_record *record = ledger_record(index);
+    bool others = is_of_others(entry, record);
+    if (!others)
+        orphan(entry, record, slot);
+    if (ledger_record_is_dirty(record) && sys_test_unsafe(SYS_TEST_ORPHANS))
+        ledger_record_drop(entry, index, garbage);
+    else
+        end_sending(entry, index, garbage);
+    if (ledger_record_state(record) <= LEDGER_RECORD_PRIVATE)
+        return;
+    if (ledger_record_state(record) == LEDGER_RECORD_GHOST)
+        atomic_store(&record->writer, 0);
+    ledger_record_return(record);
+    if (atomic_load(&record->owner) != slot)
+        return;
+    if (others) /* and it has newer bytes by now, which the dead process wrote */
+        orphan(entry, record, slot);
+    atomic_store(&record->owner, 0);
+}
+
+/* A record that is, or was, in the lists. */
 static void give_back_linked(uint32_t index, uint32_t slot)
 {
     struct ledger_record *record = ledger_record(index);
@@ -40,58 +111,57 @@ static void give_back_linked(uint32_t index, uint32_t slot)
         return;
     uint32_t stripe = ledger_stripe_of(file);
     ledger_stripe_lock(stripe);
-    uint32_t state = ledger_record_state(record);
-    if (atomic_load(&record->owner) == slot && atomic_load(&record->file) == file) {
-        struct ledger_entry *entry = &ledger_map.entries[file];
-        /* What it had sent may still be on its way to the server. */
-        if (state == LEDGER_RECORD_IN_FLIGHT || state == LEDGER_RECORD_REPLAY) {
-            ledger_record_hold(index);
-            ledger_entry_untold(entry);
-            if (record->to_disk) /* it may have been told an error: see commits.c */
-                ledger_records_distrust(file);
-        }
-        if (state == LEDGER_RECORD_DIRTY || (state == LEDGER_RECORD_IN_FLIGHT && record->promised))
-            ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED);
-        else if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY)
-            ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED_SENT);
-        if (state == LEDGER_RECORD_DIRTY && sys_test_unsafe(SYS_TEST_ORPHANS)) {
-            ledger_record_drop(entry, index, &garbage);
-        } else if (state == LEDGER_RECORD_IN_FLIGHT && record->promised) {
-            ledger_dirty_return(entry, index, &garbage);
-            ledger_entry_count_change(entry);
-        } else if (state == LEDGER_RECORD_IN_FLIGHT) {
-            /* Has it made the file longer? Only the server knows. */
-            if (ledger_record_end(record) > atomic_load(&entry->size))
-                ledger_entry_forget_size(entry);
-            ledger_record_drop(entry, index, &garbage);
-            ledger_entry_count_change(entry);
-        } else if (state == LEDGER_RECORD_REPLAY) {
-            ledger_record_set_state(record, LEDGER_RECORD_ACKED);
-        }
-        if (ledger_record_state(record) > LEDGER_RECORD_PRIVATE)
-            atomic_store(&record->owner, 0);
+    struct ledger_entry *entry = &ledger_map.entries[file];
+    bool listed =
+        atomic_load(&record->file) == file && ledger_record_state(record) > LEDGER_RECORD_PRIVATE;
+    if (listed && atomic_load(&record->writer) == slot) { /* another process is sending it */
+        orphan(entry, record, slot);
+        atomic_store(&record->writer, LEDGER_PROCESSES);
     }
+    if (listed && atomic_load(&record->owner) == slot)
+        give_back_listed(entry, index, slot, &garbage);
     ledger_stripe_unlock(stripe);
     ledger_stripe_wake(stripe);
     ledger_arena_give(garbage.first);
 }
 
-static void give_back_records(uint32_t slot)
+/* Is it the process's, or will be? It may be lent, or returned, at the same time: both are stored
+ * in the place where it goes before they go from the place where it was. */
+static bool concerns(const struct ledger_record *record, uint32_t slot)
+{
+    if (atomic_load(&record->owner) == slot)
+        return true;
+    return ledger_record_state(record) != LEDGER_RECORD_PRIVATE &&
+           (atomic_load(&record->writer) == slot || atomic_load(&record->owner) == slot);
+}
+
+/* Did it have any? */
+static bool give_back_some(uint32_t slot)
 {
     uint32_t end = atomic_load(&ledger_map.shared->next_record);
+    bool found = false;
     for (uint32_t i = 1; i < end; i++) {
-        struct ledger_record *record = ledger_record(i);
+        const struct ledger_record *record = ledger_record(i);
         uint32_t state = ledger_record_state(record);
-        if (state == LEDGER_RECORD_FREE || atomic_load(&record->owner) != slot)
+        if (state == LEDGER_RECORD_FREE || !concerns(record, slot))
             continue;
         if (state != LEDGER_RECORD_PRIVATE)
             give_back_linked(i, slot);
         if (ledger_record_state(record) == LEDGER_RECORD_PRIVATE &&
             atomic_load(&record->owner) == slot) {
-            record->write_next = 0;
+            ledger_record(i)->write_next = 0;
             ledger_arena_give(i);
         }
+        found = true;
     }
+    return found;
+}
+
+/* Others that send what it wrote may have split a record meanwhile: more than once is rare. */
+static void give_back_records(uint32_t slot)
+{
+    for (int i = 0; i < LOOKS_MAX && give_back_some(slot); i++)
+        ;
 }
 
 /* Whether the size changed before the process died, or will, is not known in most cases. */
@@ -262,7 +332,6 @@ static uint32_t take_slot(const struct run_identity *self)
         atomic_store(&process->wrote, 0);
         atomic_store(&process->truncations, 0);
         atomic_store(&process->watched, 0);
-        atomic_store(&process->settling, 0);
         atomic_store(&process->state, 1);
     }
     return slot;

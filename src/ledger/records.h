@@ -31,6 +31,7 @@ static inline void ledger_record_begin(struct ledger_record *record, uint64_t ba
     record->twins = 0;
     record->distrusted = 0;
     record->to_disk = LEDGER_NOT_TO_DISK;
+    atomic_store_explicit(&record->writer, 0, memory_order_relaxed);
     record->held_until = 0;
     record->base = base;
     record->write_next = 0;
@@ -52,6 +53,31 @@ static inline uint32_t ledger_record_state(const struct ledger_record *record)
 static inline void ledger_record_set_state(struct ledger_record *record, uint32_t state)
 {
     atomic_store_explicit(&record->state, state, memory_order_release);
+}
+
+/*
+ * A process sends what may be another's: the record is its own until that is over. These stores
+ * have an order for who looks for what a dead process left, without the lock: see
+ * give_back_records().
+ */
+static inline void ledger_record_lend(struct ledger_record *record, uint32_t self)
+{
+    uint32_t owner = atomic_load_explicit(&record->owner, memory_order_relaxed);
+    if (owner == self)
+        return;
+    atomic_store_explicit(&record->writer, (uint16_t)(owner ? owner : LEDGER_PROCESSES),
+                          memory_order_release);
+    atomic_store_explicit(&record->owner, self, memory_order_release);
+}
+/* After its state says that it is not being sent any more. */
+static inline void ledger_record_return(struct ledger_record *record)
+{
+    uint32_t writer = atomic_load_explicit(&record->writer, memory_order_relaxed);
+    if (!writer)
+        return;
+    atomic_store_explicit(&record->owner, writer == LEDGER_PROCESSES ? 0 : writer,
+                          memory_order_release);
+    atomic_store_explicit(&record->writer, 0, memory_order_release);
 }
 
 /* The chunks that hold bytes [from, to) of a record: the first, and the one behind the last. */

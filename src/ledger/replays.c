@@ -86,7 +86,7 @@ static uint32_t next_to_replay(const struct ledger_entry *entry, const struct le
 static void begin_replay(struct ledger_entry *entry, uint32_t index, struct ledger_commit *commit)
 {
     struct ledger_record *record = ledger_record(index);
-    atomic_store(&record->owner, ledger_process_owner());
+    ledger_record_lend(record, ledger_process_owner());
     if (record->distrusted) /* what is said of it from now on is of the new copy, too */
         record->distrusted = LEDGER_DISTRUSTED_BEFORE;
     ledger_record_set_state(record, LEDGER_RECORD_REPLAY);

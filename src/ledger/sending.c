@@ -136,7 +136,7 @@ static void begin(struct ledger_entry *entry, uint32_t index)
     struct ledger_record *record = ledger_record(index);
     uint32_t length = ledger_record_length(record);
     ledger_record_unchain(&entry->dirty_first, &entry->dirty_last, index);
-    atomic_store(&record->owner, ledger_process_owner());
+    ledger_record_lend(record, ledger_process_owner());
     record->changed = false;
     record->distrusted = 0;
     record->to_disk = LEDGER_NOT_TO_DISK;
@@ -208,13 +208,11 @@ static bool run_extend(struct run *run, struct unit *unit, struct ledger_entry *
 }
 
 /* From now on the run is in flight, from this process. */
-static void run_take(const struct run *run, struct ledger_entry *entry, bool strays,
-                     struct ledger_write *write)
+static void run_take(const struct run *run, struct ledger_entry *entry, struct ledger_write *write)
 {
     *write = (struct ledger_write){.offset = run->offset,
                                    .length = run->length,
                                    .kept = true,
-                                   .strays = strays,
                                    .first_record = run->at[run->first],
                                    .record_count = run->count};
     for (unsigned i = run->count; i-- > 0;) {
@@ -352,7 +350,7 @@ int ledger_dirty_take(struct ledger_file *file, struct ledger_sending *sending, 
             return -ENOSPC;
         }
         if (found) {
-            run_take(&run, entry, sending->strays, write);
+            run_take(&run, entry, write);
             if (sending->quiet)
                 ledger_quiet_look(entry, write->offset, write->offset + write->length,
                                   sending->quiet);

@@ -35,6 +35,10 @@ static uint32_t make_twin(uint32_t old, uint32_t self)
     if (!index)
         return 0;
     struct ledger_record *twin = ledger_record(index);
+    uint32_t writer = atomic_load_explicit(&record->writer, memory_order_relaxed);
+    if (!writer)
+        writer = atomic_load_explicit(&record->owner, memory_order_relaxed);
+    atomic_store_explicit(&twin->writer, (uint16_t)writer, memory_order_release);
     twin->twins = LEDGER_TWIN_NEW;
     record->twins |= LEDGER_TWIN_OLD;
     twin->to_disk = LEDGER_NOT_TO_DISK;

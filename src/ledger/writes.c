@@ -3,7 +3,6 @@
  */
 #include <string.h>
 
-#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
@@ -294,6 +293,7 @@ static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t ver
     record->sequence = ledger_stripe_next(stripe);
     record->verifier = verifier;
     ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+    ledger_record_return(record);
     ledger_record_append(entry, index);
     if (!ledger_record_supersede(entry, index, verifier, garbage) &&
         ledger_record_end(record) - ledger_record_start(record) <= LEDGER_JOIN_MOST)
@@ -309,7 +309,7 @@ static void taken(struct ledger_entry *entry, const struct ledger_record *record
         entry->sent_end = ledger_record_end(record);
 }
 
-static void end_record(struct ledger_entry *entry, uint32_t index, const struct ledger_write *write,
+static void end_record(struct ledger_entry *entry, uint32_t index, bool kept,
                        enum ledger_outcome outcome, uint64_t verifier,
                        struct ledger_garbage *garbage)
 {
@@ -330,9 +330,10 @@ static void end_record(struct ledger_entry *entry, uint32_t index, const struct 
         if (outcome == LEDGER_WRITE_UNSTABLE) {
             atomic_fetch_add_explicit(&entry->replays, 1, memory_order_release);
             ledger_record_renew(entry, index, verifier);
-            break;
+        } else {
+            ledger_record_set_state(record, LEDGER_RECORD_ACKED);
         }
-        ledger_record_set_state(record, LEDGER_RECORD_ACKED);
+        ledger_record_return(record);
         break;
     case LEDGER_RECORD_IN_FLIGHT:
         if (ledger_record_is_replaced(record)) {
@@ -341,13 +342,11 @@ static void end_record(struct ledger_entry *entry, uint32_t index, const struct 
         }
         if (record->promised && outcome == LEDGER_WRITE_FAILED) {
             ledger_dirty_return(entry, index, garbage);
-            if (write->strays && ledger_record_is_dirty(record))
-                ledger_entry_stray_again(entry, record);
             break;
         }
         if (outcome == LEDGER_WRITE_STABLE || outcome == LEDGER_WRITE_UNSTABLE)
             taken(entry, record);
-        if (outcome == LEDGER_WRITE_UNSTABLE && write->kept) {
+        if (outcome == LEDGER_WRITE_UNSTABLE && kept) {
             uint64_t promised = record->promised ? ledger_record_length(record) : 0;
             acknowledge(entry, index, verifier, garbage);
             if (promised)
@@ -492,7 +491,7 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
         write->first_record = ledger_record(index)->write_next;
         if (write->unsettled && ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
             ledger_record_hold(index);
-        end_record(entry, index, write, ending->outcome, ending->verifier, garbage);
+        end_record(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
     }
     if (entry) {
         ledger_entry_count_change(entry);

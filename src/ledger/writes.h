@@ -36,7 +36,6 @@ struct ledger_write {
      * there, or may have. As after a COMMIT that failed, all other data of the file must be
      * written again. */
     bool doubtful;
-    bool strays; /* of a dead process: after LEDGER_WRITE_FAILED they are strays again */
     uint32_t first_record;
     uint32_t record_count;
 };
