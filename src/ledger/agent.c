@@ -229,6 +229,12 @@ static bool is_orphan(const struct ledger_record *record)
            atomic_load(&record->owner) == 0;
 }
 
+/* Somebody sends it, or writes it again. */
+static bool is_lent_orphan(const struct ledger_record *record)
+{
+    return atomic_load(&record->writer) == LEDGER_PROCESSES;
+}
+
 /* To those who have the file open now, and not to those who open it later. */
 static void tell_loss(struct ledger_entry *entry)
 {
@@ -242,7 +248,7 @@ static bool has_sent_orphans(struct ledger_entry *entry)
     if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED_SENT))
         return false;
     for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
-        if (is_orphan(ledger_record(i)))
+        if (is_orphan(ledger_record(i)) || is_lent_orphan(ledger_record(i)))
             return true;
     }
     ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED_SENT);
@@ -261,6 +267,16 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
     else
         atomic_store(carer, number);
     atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
+}
+
+void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record)
+{
+    if (!is_lent_orphan(record))
+        return;
+    bool cared = is_cared_for(&entry->carer) &&
+                 (!has_sent_orphans(entry) || is_cared_for(&entry->sent_carer));
+    atomic_store(&entry->sent_carer, cared ? ledger_agent_number() : 0);
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_ORPHANED_SENT | LEDGER_ENTRY_OWED);
 }
 
 bool ledger_entry_has_strays(const struct ledger_entry *entry)
@@ -318,12 +334,10 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
     return proof;
 }
 
-/* It is on its way, from somebody who lives or did a moment ago. */
 static bool is_sent_orphan(uint32_t index, uint64_t unused)
 {
     (void)unused;
-    return ledger_record_is_promised(ledger_record(index)) &&
-           atomic_load(&ledger_record(index)->writer) == LEDGER_PROCESSES;
+    return ledger_record_is_promised(ledger_record(index)) && is_lent_orphan(ledger_record(index));
 }
 
 void ledger_file_end_strays(struct ledger_file *file)

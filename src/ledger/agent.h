@@ -136,6 +136,10 @@ struct ledger_entry;
 /* Under the stripe's lock, before records of the file that were of `slot` are nobody's: that
  * process is dead. `flag`: LEDGER_ENTRY_ORPHANED, or ORPHANED_SENT. */
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
+/* Under the stripe's lock, before a record of the file is acknowledged: if nobody has it, it is
+ * with the agent that had it in its care. */
+struct ledger_record;
+void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record);
 /* Under the stripe's lock, or a look without: see ledger_file_has_strays(). */
 bool ledger_entry_has_strays(const struct ledger_entry *entry);
 

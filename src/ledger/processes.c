@@ -32,23 +32,31 @@ static void unlock_processes(void)
     pthread_mutex_unlock(&ledger_map.shared->process_lock);
 }
 
+/* What a record of a dead process will be: a flag of its file; 0: nothing that is owed. */
+static uint32_t orphan_flag(const struct ledger_record *record)
+{
+    uint32_t state = ledger_record_state(record);
+    if (state == LEDGER_RECORD_DIRTY || (state == LEDGER_RECORD_IN_FLIGHT && record->promised))
+        return LEDGER_ENTRY_ORPHANED;
+    return state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY
+               ? LEDGER_ENTRY_ORPHANED_SENT
+               : 0;
+}
+
 /* Before a record of the file that was of a dead process is nobody's: what the dead left of it has
  * a carer, or none. */
 static void orphan(struct ledger_entry *entry, const struct ledger_record *record, uint32_t slot)
 {
-    uint32_t state = ledger_record_state(record);
-    if (state == LEDGER_RECORD_DIRTY || (state == LEDGER_RECORD_IN_FLIGHT && record->promised))
-        ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED);
-    else if (state == LEDGER_RECORD_ACKED || state == LEDGER_RECORD_REPLAY)
-        ledger_entry_orphan(entry, slot, LEDGER_ENTRY_ORPHANED_SENT);
+    uint32_t flag = orphan_flag(record);
+    if (flag)
+        ledger_entry_orphan(entry, slot, flag);
 }
 
 /* Did the dead process send what others wrote that live, or that are dead, and have been noted? */
 static bool is_of_others(const struct ledger_entry *entry, const struct ledger_record *record)
 {
-    const uint32_t noted = LEDGER_ENTRY_ORPHANED | LEDGER_ENTRY_ORPHANED_SENT;
-    uint32_t writer = atomic_load(&record->writer);
-    return writer && (writer < LEDGER_PROCESSES || atomic_load(&entry->flags) & noted);
+    uint32_t writer = atomic_load(&record->writer), flag = orphan_flag(record);
+    return writer && (writer < LEDGER_PROCESSES || (atomic_load(&entry->flags) & flag) == flag);
 }
 
 /* What the dead process had sent of it may still be on its way to the server. */

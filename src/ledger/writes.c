@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
@@ -292,6 +293,7 @@ static void acknowledge(struct ledger_entry *entry, uint32_t index, uint64_t ver
     struct ledger_record *record = ledger_record(index);
     record->sequence = ledger_stripe_next(stripe);
     record->verifier = verifier;
+    ledger_entry_orphan_sent(entry, record);
     ledger_record_set_state(record, LEDGER_RECORD_ACKED);
     ledger_record_return(record);
     ledger_record_append(entry, index);

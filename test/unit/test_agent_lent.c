@@ -206,7 +206,6 @@ static void end_by_kill(pid_t process)
 UNIT_TEST(what_a_dead_process_left_stays_in_the_agents_care_when_who_sends_it_dies)
 {
     struct ledger_write write;
-    assert_int_equal(pipe(told), 0);
     attach(&file, 705);
     pid_t agent = start_child(is_agent, NULL);
     hear();
@@ -228,7 +227,30 @@ UNIT_TEST(what_a_dead_process_left_stays_in_the_agents_care_when_who_sends_it_di
     forget_file();
 }
 
+UNIT_TEST(what_was_sent_of_it_is_in_the_same_care)
+{
+    struct ledger_write write;
+    attach(&file, 706);
+    pid_t agent = start_child(is_agent, NULL);
+    hear();
+    pid_t writer = start_child(writes_and_waits, NULL);
+    hear();
+    end_by_kill(writer);
+    assert_int_equal(take(&file, &write), 1);
+    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, first_verifier);
+    bool stray = ledger_file_has_sent_strays(&file);
+    end_by_kill(agent);
+    assert_false(stray);
+    assert_true(ledger_file_has_sent_strays(&file));
+    forget_file();
+}
+
+static int begin_all(void **state)
+{
+    return open_registry(state) != 0 ? -1 : pipe(told);
+}
+
 int main(void)
 {
-    return unit_run(open_registry, remove_run_directory);
+    return unit_run(begin_all, remove_run_directory);
 }
