@@ -86,6 +86,7 @@ struct block {
 struct word {
     _Atomic uint32_t issued, acked, synced;
     _Atomic uint32_t zeroed; /* the last one that made it zeros, done or not */
+    _Atomic uint32_t full;   /* the last cut that found certain bytes there, and no zeros */
 };
 
 /* How sizes change; `killed`: by a process that was killed meanwhile, done or not. */
@@ -118,6 +119,7 @@ struct sized {
     _Atomic uint32_t issued;      /* operations; of the holder */
     _Atomic uint32_t under_way;   /* one of them; 0: none */
     _Atomic uint32_t least, most; /* the size is in between; of the holder */
+    _Atomic uint32_t half; /* a cut whose process was killed in it, not judged yet; 0: none */
     /* Cuts begun << 32 | the size of what is on stable storage, at least. */
     _Atomic uint64_t stable;
     struct word words[WORDS];

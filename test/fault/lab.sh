@@ -308,4 +308,5 @@ lab_finds_all() {
     lab_finds ahead power 1 calm
     lab_finds dirty power 1 calm
     lab_finds told power 1 full
+    lab_finds flush-before-truncate power 1 kill-size
 }

@@ -81,7 +81,11 @@ static void threads_gone(unsigned first, unsigned count)
         uint32_t holder = atomic_load(&sized->holder);
         if (!holder || holder - 1 < first || holder - 1 >= first + count)
             continue;
-        journal->changes[CHANGE_killed] += atomic_load(&sized->under_way) != 0;
+        uint32_t number = atomic_load(&sized->under_way);
+        enum change change = sized->history[number % HISTORY].change;
+        journal->changes[CHANGE_killed] += number != 0;
+        if (number && (change == CHANGE_shrink || change == CHANGE_o_trunc))
+            atomic_store(&sized->half, number);
         atomic_store(&sized->under_way, 0);
         atomic_store(&sized->holder, 0);
     }

@@ -94,6 +94,10 @@ static uint32_t sized_cut_begin(struct worker *w, struct sized *sized, uint32_t 
     uint32_t number = sized_begin(w, sized, change, most, size);
     uint64_t stable = atomic_load(&sized->stable), cut;
     for (unsigned i = size / 8; i < most / 8; i++) {
+        struct word *word = &sized->words[i];
+        uint32_t acked = atomic_load(&word->acked);
+        if (acked > atomic_load(&word->zeroed) && acked == atomic_load(&word->issued))
+            atomic_store(&word->full, number);
         atomic_store(&sized->words[i].zeroed, number);
         atomic_store(&sized->words[i].issued, number);
     }
@@ -318,6 +322,42 @@ static void sized_sync(struct worker *w, unsigned file)
     sized_is_stable(&journal->sized[file], sized_cuts(view->stable), view->least);
 }
 
+/*
+ * A process was killed as it cut the file: it is cut, or as it was. What the server had when it was
+ * asked is not to be mixed with what it was not sent until then, or has lost since. By the holder,
+ * before he changes it.
+ */
+static void sized_judge_cut(struct worker *w, unsigned file)
+{
+    static _Thread_local unsigned char bytes[SIZED_BYTES];
+    struct sized *sized = &journal->sized[file];
+    uint32_t number = atomic_load(&sized->half);
+    const struct history *cut = &sized->history[number % HISTORY];
+    unsigned there = 0, gone = 0, first = 0, last = 0;
+    atomic_store(&sized->half, 0);
+    ssize_t got = fsync(w->plain[FILES + file]) == 0
+                      ? pread(w->plain[FILES + file], bytes, sizeof bytes, 0)
+                      : -1;
+    if (got < 0) /* that is for others to judge */
+        return;
+    for (unsigned i = cut->to / 8; i < cut->from / 8; i++) {
+        uint64_t word = 0;
+        if (atomic_load(&sized->words[i].full) != number)
+            continue;
+        if (8 * i + 8 <= (size_t)got)
+            memcpy(&word, bytes + 8 * (size_t)i, 8);
+        there += word != 0;
+        gone += word == 0;
+        *(word ? &first : &last) = i * 8;
+    }
+    if (there > 0 && gone > 0)
+        sized_failed(
+            w, file,
+            "a cut from %u to %u whose process was killed is half done (LOST): bytes at %u "
+            "are there, bytes at %u are not",
+            cut->from, cut->to, first, last);
+}
+
 static void sized_act(struct worker *w)
 {
     unsigned file = pick(w, SIZED), what = pick(w, 100);
@@ -335,6 +375,8 @@ static void sized_act(struct worker *w)
         unsigned length = 1 + pick(w, WORDS - from < 8000 ? WORDS - from : 8000);
         sized_read(w, file, from, length);
     } else {
+        if (atomic_load(&sized->half))
+            sized_judge_cut(w, file);
         for (unsigned n = 1 + pick(w, 5); n > 0 && !atomic_load(&journal->failed); n--)
             sized_change(w, file);
         atomic_store(&sized->holder, 0);

@@ -124,7 +124,7 @@ static void stream_act(struct worker *w)
     unsigned file = pick(w, SIZED);
     uint32_t nobody = 0;
     char path[512];
-    if (pick(w, 4) == 0 && !w->lacks[FILES + file] &&
+    if (pick(w, 4) == 0 && !w->lacks[FILES + file] && !atomic_load(&journal->sized[file].half) &&
         atomic_compare_exchange_strong(&journal->sized[file].holder, &nobody, w->slot + 1)) {
         stream_append(w, file);
         atomic_store(&journal->sized[file].holder, 0);
