@@ -6,8 +6,9 @@
 #include "file/flush.h"
 #include "file/getattr.h"
 #include "file/io.h"
-#include "ledger/agent.h"
+#include "ledger/attributes.h"
 #include "ledger/hold.h"
+#include "ledger/strays.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"
@@ -107,10 +108,9 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-static int set_aside(struct committing *c, bool sent)
+static int set_aside(struct committing *c, uint64_t mark, bool sent)
 {
     struct run_stray_file file;
-    uint64_t mark = ledger_file_mark_strays(c->entry, sent);
     int result = save(c, mark, sent, &file);
     if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
         remove_again(&file);
@@ -125,9 +125,11 @@ static int settle(struct committing *c)
     int result = prove(c, false, &proven);
     if (result != 0)
         return result;
-    if (proven)
-        return ledger_file_take_strays(c->entry) ? 0 : -EIO;
-    return set_aside(c, false);
+    uint64_t mark =
+        ledger_file_mark_strays(c->entry, proven ? LEDGER_STRAYS_UNPROVEN : LEDGER_STRAYS_UNSENT);
+    if (mark != 0)
+        return set_aside(c, mark, false);
+    return !proven || ledger_file_take_strays(c->entry) ? 0 : -EIO;
 }
 
 int file_strays_settle(struct committing *c)
@@ -149,7 +151,9 @@ int file_strays_settle_sent(struct committing *c)
     if (!ledger_file_has_sent_strays(c->entry))
         return 0;
     int result = prove(c, true, &proven);
-    if (result == 0 && !proven)
-        result = set_aside(c, true);
+    uint64_t mark =
+        result == 0 && !proven ? ledger_file_mark_strays(c->entry, LEDGER_STRAYS_SENT) : 0;
+    if (mark != 0)
+        result = set_aside(c, mark, true);
     return result != 0 ? result : !proven;
 }

@@ -249,6 +249,7 @@ int nfs4_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->eof = false;
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = verifier;
+    transfer->parts = 1;
     transfer->committed = committed;
     transfer->attr.present = transfer->before_present = false;
     if (next(call, &r, NFS4_OP_GETATTR, &unused) == 0) /* else what it became is not known */
