@@ -8,6 +8,7 @@
 #include "file/stray.h"
 #include "ledger/agent.h"
 #include "ledger/dirty.h"
+#include "ledger/strays.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
 #include "sys/critical.h"

@@ -7,9 +7,10 @@
 #include "file/commit.h"
 #include "file/getattr.h"
 #include "file/io.h"
-#include "ledger/agent.h"
+#include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
+#include "ledger/strays.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"
@@ -112,10 +113,9 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-static int set_aside(struct committing *c, bool sent)
+static int set_aside(struct committing *c, uint64_t mark, bool sent)
 {
     struct run_stray_file file;
-    uint64_t mark = ledger_file_mark_strays(c->entry, sent);
     int result = save(c, mark, sent, &file);
     if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
         remove_again(&file);
@@ -203,20 +203,28 @@ static int send_all(struct committing *c, struct nfs_attr *expected)
 
 /* ---- settling ---- */
 
+/* All, or those that the proof is not of. 0: there were none; 1; or -errno. */
+static int set_unsent_aside(struct committing *c, enum ledger_stray_set set)
+{
+    uint64_t mark = ledger_file_mark_strays(c->entry, set);
+    int result = mark ? set_aside(c, mark, false) : 0;
+    return result ? result : mark != 0;
+}
+
 static int settle(struct committing *c)
 {
     struct nfs_attr expected;
     bool proven;
     int result = prove(c, false, &proven, &expected);
-    if (result != 0)
-        return result;
-    if (!proven)
-        return set_aside(c, false);
+    if (!result)
+        result = set_unsent_aside(c, proven ? LEDGER_STRAYS_UNPROVEN : LEDGER_STRAYS_UNSENT);
+    if (result != 0 || !proven)
+        return result < 0 ? result : 0;
     file_commit_as_writer(c);
     result = send_all(c, &expected);
     if (file_commit_is_refusal(result))
-        return set_aside(c, false);
-    return result == -ECANCELED ? 0 : result; /* is it proven still? */
+        result = set_unsent_aside(c, LEDGER_STRAYS_UNSENT);
+    return result < 0 && result != -ECANCELED ? result : 0; /* else: is it proven still? */
 }
 
 int file_strays_settle(struct committing *c)
@@ -237,7 +245,9 @@ int file_strays_settle_sent(struct committing *c)
     if (!ledger_file_has_sent_strays(c->entry))
         return 0;
     int result = prove(c, true, &proven, &told);
-    if (result == 0 && !proven)
-        result = set_aside(c, true);
+    uint64_t mark =
+        result == 0 && !proven ? ledger_file_mark_strays(c->entry, LEDGER_STRAYS_SENT) : 0;
+    if (mark != 0)
+        result = set_aside(c, mark, true);
     return result != 0 ? result : !proven;
 }

@@ -97,6 +97,7 @@ void file_write_ending(struct file_server *server, const struct nfs_transfer *tr
     ending->attributes_known = transfer->attr.present;
     const struct timespec before = {transfer->before.sec, transfer->before.nsec};
     ending->before_ctime = transfer->before_present ? ledger_nanoseconds(&before) : 0;
+    ending->several = transfer->parts > 1;
     ending->asked_ns = asked_ns;
     if (ending->attributes_known)
         file_attributes_convert(&transfer->attr.attr, &ending->attributes);

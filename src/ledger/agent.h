@@ -7,8 +7,7 @@
  * promised is not taken for a promise of the next.
  *
  * When a process dies its dirty data becomes the agent's that watched it: the file's `carer`. If
- * that agent is dead as well the data is a stray: nobody may send it before he has proven that
- * nobody else changed the file (file/stray.h).
+ * that agent is dead as well the data is a stray (strays.h).
  */
 #ifndef LEDGER_AGENT_H
 #define LEDGER_AGENT_H
@@ -90,57 +89,5 @@ unsigned ledger_agent_watched(void);
 bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device);
 /* The agent is in contact with the server of this place. */
 void ledger_agent_serve(unsigned place);
-
-/* ---- strays ---- */
-
-/*
- * Has the file dirty data in the care of nobody? Loads, for most files. And data that was sent, and
- * that no COMMIT vouches for: it is a stray for who would write it again, should the server have
- * lost it. What follows is of one or of the other.
- */
-bool ledger_file_has_strays(struct ledger_file *file);
-bool ledger_file_has_sent_strays(struct ledger_file *file);
-
-/*
- * The server has just told `now`, in answer to a question asked at `epoch`: has nobody but this
- * host changed the file since the first of what is dirty was written? LEDGER_STRAY_ASK: something
- * of this host is on its way, or may be; ask again.
- */
-enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_STRAY_ASK };
-struct ledger_attributes;
-enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
-                                                 const struct ledger_attributes *now, bool sent);
-/* After strays were sent (ledger_sending.strays), while nobody else changed the file: none may be
- * left. */
-void ledger_file_end_strays(struct ledger_file *file);
-/* Some of what the file had may be lost: that is told to those who have it open now. */
-void ledger_file_tell_loss(struct ledger_file *file);
-
-/*
- * The caller sets the strays of the file aside: it marks them, with a number of its own; copies
- * each, beginning with `from` = 0 and going on behind the last one (bytes, at most
- * LEDGER_STRAY_MAX, of which *offset is the first; 0: there are no more); and, when all are safe,
- * drops those that have its mark still, which returns their bytes. Others have lost it: to a
- * process that marked them later, or to one that wrote there. The loss is told to those who have
- * the file open now, and not to those who open it later.
- */
-enum { LEDGER_STRAY_MAX = 1 << 16 };
-uint64_t ledger_file_mark_strays(struct ledger_file *file, bool sent);
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent, uint64_t from,
-                           uint64_t *offset, uint8_t *bytes);
-uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent);
-
-/* ---- under a lock ---- */
-
-struct ledger_entry;
-/* Under the stripe's lock, before records of the file that were of `slot` are nobody's: that
- * process is dead. `flag`: LEDGER_ENTRY_ORPHANED, or ORPHANED_SENT. */
-void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag);
-/* Under the stripe's lock, before a record of the file is acknowledged: if nobody has it, it is
- * with the agent that had it in its care. */
-struct ledger_record;
-void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record);
-/* Under the stripe's lock, or a look without: see ledger_file_has_strays(). */
-bool ledger_entry_has_strays(const struct ledger_entry *entry);
 
 #endif

@@ -3,6 +3,7 @@
 #include "ledger/arena.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
+#include "ledger/strays.h"
 #include "sys/test_switch.h"
 
 static void count_dirty(struct ledger_entry *entry, int64_t bytes)
@@ -198,15 +199,6 @@ static void join(struct ledger_entry *entry, uint32_t own, struct ledger_garbage
     }
 }
 
-/* The first that the server does not have. */
-static void begin_dirty(struct ledger_entry *entry)
-{
-    bool known = atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN;
-    entry->sent_end = atomic_load_explicit(&entry->size, memory_order_relaxed);
-    entry->dirty_mtime =
-        known ? atomic_load_explicit(&entry->mtime, memory_order_relaxed) : LEDGER_NO_TIME;
-}
-
 /* ---- a write ---- */
 
 /* DIRTY records around a write that is not linked yet. */
@@ -298,8 +290,9 @@ void ledger_dirty_enter(struct ledger_entry *entry, uint32_t index, struct ledge
     }
     atomic_store_explicit(&record->file, ledger_entry_index(entry), memory_order_relaxed);
     record->sequence = record->since = ledger_stripe_next(ledger_entry_stripe(entry));
-    if (!atomic_load_explicit(&entry->dirty, memory_order_relaxed))
-        begin_dirty(entry);
+    if (!atomic_load_explicit(&entry->dirty, memory_order_relaxed)) /* the first */
+        entry->sent_end = atomic_load_explicit(&entry->size, memory_order_relaxed);
+    ledger_proof_covers(entry, record->sequence);
     ledger_record_set_state(record, LEDGER_RECORD_DIRTY);
     ledger_record_link(index);
     ledger_dirty_list(entry, entry->dirty_last, index);
@@ -332,7 +325,6 @@ void ledger_dirty_return(struct ledger_entry *entry, uint32_t index, struct ledg
     /* Its bytes are counted all the time, by who looks without the lock; and who dies here leaves
      * it promised, or DIRTY. */
     struct ledger_record *returned = ledger_record(index);
-    returned->since = 0; /* whoever flushes sends it */
     ledger_record_set_state(returned, LEDGER_RECORD_DIRTY);
     returned->promised = false;
     ledger_record_return(returned);

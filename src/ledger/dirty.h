@@ -54,7 +54,7 @@ struct ledger_sending {
     uint32_t stopped;    /* process slot: what it has in flight is sent by who asks; 0: of none */
     struct ledger_quiet *quiet; /* result: as the run was taken; NULL: nobody wants to know */
     bool syncs;                 /* a run that is `all` is sent to the disk at once */
-    bool strays;                /* strays, and nothing else (ledger/agent.h); else all but them */
+    bool strays;                /* strays, and nothing else (ledger/strays.h); else all but them */
     bool all; /* result: the run is all that the server does not have on its disk */
 };
 /* All of a file that is dirty now, in runs of at most `most` bytes. Takes the stripe's lock: a

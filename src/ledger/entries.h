@@ -71,19 +71,6 @@ void ledger_entry_learn(struct ledger_entry *entry, uint64_t epoch,
 static inline void ledger_entry_untold(struct ledger_entry *entry)
 {
     atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNTOLD);
-    entry->dirty_mtime = LEDGER_NO_TIME;
-}
-/* Under the stripe's lock, before it is learned: a write of this host made this of the file.
- * Nobody changed the file just before it; nor earlier, as a change by another host that this host
- * has seen since is in `mtime`. */
-static inline void ledger_entry_wrote(struct ledger_entry *entry, int64_t before_ctime,
-                                      int64_t mtime)
-{
-    bool alone = before_ctime != 0 &&
-                 before_ctime == atomic_load_explicit(&entry->ctime, memory_order_relaxed) &&
-                 entry->dirty_mtime == atomic_load_explicit(&entry->mtime, memory_order_relaxed);
-    if (entry->dirty_mtime != LEDGER_NO_TIME)
-        entry->dirty_mtime = alone ? mtime : LEDGER_NO_TIME;
 }
 /* Under the stripe's lock: it is sent with DATA_SYNC or FILE_SYNC. */
 static inline void ledger_record_goes_to_disk(struct ledger_entry *entry,

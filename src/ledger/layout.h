@@ -56,6 +56,7 @@ enum {
     LEDGER_GROUPS_MAX = 16384,
     LEDGER_CACHE_LOCKS = 64,
     LEDGER_AGENT_SERVERS = 256,
+    LEDGER_LINKS = 2,
     LEDGER_WAIT_NS = 100000000, /* a thread that waits for a range looks again after this */
     LEDGER_NO_FILE = UINT32_MAX >> 1
 };
@@ -127,6 +128,11 @@ struct ledger_record {
 };
 _Static_assert(sizeof(struct ledger_record) == 128, "two cache lines");
 
+/* A change of a file by this host: the server's times of change before and after it. */
+struct ledger_link {
+    int64_t from, to; /* the same: none */
+};
+
 /* A place in the hash table of records. */
 struct ledger_bucket {
     uint32_t first;          /* record */
@@ -191,9 +197,10 @@ struct ledger_entry {
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
-    /* While some are dirty: the server's time of change, as far as only this host changed the file
-     * since the first of them was written; LEDGER_NO_TIME: not known. */
-    int64_t dirty_mtime;
+    /* While some are dirty: the proof that nobody else changed the file. See strays.h. */
+    int64_t proof_ctime;  /* LEDGER_NO_TIME: there is none */
+    uint64_t proof_since; /* of what was written at this sequence, or later */
+    struct ledger_link proof_links[LEDGER_LINKS];
     /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */
     _Atomic uint32_t carer;
     _Atomic uint32_t sent_carer; /* likewise, while it is ORPHANED_SENT */

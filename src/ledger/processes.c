@@ -2,7 +2,6 @@
  * The process slots of the registry: who owns which record, and what happens to the records of
  * processes that died.
  */
-#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/commits.h"
 #include "ledger/dirty.h"
@@ -11,6 +10,7 @@
 #include "ledger/offset.h"
 #include "ledger/processes.h"
 #include "ledger/registry.h"
+#include "ledger/strays.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"

@@ -8,6 +8,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/records.h"
+#include "ledger/strays.h"
 #include "ledger/stripes.h"
 
 /* What a record is sorted by. */
@@ -99,6 +100,7 @@ static void clear_entries(uint32_t stripe)
             atomic_store(&entry->uncommitted, 1);
             atomic_fetch_add(&ledger_map.shared->stripes[stripe].uncommitted, 1);
             atomic_fetch_or(&entry->flags, LEDGER_ENTRY_MIXED); /* it may be of any verifier */
+            ledger_proof_end(entry);
             if (atomic_load(&entry->flags) & LEDGER_ENTRY_RENAMING)
                 ledger_entry_end_rename(entry);
             /* Its change of attributes may be half done: ask the server. */

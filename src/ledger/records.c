@@ -491,6 +491,17 @@ static bool pending(uint32_t index, uint64_t sequence)
            (now && ledger_record_held(record, now));
 }
 
+static bool is_in_flight(uint32_t index, uint64_t unused)
+{
+    (void)unused;
+    return ledger_record_is_busy(ledger_record(index));
+}
+
+bool ledger_record_in_flight(const struct ledger_entry *entry)
+{
+    return ledger_record_find(ledger_entry_index(entry), is_in_flight, 0) != 0;
+}
+
 uint32_t ledger_record_pending(const struct ledger_entry *entry, uint64_t sequence)
 {
     return ledger_record_find(ledger_entry_index(entry), pending, sequence);

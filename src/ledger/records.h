@@ -181,6 +181,8 @@ uint32_t ledger_record_find(uint32_t file, bool (*wanted)(uint32_t index, uint64
                             uint64_t argument);
 /* A record IN_FLIGHT, REPLAY or held of the file with bytes at `size` or beyond; 0: none. */
 uint32_t ledger_record_beyond(const struct ledger_entry *entry, uint64_t size);
+/* Is a record of the file IN_FLIGHT or REPLAY? */
+bool ledger_record_in_flight(const struct ledger_entry *entry);
 /* A record IN_FLIGHT or REPLAY of the file that began before this sequence, or one that is held; 0:
  * none. */
 uint32_t ledger_record_pending(const struct ledger_entry *entry, uint64_t sequence);

@@ -1,11 +1,11 @@
 /*
  * Dirty data on its way to the server: runs of records.
  */
-#include "ledger/agent.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
 #include "ledger/quiet.h"
+#include "ledger/strays.h"
 #include "sys/test_switch.h"
 
 struct ledger_sending ledger_dirty_now(struct ledger_file *file, size_t most)
@@ -28,13 +28,13 @@ static uint32_t in_the_way(struct ledger_entry *entry, uint32_t index)
                                    record->changed ? 0 : index);
 }
 
-/* Strays are sent as such, and not with what lives. */
+/* Strays are sent as such, if they are proven, and not with what lives. */
 static bool is_of(const struct ledger_sending *sending, const struct ledger_entry *entry,
                   const struct ledger_record *record)
 {
     bool stray = atomic_load_explicit(&record->owner, memory_order_relaxed) == 0 &&
                  ledger_entry_has_strays(entry);
-    return stray == sending->strays;
+    return sending->strays ? stray && ledger_proof_is_of(entry, record) : !stray;
 }
 
 enum { UNIT_RECORDS = LEDGER_WRITE_VECTORS, SHORT_RUNS = 8 };

@@ -3,13 +3,13 @@
  */
 #include <string.h>
 
-#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
 #include "ledger/quiet.h"
+#include "ledger/strays.h"
 #include "ledger/touch.h"
 #include "sys/critical.h"
 #include "sys/sys.h"
@@ -464,8 +464,8 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
         ending->before_ctime != 0 && ending->before_ctime != atomic_load(&entry->ctime);
     if (ending->attributes_known) {
         ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime);
-        ledger_entry_wrote(entry, ending->before_ctime,
-                           ledger_nanoseconds(&ending->attributes.mtime));
+        ledger_proof_goes_on(entry, ending->several ? 0 : ending->before_ctime,
+                             ledger_nanoseconds(&ending->attributes.ctime));
         ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);
     } else {
         ledger_entry_untold(entry);

@@ -94,6 +94,7 @@ struct ledger_ending {
     uint64_t verifier;     /* of an outcome UNSTABLE */
     int error;             /* errno of an outcome LOST */
     int64_t before_ctime;  /* of the file, before the write; 0: not known */
+    bool several;          /* WRITEs: others may have changed the file between them */
     bool attributes_known; /* what follows is */
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;

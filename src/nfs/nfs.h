@@ -67,6 +67,7 @@ struct nfs_transfer {
     struct nfs_post_attr attr; /* the latest of all parts, if each had it */
     bool before_present;       /* write: each told ... */
     struct nfs_time before;    /* ... the ctime before it, of which this is the first */
+    unsigned parts;            /* write: that were answered */
 };
 
 /* How long it waited for the server. */

@@ -92,6 +92,7 @@ int nfs3_write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->eof = false;
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = res.verifier;
+    transfer->parts = 1;
     transfer->committed = res.committed;
     transfer->attr = res.wcc.after;
     transfer->before_present = res.wcc.before_present;

@@ -269,6 +269,7 @@ static int write_end(const struct rpc_call *call, enum nfs_stable stable,
     transfer->eof = false;
     transfer->connected_ns = call->connected_ns;
     transfer->verifier = verifier;
+    transfer->parts = 1;
     transfer->committed = committed;
     transfer->attr.present = false;
     transfer->before_present = expected != NULL; /* the server has compared it */

@@ -156,6 +156,7 @@ static int part_end(struct part *part, struct transfer *transfer, size_t *done, 
     }
     sum->eof = own.eof;
     sum->length += own.length;
+    sum->parts++;
     *done = own.length;
     if (transfer->expected && sum->length < transfer->data.length && !is_expected(transfer, &own))
         return -ECANCELED;
@@ -241,6 +242,7 @@ static int transfer_start(struct transfer *transfer)
         sum->connected_ns = sum->answered_ns = 0;
         sum->verifier = 0;
         sum->committed = NFS_FILE_SYNC;
+        sum->parts = 0;
         sum->attr.present = false;
         sum->before_present = transfer->write;
         sum->before = (struct nfs_time){.sec = UINT32_MAX};

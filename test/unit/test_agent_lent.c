@@ -3,6 +3,7 @@
 
 #include "dirty_scene.h"
 #include "ledger/agent.h"
+#include "ledger/strays.h"
 
 enum { PAGE = 8192 };
 

@@ -51,13 +51,18 @@ static void leave_stray(void)
     }                                                    \
     static void name##_body_of(void)
 
-/* Another host writes block 2, or a backup is restored. */
+/* Another host writes block 2, or a backup is restored: the file is `seconds` newer, or older, or as
+ * old as before. */
 static void change_file(int64_t seconds)
 {
     char path[SCENE_PATH], data[BLOCK];
-    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = time(NULL) + seconds}};
+    struct stat before;
     scene_file_path(path, "f");
     int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK_EQUAL(fstat(fd, &before), 0);
+    const struct timespec times[2] = {
+        {.tv_nsec = UTIME_OMIT},
+        {.tv_sec = before.st_mtim.tv_sec + seconds, .tv_nsec = before.st_mtim.tv_nsec}};
     data_fill(data, BLOCK, 2 * BLOCK, 9);
     CHECK_EQUAL(pwrite(fd, data, BLOCK, 2 * BLOCK), BLOCK);
     CHECK_EQUAL(futimens(fd, times), 0);
@@ -142,6 +147,14 @@ STRAY_TEST(what_another_host_changed_is_left_alone_and_the_bytes_are_kept)
 STRAY_TEST(so_is_what_was_restored_with_an_older_time)
 {
     change_file(-1000);
+    scene_run(opens_other);
+    expect_block_2(9);
+    CHECK_EQUAL(strays(), 1);
+}
+
+STRAY_TEST(or_with_the_very_same_time)
+{
+    change_file(0);
     scene_run(opens_other);
     expect_block_2(9);
     CHECK_EQUAL(strays(), 1);

@@ -1,0 +1,381 @@
+#include "ledger/strays.h"
+
+#include <string.h>
+
+#include "ledger/agent.h"
+#include "ledger/arena.h"
+#include "ledger/attributes.h"
+#include "ledger/dirty.h"
+#include "ledger/entries.h"
+#include "ledger/processes.h"
+#include "sys/test_switch.h"
+
+/* ---- the proof ---- */
+
+static void forget_links(struct ledger_entry *entry)
+{
+    memset(entry->proof_links, 0, sizeof(entry->proof_links));
+}
+
+void ledger_proof_end(struct ledger_entry *entry)
+{
+    entry->proof_ctime = LEDGER_NO_TIME;
+    forget_links(entry);
+}
+
+/* Nothing dirty is on its way, whose answer may explain the time that is known. */
+static bool is_out_of_date(const struct ledger_entry *entry)
+{
+    uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
+    return flags & LEDGER_ENTRY_KNOWN && entry->sending == 0 &&
+           atomic_load_explicit(&entry->ctime, memory_order_relaxed) != entry->proof_ctime;
+}
+
+void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence)
+{
+    bool known = atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN;
+    if (atomic_load_explicit(&entry->dirty, memory_order_relaxed) &&
+        entry->proof_ctime != LEDGER_NO_TIME && !is_out_of_date(entry))
+        return;
+    ledger_proof_end(entry);
+    entry->proof_since = sequence;
+    if (known)
+        entry->proof_ctime = atomic_load_explicit(&entry->ctime, memory_order_relaxed);
+}
+
+static bool is_link(const struct ledger_link *link)
+{
+    return link->from != link->to;
+}
+
+/* Takes a link that has one end in common with this one, and makes this one longer by it. */
+static bool lengthen(struct ledger_entry *entry, struct ledger_link *link)
+{
+    for (int i = 0; i < LEDGER_LINKS; i++) {
+        struct ledger_link *other = &entry->proof_links[i];
+        if (!is_link(other) || (other->to != link->from && other->from != link->to))
+            continue;
+        if (other->to == link->from)
+            link->from = other->from;
+        else
+            link->to = other->to;
+        *other = (struct ledger_link){0};
+        return true;
+    }
+    return false;
+}
+
+/* False: there is no room. */
+static bool keep(struct ledger_entry *entry, const struct ledger_link *link)
+{
+    for (int i = 0; i < LEDGER_LINKS; i++) {
+        if (is_link(&entry->proof_links[i]))
+            continue;
+        entry->proof_links[i] = *link;
+        return true;
+    }
+    return false;
+}
+
+void ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime, int64_t ctime)
+{
+    struct ledger_link link = {before_ctime, ctime};
+    if (entry->proof_ctime == LEDGER_NO_TIME ||
+        ctime == (before_ctime ? before_ctime : entry->proof_ctime))
+        return; /* it is over, or the server's clock stood still */
+    while (before_ctime != 0 && lengthen(entry, &link))
+        ;
+    if (before_ctime != 0 && link.from == entry->proof_ctime)
+        entry->proof_ctime = link.to;
+    else if (before_ctime == 0 || !keep(entry, &link))
+        ledger_proof_end(entry);
+}
+
+static bool is_orphan(const struct ledger_record *record)
+{
+    return (ledger_record_is_dirty(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED) &&
+           atomic_load(&record->owner) == 0;
+}
+
+/* Somebody sends it, or writes it again. */
+static bool is_lent_orphan(const struct ledger_record *record)
+{
+    return atomic_load(&record->writer) == LEDGER_PROCESSES;
+}
+
+bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record)
+{
+    return entry->proof_ctime != LEDGER_NO_TIME && record->since >= entry->proof_since;
+}
+
+/* ---- in whose care ---- */
+
+/* Will the agent that lives see to what the dead left? */
+static bool is_cared_for(const _Atomic uint32_t *carer)
+{
+    uint32_t number = atomic_load_explicit(carer, memory_order_acquire);
+    return number != 0 && number == ledger_agent_number();
+}
+
+/* Under the stripe's lock. The flag may be older than all that is there. */
+static bool has_sent_orphans(struct ledger_entry *entry)
+{
+    if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED_SENT))
+        return false;
+    for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
+        if (is_orphan(ledger_record(i)) || is_lent_orphan(ledger_record(i)))
+            return true;
+    }
+    ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED_SENT);
+    return false;
+}
+
+void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
+{
+    bool sent = flag == LEDGER_ENTRY_ORPHANED_SENT;
+    bool some = sent ? has_sent_orphans(entry) : atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED;
+    uint32_t number = ledger_agent_number();
+    bool watched = number && atomic_load(&ledger_map.shared->processes[slot].watched) == number;
+    _Atomic uint32_t *carer = sent ? &entry->sent_carer : &entry->carer;
+    if (!watched || (some && !is_cared_for(carer))) /* nobody cares for all of it */
+        atomic_store(carer, 0);
+    else
+        atomic_store(carer, number);
+    atomic_fetch_or(&entry->flags, flag | LEDGER_ENTRY_OWED);
+}
+
+void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record)
+{
+    if (!is_lent_orphan(record))
+        return;
+    bool cared = is_cared_for(&entry->carer) &&
+                 (!has_sent_orphans(entry) || is_cared_for(&entry->sent_carer));
+    atomic_store(&entry->sent_carer, cared ? ledger_agent_number() : 0);
+    atomic_fetch_or(&entry->flags, LEDGER_ENTRY_ORPHANED_SENT | LEDGER_ENTRY_OWED);
+}
+
+bool ledger_entry_has_strays(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&entry->flags, memory_order_acquire) & LEDGER_ENTRY_ORPHANED &&
+           atomic_load_explicit(&entry->dirty, memory_order_acquire) &&
+           !is_cared_for(&entry->carer) && !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+}
+
+bool ledger_file_has_strays(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_peek(file);
+    if (!entry || !atomic_load_explicit(&entry->dirty, memory_order_acquire))
+        return false;
+    if (!ledger_entry_has_strays(entry) && ledger_agent_number() == 0)
+        ledger_process_sweep(0); /* somebody may be dead, and nobody saw it */
+    return ledger_entry_has_strays(entry);
+}
+
+bool ledger_file_has_sent_strays(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    bool found = entry && has_sent_orphans(entry) && !is_cared_for(&entry->sent_carer) &&
+                 !sys_test_unsafe(SYS_TEST_STRAY_PROOF);
+    if (entry)
+        ledger_entry_unlock(file);
+    return found;
+}
+
+/* ---- is it proven? ---- */
+
+/* Of what was sent: is the file at the server not newer, and not longer, than this host made it? It
+ * may be older, as the server lost something. */
+static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_attributes *now)
+{
+    uint32_t flags = atomic_load(&entry->flags);
+    return flags & LEDGER_ENTRY_KNOWN && !(flags & LEDGER_ENTRY_UNTOLD) &&
+           ledger_nanoseconds(&now->mtime) <= entry->own_mtime &&
+           now->size <= atomic_load(&entry->size);
+}
+
+/* Is something of this host in the way of a stray, so that it could not be sent at once? */
+static bool is_blocked(struct ledger_entry *entry)
+{
+    for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
+        const struct ledger_record *record = ledger_record(i);
+        if (is_orphan(record) && ledger_proof_is_of(entry, record) &&
+            ledger_range_in_the_way(entry, ledger_record_start(record), ledger_record_end(record),
+                                    record->changed ? 0 : i) != UINT32_MAX)
+            return true;
+    }
+    return false;
+}
+
+static enum ledger_stray_proof prove_unsent(struct ledger_entry *entry, bool same_epoch,
+                                            const struct ledger_attributes *now)
+{
+    if (entry->proof_ctime == LEDGER_NO_TIME)
+        return LEDGER_STRAY_NOT_PROVEN;
+    if (entry->proof_ctime == ledger_nanoseconds(&now->ctime))
+        return is_blocked(entry) ? LEDGER_STRAY_ASK : LEDGER_STRAY_PROVEN;
+    bool explained =
+        same_epoch && !ledger_entry_truncator(entry) && !ledger_record_in_flight(entry);
+    return explained ? LEDGER_STRAY_NOT_PROVEN : LEDGER_STRAY_ASK;
+}
+
+static enum ledger_stray_proof prove_sent(struct ledger_entry *entry, bool same_epoch,
+                                          const struct ledger_attributes *now)
+{
+    if (!same_epoch || ledger_entry_truncator(entry) || ledger_record_pending(entry, UINT64_MAX))
+        return LEDGER_STRAY_ASK;
+    return is_as_sent(entry, now) ? LEDGER_STRAY_PROVEN : LEDGER_STRAY_NOT_PROVEN;
+}
+
+enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
+                                                 const struct ledger_attributes *now, bool sent)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return LEDGER_STRAY_PROVEN; /* there are none any more */
+    ledger_stripe_expire_now(ledger_stripe_of_file(file));
+    bool same_epoch = ledger_entry_epoch(entry) == epoch;
+    enum ledger_stray_proof proof =
+        sent ? prove_sent(entry, same_epoch, now) : prove_unsent(entry, same_epoch, now);
+    ledger_entry_unlock(file);
+    return proof;
+}
+
+/* ---- after the proof, or without it ---- */
+
+static bool is_sent_orphan(uint32_t index, uint64_t unused)
+{
+    (void)unused;
+    return ledger_record_is_promised(ledger_record(index)) && is_lent_orphan(ledger_record(index));
+}
+
+/* Are there any but those that are in the list of what is dirty? */
+static bool has_lent_orphans(const struct ledger_entry *entry)
+{
+    return entry->sending > 0 &&
+           ledger_record_find(ledger_entry_index(entry), is_sent_orphan, 0) != 0;
+}
+
+void ledger_file_end_strays(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    bool left = has_lent_orphans(entry);
+    for (uint32_t i = entry->dirty_first; i && !left; i = ledger_record(i)->file_next)
+        left = is_orphan(ledger_record(i));
+    if (!left)
+        ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED);
+    ledger_entry_unlock(file);
+}
+
+/* To those who have the file open now, and not to those who open it later. */
+static void tell_loss(struct ledger_entry *entry)
+{
+    atomic_store(&entry->losses_told, atomic_fetch_add(&entry->losses, 1) + 1);
+    entry->loss_error = EIO;
+}
+
+void ledger_file_tell_loss(struct ledger_file *file)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return;
+    tell_loss(entry);
+    ledger_entry_unlock(file);
+}
+
+static uint32_t first_of(const struct ledger_entry *entry, bool sent)
+{
+    return sent ? entry->first : entry->dirty_first;
+}
+
+uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set set)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    uint64_t mark = ++ledger_entry_stripe(entry)->commits;
+    bool any = false;
+    for (uint32_t i = first_of(entry, set == LEDGER_STRAYS_SENT); i;
+         i = ledger_record(i)->file_next) {
+        if (!is_orphan(ledger_record(i)) ||
+            (set == LEDGER_STRAYS_UNPROVEN && ledger_proof_is_of(entry, ledger_record(i))))
+            continue;
+        ledger_record(i)->aside = mark;
+        any = true;
+    }
+    ledger_entry_unlock(file);
+    return any ? mark : 0;
+}
+
+static bool is_marked(const struct ledger_record *record, uint64_t mark)
+{
+    return is_orphan(record) && record->aside == mark;
+}
+
+/* The bytes of a record. */
+static void copy(const struct ledger_record *record, uint8_t *to)
+{
+    uint32_t at = ledger_record_from(record), end = ledger_record_to(record), length;
+    for (; at < end; at += length, to += length) {
+        length = LEDGER_CHUNK - at % LEDGER_CHUNK;
+        length = length < end - at ? length : end - at;
+        memcpy(to,
+               ledger_map.chunks + (uint64_t)record->chunk[at / LEDGER_CHUNK] * LEDGER_CHUNK +
+                   at % LEDGER_CHUNK,
+               length);
+    }
+}
+
+uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent, uint64_t from,
+                           uint64_t *offset, uint8_t *bytes)
+{
+    uint32_t found = 0, length = 0;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    for (uint32_t i = first_of(entry, sent); i; i = ledger_record(i)->file_next) {
+        uint64_t start = ledger_record_start(ledger_record(i));
+        if (is_marked(ledger_record(i), mark) && start >= from && (!found || start < *offset)) {
+            found = i;
+            *offset = start;
+        }
+    }
+    if (found) {
+        length = ledger_record_length(ledger_record(found));
+        copy(ledger_record(found), bytes);
+    }
+    ledger_entry_unlock(file);
+    return length;
+}
+
+uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent)
+{
+    struct ledger_garbage garbage = {0};
+    uint64_t bytes = 0;
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return 0;
+    bool left = has_lent_orphans(entry);
+    for (uint32_t i = first_of(entry, sent), next; i; i = next) {
+        next = ledger_record(i)->file_next;
+        if (!is_marked(ledger_record(i), mark)) {
+            left = left || is_orphan(ledger_record(i));
+            continue;
+        }
+        bytes += ledger_record_length(ledger_record(i));
+        ledger_record_drop(entry, i, &garbage);
+    }
+    if (!left && !sent)
+        atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_ORPHANED);
+    if (bytes > 0) {
+        if (!sent)
+            ledger_dirty_lost(entry);
+        ledger_entry_outdate(entry);
+        tell_loss(entry);
+    }
+    ledger_entry_unlock(file);
+    ledger_stripe_wake(ledger_stripe_of_file(file));
+    ledger_arena_give(garbage.first);
+    return bytes;
+}
