@@ -162,7 +162,7 @@ __attribute__((noinline)) static int send_one(struct committing *c, struct ledge
     uint64_t asked_ns = sys_now_ns();
     ending.epoch = ledger_file_asking(c->entry);
     int result = nfs_write_if(&client, c->use.fh, write->offset, &data, expected, &transfer);
-    file_write_note(write, NFS_FILE_SYNC, result, &transfer);
+    file_write_note(write, NFS_FILE_SYNC, result == -ECANCELED ? 0 : result, &transfer);
     if (result == 0)
         file_write_ending(c->mount->server, &transfer, asked_ns, &ending);
     ledger_writes_end(&ending, 1);
@@ -218,6 +218,8 @@ static int settle(struct committing *c)
     int result = prove(c, false, &proven, &expected);
     if (!result)
         result = set_unsent_aside(c, proven ? LEDGER_STRAYS_UNPROVEN : LEDGER_STRAYS_UNSENT);
+    if (result == 0 && !proven) /* they were overwritten, or are sent by another process */
+        ledger_file_end_strays(c->entry);
     if (result != 0 || !proven)
         return result < 0 ? result : 0;
     file_commit_as_writer(c);

@@ -44,8 +44,8 @@ enum ledger_stray_proof { LEDGER_STRAY_PROVEN, LEDGER_STRAY_NOT_PROVEN, LEDGER_S
 struct ledger_attributes;
 enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint64_t epoch,
                                                  const struct ledger_attributes *now, bool sent);
-/* After those that the proof is of were sent (ledger_sending.strays), while nobody else changed the
- * file: none may be left. */
+/* After those that the proof is of were sent (ledger_sending.strays), or none were found: none may
+ * be left. */
 void ledger_file_end_strays(struct ledger_file *file);
 /* Some of what the file had may be lost: that is told to those who have it open now. */
 void ledger_file_tell_loss(struct ledger_file *file);

@@ -382,6 +382,18 @@ UNIT_TEST(what_lives_is_not_sent_with_them_and_they_are_not_sent_with_it)
     forget_file();
 }
 
+UNIT_TEST(what_was_written_over_is_none)
+{
+    open_file(620);
+    leave(false);
+    write_dirty(&file, 0, 8192, 'n');
+    assert_int_equal(ledger_file_mark_strays(&file, LEDGER_STRAYS_UNSENT), 0);
+    ledger_file_end_strays(&file);
+    assert_false(ledger_file_has_strays(&file));
+    expect_dirty(&file, 0, 8192, 'n');
+    forget_file();
+}
+
 UNIT_TEST(who_finds_another_time_than_is_known_was_overtaken)
 {
     struct ledger_write write;
