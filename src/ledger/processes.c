@@ -29,7 +29,7 @@ static void lock_processes(void)
 
 static void unlock_processes(void)
 {
-    pthread_mutex_unlock(&ledger_map.shared->process_lock);
+    ledger_mutex_unlock(&ledger_map.shared->process_lock);
 }
 
 /* What a record of a dead process will be: a flag of its file; 0: nothing that is owed. */
