@@ -4,8 +4,11 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/options.h"
@@ -13,21 +16,78 @@
 #include "sys/log.h"
 #include "sys/proc.h"
 
+enum { PASSING_MS = 1000 };
+
 struct request {
     bool stay;
 };
 
-/* In all threads; file_care() reads them. The library starts it with all blocked. */
+/* All, in all threads: file_care() reads some of them. Others are not for it, as one that a service
+ * manager sends to all processes of a unit, and must not end or stop it. */
 static void block_signals(void)
 {
     sigset_t signals;
-    sigemptyset(&signals);
+    sigfillset(&signals);
     sigprocmask(SIG_SETMASK, &signals, NULL);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- its parent ---- */
+
+static FILE *open_parent(const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)getppid(), name);
+    return fopen(path, "re");
+}
+
+/* Was it started by the library just now? That is a process that shares the memory of the program,
+ * and is about to end: what has no exit signal is no program that was started by another. */
+static bool is_parent_passing(void)
+{
+    char line[1024] = "";
+    FILE *stat = open_parent("stat");
+    if (!stat)
+        return false;
+    if (!fgets(line, sizeof(line), stat))
+        line[0] = '\0';
+    fclose(stat);
+    char *field = strrchr(line, ')'); /* behind the 2nd */
+    for (int number = 2; field && number < 38; number++)
+        field = strchr(field + 1, ' ');
+    return field && atoi(field) == 0;
+}
+
+static bool has_parent_library(void)
+{
+    char *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    FILE *maps = open_parent("maps");
+    while (maps && !found && getline(&line, &size, maps) > 0)
+        found = strstr(line, "/libdirectnfs.so") != NULL;
+    if (maps)
+        fclose(maps);
+    free(line);
+    return found;
+}
+
+/*
+ * Where the first process of a container is a program with the library, it is the parent of all
+ * whose own is no more: also of the agent. A child that is killed, and that it does not know, may
+ * be a disaster for it: PostgreSQL starts anew then. So the agent is a child of this process, which
+ * ends as if nothing was. Without it, as no process can be had, all else is the same.
+ */
+static void stand_between(void)
+{
+    for (int ms = 0; ms < PASSING_MS && is_parent_passing(); ms++)
+        usleep(1000);
+    pid_t agent = has_parent_library() ? fork() : 0;
+    int status = 0;
+    if (agent <= 0)
+        return;
+    while (waitpid(agent, &status, 0) < 0 && errno == EINTR)
+        ;
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : CMD_FINE);
 }
 
 static int run(int argc, char **argv)
@@ -39,6 +99,7 @@ static int run(int argc, char **argv)
     if (optind < argc)
         return cmd_usage_error("agent", "'%s' is not expected", argv[optind]);
     block_signals();
+    stand_between();
     const char *target = secure_getenv("DIRECTNFS_LOG");
     if (log_open(target && *target ? target : NULL) < 0)
         cmd_complain("agent", "DIRECTNFS_LOG: %s cannot be used; messages go to standard error",

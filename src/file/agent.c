@@ -11,6 +11,7 @@
 #include "ledger/agent.h"
 #include "run/command.h"
 #include "run/directory.h"
+#include "run/identity.h"
 #include "run/said.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
@@ -21,49 +22,73 @@ extern char **environ;
 enum {
     ANSWER_MS = 1000, /* that an agent has to be there, and to answer */
     STEP_MS = 5,
-    AGAIN_MS = 1000,        /* until it is asked again, */
-    START_AGAIN_MS = 30000, /* and until it is started again, after it could not be */
+    ASK_MS = 250,           /* until it is asked again meanwhile, */
+    AGAIN_MS = 1000,        /* and after that, */
+    AGAIN_MOST_MS = 8000,   /* at last */
+    LATE_MS = 5000,         /* without an answer; then it is said */
+    START_AGAIN_MS = 30000, /* until it is started again, after it could not be */
     ENVIRONMENT_MAX = 32,
     DESCRIPTORS_MAX = 1 << 20, /* that are closed one by one */
     SAY_EVERY_S = 60
 };
 
-static _Atomic bool wanted;       /* by a write; the sender was woken, or will be */
-static _Atomic bool seeking;      /* a sender sees to it */
-static _Atomic uint64_t again_ns; /* nothing is wanted before this time */
-static volatile int started;      /* the agent that the one that seeks started last; 0: none */
+static _Atomic bool wanted;           /* by a write; the sender was woken, or will be */
+static _Atomic bool seeking;          /* a sender sees to it */
+static _Atomic uint64_t again_ns;     /* nothing is wanted before this time, */
+static _Atomic uint32_t again_number; /* unless the agent is another one than it was then */
+
+/* Of the one that seeks. */
+static struct run_identity started; /* the agent that it started last; pid 0: none */
+static uint64_t since_ns;           /* there was no answer; 0: there was */
+static int pause_ms;                /* until it asks again */
 
 /* ---- asking ---- */
+
+static bool is_served(const struct file_mount *mount, uint32_t number)
+{
+    unsigned place = atomic_load_explicit(&mount->agent_place, memory_order_relaxed);
+    return number && place && ledger_agent_watches(number) &&
+           ledger_agent_serves(number, place - 1,
+                               atomic_load_explicit(&mount->registry_key, memory_order_relaxed));
+}
 
 bool file_agent_cares(struct file_mount *mount, bool *wake)
 {
     uint32_t number = ledger_agent_number();
-    unsigned place = atomic_load_explicit(&mount->agent_place, memory_order_relaxed);
-    if (number && place && ledger_agent_watches(number) && ledger_agent_serves(number, place - 1))
+    if (is_served(mount, number))
         return true;
     atomic_store_explicit(&mount->agent_wanted, true, memory_order_relaxed);
     if (!atomic_load_explicit(&wanted, memory_order_relaxed) &&
-        sys_now_ns() >= atomic_load(&again_ns) && !atomic_exchange(&wanted, true))
+        (sys_now_ns() >= atomic_load(&again_ns) || number != atomic_load(&again_number)) &&
+        !atomic_exchange(&wanted, true))
         *wake = true;
     return false;
 }
 
-/* Asks for all mounts that want it. Is the answer there, for each? */
+/* The first mount of which the agent has not said that it serves it; NULL: there is none. */
+static const struct file_mount *unserved(uint32_t number)
+{
+    for (unsigned i = 0; i < file_mount_count(); i++) {
+        const struct file_mount *mount = file_mount_at(i);
+        if (atomic_load(&mount->agent_wanted) && !is_served(mount, number))
+            return mount;
+    }
+    return NULL;
+}
+
+/* For all mounts that want it. False: there is no place for one. */
 static bool ask(void)
 {
-    uint32_t number = ledger_agent_number();
-    bool served = number != 0;
+    bool found = true;
     for (unsigned i = 0; i < file_mount_count(); i++) {
         struct file_mount *mount = file_mount_at(i);
         if (!atomic_load(&mount->agent_wanted))
             continue;
         int place = ledger_agent_ask(atomic_load(&mount->registry_key), mount->device);
-        if (place >= 0)
-            atomic_store(&mount->agent_place, (unsigned)place + 1);
-        served = served && place >= 0 && ledger_agent_watches(number) &&
-                 ledger_agent_serves(number, (unsigned)place);
+        atomic_store(&mount->agent_place, place < 0 ? 0 : (unsigned)place + 1);
+        found = found && place >= 0;
     }
-    return served;
+    return found;
 }
 
 /* ---- starting ---- */
@@ -88,7 +113,8 @@ void file_agent_prepare(void)
 struct start {
     char command[PATH_MAX], log[RUN_PATH_MAX + 32];
     char *arguments[3], *environment[ENVIRONMENT_MAX + 2];
-    int descriptors; /* their numbers are less */
+    int descriptors;     /* their numbers are less */
+    volatile int result; /* -errno: why it could not become another program */
 };
 
 /* The command that belongs to the library that this is. */
@@ -132,7 +158,7 @@ static void fill(struct start *start)
 
 /* In the child, which has the memory of this process until it is another program, and this thread
  * waits: no function of libc is called. */
-static inline __attribute__((always_inline, noreturn)) void become(const struct start *start)
+static inline __attribute__((always_inline, noreturn)) void become(struct start *start)
 {
     sys_call0(SYS_setsid);
     sys_call1(SYS_chdir, "/");
@@ -142,9 +168,53 @@ static inline __attribute__((always_inline, noreturn)) void become(const struct 
     sys_call4(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0); /* 0, 1 and 2 */
     sys_call1(SYS_dup, 0);
     sys_call1(SYS_dup, 0);
-    sys_call3(SYS_execve, start->command, start->arguments, start->environment);
+    start->result =
+        (int)sys_call3(SYS_execve, start->command, start->arguments, start->environment);
     for (;;)
         sys_call1(SYS_exit_group, 127);
+}
+
+/* "/proc/PID/exe" */
+static inline __attribute__((always_inline)) void name_program(int pid, char name[24])
+{
+    static const char before[] = "/proc/", behind[] = "/exe";
+    char digits[12];
+    int count = 0, at = 0;
+    for (int i = 0; before[i]; i++)
+        name[at++] = before[i];
+    for (; pid > 0; pid /= 10)
+        digits[count++] = (char)('0' + pid % 10);
+    while (count > 0)
+        name[at++] = digits[--count];
+    for (int i = 0; behind[i]; i++)
+        name[at++] = behind[i];
+    name[at] = '\0';
+}
+
+/*
+ * In the child between, after the one that becomes the agent has given the memory up: it is another
+ * program by now, or it has ended, or is about to, as execve(2) failed, or a filter of system calls
+ * killed it for that. Then it is waited for, as the program would be told of it if that is the
+ * first process of its namespace.
+ */
+static inline __attribute__((always_inline)) void see_to_end(struct start *start, int agent)
+{
+    const struct timespec pause = {0, 1000000};
+    char name[24], target[8];
+    int status = 0;
+    name_program(agent, name);
+    for (int ms = 0; ms < ANSWER_MS; ms++) {
+        if (sys_call4(SYS_wait4, agent, &status, WNOHANG, NULL) == agent) {
+            if (start->result == 0 && WIFSIGNALED(status))
+                start->result = -EPERM;
+            return;
+        }
+        /* Who ends has no program any more. */
+        if (start->result == 0 &&
+            sys_call4(SYS_readlinkat, AT_FDCWD, name, target, sizeof(target)) != -ENOENT)
+            return;
+        sys_call2(SYS_nanosleep, &pause, NULL);
+    }
 }
 
 /*
@@ -152,15 +222,18 @@ static inline __attribute__((always_inline, noreturn)) void become(const struct 
  * of a child which is no more. That one had no exit signal, so it was not met either. (execve(2)
  * would have given it one.) *agent: the pid. 0 or -errno.
  */
-__attribute__((noinline)) static int start_apart(const struct start *start, volatile int *agent)
+__attribute__((noinline)) static int start_apart(struct start *start, volatile int *agent)
 {
     *agent = 0;
+    start->result = 0;
     int child = (int)sys_call5(SYS_clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0);
     if (child == 0) {
         int pid = (int)sys_call5(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
         if (pid == 0)
             become(start);
         *agent = pid;
+        if (pid > 0)
+            see_to_end(start, pid);
         for (;;)
             sys_call1(SYS_exit_group, 0);
     }
@@ -168,40 +241,49 @@ __attribute__((noinline)) static int start_apart(const struct start *start, vola
         return child;
     while (sys_call4(SYS_wait4, child, NULL, __WALL, NULL) == -EINTR)
         ;
-    return *agent < 0 ? *agent : 0;
+    return *agent < 0 ? *agent : start->result;
 }
 
 static void say(enum ledger_agent_lack lack, const char *what, int error)
 {
+    char subject[32];
     ledger_agent_lack(lack, error);
-    if (run_may_say("no agent", SAY_EVERY_S))
+    snprintf(subject, sizeof(subject), "no agent: %d", lack);
+    if (run_may_say(subject, SAY_EVERY_S))
         log_warning("no agent can be had (%s%s%s): each write(2) waits for its server, as with "
                     "write_behind_max = 0; `directnfs check` tells more",
                     what, error ? ": " : "", error ? strerrordesc_np(error) : "");
 }
 
-/* Is the one that was started there? It may have ended at once, as it could not be the agent. */
+/* Is the one that was started there? It may have ended at once, as it could not be the agent; and
+ * its number may be another process's by now. */
 static bool is_running(void)
 {
-    return started > 0 && sys_kill(started, 0) != -ESRCH;
+    if (started.pid == 0)
+        return false;
+    if (started.starttime == 0 && run_identity_of(started.pid, &started) != 0)
+        return sys_kill((pid_t)started.pid, 0) != -ESRCH; /* for want of a descriptor */
+    return run_identity_alive(&started);
 }
 
 /* False, after a line on the log: none can be started. */
 static bool start_one(void)
 {
     static struct start start; /* of the one that seeks */
-    if (is_running())
-        return true; /* it may be there soon, or be ending */
+    volatile int pid;
     if (!find_command(start.command)) {
         say(LEDGER_AGENT_LACKS_COMMAND,
             "beside the library is no command directnfs that can be trusted", 0);
         return false;
     }
     fill(&start);
-    int result = start_apart(&start, &started);
-    if (result < 0)
+    int result = start_apart(&start, &pid);
+    if (result < 0) {
         say(LEDGER_AGENT_LACKS_PROCESS, "a process cannot be started", -result);
-    return result == 0;
+        return false;
+    }
+    started = (struct run_identity){.pid = (uint32_t)pid};
+    return true;
 }
 
 bool file_agent_is_wanted(void)
@@ -209,26 +291,78 @@ bool file_agent_is_wanted(void)
     return atomic_load(&wanted);
 }
 
+static void say_late(uint32_t number, const struct file_mount *mount)
+{
+    char what[320];
+    if (number == 0) {
+        say(LEDGER_AGENT_LACKS_READY, "one has begun, and is not ready: is it stopped?", 0);
+    } else if (atomic_load(&mount->agent_place) == 0) {
+        say(LEDGER_AGENT_LACKS_PLACE, "it has no place for another server", 0);
+    } else {
+        snprintf(what, sizeof(what),
+                 "it does not answer, or is not in contact with server %.64s for %.128s, and its "
+                 "log says why",
+                 mount->server->conf->name, mount->path);
+        say(LEDGER_AGENT_LACKS_ANSWER, what, 0);
+    }
+}
+
+/* How long nobody is to ask again, in ms, after there was no answer. */
+static int be_late(uint32_t number, const struct file_mount *mount)
+{
+    uint64_t now_ns = sys_now_ns();
+    if (since_ns == 0)
+        since_ns = now_ns;
+    else if (now_ns - since_ns > LATE_MS * UINT64_C(1000000))
+        say_late(number, mount);
+    pause_ms = pause_ms == 0                  ? AGAIN_MS
+               : pause_ms * 2 < AGAIN_MOST_MS ? pause_ms * 2
+                                              : AGAIN_MOST_MS;
+    return pause_ms;
+}
+
+/* False, after a line on the log: there is none, and none can be had. */
+static bool see_to_one(bool *tried)
+{
+    if (ledger_agent_is_there() || is_running())
+        return true; /* it may be ready soon, or be ending */
+    if (!*tried && !ledger_agent_may_start())
+        return true; /* another process starts one */
+    if (!*tried) {
+        *tried = true;
+        if (start_one())
+            return true;
+    } else {
+        say(LEDGER_AGENT_LACKS_REASON, "directnfs agent ended at once; it wrote why to its log", 0);
+    }
+    ledger_agent_not_started();
+    return false;
+}
+
 /* Until it is there, and has answered. 0; or how long nobody is to ask again, in ms. */
 static int seek(void)
 {
-    uint64_t until_ns = sys_now_ns() + ANSWER_MS * UINT64_C(1000000);
+    uint64_t now_ns = sys_now_ns(), until_ns = now_ns + ANSWER_MS * UINT64_C(1000000), ask_ns = 0;
+    uint32_t number, asked = 0;
+    const struct file_mount *mount;
     bool tried = false;
-    while (!ask()) {
-        bool there = ledger_agent_is_there();
-        if (sys_now_ns() > until_ns)
-            return AGAIN_MS;
-        if (!there && !tried) {
-            tried = true;
-            if (!start_one())
-                return START_AGAIN_MS;
-        } else if (!there && !is_running()) {
-            say(LEDGER_AGENT_LACKS_REASON, "directnfs agent ended at once; it wrote why to its log",
-                0);
-            return START_AGAIN_MS;
+    while ((mount = unserved(number = ledger_agent_number()))) {
+        now_ns = sys_now_ns();
+        if (now_ns > until_ns)
+            return be_late(number, mount);
+        if (now_ns >= ask_ns || number != asked) {
+            if (!ask())
+                until_ns = now_ns;
+            asked = number;
+            ask_ns = now_ns + ASK_MS * UINT64_C(1000000);
         }
+        if (!see_to_one(&tried))
+            return START_AGAIN_MS;
         sys_nanosleep_ms(STEP_MS);
     }
+    ledger_agent_lack(LEDGER_AGENT_LACKS_NOTHING, 0);
+    since_ns = 0;
+    pause_ms = 0;
     return 0;
 }
 
@@ -238,6 +372,7 @@ void file_agent_seek(void)
         return;
     int again_ms = seek();
     atomic_store(&again_ns, again_ms ? sys_now_ns() + (uint64_t)again_ms * 1000000 : 0);
+    atomic_store(&again_number, ledger_agent_number());
     atomic_store(&wanted, false);
     atomic_store(&seeking, false);
 }
@@ -247,5 +382,7 @@ void file_agent_fork_child(void)
     atomic_store(&wanted, false);
     atomic_store(&seeking, false);
     atomic_store(&again_ns, 0);
-    started = 0; /* by the parent */
+    started = (struct run_identity){.pid = 0}; /* by the parent */
+    since_ns = 0;
+    pause_ms = 0;
 }

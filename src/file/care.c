@@ -25,6 +25,7 @@ enum {
     AGAIN_MOST_MS = 30000, /* at last */
     POLL_MS = 1000,        /* while something is dirty, or a death is not told by the kernel */
     EVENTS = 64,
+    OTHERS = 256, /* descriptors that are not for processes that it watches */
     CARERS_MAX = LEDGER_AGENT_SERVERS
 };
 
@@ -53,8 +54,8 @@ static void wake_loop(void)
 static void serve(const struct file_mount *mount)
 {
     uint64_t key, device;
-    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++) {
-        if (key == atomic_load(&mount->registry_key))
+    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+        if (ledger_agent_server(place, &key, &device) && key == atomic_load(&mount->registry_key))
             ledger_agent_serve(place);
     }
 }
@@ -63,8 +64,9 @@ static void serve(const struct file_mount *mount)
 static bool is_asked_for(const struct file_mount *mount)
 {
     uint64_t key, device;
-    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++) {
-        if (key == atomic_load(&mount->registry_key) || device == mount->device)
+    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+        if (ledger_agent_server(place, &key, &device) &&
+            (key == atomic_load(&mount->registry_key) || device == mount->device))
             return true;
     }
     return false;
@@ -173,8 +175,9 @@ static void employ(void)
 static void look_for_mounts(void)
 {
     uint64_t key, device;
-    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++) {
-        if (device != 0 && !file_mount_has_device(device))
+    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+        if (ledger_agent_server(place, &key, &device) && device != 0 &&
+            !file_mount_has_device(device))
             (void)file_mount_arrived(device);
     }
 }
@@ -220,27 +223,79 @@ struct loop {
     bool polls; /* some processes are not told of by the kernel */
     bool ends;  /* a signal asked for it */
     bool stays;
+    bool idle;              /* nothing is owed, and nobody is watched; */
+    uint64_t idle_since_ns; /* since then */
     bool ticks;             /* something is dirty, or `polls` */
-    uint64_t next_ns;       /* when it does; */
-    uint64_t idle_since_ns; /* 0: it is not */
+    uint64_t next_ns;       /* when it does */
 };
 
-/* Watches those who ask for it. */
-static void watch(struct loop *loop)
+/* How the kernel tells of the death of the process that had a slot as it was watched. */
+static struct {
+    int pid, fd; /* a pidfd + 1; 0: there is none */
+} tellers[LEDGER_PROCESSES];
+static uint32_t teller_end;   /* there is none from this slot on */
+static unsigned teller_count; /* how many there are, */
+static unsigned teller_most;  /* and may be: others need descriptors, too */
+
+static void teller_close(uint32_t slot)
 {
-    uint32_t cursor = 0, slot;
-    int pid;
-    while (ledger_agent_next(&cursor, &slot, &pid)) {
-        int fd = (int)sys_call2(SYS_pidfd_open, pid, 0);
-        if (fd == -ESRCH ||
-            (fd >= 0 && !listen_to(loop->epoll, fd, (uint64_t)slot << 32 | (uint32_t)fd))) {
-            if (fd >= 0)
-                sys_close(fd);
-            continue;
-        }
-        loop->polls = loop->polls || fd < 0; /* an old kernel, or no descriptor is left */
-        ledger_agent_watch(slot, pid);
+    if (!tellers[slot].fd)
+        return;
+    sys_close(tellers[slot].fd - 1);
+    tellers[slot].fd = 0;
+    teller_count--;
+}
+
+/* -ESRCH: there is no such process. Any other error: none can be had. */
+static int teller_open(const struct loop *loop, uint32_t slot, int pid)
+{
+    if (tellers[slot].fd && tellers[slot].pid == pid)
+        return 0;
+    teller_close(slot);
+    int fd = teller_count < teller_most ? (int)sys_call2(SYS_pidfd_open, pid, 0) : -EMFILE;
+    if (fd < 0)
+        return fd;
+    if (!listen_to(loop->epoll, fd, (uint64_t)slot << 32 | (uint32_t)fd)) {
+        sys_close(fd);
+        return -EMFILE;
     }
+    tellers[slot].pid = pid;
+    tellers[slot].fd = fd + 1;
+    teller_count++;
+    teller_end = slot < teller_end ? teller_end : slot + 1;
+    return 0;
+}
+
+/* Watches the process of this slot, if it asks for that. Is it dead? */
+static bool watch(struct loop *loop, uint32_t slot)
+{
+    bool watched, alive = true;
+    int pid;
+    if (!ledger_agent_asked(slot, &pid, &watched)) {
+        teller_close(slot);
+        return false;
+    }
+    int result = teller_open(loop, slot, pid);
+    if (result == -ESRCH)
+        ledger_process_check(slot);
+    else if (!watched)
+        alive = ledger_agent_watch(slot, pid);
+    loop->polls = loop->polls || result != 0; /* an old kernel, or no descriptor is left */
+    if (!alive)
+        teller_close(slot);
+    return result == -ESRCH || !alive;
+}
+
+/* Is one of them dead? */
+static bool watch_all(struct loop *loop)
+{
+    uint32_t end = ledger_process_count();
+    bool died = false;
+    loop->polls = false;
+    for (uint32_t slot = 1; slot < end || slot < teller_end; slot++)
+        died = watch(loop, slot) || died;
+    teller_end = end;
+    return died;
 }
 
 static void hear_signal(struct loop *loop)
@@ -264,8 +319,10 @@ static bool wait_for_events(struct loop *loop, int timeout_ms)
         } else if (tells == OF_WAKES) {
             sys_read(wakes, &count, sizeof(count));
         } else {
-            sys_close((int)(uint32_t)tells);
-            ledger_process_check((uint32_t)(tells >> 32));
+            uint32_t slot = (uint32_t)(tells >> 32);
+            if (tellers[slot].fd == (int)(uint32_t)tells + 1)
+                teller_close(slot);
+            ledger_process_check(slot);
             died = true;
         }
     }
@@ -298,6 +355,14 @@ static bool has_lost_fence(void)
     return false;
 }
 
+/* It owes nothing, and watches nobody, from now on. */
+static void become_idle(struct loop *loop)
+{
+    loop->idle = true;
+    loop->idle_since_ns = sys_now_ns();
+    ledger_agent_give_back();
+}
+
 /* How long may it sleep? -1: until something happens. 0: it is over. */
 static int look_around(struct loop *loop)
 {
@@ -305,10 +370,9 @@ static int look_around(struct loop *loop)
     bool owes = !owes_nothing(), idle = !owes && ledger_agent_watched() == 0;
     if ((idle && loop->ends) || (!owes && has_lost_fence()))
         return 0;
-    if (!idle)
-        loop->idle_since_ns = 0;
-    else if (loop->idle_since_ns == 0)
-        loop->idle_since_ns = now_ns;
+    if (idle && !loop->idle)
+        become_idle(loop);
+    loop->idle = idle;
     if (idle && !loop->stays) {
         next_ns = loop->idle_since_ns + LINGER_MS * UINT64_C(1000000);
         if (now_ns >= next_ns)
@@ -325,7 +389,7 @@ static void go_on(struct loop *loop)
     bool died = true; /* what was left by those whom the agent before cared for */
     do {
         bool news = atomic_exchange(&asked, false) || died;
-        watch(loop);
+        news = watch_all(loop) || news;
         if (tick(loop) || news) {
             look_for_mounts();
             employ();
@@ -336,20 +400,28 @@ static void go_on(struct loop *loop)
     } while (timeout_ms != 0);
 }
 
-/* It has a descriptor for each process that it watches. */
-static void raise_limit(void)
+/* The limits of the program that started it are not for it. It has a descriptor for each process
+ * that it watches, as far as others are left for sockets, and to look into /proc. */
+static void raise_limits(void)
 {
     struct rlimit limit;
-    if (sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, NULL);
+    for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
+        if (sys_call4(SYS_prlimit64, 0, resource, NULL, &limit) != 0)
+            continue;
+        limit.rlim_cur = limit.rlim_max;
+        sys_call4(SYS_prlimit64, 0, resource, &limit, NULL);
+    }
+    limit.rlim_max = 0;
+    sys_call4(SYS_prlimit64, 0, RLIMIT_NOFILE, NULL, &limit);
+    uint64_t most =
+        limit.rlim_max < LEDGER_PROCESSES + OTHERS ? limit.rlim_max : LEDGER_PROCESSES + OTHERS;
+    teller_most = most > OTHERS ? (unsigned)(most - OTHERS) : 0;
 }
 
 static int begin(struct loop *loop)
 {
-    const uint64_t signals = 1 << (SIGTERM - 1) | 1 << (SIGINT - 1) | 1 << (SIGHUP - 1);
-    raise_limit();
+    const uint64_t signals =
+        1 << (SIGTERM - 1) | 1 << (SIGINT - 1) | 1 << (SIGHUP - 1) | 1 << (SIGQUIT - 1);
     loop->epoll = (int)sys_call1(SYS_epoll_create1, EPOLL_CLOEXEC);
     loop->signals =
         (int)sys_call4(SYS_signalfd4, -1, &signals, sizeof(signals), SFD_CLOEXEC | SFD_NONBLOCK);
@@ -367,6 +439,7 @@ static int begin(struct loop *loop)
 int file_care(bool stays)
 {
     struct loop loop = {.stays = stays};
+    raise_limits();
     file_start();
     if (!file_enabled()) {
         log_error("agent: no mount is configured, or the configuration has a mistake (`directnfs "

@@ -2,7 +2,13 @@
 
 #include "ledger/entries.h"
 #include "ledger/processes.h"
+#include "ledger/uncommitted.h"
 #include "sys/sys.h"
+
+/* That a process has to start one before another process may. */
+#define STARTING_NS UINT64_C(1000000000)
+
+static uint32_t own_number;
 
 static struct ledger_agent *agent(void)
 {
@@ -34,26 +40,45 @@ bool ledger_agent_watches(uint32_t number)
                                         memory_order_acquire) == number;
 }
 
-bool ledger_agent_serves(uint32_t number, unsigned place)
+/* The place may be another server's by now, or have been meanwhile. */
+bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key)
 {
-    return atomic_load_explicit(&agent()->servers[place].served, memory_order_acquire) == number;
+    struct ledger_agent_server *server = &agent()->servers[place];
+    return atomic_load_explicit(&server->served, memory_order_acquire) == number &&
+           atomic_load_explicit(&server->key, memory_order_acquire) == key &&
+           atomic_load_explicit(&server->served, memory_order_relaxed) == number;
+}
+
+/* -ENOSPC: there is none. */
+static int known_place(uint64_t key)
+{
+    for (int i = 0; i < LEDGER_AGENT_SERVERS; i++) {
+        if (atomic_load(&agent()->servers[i].key) == key)
+            return i;
+    }
+    return -ENOSPC;
+}
+
+/* Another process may make one for it at the same time. */
+static int new_place(uint64_t key)
+{
+    for (int i = 0; i < LEDGER_AGENT_SERVERS; i++) {
+        uint64_t free = 0;
+        if (atomic_compare_exchange_strong(&agent()->servers[i].key, &free, key) || free == key)
+            return i;
+    }
+    return -ENOSPC;
 }
 
 /* The place of a server, which is made if there is none. -ENOSPC. */
 static int place_of(uint64_t key, uint64_t device)
 {
-    for (unsigned i = 0; i < LEDGER_AGENT_SERVERS; i++) {
-        struct ledger_agent_server *server = &agent()->servers[i];
-        uint64_t known = atomic_load(&server->key);
-        if (known == 0 && !atomic_compare_exchange_strong(&server->key, &known, key) &&
-            known != key)
-            continue; /* another server took it just now */
-        if (known == 0 || known == key) {
-            atomic_store(&server->device, device);
-            return (int)i;
-        }
-    }
-    return -ENOSPC;
+    int place = known_place(key);
+    if (place < 0)
+        place = new_place(key);
+    if (place >= 0)
+        atomic_store(&agent()->servers[place].device, device);
+    return place;
 }
 
 static void ring(void)
@@ -75,6 +100,24 @@ int ledger_agent_ask(uint64_t key, uint64_t device)
     return place;
 }
 
+void ledger_agent_owes(void)
+{
+    if (own_number == 0 && ledger_agent_number() != 0)
+        ring();
+}
+
+bool ledger_agent_may_start(void)
+{
+    uint64_t now = sys_now_ns(), before = atomic_load(&agent()->starting_ns);
+    return (before == 0 || now - before > STARTING_NS) &&
+           atomic_compare_exchange_strong(&agent()->starting_ns, &before, now);
+}
+
+void ledger_agent_not_started(void)
+{
+    atomic_store(&agent()->starting_ns, 0);
+}
+
 void ledger_agent_stir(void)
 {
     if (atomic_load_explicit(&agent()->sleeps, memory_order_seq_cst) &&
@@ -84,11 +127,16 @@ void ledger_agent_stir(void)
 
 void ledger_agent_lack(enum ledger_agent_lack what, int error)
 {
-    if (ledger_map.shared)
-        atomic_store(&agent()->lack, (uint32_t)what | (uint32_t)error << 8);
+    uint32_t slot = ledger_process_slot_taken();
+    if (slot)
+        atomic_store(&ledger_map.shared->processes[slot].lack,
+                     (uint32_t)what | (uint32_t)error << 8);
 }
 
 /* ---- the agent ---- */
+
+/* Of the agent that this process is: what is in shared memory may have been changed by who should
+ * not. */
 
 int ledger_agent_become(void)
 {
@@ -108,12 +156,14 @@ void ledger_agent_ready(void)
     uint32_t number;
     /* What the one before had in its care is a stray for those who look from now on. */
     ledger_process_sweep(0);
+    ledger_agent_give_back();
     do
         number = atomic_fetch_add(&agent()->drawn, 1) + 1;
     while (number == 0 || number == LEDGER_WATCH_WANTED);
     sys_clock_gettime(CLOCK_REALTIME, &now);
     atomic_store(&agent()->since_s, (uint64_t)now.tv_sec);
-    atomic_store(&agent()->lack, 0);
+    own_number = number;
+    atomic_store(&agent()->starting_ns, 0);
     atomic_store_explicit(&agent()->number, number, memory_order_release);
 }
 
@@ -159,45 +209,43 @@ void ledger_agent_await(uint32_t *seen)
     *seen = atomic_load(&agent()->rings);
 }
 
-bool ledger_agent_next(uint32_t *cursor, uint32_t *slot, int *pid)
+bool ledger_agent_asked(uint32_t slot, int *pid, bool *watched)
 {
-    const struct ledger_shared *shared = ledger_map.shared;
-    uint32_t number = atomic_load(&agent()->number);
-    while (++*cursor < shared->process_count) {
-        const struct ledger_process *process = &shared->processes[*cursor];
-        uint32_t watched = atomic_load(&process->watched);
-        if (!atomic_load(&process->state) || watched == 0 || watched == number)
-            continue;
-        *slot = *cursor;
-        *pid = (int)process->pid;
-        return true;
-    }
-    return false;
+    const struct ledger_process *process = &ledger_map.shared->processes[slot];
+    uint32_t by = atomic_load(&process->watched);
+    if (!atomic_load(&process->state) || by == 0)
+        return false;
+    *watched = by == own_number;
+    *pid = (int)process->pid;
+    return true;
 }
 
-void ledger_agent_watch(uint32_t slot, int pid)
+bool ledger_agent_watch(uint32_t slot, int pid)
 {
     struct ledger_process *process = &ledger_map.shared->processes[slot];
     ledger_process_check(slot); /* a pid is used again: is it the process that has the slot? */
-    if (atomic_load(&process->state) && process->pid == (uint32_t)pid)
-        atomic_store(&process->watched, atomic_load(&agent()->number));
+    if (!atomic_load(&process->state) || process->pid != (uint32_t)pid)
+        return false;
+    atomic_store(&process->lack, 0);
+    atomic_store(&process->watched, own_number);
+    return true;
 }
 
 unsigned ledger_agent_watched(void)
 {
-    const struct ledger_shared *shared = ledger_map.shared;
-    uint32_t number = atomic_load(&agent()->number);
     unsigned count = 0;
-    for (uint32_t slot = 1; slot < shared->process_count; slot++)
-        count += atomic_load(&shared->processes[slot].state) &&
-                 atomic_load(&shared->processes[slot].watched) == number;
+    for (uint32_t slot = 1, end = ledger_process_count(); slot < end; slot++) {
+        bool watched = false;
+        int pid;
+        count += ledger_agent_asked(slot, &pid, &watched) && watched;
+    }
     return count;
 }
 
+_Static_assert((int)LEDGER_AGENT_PLACES == (int)LEDGER_AGENT_SERVERS, "each");
+
 bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device)
 {
-    if (place >= LEDGER_AGENT_SERVERS)
-        return false;
     *key = atomic_load(&agent()->servers[place].key);
     *device = atomic_load(&agent()->servers[place].device);
     return *key != 0;
@@ -205,5 +253,25 @@ bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device)
 
 void ledger_agent_serve(unsigned place)
 {
-    atomic_store(&agent()->servers[place].served, atomic_load(&agent()->number));
+    atomic_store(&agent()->servers[place].served, own_number);
+}
+
+void ledger_agent_give_back(void)
+{
+    bool needed[LEDGER_AGENT_SERVERS] = {false};
+    struct ledger_file file;
+    uint32_t cursor = 0;
+    while (ledger_uncommitted_next(&cursor, 0, false, &file)) {
+        for (unsigned i = 0; i < LEDGER_AGENT_SERVERS; i++)
+            needed[i] = needed[i] || atomic_load(&agent()->servers[i].key) == file.key.server ||
+                        atomic_load(&agent()->servers[i].device) == file.key.device;
+    }
+    for (unsigned i = 0; i < LEDGER_AGENT_SERVERS; i++) {
+        struct ledger_agent_server *server = &agent()->servers[i];
+        if (needed[i] || atomic_load(&server->key) == 0)
+            continue;
+        atomic_store(&server->served, 0); /* in this order: see ledger_agent_serves() */
+        atomic_store(&server->device, 0);
+        atomic_store(&server->key, 0);
+    }
 }

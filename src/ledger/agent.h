@@ -25,8 +25,9 @@ uint32_t ledger_agent_number(void);
 bool ledger_agent_is_there(void);
 /* Does this agent watch the calling process? Two loads. */
 bool ledger_agent_watches(uint32_t number);
-/* Is this agent in contact with the server of this place? A load. */
-bool ledger_agent_serves(uint32_t number, unsigned place);
+/* Is this agent in contact with the server of this key, which has, or had, this place? Some loads.
+ */
+bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key);
 
 /*
  * Asks the agent to watch this process, which gets a slot for that, and to serve the files of this
@@ -35,16 +36,27 @@ bool ledger_agent_serves(uint32_t number, unsigned place);
  */
 int ledger_agent_ask(uint64_t key, uint64_t device);
 
+/* May the caller start an agent? Only one process does at a time, and another one only when that
+ * took too long, or came to nothing. */
+bool ledger_agent_may_start(void);
+void ledger_agent_not_started(void);
+
 /* Something is dirty after nothing of this process was: wakes an agent that sleeps. A load, for
  * most. */
 void ledger_agent_stir(void);
+/* Something that a dead process left was sent by this one, and is not committed: that is the
+ * agent's, if there is one. Takes no lock. */
+void ledger_agent_owes(void);
 
-/* Notes why no agent can be had, for who looks: with a positive errno, or 0. */
+/* Notes why this process cannot leave writes behind, for who looks; with a positive errno, or 0. */
 enum ledger_agent_lack {
     LEDGER_AGENT_LACKS_NOTHING,
     LEDGER_AGENT_LACKS_COMMAND, /* there is none beside the library */
     LEDGER_AGENT_LACKS_PROCESS, /* none can be started */
-    LEDGER_AGENT_LACKS_REASON   /* it ended at once, and its log says why */
+    LEDGER_AGENT_LACKS_REASON,  /* it ended at once, and its log says why */
+    LEDGER_AGENT_LACKS_READY,   /* one has begun, and is not ready for long */
+    LEDGER_AGENT_LACKS_ANSWER,  /* it does not answer, or is not in contact with a server */
+    LEDGER_AGENT_LACKS_PLACE    /* there are too many servers, or processes */
 };
 void ledger_agent_lack(enum ledger_agent_lack what, int error);
 
@@ -75,19 +87,23 @@ uint64_t ledger_file_moment(const struct ledger_file *file, const struct ledger_
 void ledger_agent_await(uint32_t *seen);
 
 /*
- * The next process that wants to be watched by this agent, or was watched by one before: its slot
- * and pid. *cursor starts at 0. False at the end.
+ * Has the slot a process that wants to be watched, or was watched by an agent before? Its pid, and
+ * whether this agent watches it. Slots are from 1 on, and below ledger_process_count().
  */
-bool ledger_agent_next(uint32_t *cursor, uint32_t *slot, int *pid);
-/* The caller will learn of the death of the process that has this slot, if it is still the one that
- * ledger_agent_next() told: then it is watched. */
-void ledger_agent_watch(uint32_t slot, int pid);
+bool ledger_agent_asked(uint32_t slot, int *pid, bool *watched);
+/* The caller will learn of the death of the process that has this slot: then it is watched. False:
+ * it is not the one that ledger_agent_asked() told. */
+bool ledger_agent_watch(uint32_t slot, int pid);
 /* How many processes that this agent watches still have their slots. */
 unsigned ledger_agent_watched(void);
 
-/* The server that was asked for at this place. False: none was. */
+/* The server that was asked for at this place, of LEDGER_AGENT_PLACES. False: none was. */
+enum { LEDGER_AGENT_PLACES = 256 };
 bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device);
 /* The agent is in contact with the server of this place. */
 void ledger_agent_serve(unsigned place);
+/* While the agent watches nobody: the places of servers of which nothing is dirty or uncommitted
+ * are free for others. Who had one asks again, as nobody serves it. */
+void ledger_agent_give_back(void);
 
 #endif

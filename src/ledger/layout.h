@@ -263,12 +263,16 @@ struct ledger_process {
     _Atomic uint32_t truncations; /* in progress, and turns to append */
     _Atomic uint64_t ahead;       /* bytes of its memory that are read ahead: see quota.c */
     _Atomic uint32_t watched;     /* by this agent, or LEDGER_WATCH_WANTED; 0: it never asked */
+    /* Why it cannot write behind though it would, of enum ledger_agent_lack, and errno << 8; or 0.
+     */
+    _Atomic uint32_t lack;
 };
 
 /* `watched` of a process that asked for it, and was not answered yet. */
 enum { LEDGER_WATCH_WANTED = UINT32_MAX };
 
-/* A server whose files processes write behind, as their keys name it. Never goes. */
+/* A server whose files processes write behind, as their keys name it. Only the agent gives the
+ * place back, at a time at which it watches nobody. */
 struct ledger_agent_server {
     _Atomic uint64_t key;    /* 0: the place is free */
     _Atomic uint64_t device; /* a mount of it; 0: not said yet */
@@ -285,9 +289,8 @@ struct ledger_agent {
     _Atomic uint32_t rings;   /* futex: changes when somebody wants something of the agent */
     _Atomic uint32_t sleeps;  /* until something is dirty: whoever writes behind shall ring */
     _Atomic uint64_t since_s; /* CLOCK_REALTIME, when it was ready */
-    /* Why a process that wanted one could not have it, of enum ledger_agent_lack, and errno << 8; 0
-     * since one was ready. */
-    _Atomic uint32_t lack;
+    /* When a process began to start one; 0: it knows by now that none comes of that. */
+    _Atomic uint64_t starting_ns;
     struct ledger_agent_server servers[LEDGER_AGENT_SERVERS];
 };
 

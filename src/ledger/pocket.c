@@ -32,7 +32,7 @@ static void return_pocket(void)
 /* All pockets of a kind together must not hold much of what there is. */
 static uint32_t depth(const struct ledger_shared *shared)
 {
-    uint32_t fair = shared->chunk_count / 16 / shared->process_count;
+    uint32_t fair = shared->chunk_count / 16 / ledger_process_count();
     return fair < POCKET_DEPTH ? fair : POCKET_DEPTH;
 }
 

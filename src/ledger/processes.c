@@ -20,6 +20,12 @@ enum { LOOKS_MAX = 4 };
 
 static _Atomic uint32_t own_slot;
 
+uint32_t ledger_process_count(void)
+{
+    uint32_t count = __atomic_load_n(&ledger_map.shared->process_count, __ATOMIC_RELAXED);
+    return count == 0 ? 1 : count < LEDGER_PROCESSES ? count : LEDGER_PROCESSES;
+}
+
 static void lock_processes(void)
 {
     /* A slot's `state` is written last when it is taken and when it is freed: nothing to mend. */
@@ -266,9 +272,10 @@ bool ledger_process_is_stopped(uint32_t slot)
     return used && run_identity_stopped(&identity) && !is_foreign();
 }
 
-static void give_back_dead(const struct ledger_shared *shared)
+static void give_back_dead(void)
 {
-    for (uint32_t slot = 1; slot < shared->process_count; slot++)
+    uint32_t count = ledger_process_count();
+    for (uint32_t slot = 1; slot < count; slot++)
         give_back_if_dead(slot);
 }
 
@@ -280,7 +287,7 @@ void ledger_process_sweep(uint64_t interval_ns)
     if (interval_ns > 0 && (now - last < interval_ns ||
                             !atomic_compare_exchange_strong(&shared->swept_ns, &last, now)))
         return;
-    give_back_dead(shared);
+    give_back_dead();
     for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
         if (atomic_load(&shared->stripes[i].held_check)) {
             ledger_stripe_lock(i); /* frees ghosts whose time is over */
@@ -293,7 +300,7 @@ void ledger_process_sweep_all(void)
 {
     struct ledger_shared *shared = ledger_map.shared;
     lock_processes();
-    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+    for (uint32_t slot = 1, count = ledger_process_count(); slot < count; slot++) {
         if (atomic_load(&shared->processes[slot].state))
             give_back(slot);
     }
@@ -303,26 +310,31 @@ void ledger_process_sweep_all(void)
 /* Looks at a few slots each time, so that no dead one stays for long. */
 static void check_some(struct ledger_shared *shared)
 {
-    for (int i = 0; i < 4 && shared->process_count > 1; i++) {
+    uint32_t count = ledger_process_count();
+    for (int i = 0; i < 4 && count > 1; i++) {
         uint32_t next = __atomic_add_fetch(&shared->process_cursor, 1, __ATOMIC_RELAXED);
-        give_back_if_dead(1 + next % (shared->process_count - 1));
+        give_back_if_dead(1 + next % (count - 1));
     }
 }
 
 static uint32_t find_free(struct ledger_shared *shared)
 {
-    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+    uint32_t count = ledger_process_count();
+    for (uint32_t slot = 1; slot < count; slot++) {
         if (!atomic_load(&shared->processes[slot].state))
             return slot;
     }
-    return shared->process_count < LEDGER_PROCESSES ? shared->process_count++ : 0;
+    if (count == LEDGER_PROCESSES)
+        return 0;
+    __atomic_store_n(&shared->process_count, count + 1, __ATOMIC_RELAXED);
+    return count;
 }
 
 /* Under process_lock. */
 static uint32_t take_slot(const struct run_identity *self)
 {
     struct ledger_shared *shared = ledger_map.shared;
-    for (uint32_t slot = 1; slot < shared->process_count; slot++) {
+    for (uint32_t slot = 1, count = ledger_process_count(); slot < count; slot++) {
         struct ledger_process *process = &shared->processes[slot];
         /* This process before exec(): its threads and their writes are no more. But not another
          * copy of the library in this program, which goes on. */
@@ -340,6 +352,7 @@ static uint32_t take_slot(const struct run_identity *self)
         atomic_store(&process->wrote, 0);
         atomic_store(&process->truncations, 0);
         atomic_store(&process->watched, 0);
+        atomic_store(&process->lack, 0);
         atomic_store(&process->state, 1);
     }
     return slot;
@@ -366,7 +379,7 @@ uint32_t ledger_process_slot(void)
     check_some(ledger_map.shared);
     slot = own_or_new(&self);
     if (!slot) {
-        give_back_dead(ledger_map.shared);
+        give_back_dead();
         slot = own_or_new(&self);
     }
     return slot;

@@ -9,6 +9,8 @@
 /* A thread that does not wait looks for dead processes this often, at most. */
 #define LEDGER_SWEEP_NS UINT64_C(1000000000)
 
+/* Slots are below this number, and none is used from it on; at least 1. */
+uint32_t ledger_process_count(void);
 /* This process's slot, taken at its first use; 0 when there is none. Takes process_lock. */
 uint32_t ledger_process_slot(void);
 /* The same without a lock: 0 also while it was not taken yet. */

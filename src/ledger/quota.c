@@ -18,7 +18,7 @@ static void add_up(struct ledger_shared *shared)
         return;
     ledger_process_sweep(LEDGER_SWEEP_NS);
     uint64_t seen = atomic_load(&shared->ahead);
-    for (uint32_t slot = 1; slot < shared->process_count; slot++)
+    for (uint32_t slot = 1, count = ledger_process_count(); slot < count; slot++)
         sum += atomic_load(&shared->processes[slot].ahead);
     atomic_compare_exchange_strong(&shared->ahead, &seen, sum);
 }

@@ -69,6 +69,11 @@ static inline void ledger_record_lend(struct ledger_record *record, uint32_t sel
                           memory_order_release);
     atomic_store_explicit(&record->owner, self, memory_order_release);
 }
+/* Is it sent, or written again, for a process that is dead? */
+static inline bool ledger_record_is_lent_by_nobody(const struct ledger_record *record)
+{
+    return atomic_load_explicit(&record->writer, memory_order_relaxed) == LEDGER_PROCESSES;
+}
 /* After its state says that it is not being sent any more. */
 static inline void ledger_record_return(struct ledger_record *record)
 {

@@ -97,12 +97,6 @@ static bool is_orphan(const struct ledger_record *record)
            atomic_load(&record->owner) == 0;
 }
 
-/* Somebody sends it, or writes it again. */
-static bool is_lent_orphan(const struct ledger_record *record)
-{
-    return atomic_load(&record->writer) == LEDGER_PROCESSES;
-}
-
 bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record)
 {
     return entry->proof_ctime != LEDGER_NO_TIME && record->since >= entry->proof_since;
@@ -123,7 +117,7 @@ static bool has_sent_orphans(struct ledger_entry *entry)
     if (!(atomic_load(&entry->flags) & LEDGER_ENTRY_ORPHANED_SENT))
         return false;
     for (uint32_t i = entry->first; i; i = ledger_record(i)->file_next) {
-        if (is_orphan(ledger_record(i)) || is_lent_orphan(ledger_record(i)))
+        if (is_orphan(ledger_record(i)) || ledger_record_is_lent_by_nobody(ledger_record(i)))
             return true;
     }
     ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED_SENT);
@@ -146,7 +140,7 @@ void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t fla
 
 void ledger_entry_orphan_sent(struct ledger_entry *entry, const struct ledger_record *record)
 {
-    if (!is_lent_orphan(record))
+    if (!ledger_record_is_lent_by_nobody(record))
         return;
     bool cared = is_cared_for(&entry->carer) &&
                  (!has_sent_orphans(entry) || is_cared_for(&entry->sent_carer));
@@ -245,7 +239,8 @@ enum ledger_stray_proof ledger_file_prove_strays(struct ledger_file *file, uint6
 static bool is_sent_orphan(uint32_t index, uint64_t unused)
 {
     (void)unused;
-    return ledger_record_is_promised(ledger_record(index)) && is_lent_orphan(ledger_record(index));
+    return ledger_record_is_promised(ledger_record(index)) &&
+           ledger_record_is_lent_by_nobody(ledger_record(index));
 }
 
 /* Are there any but those that are in the list of what is dirty? */

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "ledger/agent.h"
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/dirty.h"
@@ -472,9 +473,10 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
     }
 }
 
-/* Under the stripe's lock, which is for others after so many records. Returns how many it were. */
+/* Under the stripe's lock, which is for others after so many records. Returns how many it were.
+ * *orphans: some are not this process's to commit. */
 static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first,
-                         struct ledger_garbage *garbage)
+                         struct ledger_garbage *garbage, bool *orphans)
 {
     struct ledger_write *write = ending->write;
     if (!write->record_count)
@@ -493,6 +495,8 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
         write->first_record = ledger_record(index)->write_next;
         if (write->unsettled && ledger_record_state(ledger_record(index)) != LEDGER_RECORD_PRIVATE)
             ledger_record_hold(index);
+        if (ending->outcome == LEDGER_WRITE_UNSTABLE)
+            *orphans = *orphans || ledger_record_is_lent_by_nobody(ledger_record(index));
         end_record(entry, index, write->kept, ending->outcome, ending->verifier, garbage);
     }
     if (entry) {
@@ -508,14 +512,14 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
 void ledger_writes_end(struct ledger_ending *endings, unsigned count)
 {
     struct ledger_garbage garbage = {0};
-    bool first = true;
+    bool first = true, orphans = false;
     for (unsigned i = 0; i < count;) {
         uint32_t stripe = ledger_stripe_of_file(endings[i].file);
         const struct ledger_file *file = endings[i].file;
         unsigned ended = 0;
         ledger_stripe_lock(stripe);
         while (i < count && endings[i].file == file && ended < RECORDS_AT_ONCE) {
-            ended += end_some(&endings[i], RECORDS_AT_ONCE - ended, first, &garbage);
+            ended += end_some(&endings[i], RECORDS_AT_ONCE - ended, first, &garbage, &orphans);
             first = endings[i].write->record_count == 0;
             i += first;
         }
@@ -523,4 +527,6 @@ void ledger_writes_end(struct ledger_ending *endings, unsigned count)
         ledger_stripe_wake(stripe);
     }
     ledger_arena_give(garbage.first);
+    if (orphans)
+        ledger_agent_owes();
 }

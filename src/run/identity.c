@@ -78,6 +78,17 @@ int run_identity_self(struct run_identity *identity)
     return error;
 }
 
+int run_identity_of(uint32_t pid, struct run_identity *identity)
+{
+    struct process_stat stat;
+    char path[40];
+    snprintf(path, sizeof(path), "%u/stat", pid);
+    int error = read_stat(path, &stat);
+    if (error == 0)
+        *identity = (struct run_identity){pid, stat.starttime, 0};
+    return error;
+}
+
 static int read_stat_of(const struct run_identity *identity, struct process_stat *stat)
 {
     char path[40];

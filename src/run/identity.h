@@ -18,6 +18,9 @@ struct run_identity {
 /* 0, or -errno when /proc cannot be read: -ESRCH if it is that of another namespace. */
 int run_identity_self(struct run_identity *identity);
 
+/* Of another process, whatever program it runs. 0 or -errno: -ENOENT, there is none. */
+int run_identity_of(uint32_t pid, struct run_identity *identity);
+
 /*
  * False only if the process surely is no more (a zombie is no more: its memory is gone), or runs
  * another program since exec. The process must be of the same namespaces.

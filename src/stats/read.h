@@ -29,7 +29,7 @@ struct stats_uncommitted {
 enum stats_agent_state {
     STATS_AGENT_NONE, /* there is none now: nobody needs one */
     STATS_AGENT_ALIVE,
-    STATS_AGENT_LACKING, /* somebody needs one, and it cannot be had: see `lack` */
+    STATS_AGENT_LACKING, /* there is none, and somebody needs one: see `lack` */
 };
 struct stats_agent {
     uint32_t uid; /* whose run directory it is */
@@ -39,7 +39,7 @@ struct stats_agent {
     uint32_t watched;  /* processes that it watches */
     uint64_t unsent;   /* bytes unsent of files of which dead processes left some to it */
     uint64_t strays;   /* the same, but left to nobody: to be proven, or set aside */
-    char lack[80];     /* LACKING: why, in words */
+    char lack[120];    /* why a process cannot leave writes behind, in words; empty: none says so */
 };
 
 /* What was set aside in a run directory: see run/strays.h. */

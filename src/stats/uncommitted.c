@@ -171,6 +171,10 @@ static void put_lack(uint32_t lack, char text[], size_t size)
             "beside the library is no command directnfs that can be trusted",
         [LEDGER_AGENT_LACKS_PROCESS] = "a process cannot be started",
         [LEDGER_AGENT_LACKS_REASON] = "directnfs agent ended at once; its log says why",
+        [LEDGER_AGENT_LACKS_READY] = "one has begun, and is not ready: is it stopped?",
+        [LEDGER_AGENT_LACKS_ANSWER] =
+            "it does not answer a process, or is not in contact with a server: its log says why",
+        [LEDGER_AGENT_LACKS_PLACE] = "it has no place for another server",
     };
     uint32_t which = lack & 0xff, error = lack >> 8;
     const char *what = which < sizeof(words) / sizeof(words[0]) ? words[which] : NULL;
@@ -183,14 +187,18 @@ static int add_agent(struct stats_snapshot *snapshot, struct ledger_shared *shar
                      struct stats_agent **added)
 {
     const struct ledger_agent *from = &shared->agent;
-    uint32_t count =
-        shared->process_count < LEDGER_PROCESSES ? shared->process_count : LEDGER_PROCESSES;
+    uint32_t lack = 0, count = shared->process_count < LEDGER_PROCESSES ? shared->process_count
+                                                                        : LEDGER_PROCESSES;
     *added = NULL;
-    if (from->drawn == 0 && from->lack == 0)
-        return 0;
     if (stats_read_at(fd, shared->processes, count * sizeof(shared->processes[0]),
                       offsetof(struct ledger_shared, processes)) != 0)
         return -EBADMSG;
+    for (uint32_t i = 1; i < count && !lack; i++) {
+        const struct ledger_process *process = &shared->processes[i];
+        lack = process->state && !is_dead(shared, process->pid) ? process->lack : 0;
+    }
+    if (from->drawn == 0 && lack == 0)
+        return 0;
     struct stats_agent *agent =
         reallocarray(snapshot->agents, snapshot->agent_count + 1, sizeof(*agent));
     if (!agent)
@@ -201,18 +209,15 @@ static int add_agent(struct stats_snapshot *snapshot, struct ledger_shared *shar
                                   .state = is_alive(shared) ? STATS_AGENT_ALIVE : STATS_AGENT_NONE,
                                   .pid = from->pid,
                                   .since_ns = from->since_s * 1000000000};
-    bool wanted = false;
     for (uint32_t i = 1; i < count; i++) {
         const struct ledger_process *process = &shared->processes[i];
         agent->watched += process->state && process->watched != 0 &&
                           process->watched == from->number && agent->state == STATS_AGENT_ALIVE;
-        wanted = wanted || (process->state && process->watched == LEDGER_WATCH_WANTED &&
-                            !is_dead(shared, process->pid));
     }
-    if (agent->state == STATS_AGENT_NONE && from->lack && wanted) {
+    if (lack)
+        put_lack(lack, agent->lack, sizeof(agent->lack));
+    if (lack && agent->state == STATS_AGENT_NONE)
         agent->state = STATS_AGENT_LACKING;
-        put_lack(from->lack, agent->lack, sizeof(agent->lack));
-    }
     *added = agent;
     return 0;
 }

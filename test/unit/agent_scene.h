@@ -25,12 +25,16 @@ static inline void wait_ready(void)
 static inline void watch_all(void)
 {
     uint64_t key, device;
-    uint32_t cursor = 0, slot;
+    bool watched;
     int pid;
-    while (ledger_agent_next(&cursor, &slot, &pid))
-        ledger_agent_watch(slot, pid);
-    for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++)
-        ledger_agent_serve(place);
+    for (uint32_t slot = 1; slot < ledger_process_count(); slot++) {
+        if (ledger_agent_asked(slot, &pid, &watched) && !watched)
+            ledger_agent_watch(slot, pid);
+    }
+    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+        if (ledger_agent_server(place, &key, &device))
+            ledger_agent_serve(place);
+    }
 }
 
 static inline int is_agent(void *unused)
@@ -66,7 +70,8 @@ static inline void be_watched(void)
     must(place >= 0);
     for (;;) {
         uint32_t number = ledger_agent_number();
-        if (number && ledger_agent_watches(number) && ledger_agent_serves(number, (unsigned)place))
+        if (number && ledger_agent_watches(number) &&
+            ledger_agent_serves(number, (unsigned)place, 5))
             return;
         usleep(1000);
     }

@@ -23,6 +23,7 @@
 #include "file_server.h"
 #include "stats/count.h"
 #include "ledger/agent.h"
+#include "ledger/processes.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
 #include "sys/critical.h"
@@ -186,12 +187,16 @@ static inline void scene_be_agent(void)
     ledger_agent_ready();
     for (;;) {
         uint64_t key, device;
-        uint32_t cursor = 0, slot;
+        bool watched;
         int pid;
-        while (ledger_agent_next(&cursor, &slot, &pid))
-            ledger_agent_watch(slot, pid);
-        for (unsigned place = 0; ledger_agent_server(place, &key, &device); place++)
-            ledger_agent_serve(place);
+        for (uint32_t slot = 1; slot < ledger_process_count(); slot++) {
+            if (ledger_agent_asked(slot, &pid, &watched) && !watched)
+                ledger_agent_watch(slot, pid);
+        }
+        for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+            if (ledger_agent_server(place, &key, &device))
+                ledger_agent_serve(place);
+        }
         ledger_agent_await(&seen);
     }
 }

@@ -59,17 +59,6 @@ UNIT_TEST(a_child_is_watched_when_it_asks)
     end_agent(agent);
 }
 
-UNIT_TEST(each_server_has_one_place_and_there_are_so_many)
-{
-    int first = ledger_agent_ask(1000, 1);
-    assert_int_equal(ledger_agent_ask(1000, 1), first);
-    int last = 0;
-    for (uint64_t key = 1001; last >= 0; key++)
-        last = ledger_agent_ask(key, 1);
-    assert_int_equal(last, -ENOSPC);
-    assert_int_equal(ledger_agent_ask(1000, 1), first);
-}
-
 int main(void)
 {
     return unit_run(open_all, remove_run_directory);

@@ -167,7 +167,8 @@ static int writes_and_waits(void *unused)
 
 static int is_agent(void *unused)
 {
-    uint32_t seen = 0, cursor, slot;
+    uint32_t seen = 0;
+    bool watched;
     int pid;
     (void)unused;
     must(ledger_agent_become() == 0);
@@ -175,8 +176,10 @@ static int is_agent(void *unused)
     tell();
     for (;;) {
         ledger_agent_await(&seen);
-        for (cursor = 0; ledger_agent_next(&cursor, &slot, &pid);)
-            ledger_agent_watch(slot, pid);
+        for (uint32_t slot = 1; slot < ledger_process_count(); slot++) {
+            if (ledger_agent_asked(slot, &pid, &watched))
+                ledger_agent_watch(slot, pid);
+        }
     }
 }
 

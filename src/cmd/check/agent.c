@@ -72,19 +72,20 @@ static void say_command(void)
 static void say_agent(const struct stats_agent *agent)
 {
     char since[CMD_TIME_BYTES];
+    if (agent && agent->lack[0])
+        say_none("a program cannot leave writes behind (%s)%s: each of its writes waits for its "
+                 "server, as with write_behind_max = 0",
+                 agent->lack, "");
     if (agent && agent->state == STATS_AGENT_ALIVE) {
         cmd_time(since, agent->since_ns);
         check_say(CHECK_INFO, "agent",
                   "process %u sends for those who die, since %s; it watches %u", agent->pid, since,
                   agent->watched);
-        check_word("agent", "alive");
+        if (!agent->lack[0])
+            check_word("agent", "alive");
         check_number("pid", agent->pid);
         return;
     }
-    if (agent && agent->state == STATS_AGENT_LACKING)
-        say_none("programs cannot have one (%s)%s: each of their writes waits for its server, as "
-                 "with write_behind_max = 0",
-                 agent->lack, "");
     say_command();
 }
 

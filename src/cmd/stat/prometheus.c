@@ -249,7 +249,7 @@ static void print_left(const struct stat_set *set, FILE *out)
     unsigned long long alive = 0, lacking = 0, unsent = 0, nobodys = 0, strays = 0, bytes = 0;
     for (unsigned i = 0; i < snapshot->agent_count; i++) {
         alive += snapshot->agents[i].state == STATS_AGENT_ALIVE;
-        lacking += snapshot->agents[i].state == STATS_AGENT_LACKING;
+        lacking += snapshot->agents[i].lack[0] != '\0';
         unsent += snapshot->agents[i].unsent;
         nobodys += snapshot->agents[i].strays;
     }

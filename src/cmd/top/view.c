@@ -111,7 +111,7 @@ static void put_left(struct line *line, const struct stats_snapshot *now)
     char bytes[CMD_BRIEF], unsent[CMD_BRIEF];
     unsigned lacking = 0;
     for (unsigned i = 0; i < now->agent_count; i++)
-        lacking += now->agents[i].state == STATS_AGENT_LACKING;
+        lacking += now->agents[i].lack[0] != '\0';
     if (now->uncommitted)
         put(line, TOP_LOOK_PLAIN, "uncommitted %sB", cmd_brief(bytes, (double)now->uncommitted));
     if (now->unsent)
