@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/arrived.h"
 #include "file/flush.h"
 #include "file/getattr.h"
 #include "file/io.h"
 #include "ledger/attributes.h"
 #include "ledger/hold.h"
-#include "ledger/strays.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"
@@ -52,14 +52,13 @@ static int prove(struct committing *c, bool sent, bool *proven)
 
 static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
 {
-    uint64_t from = 0, offset;
-    uint32_t length;
+    struct ledger_stray stray;
+    uint64_t from = 0;
     uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
     int result = bytes ? 0 : -ENOMEM;
-    while (!result &&
-           (length = ledger_file_stray(c->entry, mark, sent, from, &offset, bytes)) > 0) {
-        result = run_stray_piece(file, offset, bytes, length);
-        from = offset + length;
+    while (!result && (stray = ledger_file_stray(c->entry, mark, sent, from, bytes)).length > 0) {
+        result = run_stray_piece(file, stray.offset, bytes, stray.length);
+        from = stray.offset + stray.length;
     }
     sys_free(bytes);
     return result;
@@ -108,9 +107,13 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-static int set_aside(struct committing *c, uint64_t mark, bool sent)
+static int set_aside(struct committing *c, enum ledger_stray_set set)
 {
     struct run_stray_file file;
+    bool sent = set == LEDGER_STRAYS_SENT;
+    uint64_t mark = file_strays_not_arrived(c, set);
+    if (mark == 0)
+        return 0;
     int result = save(c, mark, sent, &file);
     if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
         remove_again(&file);
@@ -125,11 +128,11 @@ static int settle(struct committing *c)
     int result = prove(c, false, &proven);
     if (result != 0)
         return result;
-    uint64_t mark =
-        ledger_file_mark_strays(c->entry, proven ? LEDGER_STRAYS_UNPROVEN : LEDGER_STRAYS_UNSENT);
-    if (mark != 0)
-        return set_aside(c, mark, false);
-    return !proven || ledger_file_take_strays(c->entry) ? 0 : -EIO;
+    if (!proven)
+        return set_aside(c, LEDGER_STRAYS_UNSENT);
+    if (ledger_file_mark_strays(c->entry, LEDGER_STRAYS_UNPROVEN) != 0)
+        return set_aside(c, LEDGER_STRAYS_UNPROVEN);
+    return ledger_file_take_strays(c->entry) ? 0 : -EIO;
 }
 
 int file_strays_settle(struct committing *c)
@@ -151,9 +154,7 @@ int file_strays_settle_sent(struct committing *c)
     if (!ledger_file_has_sent_strays(c->entry))
         return 0;
     int result = prove(c, true, &proven);
-    uint64_t mark =
-        result == 0 && !proven ? ledger_file_mark_strays(c->entry, LEDGER_STRAYS_SENT) : 0;
-    if (mark != 0)
-        result = set_aside(c, mark, true);
+    if (result == 0 && !proven)
+        result = set_aside(c, LEDGER_STRAYS_SENT);
     return result != 0 ? result : !proven;
 }
