@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "file/arrived.h"
 #include "file/async.h"
 #include "file/commit.h"
 #include "file/getattr.h"
@@ -10,7 +11,6 @@
 #include "ledger/attributes.h"
 #include "ledger/dirty.h"
 #include "ledger/hold.h"
-#include "ledger/strays.h"
 #include "run/directory.h"
 #include "run/strays.h"
 #include "sys/alloc.h"
@@ -57,14 +57,13 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
 
 static int copy(struct committing *c, uint64_t mark, bool sent, struct run_stray_file *file)
 {
-    uint64_t from = 0, offset;
-    uint32_t length;
+    struct ledger_stray stray;
+    uint64_t from = 0;
     uint8_t *bytes = sys_alloc(LEDGER_STRAY_MAX);
     int result = bytes ? 0 : -ENOMEM;
-    while (!result &&
-           (length = ledger_file_stray(c->entry, mark, sent, from, &offset, bytes)) > 0) {
-        result = run_stray_piece(file, offset, bytes, length);
-        from = offset + length;
+    while (!result && (stray = ledger_file_stray(c->entry, mark, sent, from, bytes)).length > 0) {
+        result = run_stray_piece(file, stray.offset, bytes, stray.length);
+        from = stray.offset + stray.length;
     }
     sys_free(bytes);
     return result;
@@ -113,9 +112,13 @@ static void say(struct committing *c, const struct run_stray_file *file, int res
                   c->path, server, strerrordesc_np(-result));
 }
 
-static int set_aside(struct committing *c, uint64_t mark, bool sent)
+static int set_aside(struct committing *c, enum ledger_stray_set set)
 {
     struct run_stray_file file;
+    bool sent = set == LEDGER_STRAYS_SENT;
+    uint64_t mark = file_strays_not_arrived(c, set);
+    if (mark == 0)
+        return 0;
     int result = save(c, mark, sent, &file);
     if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
         remove_again(&file);
@@ -203,30 +206,26 @@ static int send_all(struct committing *c, struct nfs_attr *expected)
 
 /* ---- settling ---- */
 
-/* All, or those that the proof is not of. 0: there were none; 1; or -errno. */
-static int set_unsent_aside(struct committing *c, enum ledger_stray_set set)
-{
-    uint64_t mark = ledger_file_mark_strays(c->entry, set);
-    int result = mark ? set_aside(c, mark, false) : 0;
-    return result ? result : mark != 0;
-}
-
 static int settle(struct committing *c)
 {
     struct nfs_attr expected;
     bool proven;
     int result = prove(c, false, &proven, &expected);
-    if (!result)
-        result = set_unsent_aside(c, proven ? LEDGER_STRAYS_UNPROVEN : LEDGER_STRAYS_UNSENT);
-    if (result == 0 && !proven) /* they were overwritten, or are sent by another process */
-        ledger_file_end_strays(c->entry);
-    if (result != 0 || !proven)
-        return result < 0 ? result : 0;
+    if (result != 0)
+        return result;
+    if (!proven) {
+        result = set_aside(c, LEDGER_STRAYS_UNSENT);
+        if (!result) /* they were overwritten, or are sent by another process */
+            ledger_file_end_strays(c->entry);
+        return result;
+    }
+    if (ledger_file_mark_strays(c->entry, LEDGER_STRAYS_UNPROVEN) != 0)
+        return set_aside(c, LEDGER_STRAYS_UNPROVEN);
     file_commit_as_writer(c);
     result = send_all(c, &expected);
     if (file_commit_is_refusal(result))
-        result = set_unsent_aside(c, LEDGER_STRAYS_UNSENT);
-    return result < 0 && result != -ECANCELED ? result : 0; /* else: is it proven still? */
+        return set_aside(c, LEDGER_STRAYS_UNSENT);
+    return result != -ECANCELED ? result : 0; /* else: is it proven still? */
 }
 
 int file_strays_settle(struct committing *c)
@@ -247,9 +246,7 @@ int file_strays_settle_sent(struct committing *c)
     if (!ledger_file_has_sent_strays(c->entry))
         return 0;
     int result = prove(c, true, &proven, &told);
-    uint64_t mark =
-        result == 0 && !proven ? ledger_file_mark_strays(c->entry, LEDGER_STRAYS_SENT) : 0;
-    if (mark != 0)
-        result = set_aside(c, mark, true);
+    if (result == 0 && !proven)
+        result = set_aside(c, LEDGER_STRAYS_SENT);
     return result != 0 ? result : !proven;
 }

@@ -8,6 +8,7 @@
 #include "ledger/dirty.h"
 #include "ledger/entries.h"
 #include "ledger/processes.h"
+#include "sys/sys.h"
 #include "sys/test_switch.h"
 
 /* ---- the proof ---- */
@@ -187,14 +188,20 @@ static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_att
            now->size <= atomic_load(&entry->size);
 }
 
-/* Is something of this host in the way of a stray, so that it could not be sent at once? */
+/* Is something of this host on its way, or may be, that has other bytes than the record? */
+static bool is_in_the_way(struct ledger_entry *entry, uint32_t index)
+{
+    const struct ledger_record *record = ledger_record(index);
+    return ledger_range_in_the_way(entry, ledger_record_start(record), ledger_record_end(record),
+                                   record->changed ? 0 : index) != UINT32_MAX;
+}
+
+/* Could a stray not be sent at once? */
 static bool is_blocked(struct ledger_entry *entry)
 {
     for (uint32_t i = entry->dirty_first; i; i = ledger_record(i)->file_next) {
-        const struct ledger_record *record = ledger_record(i);
-        if (is_orphan(record) && ledger_proof_is_of(entry, record) &&
-            ledger_range_in_the_way(entry, ledger_record_start(record), ledger_record_end(record),
-                                    record->changed ? 0 : i) != UINT32_MAX)
+        if (is_orphan(ledger_record(i)) && ledger_proof_is_of(entry, ledger_record(i)) &&
+            is_in_the_way(entry, i))
             return true;
     }
     return false;
@@ -289,8 +296,9 @@ uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set
     struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
     if (!entry)
         return 0;
-    uint64_t mark = ++ledger_entry_stripe(entry)->commits;
+    uint64_t mark = ledger_entry_stripe(entry)->commits + 1;
     bool any = false;
+    ledger_entry_stripe(entry)->commits += 2; /* the other is of those that arrived */
     for (uint32_t i = first_of(entry, set == LEDGER_STRAYS_SENT); i;
          i = ledger_record(i)->file_next) {
         if (!is_orphan(ledger_record(i)) ||
@@ -322,29 +330,55 @@ static void copy(const struct ledger_record *record, uint8_t *to)
     }
 }
 
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent, uint64_t from,
-                           uint64_t *offset, uint8_t *bytes)
+/* The first marked one from an offset on; 0: none. */
+static uint32_t find_marked(const struct ledger_entry *entry, uint64_t mark, bool sent,
+                            uint64_t from)
 {
-    uint32_t found = 0, length = 0;
-    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
-    if (!entry)
-        return 0;
+    uint32_t found = 0;
     for (uint32_t i = first_of(entry, sent); i; i = ledger_record(i)->file_next) {
         uint64_t start = ledger_record_start(ledger_record(i));
-        if (is_marked(ledger_record(i), mark) && start >= from && (!found || start < *offset)) {
+        if (is_marked(ledger_record(i), mark) && start >= from &&
+            (!found || start < ledger_record_start(ledger_record(found))))
             found = i;
-            *offset = start;
-        }
     }
-    if (found) {
-        length = ledger_record_length(ledger_record(found));
-        copy(ledger_record(found), bytes);
-    }
-    ledger_entry_unlock(file);
-    return length;
+    return found;
 }
 
-uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent)
+struct ledger_stray ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent,
+                                      uint64_t from, uint8_t *bytes)
+{
+    struct ledger_stray stray = {0};
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return stray;
+    ledger_stripe_expire_now(ledger_stripe_of_file(file));
+    uint32_t found = find_marked(entry, mark, sent, from);
+    if (found) {
+        const struct ledger_record *record = ledger_record(found);
+        stray.offset = ledger_record_start(record);
+        stray.length = ledger_record_length(record);
+        stray.late = ledger_record_held(record, sys_now_ns()) || is_in_the_way(entry, found);
+        copy(record, bytes);
+    }
+    ledger_entry_unlock(file);
+    return stray;
+}
+
+bool ledger_file_stray_arrived(struct ledger_file *file, uint64_t mark, bool sent, uint64_t offset)
+{
+    struct ledger_entry *entry = ledger_entry_lock(file, false, NULL);
+    if (!entry)
+        return false;
+    uint32_t found = find_marked(entry, mark, sent, offset);
+    struct ledger_record *record = ledger_record(found);
+    bool arrived = found && ledger_record_start(record) == offset && !is_in_the_way(entry, found);
+    if (arrived)
+        record->aside = mark + 1;
+    ledger_entry_unlock(file);
+    return arrived;
+}
+
+static uint64_t drop(struct ledger_file *file, uint64_t mark, bool sent, bool arrived)
 {
     struct ledger_garbage garbage = {0};
     uint64_t bytes = 0;
@@ -353,24 +387,36 @@ uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool s
         return 0;
     bool left = has_lent_orphans(entry);
     for (uint32_t i = first_of(entry, sent), next; i; i = next) {
-        next = ledger_record(i)->file_next;
-        if (!is_marked(ledger_record(i), mark)) {
-            left = left || is_orphan(ledger_record(i));
+        const struct ledger_record *record = ledger_record(i);
+        next = record->file_next;
+        if (!is_marked(record, mark + arrived) || (arrived && record->distrusted)) {
+            left = left || is_orphan(record);
             continue;
         }
-        bytes += ledger_record_length(ledger_record(i));
+        bytes += ledger_record_length(record);
         ledger_record_drop(entry, i, &garbage);
     }
     if (!left && !sent)
-        atomic_fetch_and(&entry->flags, ~(uint32_t)LEDGER_ENTRY_ORPHANED);
+        ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED);
     if (bytes > 0) {
         if (!sent)
             ledger_dirty_lost(entry);
         ledger_entry_outdate(entry);
-        tell_loss(entry);
     }
+    if (bytes > 0 && !arrived)
+        tell_loss(entry);
     ledger_entry_unlock(file);
     ledger_stripe_wake(ledger_stripe_of_file(file));
     ledger_arena_give(garbage.first);
     return bytes;
+}
+
+uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent)
+{
+    return drop(file, mark, sent, false);
+}
+
+uint64_t ledger_file_drop_arrived(struct ledger_file *file, uint64_t mark, bool sent)
+{
+    return drop(file, mark, sent, true);
 }

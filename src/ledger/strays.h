@@ -51,12 +51,11 @@ void ledger_file_end_strays(struct ledger_file *file);
 void ledger_file_tell_loss(struct ledger_file *file);
 
 /*
- * The caller sets strays of the file aside: it marks them, with a number of its own (0: there are
- * none); copies each, beginning with `from` = 0 and going on behind the last one (bytes, at most
- * LEDGER_STRAY_MAX, of which *offset is the first; 0: there are no more); and, when all are safe,
- * drops those that have its mark still, which returns their bytes. Others have lost it: to a
- * process that marked them later, or to one that wrote there. The loss is told to those who have
- * the file open now, and not to those who open it later.
+ * The caller sees to strays of the file: it marks them, with a number of its own (0: there are
+ * none), and looks at each, beginning with `from` = 0 and going on behind the last one (`bytes`: at
+ * most LEDGER_STRAY_MAX; length 0: there are no more). It drops those that have its mark still, as
+ * they are safe elsewhere, or as the server has them: which returns their bytes. Others have lost
+ * it: to a process that marked them later, or to one that wrote there.
  */
 enum ledger_stray_set {
     LEDGER_STRAYS_UNPROVEN, /* those that the proof is not of */
@@ -64,10 +63,22 @@ enum ledger_stray_set {
     LEDGER_STRAYS_SENT
 };
 enum { LEDGER_STRAY_MAX = 1 << 16 };
+struct ledger_stray {
+    uint64_t offset;
+    uint32_t length;
+    bool late; /* what is at the server may yet change, as of this host something is on its way */
+};
 uint64_t ledger_file_mark_strays(struct ledger_file *file, enum ledger_stray_set set);
-uint32_t ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent, uint64_t from,
-                           uint64_t *offset, uint8_t *bytes);
+struct ledger_stray ledger_file_stray(struct ledger_file *file, uint64_t mark, bool sent,
+                                      uint64_t from, uint8_t *bytes);
+/* The server has the very bytes of the marked one that begins there. False: it has no mark, or a
+ * write of this host that is on its way may undo that. */
+bool ledger_file_stray_arrived(struct ledger_file *file, uint64_t mark, bool sent, uint64_t offset);
+/* Those that are marked, and have not arrived, are set aside: the loss is told to those who have
+ * the file open now, and not to those who open it later. Those that arrived, and that a COMMIT
+ * vouches for, are no loss; but what is `distrusted` stays, as no COMMIT can. */
 uint64_t ledger_file_drop_strays(struct ledger_file *file, uint64_t mark, bool sent);
+uint64_t ledger_file_drop_arrived(struct ledger_file *file, uint64_t mark, bool sent);
 
 /* ---- under a lock ---- */
 

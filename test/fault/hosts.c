@@ -87,12 +87,13 @@ static bool run(void)
         }
     }
     printf("%u rounds, %u checks, %u losses of power, %llu writes %llu reads %llu syncs %llu "
-           "errors, %llu warm; %u arrivals, %u visits, %u stalls; debts: %u sent, %u aside, %u "
-           "unknown, %u stray files, %u overtaken; ends:",
+           "errors, %llu warm; %u arrivals, %u visits, %u stalls; debts: %u sent, %u aside, "
+           "%u of them needlessly, %u unknown, %u stray files, %u overtaken; ends:",
            options.rounds, checks, losses, (unsigned long long)journal->writes,
            (unsigned long long)journal->reads, (unsigned long long)journal->syncs,
            (unsigned long long)journal->errors, (unsigned long long)journal->behind, arrivals,
-           visits, stalls, debts_sent, debts_aside, debts_unknown, stray_files, overtaken);
+           visits, stalls, debts_sent, debts_aside, debts_needless, debts_unknown, stray_files,
+           overtaken);
     for (unsigned i = 0; i < END_COUNT; i++)
         printf(" %s %u", end_names[i], ends_done[i]);
     putchar('\n');

@@ -26,12 +26,15 @@ struct debt {
     uint32_t version; /* 0: none */
     uint32_t last;    /* that the dead may have begun to write; what is newer is of others */
     bool sure;        /* the other host changed the file for good before this one came back */
+    bool changed;     /* it began to */
 };
 
 static struct debt debts[HOSTS][FILES][BLOCKS_MOST];
 static int files[FILES]; /* as the kernel sees them */
 static uint64_t inodes[FILES];
-static unsigned stray_files, debts_sent, debts_aside, debts_unknown;
+static unsigned stray_files, debts_sent, debts_aside, debts_needless, debts_unknown;
+static uint64_t issued_before[FILES]; /* this turn, */
+static unsigned turn_host;            /* which is of this host */
 
 /* ---- the files of the run directory ---- */
 
@@ -198,6 +201,31 @@ static void debts_are_sure(unsigned host, unsigned file)
         debts[host][file][block].sure = debts[host][file][block].version != 0;
 }
 
+/* Versions that were begun of the blocks of a file. */
+static uint64_t issued_of(unsigned file)
+{
+    uint64_t sum = 0;
+    for (unsigned block = 0; block < files_of_hosts[file].count; block++)
+        sum += atomic_load(&journal->blocks[file][block].issued);
+    return sum;
+}
+
+static void debts_turn_begins(void)
+{
+    for (unsigned file = 0; file < FILES; file++)
+        issued_before[file] = issued_of(file);
+}
+
+/* Whose turn it was wrote to files of which the other host owes something. */
+static void debts_turn_ends(unsigned other)
+{
+    for (unsigned i = 0; i < FILES * BLOCKS_MOST; i++) {
+        unsigned file = i / BLOCKS_MOST;
+        if (issued_of(file) != issued_before[file])
+            debts[other][file][i % BLOCKS_MOST].changed = true;
+    }
+}
+
 /* A debt that is not paid? `newer`: nobody can tell. */
 static bool is_missing(const struct debt *debt, unsigned file, unsigned block, unsigned *aside,
                        bool *newer)
@@ -245,6 +273,9 @@ static bool debts_check(unsigned host, const char *when)
             return false;
         }
         debts_aside += aside > 0;
+        bool changed =
+            debt->changed || (turn_host != host && issued_of(file) != issued_before[file]);
+        debts_needless += aside > 0 && !changed;
         debts_unknown += newer;
         debts_sent += aside == 0 && !newer;
         *debt = (struct debt){0};

@@ -530,6 +530,8 @@ static bool turn_run(unsigned number, unsigned host)
                turn->warms ? ", warm" : "", turn->lingers ? ", lingers" : "");
         fflush(stdout);
     }
+    turn_host = host;
+    debts_turn_begins();
     atomic_store(&journal->release, false);
     for (unsigned i = 0; i < PROGRAMS; i++) {
         atomic_store(&journal->programs[host][i].operations, 0);
@@ -549,6 +551,7 @@ static bool turn_run(unsigned number, unsigned host)
         return false;
     if (hosts[1 - host].visitor == 0)
         find_changes(host, before);
+    debts_turn_ends(1 - host);
     return check_now("after a turn") && other_comes_back(1 - host) && check_now("between turns");
 }
 

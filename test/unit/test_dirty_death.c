@@ -216,12 +216,12 @@ static void flush_some(struct ledger_file *file, uint8_t fill, bool strays)
 static uint64_t set_aside(struct ledger_file *file, uint8_t fill)
 {
     static uint8_t bytes[LEDGER_STRAY_MAX];
-    uint64_t mark = ledger_file_mark_strays(file, LEDGER_STRAYS_UNSENT), offset, from = 0;
-    uint32_t length;
-    while (mark && (length = ledger_file_stray(file, mark, false, from, &offset, bytes)) > 0) {
-        for (uint32_t i = 0; i < length; i++)
+    uint64_t mark = ledger_file_mark_strays(file, LEDGER_STRAYS_UNSENT), from = 0;
+    struct ledger_stray stray;
+    while (mark && (stray = ledger_file_stray(file, mark, false, from, bytes)).length > 0) {
+        for (uint32_t i = 0; i < stray.length; i++)
             assert_int_equal(bytes[i], fill);
-        from = offset + length;
+        from = stray.offset + stray.length;
     }
     return ledger_file_drop_strays(file, mark, false);
 }

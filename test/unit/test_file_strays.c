@@ -51,8 +51,8 @@ static void leave_stray(void)
     }                                                    \
     static void name##_body_of(void)
 
-/* Another host writes block 2, or a backup is restored: the file is `seconds` newer, or older, or as
- * old as before. */
+/* Another host writes block 2, or a backup is restored: the file is `seconds` newer, or older, or
+ * as old as before. */
 static void change_file(int64_t seconds)
 {
     char path[SCENE_PATH], data[BLOCK];
@@ -160,6 +160,109 @@ STRAY_TEST(or_with_the_very_same_time)
     CHECK_EQUAL(strays(), 1);
 }
 
+static void write_at_server(unsigned block, unsigned version)
+{
+    char path[SCENE_PATH], data[BLOCK];
+    scene_file_path(path, "f");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    data_fill(data, BLOCK, (uint64_t)block * BLOCK, version);
+    CHECK_EQUAL(pwrite(fd, data, BLOCK, (off_t)block * BLOCK), BLOCK);
+    close(fd);
+}
+
+/* What was on its way as its process died is at the server at last, which nobody heard. */
+static void arrive(unsigned block)
+{
+    write_at_server(block, 1);
+}
+
+static void expect_nothing_aside(void)
+{
+    expect_block_2(1);
+    CHECK_EQUAL(strays(), 0);
+    CHECK_EQUAL(scene_logged("are not sent to server"), 0);
+}
+
+STRAY_TEST(what_arrived_all_the_same_needs_a_commit_before_and_after_it_is_found_and_no_stray)
+{
+    arrive(2);
+    unsigned writes = server_calls(NFS3_PROC_WRITE);
+    scene_run(opens_other);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 2 + 1); /* one more, of the file */
+    CHECK_EQUAL(server_calls(NFS3_PROC_WRITE), writes);
+    expect_nothing_aside();
+}
+
+STRAY_TEST(of_a_server_that_restarts_between_the_two_it_is_looked_for_again)
+{
+    arrive(2);
+    server_hold(NFS3_PROC_READ);
+    pid_t pid = scene_start(opens_other);
+    server_wait_held(1);
+    server_do(FILE_SERVER_NEW_VERIFIER);
+    server_release();
+    scene_wait(pid);
+    CHECK_EQUAL(server_calls(NFS3_PROC_COMMIT), 4 + 1);
+    expect_nothing_aside();
+}
+
+STRAY_TEST(what_a_commit_that_failed_may_have_lost_is_set_aside_though_it_is_found)
+{
+    arrive(2);
+    server_fail(NFS3_PROC_COMMIT, 1, NFS3ERR_IO);
+    scene_run(opens_other);
+    CHECK_EQUAL(strays(), 1);
+}
+
+static void writes_block_5(int fd)
+{
+    engine_put(fd, BLOCK, 5 * BLOCK, 1);
+}
+
+SCENE_TEST(only_what_did_not_arrive_is_set_aside)
+{
+    scene_configure("write_behind_max = 16777216;");
+    disk_make("other", BLOCK, 0);
+    before_it_writes = writes_block_5;
+    leave_stray();
+    arrive(5);
+    change_file(2);
+    scene_run(opens_other);
+    CHECK_EQUAL(strays(), 1);
+    disk_expect("f", BLOCK, 5 * BLOCK, 1);
+    expect_block_2(9);
+}
+
+static void writes_and_waits(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    usleep(20000);
+    engine_put(fd, BLOCK, 2 * BLOCK, 1);
+    step_wait(0);
+}
+
+SCENE_TEST(what_may_yet_arrive_is_waited_for)
+{
+    scene_configure("write_behind_max = 16777216; failover_hold = 600;");
+    disk_make("other", BLOCK, 0);
+    disk_make("f", BLOCKS * BLOCK, 0);
+    server_hold(NFS3_PROC_WRITE);
+    pid_t pid = scene_start(writes_and_waits);
+    server_wait_held(1); /* its sender's */
+    kill(scene.agent, SIGKILL);
+    scene_kill(pid);
+    CHECK_EQUAL(waitpid(scene.agent, NULL, 0), scene.agent);
+    scene.agent = 0;
+    write_at_server(7, 9);
+    pid = scene_start(opens_other);
+    while (server_calls(NFS3_PROC_READ) < 2)
+        usleep(1000);
+    CHECK_EQUAL(strays(), 0);
+    server_release();
+    scene_wait(pid);
+    expect_nothing_aside();
+}
+
 static void fsyncs(void)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -215,6 +318,15 @@ static void hears_of_it(void)
     CHECK_EQUAL(engine_fsync(fd), 0);
 }
 
+static void hears_nothing(void)
+{
+    int fd = engine_adopt("f", O_RDWR);
+    step_done(0);
+    step_wait(1);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    engine_expect(fd, BLOCK, 2 * BLOCK, 1);
+}
+
 static void asks_twice(void)
 {
     int fd = engine_adopt("f", O_RDWR);
@@ -247,6 +359,15 @@ SCENE_TEST(who_has_the_file_open_hears_of_it_once)
     scene_wait(pid);
     expect_block_2(9);
     CHECK_EQUAL(strays(), 1);
+}
+
+SCENE_TEST(and_of_what_arrived_all_the_same_nothing)
+{
+    pid_t pid = start_before(hears_nothing);
+    arrive(2);
+    step_done(1);
+    scene_wait(pid);
+    expect_nothing_aside();
 }
 
 /* It has been in contact with the mount for long. */

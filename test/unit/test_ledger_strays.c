@@ -1,6 +1,7 @@
 /* Data that nobody cares for, and the proof that nobody else changed its file:
  * src/ledger/strays.c. */
 #include "agent_scene.h"
+#include "ledger/hold.h"
 #include "ledger/strays.h"
 
 static struct ledger_file file;
@@ -241,6 +242,16 @@ UNIT_TEST(a_transfer_of_several_writes_may_have_had_another_one_in_its_midst)
     forget_file();
 }
 
+static uint8_t bytes[LEDGER_STRAY_MAX];
+
+/* The first one that is marked, from an offset on. */
+static void expect_stray(uint64_t mark, uint64_t from, uint64_t offset, uint32_t length)
+{
+    struct ledger_stray stray = ledger_file_stray(&file, mark, false, from, bytes);
+    assert_int_equal(stray.length, length);
+    assert_int_equal(stray.offset, offset);
+}
+
 static int dies_with_more(void *unused)
 {
     (void)unused;
@@ -252,16 +263,13 @@ static int dies_with_more(void *unused)
 /* 8 KiB at 0 are not proven, and 300 bytes at 100000 are, by this ctime. */
 static void expect_proof_of_the_second(int64_t ctime)
 {
-    static uint8_t bytes[LEDGER_STRAY_MAX];
     struct ledger_write write;
-    uint64_t offset;
     assert_int_equal(run_child(dies_with_more, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
     assert_int_equal(prove(ctime), LEDGER_STRAY_PROVEN);
     uint64_t mark = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNPROVEN);
-    assert_int_equal(ledger_file_stray(&file, mark, false, 0, &offset, bytes), 8192);
-    assert_int_equal(offset, 0);
-    assert_int_equal(ledger_file_stray(&file, mark, false, 8192, &offset, bytes), 0);
+    expect_stray(mark, 0, 0, 8192);
+    expect_stray(mark, 8192, 0, 0);
     assert_int_equal(take_strays(&file, &write), 1); /* takes the other */
     assert_int_equal(write.offset, 100000);
     assert_int_equal(write.length, 300);
@@ -419,20 +427,17 @@ UNIT_TEST(who_finds_another_time_than_is_known_was_overtaken)
 
 UNIT_TEST(what_is_set_aside_is_what_the_dead_left_and_is_told_to_those_who_have_the_file)
 {
-    static uint8_t bytes[LEDGER_STRAY_MAX];
     struct ledger_seen own, *_Atomic seen = &own;
     struct ledger_file later;
-    uint64_t offset = 0;
     open_file(609);
     ledger_seen_begin(&file, &own);
     leave(false);
     write_dirty(&file, 100000, 300, 'l'); /* of one that lives */
     uint64_t mark = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNSENT);
-    assert_int_equal(ledger_file_stray(&file, mark, false, 0, &offset, bytes), 8192);
-    assert_int_equal(offset, 0);
+    expect_stray(mark, 0, 0, 8192);
     assert_int_equal(bytes[0], 'd');
     assert_int_equal(bytes[8191], 'd');
-    assert_int_equal(ledger_file_stray(&file, mark, false, 8192, &offset, bytes), 0);
+    expect_stray(mark, 8192, 0, 0);
     assert_int_equal(ledger_file_drop_strays(&file, mark, false), 8192);
     assert_int_equal(ledger_file_drop_strays(&file, mark, false), 0);
     assert_false(ledger_file_has_strays(&file));
@@ -488,21 +493,53 @@ UNIT_TEST(nor_does_who_writes_there_meanwhile)
 
 UNIT_TEST(of_two_who_set_them_aside_the_later_one_has_them_all)
 {
-    static uint8_t bytes[LEDGER_STRAY_MAX];
-    uint64_t offset = 0;
     open_file(613);
     leave(false);
     uint64_t first = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNSENT);
-    assert_int_equal(ledger_file_stray(&file, first, false, 0, &offset, bytes), 8192);
+    expect_stray(first, 0, 0, 8192);
     assert_int_equal(run_child(begins_later, NULL), 128 + SIGKILL);
     ledger_process_sweep(0);
     uint64_t second = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNSENT);
     assert_int_equal(ledger_file_drop_strays(&file, first, false),
                      0); /* it does not have the later one */
-    assert_int_equal(ledger_file_stray(&file, second, false, 0, &offset, bytes), 8192);
-    assert_int_equal(ledger_file_stray(&file, second, false, 8192, &offset, bytes), 100);
+    expect_stray(second, 0, 0, 8192);
+    expect_stray(second, 8192, 30000, 100);
     assert_int_equal(ledger_file_drop_strays(&file, second, false), 8292);
     assert_false(ledger_file_has_strays(&file));
+    forget_file();
+}
+
+static int dies_in_flight_with_newer_bytes(void *unused)
+{
+    struct ledger_write write;
+    (void)unused;
+    write_dirty(&file, 0, 8192, 'f');
+    write_dirty(&file, 200000, 8192, 'f');
+    must(take(&file, &write) == 1 && write.offset == 0);
+    must(take(&file, &write) == 1 && write.offset == 200000);
+    write_dirty(&file, 200100, 100, 'n');
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(what_is_on_its_way_and_has_other_bytes_may_undo_what_was_found)
+{
+    open_file(637);
+    ledger_hold_set(600 * UINT64_C(1000000000));
+    assert_int_equal(run_child(dies_in_flight_with_newer_bytes, NULL), 128 + SIGKILL);
+    assert_true(ledger_file_has_strays(&file));
+    uint64_t mark = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNSENT);
+    struct ledger_stray same = ledger_file_stray(&file, mark, false, 0, bytes);
+    struct ledger_stray other = ledger_file_stray(&file, mark, false, 8192, bytes);
+    assert_true(same.late);
+    assert_true(other.late);
+    assert_int_equal(other.offset, 200000);
+    assert_true(ledger_file_stray_arrived(&file, mark, false, 0));
+    assert_false(ledger_file_stray_arrived(&file, mark, false, 200000));
+    assert_int_equal(ledger_file_drop_arrived(&file, mark, false), 8192);
+    assert_int_equal(ledger_file_dirty(&file), 8192);
+    assert_false(ledger_file_lost(&file));
+    ledger_hold_set(0);
     forget_file();
 }
 
