@@ -12,6 +12,7 @@
 #include "ledger/agent.h"
 #include "ledger/layout.h"
 #include "ledger/processes.h"
+#include "ledger/stopped.h"
 #include "sys/critical.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -194,6 +195,18 @@ static void *listen_to_rings(void *unused)
     return NULL;
 }
 
+/* A thread, which takes no lock of the registry: one that has it, and is stopped, is guided out. */
+static void *guide_stopped(void *unused)
+{
+    (void)unused;
+    sys_critical_enter();
+    for (;;) {
+        ledger_stopped_await();
+        ledger_stopped_release();
+    }
+    return NULL;
+}
+
 enum { OF_WAKES = 0, OF_SIGNALS = -1 }; /* what epoll tells; else a pidfd and the slot */
 
 static bool listen_to(int epoll, int fd, uint64_t tells)
@@ -344,7 +357,8 @@ static int begin(struct loop *loop)
     bool fine = loop->epoll >= 0 && loop->signals >= 0 && wakes >= 0 &&
                 listen_to(loop->epoll, loop->signals, (uint64_t)OF_SIGNALS) &&
                 listen_to(loop->epoll, wakes, OF_WAKES) &&
-                sys_thread_start(listen_to_rings, NULL, "what processes ask the agent for");
+                sys_thread_start(listen_to_rings, NULL, "what processes ask the agent for") &&
+                sys_thread_start(guide_stopped, NULL, "processes that are stopped with a lock");
     if (!fine)
         log_error("agent: no descriptor or no thread is left; it cannot work");
     return fine ? 0 : -EMFILE;

@@ -105,8 +105,6 @@ int ledger_agent_become(void)
         return -EBUSY;
     atomic_store(&agent()->number, 0);
     atomic_store(&agent()->pid, (uint32_t)sys_getpid());
-    /* What the one before had in its care is a stray for those who look from now on. */
-    ledger_process_sweep(0);
     return 0;
 }
 
@@ -114,6 +112,8 @@ void ledger_agent_ready(void)
 {
     struct timespec now;
     uint32_t number;
+    /* What the one before had in its care is a stray for those who look from now on. */
+    ledger_process_sweep(0);
     do
         number = atomic_fetch_add(&agent()->drawn, 1) + 1;
     while (number == 0 || number == LEDGER_WATCH_WANTED);

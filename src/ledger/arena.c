@@ -77,7 +77,7 @@ static struct ledger_shared *lock_arena(void)
 
 static void unlock_arena(struct ledger_shared *shared)
 {
-    pthread_mutex_unlock(&shared->arena_lock);
+    ledger_mutex_unlock(&shared->arena_lock);
 }
 
 /* Makes sure that places up to `end` have memory; steps are rounded up to the whole array. Without

@@ -42,7 +42,7 @@ static void lock_group(uint32_t group)
 
 static void unlock_group(uint32_t group)
 {
-    pthread_mutex_unlock(&ledger_map.shared->cache_locks[group % LEDGER_CACHE_LOCKS]);
+    ledger_mutex_unlock(&ledger_map.shared->cache_locks[group % LEDGER_CACHE_LOCKS]);
 }
 
 static struct ledger_frame *frame_at(uint32_t group, uint32_t set, unsigned way)

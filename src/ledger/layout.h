@@ -288,6 +288,8 @@ struct ledger_shared {
     uint32_t bucket_count;           /* of one stripe; a power of two */
     _Atomic uint32_t append_changes; /* see ledger_append_changed() */
     uint32_t group_count;            /* of frames; 0: there is no cache */
+    _Atomic uint32_t guided;         /* futex: the thread that the agent guides, or 0 ... */
+    _Atomic uint32_t waited;         /* ... and 1 once others wait for long: see stopped.h */
 
     pthread_mutex_t process_lock __attribute__((aligned(128)));
     uint32_t process_count;  /* slots ever used, slot 0 included */

@@ -14,8 +14,9 @@ enum { CLOCK = CLOCK_MONOTONIC };
 #endif
 
 enum {
-    SPINS = 50,   /* a lock is held for less than a microsecond in most cases */
-    AGAIN_MS = 10 /* see ledger_mutex_lock() */
+    SPINS = 50,      /* a lock is held for less than a microsecond in most cases */
+    AGAIN_MS = 10,   /* see ledger_mutex_lock() */
+    TELL_EVERY = 100 /* the agent */
 };
 
 /* Tells the processor that this thread spins. */
@@ -52,8 +53,9 @@ int ledger_mutex_lock_within(pthread_mutex_t *mutex, int milliseconds)
 int ledger_mutex_lock(pthread_mutex_t *mutex)
 {
     int result;
-    do
-        result = ledger_mutex_lock_within(mutex, AGAIN_MS);
-    while (result == ETIMEDOUT);
+    for (unsigned i = 0; (result = ledger_mutex_lock_within(mutex, AGAIN_MS)) == ETIMEDOUT; i++) {
+        if (i % TELL_EVERY == 0)
+            ledger_stopped_tell();
+    }
     return result;
 }

@@ -27,7 +27,7 @@ static void lock_processes(void)
 
 static void unlock_processes(void)
 {
-    pthread_mutex_unlock(&ledger_map.shared->process_lock);
+    ledger_mutex_unlock(&ledger_map.shared->process_lock);
 }
 
 /* A record of a dead process that is, or was, in the lists. */

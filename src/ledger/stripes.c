@@ -24,7 +24,7 @@ void ledger_stripe_lock(uint32_t stripe)
 
 void ledger_stripe_unlock(uint32_t stripe)
 {
-    pthread_mutex_unlock(&ledger_map.shared->stripes[stripe].lock);
+    ledger_mutex_unlock(&ledger_map.shared->stripes[stripe].lock);
 }
 
 void ledger_stripe_wake(uint32_t stripe)

@@ -106,6 +106,13 @@ bool run_identity_stopped(const struct run_identity *identity)
            (stat.state == 'T' || stat.state == 't');
 }
 
+bool run_thread_stopped(uint32_t thread)
+{
+    struct process_stat stat;
+    const struct run_identity identity = {.pid = thread};
+    return read_stat_of(&identity, &stat) == 0 && stat.state == 'T';
+}
+
 uint64_t run_program(void)
 {
     uint64_t random[2] = {0, 0};

@@ -26,6 +26,8 @@ bool run_identity_alive(const struct run_identity *identity);
 
 /* Is it stopped, by SIGSTOP and its kin or by a debugger? Of the same namespaces. */
 bool run_identity_stopped(const struct run_identity *identity);
+/* The same of one thread of any process, but not by a debugger. */
+bool run_thread_stopped(uint32_t thread);
 
 /* The same in all of a process and its children from one exec to the next, and in no other. Two
  * copies of the library may be in one: in a program that has it, and is preloaded with it. */

@@ -3,67 +3,17 @@
  * in it (SIGSTOP, a debugger, a frozen cgroup) stops all others. One operation is done instruction
  * by instruction, and those are counted that a lock is held for at a time.
  */
-#include <sys/ptrace.h>
 #include <sys/user.h>
 
-#include "dirty_scene.h"
-
-/* An operation on a file, by a process of its own. */
-struct operation {
-    void (*prepare)(struct ledger_file *file); /* by the same process, before */
-    void (*run)(struct ledger_file *file);
-    struct ledger_file file;
-};
-
-static int child_runs(void *argument)
-{
-    struct operation *operation = argument;
-    must(ledger_process_slot() != 0);
-    if (operation->prepare)
-        operation->prepare(&operation->file);
-    ptrace(PTRACE_TRACEME, 0, 0, 0);
-    raise(SIGSTOP);
-    operation->run(&operation->file);
-    return 0;
-}
+#include "steps.h"
 
 #ifdef __x86_64__
-static bool is_held(const pthread_mutex_t *mutex, pid_t by)
-{
-    return (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_SEQ_CST) & 0x3fffffff) == by;
-}
-
-static bool holds_any(const struct ledger_file *file, pid_t child)
-{
-    struct ledger_shared *shared = ledger_map.shared;
-    return is_held(&shared->stripes[ledger_stripe_of_file(file)].lock, child) ||
-           is_held(&shared->arena_lock, child) || is_held(&shared->process_lock, child);
-}
-
 static bool is_system_call(pid_t child)
 {
     struct user_regs_struct registers;
     enum { SYSCALL = 0x050f };
     assert_int_equal(ptrace(PTRACE_GETREGS, child, 0, &registers), 0);
     return (ptrace(PTRACE_PEEKTEXT, child, registers.rip, 0) & 0xffff) == SYSCALL;
-}
-
-static pid_t start_stopped(struct operation *operation)
-{
-    int status;
-    pid_t child = start_child(child_runs, operation);
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    return child;
-}
-
-/* Does an instruction. False: it has ended, well. */
-static bool step(pid_t child)
-{
-    int status;
-    ptrace(PTRACE_SINGLESTEP, child, 0, 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSTOPPED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0));
-    return WIFSTOPPED(status);
 }
 
 /* The most instructions for which a lock is held at a time; *calls: system calls made then. */
@@ -107,12 +57,6 @@ static bool interrupt_after(struct operation *operation, unsigned instructions,
     (void)operation, (void)instructions, (void)meanwhile;
     return true;
 }
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
-enum { COUNTS = false };
-#else
-enum { COUNTS = true };
 #endif
 
 /* So many instructions at most, of an operation on a new file. */
