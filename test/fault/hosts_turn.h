@@ -492,6 +492,14 @@ static void plan_make(unsigned number, unsigned host)
         plan_action(choose(0, turn->operations), ACT_VISIT);
 }
 
+static bool some_live(unsigned host)
+{
+    bool live = false;
+    for (unsigned i = 0; i < PROGRAMS; i++)
+        live = live || hosts[host].programs[i] > 0;
+    return live;
+}
+
 /* Files of which the host made something stable: what the other one left of them is not to be sent
  * any more, if it did not come back meanwhile. */
 static void find_changes(unsigned host, const uint32_t before[FILES][BLOCKS_MOST])
@@ -549,7 +557,8 @@ static bool turn_run(unsigned number, unsigned host)
     if ((has_operated(host) && !debts_check(host, "back for its own turn")) ||
         (died && !settle_dead(host, dead)))
         return false;
-    if (hosts[1 - host].visitor == 0)
+    /* One that lives may have sent it before. */
+    if (hosts[1 - host].visitor == 0 && !some_live(1 - host))
         find_changes(host, before);
     debts_turn_ends(1 - host);
     return check_now("after a turn") && other_comes_back(1 - host) && check_now("between turns");
