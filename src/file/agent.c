@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "file/auth.h"
 #include "file/behind.h"
 #include "ledger/agent.h"
 #include "run/command.h"
@@ -36,6 +37,7 @@ static _Atomic bool wanted;           /* by a write; the sender was woken, or wi
 static _Atomic bool seeking;          /* a sender sees to it */
 static _Atomic uint64_t again_ns;     /* nothing is wanted before this time, */
 static _Atomic uint32_t again_number; /* unless the agent is another one than it was then */
+static _Atomic uint32_t wanted_user;  /* the agent is to vouch for this one; 0: there is no room */
 
 /* Of the one that seeks. */
 static struct run_identity started; /* the agent that it started last; pid 0: none */
@@ -52,17 +54,18 @@ static bool is_served(const struct file_mount *mount, uint32_t number)
                                atomic_load_explicit(&mount->registry_key, memory_order_relaxed));
 }
 
-bool file_agent_cares(struct file_mount *mount, bool *wake)
+uint32_t file_agent_cares(struct file_mount *mount, const struct rpc_auth *auth, bool *wake)
 {
-    uint32_t number = ledger_agent_number();
-    if (is_served(mount, number))
-        return true;
+    uint32_t number = ledger_agent_number(), user = file_auth_user(auth);
+    if (user && is_served(mount, number) && ledger_agent_vouches(number, user))
+        return user;
     atomic_store_explicit(&mount->agent_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&wanted_user, user, memory_order_relaxed);
     if (!atomic_load_explicit(&wanted, memory_order_relaxed) &&
         (sys_now_ns() >= atomic_load(&again_ns) || number != atomic_load(&again_number)) &&
         !atomic_exchange(&wanted, true))
         *wake = true;
-    return false;
+    return 0;
 }
 
 /* The first mount of which the agent has not said that it serves it; NULL: there is none. */
@@ -76,8 +79,14 @@ static const struct file_mount *unserved(uint32_t number)
     return NULL;
 }
 
+static bool is_vouched(uint32_t number)
+{
+    uint32_t user = atomic_load(&wanted_user);
+    return user != 0 && ledger_agent_vouches(number, user);
+}
+
 /* For all mounts that want it. False: there is no place for one. */
-static bool ask(void)
+static bool ask(uint32_t number)
 {
     bool found = true;
     for (unsigned i = 0; i < file_mount_count(); i++) {
@@ -88,6 +97,8 @@ static bool ask(void)
         atomic_store(&mount->agent_place, place < 0 ? 0 : (unsigned)place + 1);
         found = found && place >= 0;
     }
+    if (number && !is_vouched(number))
+        file_auth_show();
     return found;
 }
 
@@ -294,7 +305,10 @@ bool file_agent_is_wanted(void)
 static void say_late(uint32_t number, const struct file_mount *mount)
 {
     char what[320];
-    if (number == 0) {
+    if (!mount) {
+        say(LEDGER_AGENT_LACKS_VOUCHER, "it does not know that it may send as this user and groups",
+            0);
+    } else if (number == 0) {
         say(LEDGER_AGENT_LACKS_READY, "one has begun, and is not ready: is it stopped?", 0);
     } else if (atomic_load(&mount->agent_place) == 0) {
         say(LEDGER_AGENT_LACKS_PLACE, "it has no place for another server", 0);
@@ -346,12 +360,12 @@ static int seek(void)
     uint32_t number, asked = 0;
     const struct file_mount *mount;
     bool tried = false;
-    while ((mount = unserved(number = ledger_agent_number()))) {
+    while ((mount = unserved(number = ledger_agent_number())) || !is_vouched(number)) {
         now_ns = sys_now_ns();
         if (now_ns > until_ns)
             return be_late(number, mount);
         if (now_ns >= ask_ns || number != asked) {
-            if (!ask())
+            if (!ask(number))
                 until_ns = now_ns;
             asked = number;
             ask_ns = now_ns + ASK_MS * UINT64_C(1000000);

@@ -11,11 +11,11 @@
 void file_agent_prepare(void);
 
 /*
- * Would an agent that lives send what this process leaves behind on this mount? A few loads. If
- * not, it is wanted from now on: true in *wanted (else left alone) tells that the sender must be
- * woken, to see to it.
+ * Would an agent that lives send what this process leaves behind on this mount, and with this
+ * credential? Then its number (file_auth_user()); a few loads. 0: it would not, and is wanted from
+ * now on: true in *wanted (else left alone) tells that the sender must be woken, to see to it.
  */
-bool file_agent_cares(struct file_mount *mount, bool *wanted);
+uint32_t file_agent_cares(struct file_mount *mount, const struct rpc_auth *auth, bool *wanted);
 
 /* By the sender: is something wanted? Then: starts an agent if none lives, asks it for what is
  * wanted, and waits for its answers, for a second at most. What cannot be had is said on the log.

@@ -247,33 +247,36 @@ static bool ends_run(struct file_inode *inode, uint64_t offset, size_t length)
 }
 
 /* Nothing is left behind that only this process would send; nor what is newer than a stray that
- * may not be sent. */
-static bool may_leave(struct file_open *open)
+ * may not be sent. 0: it may not; else as whom it is written (file_auth_user()). */
+static uint32_t may_leave(struct file_open *open)
 {
-    bool seek = false, cares = file_agent_cares(open->inode->mount, &seek);
+    bool seek = false;
+    uint32_t user = file_agent_cares(open->inode->mount, open->auth, &seek);
     if (seek)
         kick(&open->inode->mount->server->sender);
-    if (!cares || !ledger_file_has_strays(&open->inode->entry))
-        return cares;
+    if (!user || !ledger_file_has_strays(&open->inode->entry))
+        return user;
     struct committing c = file_committing_of(open->inode, open->auth);
-    return file_strays_settle(&c) == 0;
+    return file_strays_settle(&c) == 0 ? user : 0;
 }
 
 int file_behind_write(struct file_open *open, const struct file_piece *piece, uint64_t offset)
 {
     struct file_inode *inode = open->inode;
     struct ledger_write write;
+    const uint32_t user = may_leave(open);
     const struct ledger_beginning beginning = {.offset = offset,
                                                .data = piece->vectors,
                                                .count = piece->count,
                                                .length = piece->length,
                                                .keep = true,
                                                .write = &write,
-                                               .appends = piece->appends};
+                                               .appends = piece->appends,
+                                               .user = user};
     uint64_t most = (uint64_t)file_tunables.write_behind_max, dirty = 0;
     bool wait = false;
     int result = 0;
-    if (!may_leave(open))
+    if (!user)
         return FILE_WRITE_NOW;
     if (ledger_file_dirty(&inode->entry) + piece->length > most)
         result = make_room(open);

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#include "file/auth.h"
 #include "file/commit.h"
 #include "file/file.h"
 #include "file/mount.h"
@@ -210,7 +211,8 @@ static void *guide_stopped(void *unused)
     return NULL;
 }
 
-enum { OF_WAKES = 0, OF_SIGNALS = -1 }; /* what epoll tells; else a pidfd and the slot */
+/* What epoll tells; else a pidfd and the slot. */
+enum { OF_WAKES = 0, OF_SIGNALS = -1, OF_SOCKET = -2 };
 
 static bool listen_to(int epoll, int fd, uint64_t tells)
 {
@@ -219,7 +221,7 @@ static bool listen_to(int epoll, int fd, uint64_t tells)
 }
 
 struct loop {
-    int epoll, signals;
+    int epoll, signals, socket;
     bool polls; /* some processes are not told of by the kernel */
     bool ends;  /* a signal asked for it */
     bool stays;
@@ -316,6 +318,8 @@ static bool wait_for_events(struct loop *loop, int timeout_ms)
         uint64_t tells = events[i].data.u64;
         if (tells == (uint64_t)OF_SIGNALS) {
             hear_signal(loop);
+        } else if (tells == (uint64_t)OF_SOCKET) {
+            file_auth_vouch(loop->socket);
         } else if (tells == OF_WAKES) {
             sys_read(wakes, &count, sizeof(count));
         } else {
@@ -390,6 +394,8 @@ static void go_on(struct loop *loop)
     do {
         bool news = atomic_exchange(&asked, false) || died;
         news = watch_all(loop) || news;
+        if (news)
+            file_auth_vouch(loop->socket);
         if (tick(loop) || news) {
             look_for_mounts();
             employ();
@@ -426,6 +432,9 @@ static int begin(struct loop *loop)
     loop->signals =
         (int)sys_call4(SYS_signalfd4, -1, &signals, sizeof(signals), SFD_CLOEXEC | SFD_NONBLOCK);
     wakes = (int)sys_call2(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->socket = file_auth_listen(); /* without it others are not vouched for */
+    if (loop->socket >= 0)
+        (void)listen_to(loop->epoll, loop->socket, (uint64_t)OF_SOCKET);
     bool fine = loop->epoll >= 0 && loop->signals >= 0 && wakes >= 0 &&
                 listen_to(loop->epoll, loop->signals, (uint64_t)OF_SIGNALS) &&
                 listen_to(loop->epoll, wakes, OF_WAKES) &&
@@ -456,6 +465,7 @@ int file_care(bool stays)
     ledger_agent_ready();
     log_info("agent: sends what processes of this run directory leave unsent");
     go_on(&loop);
+    file_auth_deafen(loop.socket);
     ledger_agent_resign();
     file_finish();
     return 0;

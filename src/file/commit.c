@@ -1,8 +1,8 @@
 /* Durability: COMMIT, verifiers, writing again. */
-#include <stdio.h>
 #include <string.h>
 
 #include "file/async.h"
+#include "file/auth.h"
 #include "file/commit.h"
 #include "file/flush.h"
 #include "file/inode.h"
@@ -16,13 +16,12 @@
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "ledger/world.h"
-#include "run/said.h"
 #include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 
-enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, AWAITS_MAX = 3, SAY_EVERY_S = 60 };
+enum { COMMITS_MAX = 6, COMMITS_UNSTABLE = 2, AWAITS_MAX = 3 };
 
 _Atomic bool file_finishing;
 
@@ -43,14 +42,6 @@ static void gone(struct committing *c)
     if (lost > 0)
         log_notice("%s: removed on the server with %llu bytes not committed", c->path,
                    (unsigned long long)lost);
-}
-
-bool file_commit_may_say(const struct committing *c, const char *what)
-{
-    char subject[1024];
-    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->mount->server->conf->name,
-             c->path);
-    return run_may_say(subject, SAY_EVERY_S);
 }
 
 /*
@@ -177,6 +168,17 @@ static struct nfs_fh handle_of(const struct ledger_file_key *key)
     return fh;
 }
 
+/* Of a file of which an entry in the registry is known, and no more. */
+static struct committing committing_entry(struct file_mount *mount, const struct rpc_auth *auth,
+                                          const struct nfs_fh *fh, struct ledger_file *file)
+{
+    return (struct committing){.mount = mount,
+                               .auth = file_auth_of_writer(file, auth),
+                               .use = {.fh = fh},
+                               .entry = file,
+                               .path = mount->path};
+}
+
 /* COMMITs a file of which an entry in the registry is known, and perhaps no more: only one that
  * this process has open can get a new handle. */
 static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
@@ -189,8 +191,7 @@ static int commit_entry(struct file_mount *mount, const struct rpc_auth *auth,
         file_inode_release(inode);
         return result;
     }
-    struct committing c = {
-        .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
+    struct committing c = committing_entry(mount, auth, &fh, file);
     return commit(&c);
 }
 
@@ -220,8 +221,7 @@ int file_commit_for_kernel(struct file_mount *mount, const struct rpc_auth *auth
                            struct ledger_file *file)
 {
     struct nfs_fh fh = handle_of(&file->key);
-    struct committing c = {
-        .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
+    struct committing c = committing_entry(mount, auth, &fh, file);
     return commit_for_kernel(&c);
 }
 
@@ -289,8 +289,7 @@ static void flush_entry(struct file_mount *mount, const struct rpc_auth *auth,
 {
     struct nfs_fh fh = handle_of(&file->key);
     struct file_inode *inode = file_inode_find(file->key.device, file->key.inode, &fh);
-    struct committing c = {
-        .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = file, .path = mount->path};
+    struct committing c = committing_entry(mount, auth, &fh, file);
     if (!inode)
         (void)file_flush_all(&c);
     else if (file_inode_enter(inode)) {
@@ -368,8 +367,7 @@ int file_flush_old(struct file_mount *mount, const struct rpc_auth *auth,
         if (!is_of(mount, &file) || !ledger_file_dirty(&file))
             continue;
         struct nfs_fh fh = handle_of(&file.key);
-        struct committing c = {
-            .mount = mount, .auth = auth, .use = {.fh = &fh}, .entry = &file, .path = mount->path};
+        struct committing c = committing_entry(mount, auth, &fh, &file);
         int one = file_flush_until(&c, ledger_file_moment(&file, moments));
         result = result ? result : one;
     }

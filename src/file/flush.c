@@ -1,7 +1,9 @@
 #include "file/flush.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "file/auth.h"
 #include "file/behind.h"
 #include "file/cache.h"
 #include "file/commit.h"
@@ -11,16 +13,26 @@
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "ledger/uncommitted.h"
+#include "run/said.h"
 #include "stats/count.h"
 #include "sys/log.h"
 #include "sys/sys.h"
 
 enum {
     SOME_BYTES = 64 << 20, /* that file_flush_some() sends */
-    OTHERS_MS = 5000       /* for what this process cannot send */
+    OTHERS_MS = 5000,      /* for what this process cannot send */
+    SAY_EVERY_S = 60
 };
 
 /* ---- runs ---- */
+
+bool file_commit_may_say(const struct committing *c, const char *what)
+{
+    char subject[1024];
+    snprintf(subject, sizeof(subject), "%s %.300s %.600s", what, c->mount->server->conf->name,
+             c->path);
+    return run_may_say(subject, SAY_EVERY_S);
+}
 
 struct flushing {
     struct file_runs runs;
@@ -106,9 +118,24 @@ static void prepare(struct flushing *flushing, struct committing *c)
 
 /* ---- flushing ---- */
 
+/* Nobody is told of it by an error of a call, but it is not lost either. */
+static void say_forbidden(struct committing *c, int error)
+{
+    if (file_commit_may_say(c, "forbidden"))
+        log_error("%s: server %s refuses %llu bytes that a killed process wrote to the file with "
+                  "inode %llu: %s; they stay in shared memory, and are sent again",
+                  c->path, c->mount->server->conf->name,
+                  (unsigned long long)ledger_file_dirty(c->entry),
+                  (unsigned long long)c->entry->key.inode, strerrordesc_np(-error));
+}
+
 /* This process may not send it: those who wrote it do. 0, or `result` if they do not. */
 static int await_others(struct committing *c, int result)
 {
+    if (file_auth_is_agent()) {
+        say_forbidden(c, result);
+        return result;
+    }
     for (int i = 0; i < OTHERS_MS && ledger_file_dirty(c->entry) > 0; i += 10)
         sys_nanosleep_ms(10);
     return ledger_file_dirty(c->entry) > 0 ? result : 0;

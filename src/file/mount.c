@@ -20,46 +20,6 @@
 
 enum { RETRY_S = 30, SAY_EVERY_S = 60 };
 
-/* Credentials that were in use, newest first; only added to. */
-struct auth_entry {
-    struct auth_entry *next;
-    struct reach_identity identity;
-    struct rpc_auth auth;
-};
-static _Atomic(struct auth_entry *) auths;
-static char machine[65];
-
-/* ---- credentials ---- */
-
-void file_auth_start(void)
-{
-    struct utsname name;
-    if (sys_call1(SYS_uname, &name) == 0)
-        snprintf(machine, sizeof(machine), "%s", name.nodename);
-}
-
-const struct rpc_auth *file_auth_now(const struct file_mount *mount)
-{
-    struct reach_identity now;
-    reach_identity_now(mount->server->conf, &now);
-    struct auth_entry *first = atomic_load(&auths);
-    for (struct auth_entry *e = first; e; e = e->next) {
-        if (e->identity.uid == now.uid && e->identity.gid == now.gid &&
-            e->identity.group_count == now.group_count &&
-            memcmp(e->identity.groups, now.groups, now.group_count * sizeof(now.groups[0])) == 0)
-            return &e->auth;
-    }
-    struct auth_entry *made = sys_alloc(sizeof(*made));
-    if (!made)
-        return NULL;
-    made->identity = now;
-    rpc_auth_sys(&made->auth, machine, now.uid, now.gid, now.groups, now.group_count);
-    made->next = first;
-    while (!atomic_compare_exchange_weak(&auths, &made->next, made))
-        ;
-    return &made->auth;
-}
-
 struct nfs_client file_mount_client(const struct file_mount *mount, const struct rpc_auth *auth)
 {
     return (struct nfs_client){.version = mount->server->version,

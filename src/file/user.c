@@ -1,4 +1,5 @@
 /* A process that becomes another user, or gets another root directory. */
+#include "file/auth.h"
 #include "file/behind.h"
 #include "file/commit.h"
 #include "file/fetched.h"
@@ -73,6 +74,7 @@ static void become(uid_t user)
     file_ahead_forget();
     file_behind_forget();
     if (file_registry_move() == 0) {
+        file_auth_move();
         file_inode_each(move, NULL);
         log_info("the process became user %u, and was %u: it goes on in that user's run directory",
                  (unsigned)user, (unsigned)before);

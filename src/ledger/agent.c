@@ -49,6 +49,12 @@ bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key)
            atomic_load_explicit(&server->served, memory_order_relaxed) == number;
 }
 
+bool ledger_agent_vouches(uint32_t number, uint32_t user)
+{
+    return user < LEDGER_USERS && atomic_load_explicit(&ledger_map.shared->users[user].vouched,
+                                                       memory_order_acquire) == number;
+}
+
 /* -ENOSPC: there is none. */
 static int known_place(uint64_t key)
 {
@@ -254,6 +260,12 @@ bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device)
 void ledger_agent_serve(unsigned place)
 {
     atomic_store(&agent()->servers[place].served, own_number);
+}
+
+void ledger_agent_vouch(uint32_t user)
+{
+    atomic_store_explicit(&ledger_map.shared->users[user].vouched, own_number,
+                          memory_order_release);
 }
 
 void ledger_agent_give_back(void)

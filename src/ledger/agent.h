@@ -29,6 +29,9 @@ bool ledger_agent_watches(uint32_t number);
  */
 bool ledger_agent_serves(uint32_t number, unsigned place, uint64_t key);
 
+/* Would this agent send as this user (users.h)? A load. */
+bool ledger_agent_vouches(uint32_t number, uint32_t user);
+
 /*
  * Asks the agent to watch this process, which gets a slot for that, and to serve the files of this
  * device with this server's key. Asking again does no harm. Returns the server's place; -ENOSPC:
@@ -56,7 +59,8 @@ enum ledger_agent_lack {
     LEDGER_AGENT_LACKS_REASON,  /* it ended at once, and its log says why */
     LEDGER_AGENT_LACKS_READY,   /* one has begun, and is not ready for long */
     LEDGER_AGENT_LACKS_ANSWER,  /* it does not answer, or is not in contact with a server */
-    LEDGER_AGENT_LACKS_PLACE    /* there are too many servers, or processes */
+    LEDGER_AGENT_LACKS_PLACE,   /* there are too many servers, or processes */
+    LEDGER_AGENT_LACKS_VOUCHER  /* it does not know that it may send as this user and groups */
 };
 void ledger_agent_lack(enum ledger_agent_lack what, int error);
 
@@ -102,6 +106,8 @@ enum { LEDGER_AGENT_PLACES = 256 };
 bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device);
 /* The agent is in contact with the server of this place. */
 void ledger_agent_serve(unsigned place);
+/* The agent may, and would, send as this user. */
+void ledger_agent_vouch(uint32_t user);
 /* While the agent watches nobody: the places of servers of which nothing is dirty or uncommitted
  * are free for others. Who had one asks again, as nobody serves it. */
 void ledger_agent_give_back(void);

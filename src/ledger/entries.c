@@ -103,6 +103,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->losses_told, 0);
     entry->loss_error = 0;
     entry->pins = 0;
+    atomic_store(&entry->user, 0);
     /* Others with this number may be the same file by another handle. */
     for (struct ledger_entry *other = NULL;
          (other = ledger_entry_next(key->device, key->inode, other));)

@@ -30,6 +30,7 @@
 
 #include "ledger/file.h"
 #include "ledger/left.h"
+#include "ledger/users.h"
 #include "ledger/writes.h"
 
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
@@ -204,6 +205,7 @@ struct ledger_entry {
     /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */
     _Atomic uint32_t carer;
     _Atomic uint32_t sent_carer; /* likewise, while it is ORPHANED_SENT */
+    _Atomic uint32_t user;       /* as whom it was written behind last: see users.h */
     /* While it is CACHED: see cache.c. */
     _Atomic uint64_t frames; /* drawn from the stripe's births: older frames are of no use */
     _Atomic uint64_t frames_seen_ns;    /* when the server was asked last, and had what they have */
@@ -294,6 +296,12 @@ struct ledger_agent {
     struct ledger_agent_server servers[LEDGER_AGENT_SERVERS];
 };
 
+struct ledger_user_place {
+    _Atomic uint32_t state;
+    _Atomic uint32_t vouched; /* the last agent that vouched for it */
+    struct ledger_user user;  /* once it is made never changed */
+};
+
 struct ledger_shared {
     struct ledger_head head;
     uint64_t total_size;
@@ -317,6 +325,7 @@ struct ledger_shared {
     _Atomic uint64_t losses; /* times that data of any file was lost since it was made; none goes */
 
     struct ledger_agent agent __attribute__((aligned(128)));
+    struct ledger_user_place users[LEDGER_USERS]; /* the first is none */
 
     struct ledger_stripe stripes[LEDGER_STRIPES];
     /* 0: no entry was ever made in the set; 1: in use; 2: and entries went to the next set. */

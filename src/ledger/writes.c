@@ -423,6 +423,8 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
         ledger_dirty_enter(entry, index, &garbage);
         ledger_quiet_count(bucket); /* and after: see ledger_quiet_begun() */
     }
+    if (atomic_load_explicit(&entry->user, memory_order_relaxed) != b->user)
+        atomic_store_explicit(&entry->user, b->user, memory_order_release);
     grow(entry, b->offset + b->length);
     *dirty = atomic_load_explicit(&entry->dirty, memory_order_relaxed);
     ledger_entry_unlock(file);

@@ -51,7 +51,8 @@ struct ledger_beginning {
     size_t length;
     bool keep; /* copy the data into the ledger first */
     struct ledger_write *write;
-    bool appends; /* the caller has the turn to append */
+    bool appends;  /* the caller has the turn to append */
+    uint32_t user; /* of ledger_write_behind(): as whom (users.h); 0: not known */
 };
 /*
  * Announces it. Waits while another write in flight overlaps, or returns -EAGAIN unless `wait`: for

@@ -175,6 +175,8 @@ static void put_lack(uint32_t lack, char text[], size_t size)
         [LEDGER_AGENT_LACKS_ANSWER] =
             "it does not answer a process, or is not in contact with a server: its log says why",
         [LEDGER_AGENT_LACKS_PLACE] = "it has no place for another server",
+        [LEDGER_AGENT_LACKS_VOUCHER] =
+            "it does not know that it may send as a process's user and groups",
     };
     uint32_t which = lack & 0xff, error = lack >> 8;
     const char *what = which < sizeof(words) / sizeof(words[0]) ? words[which] : NULL;

@@ -15,6 +15,7 @@
 
 #include "config/tunables.h"
 #include "file/agent.h"
+#include "file/auth.h"
 #include "file/async.h"
 #include "file/behind.h"
 #include "file/file.h"
@@ -193,6 +194,7 @@ static inline void scene_be_agent(void)
             if (ledger_agent_asked(slot, &pid, &watched) && !watched)
                 ledger_agent_watch(slot, pid);
         }
+        file_auth_vouch(-1);
         for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
             if (ledger_agent_server(place, &key, &device))
                 ledger_agent_serve(place);
@@ -301,14 +303,14 @@ static inline pid_t engine_fork(void)
 /* ---- files, as a program under the face would use them; errors are -errno ---- */
 
 /* From now on this process leaves behind what it writes to such a file. */
-static inline void engine_is_cared_for(struct file_mount *mount)
+static inline void engine_is_cared_for(const struct file_open *open)
 {
     bool wake;
     for (int i = 0; !ledger_agent_is_there(); i++) {
         CHECK(i < SCENE_LIMIT_S * 1000);
         usleep(1000);
     }
-    for (int i = 0; !file_agent_cares(mount, &wake); i++) {
+    for (int i = 0; !file_agent_cares(open->inode->mount, open->auth, &wake); i++) {
         CHECK(i < SCENE_LIMIT_S * 1000);
         file_agent_seek();
         usleep(1000);
@@ -325,7 +327,7 @@ static inline int engine_open(const char *name, int flags)
     file_opened(fd, flags);
     struct file_open *open = file_get(fd);
     if (open && scene.agent && file_behind_allows(open->access, flags))
-        engine_is_cared_for(open->inode->mount);
+        engine_is_cared_for(open);
     if (open)
         file_put(open);
     sys_critical_leave();

@@ -30,9 +30,9 @@
 
 /* (file, offset, vectors, count, length, keep, write): waits; -EAGAIN instead. */
 #define ledger_write_begin(file, ...) \
-    ledger_write_start((file), &(const struct ledger_beginning){__VA_ARGS__, false}, true)
+    ledger_write_start((file), &(const struct ledger_beginning){__VA_ARGS__, false, 0}, true)
 #define ledger_write_try(file, ...) \
-    ledger_write_start((file), &(const struct ledger_beginning){__VA_ARGS__, false}, false)
+    ledger_write_start((file), &(const struct ledger_beginning){__VA_ARGS__, false, 0}, false)
 
 static char test_directory[64];
 
