@@ -81,12 +81,17 @@ static void stand_between(void)
 {
     for (int ms = 0; ms < PASSING_MS && is_parent_passing(); ms++)
         usleep(1000);
+    signal(SIGCHLD, SIG_DFL);
     pid_t agent = has_parent_library() ? fork() : 0;
-    int status = 0;
+    int status = 0, number;
+    sigset_t signals;
     if (agent <= 0)
         return;
-    while (waitpid(agent, &status, 0) < 0 && errno == EINTR)
-        ;
+    sigfillset(&signals);
+    while (waitpid(agent, &status, WNOHANG) == 0) {
+        if (sigwait(&signals, &number) == 0 && number != SIGCHLD)
+            kill(agent, number);
+    }
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : CMD_FINE);
 }
 

@@ -59,8 +59,10 @@ uint32_t file_agent_cares(struct file_mount *mount, const struct rpc_auth *auth,
     uint32_t number = ledger_agent_number(), user = file_auth_user(auth);
     if (user && is_served(mount, number) && ledger_agent_vouches(number, user))
         return user;
-    atomic_store_explicit(&mount->agent_wanted, true, memory_order_relaxed);
-    atomic_store_explicit(&wanted_user, user, memory_order_relaxed);
+    if (!atomic_load_explicit(&mount->agent_wanted, memory_order_relaxed))
+        atomic_store_explicit(&mount->agent_wanted, true, memory_order_relaxed);
+    if (atomic_load_explicit(&wanted_user, memory_order_relaxed) != user)
+        atomic_store_explicit(&wanted_user, user, memory_order_relaxed);
     if (!atomic_load_explicit(&wanted, memory_order_relaxed) &&
         (sys_now_ns() >= atomic_load(&again_ns) || number != atomic_load(&again_number)) &&
         !atomic_exchange(&wanted, true))

@@ -232,7 +232,8 @@ static bool may_be_all(void)
     const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
-    return sys_call2(SYS_capget, &header, data) == 0 && (data[0].effective & needed) == needed;
+    return sys_call0(SYS_geteuid) == 0 && sys_call2(SYS_capget, &header, data) == 0 &&
+           (data[0].effective & needed) == needed;
 }
 
 bool file_auth_is_agent(void)

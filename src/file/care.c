@@ -1,6 +1,8 @@
 #include "file/care.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -16,6 +18,7 @@
 #include "ledger/stopped.h"
 #include "sys/critical.h"
 #include "sys/log.h"
+#include "sys/proc.h"
 #include "sys/sys.h"
 #include "sys/test_switch.h"
 #include "sys/thread.h"
@@ -26,6 +29,9 @@ enum {
     AGAIN_MOST_MS = 30000, /* at last */
     POLL_MS = 1000,        /* while something is dirty, or a death is not told by the kernel */
     EVENTS = 64,
+    LEAVES_MS = 300, /* that it waits at least for writes that have begun, before it leaves, */
+    STEP_MS = 50,    /* and looks whether it can */
+    GROUP_BYTES = 2048,
     OTHERS = 256, /* descriptors that are not for processes that it watches */
     CARERS_MAX = LEDGER_AGENT_SERVERS
 };
@@ -41,8 +47,11 @@ struct carer {
 
 static struct carer carers[CARERS_MAX]; /* only the thread of file_care() adds to them */
 static unsigned carer_count;
-static int wakes = -1;     /* an eventfd: the loop shall look */
-static _Atomic bool asked; /* somebody wants something of the agent */
+static int wakes = -1;      /* an eventfd: the loop shall look */
+static _Atomic bool asked;  /* somebody wants something of the agent */
+static _Atomic bool leaves; /* it promises nothing to anybody any more, and ends soon */
+static pthread_mutex_t promising =
+    PTHREAD_MUTEX_INITIALIZER; /* held while it does, or becomes so */
 static struct ledger_moments moments;
 
 static void wake_loop(void)
@@ -55,10 +64,12 @@ static void wake_loop(void)
 static void serve(const struct file_mount *mount)
 {
     uint64_t key, device;
-    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
+    pthread_mutex_lock(&promising);
+    for (unsigned place = 0; place < LEDGER_AGENT_PLACES && !atomic_load(&leaves); place++) {
         if (ledger_agent_server(place, &key, &device) && key == atomic_load(&mount->registry_key))
-            ledger_agent_serve(place);
+            ledger_agent_serve(place, true);
     }
+    pthread_mutex_unlock(&promising);
 }
 
 /* What is asked for, and not more: a mount that nobody writes behind to is not contacted. */
@@ -227,8 +238,9 @@ struct loop {
     bool stays;
     bool idle;              /* nothing is owed, and nobody is watched; */
     uint64_t idle_since_ns; /* since then */
-    bool ticks;             /* something is dirty, or `polls` */
-    uint64_t next_ns;       /* when it does */
+    uint64_t leaves_since_ns;
+    bool ticks;       /* something is dirty, or `polls` */
+    uint64_t next_ns; /* when it does */
 };
 
 /* How the kernel tells of the death of the process that had a slot as it was watched. */
@@ -359,6 +371,55 @@ static bool has_lost_fence(void)
     return false;
 }
 
+/* The control groups of a process. */
+static bool read_groups(const char *name, char groups[GROUP_BYTES])
+{
+    int fd = sys_proc_open(name, O_RDONLY);
+    ssize_t length = fd < 0 ? fd : sys_read(fd, groups, GROUP_BYTES - 1);
+    if (fd >= 0)
+        sys_close(fd);
+    groups[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* Is a process that it watches in its own control group? Then the service is being stopped that
+ * both are of. Also if that is not known. */
+static bool has_own_service(void)
+{
+    char own[GROUP_BYTES], other[GROUP_BYTES], name[32];
+    bool found = !read_groups("self/cgroup", own), watched;
+    int pid;
+    for (uint32_t slot = 1; slot < ledger_process_count() && !found; slot++) {
+        if (!ledger_agent_asked(slot, &pid, &watched) || !watched)
+            continue;
+        snprintf(name, sizeof(name), "%d/cgroup", pid);
+        found = !read_groups(name, other) || strcmp(own, other) == 0;
+    }
+    return found;
+}
+
+/*
+ * It was asked to end, and processes of other services go on: their writes wait for the server from
+ * now on, until one of them has started another agent, which it cannot before this one is gone. As
+ * soon as nothing is unsent nobody needs this one.
+ */
+static void leave(struct loop *loop)
+{
+    pthread_mutex_lock(&promising);
+    atomic_store(&leaves, true);
+    for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++)
+        ledger_agent_serve(place, false);
+    pthread_mutex_unlock(&promising);
+    loop->leaves_since_ns = sys_now_ns();
+    log_info("agent: ends, as it was asked to; other services start another one");
+}
+
+static bool has_left(const struct loop *loop)
+{
+    return atomic_load(&leaves) && !ledger_agent_is_any_dirty() &&
+           sys_now_ns() - loop->leaves_since_ns > LEAVES_MS * UINT64_C(1000000);
+}
+
 /* It owes nothing, and watches nobody, from now on. */
 static void become_idle(struct loop *loop)
 {
@@ -372,8 +433,12 @@ static int look_around(struct loop *loop)
 {
     uint64_t now_ns = sys_now_ns(), next_ns = loop->next_ns;
     bool owes = !owes_nothing(), idle = !owes && ledger_agent_watched() == 0;
-    if ((idle && loop->ends) || (!owes && has_lost_fence()))
+    if ((idle && loop->ends) || (!owes && (has_lost_fence() || has_left(loop))))
         return 0;
+    if (loop->ends && !owes && !atomic_load(&leaves) && !has_own_service())
+        leave(loop);
+    if (atomic_load(&leaves))
+        return STEP_MS;
     if (idle && !loop->idle)
         become_idle(loop);
     loop->idle = idle;

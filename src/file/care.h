@@ -11,7 +11,8 @@
 /*
  * Is the agent, until nobody needs one any more: some seconds after the last process that it
  * watches is dead and the last byte is sent; at once then, once SIGTERM, SIGINT, SIGHUP or SIGQUIT
- * came. `stays`: only after one of these signals. For a process without other threads, which has
+ * came. Then processes of other services are left to the next agent. `stays`: only after one of
+ * these signals. For a process without other threads, which has
  * these signals blocked. 0; -EBUSY: there is an agent; -errno, after a line on the log.
  */
 int file_care(bool stays);

@@ -181,7 +181,7 @@ void ledger_agent_resign(void)
 
 _Static_assert((int)LEDGER_MOMENTS == (int)LEDGER_STRIPES, "one each");
 
-static bool is_any_dirty(void)
+bool ledger_agent_is_any_dirty(void)
 {
     for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
         if (atomic_load(&ledger_map.shared->stripes[i].dirty))
@@ -193,7 +193,7 @@ static bool is_any_dirty(void)
 bool ledger_agent_may_sleep(struct ledger_moments *moments)
 {
     atomic_store(&agent()->sleeps, 1); /* before the look: see ledger_agent_stir() */
-    if (!is_any_dirty())
+    if (!ledger_agent_is_any_dirty())
         return true;
     atomic_store(&agent()->sleeps, 0);
     for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
@@ -257,9 +257,9 @@ bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device)
     return *key != 0;
 }
 
-void ledger_agent_serve(unsigned place)
+void ledger_agent_serve(unsigned place, bool serves)
 {
-    atomic_store(&agent()->servers[place].served, own_number);
+    atomic_store(&agent()->servers[place].served, serves ? own_number : 0);
 }
 
 void ledger_agent_vouch(uint32_t user)

@@ -83,6 +83,7 @@ struct ledger_moments {
     uint64_t now[LEDGER_MOMENTS];
     _Atomic uint64_t before[LEDGER_MOMENTS]; /* any thread may look */
 };
+bool ledger_agent_is_any_dirty(void);
 bool ledger_agent_may_sleep(struct ledger_moments *moments);
 uint64_t ledger_file_moment(const struct ledger_file *file, const struct ledger_moments *moments);
 
@@ -104,8 +105,8 @@ unsigned ledger_agent_watched(void);
 /* The server that was asked for at this place, of LEDGER_AGENT_PLACES. False: none was. */
 enum { LEDGER_AGENT_PLACES = 256 };
 bool ledger_agent_server(unsigned place, uint64_t *key, uint64_t *device);
-/* The agent is in contact with the server of this place. */
-void ledger_agent_serve(unsigned place);
+/* The agent is in contact with the server of this place; or will not be any more. */
+void ledger_agent_serve(unsigned place, bool serves);
 /* The agent may, and would, send as this user. */
 void ledger_agent_vouch(uint32_t user);
 /* While the agent watches nobody: the places of servers of which nothing is dirty or uncommitted

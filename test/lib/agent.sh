@@ -65,9 +65,19 @@ end_program() {
 }
 agent() { as_user "$directnfs" stat agents --json 2>>"$T/log/stat" | jq -r ".[0].$1"; }
 lives() { [ "$(agent state)" = alive ] && kill -0 "$(agent pnum)"; }
-gathers() { lives && [ "$(counter gathered_writes)" -gt "${gathered:-0}" ]; }
+watches() { lives && [ "$(agent watched)" -gt 0 ]; }
+# What the program has sent so far of what it left behind, in WRITEs.
+gathered() {
+    as_user "$directnfs" stat stats --json 2>>"$T/log/stat" |
+        jq "[.[] | select(.pnum == $program_pid) | .gathered_writes] | add // 0"
+}
+gathers() { [ "$(gathered)" -gt "$gathered" ]; }
+# What it left behind before, maybe to an agent that is no more, is at the server first.
 warm_up() {
-    gathered=$(counter gathered_writes)
+    tell warm
+    wait_for 20 watches || not_ok "warm up" "no agent watches"
+    tell sync warm
+    gathered=$(gathered)
     tell warm
     wait_for 20 gathers || not_ok "warm up" "no agent lets writes be left behind"
     tell sync warm

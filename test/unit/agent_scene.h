@@ -33,7 +33,7 @@ static inline void watch_all(void)
     }
     for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
         if (ledger_agent_server(place, &key, &device))
-            ledger_agent_serve(place);
+            ledger_agent_serve(place, true);
     }
 }
 

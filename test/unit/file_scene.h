@@ -197,7 +197,7 @@ static inline void scene_be_agent(void)
         file_auth_vouch(-1);
         for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
             if (ledger_agent_server(place, &key, &device))
-                ledger_agent_serve(place);
+                ledger_agent_serve(place, true);
         }
         ledger_agent_await(&seen);
     }

@@ -68,12 +68,12 @@ UNIT_TEST(who_had_a_place_is_not_served_by_the_server_that_has_it_now)
     be_agent();
     uint32_t number = ledger_agent_number();
     int place = ledger_agent_ask(FIRST, 1);
-    ledger_agent_serve((unsigned)place);
+    ledger_agent_serve((unsigned)place, true);
     assert_true(ledger_agent_serves(number, (unsigned)place, FIRST));
     ledger_agent_give_back();
     assert_false(ledger_agent_serves(number, (unsigned)place, FIRST));
     assert_int_equal(ledger_agent_ask(FIRST + 1, 1), place);
-    ledger_agent_serve((unsigned)place);
+    ledger_agent_serve((unsigned)place, true);
     assert_false(ledger_agent_serves(number, (unsigned)place, FIRST));
     assert_true(ledger_agent_serves(number, (unsigned)place, FIRST + 1));
     ledger_agent_resign();
@@ -171,7 +171,7 @@ static void do_all_as_agent(void)
     (void)ledger_agent_watched();
     for (unsigned place = 0; place < LEDGER_AGENT_PLACES; place++) {
         if (ledger_agent_server(place, &key, &device))
-            ledger_agent_serve(place);
+            ledger_agent_serve(place, true);
     }
     ledger_agent_give_back();
 }
