@@ -33,6 +33,7 @@ static inline void ledger_record_begin(struct ledger_record *record, uint64_t ba
     record->to_disk = LEDGER_NOT_TO_DISK;
     atomic_store_explicit(&record->writer, 0, memory_order_relaxed);
     record->held_until = 0;
+    record->aside = 0;
     record->base = base;
     record->write_next = 0;
     atomic_store_explicit(&record->range, ledger_range(0, length), memory_order_relaxed);

@@ -543,6 +543,21 @@ UNIT_TEST(what_is_on_its_way_and_has_other_bytes_may_undo_what_was_found)
     forget_file();
 }
 
+UNIT_TEST(a_record_that_is_used_again_has_no_mark_of_its_former_life)
+{
+    for (uint64_t inode = 700; inode < 760; inode++) { /* whose stripes draw the same numbers */
+        open_file(inode);
+        leave(false);
+        for (uint64_t mark = 1; mark < 10; mark++) {
+            assert_int_equal(ledger_file_drop_strays(&file, mark, false), 0);
+            assert_int_equal(ledger_file_drop_arrived(&file, mark, false), 0);
+        }
+        uint64_t mark = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNSENT);
+        assert_int_equal(ledger_file_drop_strays(&file, mark, false), 8192);
+        forget_file();
+    }
+}
+
 static int dies_with_acked_data(void *unused)
 {
     struct ledger_write write;
