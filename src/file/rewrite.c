@@ -46,9 +46,9 @@ static void end(struct file_runs *runs, struct file_run *run)
         rewriting->bytes += length;
         return;
     }
-    bool unstable = run->transfer.committed == NFS_UNSTABLE;
-    ledger_write_end(c->entry, &run->write, unstable ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE,
-                     run->transfer.verifier);
+    struct ledger_ending ending = {.file = c->entry, .write = &run->write, .epoch = run->epoch};
+    file_write_ending(c->mount->server, &run->transfer, run->asked_ns, &ending);
+    ledger_writes_end(&ending, 1);
     stats_add(&stats_own->counters.rewritten_bytes, length);
     c->rewritten += length;
 }

@@ -6,6 +6,7 @@
 #include "ledger/arena.h"
 #include "ledger/cache.h"
 #include "ledger/entries.h"
+#include "ledger/strays.h"
 #include "ledger/world.h"
 #include "sys/sys.h"
 
@@ -103,6 +104,7 @@ static void begin_life(struct ledger_entry *entry, const struct ledger_file_key 
     atomic_store(&entry->losses_told, 0);
     entry->loss_error = 0;
     entry->pins = 0;
+    ledger_proof_end(entry);
     atomic_store(&entry->user, 0);
     /* Others with this number may be the same file by another handle. */
     for (struct ledger_entry *other = NULL;

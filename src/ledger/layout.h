@@ -36,7 +36,7 @@
 #define LEDGER_REGISTRY_MAGIC UINT64_C(0x67657253464e4444) /* "DDNFSreg" in memory */
 
 enum {
-    LEDGER_REGISTRY_LAYOUT = 16,
+    LEDGER_REGISTRY_LAYOUT = 17,
     LEDGER_STRIPES = 64,
     LEDGER_COMMITS = 64, /* on their way that a stripe has places for */
     LEDGER_OFFSET_USERS = 16,
@@ -157,6 +157,7 @@ enum ledger_entry_flag {
     LEDGER_ENTRY_TO_DISK = 8192, /* records may be that are TO_DISK, and in flight */
     LEDGER_ENTRY_ORPHANED = 16384, /* DIRTY records may be whose process is dead: see agent.h */
     LEDGER_ENTRY_ORPHANED_SENT = 32768, /* likewise, ACKED ones */
+    LEDGER_ENTRY_UNPROVEN = 131072,     /* what is acknowledged: the proof is not of all of it */
     LEDGER_ENTRY_OWED = 65536 /* of the dead, and whoever sent it since, nobody committed it */
 };
 
@@ -198,8 +199,9 @@ struct ledger_entry {
     uint64_t sending;                 /* of these, bytes IN_FLIGHT */
     uint64_t dirty_end;               /* at least the end of the last of them */
     uint64_t sent_end;                /* while some are: the server's file ends there, or later */
-    /* While some are dirty: the proof that nobody else changed the file. See strays.h. */
+    /* The proof that nobody else changed the file: see strays.h. */
     int64_t proof_ctime;  /* LEDGER_NO_TIME: there is none */
+    int64_t proof_mtime;  /* the latest of the writes that it is of */
     uint64_t proof_since; /* of what was written at this sequence, or later */
     struct ledger_link proof_links[LEDGER_LINKS];
     /* While it is ORPHANED: the agent that will send what the dead left; 0: nobody will. */

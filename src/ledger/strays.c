@@ -13,18 +13,36 @@
 
 /* ---- the proof ---- */
 
-static void forget_links(struct ledger_entry *entry)
+/* What is acknowledged is joined with what is later: so the proof is of all of it, or of none. */
+static void is_of_acknowledged(struct ledger_entry *entry, bool is)
 {
+    if (is)
+        ledger_entry_clear(entry, LEDGER_ENTRY_UNPROVEN);
+    else
+        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNPROVEN);
+}
+
+static bool is_committed(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0;
+}
+
+static void begin_proof(struct ledger_entry *entry, int64_t ctime, int64_t mtime, uint64_t since)
+{
+    is_of_acknowledged(entry, is_committed(entry));
     memset(entry->proof_links, 0, sizeof(entry->proof_links));
+    entry->proof_since = since;
+    entry->proof_ctime = ctime;
+    entry->proof_mtime = mtime;
 }
 
 void ledger_proof_end(struct ledger_entry *entry)
 {
-    entry->proof_ctime = LEDGER_NO_TIME;
-    forget_links(entry);
+    begin_proof(entry, LEDGER_NO_TIME, LEDGER_NO_TIME, 0);
 }
 
-/* Nothing dirty is on its way, whose answer may explain the time that is known. */
+/* The time that is known is another one, and nothing dirty is on its way whose answer may explain
+ * it. */
 static bool is_out_of_date(const struct ledger_entry *entry)
 {
     uint32_t flags = atomic_load_explicit(&entry->flags, memory_order_relaxed);
@@ -34,14 +52,9 @@ static bool is_out_of_date(const struct ledger_entry *entry)
 
 void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence)
 {
-    bool known = atomic_load_explicit(&entry->flags, memory_order_relaxed) & LEDGER_ENTRY_KNOWN;
-    if (atomic_load_explicit(&entry->dirty, memory_order_relaxed) &&
-        entry->proof_ctime != LEDGER_NO_TIME && !is_out_of_date(entry))
-        return;
-    ledger_proof_end(entry);
-    entry->proof_since = sequence;
-    if (known)
-        entry->proof_ctime = atomic_load_explicit(&entry->ctime, memory_order_relaxed);
+    if (is_out_of_date(entry))
+        begin_proof(entry, atomic_load_explicit(&entry->ctime, memory_order_relaxed),
+                    atomic_load_explicit(&entry->mtime, memory_order_relaxed), sequence);
 }
 
 static bool is_link(const struct ledger_link *link)
@@ -66,30 +79,63 @@ static bool lengthen(struct ledger_entry *entry, struct ledger_link *link)
     return false;
 }
 
-/* False: there is no room. */
-static bool keep(struct ledger_entry *entry, const struct ledger_link *link)
+/* Of an answer that does not follow yet. False: there is no room. */
+static bool keep(struct ledger_entry *entry, struct ledger_link link)
 {
+    while (lengthen(entry, &link))
+        ;
     for (int i = 0; i < LEDGER_LINKS; i++) {
         if (is_link(&entry->proof_links[i]))
             continue;
-        entry->proof_links[i] = *link;
+        entry->proof_links[i] = link;
         return true;
     }
     return false;
 }
 
-void ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime, int64_t ctime)
+static void go_on(struct ledger_entry *entry, int64_t ctime, int64_t mtime)
 {
-    struct ledger_link link = {before_ctime, ctime};
-    if (entry->proof_ctime == LEDGER_NO_TIME ||
-        ctime == (before_ctime ? before_ctime : entry->proof_ctime))
-        return; /* it is over, or the server's clock stood still */
-    while (before_ctime != 0 && lengthen(entry, &link))
+    struct ledger_link link = {entry->proof_ctime, ctime};
+    while (lengthen(entry, &link))
         ;
-    if (before_ctime != 0 && link.from == entry->proof_ctime)
-        entry->proof_ctime = link.to;
-    else if (before_ctime == 0 || !keep(entry, &link))
-        ledger_proof_end(entry);
+    entry->proof_ctime = link.to;
+    if (mtime > entry->proof_mtime)
+        entry->proof_mtime = mtime;
+}
+
+static uint64_t next_sequence(const struct ledger_entry *entry)
+{
+    return atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed) + 1;
+}
+
+void ledger_proof_skips(struct ledger_entry *entry)
+{
+    entry->proof_since = next_sequence(entry);
+    is_of_acknowledged(entry, is_committed(entry));
+}
+
+bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
+                          const struct ledger_attributes *after)
+{
+    int64_t ctime = ledger_nanoseconds(&after->ctime), mtime = ledger_nanoseconds(&after->mtime);
+    bool some = entry->proof_ctime != LEDGER_NO_TIME;
+    if (is_committed(entry)) /* up to this one */
+        is_of_acknowledged(entry, true);
+    if (some && ctime == entry->proof_ctime)
+        return true;
+    if (some && before_ctime == entry->proof_ctime) {
+        go_on(entry, ctime, mtime);
+        return true;
+    }
+    if (some && before_ctime != 0 && atomic_load_explicit(&entry->dirty, memory_order_relaxed)) {
+        if (before_ctime != ctime && !keep(entry, (struct ledger_link){before_ctime, ctime}))
+            ledger_proof_end(entry);
+        return true;
+    }
+    if (some && ctime < entry->proof_ctime)
+        return false;
+    begin_proof(entry, ctime, mtime, next_sequence(entry));
+    return true;
 }
 
 static bool is_orphan(const struct ledger_record *record)
@@ -179,12 +225,11 @@ bool ledger_file_has_sent_strays(struct ledger_file *file)
 /* ---- is it proven? ---- */
 
 /* Of what was sent: is the file at the server not newer, and not longer, than this host made it? It
- * may be older, as the server lost something. */
+ * may be older, as the server lost something; and have another ctime, as it recovered. */
 static bool is_as_sent(const struct ledger_entry *entry, const struct ledger_attributes *now)
 {
-    uint32_t flags = atomic_load(&entry->flags);
-    return flags & LEDGER_ENTRY_KNOWN && !(flags & LEDGER_ENTRY_UNTOLD) &&
-           ledger_nanoseconds(&now->mtime) <= entry->own_mtime &&
+    return !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN) &&
+           ledger_nanoseconds(&now->mtime) <= entry->proof_mtime &&
            now->size <= atomic_load(&entry->size);
 }
 

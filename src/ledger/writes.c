@@ -463,12 +463,13 @@ static void begin_end(struct ledger_ending *ending, struct ledger_entry *entry)
         ledger_entry_lose(entry, ending->error);
     if (write->doubtful)
         ledger_records_distrust(ledger_entry_index(entry));
+    ending->is_old = false;
     ending->overtaken =
         ending->before_ctime != 0 && ending->before_ctime != atomic_load(&entry->ctime);
     if (ending->attributes_known) {
         ledger_cache_wrote(entry, &ending->attributes, ending->before_ctime);
-        ledger_proof_goes_on(entry, ending->several ? 0 : ending->before_ctime,
-                             ledger_nanoseconds(&ending->attributes.ctime));
+        ending->is_old = !ledger_proof_goes_on(entry, ending->several ? 0 : ending->before_ctime,
+                                               &ending->attributes);
         ledger_entry_learn(entry, ending->epoch, &ending->attributes, ending->asked_ns, true);
     } else {
         ledger_entry_untold(entry);
@@ -507,6 +508,8 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
             grow(entry, write->offset + write->length);
         if (lost)
             ledger_dirty_lost(entry);
+        if (ending->is_old)
+            ledger_proof_skips(entry);
     }
     return count;
 }

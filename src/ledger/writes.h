@@ -100,6 +100,7 @@ struct ledger_ending {
     uint64_t epoch, asked_ns;
     struct ledger_attributes attributes;
     bool overtaken; /* result: before_ctime is not what this host knew of the file */
+    bool is_old;    /* of ledger_writes_end(): see ledger_proof_goes_on() */
 };
 /* Ends several writes, in order, in one step for neighbours that are of one file. */
 void ledger_writes_end(struct ledger_ending *endings, unsigned count);

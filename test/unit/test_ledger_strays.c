@@ -1,6 +1,7 @@
 /* Data that nobody cares for, and the proof that nobody else changed its file:
  * src/ledger/strays.c. */
 #include "agent_scene.h"
+#include "ledger/commits.h"
 #include "ledger/hold.h"
 #include "ledger/strays.h"
 
@@ -136,18 +137,25 @@ static void begin_write(uint64_t offset, struct ledger_write *write)
 }
 
 /* The server tells the ctimes of before and after it. */
-static void end_write(struct ledger_write *write, int64_t before, int64_t after)
+static void end_write_as(struct ledger_write *write, enum ledger_outcome outcome, int64_t before,
+                         int64_t after)
 {
     struct ledger_ending ending = {
         .file = &file,
         .write = write,
-        .outcome = LEDGER_WRITE_STABLE,
+        .outcome = outcome,
+        .verifier = 5,
         .epoch = ledger_file_asking(&file),
         .asked_ns = sys_now_ns(),
         .before_ctime = before,
         .attributes_known = true,
         .attributes = {.size = 1 << 20, .mtime = {.tv_nsec = after}, .ctime = {.tv_nsec = after}}};
     ledger_writes_end(&ending, 1);
+}
+
+static void end_write(struct ledger_write *write, int64_t before, int64_t after)
+{
+    end_write_as(write, LEDGER_WRITE_STABLE, before, after);
 }
 
 static void write_at(uint64_t offset, int64_t before, int64_t after)
@@ -221,6 +229,17 @@ UNIT_TEST(a_clock_that_stands_still_ends_no_proof)
     forget_file();
 }
 
+/* The proof, if there is one, is of nothing that was left. */
+static void expect_no_proof(int64_t ctime)
+{
+    static uint8_t bytes[LEDGER_STRAY_MAX];
+    if (prove(ctime) == LEDGER_STRAY_NOT_PROVEN)
+        return;
+    assert_int_equal(prove(ctime), LEDGER_STRAY_PROVEN);
+    uint64_t mark = ledger_file_mark_strays(&file, LEDGER_STRAYS_UNPROVEN);
+    assert_int_equal(ledger_file_stray(&file, mark, false, 0, bytes).length, 8192);
+}
+
 UNIT_TEST(a_transfer_of_several_writes_may_have_had_another_one_in_its_midst)
 {
     struct ledger_write write;
@@ -238,7 +257,7 @@ UNIT_TEST(a_transfer_of_several_writes_may_have_had_another_one_in_its_midst)
         .attributes_known = true,
         .attributes = {.size = 1 << 20, .mtime = {.tv_nsec = 1002}, .ctime = {.tv_nsec = 1002}}};
     ledger_writes_end(&ending, 1);
-    assert_int_equal(prove(1002), LEDGER_STRAY_NOT_PROVEN);
+    expect_no_proof(1002);
     forget_file();
 }
 
@@ -286,7 +305,7 @@ UNIT_TEST(an_answer_that_does_not_tell_the_ctime_of_before_ends_it_for_what_is_o
     open_file(635);
     leave(false);
     write_at(500000, 0, 1001);
-    assert_int_equal(prove(1001), LEDGER_STRAY_NOT_PROVEN);
+    expect_no_proof(1001);
     expect_proof_of_the_second(1001);
     forget_file();
 }
@@ -558,13 +577,13 @@ UNIT_TEST(a_record_that_is_used_again_has_no_mark_of_its_former_life)
     }
 }
 
-static int dies_with_acked_data(void *unused)
+static int dies_with_acked_data(void *in_flight)
 {
-    struct ledger_write write;
-    (void)unused;
-    memset(buffer, 'a', 100);
-    must(ledger_write_try(&file, 700000, &(struct iovec){buffer, 100}, 1, 100, true, &write) == 0);
-    ledger_write_end(&file, &write, LEDGER_WRITE_UNSTABLE, 5);
+    struct ledger_write write, other;
+    begin_write(700000, &write);
+    end_write_as(&write, LEDGER_WRITE_UNSTABLE, 1000, 1001);
+    if (in_flight)
+        begin_write(800000, &other);
     kill(getpid(), SIGKILL);
     return 1;
 }
@@ -580,6 +599,92 @@ UNIT_TEST(what_an_unwatched_process_had_sent_takes_nobody_from_what_a_watched_on
     end_agent(agent);
     assert_false(strays);
     assert_true(sent);
+    forget_file();
+}
+
+static enum ledger_stray_proof prove_sent(int64_t ctime)
+{
+    const struct ledger_attributes now = {
+        .size = 1 << 20, .mtime = {.tv_nsec = ctime}, .ctime = {.tv_nsec = ctime}};
+    return ledger_file_prove_strays(&file, ledger_file_asking(&file), &now, true);
+}
+
+static void leave_sent(uint64_t inode, bool in_flight)
+{
+    open_file(inode);
+    assert_int_equal(run_child(dies_with_acked_data, in_flight ? &file : NULL), 128 + SIGKILL);
+}
+
+UNIT_TEST(what_was_sent_may_be_written_again_if_the_file_is_not_newer_than_this_host_made_it)
+{
+    leave_sent(621, false);
+    ledger_process_sweep(0);
+    assert_true(ledger_file_has_sent_strays(&file));
+    assert_int_equal(prove_sent(1001), LEDGER_STRAY_PROVEN);
+    assert_int_equal(prove_sent(900), LEDGER_STRAY_PROVEN);
+    assert_int_equal(prove_sent(1002), LEDGER_STRAY_NOT_PROVEN);
+    forget_file();
+}
+
+UNIT_TEST(a_later_write_of_this_host_hides_no_change_by_others_from_that_proof)
+{
+    leave_sent(622, false); /* and nobody knows that it is dead */
+    write_at(500000, 1002, 1003);
+    ledger_process_sweep(0);
+    assert_int_equal(prove_sent(1003), LEDGER_STRAY_NOT_PROVEN);
+    forget_file();
+}
+
+UNIT_TEST(nor_does_a_question_after_a_write_without_an_answer)
+{
+    leave_sent(623, true);
+    ledger_process_sweep(0);
+    learn(1002); /* somebody else's, or what was on its way: who knows */
+    assert_int_equal(prove_sent(1002), LEDGER_STRAY_NOT_PROVEN);
+    forget_file();
+}
+
+/* Answers that do not tell the ctime of before, the later one first. */
+static int dies_with_answers_that_tell_little(void *both)
+{
+    struct ledger_write writes[2];
+    begin_write(700000, &writes[0]);
+    begin_write(800000, &writes[1]);
+    end_write_as(&writes[1], LEDGER_WRITE_UNSTABLE, 0, 1003);
+    end_write_as(&writes[0], both ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE, 0, 1001);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+UNIT_TEST(without_the_ctime_of_before_it_is_of_the_last_write_alone)
+{
+    open_file(624);
+    assert_int_equal(run_child(dies_with_answers_that_tell_little, &file), 128 + SIGKILL);
+    ledger_process_sweep(0);
+    assert_int_equal(prove_sent(1003), LEDGER_STRAY_NOT_PROVEN);
+    forget_file();
+    open_file(625);
+    write_at(500000, 0, 1001);
+    leave_sent(625, false);
+    ledger_process_sweep(0);
+    assert_int_equal(prove_sent(1001), LEDGER_STRAY_PROVEN);
+    forget_file();
+}
+
+UNIT_TEST(what_was_committed_since_is_no_matter_to_it)
+{
+    struct ledger_commit commit;
+    struct ledger_write write;
+    open_file(626);
+    begin_write(500000, &write);
+    end_write_as(&write, LEDGER_WRITE_UNSTABLE, 900, 950); /* somebody else was there */
+    begin_write(500000, &write);
+    end_write_as(&write, LEDGER_WRITE_UNSTABLE, 990, 1000);
+    assert_true(ledger_commit_begin(&file, &commit));
+    assert_int_equal(ledger_commit_end(&file, &commit, 5), 0);
+    leave_sent(626, false);
+    ledger_process_sweep(0);
+    assert_int_equal(prove_sent(1001), LEDGER_STRAY_PROVEN);
     forget_file();
 }
 
