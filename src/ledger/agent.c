@@ -33,6 +33,13 @@ uint32_t ledger_agent_number(void)
     return atomic_load_explicit(&agent()->number, memory_order_acquire);
 }
 
+uint32_t ledger_agent_pid(void)
+{
+    if (!ledger_agent_is_there() || ledger_process_is_foreign())
+        return 0;
+    return atomic_load_explicit(&agent()->pid, memory_order_acquire);
+}
+
 bool ledger_agent_watches(uint32_t number)
 {
     uint32_t slot = ledger_process_slot_taken();

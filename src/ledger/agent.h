@@ -23,6 +23,8 @@
 uint32_t ledger_agent_number(void);
 /* Has somebody become the agent who is not dead? It may not be ready yet. A load. */
 bool ledger_agent_is_there(void);
+/* Its process; 0: there is none, or it is of other namespaces than the caller. */
+uint32_t ledger_agent_pid(void);
 /* Does this agent watch the calling process? Two loads. */
 bool ledger_agent_watches(uint32_t number);
 /* Is this agent in contact with the server of this key, which has, or had, this place? Some loads.

@@ -57,7 +57,7 @@ enum {
     LEDGER_GROUPS_MAX = 16384,
     LEDGER_CACHE_LOCKS = 64,
     LEDGER_AGENT_SERVERS = 256,
-    LEDGER_LINKS = 2,
+    LEDGER_LINKS = 3,
     LEDGER_WAIT_NS = 100000000, /* a thread that waits for a range looks again after this */
     LEDGER_NO_FILE = UINT32_MAX >> 1
 };

@@ -54,8 +54,11 @@ int ledger_mutex_lock(pthread_mutex_t *mutex)
 {
     int result;
     for (unsigned i = 0; (result = ledger_mutex_lock_within(mutex, AGAIN_MS)) == ETIMEDOUT; i++) {
-        if (i % TELL_EVERY == 0)
-            ledger_stopped_tell();
+        if (i % TELL_EVERY != 0)
+            continue;
+        ledger_stopped_tell();
+        if (i > 0)
+            ledger_stopped_end_agent_with_lock(mutex);
     }
     return result;
 }

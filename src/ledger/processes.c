@@ -218,7 +218,7 @@ static void give_back(uint32_t slot)
 
 /* After unshare(CLONE_NEWPID) and fork() the numbers in the slots are not those that this process
  * sees, nor can others see its own: it gets no slot, and takes nobody for dead. */
-static bool is_foreign(void)
+bool ledger_process_is_foreign(void)
 {
     return run_namespaces() != atomic_load(&ledger_map.shared->head.namespaces);
 }
@@ -245,7 +245,7 @@ static void give_back_if_dead(uint32_t slot)
     struct run_identity identity = identity_of(process);
     bool used = atomic_load(&process->state);
     unlock_processes();
-    if (!used || run_identity_alive(&identity) || is_foreign())
+    if (!used || run_identity_alive(&identity) || ledger_process_is_foreign())
         return;
     lock_processes();
     struct run_identity now = identity_of(process);
@@ -269,7 +269,7 @@ bool ledger_process_is_stopped(uint32_t slot)
     struct run_identity identity = identity_of(process);
     bool used = atomic_load(&process->state);
     unlock_processes();
-    return used && run_identity_stopped(&identity) && !is_foreign();
+    return used && run_identity_stopped(&identity) && !ledger_process_is_foreign();
 }
 
 static void give_back_dead(void)
@@ -374,7 +374,7 @@ uint32_t ledger_process_slot(void)
 {
     struct run_identity self;
     uint32_t slot = atomic_load_explicit(&own_slot, memory_order_relaxed);
-    if (slot || !ledger_map.shared || run_identity_self(&self) != 0 || is_foreign())
+    if (slot || !ledger_map.shared || run_identity_self(&self) != 0 || ledger_process_is_foreign())
         return slot;
     check_some(ledger_map.shared);
     slot = own_or_new(&self);

@@ -25,6 +25,8 @@ uint32_t ledger_process_owner(void);
 void ledger_process_check(uint32_t slot);
 /* As above for all slots; not more often than once in `interval_ns`. */
 void ledger_process_sweep(uint64_t interval_ns);
+/* Are the processes of the registry of other namespaces than the caller, which so sees no pids? */
+bool ledger_process_is_foreign(void);
 /* Is the process of this slot stopped, by a signal or a debugger? Takes process_lock. */
 bool ledger_process_is_stopped(uint32_t slot);
 /* Gives up all slots whatever the processes are, when nobody else can have the registry open. */

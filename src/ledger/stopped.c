@@ -1,11 +1,14 @@
 #include "ledger/stopped.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "ledger/agent.h"
 #include "ledger/layout.h"
 #include "run/identity.h"
 #include "run/said.h"
@@ -67,7 +70,7 @@ void ledger_stopped_pause(void)
     atomic_compare_exchange_strong(guided, &self, 0);
 }
 
-/* ---- the agent ---- */
+/* ---- who waits ---- */
 
 void ledger_stopped_tell(void)
 {
@@ -75,6 +78,39 @@ void ledger_stopped_tell(void)
     if (atomic_exchange(waited, 1) == 0)
         sys_futex(waited, FUTEX_WAKE, 1, NULL);
 }
+
+/* The agent's lock says that it lives, after the descriptor was had: so that is of no other. */
+static void end_agent(uint32_t pid)
+{
+    int fd = (int)sys_call2(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return;
+    if (ledger_agent_pid() == pid && run_thread_stopped(pid) &&
+        sys_call4(SYS_pidfd_send_signal, fd, SIGKILL, 0, 0) == 0)
+        log_warning("the agent, process %u, is stopped, and others wait for what it has: it is "
+                    "ended; the next write that is left behind starts another one",
+                    pid);
+    sys_close(fd);
+}
+
+void ledger_stopped_end_agent_with_lock(const pthread_mutex_t *lock)
+{
+    uint32_t pid = ledger_agent_pid(), thread = owner_of(lock);
+    struct stat status;
+    char name[48];
+    snprintf(name, sizeof(name), "%u/task/%u", pid, thread);
+    if (pid && thread && run_thread_stopped(pid) && sys_proc_stat(name, &status) == 0)
+        end_agent(pid);
+}
+
+void ledger_stopped_end_agent_with_slot(uint32_t slot)
+{
+    uint32_t pid = ledger_agent_pid();
+    if (pid && ledger_map.shared->processes[slot].pid == pid && run_thread_stopped(pid))
+        end_agent(pid);
+}
+
+/* ---- the agent ---- */
 
 void ledger_stopped_await(void)
 {

@@ -12,6 +12,7 @@
 #ifndef LEDGER_STOPPED_H
 #define LEDGER_STOPPED_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,14 @@ void ledger_stopped_await(void);
 /* The agent: looks at all locks that others may wait for. How many threads were guided out. By one
  * thread at a time. */
 unsigned ledger_stopped_release(void);
+
+/*
+ * Nobody guides the agent itself. If it is stopped, and a thread has waited for a second for what
+ * it has, it is ended, as if somebody had killed it: what it had on its way is then a dead
+ * process's. The lock, or the slot of the process, that is waited for.
+ */
+void ledger_stopped_end_agent_with_lock(const pthread_mutex_t *lock);
+void ledger_stopped_end_agent_with_slot(uint32_t slot);
 
 /* A thread has just given back a lock while the agent guides one: if it is that, and has no other
  * lock, it waits until the agent has let go of it. */

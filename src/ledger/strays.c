@@ -13,23 +13,23 @@
 
 /* ---- the proof ---- */
 
-/* What is acknowledged is joined with what is later: so the proof is of all of it, or of none. */
-static void is_of_acknowledged(struct ledger_entry *entry, bool is)
-{
-    if (is)
-        ledger_entry_clear(entry, LEDGER_ENTRY_UNPROVEN);
-    else
-        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNPROVEN);
-}
-
 static bool is_committed(const struct ledger_entry *entry)
 {
     return atomic_load_explicit(&entry->uncommitted, memory_order_relaxed) == 0;
 }
 
+/* Others may have changed the file under what is acknowledged. That is joined with what is later:
+ * so the proof is of all of it, or of none. */
+static void doubt_acknowledged(struct ledger_entry *entry)
+{
+    if (is_committed(entry))
+        ledger_entry_clear(entry, LEDGER_ENTRY_UNPROVEN);
+    else
+        atomic_fetch_or(&entry->flags, LEDGER_ENTRY_UNPROVEN);
+}
+
 static void begin_proof(struct ledger_entry *entry, int64_t ctime, int64_t mtime, uint64_t since)
 {
-    is_of_acknowledged(entry, is_committed(entry));
     memset(entry->proof_links, 0, sizeof(entry->proof_links));
     entry->proof_since = since;
     entry->proof_ctime = ctime;
@@ -38,6 +38,7 @@ static void begin_proof(struct ledger_entry *entry, int64_t ctime, int64_t mtime
 
 void ledger_proof_end(struct ledger_entry *entry)
 {
+    doubt_acknowledged(entry);
     begin_proof(entry, LEDGER_NO_TIME, LEDGER_NO_TIME, 0);
 }
 
@@ -52,9 +53,11 @@ static bool is_out_of_date(const struct ledger_entry *entry)
 
 void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence)
 {
-    if (is_out_of_date(entry))
-        begin_proof(entry, atomic_load_explicit(&entry->ctime, memory_order_relaxed),
-                    atomic_load_explicit(&entry->mtime, memory_order_relaxed), sequence);
+    if (!is_out_of_date(entry))
+        return;
+    doubt_acknowledged(entry);
+    begin_proof(entry, atomic_load_explicit(&entry->ctime, memory_order_relaxed),
+                atomic_load_explicit(&entry->mtime, memory_order_relaxed), sequence);
 }
 
 static bool is_link(const struct ledger_link *link)
@@ -99,6 +102,8 @@ static void go_on(struct ledger_entry *entry, int64_t ctime, int64_t mtime)
     while (lengthen(entry, &link))
         ;
     entry->proof_ctime = link.to;
+    if (link.to != ctime)
+        mtime = link.to; /* a WRITE sets both times */
     if (mtime > entry->proof_mtime)
         entry->proof_mtime = mtime;
 }
@@ -108,54 +113,17 @@ static uint64_t next_sequence(const struct ledger_entry *entry)
     return atomic_load_explicit(&ledger_entry_stripe(entry)->sequence, memory_order_relaxed) + 1;
 }
 
-void ledger_proof_skips(struct ledger_entry *entry)
+/* Will the agent that lives see to what the dead left? */
+static bool is_cared_for(const _Atomic uint32_t *carer)
 {
-    entry->proof_since = next_sequence(entry);
-    is_of_acknowledged(entry, is_committed(entry));
-}
-
-bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
-                          const struct ledger_attributes *after)
-{
-    int64_t ctime = ledger_nanoseconds(&after->ctime), mtime = ledger_nanoseconds(&after->mtime);
-    bool some = entry->proof_ctime != LEDGER_NO_TIME;
-    if (is_committed(entry)) /* up to this one */
-        is_of_acknowledged(entry, true);
-    if (some && ctime == entry->proof_ctime)
-        return true;
-    if (some && before_ctime == entry->proof_ctime) {
-        go_on(entry, ctime, mtime);
-        return true;
-    }
-    if (some && before_ctime != 0 && atomic_load_explicit(&entry->dirty, memory_order_relaxed)) {
-        if (before_ctime != ctime && !keep(entry, (struct ledger_link){before_ctime, ctime}))
-            ledger_proof_end(entry);
-        return true;
-    }
-    if (some && ctime < entry->proof_ctime)
-        return false;
-    begin_proof(entry, ctime, mtime, next_sequence(entry));
-    return true;
+    uint32_t number = atomic_load_explicit(carer, memory_order_acquire);
+    return number != 0 && number == ledger_agent_number();
 }
 
 static bool is_orphan(const struct ledger_record *record)
 {
     return (ledger_record_is_dirty(record) || ledger_record_state(record) == LEDGER_RECORD_ACKED) &&
            atomic_load(&record->owner) == 0;
-}
-
-bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record)
-{
-    return entry->proof_ctime != LEDGER_NO_TIME && record->since >= entry->proof_since;
-}
-
-/* ---- in whose care ---- */
-
-/* Will the agent that lives see to what the dead left? */
-static bool is_cared_for(const _Atomic uint32_t *carer)
-{
-    uint32_t number = atomic_load_explicit(carer, memory_order_acquire);
-    return number != 0 && number == ledger_agent_number();
 }
 
 /* Under the stripe's lock. The flag may be older than all that is there. */
@@ -170,6 +138,61 @@ static bool has_sent_orphans(struct ledger_entry *entry)
     ledger_entry_clear(entry, LEDGER_ENTRY_ORPHANED_SENT);
     return false;
 }
+
+/* Has a dead process, for which nobody cares, left something that was sent? */
+static bool has_left_sent(struct ledger_entry *entry)
+{
+    return !is_cared_for(&entry->sent_carer) && has_sent_orphans(entry);
+}
+
+/* An answer does not follow. If it tells what was before it others were there, it seems. If it does
+ * not they may have been there, once a host has lost a process. */
+static void is_interrupted(struct ledger_entry *entry, int64_t before_ctime)
+{
+    bool proven = !(atomic_load(&entry->flags) & LEDGER_ENTRY_UNPROVEN);
+    if (before_ctime != 0 || (proven && has_left_sent(entry)))
+        doubt_acknowledged(entry);
+}
+
+void ledger_proof_skips(struct ledger_entry *entry, int64_t before_ctime)
+{
+    is_interrupted(entry, before_ctime);
+    entry->proof_since = next_sequence(entry);
+}
+
+bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
+                          const struct ledger_attributes *after)
+{
+    int64_t ctime = ledger_nanoseconds(&after->ctime), mtime = ledger_nanoseconds(&after->mtime);
+    bool some = entry->proof_ctime != LEDGER_NO_TIME;
+    bool needed = atomic_load_explicit(&entry->dirty, memory_order_relaxed) || !is_committed(entry);
+    if (is_committed(entry)) /* up to this one */
+        doubt_acknowledged(entry);
+    if (some && ctime == entry->proof_ctime)
+        return true;
+    if (some && before_ctime == entry->proof_ctime) {
+        go_on(entry, ctime, mtime);
+        return true;
+    }
+    if (some && before_ctime != 0 && needed) {
+        if (before_ctime != ctime && !keep(entry, (struct ledger_link){before_ctime, ctime}))
+            ledger_proof_end(entry);
+        return true;
+    }
+    if (some && ctime < entry->proof_ctime)
+        return false;
+    is_interrupted(entry, before_ctime);
+    begin_proof(entry, ctime, mtime > entry->proof_mtime ? mtime : entry->proof_mtime,
+                next_sequence(entry));
+    return true;
+}
+
+bool ledger_proof_is_of(const struct ledger_entry *entry, const struct ledger_record *record)
+{
+    return entry->proof_ctime != LEDGER_NO_TIME && record->since >= entry->proof_since;
+}
+
+/* ---- in whose care ---- */
 
 void ledger_entry_orphan(struct ledger_entry *entry, uint32_t slot, uint32_t flag)
 {

@@ -8,8 +8,9 @@
  * It is the ctime that was known as that was written behind, or that its answer told. A WRITE of
  * this host whose answer says that the file had it before makes the proof go on with the ctime of
  * after it. Answers come in any order: of those that do not follow, `proof_links` keeps some, while
- * something is dirty. (Not the time of modification: that can be set, as a backup is restored. Nor
- * what a GETATTR tells, or a later WRITE, as others may have changed the file before it.)
+ * something is dirty or not committed. (Not the time of modification: that can be set, as a backup
+ * is restored. Nor what a GETATTR tells, or a later WRITE, as others may have changed the file
+ * before it.)
  *
  * An answer that does not tell the ctime of before, as in NFSv4.1 and of some servers in NFSv3,
  * ends the proof: others may have changed the file just before that WRITE. A GETATTR before it in
@@ -21,7 +22,9 @@
  * has another ctime, and nobody can tell what else happened; if it has not, it has the old one.
  *
  * What was sent is proven by the same writes, but by the time of modification that they left, or an
- * older one: the server lost something, and may have made the file anew as it recovered.
+ * older one: the server lost something, and may have made the file anew as it recovered. Answers
+ * that do not tell the ctime of before do not end that proof, unless a dead process has left
+ * something for which nobody cares: only then may another host have taken over, and been there.
  */
 #ifndef LEDGER_STRAYS_H
 #define LEDGER_STRAYS_H
@@ -108,8 +111,8 @@ void ledger_proof_covers(struct ledger_entry *entry, uint64_t sequence);
  * tells what came between; the proof skips the write once it is acknowledged. */
 bool ledger_proof_goes_on(struct ledger_entry *entry, int64_t before_ctime,
                           const struct ledger_attributes *after);
-/* Under the stripe's lock: the proof is of nothing that was acknowledged, or written, until now. */
-void ledger_proof_skips(struct ledger_entry *entry);
+/* Under the stripe's lock: the proof is of nothing that was written until now. */
+void ledger_proof_skips(struct ledger_entry *entry, int64_t before_ctime);
 /* Under the stripe's lock: somebody died in the midst of it. */
 void ledger_proof_end(struct ledger_entry *entry);
 

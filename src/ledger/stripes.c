@@ -5,8 +5,11 @@
 
 #include "ledger/mutex.h"
 #include "ledger/processes.h"
+#include "ledger/stopped.h"
 #include "ledger/stripes.h"
 #include "sys/sys.h"
+
+#define LONG_NS UINT64_C(1000000000)
 
 bool (*_Atomic ledger_wait_help)(void);
 
@@ -40,6 +43,8 @@ void ledger_stripe_wake(uint32_t stripe)
 void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
 {
     static __thread uint64_t checked_ns; /* when this thread last looked whether one is dead */
+    static __thread uint64_t since_ns;   /* since when it waits for what ... */
+    static __thread uint32_t waited_for; /* ... the process of this slot has */
     struct ledger_stripe *s = &ledger_map.shared->stripes[stripe];
     struct timespec limit = {0, LEDGER_WAIT_NS};
     uint32_t seen = atomic_load(&s->wake);
@@ -50,8 +55,13 @@ void ledger_stripe_wait(uint32_t stripe, uint32_t owner)
     if (!help || !help())
         sys_futex(&s->wake, FUTEX_WAIT, seen, &limit);
     uint64_t now = sys_now_ns();
+    if (owner != waited_for || now - checked_ns > LONG_NS)
+        since_ns = now;
+    waited_for = owner;
     if (now - checked_ns >= LEDGER_WAIT_NS) {
         ledger_process_check(owner);
+        if (now - since_ns > LONG_NS && owner && owner < LEDGER_PROCESSES)
+            ledger_stopped_end_agent_with_slot(owner);
         checked_ns = now;
     }
     ledger_stripe_lock(stripe);

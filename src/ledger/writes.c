@@ -509,7 +509,7 @@ static unsigned end_some(struct ledger_ending *ending, unsigned most, bool first
         if (lost)
             ledger_dirty_lost(entry);
         if (ending->is_old)
-            ledger_proof_skips(entry);
+            ledger_proof_skips(entry, ending->several ? 0 : ending->before_ctime);
     }
     return count;
 }

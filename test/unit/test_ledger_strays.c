@@ -644,30 +644,38 @@ UNIT_TEST(nor_does_a_question_after_a_write_without_an_answer)
     forget_file();
 }
 
-/* Answers that do not tell the ctime of before, the later one first. */
-static int dies_with_answers_that_tell_little(void *both)
+/* Two answers, the later one first. They tell the ctime of before, or do not. */
+static int dies_with_two_answers(void *told)
 {
     struct ledger_write writes[2];
     begin_write(700000, &writes[0]);
     begin_write(800000, &writes[1]);
-    end_write_as(&writes[1], LEDGER_WRITE_UNSTABLE, 0, 1003);
-    end_write_as(&writes[0], both ? LEDGER_WRITE_UNSTABLE : LEDGER_WRITE_STABLE, 0, 1001);
+    end_write_as(&writes[1], LEDGER_WRITE_UNSTABLE, told ? 1002 : 0, 1003);
+    end_write_as(&writes[0], LEDGER_WRITE_UNSTABLE, told ? 1000 : 0, 1002);
     kill(getpid(), SIGKILL);
     return 1;
 }
 
-UNIT_TEST(without_the_ctime_of_before_it_is_of_the_last_write_alone)
+UNIT_TEST(it_is_of_all_that_a_process_sent_in_whatever_order_the_answers_came)
 {
-    open_file(624);
-    assert_int_equal(run_child(dies_with_answers_that_tell_little, &file), 128 + SIGKILL);
+    for (int told = 0; told < 2; told++) {
+        open_file(624 + (uint64_t)told);
+        write_at(500000, 0, 1000);
+        assert_int_equal(run_child(dies_with_two_answers, told ? &file : NULL), 128 + SIGKILL);
+        ledger_process_sweep(0);
+        assert_int_equal(prove_sent(1003), LEDGER_STRAY_PROVEN);
+        assert_int_equal(prove_sent(1004), LEDGER_STRAY_NOT_PROVEN);
+        forget_file();
+    }
+}
+
+UNIT_TEST(without_the_ctime_of_before_it_ends_with_a_write_after_the_death)
+{
+    leave_sent(627, false);
     ledger_process_sweep(0);
-    assert_int_equal(prove_sent(1003), LEDGER_STRAY_NOT_PROVEN);
-    forget_file();
-    open_file(625);
-    write_at(500000, 0, 1001);
-    leave_sent(625, false);
-    ledger_process_sweep(0);
-    assert_int_equal(prove_sent(1001), LEDGER_STRAY_PROVEN);
+    write_at(500000, 0, 1005);
+    assert_int_equal(prove_sent(1005), LEDGER_STRAY_NOT_PROVEN);
+    assert_int_equal(prove_sent(1001), LEDGER_STRAY_NOT_PROVEN);
     forget_file();
 }
 
