@@ -4,6 +4,7 @@
 
 #include "file_scene.h"
 #include "ledger/dirty.h"
+#include "ledger/strays.h"
 #include "run/directory.h"
 #include "run/strays.h"
 
@@ -395,6 +396,37 @@ SCENE_TEST(a_server_that_does_not_tell_gets_nothing_before_it_does)
     step_done(1);
     scene_wait(pid);
     CHECK_EQUAL(strays(), 0);
+}
+
+/* As an agent that is killed: its main thread may be gone before the others are. */
+static void takes_it(void)
+{
+    struct ledger_write write;
+    struct file_open *open = file_get(engine_adopt("f", O_RDWR));
+    struct ledger_file *file = &open->inode->entry;
+    step_done(0);
+    step_wait(1);
+    CHECK(ledger_file_has_strays(file));
+    struct ledger_sending sending = ledger_dirty_now(file, BLOCK);
+    sending.strays = true;
+    CHECK_EQUAL(ledger_dirty_take(file, &sending, false, &write), 1);
+    step_done(2);
+    step_wait(3);
+}
+
+SCENE_TEST(what_a_process_has_on_its_way_that_is_slow_to_die_is_sent_once_it_is_dead)
+{
+    disk_make("other", BLOCK, 0);
+    pid_t pid = start_before(takes_it);
+    step_done(1);
+    step_wait(2);
+    unsigned asked = server_calls(NFS3_PROC_GETATTR);
+    pid_t visitor = scene_start(opens_other);
+    while (server_calls(NFS3_PROC_GETATTR) < asked + 6)
+        usleep(1000);
+    scene_kill(pid);
+    scene_wait(visitor);
+    expect_nothing_aside();
 }
 
 /* NFSv3: another host writes between the proof and the WRITE. */
