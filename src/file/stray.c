@@ -40,7 +40,8 @@ static int prove(struct committing *c, bool sent, bool *proven, struct nfs_attr 
     enum ledger_stray_proof proof;
     struct ledger_attributes now;
     for (;;) {
-        /* An agent that is killed does not die at once, and has some of it on its way until then. */
+        /* An agent that is killed does not die at once, and has some of it on its way until then.
+         */
         ledger_process_sweep(0);
         uint64_t asked_ns = sys_now_ns();
         int result = ask(c, &epoch, told);
