@@ -46,7 +46,7 @@ static const struct key {
     {KEY(actimeo), TYPE_FLOAT, 3, 0, 3600, {0}},
     {KEY(read_ahead_max), TYPE_INT, 4 * MIB, 0, 16 * MIB, {0}},
     {KEY(read_cache_max), TYPE_BYTES, 0, 0, 4096 * MIB, {0}},
-    {KEY(write_behind_max), TYPE_BYTES, 0, 0, 1024 * MIB, {0}},
+    {KEY(write_behind_max), TYPE_BYTES, 64 * MIB, 0, 1024 * MIB, {0}},
     {KEY(stability), TYPE_WORD, CONF_STABILITY_UNSTABLE, 0, 1, {"unstable", "stable"}},
     {KEY(uncommitted_max), TYPE_BYTES, 256 * MIB, 16 * MIB, TIB, {0}},
     {KEY(uncommitted_file_max), TYPE_BYTES, 32 * MIB, MIB, TIB, {0}},

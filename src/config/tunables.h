@@ -37,7 +37,7 @@ struct conf_tunables {
     double actimeo;         /* seconds attributes may be stale: 0..3600, default 3 */
     int64_t read_cache_max; /* bytes kept of what was read, or written: 0..4 GiB, default 0 */
     int read_ahead_max; /* bytes read ahead for an open file: 0 (never)..16 MiB, default 4 MiB */
-    int64_t write_behind_max; /* dirty bytes of a file: 0 (write at once)..1 GiB, default 0 */
+    int64_t write_behind_max; /* dirty bytes of a file: 0 (write at once)..1 GiB, default 64 MiB */
     enum conf_stability stability;
     int64_t uncommitted_max;      /* bytes kept for rewriting, host-wide per user: >= 16 MiB,
                                      default 256 MiB */

@@ -14,7 +14,7 @@
 #     DIRECTNFS_TEST_PLAIN=1    leave the library out: the same work on plain files; checks of the engine are skipped
 #     DIRECTNFS_TEST_DISK=DIR   put the exported directories below DIR (a file system that a server can export)
 #                               and not on tmpfs, which nfs-ganesha exports up to version 4 only (then /var/tmp)
-#     DIRECTNFS_TEST_BEHIND=MIB let programs leave so much of a file unsent, where the script does not say how much (0)
+#     DIRECTNFS_TEST_BEHIND=MIB let programs leave so much of a file unsent, where the script does not say how much (64)
 #     DIRECTNFS_TEST_KEEP=1     keep the temporary directory, and say where it is
 #     DIRECTNFS_TEST_SPACE=own|host   namespaces (own where permitted)
 #     DIRECTNFS_TEST_INSTALLED=DIR    take the command and the library that are installed with the prefix DIR
