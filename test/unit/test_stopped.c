@@ -120,17 +120,17 @@ static void expect_guided_out(void (*before)(struct ledger_file *),
 
 UNIT_TEST(one_that_writes_a_page_again)
 {
-    expect_guided_out(write_page, write_page, 83);
+    expect_guided_out(write_page, write_page, 331);
 }
 
 UNIT_TEST(one_that_writes_over_a_page_of_many)
 {
-    expect_guided_out(write_pages, write_page, 71);
+    expect_guided_out(write_pages, write_page, 283);
 }
 
 UNIT_TEST(one_that_sends_pages)
 {
-    expect_guided_out(write_pages, take_and_end, 997);
+    expect_guided_out(write_pages, take_and_end, 3989);
 }
 
 UNIT_TEST(its_parent_is_not_told)
