@@ -77,7 +77,7 @@ static enum how begins(const struct place *place, unsigned instructions)
 SCENE_TEST(as_it_becomes_the_agent_while_a_process_lives)
 {
     static const struct place places[] = {
-        PLACE(ledger_agent_become, 1), PART(ledger_agent_ready, 1, 601, 2000),
+        PLACE(ledger_agent_become, 1), PART(ledger_agent_ready, 1, 701, 2000),
         PLACE(ledger_agent_watch, 1), PLACE(ledger_agent_vouch, 1), PLACE(ledger_agent_serve, 1)};
     prepare();
     pid_t pid = scene_start(writes_and_lives);
@@ -109,7 +109,7 @@ static enum how ends(const struct place *place, unsigned instructions)
 
 SCENE_TEST(as_it_gives_back_places_and_resigns)
 {
-    static const struct place places[] = {PART(ledger_agent_give_back, 2, 601, 2000),
+    static const struct place places[] = {PART(ledger_agent_give_back, 2, 701, 2000),
                                           PLACE(ledger_agent_resign, 1)};
     prepare();
     kill_within(places, COUNT(places), ends);
@@ -223,6 +223,54 @@ SCENE_TEST(as_it_sends_what_two_left_in_one_file_of_whom_one_lives)
     pid_t pid = scene_start(writes_and_lives);
     kill_within(places, COUNT(places), both);
     end_it(pid);
+}
+
+/* ---- the writer is killed ---- */
+
+static void writes_and_fsyncs(void)
+{
+    file_start();
+    int fd = engine_adopt("f", O_RDWR);
+    put_blocks(fd, dies);
+    CHECK_EQUAL(engine_fsync(fd), 0);
+    file_finish();
+}
+
+static bool with_agent; /* that is killed as well */
+
+static enum how writer(const struct place *place, unsigned instructions)
+{
+    pid_t other = start_other();
+    struct traced traced = start_traced(writes_and_fsyncs, place);
+    enum how how = kill_at(&traced, place, instructions);
+    if (with_agent) {
+        scene_kill(other);
+        contact_and_look();
+        return how;
+    }
+    CHECK_EQUAL(kill(other, SIGTERM), 0); /* it ends once all is sent */
+    scene_wait(other);
+    server_do(FILE_SERVER_LOSE_POWER);
+    expect_all_at_server(dies);
+    scene_run(look_at_invariants);
+    return how;
+}
+
+static const struct place fsync_places[] = {
+    PLACE(ledger_dirty_take, 1), PLACE(ledger_dirty_take, 4), PLACE(ledger_writes_end, 1),
+    PLACE(ledger_commit_begin, 1), PLACE(ledger_commit_end, 1)};
+
+SCENE_TEST(as_a_writer_fsyncs_and_is_killed_instead)
+{
+    prepare();
+    kill_within(fsync_places, COUNT(fsync_places), writer);
+}
+
+SCENE_TEST(or_with_the_agent)
+{
+    prepare();
+    with_agent = true;
+    kill_within(fsync_places, COUNT(fsync_places), writer);
 }
 
 /* ---- strays ---- */
