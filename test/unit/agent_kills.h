@@ -304,7 +304,7 @@ static inline enum how kill_at(struct traced *agent, const struct place *place,
 
 /* The agent may have had nothing to do any more, on a machine that stands still for long: then it
  * is done again. */
-enum { VOIDS = 5 };
+enum { VOIDS = 5 }; /* one behind the other */
 
 static inline void say_place(const struct place *place, unsigned count, unsigned instructions)
 {
@@ -321,9 +321,8 @@ static inline void kill_within_one(const struct place *place,
     while (how != BEYOND && voids < VOIDS && (place->most == 0 || at < place->most)) {
         round_number++;
         how = round(place, at);
-        if (how == VOID)
-            voids++;
-        else
+        voids = how == VOID ? voids + 1 : 0;
+        if (how != VOID)
             at += stride_of(place);
     }
     CHECK(voids < VOIDS);

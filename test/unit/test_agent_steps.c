@@ -4,6 +4,7 @@
  * else, once its fsync has said so; what a dead one wrote is there, or set aside, after the next
  * contact.
  */
+#ifdef __x86_64__
 #include "agent_kills.h"
 
 /* It may have to wait for an agent. */
@@ -257,7 +258,7 @@ static enum how writer(const struct place *place, unsigned instructions)
 }
 
 static const struct place fsync_places[] = {
-    PLACE(ledger_dirty_take, 1), PLACE(ledger_dirty_take, 4), PLACE(ledger_writes_end, 1),
+    PLACE(ledger_dirty_take, 1), PLACE(ledger_dirty_take, 2), PLACE(ledger_writes_end, 1),
     PLACE(ledger_commit_begin, 1), PLACE(ledger_commit_end, 1)};
 
 SCENE_TEST(as_a_writer_fsyncs_and_is_killed_instead)
@@ -368,3 +369,9 @@ int main(void)
         return 0;
     return unit_run(NULL, NULL);
 }
+#else
+int main(void)
+{
+    return 0; /* it knows how to stop a thread of x86-64 only */
+}
+#endif

@@ -1,6 +1,7 @@
 /*
  * A process with threads that is stopped where it enters a function, taken on from there
- * instruction by instruction, and killed. Its other threads go on. Include once per test program.
+ * instruction by instruction, and killed. Its other threads go on. For x86-64. Include once per
+ * test program.
  */
 #ifndef TRACED_H
 #define TRACED_H
@@ -11,7 +12,7 @@
 
 #include "file_scene.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TRACES = false };
 #else
 enum { TRACES = true };
