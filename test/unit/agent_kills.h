@@ -320,6 +320,7 @@ static inline void kill_within_one(const struct place *place,
     enum how how = KILLED;
     while (how != BEYOND && voids < VOIDS && (place->most == 0 || at < place->most)) {
         round_number++;
+        alarm(2 * SCENE_LIMIT_S); /* for this one: there may be many */
         how = round(place, at);
         voids = how == VOID ? voids + 1 : 0;
         if (how != VOID)
