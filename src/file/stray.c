@@ -92,9 +92,13 @@ static int save(struct committing *c, uint64_t mark, bool sent, struct run_stray
 }
 
 /* Another process does so at the same time. */
-static void remove_again(const struct run_stray_file *file)
+static void remove_again(const struct committing *c, const struct run_stray_file *file)
 {
     int run = run_open();
+    if (file->bytes > 0) /* that was said */
+        log_notice("%s: %s of the run directory is removed again, as another process has "
+                   "seen to these bytes meanwhile",
+                   c->path, file->name);
     if (run >= 0)
         run_stray_remove(run, file->name);
     run_close(run);
@@ -124,10 +128,10 @@ static int set_aside(struct committing *c, enum ledger_stray_set set)
     if (mark == 0)
         return 0;
     int result = save(c, mark, sent, &file);
-    if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
-        remove_again(&file);
-    else
+    if (result != 0 || file.bytes > 0) /* before they are dropped: this process may be killed */
         say(c, &file, result);
+    if (result == 0 && ledger_file_drop_strays(c->entry, mark, sent) == 0)
+        remove_again(c, &file);
     return result ? -EIO : 0;
 }
 

@@ -415,6 +415,9 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
         abandon(b);
         return result;
     }
+    /* First: should this process die in the midst of it the rest is sent as this user. */
+    if (atomic_load_explicit(&entry->user, memory_order_relaxed) != b->user)
+        atomic_store_explicit(&entry->user, b->user, memory_order_release);
     for (uint32_t index = b->write->first_record, next; index; index = next) {
         struct ledger_bucket *bucket =
             ledger_bucket(ledger_entry_index(entry), ledger_record(index)->base);
@@ -423,8 +426,6 @@ int ledger_write_behind(struct ledger_file *file, const struct ledger_beginning 
         ledger_dirty_enter(entry, index, &garbage);
         ledger_quiet_count(bucket); /* and after: see ledger_quiet_begun() */
     }
-    if (atomic_load_explicit(&entry->user, memory_order_relaxed) != b->user)
-        atomic_store_explicit(&entry->user, b->user, memory_order_release);
     grow(entry, b->offset + b->length);
     *dirty = atomic_load_explicit(&entry->dirty, memory_order_relaxed);
     ledger_entry_unlock(file);

@@ -1,9 +1,11 @@
 /* Dirty data that another process than its writer sends, the agent for one, as one of them dies. */
 #include <sys/ptrace.h>
+#include <sys/user.h>
 
 #include "dirty_scene.h"
 #include "ledger/agent.h"
 #include "ledger/strays.h"
+#include "ledger/users.h"
 
 enum { PAGE = 8192 };
 
@@ -78,12 +80,37 @@ UNIT_TEST(what_another_has_sent_is_its_writers_as_before)
     }
 }
 
-/* Lets the child do so many instructions, and kills it. True: it ended before. */
-static bool killed_after(int (*body)(void *), unsigned instructions)
+/* Lets a stopped child go on until it enters a function. */
+static void go_to(pid_t child, const void *function)
+{
+#ifdef __x86_64__
+    enum { TRAP = 0xcc };
+    struct user_regs_struct registers;
+    int status;
+    long word = ptrace(PTRACE_PEEKTEXT, child, function, 0);
+    ptrace(PTRACE_POKETEXT, child, function, (word & ~0xffL) | TRAP);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+    ptrace(PTRACE_POKETEXT, child, function, word);
+    ptrace(PTRACE_GETREGS, child, 0, &registers);
+    registers.rip--;
+    ptrace(PTRACE_SETREGS, child, 0, &registers);
+#else
+    (void)child; /* from where it is */
+    (void)function;
+#endif
+}
+
+/* Lets the child do so many instructions, from a function on if there is one, and kills it. True:
+ * it ended before. */
+static bool killed_after(int (*body)(void *), const void *function, unsigned instructions)
 {
     pid_t child = start_child(body, NULL);
     int status;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    if (function)
+        go_to(child, function);
     for (unsigned i = 0; i < instructions && !WIFEXITED(status); i++) {
         ptrace(PTRACE_SINGLESTEP, child, 0, 0);
         assert_int_equal(waitpid(child, &status, 0), child);
@@ -113,7 +140,7 @@ UNIT_TEST(wherever_the_one_that_sends_dies_it_is_its_writers)
         over = false;
         for (unsigned n = 0; !over; n += 71) {
             leave_dirty(703);
-            over = killed_after(sends_by_steps, n);
+            over = killed_after(sends_by_steps, NULL, n);
             expect_own();
             assert_int_equal(ledger_file_uncommitted(&file), PAGE);
             forget_file();
@@ -142,6 +169,38 @@ UNIT_TEST(nor_does_who_dies_as_he_writes_again_what_the_server_lost)
     assert_int_equal(run_child(writes_again_and_dies, NULL), 128 + SIGKILL);
     expect_own();
     forget_file();
+}
+
+enum { USER = 7 };
+
+static int writes_as_user_by_steps(void *unused)
+{
+    struct iovec vector = {buffer, PAGE};
+    struct ledger_write write;
+    uint64_t dirty;
+    const struct ledger_beginning beginning = {
+        .data = &vector, .count = 1, .length = PAGE, .keep = true, .write = &write, .user = USER};
+    (void)unused;
+    must(ledger_process_slot() != 0);
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    raise(SIGSTOP);
+    return ledger_write_behind(&file, &beginning, false, &dirty);
+}
+
+UNIT_TEST(of_who_is_killed_as_he_writes_it_is_known_as_whom)
+{
+    bool over = false;
+    if (getenv("DIRECTNFS_TEST_SHORT"))
+        skip();
+    for (unsigned n = 0; !over; n += 23) {
+        attach(&file, 707 + n); /* nobody has written to it before */
+        over = killed_after(writes_as_user_by_steps, (const void *)ledger_dirty_enter, n);
+        ledger_process_sweep(0);
+        check_invariants();
+        if (ledger_file_dirty(&file) > 0)
+            assert_int_equal(ledger_file_user(&file), USER);
+        forget_file();
+    }
 }
 
 /* ---- its writer dies first ---- */
