@@ -37,7 +37,7 @@ struct place {
     {                                                            \
 #function, (const void *)(function), times, stride, most \
     }
-#define PLACE(function, times) PART(function, times, 701, 0)
+#define PLACE(function, times) PART(function, times, 1511, 0)
 
 static unsigned round_number, kills;
 
