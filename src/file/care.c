@@ -355,6 +355,8 @@ static bool tick(struct loop *loop)
         return false;
     loop->ticks = !ledger_agent_may_sleep(&moments) || loop->polls;
     loop->next_ns = now_ns + POLL_MS * UINT64_C(1000000);
+    if (atomic_load(&leaves))
+        ledger_agent_all_is_old(&moments);
     if (loop->polls)
         ledger_process_sweep(0);
     return loop->ticks;
@@ -401,7 +403,8 @@ static bool has_own_service(void)
 /*
  * It was asked to end, and processes of other services go on: their writes wait for the server from
  * now on, until one of them has started another agent, which it cannot before this one is gone. As
- * soon as nothing is unsent nobody needs this one.
+ * soon as nothing is unsent nobody needs this one. So it sends what these have left behind, too,
+ * and does not wait until that is old: the stop of its own service waits for it.
  */
 static void leave(struct loop *loop)
 {
@@ -411,6 +414,8 @@ static void leave(struct loop *loop)
         ledger_agent_serve(place, false);
     pthread_mutex_unlock(&promising);
     loop->leaves_since_ns = sys_now_ns();
+    loop->next_ns = loop->leaves_since_ns + LEAVES_MS * UINT64_C(1000000);
+    loop->ticks = true;
     log_info("agent: ends, as it was asked to; other services start another one");
 }
 

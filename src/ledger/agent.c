@@ -210,6 +210,14 @@ bool ledger_agent_may_sleep(struct ledger_moments *moments)
     return false;
 }
 
+void ledger_agent_all_is_old(struct ledger_moments *moments)
+{
+    for (uint32_t i = 0; i < LEDGER_STRIPES; i++) {
+        moments->now[i] = atomic_load(&ledger_map.shared->stripes[i].sequence);
+        atomic_store(&moments->before[i], moments->now[i]);
+    }
+}
+
 uint64_t ledger_file_moment(const struct ledger_file *file, const struct ledger_moments *moments)
 {
     return atomic_load(&moments->before[ledger_stripe_of_file(file)]);

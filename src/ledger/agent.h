@@ -87,6 +87,8 @@ struct ledger_moments {
 };
 bool ledger_agent_is_any_dirty(void);
 bool ledger_agent_may_sleep(struct ledger_moments *moments);
+/* From now on all that is dirty at this moment is old. */
+void ledger_agent_all_is_old(struct ledger_moments *moments);
 uint64_t ledger_file_moment(const struct ledger_file *file, const struct ledger_moments *moments);
 
 /* Sleeps until something is asked for that was not when this function returned last; *seen starts

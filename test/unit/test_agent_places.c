@@ -117,6 +117,39 @@ UNIT_TEST(what_a_process_lacks_is_told_until_it_is_watched)
     ledger_agent_resign();
 }
 
+/* ---- what is old ---- */
+
+static bool has_old(const struct ledger_moments *moments)
+{
+    struct ledger_sending sending = ledger_dirty_now(&file, MOST);
+    struct ledger_write write;
+    sending.sequence = ledger_file_moment(&file, moments);
+    if (ledger_dirty_take(&file, &sending, false, &write) != 1)
+        return false;
+    ledger_write_end(&file, &write, LEDGER_WRITE_FAILED, 0);
+    return true;
+}
+
+UNIT_TEST(what_is_dirty_is_old_at_the_second_moment_or_at_once_if_the_agent_wants_that)
+{
+    struct ledger_moments moments = {0};
+    attach(&file, 803);
+    be_agent();
+    write_dirty(&file, 0, 8192, 'o');
+    assert_false(ledger_agent_may_sleep(&moments));
+    assert_false(has_old(&moments));
+    assert_false(ledger_agent_may_sleep(&moments));
+    assert_true(has_old(&moments));
+    ledger_file_forget(&file, false);
+    write_dirty(&file, 0, 8192, 'n');
+    assert_false(ledger_agent_may_sleep(&moments));
+    assert_false(has_old(&moments));
+    ledger_agent_all_is_old(&moments);
+    assert_true(has_old(&moments));
+    ledger_file_forget(&file, false);
+    ledger_agent_resign();
+}
+
 /* ---- harm ---- */
 
 static uint64_t any(void)
@@ -162,6 +195,7 @@ static void do_all_as_agent(void)
     bool watched;
     int pid;
     (void)ledger_agent_may_sleep(&moments);
+    ledger_agent_all_is_old(&moments);
     (void)ledger_file_moment(&file, &moments);
     ledger_agent_await(&seen);
     for (uint32_t slot = 1; slot < ledger_process_count(); slot++) {
