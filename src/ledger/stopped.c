@@ -17,7 +17,7 @@
 #include "sys/sys.h"
 
 enum {
-    GUIDE_MS = 100, /* that a thread is guided, and that it pauses, at most */
+    GUIDE_MS = 500, /* that a thread is guided, and that it pauses, at most */
     AGAIN_S = 60,   /* until one that cannot be guided is tried again */
     SAY_EVERY_S = 60,
     TIME_IS_OVER = 200, /* beside errno values, and a status of exit: it does not get on */
@@ -60,7 +60,7 @@ static bool has_locks(uint32_t thread)
 
 void ledger_stopped_pause(void)
 {
-    const struct timespec limit = {0, GUIDE_MS * 1000000};
+    const struct timespec limit = {0, GUIDE_MS * 1000000L};
     _Atomic uint32_t *guided = &ledger_map.shared->guided;
     uint32_t self = (uint32_t)sys_gettid();
     if (atomic_load(guided) != self || has_locks(self))

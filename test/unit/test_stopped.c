@@ -53,6 +53,14 @@ static void expect_end(pid_t child)
     assert_int_equal(atomic_load(&ledger_map.shared->guided), 0);
 }
 
+/* On a busy machine one attempt may not get on. */
+static void release(const struct operation *operation, pid_t child)
+{
+    while (ledger_stopped_release() == 0 && holds_any(&operation->file, child))
+        sys_nanosleep_ms(10);
+    assert_false(holds_any(&operation->file, child));
+}
+
 /* An operation on a new file. */
 static void prepare(struct operation *operation)
 {
@@ -106,8 +114,7 @@ static void expect_guided_out(void (*before)(struct ledger_file *),
     prepare(&operation);
     for (unsigned n = 0; (child = stop_with_lock(&operation, n)) > 0; n += step) {
         atomic_store(&told->over, 0);
-        assert_int_equal(ledger_stopped_release(), 1);
-        assert_false(holds_any(&operation.file, child));
+        release(&operation, child);
         expect_stopped(child);
         assert_int_equal(atomic_load(&told->over), 0);
         write_dirty(&operation.file, 8 * PAGE, PAGE, 'o');
@@ -139,7 +146,7 @@ UNIT_TEST(its_parent_is_not_told)
     int status;
     prepare(&operation);
     pid_t child = stop_with_lock(&operation, 50);
-    assert_int_equal(ledger_stopped_release(), 1);
+    release(&operation, child);
     expect_stopped(child);
     assert_int_equal(waitpid(child, &status, WUNTRACED | WCONTINUED | WNOHANG), 0);
     kill(child, SIGCONT);
@@ -166,7 +173,7 @@ UNIT_TEST(a_signal_that_came_while_it_was_stopped_is_not_lost)
     prepare(&operation);
     pid_t child = stop_with_lock(&operation, 50);
     kill(child, SIGUSR1);
-    assert_int_equal(ledger_stopped_release(), 1);
+    release(&operation, child);
     expect_stopped(child);
     expect_end(child);
     assert_int_equal(atomic_load(&told->signals), 1);
