@@ -69,7 +69,7 @@ void net_channel_reset(struct net_channel *channel);
 /* Closes the channel's socket abortively. The channel can be connected again. */
 void net_channel_disconnect(struct net_channel *channel);
 
-/* The same, of one that is not needed for now: that its path was taken offline is shown. */
+/* The same, of one that is not needed at the moment: that its path was taken offline is shown. */
 void net_channel_retire(struct net_channel *channel);
 
 /* The reason when it is not the path that fails: the log has it already. */

@@ -99,7 +99,7 @@ bool exporter_drop_privileges(void)
         return false;
     for (int i = 0; i < 64; i++)
         if ((i > 31 || !(kept & 1u << i)) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) != 0 &&
-            errno != EINVAL && errno != EPERM) /* not known; or dropped below, for now */
+            errno != EINVAL && errno != EPERM) /* not known; or dropped below */
             return false;
     data[0].permitted &= kept;
     data[0].effective = data[0].permitted;
