@@ -93,8 +93,9 @@ $(BUILD)/twins.ld: src/preload/symbols.h
 	$(call say,CPP,$@)printf '%s\n' '#include "$<"' '#define SYMBOL(...)' '#define TWIN(name, target) name = target;' \
 	    'PRELOAD_ALL(SYMBOL, TWIN)' | $(CC) -E -P -I. - -o $@
 
+# -Bsymbolic-functions: what the library calls by a name that it defines is its own, whoever is preloaded before it.
 $(BUILD)/libdirectnfs.so: $(call obj,$(FACE)) $(BUILD)/libdirectnfs.a $(BUILD)/twins.ld src/preload/preload.map
-	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
+	$(call say,LD,$@)$(CC) $(LDFLAGS) -shared -Wl,-soname,libdirectnfs.so.$(SOVERSION) -Wl,-z,now -Wl,-z,nodelete -Wl,-Bsymbolic-functions $(if $(SANITIZE),,-Wl,-z,defs) \
 	    -Wl,--version-script=src/preload/preload.map -Wl,--exclude-libs,ALL -o $@ $(call obj,$(FACE)) $(BUILD)/twins.ld \
 	    $(BUILD)/libdirectnfs.a $(LIBS)
 

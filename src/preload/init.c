@@ -92,11 +92,15 @@ void *preload_resolve(enum preload_symbol symbol)
     static __thread int resolving;
     if (resolving)
         return raw_function(symbol);
+    /* What came with the program is known without a search, which would allocate if it failed, and
+     * leave a message; a sanitizer may not have begun yet. */
+    bool is_early = !atomic_load_explicit(&plugins_may_come, memory_order_relaxed);
+    bool is_missing = is_early && !preload_is_defined(symbol);
     resolving = 1;
     int saved = errno;
     const char *name = names[symbol];
-    void *function = preload_lookup()(RTLD_NEXT, name);
-    if (function == NULL && (function = preload_plugin_function(name)) == NULL)
+    void *function = is_missing ? NULL : preload_lookup()(RTLD_NEXT, name);
+    if (function == NULL && !is_missing && (function = preload_plugin_function(name)) == NULL)
         dlerror(); /* the message is none for the program */
     errno = saved;
     resolving = 0;

@@ -79,6 +79,12 @@ extern _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
  * the raw system call, or fails with ENOSYS. */
 void *preload_resolve(enum preload_symbol symbol);
 
+/* others.c: whether a library that was loaded with the program, and comes after us, defines it. */
+bool preload_is_defined(enum preload_symbol symbol);
+/* Whether `caller` is in such a library, which is not libc: a function that our wrapper calls as
+ * the real one. One load where there is none. */
+bool preload_is_behind(const void *caller, enum preload_symbol symbol);
+
 /* The dlsym() of libc. */
 typedef void *preload_lookup_function(void *handle, const char *name);
 preload_lookup_function *preload_lookup(void);

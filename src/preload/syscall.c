@@ -1,6 +1,7 @@
 /*
  * syscall(2): programs and libraries make some of the wrapped calls through it. Those go to the
- * wrapper; everything else (futex, gettid, ...) goes to the kernel at once.
+ * wrapper; everything else (futex, gettid, ...) goes to the kernel at once. So do those of a
+ * library that the wrapper itself called: tcmalloc's mmap() makes its system call here.
  */
 #include <linux/sched.h>
 #include <string.h>
@@ -88,6 +89,42 @@ static inline long pass(void *wrapper, long a, long b, long c, long d, long e, l
     return ((long (*)(long, long, long, long, long, long))wrapper)(a, b, c, d, e, f);
 }
 
+#define SYMBOL_OF(name, ...) __VA_OPT__(SYMBOL_OF_NUMBER(name, __VA_ARGS__))
+#define SYMBOL_OF_NUMBER(name, number, type) \
+    case number:                             \
+        return PRELOAD_##name;
+
+/* The wrapper that syscall() would call. PRELOAD_SYMBOLS: none that calls a real function. */
+static enum preload_symbol symbol_of(long number)
+{
+    switch (number) {
+        PRELOAD_ALL(SYMBOL_OF, PRELOAD_NOTHING)
+    case SYS_preadv2:
+        return PRELOAD_preadv2;
+    case SYS_pwritev2:
+        return PRELOAD_pwritev2;
+    case SYS_sync:
+        return PRELOAD_sync;
+    case SYS_fadvise64:
+        return PRELOAD_posix_fadvise;
+    case SYS_rt_sigaction:
+        return PRELOAD_sigaction;
+#ifdef SYS_open
+    case SYS_open:
+        return PRELOAD_open;
+#endif
+    default:
+        return PRELOAD_SYMBOLS;
+    }
+}
+
+/* The wrapper was passed, and called who calls now: the kernel is meant. */
+static bool is_passed(long number, const void *caller)
+{
+    enum preload_symbol symbol = symbol_of(number);
+    return symbol != PRELOAD_SYMBOLS && preload_is_behind(caller, symbol);
+}
+
 #define CALL(name, ...) __VA_OPT__(CALL_WRAPPER(name, __VA_ARGS__))
 #define CALL_WRAPPER(name, number, type) \
     case number:                         \
@@ -105,6 +142,9 @@ PRELOAD_EXPORT long syscall(long number, ...)
     long e = va_arg(arguments, long);
     long f = va_arg(arguments, long);
     va_end(arguments);
+
+    if (is_passed(number, __builtin_return_address(0)))
+        return returned(sys_call6(number, a, b, c, d, e, f));
 
     switch (number) {
         PRELOAD_ALL(CALL, PRELOAD_NOTHING)
