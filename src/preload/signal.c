@@ -89,11 +89,10 @@ static void queue_again(int number, siginfo_t *info)
 
 /*
  * Several trampolines may be on the stack, the kernel having entered them one after the other, and
- * the last one runs first. The lowest of them, which runs last or alone, knows the thread's own
- * mask: `nested` tells it.
+ * what each interrupted blocks at least what the thread itself does. So the thread's own mask is
+ * what all of them block, in whatever order they run, and at whatever instruction another one
+ * comes.
  */
-static __thread volatile sig_atomic_t nested;
-
 static void defer(int number, siginfo_t *info, ucontext_t *context)
 {
     /* The signal itself in any case, else it would come again at once, and for ever: of a kind that
@@ -101,19 +100,15 @@ static void defer(int number, siginfo_t *info, ucontext_t *context)
     unsigned long blocked = ~(synchronous_signals | libc_signals) | 1UL << (number - 1);
     if (is_fault(number))
         sys_critical.unasked = 0;
-    nested = nested + 1;
-    if (nested == 1) {
-        memcpy(&sys_critical.mask, &context->uc_sigmask, sizeof(sys_critical.mask));
-        sys_critical.deferred = 1;
-    }
-    /* Now, because of SA_NODEFER; and when the trampoline returns. */
-    sys_sigprocmask(SIG_BLOCK, &blocked, NULL);
     unsigned long mask;
     memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+    sys_critical.mask &= mask;
+    sys_critical.deferred = 1;
+    /* Now, because of SA_NODEFER; and when the trampoline returns. */
+    sys_sigprocmask(SIG_BLOCK, &blocked, NULL);
     mask |= blocked;
     memcpy(&context->uc_sigmask, &mask, sizeof(mask));
     queue_again(number, info);
-    nested = nested - 1;
 }
 
 static void lock(void)
@@ -180,7 +175,8 @@ static void trampoline(int number, siginfo_t *info, void *context)
         jump_to_guard(context);
     uint64_t word = atomic_load(&handlers[number]);
     bool ends = is_guarding(number) && !(word & WORD_ADDRESS); /* as any default: at once */
-    if (sys_critical_inside() && !is_synchronous(number, info) && !ends) {
+    bool inside = sys_critical_inside() || sys_critical.deferred;
+    if (inside && !is_synchronous(number, info) && !ends) {
         defer(number, info, context);
         return;
     }

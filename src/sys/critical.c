@@ -1,10 +1,22 @@
 #include "sys/critical.h"
 
-__thread struct sys_critical sys_critical;
+__thread struct sys_critical sys_critical = {.mask = ~0UL};
 _Atomic bool sys_critical_faults, sys_critical_caught;
 
 /* The mask of signals is a system call away; hardly any program changes that of these two. */
 enum { ASK_EVERY = 64 };
+
+/* With all signals blocked, those too that the trampoline leaves open: one that came amidst would
+ * be deferred with a mask that is not the thread's own, or have its handler called with it. */
+void sys_critical_restore(void)
+{
+    const unsigned long all = ~0UL;
+    sys_sigprocmask(SIG_BLOCK, &all, NULL);
+    unsigned long mask = sys_critical.mask;
+    sys_critical.mask = ~0UL;
+    sys_critical.deferred = 0;
+    sys_sigprocmask(SIG_SETMASK, &mask, NULL);
+}
 
 static const unsigned long faults = 1UL << (SIGSEGV - 1) | 1UL << (SIGBUS - 1);
 
@@ -42,11 +54,12 @@ static struct closed open_for_faults(void)
     return closed;
 }
 
-/* One that came meanwhile, and was deferred, took the mask of then for the thread's own. */
+/* One that came meanwhile, and was deferred, saw the mask of then. */
 static void close_for_faults(const struct closed *closed)
 {
     sys_sigprocmask(SIG_SETMASK, &closed->now, NULL);
-    sys_critical.mask = closed->own;
+    if (sys_critical.deferred)
+        sys_critical.mask = closed->own;
 }
 
 int sys_critical_guarded(void (*access)(const void *argument), const void *argument)

@@ -19,11 +19,11 @@
 
 struct sys_critical {
     int depth;                      /* sections entered by this thread */
-    volatile sig_atomic_t deferred; /* set by the trampoline, and cleared by leaving, by nobody else
-                                       (a signal may come at any instruction): `mask` must be
-                                       restored */
+    volatile sig_atomic_t deferred; /* a signal was: the mask must be restored. Set by the
+                                       trampoline, and cleared by leaving, by nobody else */
     bool patient;                   /* the thread waits on though a signal was deferred */
-    unsigned long mask;             /* the thread's signal mask before the trampoline blocked all */
+    volatile unsigned long mask;    /* to restore: what all contexts block in which a signal was
+                                       deferred since; all ones if none was */
     jmp_buf *guard;                 /* while memory of the application is read: see below */
     bool open;                      /* SIGSEGV and SIGBUS were not blocked when it was asked last */
     unsigned unasked;               /* times that it need not be asked again */
@@ -46,6 +46,9 @@ bool sys_critical_can_guard(void);
 /* Calls access(argument), which touches such memory, under the guard. 0, or -EFAULT. */
 int sys_critical_guarded(void (*access)(const void *argument), const void *argument);
 
+/* Lets in what was deferred. Until then the trampoline defers, though the section is over. */
+void sys_critical_restore(void);
+
 static inline void sys_critical_enter(void)
 {
     sys_critical.depth++;
@@ -57,11 +60,8 @@ static inline void sys_critical_leave(void)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     sys_critical.depth--;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (__builtin_expect(sys_critical.deferred && sys_critical.depth == 0, 0)) {
-        unsigned long mask = sys_critical.mask;
-        sys_critical.deferred = 0;
-        sys_sigprocmask(SIG_SETMASK, &mask, NULL);
-    }
+    if (__builtin_expect(sys_critical.deferred && sys_critical.depth == 0, 0))
+        sys_critical_restore();
 }
 
 /* A signal was deferred, and who waits shall return, so that its handler can run. */
