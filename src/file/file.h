@@ -26,11 +26,7 @@ enum { FILE_KERNEL = -65536, FILE_TABLE_SIZE = 1 << 20 };
 #define FILE_TRANSFER_MAX ((size_t)0x7ffff000)
 
 /* Of Linux 6.9: O_APPEND does not count for this write. */
-#ifdef RWF_NOAPPEND
-enum { FILE_NOAPPEND = RWF_NOAPPEND };
-#else
-enum { FILE_NOAPPEND = 0 };
-#endif
+enum { FILE_NOAPPEND = 0x20 }; /* RWF_NOAPPEND, which older headers lack */
 
 struct file_open;
 

@@ -23,7 +23,9 @@ static int move_offset(struct file_open *open, int fd, ssize_t length, bool read
 {
     moved->lock = file_offset_lock(open);
     off_t end = sys_lseek(fd, length, SEEK_CUR);
-    int result = end >= 0 ? 0 : end == -EOVERFLOW || end == -EINVAL ? -EFBIG : (int)end;
+    int result = end >= 0 ? 0 : (int)end;
+    if (end == -EOVERFLOW || end == -EINVAL) /* beyond what any file has, or this file system's */
+        result = sys_lseek(fd, 0, SEEK_CUR) > INT64_MAX - length ? -EINVAL : -EFBIG;
     if (result == 0 && !file_open_is_at(open, fd))
         result = FILE_KERNEL;
     moved->offset = end - length;

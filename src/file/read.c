@@ -210,12 +210,14 @@ ssize_t file_read_check(const struct file_open *open, const struct iovec *vector
         return -EBADF;
     if (offset < 0)
         return -EINVAL;
-    if (flags & ~RWF_HIPRI)
-        return -EOPNOTSUPP;
     if (file_mount_is_lost(open->inode->mount))
         return -EIO;
     ssize_t length = file_total_length(vectors, count);
-    return length > 0 && offset > INT64_MAX - length ? -EINVAL : length;
+    if (length > 0 && offset > INT64_MAX - length)
+        return -EINVAL;
+    int result =
+        length > 0 ? file_check_flags(flags) : 0; /* without bytes the kernel asks nothing */
+    return result < 0 ? result : length;
 }
 
 ssize_t file_preadv(struct file_open *open, int fd, const struct iovec *vectors, int count,

@@ -281,16 +281,19 @@ ssize_t file_write_at(struct file_open *open, struct file_piece *all, uint64_t o
     return written;
 }
 
+int file_check_flags(int flags)
+{
+    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND))
+        return -EOPNOTSUPP;
+    return flags & RWF_APPEND && flags & FILE_NOAPPEND ? -EINVAL : 0;
+}
+
 ssize_t file_write_check(const struct file_open *open, const struct iovec *vectors, int count,
                          off_t offset, int flags, enum nfs_stable *stable)
 {
     if (open->access == O_RDONLY)
         return -EBADF;
     if (offset < 0)
-        return -EINVAL;
-    if (flags & ~(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND | FILE_NOAPPEND))
-        return -EOPNOTSUPP;
-    if (flags & RWF_APPEND && flags & FILE_NOAPPEND)
         return -EINVAL;
     if (file_mount_is_lost(open->inode->mount))
         return -EIO;
@@ -302,6 +305,10 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
     ssize_t length = file_total_length(vectors, count);
     if (length > 0 && offset > INT64_MAX - length)
         return -EINVAL;
+    int result =
+        length > 0 ? file_check_flags(flags) : 0; /* without bytes the kernel asks nothing */
+    if (result < 0)
+        return result;
     uint64_t most = open->inode->mount->size_max;
     if (length > 0 && (uint64_t)offset >= most)
         return -EFBIG;

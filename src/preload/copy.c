@@ -128,9 +128,10 @@ static int check_range(int in, off_t from, int out, off_t to, size_t *length)
         *length = (uint64_t)source.st_size - (uint64_t)from;
     if (to == INT64_MAX) /* no file is longer; of smaller limits pwrite() knows */
         return -EFBIG;
-    if (from < 0 || to < 0 || *length > (size_t)(INT64_MAX - from) ||
-        *length > (size_t)(INT64_MAX - to))
+    if (from < 0 || to < 0 || *length > (size_t)(INT64_MAX - from))
         return -EINVAL;
+    if (*length > (size_t)(INT64_MAX - to))
+        *length = (size_t)(INT64_MAX - to);
     bool same = source.st_dev == target.st_dev && source.st_ino == target.st_ino;
     return same && from < to + (off_t)*length && to < from + (off_t)*length ? -EINVAL : 0;
 }
@@ -174,6 +175,6 @@ PRELOAD_EXPORT ssize_t tee(int in, int out, size_t length, unsigned flags)
 PRELOAD_EXPORT ssize_t vmsplice(int fd, const struct iovec *vectors, size_t count, unsigned flags)
 {
     if (preload_managed(fd))
-        return preload_fail(EINVAL);
+        return preload_fail(EBADF); /* as it is no pipe */
     return PRELOAD_REAL(vmsplice)(fd, vectors, count, flags);
 }

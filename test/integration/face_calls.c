@@ -145,6 +145,19 @@ static void vectors(int fd)
     CALL(preadv64v2(fd, two, 2, 0, RWF_HIPRI));
     BYTES(got, 100000);
     CALL(preadv2(fd, two, 2, -2, 0));
+    /* Without effect on a read. */
+    CALL(preadv2(fd, two, 2, 30, RWF_DSYNC));
+    CALL(preadv2(fd, two, 2, 30, RWF_SYNC));
+    CALL(preadv2(fd, two, 2, 30, RWF_APPEND));
+    BYTES(got, 100000);
+    CALL(preadv2(fd, two, 0, 0, RWF_NOWAIT));
+    CALL(pwritev2(fd, three, 0, 0, RWF_NOWAIT));
+    CALL(vmsplice(fd, three, 1, 0));
+    /* Some file systems have no such offset. */
+    if (lseek(fd, INT64_MAX, SEEK_SET) == INT64_MAX) {
+        CHECK(read(fd, got, 10) == -1 && errno == EINVAL);
+        CHECK(write(fd, block, 10) == -1 && errno == EINVAL);
+    }
 }
 
 static void reading_and_writing(void)

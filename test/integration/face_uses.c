@@ -106,6 +106,12 @@ static void copying(void)
     CALL(lseek(out, 0, SEEK_CUR));
     CALL(copy_file_range(in, NULL, out, NULL, 100, 0));
     CALL(copy_file_range(in, NULL, out, NULL, 100, 1));
+    /* Up to the last byte that a file can have, where the file system has no smaller limit. */
+    off_t size = lseek(out, 0, SEEK_END);
+    from = 0, to = INT64_MAX - 5;
+    ssize_t copied = copy_file_range(in, &from, out, &to, 100, 0);
+    CHECK(copied == 5 || (copied == -1 && errno == EFBIG));
+    CALL(ftruncate(out, size));
     from = 0, to = 50;
     CALL(copy_file_range(in, &from, in, &to, 100, 0));
     to = 5000;
