@@ -323,7 +323,7 @@ static void flush_open(int fd)
     if (dirty)
         file_write_out(open, 0, 0, true);
     if (atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed) || dirty)
-        file_pages_drop(open, fd);
+        file_pages_drop(open, fd, true);
     file_put(open);
 }
 
@@ -440,7 +440,7 @@ int file_fsync(struct file_open *open, int fd)
     if (result != -ESTALE && take_loss(inode, open, &loss))
         result = loss;
     if (result == 0)
-        file_pages_drop(open, fd);
+        file_pages_drop(open, fd, false);
     file_inode_leave(inode);
     if (result == -ESTALE) {
         file_inode_demote(inode, open->auth, "stale handle");

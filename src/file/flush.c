@@ -10,6 +10,7 @@
 #include "file/io.h"
 #include "file/runs.h"
 #include "file/stray.h"
+#include "file/world.h"
 #include "ledger/dirty.h"
 #include "ledger/strays.h"
 #include "ledger/uncommitted.h"
@@ -40,6 +41,8 @@ struct flushing {
     bool stored; /* the last run was all there is, and is */
     bool stuck;  /* the server does not answer, or not to that */
     int result;  /* the first error */
+    bool sends;  /* it has taken data: the kernel's pages are seen to */
+    int fd;      /* for that */
 };
 
 static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
@@ -50,6 +53,10 @@ static int next_dirty(struct file_runs *runs, bool wait, struct file_run *run)
     run->quiet.generation = 0;
     flushing->sending.quiet = &run->quiet;
     int result = ledger_dirty_take(runs->c->entry, &flushing->sending, wait, &run->write);
+    if (result == 1 && !flushing->sends) {
+        flushing->sends = true;
+        flushing->fd = file_pages_sending(runs->c->inode);
+    }
     run->stable = flushing->sending.syncs && flushing->sending.all ? NFS_FILE_SYNC : NFS_UNSTABLE;
     return result;
 }
@@ -141,13 +148,23 @@ static int await_others(struct committing *c, int result)
     return ledger_file_dirty(c->entry) > 0 ? result : 0;
 }
 
+/* What file_runs_send() does, and what is sent can be seen without the library. */
+static int send_runs(struct flushing *flushing, bool wait)
+{
+    int next = file_runs_send(&flushing->runs, wait);
+    if (flushing->sends)
+        file_pages_sent(flushing->fd);
+    flushing->sends = false;
+    return next;
+}
+
 /* 0, or -errno of what stays dirty. */
 static int flush(struct flushing *flushing)
 {
     struct committing *c = flushing->runs.c;
     int next;
     do {
-        while ((next = file_runs_send(&flushing->runs, true)) > 0)
+        while ((next = send_runs(flushing, true)) > 0)
             ;
     } while (next == 0 && !flushing->stuck && ledger_file_has_strays(c->entry) &&
              (next = file_strays_settle(c)) == 0); /* of who died meanwhile */
@@ -210,7 +227,7 @@ int file_flush_some(struct file_inode *inode, const struct rpc_auth *auth, size_
         return result;
     prepare(&flushing, &c);
     flushing.sending.least = least;
-    int next = file_runs_send(&flushing.runs, wait);
+    int next = send_runs(&flushing, wait);
     return flushing.stuck ? flushing.result : next;
 }
 

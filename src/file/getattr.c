@@ -9,6 +9,7 @@
 #include "file/inode.h"
 #include "file/io.h"
 #include "file/renew.h"
+#include "file/world.h"
 #include "ledger/hold.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
@@ -329,7 +330,6 @@ static int check_growth(struct file_open *open, uint64_t size)
 
 int file_ftruncate(struct file_open *open, int fd, off_t size)
 {
-    (void)fd;
     if (size < 0 || open->access == O_RDONLY)
         return -EINVAL;
     if (!file_inode_enter(open->inode))
@@ -337,6 +337,8 @@ int file_ftruncate(struct file_open *open, int fd, off_t size)
     int result = check_growth(open, (uint64_t)size);
     if (result == 0)
         result = set_size(open, (uint64_t)size);
+    if (result == 0)
+        file_pages_drop(open, fd, false);
     return (int)file_finish_call(open, result);
 }
 

@@ -357,7 +357,7 @@ int file_closing(int fd)
                atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed);
     if (old ||
         ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed)))
-        file_pages_drop(open, fd);
+        file_pages_drop(open, fd, true);
     if (last) {
         pthread_mutex_lock(&file_lock);
         open->inode->closing = 0;

@@ -54,16 +54,60 @@ static void unmap_pages(struct file_open *open, int fd)
     file_flags_unlock(open, shared);
 }
 
-static void drop_pages(struct file_open *open, int fd)
+/*
+ * POSIX_FADV_DONTNEED leaves pages that are locked, as a READ of them is under way; its answer may
+ * be from before the WRITE. A write of no bytes takes the inode's lock alone
+ * (nfs_start_io_write()), so it waits for all who read. Direct I/O does as well, where it is
+ * possible.
+ */
+static void drop_read_pages(int fd)
 {
-    unmap_pages(open, fd);
+    char none = 0;
+    sys_call4(SYS_pwrite64, fd, &none, 0, 0);
     sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void file_pages_drop(struct file_open *open, int fd)
+static void drop_pages(struct file_open *open, int fd)
 {
-    if (open->inode->mount->kernel_nfs)
-        drop_pages(open, fd);
+    unmap_pages(open, fd);
+    drop_read_pages(fd);
+}
+
+/* The kernel learns size and times, if it knows others than the host. That asks the server. */
+static void tell_attributes(struct file_inode *inode, int fd, bool times)
+{
+    struct ledger_attributes known;
+    struct statx seen;
+    uint64_t verified_ns;
+    if (ledger_file_attributes(&inode->entry, &known, &verified_ns) &&
+        sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &seen) == 0 &&
+        seen.stx_size == known.size &&
+        (!times || (seen.stx_mtime.tv_sec == known.mtime.tv_sec &&
+                    seen.stx_mtime.tv_nsec == known.mtime.tv_nsec)))
+        return;
+    sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
+}
+
+void file_pages_drop(struct file_open *open, int fd, bool times)
+{
+    if (!open->inode->mount->kernel_nfs)
+        return;
+    drop_pages(open, fd);
+    tell_attributes(open->inode, fd, times);
+}
+
+int file_pages_sending(const struct file_inode *inode)
+{
+    int fd = inode && inode->mount->kernel_nfs ? file_inode_descriptor(inode) : -1;
+    if (fd >= 0)
+        sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
+    return fd;
+}
+
+void file_pages_sent(int fd)
+{
+    if (fd >= 0)
+        drop_read_pages(fd);
 }
 
 void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd)

@@ -323,7 +323,7 @@ ssize_t file_write_check(const struct file_open *open, const struct iovec *vecto
 void file_written(struct file_open *open, int fd, enum nfs_stable stable)
 {
     if (stable != NFS_UNSTABLE)
-        file_pages_drop(open, fd);
+        file_pages_drop(open, fd, false);
     else if (!file_behind_writes(open))
         file_commit_early(open->inode, open->auth);
 }
