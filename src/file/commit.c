@@ -323,7 +323,7 @@ static void flush_open(int fd)
     if (dirty)
         file_write_out(open, 0, 0, true);
     if (atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed) || dirty)
-        file_pages_drop(open, fd, true);
+        file_pages_drop(open, fd, false);
     file_put(open);
 }
 
@@ -590,5 +590,6 @@ int file_commit_all(void)
         if (atomic_load(&file_mount_at(i)->state) == FILE_MOUNT_READY)
             commit_closed(file_mount_at(i), &result);
     }
+    file_pages_drop_all();
     return result;
 }

@@ -54,23 +54,23 @@ static void unmap_pages(struct file_open *open, int fd)
     file_flags_unlock(open, shared);
 }
 
+static void drop_unlocked(int fd)
+{
+    sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 /*
  * POSIX_FADV_DONTNEED leaves pages that are locked, as a READ of them is under way; its answer may
  * be from before the WRITE. A write of no bytes takes the inode's lock alone
  * (nfs_start_io_write()), so it waits for all who read. Direct I/O does as well, where it is
  * possible.
  */
-static void drop_read_pages(int fd)
-{
-    char none = 0;
-    sys_call4(SYS_pwrite64, fd, &none, 0, 0);
-    sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
-}
-
 static void drop_pages(struct file_open *open, int fd)
 {
+    char none = 0;
     unmap_pages(open, fd);
-    drop_read_pages(fd);
+    sys_call4(SYS_pwrite64, fd, &none, 0, 0);
+    drop_unlocked(fd);
 }
 
 /* The kernel learns size and times, if it knows others than the host. That asks the server. */
@@ -96,18 +96,29 @@ void file_pages_drop(struct file_open *open, int fd, bool times)
     tell_attributes(open->inode, fd, times);
 }
 
+void file_pages_drop_all(void)
+{
+    for (int fd = 0, limit = file_table_limit(); fd < limit; fd++) {
+        struct file_open *open = file_is_managed(fd) ? file_get(fd) : NULL;
+        if (open && atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed))
+            file_pages_drop(open, fd, true);
+        if (open)
+            file_put(open);
+    }
+}
+
 int file_pages_sending(const struct file_inode *inode)
 {
     int fd = inode && inode->mount->kernel_nfs ? file_inode_descriptor(inode) : -1;
     if (fd >= 0)
-        sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
+        drop_unlocked(fd);
     return fd;
 }
 
 void file_pages_sent(int fd)
 {
     if (fd >= 0)
-        drop_read_pages(fd);
+        drop_unlocked(fd);
 }
 
 void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd)

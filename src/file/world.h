@@ -33,12 +33,16 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
  * synchronous writes, after a change of size, and at the close of a written file.
  */
 void file_pages_drop(struct file_open *open, int fd, bool times);
+/* The same for all that this process has written and not closed: at its end, and before exec. */
+void file_pages_drop_all(void);
 /*
  * Around the WRITEs of dirty data. Else the kernel would show its page in which the file ended,
  * with zeros behind that, as soon as it learns the new size. Between the two a reader may still
- * cache the old page; what it sees is put right by the second. `inode` NULL: this process has none.
- * What the first returns is for the second: a descriptor, or -1. It may be closed meanwhile, and
- * the number be another file's: nothing is done to it that matters to any file.
+ * cache the old page; what it sees is put right by the second. Neither waits for the kernel's
+ * client, whose server may be away: a page that is being read is left to the next of these, or to
+ * fsync. `inode` NULL: this process has none. What the first returns is for the second: a
+ * descriptor, or -1. It may be closed meanwhile, and the number be another file's: nothing is done
+ * to it that matters to any file.
  */
 int file_pages_sending(const struct file_inode *inode);
 void file_pages_sent(int fd);
