@@ -11,6 +11,7 @@
 #include "file/gone.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "file/pages.h"
 #include "file/proof.h"
 #include "file/renew.h"
 #include "file/stray.h"

@@ -7,6 +7,7 @@
 #include "file/flush.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "file/pages.h"
 #include "file/rewrite.h"
 #include "file/world.h"
 #include "ledger/agent.h"
@@ -342,6 +343,7 @@ void file_write_out_all(void)
         if (atomic_load(&file_mount_at(i)->behind))
             flush_mount(file_mount_at(i));
     }
+    file_pages_settle();
 }
 
 void file_commit_for_room(struct file_inode *inode, const struct rpc_auth *auth)

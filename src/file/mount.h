@@ -13,6 +13,7 @@
 #include "config/nfstab.h"
 #include "config/tunables.h"
 #include "file/sender.h"
+#include "file/teller.h"
 #include "nfs/nfs.h"
 #include "reach/kernel.h"
 #include "reach/reason.h"
@@ -101,6 +102,7 @@ struct file_mount {
         agent_place;            /* where the agent is asked for its server, from 1 on; 0: nowhere */
     _Atomic int orphans_failed; /* -errno of what dead processes left; told by the next sync */
     _Atomic bool replaced;      /* there is another mount of the same export, made later */
+    struct file_teller teller;
 
     pthread_mutex_t look;      /* held while the root is looked at: seconds; guards */
     struct nfs_attr root_attr; /* what it was last seen to be, first when it was proven; */

@@ -9,7 +9,7 @@
 #include "file/fetched.h"
 #include "file/inode.h"
 #include "file/io.h"
-#include "file/world.h"
+#include "file/pages.h"
 #include "ledger/registry.h"
 #include "ledger/uncommitted.h"
 #include "stats/count.h"
@@ -357,7 +357,7 @@ int file_closing(int fd)
                atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed);
     if (old ||
         ((last || left) && atomic_load_explicit(&open->inode->written, memory_order_relaxed)))
-        file_pages_drop(open, fd, true);
+        file_pages_drop_closing(open, fd);
     if (last) {
         pthread_mutex_lock(&file_lock);
         open->inode->closing = 0;
@@ -487,6 +487,7 @@ void file_fork_prepare(void)
 {
     sys_critical_enter();
     file_shared_all();
+    file_pages_settle();
     file_mounts_fork_prepare();
     pthread_mutex_lock(&file_lock);
     file_seen_fork_prepare(file_table_limit());
@@ -515,6 +516,7 @@ void file_fork_child(void)
     file_async_fork_child();
     file_ahead_fork_child();
     file_behind_fork_child();
+    file_pages_fork_child();
     ledger_registry_after_fork();
     free_unused_inodes();
     stats_after_fork();

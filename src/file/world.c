@@ -12,6 +12,7 @@
 #include "file/gone.h"
 #include "file/inode.h"
 #include "file/io.h"
+#include "file/pages.h"
 #include "file/renew.h"
 #include "file/world.h"
 #include "ledger/dirty.h"
@@ -30,106 +31,6 @@ enum {
 };
 
 static const char other_process[] = "another process uses the kernel for it";
-
-/* ---- fresh pages ---- */
-
-/*
- * POSIX_FADV_DONTNEED leaves pages that somebody has mapped. Linux's client unmaps them when direct
- * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
- * nothing: a read of no bytes, and one into no memory, which fails before anything is sent.
- */
-static void unmap_pages(struct file_open *open, int fd)
-{
-    char none;
-    /* First, as the kernel may ask the server. */
-    bool begun = sys_pread(fd, &none, 0, 0) == 0;
-    bool shared = file_flags_lock(open);
-    int flags = begun ? sys_fcntl(fd, F_GETFL, 0) : -1;
-    /* O_APPEND beside O_DIRECT is refused. */
-    if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
-        sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
-        sys_pread(fd, NULL, 1, 0);
-        sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
-    }
-    file_flags_unlock(open, shared);
-}
-
-static void drop_unlocked(int fd)
-{
-    sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
-}
-
-/*
- * POSIX_FADV_DONTNEED leaves pages that are locked, as a READ of them is under way; its answer may
- * be from before the WRITE. A write of no bytes takes the inode's lock alone
- * (nfs_start_io_write()), so it waits for all who read. Direct I/O does as well, where it is
- * possible.
- */
-static void drop_pages(struct file_open *open, int fd)
-{
-    char none = 0;
-    unmap_pages(open, fd);
-    sys_call4(SYS_pwrite64, fd, &none, 0, 0);
-    drop_unlocked(fd);
-}
-
-/* The kernel learns size and times, if it knows others than the host. That asks the server. */
-static void tell_attributes(struct file_inode *inode, int fd, bool times)
-{
-    struct ledger_attributes known;
-    struct statx seen;
-    uint64_t verified_ns;
-    if (ledger_file_attributes(&inode->entry, &known, &verified_ns) &&
-        sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &seen) == 0 &&
-        seen.stx_size == known.size &&
-        (!times || (seen.stx_mtime.tv_sec == known.mtime.tv_sec &&
-                    seen.stx_mtime.tv_nsec == known.mtime.tv_nsec)))
-        return;
-    sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &seen);
-}
-
-void file_pages_drop(struct file_open *open, int fd, bool times)
-{
-    if (!open->inode->mount->kernel_nfs)
-        return;
-    drop_pages(open, fd);
-    tell_attributes(open->inode, fd, times);
-}
-
-void file_pages_drop_all(void)
-{
-    for (int fd = 0, limit = file_table_limit(); fd < limit; fd++) {
-        struct file_open *open = file_is_managed(fd) ? file_get(fd) : NULL;
-        if (open && atomic_exchange_explicit(&open->inode->pages_old, false, memory_order_relaxed))
-            file_pages_drop(open, fd, true);
-        if (open)
-            file_put(open);
-    }
-}
-
-int file_pages_sending(const struct file_inode *inode)
-{
-    int fd = inode && inode->mount->kernel_nfs ? file_inode_descriptor(inode) : -1;
-    if (fd >= 0)
-        drop_unlocked(fd);
-    return fd;
-}
-
-void file_pages_sent(int fd)
-{
-    if (fd >= 0)
-        drop_unlocked(fd);
-}
-
-void file_pages_fresh(const struct file_mount *mount, struct file_open *open, int fd)
-{
-    struct statx status;
-    if (!mount->kernel_nfs)
-        return;
-    drop_pages(open, fd);
-    /* The kernel learns the size: else a map would end where the file ended before. */
-    sys_statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
-}
 
 void file_fresh(int fd)
 {
@@ -420,9 +321,8 @@ bool file_world_is_ours(struct file_inode *inode, const struct rpc_auth *auth, i
         return false;
     if (!ledger_world_arrived(&inode->entry)) /* who moved it died on the way */
         (void)finish_way(inode->mount, auth, &inode->entry);
-    if (inode->mount->kernel_nfs) {
+    if (inode->mount->kernel_nfs)
         sys_fsync(fd);
-        drop_pages(NULL, fd);
-    }
+    file_pages_fresh(inode->mount, NULL, fd);
     return ledger_world_come_back(&inode->entry, pins);
 }

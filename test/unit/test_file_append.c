@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 
 #include "append_scene.h"
-#include "file/world.h"
+#include "file/pages.h"
 
 /* ---- one process ---- */
 
@@ -169,7 +169,7 @@ ENGINE_TEST(appending_that_a_child_sets_stays_while_its_parent_drops_pages)
     struct file_open *open = file_get(fd);
     open->inode->mount->kernel_nfs = true;
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        file_pages_drop(open, fd);
+        file_pages_drop(open, fd, false);
         usleep(10); /* else the child waits for the lock, and not for ever */
     }
     open->inode->mount->kernel_nfs = false;
