@@ -26,6 +26,17 @@ static void drop_unlocked(int fd)
     sys_call4(SYS_fadvise64, fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
+static void begin_direct(int fd)
+{
+    int flags = sys_fcntl(fd, F_GETFL, 0);
+    /* O_APPEND beside O_DIRECT is refused. */
+    if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
+        sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
+        sys_pread(fd, NULL, 1, 0);
+        sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
+    }
+}
+
 /*
  * POSIX_FADV_DONTNEED leaves pages that somebody has mapped. Linux's client unmaps them when direct
  * I/O of a file begins after I/O through the cache (fs/nfs/io.c). So both begin here, and do
@@ -34,13 +45,7 @@ static void drop_unlocked(int fd)
 static void unmap_pages(struct file_open *open, int fd)
 {
     bool shared = file_flags_lock(open);
-    int flags = sys_fcntl(fd, F_GETFL, 0);
-    /* O_APPEND beside O_DIRECT is refused. */
-    if (flags >= 0 && !(flags & (O_DIRECT | O_APPEND)) && (flags & O_ACCMODE) != O_WRONLY &&
-        sys_fcntl(fd, F_SETFL, flags | O_DIRECT) == 0) {
-        sys_pread(fd, NULL, 1, 0);
-        sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) & ~O_DIRECT);
-    }
+    begin_direct(fd);
     file_flags_unlock(open, shared);
 }
 
@@ -48,10 +53,12 @@ static void unmap_pages(struct file_open *open, int fd)
  * another file is not touched. */
 static void unmap_pages_if_open(struct file_open *open, int fd)
 {
+    bool shared = file_flags_lock(open);
     pthread_mutex_lock(&file_lock);
     if (atomic_load(&file_table[fd]) == open)
-        unmap_pages(open, fd);
+        begin_direct(fd);
     pthread_mutex_unlock(&file_lock);
+    file_flags_unlock(open, shared);
 }
 
 /*
