@@ -58,6 +58,7 @@ static const struct key {
     {KEY(silence_warning), TYPE_FLOAT, 5, 0, 600, {0}},
     {KEY(soft_timeout), TYPE_INT, 0, 0, 86400, {0}},
     {KEY(raw_io_uring), TYPE_WORD, CONF_RAW_IO_URING_REFUSE, 0, 1, {"refuse", "kernel"}},
+    {KEY(raw_calls), TYPE_WORD, CONF_RAW_CALLS_KERNEL, 0, 1, {"kernel", "serve"}},
     {KEY(log_level),
      TYPE_WORD,
      LOG_LEVEL_NOTICE,
@@ -72,6 +73,7 @@ static const struct key {
 _Static_assert(sizeof(enum conf_stability) == sizeof(int) &&
                    sizeof(enum conf_privileged_port) == sizeof(int) &&
                    sizeof(enum conf_raw_io_uring) == sizeof(int) &&
+                   sizeof(enum conf_raw_calls) == sizeof(int) &&
                    sizeof(enum log_level) == sizeof(int),
                "enums are ints");
 

@@ -29,6 +29,12 @@ enum conf_raw_io_uring {
     CONF_RAW_IO_URING_KERNEL, /* the kernel's, and so are its requests */
 };
 
+/* Files of a program that makes system calls on files itself (sys/code.h). */
+enum conf_raw_calls {
+    CONF_RAW_CALLS_KERNEL, /* the kernel's, all of them */
+    CONF_RAW_CALLS_SERVE,  /* served, as its calls are for other files */
+};
+
 /* Filled once at start, then read-only: no lock, no owner beyond the one who declared it. */
 struct conf_tunables {
     int connections;        /* sockets per path and process at most: 1..64, default 4 */
@@ -52,6 +58,7 @@ struct conf_tunables {
         silence_warning; /* seconds of silence until they are logged: 0 (never)..600, default 5 */
     int soft_timeout;    /* seconds until a call fails: 0 (never) ..86400, default 0 */
     enum conf_raw_io_uring raw_io_uring;
+    enum conf_raw_calls raw_calls;
     enum log_level log_level;
 };
 

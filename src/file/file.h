@@ -69,6 +69,12 @@ bool file_enabled(void);
 
 /* May the program make io_uring rings by system call, whose requests the engine does not see? */
 bool file_allows_raw_io_uring(void);
+/* And are its files served if it makes system calls on files itself? */
+bool file_allows_raw_calls(void);
+
+/* All files of the process, also those that are opened later, are the kernel's from now on.
+ * `reason` lives for ever. */
+void file_leave_to_kernel(const char *reason);
 
 /* Adopts descriptors that came over exec: once, from the constructor. */
 void file_adopt_inherited(void);

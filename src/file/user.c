@@ -40,8 +40,7 @@ static void move(struct file_inode *inode, void *unused)
     ledger_file_moved(&inode->entry);
 }
 
-/* All files, also those that are opened later, are the kernel's from now on. */
-static void leave_to_kernel(const char *reason)
+void file_leave_to_kernel(const char *reason)
 {
     atomic_store(&file_left_to_kernel, reason);
     file_inode_each(hand_over, (void *)reason);
@@ -60,7 +59,7 @@ static void become(uid_t user)
                   "engine serves: the kernel serves all files from now on. Become that user before "
                   "threads are started, or files opened",
                   (unsigned)user, (unsigned)before);
-        leave_to_kernel("user changed while threads run");
+        file_leave_to_kernel("user changed while threads run");
     }
     run_become(user);
     run_offline_move();
@@ -83,7 +82,7 @@ static void become(uid_t user)
     log_error("the process became user %u, who has no usable run directory: the kernel serves all "
               "files from now on",
               (unsigned)user);
-    leave_to_kernel(reach_reason(REACH_RUN_UNUSABLE));
+    file_leave_to_kernel(reach_reason(REACH_RUN_UNUSABLE));
 }
 
 void file_user_changed(void)

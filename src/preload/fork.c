@@ -290,11 +290,13 @@ PRELOAD_EXPORT void pthread_exit(void *result)
 PRELOAD_EXPORT LEAVE_BY_JUMP void *dlopen(const char *file, int mode)
 {
     mode &= ~RTLD_DEEPBIND;
+    preload_raw_loading();
     JUMP PRELOAD_REAL(dlopen)(file, mode);
 }
 
 PRELOAD_EXPORT LEAVE_BY_JUMP void *dlmopen(Lmid_t space, const char *file, int mode)
 {
     mode &= ~RTLD_DEEPBIND;
+    preload_raw_loading();
     JUMP PRELOAD_REAL(dlmopen)(space, file, mode);
 }

@@ -184,6 +184,8 @@ static int adopt(int fd, int flags, int (*into)(int fd, int flags))
         result = into(fd, flags);
     if (file_is_managed(fd) && !(flags & O_DIRECT))
         preload_signal_guard();
+    if (file_is_managed(fd))
+        preload_raw_look();
     if (result != 0)
         sys_close(fd);
     preload_stay_end(stay);
@@ -263,6 +265,7 @@ void preload_fork_parent(void)
 void preload_fork_child(void)
 {
     preload_signal_child();
+    preload_raw_child();
     sys_thread_fork_child();
     file_fork_child();
     aio_fork_child();
@@ -341,6 +344,7 @@ __attribute__((constructor)) static void start(void)
         atomic_store(&managed_limit, slots);
         preload_signal_start(caught);
         pthread_atfork(preload_fork_prepare, preload_fork_parent, preload_fork_child);
+        preload_raw_start();
         atomic_store(&preload_started, true);
         file_adopt_inherited();
         preload_stdio_start();

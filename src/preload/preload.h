@@ -115,9 +115,24 @@ static inline bool preload_managed(int fd)
     return PRELOAD_UNLIKELY(file_is_managed(fd)) && !sys_critical_inside();
 }
 
+/* raw.c: code of the program may be there that makes system calls itself, and was not looked at. */
+extern _Atomic bool preload_raw_unsettled;
+/* Looks at it, and leaves all files to the kernel if need be. */
+void preload_raw_settle(void);
+static inline void preload_raw_look(void)
+{
+    if (PRELOAD_UNLIKELY(atomic_load_explicit(&preload_raw_unsettled, memory_order_relaxed)))
+        preload_raw_settle();
+}
+/* From the constructor; before each dlopen(), which may be before that; in the child of fork(). */
+void preload_raw_start(void);
+void preload_raw_loading(void);
+void preload_raw_child(void);
+
 /* Enters the library for a managed descriptor. NULL: not managed any more, and nothing entered. */
 static inline struct file_open *preload_enter(int fd)
 {
+    preload_raw_look();
     sys_critical_enter();
     struct file_open *open = file_get(fd);
     if (open == NULL)

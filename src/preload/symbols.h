@@ -11,7 +11,7 @@
  *
  * A new wrapper: a line here, with its twins; the function, in the file of the family, with
  * PRELOAD_EXPORT; a test in test/integration; libdirectnfs(8). If data of files passes by it, its
- * number stands in cmd/check/code.c, too, and if its system call has other arguments, in syscall.c.
+ * number stands in sys/code.c, too, and if its system call has other arguments, in syscall.c.
  * test/integration/twins finds a name that is forgotten here and one that is not exported.
  */
 #ifndef PRELOAD_SYMBOLS_H

@@ -46,9 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     code_search(&elf, &calls);
     must(calls.bytes <= 2 * elf.size);
     unsigned total = 0;
-    for (unsigned i = 0; i < CODE_CALLS_MAX; i++)
-        total += calls.files[i];
-    must(total == calls.total);
+    for (unsigned i = 0; i < SYS_CODE_CALLS_MAX; i++)
+        total += calls.calls.files[i];
+    must(total == calls.calls.total);
     elf_close(&elf);
     return 0;
 }

@@ -36,6 +36,7 @@ static void check_ranges(const struct conf_tunables *t)
     within(t->silence_warning, 0, 600);
     within(t->soft_timeout, 0, 86400);
     within(t->raw_io_uring, CONF_RAW_IO_URING_REFUSE, CONF_RAW_IO_URING_KERNEL);
+    within(t->raw_calls, CONF_RAW_CALLS_KERNEL, CONF_RAW_CALLS_SERVE);
     within(t->log_level, LOG_LEVEL_ERROR, LOG_LEVEL_DEBUG);
 }
 

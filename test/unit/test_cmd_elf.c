@@ -239,11 +239,11 @@ static void note(void *argument, int number)
     seen->numbers[seen->count++] = number;
 }
 
-#define X86(seen, ...)                                       \
-    do {                                                     \
-        static const uint8_t code[] = {__VA_ARGS__};         \
-        (seen).count = 0;                                    \
-        code_scan_x86(code, 0, sizeof(code), note, &(seen)); \
+#define X86(seen, ...)                                           \
+    do {                                                         \
+        static const uint8_t code[] = {__VA_ARGS__};             \
+        (seen).count = 0;                                        \
+        sys_code_scan_x86(code, 0, sizeof(code), note, &(seen)); \
     } while (0)
 
 UNIT_TEST(x86_numbers)
@@ -261,6 +261,9 @@ UNIT_TEST(x86_numbers)
     assert_int_equal(seen.numbers[0], -1);
     X86(seen, 0xb8, 0x01, 0x00, 0x00, 0x00, 0xb8, 0x02, 0x00, 0x00, 0x00, 0x0f, 0x05, 0xc3);
     assert_int_equal(seen.numbers[0], 2); /* the nearest */
+    X86(seen, 0xb8, 0x12, 0, 0, 0, 0x48, 0x8b, 0x74, 0x24, 0x08, 0x41, 0xba, 0x0f, 0, 0, 0, 0x0f,
+        5);
+    assert_int_equal(seen.numbers[0], 18); /* mov $18,%eax; mov 8(%rsp),%rsi; mov $15,%r10d */
     X86(seen, 0x0f, 0x05);
     assert_int_equal(seen.numbers[0], -1);
     X86(seen, 0x0f);
@@ -285,6 +288,12 @@ UNIT_TEST(x86_chance)
     assert_int_equal(seen.count, 0);
     X86(seen, 0x90, 0x0f, 0x84, 0x0f, 0x05, 0x11, 0x12); /* je */
     assert_int_equal(seen.count, 0);
+    X86(seen, 0xb8, 0x01, 0, 0, 0, 0xb9, 0x11, 0x0f, 0x05, 0x11); /* mov $1,%eax; mov $N,%ecx */
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.numbers[0], -1);
+    X86(seen, 0xb8, 0x01, 0, 0, 0, 0x48, 0x8d, 0x84, 0x24, 0x11, 0x0f, 0x05,
+        0x11); /* lea N(%rsp) */
+    assert_int_equal(seen.numbers[0], -1);
 }
 
 UNIT_TEST(arm_numbers)
@@ -298,12 +307,12 @@ UNIT_TEST(arm_numbers)
         0x528007e8, /* mov w8,#63 */
         0xd4000001,
     };
-    code_scan_arm((const uint8_t *)code, 0, sizeof(code), note, &seen);
+    sys_code_scan_arm((const uint8_t *)code, 0, sizeof(code), note, &seen);
     assert_int_equal(seen.count, 2);
     assert_int_equal(seen.numbers[0], 426);
     assert_int_equal(seen.numbers[1], 63);
     seen.count = 0;
-    code_scan_arm((const uint8_t *)code, 12, sizeof(code), note, &seen);
+    sys_code_scan_arm((const uint8_t *)code, 12, sizeof(code), note, &seen);
     assert_int_equal(seen.count, 1);
 }
 

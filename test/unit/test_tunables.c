@@ -39,6 +39,7 @@ static void assert_defaults(const struct conf_tunables *tunables)
     assert_true(tunables->silence_warning == 5.0);
     assert_int_equal(tunables->soft_timeout, 0);
     assert_int_equal(tunables->raw_io_uring, CONF_RAW_IO_URING_REFUSE);
+    assert_int_equal(tunables->raw_calls, CONF_RAW_CALLS_KERNEL);
     assert_int_equal(tunables->log_level, LOG_LEVEL_NOTICE);
 }
 

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
+#include "cmd/cmd.h"
 #include "cmd/check/code.h"
 #include "cmd/check/program.h"
+#include "config/tunables.h"
 
 #define VERSION_SECTION ".directnfs.version"
 
@@ -29,17 +31,9 @@ bool check_is_ours(const struct program_object *object)
     return begins(program_soname(object), "libdirectnfs.so");
 }
 
-/* The C library makes its system calls itself; so do those of asynchronous I/O, whose functions
- * have wrappers. */
 static bool calls_are_its_own(const struct program_object *object)
 {
-    static const char *const names[] = {"ld-linux",        "libc.so.",   "libpthread.so.",
-                                        "librt.so.",       "libaio.so.", "liburing.so.",
-                                        "liburing-ffi.so."};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (begins(program_soname(object), names[i]))
-            return true;
-    return check_is_ours(object);
+    return sys_code_is_known(program_soname(object));
 }
 
 char *check_library_version(const struct elf_file *elf)
@@ -294,40 +288,62 @@ static void say_asynchronous(const struct program *program)
 
 /* ---- system calls of its own ---- */
 
-static void say_inline(const struct program_object *object)
+/* Would the library serve the files of a program that passes it by? */
+static bool serves_raw_calls(void)
 {
-    struct code_calls calls;
-    code_search(&object->elf, &calls);
+    char file[PATH_MAX];
+    struct conf_tunables tunables;
+    struct conf_diagnostics found = {0};
+    conf_tunables_load(&tunables, file, conf_tunables_file(file), &found);
+    conf_diagnostics_free(&found);
+    return tunables.raw_calls == CONF_RAW_CALLS_SERVE;
+}
+
+/* Calls on files; those by which data passes by, if there is one. */
+static void say_file_calls(const struct program_object *object, const struct sys_code_calls *calls)
+{
     const char *name = program_soname(object);
-    if (elf_section(&object->elf, ".go.buildinfo") != NULL && calls.total + calls.unknown > 0) {
-        check_say(CHECK_ERROR, "inline", "%s is a Go program, which makes its system calls itself",
-                  name);
-        check_remedy("there is none: let the kernel serve it");
-        return;
-    }
-    if (calls.total > 0) {
-        struct names names = {0};
-        for (unsigned i = 0; code_name(i) != NULL; i++)
-            if (calls.files[i] > 0)
-                add_name(&names, code_name(i));
-        check_say(CHECK_WARNING, "inline",
-                  "%s seems to make %u system call%s on files itself, which no wrapper sees:", name,
-                  calls.total, calls.total == 1 ? "" : "s");
-        check_names("calls", names.list, names.count);
-        check_number("instructions", calls.total);
+    bool passes = sys_code_passing(calls) != 0, serves = passes && serves_raw_calls();
+    bool go = elf_section(&object->elf, ".go.buildinfo") != NULL;
+    struct names names = {0};
+    for (unsigned i = 0; sys_code_name(i) != NULL; i++)
+        if (calls->files[i] > 0 && (!passes || sys_code_passes(i)))
+            add_name(&names, sys_code_name(i));
+    check_say(passes && !serves ? CHECK_ERROR : CHECK_WARNING, "inline",
+              "%s %s system calls on files itself, which no wrapper sees%s", name,
+              go ? "is a Go program, and makes" : "seems to make",
+              passes && !serves ? ": all files of the program are left to the kernel" : ":");
+    check_names("calls", names.list, names.count);
+    check_number("instructions", calls->total);
+    if (!passes || serves)
         check_remedy("see whether it uses them for its data (strace), and set it to another way of "
                      "I/O then");
-    }
+    else if (go)
+        check_remedy("there is none, unless only its C code writes files of mounts: then set "
+                     "raw_calls = \"serve\" in directnfs.conf(5)");
+    else
+        check_remedy("see whether it uses them for its data (strace); if not, set raw_calls = "
+                     "\"serve\" in directnfs.conf(5)");
+}
+
+static void say_inline(const struct program_object *object)
+{
+    struct code_calls searched;
+    code_search(&object->elf, &searched);
+    const struct sys_code_calls calls = searched.calls;
+    const char *name = program_soname(object);
+    if (calls.total > 0)
+        say_file_calls(object, &calls);
     if (calls.unknown > 0)
         check_say(CHECK_INFO, "inline",
                   "%s has %u place%s in %ju bytes of code that may be a system call of unknown "
                   "number, or chance",
-                  name, calls.unknown, calls.unknown == 1 ? "" : "s", (uintmax_t)calls.bytes);
+                  name, calls.unknown, calls.unknown == 1 ? "" : "s", (uintmax_t)searched.bytes);
     if (calls.others > 0)
         check_say(CHECK_INFO, "inline",
                   "%s seems to make %u system call%s itself that are not about data of files", name,
                   calls.others, calls.others == 1 ? "" : "s");
-    if (calls.uring_number && imports(object, "syscall")) {
+    if (searched.uring_number && imports(object, "syscall")) {
         check_say(CHECK_WARNING, "io_uring",
                   "%s may make rings by syscall() without liburing: that is refused with ENOSYS "
                   "while mounts are configured",
