@@ -50,6 +50,13 @@ static long raw_missing(void)
     return raw_result(-ENOSYS);
 }
 
+static long raw_missing_uring(void)
+{
+    return -ENOSYS;
+}
+
+void *const preload_missing_uring = (void *)raw_missing_uring;
+
 #define RAW(name, ...) __VA_OPT__(RAW_CALL(name, __VA_ARGS__))
 #define RAW_CALL(name, number, type)                                       \
     static long raw_##name(long a, long b, long c, long d, long e, long f) \
@@ -87,6 +94,25 @@ void *preload_plugin_function(const char *name)
     return function;
 }
 
+void *preload_own_function(enum preload_symbol symbol, const void *caller)
+{
+    Dl_info its, ours, found;
+    void *library = NULL, *function = NULL;
+    int saved = errno;
+    if (dladdr(caller, &its) != 0 && dladdr(names, &ours) != 0)
+        library = PRELOAD_REAL(dlopen)(its.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (library != NULL) {
+        function = preload_lookup()(library, names[symbol]);
+        dlclose(library);
+    }
+    if (function != NULL && dladdr(function, &found) != 0 && found.dli_fbase == ours.dli_fbase)
+        function = NULL;
+    if (function == NULL)
+        dlerror(); /* the message is none for the program */
+    errno = saved;
+    return function;
+}
+
 void *preload_resolve(enum preload_symbol symbol)
 {
     static __thread int resolving;
@@ -105,7 +131,7 @@ void *preload_resolve(enum preload_symbol symbol)
     errno = saved;
     resolving = 0;
     if (function == NULL && is_uring(name))
-        return (void *)raw_missing; /* not remembered: liburing may come later, with a plug-in */
+        return preload_missing_uring; /* not remembered: liburing may come later, with a plug-in */
     if (function == NULL)
         function = raw_function(symbol);
     atomic_store_explicit(&preload_real[symbol], function, memory_order_relaxed);

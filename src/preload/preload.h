@@ -79,6 +79,13 @@ extern _Atomic(void *) preload_real[PRELOAD_SYMBOLS];
  * the raw system call, or fails with ENOSYS. */
 void *preload_resolve(enum preload_symbol symbol);
 
+/* What preload_find() gives for a function of liburing that is not there: it returns -ENOSYS, as
+ * liburing's do. */
+extern void *const preload_missing_uring;
+/* The function of that name that the library would find in which `caller` is, if we were not there.
+ * NULL: none. */
+void *preload_own_function(enum preload_symbol symbol, const void *caller);
+
 /* others.c: whether a library that was loaded with the program, and comes after us, defines it. */
 bool preload_is_defined(enum preload_symbol symbol);
 /* Whether `caller` is in such a library, which is not libc: a function that our wrapper calls as

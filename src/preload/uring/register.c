@@ -10,12 +10,12 @@
 /* The ring, after a call that changed it; else NULL, which the functions below take for none. */
 static struct uring *changed(const struct io_uring *ring, int result)
 {
-    return result >= 0 && preload_active() ? uring_get(ring) : NULL;
+    return result >= 0 && preload_active() && uring_is_there() ? uring_get(ring) : NULL;
 }
 
 PRELOAD_EXPORT int io_uring_register_files(struct io_uring *ring, const int *files, unsigned count)
 {
-    int result = PRELOAD_REAL(io_uring_register_files)(ring, files, count);
+    int result = URING_REAL(io_uring_register_files)(ring, files, count);
     uring_files_made(changed(ring, result), files, count);
     return result;
 }
@@ -23,14 +23,14 @@ PRELOAD_EXPORT int io_uring_register_files(struct io_uring *ring, const int *fil
 PRELOAD_EXPORT int io_uring_register_files_tags(struct io_uring *ring, const int *files,
                                                 const __u64 *tags, unsigned count)
 {
-    int result = PRELOAD_REAL(io_uring_register_files_tags)(ring, files, tags, count);
+    int result = URING_REAL(io_uring_register_files_tags)(ring, files, tags, count);
     uring_files_made(changed(ring, result), files, count);
     return result;
 }
 
 PRELOAD_EXPORT int io_uring_register_files_sparse(struct io_uring *ring, unsigned count)
 {
-    int result = PRELOAD_REAL(io_uring_register_files_sparse)(ring, count);
+    int result = URING_REAL(io_uring_register_files_sparse)(ring, count);
     uring_files_made(changed(ring, result), NULL, count);
     return result;
 }
@@ -39,7 +39,7 @@ PRELOAD_EXPORT int io_uring_register_files_sparse(struct io_uring *ring, unsigne
 PRELOAD_EXPORT int io_uring_register_files_update(struct io_uring *ring, unsigned offset,
                                                   const int *files, unsigned count)
 {
-    int result = PRELOAD_REAL(io_uring_register_files_update)(ring, offset, files, count);
+    int result = URING_REAL(io_uring_register_files_update)(ring, offset, files, count);
     uring_files_updated(changed(ring, result), offset, files, (unsigned)result);
     return result;
 }
@@ -48,14 +48,14 @@ PRELOAD_EXPORT int io_uring_register_files_update_tag(struct io_uring *ring, uns
                                                       const int *files, const __u64 *tags,
                                                       unsigned count)
 {
-    int result = PRELOAD_REAL(io_uring_register_files_update_tag)(ring, offset, files, tags, count);
+    int result = URING_REAL(io_uring_register_files_update_tag)(ring, offset, files, tags, count);
     uring_files_updated(changed(ring, result), offset, files, (unsigned)result);
     return result;
 }
 
 PRELOAD_EXPORT int io_uring_unregister_files(struct io_uring *ring)
 {
-    int result = PRELOAD_REAL(io_uring_unregister_files)(ring);
+    int result = URING_REAL(io_uring_unregister_files)(ring);
     uring_files_gone(changed(ring, result));
     return result;
 }
@@ -74,14 +74,14 @@ static void eventfd_registered(struct uring *record)
 
 PRELOAD_EXPORT int io_uring_register_eventfd(struct io_uring *ring, int fd)
 {
-    int result = PRELOAD_REAL(io_uring_register_eventfd)(ring, fd);
+    int result = URING_REAL(io_uring_register_eventfd)(ring, fd);
     eventfd_registered(changed(ring, result));
     return result;
 }
 
 PRELOAD_EXPORT int io_uring_register_eventfd_async(struct io_uring *ring, int fd)
 {
-    int result = PRELOAD_REAL(io_uring_register_eventfd_async)(ring, fd);
+    int result = URING_REAL(io_uring_register_eventfd_async)(ring, fd);
     eventfd_registered(changed(ring, result));
     return result;
 }
@@ -124,15 +124,26 @@ static void registered(struct uring *record, unsigned operation, const void *arg
     }
 }
 
-/* A ring that is not made by liburing would reach managed files behind our back. */
-long uring_setup(unsigned entries, void *parameters)
+/* It would reach managed files behind our back. */
+static bool refuse(void)
 {
     static atomic_bool said;
-    if (!preload_active() || file_allows_raw_io_uring())
-        return sys_call2(SYS_io_uring_setup, entries, parameters);
     if (!atomic_exchange(&said, true))
         log_notice("io_uring_setup() is refused to the application: rings of files on our mounts "
                    "work through liburing only");
+    return false;
+}
+
+bool uring_may_pass(void)
+{
+    return file_allows_raw_io_uring() || !file_allows_raw_calls() || refuse();
+}
+
+/* A ring that is not made by liburing. */
+long uring_setup(unsigned entries, void *parameters)
+{
+    if (!preload_active() || file_allows_raw_io_uring() || refuse())
+        return sys_call2(SYS_io_uring_setup, entries, parameters);
     return -ENOSYS;
 }
 

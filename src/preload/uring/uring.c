@@ -47,6 +47,25 @@ bool uring_by_liburing(const void *return_address)
            address < atomic_load_explicit(&high, memory_order_relaxed);
 }
 
+bool uring_is_there(void)
+{
+    return preload_find(PRELOAD_io_uring_submit) != preload_missing_uring;
+}
+
+void *uring_real(enum preload_symbol symbol, const void *caller)
+{
+    void *function = preload_find(symbol);
+    if (PRELOAD_LIKELY(function != preload_missing_uring))
+        return function;
+    if (preload_active()) {
+        preload_raw_look();
+        if (!uring_may_pass())
+            return function;
+    }
+    void *own = preload_own_function(symbol, caller);
+    return own ? own : function;
+}
+
 void uring_say_version(void)
 {
     static atomic_bool said;
@@ -65,9 +84,9 @@ void uring_say_version(void)
                                                                              : "2.0");
 }
 
-/* Is this call an application's, and are there mounts? */
-#define ACTIVE()         \
-    (preload_active() && \
+/* Is this call an application's, are there mounts, and is it one for a ring that is served? */
+#define ACTIVE()                             \
+    (preload_active() && uring_is_there() && \
      !uring_by_liburing(__builtin_extract_return_addr(__builtin_return_address(0))))
 
 /* ---- begin and end ---- */
@@ -76,7 +95,7 @@ PRELOAD_EXPORT void io_uring_queue_exit(struct io_uring *ring)
 {
     if (ACTIVE())
         uring_end(ring);
-    PRELOAD_REAL(io_uring_queue_exit)(ring);
+    URING_REAL(io_uring_queue_exit)(ring);
 }
 
 /* liburing made a ring, if `result` says so. Returns that; or -ENOSYS if we cannot serve it, in
@@ -97,27 +116,27 @@ static int ring_made(struct io_uring *ring, int result)
     if (!possible && !atomic_exchange(&said, true))
         log_warning("io_uring is refused to the application, because this kernel lacks "
                     "IORING_OP_MSG_RING (Linux 5.18)");
-    PRELOAD_REAL(io_uring_queue_exit)(ring);
+    URING_REAL(io_uring_queue_exit)(ring);
     return possible ? -ENOMEM : -ENOSYS;
 }
 
 PRELOAD_EXPORT int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
 {
     if (!ACTIVE())
-        return PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags);
+        return URING_REAL(io_uring_queue_init)(entries, ring, flags);
     if (flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
-    return ring_made(ring, PRELOAD_REAL(io_uring_queue_init)(entries, ring, flags));
+    return ring_made(ring, URING_REAL(io_uring_queue_init)(entries, ring, flags));
 }
 
 PRELOAD_EXPORT int io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
                                               struct io_uring_params *parameters)
 {
     if (!ACTIVE())
-        return PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters);
+        return URING_REAL(io_uring_queue_init_params)(entries, ring, parameters);
     if (parameters->flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
-    return ring_made(ring, PRELOAD_REAL(io_uring_queue_init_params)(entries, ring, parameters));
+    return ring_made(ring, URING_REAL(io_uring_queue_init_params)(entries, ring, parameters));
 }
 
 /* Returns the size that it used of the memory, on success. */
@@ -126,17 +145,17 @@ PRELOAD_EXPORT int io_uring_queue_init_mem(unsigned entries, struct io_uring *ri
                                            size_t size)
 {
     if (!ACTIVE())
-        return PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
+        return URING_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size);
     if (parameters->flags & URING_REGISTERED_FD_ONLY)
         return -EINVAL;
-    return ring_made(
-        ring, PRELOAD_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size));
+    return ring_made(ring,
+                     URING_REAL(io_uring_queue_init_mem)(entries, ring, parameters, memory, size));
 }
 
 PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameters,
                                        struct io_uring *ring)
 {
-    int result = PRELOAD_REAL(io_uring_queue_mmap)(fd, parameters, ring);
+    int result = URING_REAL(io_uring_queue_mmap)(fd, parameters, ring);
     if (result == 0 && ACTIVE()) {
         uring_end(ring);
         uring_get(ring);
@@ -146,7 +165,7 @@ PRELOAD_EXPORT int io_uring_queue_mmap(int fd, struct io_uring_params *parameter
 
 PRELOAD_EXPORT int io_uring_enable_rings(struct io_uring *ring)
 {
-    int result = PRELOAD_REAL(io_uring_enable_rings)(ring);
+    int result = URING_REAL(io_uring_enable_rings)(ring);
     struct uring *record = result >= 0 && ACTIVE() ? uring_find(ring) : NULL;
     if (record)
         atomic_store(&record->disabled, false);
@@ -159,7 +178,7 @@ PRELOAD_EXPORT int io_uring_resize_rings(struct io_uring *ring, struct io_uring_
     /* The new memory is known by another address. */
     if (record)
         uring_end(ring);
-    int result = PRELOAD_REAL(io_uring_resize_rings)(ring, parameters);
+    int result = URING_REAL(io_uring_resize_rings)(ring, parameters);
     if (record)
         uring_get(ring);
     return result;
@@ -174,7 +193,7 @@ PRELOAD_EXPORT int io_uring_close_ring_fd(struct io_uring *ring)
         uring_open(record, ring->ring_fd);
         preload_stay_end(stay);
     }
-    return PRELOAD_REAL(io_uring_close_ring_fd)(ring);
+    return URING_REAL(io_uring_close_ring_fd)(ring);
 }
 
 /* ---- submitting ---- */
@@ -203,7 +222,7 @@ PRELOAD_EXPORT int io_uring_submit(struct io_uring *ring)
 {
     unsigned taken;
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
-    int result = PRELOAD_REAL(io_uring_submit)(ring);
+    int result = URING_REAL(io_uring_submit)(ring);
     return record ? submitted(record, taken, result) : result;
 }
 
@@ -211,7 +230,7 @@ PRELOAD_EXPORT int io_uring_submit_and_get_events(struct io_uring *ring)
 {
     unsigned taken;
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
-    int result = PRELOAD_REAL(io_uring_submit_and_get_events)(ring);
+    int result = URING_REAL(io_uring_submit_and_get_events)(ring);
     if (!record)
         return result;
     uring_poll(record, ring);
@@ -223,21 +242,21 @@ PRELOAD_EXPORT int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait
     unsigned taken;
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
-        return PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+        return URING_REAL(io_uring_submit_and_wait)(ring, wait_nr);
     if (uring_in_flight(record) == 0 && taken == 0) {
         uring_block_begin(record);
-        int result = PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+        int result = URING_REAL(io_uring_submit_and_wait)(ring, wait_nr);
         uring_block_end(record);
         return submitted(record, 0, result);
     }
-    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+    int result = submitted(record, taken, URING_REAL(io_uring_submit)(ring));
     if (result < 0)
         return result;
     int waited = 0;
     switch (uring_wait(record, ring, wait_nr, 0)) {
     case URING_KERNEL:
         uring_block_begin(record);
-        waited = PRELOAD_REAL(io_uring_submit_and_wait)(ring, wait_nr);
+        waited = URING_REAL(io_uring_submit_and_wait)(ring, wait_nr);
         uring_block_end(record);
         break;
     case URING_SIGNAL:
@@ -283,11 +302,11 @@ PRELOAD_EXPORT int __io_uring_get_cqe(struct io_uring *ring, struct io_uring_cqe
 {
     struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (!record)
-        return PRELOAD_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
+        return URING_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
     if (!mask && !wait_ours(record, ring, wait_nr, 0))
         return interrupted(cqe);
     uring_block_begin(record);
-    int result = PRELOAD_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
+    int result = URING_REAL(__io_uring_get_cqe)(ring, cqe, submit, wait_nr, mask);
     uring_block_end(record);
     return result;
 }
@@ -298,7 +317,7 @@ PRELOAD_EXPORT int io_uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe
 {
     struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (!record)
-        return PRELOAD_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
+        return URING_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
     uint64_t deadline_ns = deadline_of(limit);
     struct __kernel_timespec rest;
     struct timespec left;
@@ -309,7 +328,7 @@ PRELOAD_EXPORT int io_uring_wait_cqes(struct io_uring *ring, struct io_uring_cqe
         limit = &rest;
     }
     uring_block_begin(record);
-    int result = PRELOAD_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
+    int result = URING_REAL(io_uring_wait_cqes)(ring, cqe, wait_nr, limit, mask);
     uring_block_end(record);
     return result;
 }
@@ -318,7 +337,7 @@ PRELOAD_EXPORT int io_uring_wait_cqe_timeout(struct io_uring *ring, struct io_ur
                                              struct __kernel_timespec *limit)
 {
     if (!ACTIVE())
-        return PRELOAD_REAL(io_uring_wait_cqe_timeout)(ring, cqe, limit);
+        return URING_REAL(io_uring_wait_cqe_timeout)(ring, cqe, limit);
     return io_uring_wait_cqes(ring, cqe, 1, limit, NULL);
 }
 
@@ -329,18 +348,17 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_timeout(struct io_uring *ring,
     unsigned taken;
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
-        return PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
+        return URING_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
     if (taken == 0) {
         unsigned before = __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE);
         uring_block_begin(record);
-        int result =
-            PRELOAD_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
+        int result = URING_REAL(io_uring_submit_and_wait_timeout)(ring, cqe, wait_nr, limit, mask);
         uring_block_end(record);
         atomic_fetch_add(&record->passed,
                          __atomic_load_n(ring->sq.khead, __ATOMIC_ACQUIRE) - before);
         return result;
     }
-    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+    int result = submitted(record, taken, URING_REAL(io_uring_submit)(ring));
     if (result < 0) {
         *cqe = NULL;
         return result;
@@ -359,12 +377,12 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_min_timeout(struct io_uring *ring,
     unsigned taken;
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
-        return PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
-                                                                  min_wait, mask);
-    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+        return URING_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit, min_wait,
+                                                                mask);
+    int result = submitted(record, taken, URING_REAL(io_uring_submit)(ring));
     uring_block_begin(record);
-    int waited = PRELOAD_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit,
-                                                                    min_wait, mask);
+    int waited =
+        URING_REAL(io_uring_submit_and_wait_min_timeout)(ring, cqe, wait_nr, limit, min_wait, mask);
     uring_block_end(record);
     return waited < 0 ? waited : result;
 }
@@ -377,7 +395,7 @@ PRELOAD_EXPORT int io_uring_wait_cqes_min_timeout(struct io_uring *ring, struct 
     if (record)
         uring_block_begin(record);
     int result =
-        PRELOAD_REAL(io_uring_wait_cqes_min_timeout)(ring, cqe, wait_nr, limit, min_wait, mask);
+        URING_REAL(io_uring_wait_cqes_min_timeout)(ring, cqe, wait_nr, limit, min_wait, mask);
     if (record)
         uring_block_end(record);
     return result;
@@ -389,10 +407,10 @@ PRELOAD_EXPORT int io_uring_submit_and_wait_reg(struct io_uring *ring, struct io
     unsigned taken;
     struct uring *record = ACTIVE() ? begin_submit(ring, &taken) : NULL;
     if (!record)
-        return PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
-    int result = submitted(record, taken, PRELOAD_REAL(io_uring_submit)(ring));
+        return URING_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
+    int result = submitted(record, taken, URING_REAL(io_uring_submit)(ring));
     uring_block_begin(record);
-    int waited = PRELOAD_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
+    int waited = URING_REAL(io_uring_submit_and_wait_reg)(ring, cqe, wait_nr, index);
     uring_block_end(record);
     return waited < 0 ? waited : result;
 }
@@ -403,7 +421,7 @@ PRELOAD_EXPORT unsigned io_uring_peek_batch_cqe(struct io_uring *ring, struct io
     struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (record && uring_ready(ring) == 0)
         uring_poll(record, ring);
-    return PRELOAD_REAL(io_uring_peek_batch_cqe)(ring, cqes, count);
+    return URING_REAL(io_uring_peek_batch_cqe)(ring, cqes, count);
 }
 
 PRELOAD_EXPORT int io_uring_get_events(struct io_uring *ring)
@@ -411,5 +429,5 @@ PRELOAD_EXPORT int io_uring_get_events(struct io_uring *ring)
     struct uring *record = ACTIVE() ? uring_find(ring) : NULL;
     if (record)
         uring_poll(record, ring);
-    return PRELOAD_REAL(io_uring_get_events)(ring);
+    return URING_REAL(io_uring_get_events)(ring);
 }

@@ -281,6 +281,21 @@ long uring_register(int fd, unsigned operation, const void *argument, unsigned c
 
 /* Is this an address in liburing, whose functions call one another? */
 bool uring_by_liburing(const void *return_address);
+
+/*
+ * The real function, for a wrapper only. Where no liburing is loaded that comes after us the caller
+ * is in a library that was loaded by dlopen() and brings liburing itself. Then it is that library's
+ * own, and nothing of it is served: see preload/raw.c. Or, where files of such programs are served,
+ * one that refuses: -ENOSYS.
+ */
+#define URING_REAL(name)                           \
+    ((__typeof__(&name))uring_real(PRELOAD_##name, \
+                                   __builtin_extract_return_addr(__builtin_return_address(0))))
+void *uring_real(enum preload_symbol symbol, const void *caller);
+/* Is there a liburing whose rings are served? */
+bool uring_is_there(void);
+/* May the program have a ring that is not served? False, after a line on the log: it may not. */
+bool uring_may_pass(void);
 /* Says on the log which liburing is in use; once. */
 void uring_say_version(void);
 
