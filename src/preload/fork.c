@@ -4,11 +4,7 @@
 #include "preload/preload.h"
 #include "sys/thread.h"
 
-/*
- * src/file hears of it through pthread_atfork(). vfork() has this definition too: a child that
- * shares the parent's memory and not its descriptors would, by its close(), change the parent's
- * table of managed files.
- */
+/* src/file hears of it through pthread_atfork(). vfork() is in vfork.c. */
 PRELOAD_EXPORT pid_t fork(void)
 {
     return PRELOAD_REAL(fork)();

@@ -290,6 +290,10 @@ void preload_fork_parent(void)
 
 void preload_fork_child(void)
 {
+    if (sys_critical.vforked) { /* a child of one that vfork() made has memory of its own */
+        sys_critical.vforked = false;
+        sys_critical_leave();
+    }
     preload_signal_child();
     preload_raw_child();
     sys_thread_fork_child();

@@ -154,7 +154,8 @@ static void jump_to_guard(const ucontext_t *context)
 static void meet_default(int number, siginfo_t *info)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
-    atomic_store(&sys_critical_caught, false);
+    if (!sys_critical.vforked)
+        atomic_store(&sys_critical_caught, false);
     PRELOAD_REAL(sigaction)(number, &standard, NULL);
     if (!is_synchronous(number, info))
         queue_again(number, info);
@@ -175,12 +176,12 @@ static void trampoline(int number, siginfo_t *info, void *context)
         jump_to_guard(context);
     uint64_t word = atomic_load(&handlers[number]);
     bool ends = is_guarding(number) && !(word & WORD_ADDRESS); /* as any default: at once */
-    bool inside = sys_critical_inside() || sys_critical.deferred;
+    bool inside = (sys_critical_inside() && !sys_critical.vforked) || sys_critical.deferred;
     if (inside && !is_synchronous(number, info) && !ends) {
         defer(number, info, context);
         return;
     }
-    if (PRELOAD_UNLIKELY(word & WORD_RESETHAND))
+    if (PRELOAD_UNLIKELY(word & WORD_RESETHAND) && !sys_critical.vforked)
         word = take_once(number);
     void *handler = (void *)(uintptr_t)(word & WORD_ADDRESS);
     if (handler == NULL && is_guarding(number))
@@ -217,6 +218,12 @@ PRELOAD_EXPORT int sigaction(int number, const struct sigaction *action, struct 
     /* Copies, so that a bad pointer of the caller faults before the lock is taken. */
     struct sigaction new, previous;
     bool handler = false;
+    if (sys_critical.vforked) { /* the words are the parent's */
+        int done = PRELOAD_REAL(sigaction)(number, action, old);
+        if (done == 0 && old != NULL)
+            show_application(old, atomic_load(&handlers[number]));
+        return done;
+    }
     if (action != NULL) {
         new = *action;
         handler = is_handler(&new);

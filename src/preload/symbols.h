@@ -194,8 +194,8 @@
     /* fork.c */                                          \
     SYMBOL(fork)                                          \
     TWIN(__fork, fork)                                    \
-    TWIN(vfork, fork)                                     \
-    TWIN(__vfork, fork)                                   \
+    SYMBOL(vfork)                                         \
+    TWIN(__vfork, vfork)                                  \
     SYMBOL(_Fork)                                         \
     SYMBOL(clone)                                         \
     TWIN(__clone, clone)                                  \

@@ -19,8 +19,8 @@ static long returned(long result)
 }
 
 /*
- * A child on the same stack with shared memory, which is what vfork() is, becomes a plain fork for
- * the reason given at fork(), and because this function returns in the child.
+ * A child on the same stack with shared memory, which is what vfork() is, becomes a plain fork: it
+ * would change our table of descriptors, and this function returns in the child. (See vfork.c.)
  */
 static unsigned long fork_flags(unsigned long flags)
 {

@@ -25,10 +25,12 @@ struct sys_critical {
     volatile unsigned long mask;    /* to restore: what all contexts block in which a signal was
                                        deferred since; all ones if none was */
     jmp_buf *guard;                 /* while memory of the application is read: see below */
-    bool open;                      /* SIGSEGV and SIGBUS were not blocked when it was asked last */
-    unsigned unasked;               /* times that it need not be asked again */
-    const char *handler;            /* the frame that called a handler of the application; it may
-                                       have been left by siglongjmp() */
+    bool vforked;        /* this is a child of vfork(), or its parent that waits: handlers
+                            run at once, and what is set for signals is the child's own */
+    bool open;           /* SIGSEGV and SIGBUS were not blocked when it was asked last */
+    unsigned unasked;    /* times that it need not be asked again */
+    const char *handler; /* the frame that called a handler of the application; it may
+                            have been left by siglongjmp() */
 };
 
 extern __thread struct sys_critical sys_critical;

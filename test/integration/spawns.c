@@ -1,8 +1,11 @@
 /*
  * A program without the library, which reads through the kernel, is started right after a write: it
- * finds what was written. By every way to start one.
+ * finds what was written. By every way to start one. And what vfork() shares with its child, and
+ * what not.
  */
+#include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "program.h"
@@ -53,6 +56,68 @@ static void read_by_another(int way)
         ended_well(child);
 }
 
+/* ---- vfork ---- */
+
+static volatile sig_atomic_t handled, faulted;
+
+static void on_signal(int number)
+{
+    if (number == SIGSEGV)
+        faulted++;
+    else
+        handled++;
+}
+
+/* What its child does with signals and descriptors is its own; memory is shared. */
+static void vfork_shares(int fd)
+{
+    static volatile int told;
+    static char *const mask[] = {"grep", "-qx", "SigBlk:\t0000000000000000", "/proc/self/status",
+                                 NULL};
+    char got[5];
+    CHECK(signal(SIGUSR1, on_signal) != SIG_ERR && signal(SIGSEGV, on_signal) != SIG_ERR);
+    CHECK(pwrite(fd, "first", 5, 0) == 5);
+    pid_t child = vfork();
+    if (child == 0) {
+        told = getpid();
+        raise(SIGUSR1);
+        signal(SIGUSR1, SIG_DFL);
+        signal(SIGSEGV, SIG_DFL);
+        close(fd);
+        open("/dev/null", O_RDONLY);
+        execve("/bin/grep", mask, nothing);
+        _exit(100);
+    }
+    CHECK(told == child);
+    ended_well(child);
+    CHECK(handled == 1);
+    CHECK(raise(SIGUSR1) == 0 && handled == 2);
+    CHECK(raise(SIGSEGV) == 0 && faulted == 1);
+    CHECK(pread(fd, got, 5, 0) == 5 && memcmp(got, "first", 5) == 0);
+    CHECK(pwrite(fd, "again", 5, 0) == 5 && fsync(fd) == 0);
+    /* A child of the child has its own memory, and is served. */
+    child = vfork();
+    if (child == 0) {
+        pid_t second = fork();
+        if (second == 0)
+            _exit(pwrite(fd, "third", 5, 0) == 5 && fsync(fd) == 0 ? 0 : 1);
+        int status = 1;
+        waitpid(second, &status, 0);
+        _exit(status != 0);
+    }
+    ended_well(child);
+    CHECK(pread(fd, got, 5, 0) == 5 && memcmp(got, "third", 5) == 0);
+    /* One that cannot be made. */
+    struct rlimit own, none = {0, 0};
+    CHECK(getrlimit(RLIMIT_NPROC, &own) == 0);
+    none.rlim_max = own.rlim_max;
+    if (geteuid() != 0 && setrlimit(RLIMIT_NPROC, &none) == 0) {
+        errno = 0;
+        CHECK(vfork() == -1 && errno == EAGAIN);
+        CHECK(setrlimit(RLIMIT_NPROC, &own) == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static char line[BYTES], back[BYTES];
@@ -75,6 +140,7 @@ int main(int argc, char **argv)
             CHECK(memcmp(back, line, sizeof(back)) == 0);
         }
     }
+    vfork_shares(fd);
     CHECK(close(fd) == 0 && unlink(file) == 0);
     return 0;
 }

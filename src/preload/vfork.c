@@ -1,0 +1,81 @@
+/*
+ * vfork(2): the child has the memory of this process, and the thread waits, until the child is
+ * another program or has ended. As a child with descriptors of its own it must change nothing of
+ * our table. So for it all calls are the kernel's, as if it were inside the library; what it may
+ * need is done before, as for posix_spawn(). A fork() in its place costs ten times as much.
+ *
+ * Both return from the call, on the same stack. So the return address is kept in a register, and
+ * what the parent needs afterwards is not on the stack. Where there is no such function yet (other
+ * processors than x86-64) vfork() is fork().
+ */
+#include "preload/preload.h"
+
+#if defined(__x86_64__)
+
+static __thread unsigned long own_mask; /* of signals */
+
+/* Returns where vfork() is to be made: NULL if here, else in the real one. */
+__attribute__((used, visibility("hidden"))) void *preload_vfork_begin(void)
+{
+    const unsigned long all = ~0UL;
+    if (!preload_active())
+        return (void *)PRELOAD_REAL(vfork);
+    preload_share();
+    sys_sigprocmask(SIG_BLOCK, &all, &own_mask);
+    sys_critical_enter();
+    sys_critical.vforked = true;
+    return NULL;
+}
+
+/* In the child, and then in the parent. What vfork() returns. */
+__attribute__((used, visibility("hidden"))) long preload_vfork_end(long result)
+{
+    unsigned long mask = own_mask;
+    if (result != 0) {
+        sys_critical.vforked = false;
+        sys_critical_leave();
+    }
+    sys_sigprocmask(SIG_SETMASK, &mask, NULL);
+    return result < 0 ? preload_fail((int)-result) : result;
+}
+
+_Static_assert(SYS_vfork == 58, "the number below");
+__asm__(".text\n"
+        ".globl vfork\n"
+        ".type vfork, @function\n"
+        "vfork:\n"
+        ".cfi_startproc\n"
+        "    subq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "    call preload_vfork_begin\n"
+        "    addq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jz 1f\n"
+        "    jmp *%rax\n"
+        "1:  popq %rdi\n" /* the return address, which the child may write over */
+        ".cfi_adjust_cfa_offset -8\n"
+        ".cfi_register %rip, %rdi\n"
+        "    movl $58, %eax\n"
+        "    syscall\n"
+        "    pushq %rdi\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        ".cfi_rel_offset %rip, 0\n"
+        "    movq %rax, %rdi\n"
+        "    subq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "    call preload_vfork_end\n"
+        "    addq $8, %rsp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "    ret\n"
+        ".cfi_endproc\n"
+        ".size vfork, .-vfork\n");
+
+#else
+
+PRELOAD_EXPORT pid_t vfork(void)
+{
+    return PRELOAD_REAL(fork)();
+}
+
+#endif
