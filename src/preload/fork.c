@@ -286,7 +286,8 @@ PRELOAD_EXPORT void pthread_exit(void *result)
 PRELOAD_EXPORT LEAVE_BY_JUMP void *dlopen(const char *file, int mode)
 {
     mode &= ~RTLD_DEEPBIND;
-    preload_raw_loading();
+    if (!(mode & RTLD_NOLOAD))
+        preload_raw_loading();
     JUMP PRELOAD_REAL(dlopen)(file, mode);
 }
 
