@@ -78,6 +78,8 @@ void file_leave_to_kernel(const char *reason);
 
 /* Adopts descriptors that came over exec: once, from the constructor. */
 void file_adopt_inherited(void);
+/* Was any descriptor ever managed? */
+bool file_is_any_managed(void);
 
 /* pthread_atfork() handlers. */
 void file_fork_prepare(void);

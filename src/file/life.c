@@ -57,6 +57,11 @@ bool file_allows_raw_io_uring(void)
     return file_tunables.raw_io_uring == CONF_RAW_IO_URING_KERNEL;
 }
 
+bool file_is_any_managed(void)
+{
+    return file_table_limit() > 0;
+}
+
 bool file_allows_raw_calls(void)
 {
     return file_tunables.raw_calls == CONF_RAW_CALLS_SERVE;

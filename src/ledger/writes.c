@@ -122,7 +122,7 @@ static int keep_data(const struct ledger_beginning *b)
 {
     if (!b->keep)
         return 0;
-    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+    if (sys_critical_catches())
         return sys_critical_guarded(copy_beginning, b);
     copy_data(b->write, b->data);
     return 0;

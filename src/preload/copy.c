@@ -54,8 +54,10 @@ static bool moved(int fd, off_t *offset, off_t end)
 {
     if (offset == NULL)
         return lseek(fd, end, SEEK_SET) >= 0;
-    *offset = end;
-    return true;
+    if (preload_put(offset, &end, sizeof(end)) == 0)
+        return true;
+    errno = EFAULT;
+    return false;
 }
 
 /* Is it open for reading, or for writing? */
@@ -82,12 +84,14 @@ static bool has_pages(int fd)
  * where it begins in *from. */
 static int check_sending(int out, int in, const off_t *offset, size_t count, off_t *from)
 {
+    if (offset && preload_get(from, offset, sizeof(*from)) != 0)
+        return -EFAULT;
     if (!is_open_for(in, O_WRONLY))
         return -EBADF;
     off_t now = lseek(in, 0, SEEK_CUR);
     if (now < 0 && offset)
         return -errno;
-    *from = offset ? *offset : now;
+    *from = offset ? *from : now;
     if (*from < 0 || count > (size_t)(INT64_MAX - *from))
         return -EINVAL;
     if (!is_open_for(out, O_RDONLY))
@@ -145,8 +149,12 @@ PRELOAD_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off6
         return preload_fail(EBADF);
     if (flags != 0)
         return preload_fail(EINVAL);
-    off_t from = in_offset ? *in_offset : lseek(in, 0, SEEK_CUR);
-    off_t to = out_offset ? *out_offset : lseek(out, 0, SEEK_CUR);
+    off_t from = 0, to = 0;
+    if ((in_offset && preload_get(&from, in_offset, sizeof(from)) != 0) ||
+        (out_offset && preload_get(&to, out_offset, sizeof(to)) != 0))
+        return preload_fail(EFAULT);
+    from = in_offset ? from : lseek(in, 0, SEEK_CUR);
+    to = out_offset ? to : lseek(out, 0, SEEK_CUR);
     int error = check_range(in, from, out, to, &length);
     if (error < 0)
         return preload_fail(-error);

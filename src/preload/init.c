@@ -208,10 +208,10 @@ static int adopt(int fd, int flags, int (*into)(int fd, int flags))
         file_opened_for_kernel(fd, flags, "standard descriptor");
     else
         result = into(fd, flags);
-    if (file_is_managed(fd) && !(flags & O_DIRECT))
+    if (file_is_managed(fd)) {
         preload_signal_guard();
-    if (file_is_managed(fd))
         preload_raw_look();
+    }
     if (result != 0)
         sys_close(fd);
     preload_stay_end(stay);
@@ -377,6 +377,8 @@ __attribute__((constructor)) static void start(void)
         preload_raw_start();
         atomic_store(&preload_started, true);
         file_adopt_inherited();
+        if (file_is_any_managed())
+            preload_signal_guard();
         preload_stdio_start();
         file_mounts_say(preload_version);
     }

@@ -272,6 +272,11 @@ void preload_share(void);
 void preload_commit(void);
 void preload_finish(void);
 
+/* Copies from memory of the application, which may not be there; `to` NULL: just looks. And to it.
+ * 0 or -EFAULT, as the kernel says for a bad pointer. */
+int preload_get(void *to, const void *from, size_t size);
+int preload_put(void *to, const void *from, size_t size);
+
 /* signal.c: from now on handlers of the application are called through the trampoline, those that
  * are installed already included (`caught`: a bit for each signal that may have one); and after
  * fork, in the child. */

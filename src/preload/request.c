@@ -92,14 +92,13 @@ int preload_request_vectors(struct preload_request *request, uint64_t address, u
     const struct iovec *from = (const struct iovec *)(uintptr_t)address;
     if (count > IOV_MAX)
         return -EINVAL;
-    if (count > 0 && sys_bad_pointer(from))
-        return -EFAULT;
     struct iovec *to = room_for(request, (int)count);
     if (to == NULL)
         return -ENOMEM;
+    if (count > 0 && preload_get(to, from, count * sizeof(*to)) != 0)
+        return -EFAULT;
     size_t total = 0;
     for (uint64_t i = 0; i < count; i++) {
-        to[i] = from[i];
         if (to[i].iov_len > SSIZE_MAX)
             return -EINVAL;
         if ((uintptr_t)to[i].iov_base > UINTPTR_MAX / 2 - to[i].iov_len)

@@ -349,3 +349,48 @@ void preload_signal_guard(void)
     both = guard_signal(SIGBUS) && both;
     atomic_store(&sys_critical_caught, both);
 }
+
+/* ---- memory of the application ---- */
+
+struct piece {
+    void *to; /* NULL: a byte of each page is read */
+    const void *from;
+    size_t size;
+};
+
+static void copy_piece(const void *argument)
+{
+    enum { PAGE = 4096 };
+    const struct piece *piece = argument;
+    const volatile uint8_t *at = piece->from, *last = at + piece->size - 1;
+    if (piece->to)
+        memcpy(piece->to, piece->from, piece->size);
+    for (; !piece->to && at < last; at += PAGE)
+        (void)*at;
+    if (!piece->to)
+        (void)*last;
+}
+
+static int copy(const struct piece *piece)
+{
+    int result = 0;
+    sys_critical_enter();
+    if (sys_critical_catches())
+        result = sys_critical_guarded(copy_piece, piece);
+    else
+        copy_piece(piece);
+    sys_critical_leave();
+    return result;
+}
+
+int preload_get(void *to, const void *from, size_t size)
+{
+    const struct piece piece = {to, from, size};
+    return sys_bad_pointer(from) ? -EFAULT : copy(&piece);
+}
+
+int preload_put(void *to, const void *from, size_t size)
+{
+    const struct piece piece = {to, from, size};
+    return sys_bad_pointer(to) ? -EFAULT : copy(&piece);
+}

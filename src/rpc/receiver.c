@@ -89,11 +89,11 @@ static void deliver_all(const void *argument)
                  false);
 }
 
-/* 0, or -EFAULT where the application has a handler for it: else it ends by the signal. */
+/* 0 or -EFAULT; without a handler for it the program ends by the signal. */
 static int deliver(const struct rpc_call *call, size_t length, uint8_t *stage)
 {
     const struct delivery delivery = {call, length, stage};
-    if (atomic_load_explicit(&sys_critical_faults, memory_order_relaxed))
+    if (sys_critical_catches())
         return sys_critical_guarded(deliver_all, &delivery);
     deliver_all(&delivery);
     return 0;

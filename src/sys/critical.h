@@ -36,13 +36,18 @@ struct sys_critical {
 extern __thread struct sys_critical sys_critical;
 
 /*
- * The application has a handler for memory that is not there (SIGSEGV, SIGBUS). It shall not run,
- * and not leave by siglongjmp(), when the library reads such memory: the trampoline jumps to the
- * guard instead. Without a handler the fault ends the program, so no guard is needed.
+ * Memory of the application may not be there: a handler for SIGSEGV and SIGBUS, the application's
+ * or else the library's, jumps to the guard then. One of the application shall not run, and not
+ * leave by siglongjmp(), when the library touches such memory.
  */
-extern _Atomic bool sys_critical_faults;
-/* There is a handler for both signals: the application's, or else the library's. */
-extern _Atomic bool sys_critical_caught;
+extern _Atomic bool sys_critical_faults; /* the application has, or had, one for one of the two */
+extern _Atomic bool sys_critical_caught; /* there is one for both */
+/* Is there one? Without it a fault ends the program, and a guard is of no use. */
+static inline bool sys_critical_catches(void)
+{
+    return atomic_load_explicit(&sys_critical_caught, memory_order_relaxed) ||
+           atomic_load_explicit(&sys_critical_faults, memory_order_relaxed);
+}
 /* Does the guard hold in this thread? Without it a fault would end the program. */
 bool sys_critical_can_guard(void);
 /* Calls access(argument), which touches such memory, under the guard. 0, or -EFAULT. */

@@ -1,13 +1,16 @@
 /*
  * A program without a handler for SIGSEGV and SIGBUS reads a file from front to back into memory
- * that is not there: that is an error of the call. The signals themselves do what they always do,
- * and nobody sees a handler. At last it has one, which does not run for that.
+ * that is not there, and writes what is not there: that is an error of the call. The signals
+ * themselves do what they always do, and nobody sees a handler. At last it has one, which does not
+ * run for that.
  */
 #include <aio.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -15,7 +18,7 @@
 
 enum { BLOCK = 8192, BLOCKS = 512 };
 
-static int fd;
+static int fd, writer;
 static off_t at;
 static char *gone, *constant; /* a block each: without any access, and not to be written */
 
@@ -66,9 +69,49 @@ static void in_thread(void *(*function)(void *))
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* ---- a handler that shall not run ---- */
+/* ---- writing ---- */
 
-static int writer;
+/* Also by a thread that blocks the signal, and after a fork. */
+static void *writes_are_refused(void *unused)
+{
+    const struct iovec bad = {gone, BLOCK}, both[] = {{constant, BLOCK}, bad};
+    CHECK(pwrite(writer, gone, BLOCK, at) == -1 && errno == EFAULT);
+    CHECK(pwrite(writer, gone + 1, 10, at) == -1 && errno == EFAULT);
+    CHECK(pwritev(writer, &bad, 1, at) == -1 && errno == EFAULT);
+    CHECK(pwritev(writer, (const struct iovec *)gone, 2, at) == -1 && errno == EFAULT);
+    CHECK(preadv(writer, (const struct iovec *)gone, 2, at) == -1 && errno == EFAULT);
+    CHECK(preadv(writer, &bad, 1, at) == -1 && errno == EFAULT);
+    ssize_t part = pwritev(writer, both, 2, BLOCKS * BLOCK);
+    CHECK(part == BLOCK || (part == -1 && errno == EFAULT));
+    CHECK(sendfile(writer, fd, (off_t *)gone, BLOCK) == -1 && errno == EFAULT);
+    CHECK(sendfile(writer, fd, (off_t *)(gone + BLOCK - 4), BLOCK) == -1 && errno == EFAULT);
+    CHECK(copy_file_range(fd, (off64_t *)gone, writer, NULL, BLOCK, 0) == -1 && errno == EFAULT);
+    return unused;
+}
+
+static void write_what_is_not_there(const char *path)
+{
+    static const int flags[] = {0, O_DSYNC, O_DIRECT};
+    off_t offset = 0;
+    for (int i = 0; i < 3; i++) {
+        if ((writer = open(path, O_RDWR | flags[i])) < 0)
+            continue; /* some have no O_DIRECT */
+        writes_are_refused(NULL);
+        in_thread(writes_are_refused);
+        read_on(5);
+        CHECK(close(writer) == 0);
+    }
+    CHECK((writer = open(path, O_RDWR)) >= 0);
+    CHECK(lseek(writer, 0, SEEK_SET) == 0 && sendfile(writer, fd, &offset, BLOCK) == BLOCK);
+    CHECK(offset == BLOCK && ftruncate(writer, BLOCKS * BLOCK) == 0);
+    CHECK(mprotect(constant, BLOCK, PROT_READ | PROT_WRITE) == 0);
+    *(off_t *)constant = 0;
+    CHECK(mprotect(constant, BLOCK, PROT_READ) == 0 && lseek(writer, 0, SEEK_SET) == 0);
+    CHECK(sendfile(writer, fd, (off_t *)constant, BLOCK) == -1 && errno == EFAULT);
+    CHECK(close(writer) == 0);
+}
+
+/* ---- a handler that shall not run ---- */
 
 static void never(int number)
 {
@@ -178,6 +221,7 @@ int main(int argc, char **argv)
     has_no_handler(SIGSEGV);
     has_no_handler(SIGBUS);
     in_thread(is_refused_in_between);
+    write_what_is_not_there(path);
     ends(by_kill, SIGSEGV);
     ends(by_kill, SIGBUS);
     ends(by_fault, SIGSEGV);
