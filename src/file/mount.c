@@ -312,7 +312,7 @@ void file_mount_set_root(struct file_mount *mount, const struct nfs_fh *root,
     pthread_mutex_unlock(&mount->look);
     pthread_mutex_lock(&mount->lock);
     mount->root = *root;
-    for (unsigned i = 0; i < FILE_DIRECTORIES; i++) {
+    for (unsigned i = 0; i < FILE_DIRECTORIES && mount->has_directories; i++) {
         sys_free(mount->directories[i].path);
         mount->directories[i].path = NULL;
     }
@@ -356,6 +356,7 @@ static void directory_remember(struct file_mount *mount, const char *path, size_
     sys_free(slot->path);
     slot->path = copy;
     slot->fh = *fh;
+    mount->has_directories = true;
     pthread_mutex_unlock(&mount->lock);
 }
 

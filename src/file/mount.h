@@ -111,6 +111,7 @@ struct file_mount {
 
     pthread_mutex_t lock; /* guards what follows; held briefly */
     struct nfs_fh root;
+    bool has_directories; /* the table was used: else its pages are not touched */
     struct file_directory directories[FILE_DIRECTORIES]; /* a hash table without chains */
 };
 
