@@ -277,6 +277,7 @@ PRELOAD_SLOW int preload_demote_stream(int fd)
 void preload_fork_prepare(void)
 {
     sys_critical_enter();
+    preload_raw_prepare();
     uring_fork_prepare();
     file_fork_prepare();
 }

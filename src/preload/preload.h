@@ -131,9 +131,11 @@ static inline void preload_raw_look(void)
     if (PRELOAD_UNLIKELY(atomic_load_explicit(&preload_raw_unsettled, memory_order_relaxed)))
         preload_raw_settle();
 }
-/* From the constructor; before each dlopen(), which may be before that; in the child of fork(). */
+/* From the constructor; before each dlopen(), which may be before that; before fork(), and in the
+ * child. */
 void preload_raw_start(void);
 void preload_raw_loading(void);
+void preload_raw_prepare(void);
 void preload_raw_child(void);
 
 /* Enters the library for a managed descriptor. NULL: not managed any more, and nothing entered. */

@@ -15,6 +15,7 @@
 #include "run/said.h"
 #include "sys/code.h"
 #include "sys/log.h"
+#include "sys/thread.h"
 
 enum {
     OBJECTS = 256,          /* that come with the program */
@@ -48,6 +49,10 @@ static unsigned loads_seen;               /* calls of dlopen() then, */
 static uint64_t loads_ns;                 /* and when their number was another */
 
 static _Atomic unsigned loads;
+
+/* In a child of fork() the dynamic linker's lock may be held by a thread which is not there: then
+ * `barred`, and later objects are not looked at. */
+static bool was_alone, barred;
 
 /* ---- an object ---- */
 
@@ -304,7 +309,7 @@ PRELOAD_SLOW void preload_raw_settle(void)
     if (sys_critical_in_handler() || atomic_flag_test_and_set(&settling))
         return;
     struct preload_stay stay = preload_stay_begin();
-    bool has_later = atomic_load(&loads) > 0 || initial_count == OBJECTS;
+    bool has_later = !barred && (atomic_load(&loads) > 0 || initial_count == OBJECTS);
     if (left || !settle_initial() || (has_later && !settle_later()))
         left = true;
     if (left || !has_later)
@@ -342,7 +347,14 @@ void preload_raw_start(void)
     atomic_store(&preload_raw_unsettled, true);
 }
 
+void preload_raw_prepare(void)
+{
+    was_alone =
+        !atomic_load(&preload_raw_unsettled) || atomic_load(&loads) == 0 || sys_thread_alone();
+}
+
 void preload_raw_child(void)
 {
     atomic_flag_clear(&settling);
+    barred = barred || !was_alone;
 }
