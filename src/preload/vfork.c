@@ -67,7 +67,13 @@ __asm__(".text\n"
         "    call preload_vfork_end\n"
         "    addq $8, %rsp\n"
         ".cfi_adjust_cfa_offset -8\n"
+        "    testq %rax, %rax\n"
+        "    jz 2f\n"
         "    ret\n"
+        "2:  popq %rdi\n" /* the child: what the processor keeps of calls is the parent's, too */
+        ".cfi_adjust_cfa_offset -8\n"
+        ".cfi_register %rip, %rdi\n"
+        "    jmp *%rdi\n"
         ".cfi_endproc\n"
         ".size vfork, .-vfork\n");
 
