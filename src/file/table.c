@@ -173,23 +173,32 @@ void file_inode_release(struct file_inode *inode)
         inode_free(inode);
 }
 
+/* The one behind `held`, which is in that bucket; the first if that is NULL. Counts a user of it.
+ */
+static struct file_inode *next_of_all(struct file_inode *held, unsigned *bucket)
+{
+    pthread_mutex_lock(&file_lock);
+    struct file_inode *inode = held && !held->forgotten ? held->next : inodes[*bucket];
+    while (!inode && ++*bucket < INODE_BUCKETS)
+        inode = inodes[*bucket];
+    if (inode)
+        inode->opens++;
+    pthread_mutex_unlock(&file_lock);
+    return inode;
+}
+
 void file_inode_each(void (*visit)(struct file_inode *inode, void *context), void *context)
 {
-    for (unsigned i = 0; i < INODE_BUCKETS; i++) {
-        struct file_inode *held = NULL, *inode;
-        do {
-            pthread_mutex_lock(&file_lock);
-            inode = held && !held->forgotten ? held->next : inodes[i];
-            if (inode)
-                inode->opens++;
-            pthread_mutex_unlock(&file_lock);
-            if (held)
-                file_inode_release(held);
-            if (inode)
-                visit(inode, context);
-            held = inode;
-        } while (held);
+    unsigned bucket = 0;
+    struct file_inode *held = NULL, *inode;
+    while ((inode = next_of_all(held, &bucket))) {
+        if (held)
+            file_inode_release(held);
+        visit(inode, context);
+        held = inode;
     }
+    if (held)
+        file_inode_release(held);
 }
 
 /* ---- open file descriptions ---- */
