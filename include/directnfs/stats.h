@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define DIRECTNFS_STATS_MAGIC  UINT64_C(0x7461747353464e44) /* "DNFSstat" in memory */
-#define DIRECTNFS_STATS_LAYOUT 9u
-#define DIRECTNFS_STATS_ENDED  "stats.ended.9" /* of that layout */
+#define DIRECTNFS_STATS_LAYOUT 10u
+#define DIRECTNFS_STATS_ENDED  "stats.ended.10" /* of that layout */
 
 enum {
     DIRECTNFS_HISTOGRAM_BUCKETS = 32,
@@ -61,7 +61,7 @@ enum directnfs_slot {
 enum directnfs_channel_state {
     DIRECTNFS_CHANNEL_DOWN,
     DIRECTNFS_CHANNEL_UP,
-    DIRECTNFS_CHANNEL_PROBING,
+    DIRECTNFS_CHANNEL_PROBING, /* of a path: not needed so far, so nobody knows where it leads */
     DIRECTNFS_CHANNEL_OFFLINE,
     DIRECTNFS_CHANNEL_SILENT, /* of a path: calls wait longer than is usual, and nothing comes */
     DIRECTNFS_CHANNEL_STATES
@@ -223,6 +223,7 @@ struct directnfs_file_stats {
     uint64_t reads, writes;              /* calls of this process that were served */
     uint64_t read_bytes, write_bytes;    /* by them */
     uint64_t read_ns, write_ns;          /* that they waited for the server */
+    uint64_t syncs, sync_ns;             /* calls of fsync and the like that were served; their time */
     char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty for direct */
     char name[DIRECTNFS_FILE_NAME_BYTES];
 };

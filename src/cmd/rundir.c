@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -208,6 +209,27 @@ const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM])
     snprintf(text, CMD_RUNDIR_PROBLEM, "the run directory %.130s cannot be read: %.80s",
              run_name(path), strerror(-error));
     return text;
+}
+
+void cmd_rundir_measure(struct cmd_rundir_memory *memory)
+{
+    enum { ENTRIES_MAX = 65536 }; /* whatever somebody put there */
+    struct statvfs system;
+    struct stat status;
+    int run = run_open(), fd = run >= 0 ? openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    for (unsigned i = 0; directory && i < ENTRIES_MAX && (entry = readdir(directory)); i++)
+        if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode))
+            memory->used += (uint64_t)status.st_blocks * 512;
+    if (fd >= 0 && fstatvfs(fd, &system) == 0)
+        memory->left = (uint64_t)system.f_bavail * system.f_frsize;
+    if (directory)
+        closedir(directory);
+    else if (fd >= 0)
+        close(fd);
+    run_close(run);
 }
 
 void cmd_rundir_name(char path[RUN_PATH_MAX])

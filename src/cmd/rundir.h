@@ -6,6 +6,7 @@
 #define CMD_RUNDIR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "run/directory.h"
@@ -37,6 +38,13 @@ bool cmd_rundir_make(const char *command);
 
 /* Why the directory that is visited could not be read. Returns `text`. */
 const char *cmd_rundir_problem(int error, char text[CMD_RUNDIR_PROBLEM]);
+
+/* Adds what the files in the run directory that is visited take of memory, in bytes, and says how
+ * much is left of its file system. */
+struct cmd_rundir_memory {
+    uint64_t used, left;
+};
+void cmd_rundir_measure(struct cmd_rundir_memory *memory);
 
 /* Its path, or a pattern for those of all users. */
 void cmd_rundir_name(char path[RUN_PATH_MAX]);

@@ -35,6 +35,21 @@ const char *cmd_brief_time(char text[CMD_BRIEF], double microseconds)
     return text;
 }
 
+const char *cmd_mark_thousands(char text[CMD_MARKED], const char *digits)
+{
+    size_t whole = strspn(digits, "0123456789"), length = strlen(digits);
+    if (whole == 0 || length + whole / 3 >= CMD_MARKED)
+        return digits;
+    char *to = text;
+    for (size_t i = 0; i < whole; i++) {
+        if (i > 0 && (whole - i) % 3 == 0)
+            *to++ = ',';
+        *to++ = digits[i];
+    }
+    strcpy(to, digits + whole);
+    return text;
+}
+
 /* ---- filling ---- */
 
 struct cmd_row *cmd_table_begin(struct cmd_table *table)
@@ -126,7 +141,8 @@ void cmd_table_free(struct cmd_table *table)
 int cmd_column_find(const struct cmd_column *columns, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
-        if (strcasecmp(columns[i].name, name) == 0)
+        if (strcasecmp(columns[i].name, name) == 0 ||
+            (columns[i].key && strcasecmp(columns[i].key, name) == 0))
             return (int)i;
     return -1;
 }
@@ -195,6 +211,17 @@ static void print_cell(const struct cmd_column *column, const char *text, size_t
     fputs(last ? "\n" : "  ", out);
 }
 
+/* What a cell shows, in `marked` if it is not its text. */
+static const char *shown(const struct cmd_table *table, const struct cmd_row *row, size_t column,
+                         char marked[CMD_MARKED])
+{
+    const char *name = table->columns[column].name, *text = row->cells[column].text;
+    size_t length = strlen(name);
+    bool is_time = table->for_people && table->columns[column].kind == CMD_NUMBER && length > 3 &&
+                   strcmp(name + length - 3, "_US") == 0;
+    return is_time ? cmd_mark_thousands(marked, text) : text;
+}
+
 /* Prints the key columns and those of [first, end). */
 static void print_part(const struct cmd_table *table, const size_t *widths, size_t first,
                        size_t end, FILE *out)
@@ -204,7 +231,9 @@ static void print_part(const struct cmd_table *table, const size_t *widths, size
             if (i >= table->key_columns && i < first)
                 continue;
             const struct cmd_column *column = &table->columns[i];
-            const char *text = line == 0 ? column->name : table->rows[line - 1].cells[i].text;
+            char marked[CMD_MARKED];
+            const char *text =
+                line == 0 ? column->name : shown(table, &table->rows[line - 1], i, marked);
             print_cell(column, text, widths[i], i == end - 1, out);
         }
     }
@@ -247,7 +276,8 @@ void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
     for (size_t i = 0; i < table->column_count; i++) {
         widths[i] = strlen(table->columns[i].name);
         for (size_t k = 0; k < table->count; k++) {
-            size_t length = characters(table->rows[k].cells[i].text);
+            char marked[CMD_MARKED];
+            size_t length = characters(shown(table, &table->rows[k], i, marked));
             widths[i] = length > widths[i] ? length : widths[i];
         }
     }
@@ -279,11 +309,13 @@ void cmd_json_table(struct cmd_json *json, const char *key, const struct cmd_tab
     for (size_t i = 0; i < table->count; i++) {
         cmd_json_open(json, NULL, '{');
         for (size_t k = 0; k < table->column_count; k++) {
+            const struct cmd_column *column = &table->columns[k];
+            const char *key = column->key ? column->key : column->name;
             const char *text = table->rows[i].cells[k].text;
-            if (table->columns[k].kind == CMD_NUMBER)
-                cmd_json_digits(json, table->columns[k].name, text);
+            if (column->kind == CMD_NUMBER)
+                cmd_json_digits(json, key, text);
             else
-                cmd_json_text(json, table->columns[k].name, text, SIZE_MAX);
+                cmd_json_text(json, key, text, SIZE_MAX);
         }
         cmd_json_close(json, '}');
     }

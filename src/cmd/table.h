@@ -17,6 +17,7 @@ enum cmd_kind {
 struct cmd_column {
     const char *name; /* as people see it; JSON has it in lower case */
     enum cmd_kind kind;
+    const char *key; /* its name in JSON; NULL: the same */
     /* On the screen of `directnfs top`: */
     const char *total; /* its name when totals are shown; NULL: the same */
     unsigned drop;     /* no room: those with the highest number go first, together; 0: never */
@@ -56,7 +57,8 @@ struct cmd_table {
     size_t key_columns;
     size_t first_part; /* where it has no room: columns in the first part; 0: those that fit */
     const char *none;  /* a sentence for a table without rows */
-    bool for_people;   /* not for cmd_json_table(): numbers may be words */
+    bool for_people;   /* not for cmd_json_table(): numbers may be words, and in columns of
+                          microseconds thousands are marked */
     bool brief;        /* numbers have 6 characters at most, see cmd_brief() */
     bool unknown;      /* counts and times are not known yet: "-" */
     double seconds;    /* counts are shown per second, as of so many; 0: as they are */
@@ -77,7 +79,7 @@ void cmd_table_count(struct cmd_table *table, uint64_t number); /* see `seconds`
 void cmd_table_time(struct cmd_table *table, const struct directnfs_latency *counted,
                     enum stats_kind which);
 
-/* The place of a column by its name, in upper or lower case; -1: there is none. */
+/* The place of a column by its name or key, in upper or lower case; -1: there is none. */
 int cmd_column_find(const struct cmd_column *columns, size_t count, const char *name);
 /* Sorts the rows that are there: numbers from the largest, texts from A; or reverse. */
 void cmd_table_sort(struct cmd_table *table, size_t column, bool reverse);
@@ -94,5 +96,8 @@ void cmd_table_free(struct cmd_table *table);
 enum { CMD_BRIEF = 16 };
 const char *cmd_brief(char text[CMD_BRIEF], double number);
 const char *cmd_brief_time(char text[CMD_BRIEF], double microseconds);
+/* "1,234,567.8", of digits and perhaps a point and more digits; what is none stays as it is. */
+enum { CMD_MARKED = 40 };
+const char *cmd_mark_thousands(char text[CMD_MARKED], const char *digits);
 
 #endif

@@ -364,6 +364,7 @@ static void stays_with_kernel(struct file_mount *mount, const struct stat *statu
         log_info("%s: stays with the kernel: %s", path, reason);
     struct directnfs_file_stats *stats =
         stats_file(path, mount->stats_id, (uint64_t)status->st_size, DIRECTNFS_FILE_KERNEL, reason);
+    stats_file_is(stats, status->st_dev, status->st_ino);
     stats_file_close(stats);
 }
 

@@ -433,7 +433,7 @@ int file_fsync(struct file_open *open, int fd)
     struct file_inode *inode = open->inode;
     if (!file_inode_enter(inode))
         return fsync_by_kernel(fd);
-    uint64_t waiting = ledger_file_uncommitted(&inode->entry);
+    uint64_t waiting = ledger_file_uncommitted(&inode->entry), began_ns = sys_now_ns();
     int result = file_inode_commit(inode, open->auth, NULL);
     if (result == -ESTALE && waiting > 0)
         atomic_store(&inode->loss_due, true);
@@ -444,6 +444,7 @@ int file_fsync(struct file_open *open, int fd)
     if (result == 0)
         file_pages_drop(open, fd, false);
     file_inode_leave(inode);
+    stats_file_synced(open->stats, sys_now_ns() - began_ns);
     if (result == -ESTALE) {
         file_inode_demote(inode, open->auth, "stale handle");
         return fsync_by_kernel(fd);

@@ -60,9 +60,18 @@ static const char *name_of(const struct rpc_call *call)
     return stats_procedure_name(call->procedure) + strlen("NFS_");
 }
 
+/* A probe that had no answer: no server failed to do anything. */
+static bool is_probe_in_vain(const struct rpc_call *call)
+{
+    bool unanswered = call->unsettled || call->sent_ns == 0 || call->error == -ETIMEDOUT;
+    return call->error != 0 && unanswered && call->channel && call->channel->server->options.hidden;
+}
+
 void nfs_call_count(const struct rpc_call *call, int error)
 {
     uint64_t rtt_ns = call->answered_ns - call->sent_ns;
+    if (is_probe_in_vain(call))
+        return;
     stats_call(call->procedure, rtt_ns, error != 0);
     if (call->counted)
         count_on_mount(call, rtt_ns, error != 0);

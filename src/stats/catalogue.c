@@ -126,6 +126,8 @@ static const struct stats_field file_fields[] = {
     FIELD("WRITES", STATS_COUNT, file_stats, writes),
     FIELD("WRITE_BYTES", STATS_COUNT, file_stats, write_bytes),
     FIELD("WRITE_US", STATS_WAITED, file_stats, write_ns),
+    FIELD("SYNCS", STATS_COUNT, file_stats, syncs),
+    FIELD("SYNC_US", STATS_WAITED, file_stats, sync_ns),
     FIELD(NULL, STATS_TEXT, file_stats, reason),
     UP_TO(DIRECTNFS_SLOT_CLOSED, NULL, STATS_SLOT, file_stats, slot),
 };
@@ -265,7 +267,7 @@ const char *stats_state_name(uint32_t state)
 {
     static const char *const names[] = {
         [DIRECTNFS_CHANNEL_DOWN] = "down",       [DIRECTNFS_CHANNEL_UP] = "up",
-        [DIRECTNFS_CHANNEL_PROBING] = "probing", [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
+        [DIRECTNFS_CHANNEL_PROBING] = "unused", [DIRECTNFS_CHANNEL_OFFLINE] = "offline",
         [DIRECTNFS_CHANNEL_SILENT] = "silent",
     };
     return state < LENGTH(names) ? names[state] : "unknown";

@@ -29,7 +29,7 @@ enum stats_kind {
     STATS_P90,
     STATS_P99,
     STATS_MAX,
-    STATS_WAITED, /* uint64_t, nanoseconds of a file's reads or writes: their mean */
+    STATS_WAITED, /* uint64_t, nanoseconds of a file's reads, writes or syncs: their mean */
     /* Other numbers, as of now. */
     STATS_GAUGE,       /* uint64_t */
     STATS_AGE,         /* uint64_t, CLOCK_MONOTONIC: microseconds since then; 0: none */

@@ -142,6 +142,8 @@ void stats_transferred(bool write, uint64_t bytes);
  * server. */
 void stats_file_read(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns);
 void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint64_t ns);
+/* Counts an fsync, or what does the same, and how long it took. */
+void stats_file_synced(struct directnfs_file_stats *file, uint64_t ns);
 
 /* Enters a channel, state down. Never NULL: when the table is full, memory that is not shown. */
 struct directnfs_channel_stats *stats_channel(unsigned server, const char *path, const char *local);

@@ -119,6 +119,21 @@ uint64_t stats_errors(const struct directnfs_counters *counters);
 void stats_add_mount(struct directnfs_mount_stats *sum, const struct directnfs_mount_stats *one);
 /* Adds up the same mounts. Without room counts mounts_not_shown. */
 void stats_add_mounts(struct directnfs_stats *sum, const struct directnfs_stats *stats);
+/* Adds what is counted of a file. */
+void stats_add_file(struct directnfs_file_stats *sum, const struct directnfs_file_stats *one);
+/* What a process sees of a path. */
+struct stats_sight {
+    uint32_t state;    /* enum directnfs_channel_state */
+    uint64_t since_ns; /* CLOCK_REALTIME */
+    const char *reason;
+};
+/*
+ * Of several processes the worst that one sees is shown; best is what a process sees that had no
+ * need of the path. It lasts since the first of them sees it; but a path that was away and is up
+ * again is up since the last of those that saw it away found it again, whatever processes that
+ * began later know. Is `other` to be shown in the place of `shown`?
+ */
+bool stats_sight_is_better(const struct stats_sight *shown, const struct stats_sight *other);
 /* Adds up the same paths; the state is the latest. Without room counts paths_not_shown. */
 void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats);
 /* Leaves in `now` what was counted since `before`. */

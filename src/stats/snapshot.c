@@ -242,6 +242,34 @@ int stats_snapshot_copy(struct stats_snapshot *to, const struct stats_snapshot *
     return error ? error : COPY(strays, stray_count);
 }
 
+static struct stats_sight sight_of(const struct directnfs_path_stats *path)
+{
+    return (struct stats_sight){path->state, path->since_ns, path->reason};
+}
+
+/* What is seen of a path: by those that run, if some of them have it. */
+static void see_path(struct directnfs_path_stats *sum, const struct stats_snapshot *snapshot)
+{
+    const struct directnfs_path_stats *shown = NULL;
+    for (unsigned i = 0; i < snapshot->count; i++) {
+        const struct directnfs_stats *one = snapshot->processes[i];
+        for (unsigned k = 0; k < one->path_count && k < DIRECTNFS_PATHS; k++) {
+            const struct directnfs_path_stats *path = &one->paths[k];
+            if (path->slot != DIRECTNFS_SLOT_USED || !stats_same_path(path, sum))
+                continue;
+            const struct stats_sight own = sight_of(path);
+            const struct stats_sight before = shown ? sight_of(shown) : own;
+            if (shown == NULL || stats_sight_is_better(&before, &own))
+                shown = path;
+        }
+    }
+    if (shown) {
+        sum->state = shown->state;
+        sum->since_ns = shown->since_ns;
+        memcpy(sum->reason, shown->reason, sizeof(sum->reason));
+    }
+}
+
 struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot)
 {
     struct directnfs_stats *sum = calloc(1, sizeof(*sum));
@@ -256,6 +284,8 @@ struct directnfs_stats *stats_snapshot_sum(const struct stats_snapshot *snapshot
         stats_add_paths(sum, one);
         sum->processes += ended ? one->processes : 0;
     }
+    for (unsigned i = 0; i < sum->path_count; i++)
+        see_path(&sum->paths[i], snapshot);
     return sum;
 }
 

@@ -116,6 +116,11 @@ void stats_add_mount(struct directnfs_mount_stats *sum, const struct directnfs_m
     combine_record(false, &stats_tables[STATS_MOUNTS].fields, sum, one);
 }
 
+void stats_add_file(struct directnfs_file_stats *sum, const struct directnfs_file_stats *one)
+{
+    combine_record(false, &stats_tables[STATS_FILES].fields, sum, one);
+}
+
 void stats_add_mounts(struct directnfs_stats *sum, const struct directnfs_stats *stats)
 {
     for (unsigned i = 0; i < stats->mount_count && i < DIRECTNFS_MOUNTS; i++) {
@@ -140,6 +145,30 @@ static struct directnfs_path_stats *find_path(struct directnfs_stats *stats,
             return &stats->paths[i];
     }
     return NULL;
+}
+
+/* The place of a state among those that several processes see. */
+static unsigned badness(uint32_t state)
+{
+    static const unsigned order[DIRECTNFS_CHANNEL_STATES] = {[DIRECTNFS_CHANNEL_PROBING] = 0,
+                                                             [DIRECTNFS_CHANNEL_UP] = 1,
+                                                             [DIRECTNFS_CHANNEL_OFFLINE] = 2,
+                                                             [DIRECTNFS_CHANNEL_SILENT] = 3,
+                                                             [DIRECTNFS_CHANNEL_DOWN] = 4};
+    return state < DIRECTNFS_CHANNEL_STATES ? order[state] : 0;
+}
+
+bool stats_sight_is_better(const struct stats_sight *shown, const struct stats_sight *other)
+{
+    unsigned a = badness(shown->state), b = badness(other->state);
+    bool why = shown->reason[0] != '\0', other_why = other->reason[0] != '\0';
+    if (a != b)
+        return b > a;
+    /* One that is up without a reason began so, and knows no better. */
+    if (why != other_why && shown->state != DIRECTNFS_CHANNEL_SILENT)
+        return other_why;
+    return why && shown->state == DIRECTNFS_CHANNEL_UP ? other->since_ns > shown->since_ns
+                                                       : other->since_ns < shown->since_ns;
 }
 
 void stats_add_paths(struct directnfs_stats *sum, const struct directnfs_stats *stats)

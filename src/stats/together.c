@@ -75,6 +75,12 @@ void stats_file_written(struct directnfs_file_stats *file, uint64_t bytes, uint6
     amount_add(&together.file, &to, bytes, ns);
 }
 
+void stats_file_synced(struct directnfs_file_stats *file, uint64_t ns)
+{
+    stats_add(&file->syncs, 1);
+    stats_add(&file->sync_ns, ns);
+}
+
 void stats_mount_call(struct directnfs_mount_stats *mount, enum directnfs_operation operation,
                       const struct stats_answer *answer)
 {

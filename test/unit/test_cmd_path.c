@@ -152,7 +152,26 @@ TEST(a_path_is_silent_since_the_first_process_sees_it)
     assert_int_equal(the("b", "", USER)->since_ns, 80);
     state_is(the("c", "", USER), "silent", 1);
     assert_int_equal(the("c", "", USER)->since_ns, 80);
+    /* Who began later knows no better. */
+    assert_int_equal(the("d", "", USER)->since_ns, 80);
+    state_is(the("d", "", USER), "up", 2);
+    end(NULL);
+    strcpy(second.paths[3].reason, "was down 2.0 s: reset");
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
     assert_int_equal(the("d", "", USER)->since_ns, 90);
+}
+
+TEST(the_time_is_that_of_the_state_that_is_shown)
+{
+    struct directnfs_path_stats *down = add_path(&first, "a", "", DIRECTNFS_CHANNEL_DOWN);
+    down->since_ns = 50;
+    strcpy(down->reason, "timed out");
+    add_path(&second, "a", "", DIRECTNFS_CHANNEL_UP)->since_ns = 90;
+    add_path(&first, "b", "", DIRECTNFS_CHANNEL_PROBING)->since_ns = 50;
+    assert_true(cmd_path_list_make(&list, &snapshot, NULL));
+    state_is(the("a", "", USER), "down", 1);
+    assert_int_equal(the("a", "", USER)->since_ns, 50);
+    state_is(the("b", "", USER), "unused", 1);
 }
 
 TEST(a_path_that_was_never_tried_may_be_used)

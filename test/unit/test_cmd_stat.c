@@ -4,11 +4,15 @@
 
 #include "rounds.h"
 
-#include "../../src/cmd/stat/counters.c"
+#include "../../src/cmd/files.c"
+#include "../../src/cmd/index.c"
 #include "../../src/cmd/mounts.c"
+#include "../../src/cmd/stat/counters.c"
+#include "../../src/cmd/stat/files.c"
 #include "../../src/cmd/stat/latency.c"
 #include "../../src/cmd/stat/left.c"
 #include "../../src/cmd/stat/mounts.c"
+#include "../../src/cmd/stat/null.c"
 #include "../../src/cmd/stat/prometheus.c"
 #include "../../src/cmd/stat/set.c"
 #include "../../src/cmd/stat/view.c"
@@ -159,6 +163,113 @@ TEST(file_states_are_told)
     free(text);
 }
 
+TEST(a_file_is_one_row_however_many_processes_have_it)
+{
+    add_server(&first, "one");
+    add_server(&second, "one");
+    first.file_count = second.file_count = 3;
+    first.files[0] = (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED,
+                                                   .size = 10,
+                                                   .name = "/t",
+                                                   .reads = 3,
+                                                   .syncs = 1,
+                                                   .sync_ns = 9000000};
+    second.files[1] = first.files[0];
+    second.files[1].syncs = 2;
+    first.files[1] = (struct directnfs_file_stats){
+        .slot = DIRECTNFS_SLOT_CLOSED, .state = DIRECTNFS_FILE_KERNEL, .name = "k"};
+    strcpy(first.files[1].reason, "stdio");
+    second.files[0] = (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_USED, .name = "k"};
+    second.files[2] = (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_CLOSED, .name = "k2"};
+    make();
+    view_has("files", false, "\n/t              10          2            0       0  direct ");
+    view_has("files", false, "kernel: stdio (for 1 of 2)");
+    view_has("files", false, "direct (closed)");
+    /* Programs have each process, and the same as people of the sum. */
+    view_has("files", true, "\"pnum\": 22");
+    view_has("files", true, "\"sync_us\": 9000.0");
+    set.only_sum = true;
+    view_has("files", true, "\"processes\": 2");
+    view_has("files", true, "\"reads\": 6");
+    view_has("files", true, "\"syncs\": 3");
+    view_has("files", true, "\"sync_us\": 6000.0");
+    view_has("files", false, " 6,000.0 "); /* thousands are marked */
+    char *text = view("files", true);
+    assert_null(strstr(text, "pnum"));
+    free(text);
+}
+
+/* The size of what the kernel serves is the kernel's. */
+TEST(the_kernel_is_asked_for_the_sizes_of_its_files)
+{
+    char name[] = "/tmp/test_cmd_stat.XXXXXX";
+    int fd = mkstemp(name);
+    struct stat status;
+    assert_int_equal(pwrite(fd, "x", 1, 4321), 1);
+    assert_int_equal(fstat(fd, &status), 0);
+    first.uid = geteuid();
+    first.file_count = 1;
+    first.files[0] = (struct directnfs_file_stats){.slot = DIRECTNFS_SLOT_CLOSED,
+                                                   .state = DIRECTNFS_FILE_KERNEL,
+                                                   .size = 5,
+                                                   .device = status.st_dev,
+                                                   .inode = status.st_ino};
+    strcpy(first.files[0].name, name);
+    make();
+    view_has("files", false, "  4322 ");
+    first.files[0].inode++; /* another file has its name now */
+    view_has("files", false, "     5 ");
+    close(fd);
+    unlink(name);
+}
+
+/* ---- connections ---- */
+
+TEST(a_connection_on_which_a_call_waits_is_silent_with_its_path)
+{
+    add_server(&first, "one");
+    first.path_count = 1;
+    first.paths[0] = (struct directnfs_path_stats){.slot = DIRECTNFS_SLOT_USED,
+                                                   .state = DIRECTNFS_CHANNEL_SILENT,
+                                                   .name = "one",
+                                                   .path = "10.0.0.1"};
+    first.channel_count = 2;
+    for (int i = 0; i < 2; i++)
+        first.channels[i] = (struct directnfs_channel_stats){.slot = DIRECTNFS_SLOT_USED,
+                                                             .id = 7,
+                                                             .state = DIRECTNFS_CHANNEL_UP,
+                                                             .oldest_ns = i ? 0 : 5,
+                                                             .path = "10.0.0.1"};
+    make();
+    char *text = view("channels", true), *silent = strstr(text, "\"state\": \"silent\"");
+    assert_non_null(silent);
+    assert_non_null(strstr(silent, "\"state\": \"up\"")); /* the idle one */
+    free(text);
+}
+
+/* ---- what is seen of a path ---- */
+
+TEST(the_sum_of_a_path_is_up_since_the_path_is)
+{
+    for (int i = 0; i < 2; i++) {
+        processes[i]->path_count = 1;
+        processes[i]->paths[0] = (struct directnfs_path_stats){.slot = DIRECTNFS_SLOT_USED,
+                                                               .state = DIRECTNFS_CHANNEL_UP,
+                                                               .since_ns = i ? 90 : 70,
+                                                               .path = "10.0.0.1"};
+    }
+    gone = first;
+    gone.paths[0].state = DIRECTNFS_CHANNEL_DOWN; /* which was long ago */
+    snapshot.ended = ended;
+    snapshot.ended_count = 1;
+    make();
+    assert_int_equal(set.sum->paths[0].state, DIRECTNFS_CHANNEL_UP);
+    assert_int_equal(set.sum->paths[0].since_ns, 70);
+    strcpy(second.paths[0].reason, "was down 1.0 s: reset");
+    make();
+    assert_int_equal(set.sum->paths[0].since_ns, 90);
+}
+
 /* ---- filters, order, intervals, width ---- */
 
 static void two_servers(void)
@@ -209,12 +320,16 @@ TEST(rows_are_sorted_by_a_column)
     first.counters.procedures[6].latency.calls = 9;
     second.counters.procedures[6].latency.calls = 10;
     make();
+    sort = "pid"; /* as people see it, and as programs have it */
+    free(view("processes", false));
+    sort = "pnum";
+    free(view("processes", true));
     sort = "reads";
     char *text = view("processes", false);
     sort = NULL;
-    const char *larger = strstr(text, "\n  22 "), *smaller = strstr(text, "\n  11 ");
+    const char *larger = strstr(text, "\n 22 "), *smaller = strstr(text, "\n 11 ");
     assert_true(larger && smaller && larger < smaller);
-    assert_true(strstr(text, "\n sum ") > smaller);
+    assert_true(strstr(text, "\nsum ") > smaller);
     free(text);
 }
 

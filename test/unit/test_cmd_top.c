@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../src/cmd/files.c"
 #include "../../src/cmd/index.c"
 #include "../../src/cmd/mounts.c"
 #include "../../src/cmd/path/list.c"
@@ -255,12 +256,29 @@ TEST(rates_of_files_are_shown)
     update_at(10);
     update_at(12);
     ui.choice.view = TOP_FILES;
-    draw(24, 90);
-    shows("/data/pg/table     0 direct 100     0    100       0   100k      0");
+    draw(24, 100);
+    shows("/data/pg/table     0 direct    1     0    100       0      0    -   100k      0");
     ui.choice.totals = true;
-    draw(24, 90);
-    shows("READS WRITES  RD-B WR-B");
-    shows(" 1.20k      0 1.20M    0");
+    draw(24, 100);
+    shows("READS WRITES SYNCS SYNC  RD-B WR-B");
+    shows(" 1.20k      0     0    - 1.20M    0");
+}
+
+TEST(a_file_is_one_row_whoever_uses_it)
+{
+    struct cmd_snapshot snapshot = {.stats = {.clock = 3, .taken_ns = 1}};
+    add_running(&snapshot, 100, "pg")->files[0].opens = 2;
+    add_running(&snapshot, 300, "pg")->files[0].opens = 1;
+    assert_true(top_model_update(&model, &snapshot));
+    press('5');
+    assert_int_equal(ui.choice.view, TOP_MOUNTS);
+    press('3');
+    draw(24, 100);
+    shows("2 files (1 kernel)");
+    shows("/data/pg/table     0 direct    2     3 ");
+    assert_int_equal(table.count, 2);
+    press(TOP_KEY_ENTER);
+    assert_int_equal(model.pid, 0); /* of which of the two? */
 }
 
 TEST(the_reason_of_a_file_on_the_kernel_is_shown_first)
@@ -417,7 +435,7 @@ TEST(help_is_scrolled_on_a_small_screen)
     update_at(1);
     press('h');
     draw(6, 30);
-    shows("1 2 3 4, Tab");
+    shows("1 2 3 4 5, Tab");
     for (int i = 0; i < 60; i++)
         top_press(TOP_KEY_DOWN, &ui, &model, &table), draw(6, 30);
     shows("reason beside them.");

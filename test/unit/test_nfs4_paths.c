@@ -9,6 +9,7 @@
 #include "config/tunables.h"
 #include "reach/server.h"
 #include "session_server.h"
+#include "stats/count.h"
 #include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/sys.h"
@@ -461,6 +462,23 @@ UNIT_TEST_WITH(a_connection_is_bound_by_who_has_it, begin, end)
     unsigned bound = atomic_load(&server.ops[S_BIND]);
     assert_int_equal(nfs_getattr(&client, &file, &attr), 0);
     assert_int_equal(atomic_load(&server.ops[S_BIND]), bound);
+}
+
+/* That a path is dead is no answer of a server. */
+UNIT_TEST_WITH(a_probe_without_an_answer_is_no_call_that_failed, begin, end)
+{
+    static const struct conf_tunables tunables = {.retransmit_timeout = 60};
+    const struct directnfs_procedure_stats *counted = &stats_own->counters.procedures[1];
+    struct nfs_client over = {.version = &nfs_version3, .auth = &rpc_auth_none, .timeout_ms = 100};
+    const struct net_address address = loopback(1, "nobody"); /* no port of a test */
+    const struct nfs_fh fh = {.len = 4};
+    struct nfs_attr attr;
+    uint64_t errors = counted->errors, calls = counted->latency.calls;
+    assert_int_equal(reach_over(&address, NET_PORT_ANY, 1, &tunables, &over.server), 0);
+    assert_true(nfs_getattr(&over, &fh, &attr) < 0);
+    rpc_server_destroy(over.server);
+    assert_int_equal(counted->errors, errors);
+    assert_int_equal(counted->latency.calls, calls);
 }
 
 int main(void)

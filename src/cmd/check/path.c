@@ -225,7 +225,7 @@ static int time_calls(struct check_path *path, uint64_t connecting_ns)
     if (count < 0)
         return count;
     check_say(CHECK_INFO, "NFS",
-              "NFS answers in %" PRIu64 " us (median of %d calls), connecting in %" PRIu64 " us",
+              "answers in %" PRIu64 " us (median of %d calls), connecting in %" PRIu64 " us",
               path->rtt_us, count, connecting_ns / 1000);
     check_number("rtt_us", path->rtt_us);
     check_number("connect_us", connecting_ns / 1000);

@@ -360,7 +360,7 @@ static void say_stats(struct process *process)
         const struct directnfs_counters *sum = &stats->counters;
         check_say(CHECK_INFO, "statistics",
                   "in %s: %" PRIu64 " bytes read, %" PRIu64 " written, %" PRIu64
-                  " files adopted, %" PRIu64 " left to the kernel",
+                  " files direct, %" PRIu64 " left to the kernel",
                   directory, sum->read_bytes, sum->write_bytes, sum->files_direct,
                   sum->files_kernel);
         check_number("read_bytes", sum->read_bytes);
@@ -436,7 +436,7 @@ static unsigned say_descriptors(struct process *process)
     }
     closedir(directory);
     check_say(served == 0 && kernel > 0 ? CHECK_WARNING : CHECK_INFO, "files",
-              "%u open file%s of configured mounts: %u served, %u on the kernel%s", served + kernel,
+              "%u open file%s of configured mounts: %u direct, %u on the kernel%s", served + kernel,
               served + kernel == 1 ? "" : "s", served, kernel,
               kernel > FILES_SHOWN ? " (the first 20 are above)" : "");
     check_number("served", served);
@@ -491,6 +491,6 @@ int check_process(unsigned pid, bool json)
     program_free(&process.program);
     if (check_report.counts[CHECK_ERROR] > 0)
         return check_end("Process %u is not served: %s.", pid, check_report.worst);
-    return check_end("Process %u has the library, and %u file%s open that %s served.", pid, served,
+    return check_end("Process %u has the library, and %u file%s open that %s direct.", pid, served,
                      served == 1 ? "" : "s", served == 1 ? "is" : "are");
 }

@@ -40,36 +40,6 @@ static struct cmd_path *entry(struct making *making, uid_t user, const struct cm
     return added;
 }
 
-/* The place of a state among those of several processes: the worst is shown. Best is that of
- * processes that had no need of the path so far. */
-static unsigned badness(unsigned state)
-{
-    static const unsigned order[] = {[DIRECTNFS_CHANNEL_PROBING] = 0,
-                                     [DIRECTNFS_CHANNEL_UP] = 1,
-                                     [DIRECTNFS_CHANNEL_OFFLINE] = 2,
-                                     [DIRECTNFS_CHANNEL_SILENT] = 3,
-                                     [DIRECTNFS_CHANNEL_DOWN] = 4};
-    return order[state];
-}
-
-static unsigned worst(const struct cmd_path *path)
-{
-    unsigned found = DIRECTNFS_CHANNEL_PROBING;
-    for (unsigned state = 0; state < DIRECTNFS_CHANNEL_STATES; state++)
-        if (path->seen[state] && badness(state) > badness(found))
-            found = state;
-    return found;
-}
-
-/* Silence began with the first process that sees it; of other states the last change is shown. */
-static bool counts_since(unsigned shown, unsigned own, uint64_t shown_ns, uint64_t own_ns)
-{
-    const unsigned silent = badness(DIRECTNFS_CHANNEL_SILENT);
-    if (shown == silent || own == silent)
-        return own > shown || (own == shown && own_ns < shown_ns);
-    return own_ns > shown_ns;
-}
-
 static void add_seen(struct making *making, const struct directnfs_stats *stats,
                      const struct directnfs_path_stats *seen)
 {
@@ -79,11 +49,14 @@ static void add_seen(struct making *making, const struct directnfs_stats *stats,
     struct cmd_path *path = entry(making, stats->uid, &name);
     if (path == NULL)
         return;
-    unsigned shown = badness(worst(path)), own = badness(seen->state);
-    if (own > shown || (own == shown && path->reason[0] == '\0'))
-        memcpy(path->reason, seen->reason, sizeof(path->reason));
-    if (counts_since(shown, own, path->since_ns, seen->since_ns))
+    const struct stats_sight shown = {path->worst, path->since_ns, path->reason};
+    const struct stats_sight own = {seen->state, seen->since_ns, seen->reason};
+    if (path->processes == 0 || stats_sight_is_better(&shown, &own)) {
+        if (seen->reason[0] || seen->state != path->worst)
+            memcpy(path->reason, seen->reason, sizeof(path->reason));
+        path->worst = seen->state;
         path->since_ns = seen->since_ns;
+    }
     path->oldest_ns = stats_older(path->oldest_ns, seen->oldest_ns);
     path->processes++;
     path->seen[seen->state]++;
@@ -201,7 +174,7 @@ bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *s
 
 const char *cmd_path_state(const struct cmd_path *path, unsigned *count)
 {
-    unsigned state = path->offline ? (unsigned)DIRECTNFS_CHANNEL_OFFLINE : worst(path);
+    unsigned state = path->offline ? (unsigned)DIRECTNFS_CHANNEL_OFFLINE : path->worst;
     *count = path->seen[state];
     if (path->offline && path->outstanding)
         return "draining";

@@ -31,11 +31,12 @@ struct cmd_path {
 
     bool configured;   /* in the nfstab that this command finds */
     bool offline;      /* an administrator said so */
-    uint64_t since_ns; /* CLOCK_REALTIME: of that, of the first silence, else of the last change of
-                          state; 0: never */
+    uint64_t since_ns; /* CLOCK_REALTIME: of that, else of `worst` as stats_sight_is_better() says;
+                          0: never */
 
     /* Sums over the running processes that have it. */
     unsigned processes;
+    unsigned worst; /* enum directnfs_channel_state: that one of them sees */
     unsigned seen[DIRECTNFS_CHANNEL_STATES]; /* processes, by enum directnfs_channel_state */
     unsigned lost;                           /* of seen[DOWN]: that had tried it */
     uint64_t oldest_ns; /* CLOCK_MONOTONIC: when the oldest call was sent, if one waits long; 0 */
@@ -56,7 +57,7 @@ bool cmd_path_list_make(struct cmd_path_list *list, const struct cmd_snapshot *s
 
 /*
  * The state in a word: offline, or draining as long as calls are under way on it; else the worst
- * that a process sees (down, silent, up, probing), else unused. `*count`: how many processes see
+ * that a process sees (down, silent, up, unused), else unused. `*count`: how many processes see
  * that.
  */
 const char *cmd_path_state(const struct cmd_path *path, unsigned *count);

@@ -98,6 +98,7 @@ static int list_paths(const struct request *request)
         .columns = columns,
         .column_count = sizeof(columns) / sizeof(columns[0]),
         .key_columns = 4,
+        .for_people = !request->json,
         .none = "No path is known: no process uses directnfs, and no nfstab is found."};
     struct known known = {0};
     learn(&known);

@@ -20,7 +20,8 @@ static void print_counters(const struct stat_set *set, const struct directnfs_st
 {
     const struct stat_view *view = stat_view_find("stats");
     double seconds = set->snapshot->seconds;
-    struct cmd_table table = stat_table(view, seconds);
+    struct cmd_table table = stat_table(view, seconds, true);
+    table.for_people = true;
     struct stat_row row = {.set = set, .stats = from};
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         row.record = &from->counters.procedures[p];
@@ -71,10 +72,10 @@ void stat_counters_print(const struct stat_set *set, size_t width, const char *s
         if (i > 0)
             fputc('\n', out);
         if (set->last)
-            fprintf(out, "Ended processes of user %u: %llu, the last was PNUM %u (%s)\n",
-                    stats->uid, (unsigned long long)stats->processes, stats->pid, program);
+            fprintf(out, "Ended processes of user %u: %llu, the last was PID %u (%s)\n", stats->uid,
+                    (unsigned long long)stats->processes, stats->pid, program);
         else
-            fprintf(out, "PNUM %u (%s)\n", stats->pid, program);
+            fprintf(out, "PID %u (%s)\n", stats->pid, program);
         free(program);
         print_counters(set, stats, width, sort, out);
     }

@@ -23,6 +23,7 @@ static void print_buckets(const struct stat_set *set, const struct directnfs_lat
     struct cmd_table table = {.columns = columns,
                               .column_count = sizeof(columns) / sizeof(columns[0]),
                               .none = "No call was answered.",
+                              .for_people = true,
                               .seconds = set->snapshot->seconds};
     unsigned first = 0, end = DIRECTNFS_HISTOGRAM_BUCKETS;
     double total = 0, seen = 0;
@@ -50,10 +51,15 @@ static void print_one(const struct stat_set *set, const struct directnfs_latency
 {
     struct stats_latency latency;
     stats_latency(counted, &latency);
-    fprintf(out,
-            "%s: %llu calls\nmean %.1f us, p50 %.1f us, p90 %.1f us, p99 %.1f us, max %.1f us\n",
-            name, (unsigned long long)counted->calls, latency.mean, latency.p50, latency.p90,
-            latency.p99, latency.max);
+    const double times[] = {latency.mean, latency.p50, latency.p90, latency.p99, latency.max};
+    static const char *const words[] = {"mean", "p50", "p90", "p99", "max"};
+    fprintf(out, "%s: %llu calls\n", name, (unsigned long long)counted->calls);
+    for (int i = 0; i < 5; i++) {
+        char digits[32], marked[CMD_MARKED];
+        snprintf(digits, sizeof(digits), "%.1f", times[i]);
+        fprintf(out, "%s%s %s us", i ? ", " : "", words[i], cmd_mark_thousands(marked, digits));
+    }
+    fputc('\n', out);
     print_buckets(set, counted, width, out);
 }
 
@@ -61,6 +67,8 @@ void stat_latency_print(const struct stat_set *set, size_t width, const char *so
 {
     const char *separator = "";
     (void)sort;
+    if (!set->last)
+        stat_null_print(set, width, out);
     for (unsigned p = 0; p < DIRECTNFS_PROCEDURES; p++) {
         const struct directnfs_latency *counted = &set->sum->counters.procedures[p].latency;
         if (counted->calls == 0)

@@ -13,14 +13,14 @@ static const char *state_of(const struct stats_agent *agent)
                                                  : "none";
 }
 
-#define AGENT_COLUMNS(COLUMN)                                                   \
-    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, SIZE_MAX))             \
-    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, state_of(agent), SIZE_MAX)) \
-    COLUMN("PNUM", CMD_NUMBER, cmd_table_number(table, alive ? agent->pid : 0)) \
-    COLUMN("SINCE", CMD_TEXT, cmd_table_text(table, since, sizeof(since)))      \
-    COLUMN("WATCHED", CMD_NUMBER, cmd_table_number(table, agent->watched))      \
-    COLUMN("UNSENT", CMD_NUMBER, cmd_table_number(table, agent->unsent))        \
-    COLUMN("NOBODYS", CMD_NUMBER, cmd_table_number(table, agent->strays))       \
+#define AGENT_COLUMNS(COLUMN)                                                                 \
+    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, SIZE_MAX))                           \
+    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, state_of(agent), SIZE_MAX))               \
+    COLUMN("PID", CMD_NUMBER, cmd_table_number(table, alive ? agent->pid : 0), .key = "pnum") \
+    COLUMN("SINCE", CMD_TEXT, cmd_table_text(table, since, sizeof(since)))                    \
+    COLUMN("WATCHED", CMD_NUMBER, cmd_table_number(table, agent->watched))                    \
+    COLUMN("UNSENT", CMD_NUMBER, cmd_table_number(table, agent->unsent))                      \
+    COLUMN("NOBODYS", CMD_NUMBER, cmd_table_number(table, agent->strays))                     \
     COLUMN("REASON", CMD_CUT_END, cmd_table_text(table, agent->lack, sizeof(agent->lack)))
 
 static const struct cmd_column agent_columns[] = {AGENT_COLUMNS(CMD_AS_COLUMN)};

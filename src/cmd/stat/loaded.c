@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/cmd.h"
@@ -72,6 +73,9 @@ static void add(struct stat_set *set, uint32_t pid)
     set->loaded[set->loaded_count++] = stats;
     stats->pid = pid;
     FILE *name = open_proc(pid, "comm");
+    struct stat status;
+    if (name && fstat(fileno(name), &status) == 0)
+        stats->uid = status.st_uid;
     if (name && fgets(stats->program, sizeof(stats->program), name))
         stats->program[strcspn(stats->program, "\n")] = '\0';
     if (name)

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/stat/view.h"
@@ -227,8 +228,30 @@ static void over_time(const struct stat_plot *plot, FILE *out)
 
 /* ---- collecting ---- */
 
+/* "db1, 2026-11-27T00:12:56Z, server filer", as XML has it. */
+static void name_plot(struct stat_plot *plot, const struct stat_set *set)
+{
+    char time[CMD_TIME_BYTES], host[64] = "", text[sizeof(plot->of)];
+    gethostname(host, sizeof(host) - 1);
+    cmd_time(time, set->snapshot->taken_ns);
+    size_t length = (size_t)snprintf(text, sizeof(text), "%s, %s", host, time);
+    for (size_t i = 0; i < set->server_count && length < sizeof(text) - 1; i++) {
+        const char *name = set->servers[i]->name;
+        if (i > 0 && strcmp(name, set->servers[i - 1]->name) == 0)
+            continue; /* another mount of it */
+        length += (size_t)snprintf(text + length, sizeof(text) - length, ", server %.40s", name);
+    }
+    char *printable = cmd_printable(text, sizeof(text));
+    for (char *at = printable; *at; at++)
+        if (strchr("<>&", *at))
+            *at = '?';
+    snprintf(plot->of, sizeof(plot->of), "%s", printable);
+    free(printable);
+}
+
 void stat_plot_add(struct stat_plot *plot, const struct stat_set *set)
 {
+    name_plot(plot, set);
     stats_add_counters(&plot->sum, &set->sum->counters);
     if (set->snapshot->seconds <= 0)
         return;
@@ -274,6 +297,7 @@ int stat_plot_write(struct stat_plot *plot, const char *file)
             "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
             WIDTH, several ? 2 * PANEL : PANEL);
     choose(plot);
+    text(&(struct panel){.out = out}, WIDTH - RIGHT, 12, "end", "%s", plot->of);
     if (plot->procedure_count == 0) {
         text(&(struct panel){.out = out}, LEFT, TOP, "start", "No call was made.");
     } else {

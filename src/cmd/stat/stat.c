@@ -17,7 +17,8 @@
 
 /* What was asked for. */
 struct request {
-    const struct stat_view *view; /* NULL: all */
+    const struct stat_view *view; /* NULL: the page, or, for programs, all */
+    bool all;                     /* all views, one after the other */
     struct stat_filter filter;
     bool json, prometheus, sum;
     const char *sort;
@@ -25,8 +26,6 @@ struct request {
     double interval;  /* seconds; 0: one report */
     unsigned count;   /* reports; 0: without end */
 };
-
-enum { WIDTH = 100 }; /* where there is no terminal */
 
 /* ---- reading ---- */
 
@@ -69,6 +68,10 @@ static void print(const struct stat_set *set, const struct request *request)
     const char *separator = "";
     size_t width = cmd_terminal_width();
     char time[CMD_TIME_BYTES];
+    if (!request->view && !request->all) {
+        stat_page_print(set, width, stdout);
+        return;
+    }
     if (request->interval) {
         cmd_time(time, set->snapshot->taken_ns);
         if (set->snapshot->seconds > 0)
@@ -83,7 +86,7 @@ static void print(const struct stat_set *set, const struct request *request)
         if (!request->view)
             printf("%s%s\n", separator, view->title);
         separator = "\n";
-        stat_view_print(view, set, width ? width : WIDTH, request->sort, stdout);
+        stat_view_print(view, set, width, request->sort, stdout);
     }
     if (request->interval)
         putchar('\n');
@@ -312,7 +315,10 @@ static int check_request(struct request *request)
                                        "does not change");
     if (request->sum + request->filter.last + (request->filter.pid != 0) > 1)
         return cmd_usage_error("stat", "of --sum, --last and --pid only one at a time");
-    if (request->interval && !request->view)
+    if (request->sum && request->view && request->view->per_process)
+        return cmd_usage_error("stat", "the view %s is of each process, and has no sum",
+                               request->view->name);
+    if (request->interval && !request->view && !request->all)
         request->view = stat_view_find("processes");
     if (!request->sort)
         return CMD_FINE;
@@ -323,7 +329,7 @@ static int check_request(struct request *request)
     if ((view->fields == NULL && view->fill == NULL) || (request->json && view->print_json))
         return cmd_usage_error("stat", "the view %s is not sorted%s", view->name,
                                view->fields ? " as JSON" : "");
-    struct cmd_table table = stat_table(view, 0);
+    struct cmd_table table = stat_table(view, 0, !request->json || request->sum);
     if (strcmp(request->sort, "list") == 0)
         return list_columns(&table);
     if (cmd_column_find(table.columns, table.column_count, request->sort) < 0) {
@@ -345,11 +351,12 @@ static int run(int argc, char **argv)
         return status;
     if (argc - optind > 1)
         return cmd_usage_error("stat", "one view at a time; '%s' is too much", argv[optind + 1]);
-    if (argc > optind) {
+    request.all = argc > optind && strcmp(argv[optind], "all") == 0;
+    if (argc > optind && !request.all) {
         request.view = stat_view_find(argv[optind]);
         if (request.view == NULL)
             return cmd_usage_error("stat",
-                                   "no view is called '%s'; there are servers, sessions, "
+                                   "no view is called '%s'; there are all, servers, sessions, "
                                    "mounts, processes, channels, paths, files, agents, strays, "
                                    "stats and latency",
                                    argv[optind]);
@@ -382,7 +389,7 @@ const struct cmd_command cmd_stat = {
     .name = "stat",
     .usage =
         "stat "
-        "[servers|sessions|mounts|processes|channels|paths|files|agents|strays|stats|latency]\n"
+        "[all|servers|sessions|mounts|processes|channels|paths|files|agents|strays|stats|latency]\n"
         "     [OPTION...]\n",
     .purpose = "shows which servers, sockets and files running programs use, and how fast",
     .options = options,

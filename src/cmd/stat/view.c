@@ -9,8 +9,8 @@
 
 /* ---- cells ---- */
 
-static uint64_t uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file,
-                               bool unsent)
+uint64_t stat_uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file,
+                             bool unsent)
 {
     for (size_t i = 0; file->inode && i < set->snapshot->uncommitted_count; i++) {
         const struct stats_uncommitted *one = &set->snapshot->uncommitted_files[i];
@@ -42,21 +42,41 @@ static uint64_t number_of(const struct stat_row *row, const struct stats_field *
         return stat_server_id(row->set, row->record);
     case STATS_UNCOMMITTED:
     case STATS_UNSENT:
-        return uncommitted_in(row->set, row->record, field->kind == STATS_UNSENT);
+        return stat_uncommitted_in(row->set, row->record, field->kind == STATS_UNSENT);
     default:
         return *(const uint32_t *)at;
     }
 }
 
-/* "kernel: mmap (closed)" */
+/* "kernel: mmap", "direct (closed)". Whether what the kernel serves is open nobody knows. */
 static const char *file_state(const struct directnfs_file_stats *file, char *text, size_t size)
 {
     bool direct = file->state == DIRECTNFS_FILE_DIRECT;
     bool reason = !direct && file->reason[0] != '\0';
     snprintf(text, size, "%s%s%.*s%s", direct ? "direct" : "kernel", reason ? ": " : "",
              reason ? (int)sizeof(file->reason) : 0, file->reason,
-             file->slot == DIRECTNFS_SLOT_CLOSED ? " (closed)" : "");
+             direct && file->slot == DIRECTNFS_SLOT_CLOSED ? " (closed)" : "");
     return text;
+}
+
+/* A connection is silent on which a call waits, while its path is. */
+static uint32_t channel_state(const struct directnfs_stats *stats,
+                              const struct directnfs_channel_stats *channel)
+{
+    for (uint32_t i = 0; channel->oldest_ns && i < stats->path_count && i < DIRECTNFS_PATHS; i++) {
+        const struct directnfs_path_stats *path = &stats->paths[i];
+        if (path->server == channel->server && path->state == DIRECTNFS_CHANNEL_SILENT &&
+            strncmp(path->path, channel->path, sizeof(path->path)) == 0 &&
+            strncmp(path->local, channel->local, sizeof(path->local)) == 0)
+            return DIRECTNFS_CHANNEL_SILENT;
+    }
+    return channel->state;
+}
+
+static bool is_channel(const struct stat_row *row)
+{
+    const struct directnfs_channel_stats *channels = row->stats->channels, *record = row->record;
+    return record >= channels && record < channels + DIRECTNFS_CHANNELS;
 }
 
 enum { WORD = DIRECTNFS_NAME_BYTES }; /* bytes: the longest is the name of a server */
@@ -69,6 +89,8 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
     const struct directnfs_server_stats *server;
     switch (field->kind) {
     case STATS_STATE:
+        if (is_channel(row))
+            return stats_state_name(channel_state(row->stats, row->record));
         return stats_state_name(*(const uint32_t *)at);
     case STATS_FILE_STATE:
         return file_state(row->record, text, WORD);
@@ -92,13 +114,15 @@ static const char *word_of(const struct stat_row *row, const struct stats_field 
     }
 }
 
-/* The mean of a file's reads or writes. */
+/* The mean of a file's reads, writes or syncs. */
 static double waited_us(const struct stat_row *row, const struct stats_field *field)
 {
     const struct directnfs_file_stats *file = row->record;
-    bool reads = field->offset == offsetof(struct directnfs_file_stats, read_ns);
-    uint64_t count = reads ? file->reads : file->writes;
-    return count ? (double)(reads ? file->read_ns : file->write_ns) / 1000 / (double)count : 0;
+    uint64_t count = field->offset == offsetof(struct directnfs_file_stats, read_ns) ? file->reads
+                     : field->offset == offsetof(struct directnfs_file_stats, write_ns)
+                         ? file->writes
+                         : file->syncs;
+    return count ? (double)*(const uint64_t *)stats_at(field, file) / 1000 / (double)count : 0;
 }
 
 static void put_cell(struct cmd_table *table, const struct stat_row *row,
@@ -153,17 +177,18 @@ const struct stat_view stat_views[STAT_VIEWS] = {
     {"servers", "Servers", &stats_tables[STATS_SERVERS].fields, &stats_tables[STATS_SERVERS],
      .key_columns = 2, .none = "No server was mounted."},
     {"sessions", "Sessions", &stats_tables[STATS_SESSIONS].fields, &stats_tables[STATS_SESSIONS],
-     .key_columns = 2, .none = "No session was made: that is of NFSv4.1."},
+     .key_columns = 2, .none = "No session was made: that is of NFSv4.1.", .per_process = true},
     {"mounts", "Mounts", .key_columns = 4, .none = "No mount was used.",
      .columns = &stat_mount_columns, .fill = stat_mounts_fill},
     {"processes", "Processes", &stats_process_fields, .key_columns = 2,
      .none = "No process uses directnfs.", .sums = true},
     {"channels", "Channels", &stats_tables[STATS_CHANNELS].fields, &stats_tables[STATS_CHANNELS],
-     .key_columns = 5, .none = "No connection was made."},
+     .key_columns = 5, .none = "No connection was made.", .per_process = true},
     {"paths", "Network paths", &stats_tables[STATS_PATHS].fields, &stats_tables[STATS_PATHS],
      .key_columns = 4, .none = "No network path was used.", .sums = true},
     {"files", "Files", &stats_tables[STATS_FILES].fields, &stats_tables[STATS_FILES],
-     .key_columns = 1, .first_part = 6, .none = "No file of a configured mount was opened."},
+     .key_columns = 1, .first_part = 6, .none = "No file of a configured mount was opened.",
+     .columns = &stat_file_columns, .fill = stat_files_fill},
     {"agents", "What sends for those who die", .key_columns = 1, .none = "No agent was needed.",
      .columns = &stat_agent_columns, .fill = stat_agents_fill},
     {"strays", "What was set aside", .key_columns = 1, .first_part = 6,
@@ -183,21 +208,22 @@ const struct stat_view *stat_view_find(const char *name)
     return NULL;
 }
 
-struct cmd_table stat_table(const struct stat_view *view, double seconds)
+struct cmd_table stat_table(const struct stat_view *view, double seconds, bool own)
 {
-    static struct cmd_column columns[24];
+    static struct cmd_column columns[STAT_COLUMNS];
     struct cmd_table table = {.columns = columns,
                               .key_columns = view->key_columns,
                               .first_part = view->first_part,
                               .none = view->none,
-                              .for_people = true,
                               .seconds = seconds};
-    for (size_t i = 0; view->columns && i < view->columns->count; i++)
+    own = view->columns && (own || view->fields == NULL);
+    for (size_t i = 0; own && i < view->columns->count; i++)
         columns[table.column_count++] = view->columns->list[i];
-    for (size_t i = 0; view->fields && i < view->fields->count && view->fields->list[i].name; i++) {
+    for (size_t i = 0; !own && i < view->fields->count && view->fields->list[i].name; i++) {
         enum stats_kind kind = view->fields->list[i].kind;
         columns[table.column_count++] = (struct cmd_column){
-            .name = view->fields->list[i].name,
+            .name = kind == STATS_PROCESS ? "PID" : view->fields->list[i].name,
+            .key = kind == STATS_PROCESS ? "pnum" : NULL, /* as programs have known it */
             .kind = kind <= STATS_LAST_NUMBER                           ? CMD_NUMBER
                     : kind == STATS_CUT_START                           ? CMD_CUT_START
                     : kind == STATS_CUT_END || kind == STATS_FILE_STATE ? CMD_CUT_END
@@ -217,7 +243,7 @@ void stat_table_sort(struct cmd_table *table, const char *sort)
 static void fill(const struct stat_view *view, const struct stat_set *set, const char *sort,
                  bool with_sum, struct cmd_table *table)
 {
-    if (view->fill) {
+    if (view->fill && (view->fields == NULL || table->for_people || set->only_sum)) {
         view->fill(table, set);
         stat_table_sort(table, sort);
         return;
@@ -237,11 +263,12 @@ static void fill(const struct stat_view *view, const struct stat_set *set, const
 void stat_view_print(const struct stat_view *view, const struct stat_set *set, size_t width,
                      const char *sort, FILE *out)
 {
-    struct cmd_table table = stat_table(view, set->snapshot->seconds);
     if (view->print) {
         view->print(set, width, sort, out);
         return;
     }
+    struct cmd_table table = stat_table(view, set->snapshot->seconds, true);
+    table.for_people = true;
     fill(view, set, sort, set->only_sum || set->count + set->sum->processes > 1, &table);
     cmd_table_print(&table, width, out);
     cmd_table_free(&table);
@@ -250,12 +277,11 @@ void stat_view_print(const struct stat_view *view, const struct stat_set *set, s
 void stat_view_print_json(const struct stat_view *view, const struct stat_set *set,
                           const char *sort, struct cmd_json *json, const char *key)
 {
-    struct cmd_table table = stat_table(view, 0);
-    table.for_people = false;
     if (view->print_json) {
         view->print_json(set, json, key);
         return;
     }
+    struct cmd_table table = stat_table(view, 0, set->only_sum);
     fill(view, set, sort, set->only_sum, &table);
     cmd_json_table(json, key, &table);
     cmd_table_free(&table);

@@ -77,13 +77,16 @@ struct stat_view {
     const char *none;                   /* what is said when there is no row */
     bool sums;                          /* there is a row of the sum, too */
     bool on_request;                    /* not shown when no view is named */
-    const struct stat_columns *columns; /* its own, which `fill` puts rows into */
+    bool per_process;                   /* a row is of one process, and there is no sum */
+    /* Its own columns, which `fill` puts rows into. With `fields` too they are what people see, and
+     * the sum; a row for each process is for programs. */
+    const struct stat_columns *columns;
     void (*fill)(struct cmd_table *table, const struct stat_set *set);
     void (*print)(const struct stat_set *set, size_t width, const char *sort, FILE *out);
     void (*print_json)(const struct stat_set *set, struct cmd_json *json, const char *key);
 };
 
-enum { STAT_VIEWS = 11 };
+enum { STAT_VIEWS = 11, STAT_COLUMNS = 24 };
 extern const struct stat_view stat_views[STAT_VIEWS];
 
 /* NULL: there is no such view. */
@@ -104,13 +107,23 @@ struct stat_row {
 };
 void stat_row_put(struct cmd_table *table, const struct stat_view *view,
                   const struct stat_row *row);
-/* A table without rows, with columns of the view, for people: until the next call. */
-struct cmd_table stat_table(const struct stat_view *view, double seconds);
+/* A table without rows, with columns of the view: until the next call. `own`: its own ones, if it
+ * has some. */
+struct cmd_table stat_table(const struct stat_view *view, double seconds, bool own);
 /* By a column, if that is not NULL. */
 void stat_table_sort(struct cmd_table *table, const char *sort);
 
-/* The view mounts, in mounts.c; agents and strays, in left.c. */
-extern const struct stat_columns stat_mount_columns, stat_agent_columns, stat_stray_columns;
+/* The first screen, what is asked for without a view: in page.c. */
+void stat_page_print(const struct stat_set *set, size_t width, FILE *out);
+
+/* Bytes of a file that are kept until they are committed, or those of them that are not sent. */
+uint64_t stat_uncommitted_in(const struct stat_set *set, const struct directnfs_file_stats *file,
+                             bool unsent);
+
+/* The views mounts and files, in mounts.c and files.c; agents and strays, in left.c. */
+extern const struct stat_columns stat_mount_columns, stat_file_columns, stat_agent_columns,
+    stat_stray_columns;
+void stat_files_fill(struct cmd_table *table, const struct stat_set *set);
 void stat_mounts_fill(struct cmd_table *table, const struct stat_set *set);
 void stat_agents_fill(struct cmd_table *table, const struct stat_set *set);
 void stat_strays_fill(struct cmd_table *table, const struct stat_set *set);
@@ -119,6 +132,8 @@ void stat_strays_fill(struct cmd_table *table, const struct stat_set *set);
 void stat_counters_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
 void stat_counters_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
 void stat_latency_print(const struct stat_set *set, size_t width, const char *sort, FILE *out);
+/* Asks the paths of processes that run, and says how long NULL takes beside READ and WRITE. */
+void stat_null_print(const struct stat_set *set, size_t width, FILE *out);
 void stat_latency_print_json(const struct stat_set *set, struct cmd_json *json, const char *key);
 /* Members of the object that is open: the mean, percentiles and the longest, in microseconds. */
 void stat_json_times(struct cmd_json *json, const struct directnfs_latency *counted);
@@ -145,6 +160,7 @@ struct stat_plot {
     size_t point_count;
     unsigned procedures[STAT_PLOT_PROCEDURES];
     unsigned procedure_count;
+    char of[160]; /* host, time and servers */
 };
 
 /* Adds a report; one of an interval becomes a point in time. */

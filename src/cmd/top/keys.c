@@ -8,11 +8,11 @@
 #include "cmd/top/view.h"
 
 static const char help[] =
-    "1 2 3 4, Tab      paths, processes, files, calls\n"
+    "1 2 3 4 5, Tab    paths, processes, files, calls, mounts\n"
     "Up Down k j       select a row; also page up and down, home, end\n"
     "< >               sort by the column to the left or right\n"
     "r                 reverse the order\n"
-    "Enter             show paths, files and calls of the selected process only\n"
+    "Enter             show what the selected process alone does\n"
     "Esc               show those of all processes again\n"
     "o                 take the selected path offline, or online again\n"
     "t                 totals instead of rates, and back\n"
@@ -180,7 +180,7 @@ enum top_action top_press(int key, struct top_ui *ui, struct top_model *model,
     case '?':
         ui->box = strdup(help);
         break;
-    case '1' ... '4':
+    case '1' ... '5':
         ui->choice.view = (enum top_view)(key - '1');
         break;
     case TOP_KEY_TAB:

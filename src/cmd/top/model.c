@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/files.h"
 #include "stats/read.h"
 
 /* ---- histories ---- */
@@ -131,6 +132,20 @@ static bool fill(struct top_model *model, struct top_period *period,
     return list_paths(model, period) && period->sum;
 }
 
+static bool count_files(struct top_model *model)
+{
+    struct cmd_files files = {0};
+    bool complete = true;
+    for (unsigned i = 0; i < model->now.stats.count; i++)
+        complete &= cmd_files_add(&files, model->now.stats.processes[i], top_shows_file);
+    model->files = files.count;
+    model->files_of_kernel = 0;
+    for (size_t i = 0; i < files.count; i++)
+        model->files_of_kernel += files.list[i].kernel > 0;
+    cmd_files_free(&files);
+    return complete;
+}
+
 bool top_model_update(struct top_model *model, struct cmd_snapshot *snapshot)
 {
     struct cmd_snapshot before = model->now;
@@ -138,6 +153,7 @@ bool top_model_update(struct top_model *model, struct cmd_snapshot *snapshot)
     *snapshot = (struct cmd_snapshot){0};
     bool complete = fill(model, &model->interval, model->updates ? &before.stats : NULL);
     cmd_snapshot_free(&before);
+    complete &= count_files(model);
     complete &= fill(model, &model->total, model->has_base ? &model->base : NULL);
     model->updates++;
     if (model->interval.stats.seconds > 0)

@@ -45,7 +45,8 @@ struct top_model {
     size_t history_count;
     struct cmd_index history_index; /* by key */
     uint64_t updates;
-    uint32_t pid; /* only paths of this process; 0: all */
+    uint32_t pid;                  /* only paths of this process; 0: all */
+    size_t files, files_of_kernel; /* that are shown, of all processes, each once */
 };
 
 /* Takes the snapshot over. False without memory: then something is missing in what is shown. */

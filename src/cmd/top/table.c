@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/files.h"
 #include "cmd/mounts.h"
 #include "cmd/print.h"
 
@@ -88,12 +89,11 @@ static const struct cmd_column path_columns[] = {PATH_COLUMNS(CMD_AS_COLUMN)};
 
 static enum top_look look_of_path(const char *state)
 {
-    return strcmp(state, "up") == 0        ? TOP_LOOK_GOOD
-           : strcmp(state, "down") == 0    ? TOP_LOOK_BAD
-           : strcmp(state, "silent") == 0  ? TOP_LOOK_BAD
-           : strcmp(state, "probing") == 0 ? TOP_LOOK_WARNING
-           : strcmp(state, "unused") == 0  ? TOP_LOOK_PLAIN
-                                           : TOP_LOOK_NOTICE;
+    return strcmp(state, "up") == 0       ? TOP_LOOK_GOOD
+           : strcmp(state, "down") == 0   ? TOP_LOOK_BAD
+           : strcmp(state, "silent") == 0 ? TOP_LOOK_BAD
+           : strcmp(state, "unused") == 0 ? TOP_LOOK_PLAIN
+                                          : TOP_LOOK_NOTICE;
 }
 
 static void fill_paths(const struct filling *filling)
@@ -157,45 +157,58 @@ static void fill_processes(const struct filling *filling)
 /* ---- files ---- */
 
 #define FILE_COLUMNS(COLUMN)                                                                     \
-    COLUMN("FILE", CMD_CUT_START, TEXT(file->name), .wide = true)                                \
-    COLUMN("SIZE", CMD_NUMBER, NUMBER(file->size), .drop = 5)                                    \
-    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, kernel ? "kernel" : "direct", 8),            \
+    COLUMN("FILE", CMD_CUT_START, TEXT(sum->name), .wide = true)                                 \
+    COLUMN("SIZE", CMD_NUMBER, NUMBER(sum->size), .drop = 5)                                     \
+    COLUMN("STATE", CMD_TEXT, cmd_table_text(table, file->kernel ? "kernel" : "direct", 8),      \
            .state = true)                                                                        \
-    COLUMN("PID", CMD_NUMBER, put_pid(table, stats->pid), .drop = 1)                             \
-    COLUMN("PROGRAM", CMD_TEXT, TEXT(stats->program), .drop = 7)                                 \
-    COLUMN("OPENS", CMD_NUMBER, NUMBER(file->opens), .drop = 6)                                  \
+    COLUMN("PROC", CMD_NUMBER, NUMBER(file->processes), .drop = 1)                               \
+    COLUMN("OPENS", CMD_NUMBER, NUMBER(sum->opens), .drop = 7)                                   \
     COLUMN("SERVER", CMD_CUT_START, cmd_table_text(table, server, DIRECTNFS_NAME_BYTES),         \
            .drop = 8)                                                                            \
-    COLUMN("READ/S", CMD_NUMBER, COUNT(file->reads), .total = "READS", .drop = 4)                \
-    COLUMN("WRITE/S", CMD_NUMBER, COUNT(file->writes), .total = "WRITES", .drop = 4)             \
-    COLUMN("RD-B/S", CMD_NUMBER, COUNT(file->read_bytes), .total = "RD-B", .drop = 3)            \
-    COLUMN("WR-B/S", CMD_NUMBER, COUNT(file->write_bytes), .total = "WR-B", .drop = 3)           \
+    COLUMN("READ/S", CMD_NUMBER, COUNT(sum->reads), .total = "READS", .drop = 4)                 \
+    COLUMN("WRITE/S", CMD_NUMBER, COUNT(sum->writes), .total = "WRITES", .drop = 4)              \
+    COLUMN("SYNC/S", CMD_NUMBER, COUNT(sum->syncs), .total = "SYNCS", .drop = 6)                 \
+    COLUMN("SYNC", CMD_NUMBER, put_mean(table, sum->sync_ns, sum->syncs), .drop = 6)             \
+    COLUMN("RD-B/S", CMD_NUMBER, COUNT(sum->read_bytes), .total = "RD-B", .drop = 3)             \
+    COLUMN("WR-B/S", CMD_NUMBER, COUNT(sum->write_bytes), .total = "WR-B", .drop = 3)            \
     COLUMN("WHY ON THE KERNEL", CMD_TEXT, cmd_table_text(table, reason, DIRECTNFS_REASON_BYTES), \
            .drop = 2, .wide = true)
 static const struct cmd_column file_columns[] = {FILE_COLUMNS(CMD_AS_COLUMN)};
 
+static void put_time(struct cmd_table *table, double microseconds)
+{
+    char text[CMD_BRIEF] = "-";
+    if (microseconds > 0)
+        cmd_brief_time(text, microseconds);
+    cmd_table_cell(table, text, sizeof(text), microseconds);
+}
+
+static void put_mean(struct cmd_table *table, uint64_t ns, uint64_t count)
+{
+    put_time(table, count && !table->unknown ? (double)ns / 1000 / (double)count : 0);
+}
+
+/* Each file once. */
 static void fill_files(const struct filling *filling)
 {
     struct cmd_table *table = filling->table;
     const struct stats_snapshot *shown = &filling->period->stats;
     uint32_t pid = filling->model->pid;
-    for (unsigned p = 0; p < shown->count; p++) {
-        const struct directnfs_stats *stats = shown->processes[p];
-        for (unsigned i = 0; (!pid || stats->pid == pid) && i < stats->file_count; i++) {
-            const struct directnfs_file_stats *file = &stats->files[i];
-            if (!top_shows_file(file))
-                continue;
-            uint64_t key = top_key('f', (uint64_t)stats->pid << 16 | i);
-            struct cmd_row *row = begin_row(filling, cmd_index_key(key, file->name), i);
-            bool kernel = file->state == DIRECTNFS_FILE_KERNEL;
-            row->pid = stats->pid;
-            row->look = kernel ? TOP_LOOK_WARNING : TOP_LOOK_GOOD;
-            const char *reason = kernel ? file->reason : "";
-            const char *server =
-                file->server < stats->server_count ? stats->servers[file->server].name : "-";
-            FILE_COLUMNS(CMD_AS_CELL)
-        }
+    struct cmd_files files = {0};
+    for (unsigned p = 0; p < shown->count; p++)
+        if (!pid || shown->processes[p]->pid == pid)
+            cmd_files_add(&files, shown->processes[p], top_shows_file);
+    for (size_t i = 0; i < files.count; i++) {
+        const struct cmd_file *file = &files.list[i];
+        const struct directnfs_file_stats *sum = &file->sum;
+        struct cmd_row *row = begin_row(filling, top_key('f', file->key), i);
+        row->pid = file->pid;
+        row->look = file->kernel ? TOP_LOOK_WARNING : TOP_LOOK_GOOD;
+        const char *reason = file->kernel ? sum->reason : "";
+        const char *server = file->server ? file->server->name : "-";
+        FILE_COLUMNS(CMD_AS_CELL)
     }
+    cmd_files_free(&files);
 }
 
 /* ---- calls ---- */
@@ -256,14 +269,6 @@ static void fill_calls(const struct filling *filling)
     COLUMN("RESENT/S", CMD_NUMBER, COUNT(all.resent), .total = "RESENT", .drop = 5) \
     COLUMN("ERR/S", CMD_NUMBER, COUNT(all.errors), .total = "ERRORS", .drop = 5)
 static const struct cmd_column mount_columns[] = {MOUNT_COLUMNS(CMD_AS_COLUMN)};
-
-static void put_time(struct cmd_table *table, double microseconds)
-{
-    char text[CMD_BRIEF] = "-";
-    if (microseconds > 0)
-        cmd_brief_time(text, microseconds);
-    cmd_table_cell(table, text, sizeof(text), microseconds);
-}
 
 /* Of the selected process, or of all and of those that ended. */
 static void fill_mounts(const struct filling *filling)

@@ -170,7 +170,7 @@ static int run(int argc, char **argv)
         return cmd_usage_error("top", "one view at a time; '%s' is too much", argv[optind + 1]);
     if (argc > optind && (request.view = find_view(argv[optind])) < 0)
         return cmd_usage_error(
-            "top", "no view is called '%s'; there are paths, processes, files and calls",
+            "top", "no view is called '%s'; there are paths, processes, files, calls and mounts",
             argv[optind]);
     if (request.user && cmd_rundir_choose("top", request.user) != CMD_FINE)
         return CMD_NOT_FINE;

@@ -8,7 +8,8 @@
 
 enum {
     GAP = 1,
-    WIDE_MIN = 20, /* of a wide column, before others are left out */
+    WIDE_MIN = 20, /* of a wide column, before others are left out; */
+    NAME_MIN = 30, /* that of a file or mount */
     CUT_MIN = 4,   /* of a wide column when no other can be left out */
     HISTORY_MIN = 8,
     HISTORY_MAX = 60,
@@ -63,7 +64,7 @@ static const char *plural(size_t count)
 
 static void put_title(struct line line, const struct top_model *model)
 {
-    unsigned files = 0, kernel = 0, down = 0, silent = 0, offline = 0, seen;
+    unsigned down = 0, silent = 0, offline = 0, seen;
     unsigned processes = model->now.stats.count;
     const struct cmd_path_list *paths = &model->total.paths;
     char clock[16];
@@ -73,8 +74,6 @@ static void put_title(struct line line, const struct top_model *model)
         time(&seconds); /* there was nothing to read */
     localtime_r(&seconds, &local);
     strftime(clock, sizeof(clock), "%H:%M:%S", &local);
-    for (unsigned i = 0; i < processes; i++)
-        top_count_files(model->now.stats.processes[i], &files, &kernel);
     for (size_t i = 0; i < paths->count; i++) {
         const char *state = cmd_path_state(&paths->paths[i], &seen);
         down += strcmp(state, "down") == 0;
@@ -85,8 +84,8 @@ static void put_title(struct line line, const struct top_model *model)
         processes, processes == 1 ? "" : "es", paths->count, plural(paths->count), down);
     if (silent)
         put(&line, TOP_LOOK_BAD, "%u silent, ", silent);
-    put(&line, TOP_LOOK_STRONG, "%u offline), %u file%s (%u kernel)", offline, files, plural(files),
-        kernel);
+    put(&line, TOP_LOOK_STRONG, "%u offline), %zu file%s (%zu kernel)", offline, model->files,
+        plural(model->files), model->files_of_kernel);
 }
 
 /* "READ 12.3k/s 96.2MB/s 212us p99 900us" */
@@ -204,7 +203,9 @@ static void place_columns(const struct top_grid *grid, const struct cmd_table *t
         }
         if (column->history)
             wanted[i] = ui->lines ? 0 : HISTORY_MAX;
-        int least = column->history ? HISTORY_MIN : WIDE_MIN;
+        int least = column->history                 ? HISTORY_MIN
+                    : column->kind == CMD_CUT_START ? NAME_MIN
+                                                    : WIDE_MIN;
         places[i].room = column->wide && wanted[i] > least ? least : wanted[i];
         if (is_empty(table, i))
             places[i].room = 0;

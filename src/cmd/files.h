@@ -1,0 +1,50 @@
+/*
+ * Files as an administrator knows them: each once, summed over the processes that use it.
+ */
+#ifndef CMD_FILES_H
+#define CMD_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/index.h"
+#include "stats/read.h"
+
+/* A file by its name and server. Text is printable as far as stats_snapshot_read() says. */
+struct cmd_file {
+    /* Counts are sums. `slot` is USED if some process has it open; `state`, `reason` are the
+     * kernel's if it serves the file for some process. */
+    struct directnfs_file_stats sum;
+    const struct directnfs_server_stats *server; /* of some process; NULL: it has no room there */
+    uint32_t uid;                                /* of some process that uses it */
+    uint32_t pid;                                /* of the only one; 0: there are several */
+    unsigned processes, kernel; /* that have it; those of them for which the kernel serves it */
+    uint64_t key;
+};
+
+/* Zero-initialised; freed by cmd_files_free(). */
+struct cmd_files {
+    struct cmd_file *list;
+    size_t count;
+    struct cmd_index index;
+};
+
+/* Adds the files of a process that `wanted` takes; all of them if it is NULL. False without memory.
+ */
+bool cmd_files_add(struct cmd_files *files, const struct directnfs_stats *stats,
+                   bool (*wanted)(const struct directnfs_file_stats *file));
+void cmd_files_free(struct cmd_files *files);
+
+/*
+ * Asks the kernel for the sizes of the files that it serves, as the users who use them: nobody else
+ * knows them. It may have to wait for a server: what has no answer within `timeout_ms` keeps the
+ * size that a process last knew.
+ */
+void cmd_files_ask_sizes(struct cmd_files *files, int timeout_ms);
+
+/* "direct", "direct (closed)", "kernel: mmap", "kernel: mmap (for 2 of 9)". Returns `text`. */
+enum { CMD_FILE_STATE = DIRECTNFS_REASON_BYTES + 48 };
+const char *cmd_file_state(const struct cmd_file *file, char text[CMD_FILE_STATE]);
+
+#endif
