@@ -39,7 +39,7 @@ static const struct stats_field server_fields[] = {
 };
 
 static const struct stats_field session_fields[] = {
-    MADE("PNUM", STATS_PROCESS),
+    MADE("PID", STATS_PROCESS),
     FIELD("SVRNAME", STATS_CUT_END, session_stats, name),
     FIELD("SLOTS", STATS_NUMBER, session_stats, slots, .metric = "session_slots",
           .help = "Slots of the sessions with a server."),
@@ -71,7 +71,7 @@ static const struct stats_field mount_fields[] = {
 };
 
 static const struct stats_field path_fields[] = {
-    MADE("PNUM", STATS_PROCESS),
+    MADE("PID", STATS_PROCESS),
     FIELD("SVRNAME", STATS_CUT_END, path_stats, name),
     FIELD("PATH", STATS_TEXT, path_stats, path),
     FIELD("LOCAL", STATS_TEXT, path_stats, local),
@@ -92,7 +92,7 @@ static const struct stats_field path_fields[] = {
 };
 
 static const struct stats_field channel_fields[] = {
-    MADE("PNUM", STATS_PROCESS),
+    MADE("PID", STATS_PROCESS),
     UP_TO(DIRECTNFS_SERVERS, "SVRNAME", STATS_SERVER_NAME, channel_stats, server),
     FIELD("PATH", STATS_TEXT, channel_stats, path),
     FIELD("LOCAL", STATS_TEXT, channel_stats, local),
@@ -115,7 +115,7 @@ static const struct stats_field channel_fields[] = {
 static const struct stats_field file_fields[] = {
     FIELD("FILENAME", STATS_CUT_START, file_stats, name),
     FIELD("FILESIZE", STATS_GAUGE, file_stats, size),
-    MADE("PNUM", STATS_PROCESS),
+    MADE("PID", STATS_PROCESS),
     UP_TO(DIRECTNFS_SERVERS, "SVR_ID", STATS_SERVER, file_stats, server),
     MADE("UNCOMMITTED", STATS_UNCOMMITTED),
     UP_TO(DIRECTNFS_FILE_KERNEL, "STATE", STATS_FILE_STATE, file_stats, state),
@@ -148,7 +148,7 @@ const struct stats_table stats_tables[STATS_TABLES] = {
 };
 
 static const struct stats_field process_fields[] = {
-    MADE("PNUM", STATS_PROCESS),
+    MADE("PID", STATS_PROCESS),
     FIELD("PROGRAM", STATS_TEXT, stats, program),
     FIELD("READS", STATS_LATENCY, stats, counters.procedures[6].latency),
     FIELD("READ_BYTES", STATS_COUNT, stats, counters.read_bytes),

@@ -92,7 +92,8 @@ UNIT_TEST(every_name_in_the_manual_is_a_column)
                 continue;
             while ((word = strsep(&rest, " ,")) != NULL) {
                 if (*word == '\0' || strcmp(word, "UNCOMMITTED_BYTES") == 0 ||
-                    strcmp(word, "UNSENT_BYTES") == 0)
+                    strcmp(word, "UNSENT_BYTES") == 0 ||
+                    strcmp(word, "PROCESSES") == 0) /* of a sum for people */
                     continue;
                 if (!has_column(views[v].fields, word))
                     fail_msg("%s is no column of%s", word, views[v].view);

@@ -222,7 +222,7 @@ struct cmd_table stat_table(const struct stat_view *view, double seconds, bool o
     for (size_t i = 0; !own && i < view->fields->count && view->fields->list[i].name; i++) {
         enum stats_kind kind = view->fields->list[i].kind;
         columns[table.column_count++] = (struct cmd_column){
-            .name = kind == STATS_PROCESS ? "PID" : view->fields->list[i].name,
+            .name = view->fields->list[i].name,
             .key = kind == STATS_PROCESS ? "pnum" : NULL, /* as programs have known it */
             .kind = kind <= STATS_LAST_NUMBER                           ? CMD_NUMBER
                     : kind == STATS_CUT_START                           ? CMD_CUT_START
