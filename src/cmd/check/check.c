@@ -30,6 +30,7 @@ struct request {
     const char *program; /* --program */
     unsigned pid;        /* --pid; 0: none */
     const char *read;    /* --read */
+    struct check_as as;  /* --user, --unit */
     bool print, json;
     double timeout; /* seconds; 0: not said */
 };
@@ -93,8 +94,9 @@ static void say_sources(const struct conf_nfstab *tab, const char *conf)
 }
 
 /* The registry is about as long as uncommitted_max; who cannot make it needs one that is there. */
-static void say_limit(const char *path, bool exists, const struct conf_tunables *tunables)
+static void say_limit(struct check *check, const char *path, bool exists)
 {
+    const struct conf_tunables *tunables = &check->tunables;
     char registry[RUN_PATH_MAX + 16];
     struct rlimit limit;
     snprintf(registry, sizeof(registry), "%s/registry", path);
@@ -107,6 +109,7 @@ static void say_limit(const char *path, bool exists, const struct conf_tunables 
               "directory is longer",
               (uintmax_t)limit.rlim_cur);
     check_reason(REACH_RUN_LIMIT);
+    check->no_ledger = true;
 }
 
 /* Why the registry cannot be used; what was set aside is said at once. */
@@ -126,11 +129,13 @@ static int say_left(void *argument, const struct stats_left *left)
  * The run directory as a process of this user would find it, and whether there is room for what is
  * kept until the server has committed it.
  */
-static void say_run_directory(const struct conf_tunables *tunables)
+static void say_run_directory(struct check *check)
 {
+    const struct conf_tunables *tunables = &check->tunables;
     char path[RUN_PATH_MAX], parent[RUN_PATH_MAX], why[RUN_WHY];
     char left[sizeof(((struct stats_left *)0)->text)] = "";
     struct statvfs system;
+    check->no_ledger = true;
     if (run_path(path) != 0) {
         check_say(CHECK_ERROR, "run", "the run directory's name is too long");
         check_remedy("set DIRECTNFS_RUN to a shorter one");
@@ -156,7 +161,6 @@ static void say_run_directory(const struct conf_tunables *tunables)
         check_reason(REACH_RUN_FOREIGN);
         return;
     }
-    say_limit(path, exists, tunables);
     snprintf(parent, sizeof(parent), "%s", path);
     if (!exists)
         dirname(parent);
@@ -166,6 +170,8 @@ static void say_run_directory(const struct conf_tunables *tunables)
         check_remedy("make it with mode 0700 for user %u, or set DIRECTNFS_RUN", geteuid());
         return;
     }
+    check->no_ledger = false;
+    say_limit(check, path, exists);
     if (statvfs(parent, &system) != 0)
         return;
     uint64_t room = (uint64_t)system.f_bavail * system.f_frsize >> 20;
@@ -181,7 +187,8 @@ static void say_run_directory(const struct conf_tunables *tunables)
 static int contact(struct check *check, const struct conf_nfstab *tab, const char *conf)
 {
     say_sources(tab, conf);
-    say_run_directory(&check->tunables);
+    check_say_as(check->as);
+    say_run_directory(check);
     check_agent(check);
     if (tab->server_count == 0) {
         check_say(CHECK_ERROR, "servers", "none is configured");
@@ -196,6 +203,8 @@ static int contact(struct check *check, const struct conf_nfstab *tab, const cha
                   check->read);
         check_remedy("name a file by its path below a mount of the nfstab");
     }
+    if (check->no_ledger)
+        check->served = 0;
     unsigned errors = check_report.counts[CHECK_ERROR],
              warnings = check_report.counts[CHECK_WARNING];
     char rest[128] = "";
@@ -239,7 +248,8 @@ static int check_configuration(const struct request *request)
     struct conf_diagnostics found = {0}, found_conf = {0};
     struct conf_sources sources = {0};
     double timeout = request->timeout ? request->timeout : TIMEOUT_DEFAULT;
-    struct check check = {.timeout_ms = (int)(timeout * 1000), .read = request->read};
+    struct check check = {
+        .as = &request->as, .timeout_ms = (int)(timeout * 1000), .read = request->read};
     char conf[PATH_MAX];
     int status;
 
@@ -291,11 +301,16 @@ static int run(int argc, char **argv)
         return cmd_usage_error("check", "an nfstab, --program and --pid are checked one at a time");
     if (request.print && (request.json || request.read))
         return cmd_usage_error("check", "--print gives an nfstab, and takes no --json or --read");
-    if (request.timeout && (request.print || request.program || request.pid))
+    if (request.timeout && (request.program || request.pid))
         return cmd_usage_error("check", "--timeout is for servers: it goes with an nfstab only");
     if (request.program && (request.program[0] == '\0' || strlen(request.program) >= PATH_MAX))
         return cmd_usage_error("check", "the program's name is empty or too long");
+    if ((request.as.user || request.as.unit) && (request.program || request.pid))
+        return cmd_usage_error("check", "--user and --unit are for servers: they go with an nfstab "
+                                        "only");
     log_set_level(LOG_LEVEL_ERROR); /* what goes wrong on a path is in the report */
+    if ((request.as.user || request.as.unit) && check_become(&request.as) != CMD_FINE)
+        return CMD_NOT_FINE;
     return request.program ? check_program(request.program, request.json)
            : request.pid   ? check_process(request.pid, request.json)
                            : check_configuration(&request);
@@ -306,6 +321,10 @@ static const struct cmd_option options[] = {
                     "print the effective configuration as an nfstab; contact nobody"),
     CMD_NUMBER_OPTION("timeout", 0, timeout, "SECONDS", 0.001, 3600, "seconds from 0.001 to 3600",
                       "wait no longer than this for each answer (default 5)"),
+    CMD_TEXT_OPTION("user", 0, as.user, "USER",
+                    "as root: ask as a service of this user with the drop-in will"),
+    CMD_TEXT_OPTION("unit", 0, as.unit, "UNIT",
+                    "as root: ask with the user and capabilities of this unit"),
     CMD_TEXT_OPTION("read", 0, read, "FILE",
                     "measure the throughput of each path to this file, for a second"),
     CMD_TEXT_OPTION("program", 0, program, "PROGRAM",
@@ -317,9 +336,10 @@ static const struct cmd_option options[] = {
 
 const struct cmd_command cmd_check = {
     .name = "check",
-    .usage = "check [--json] [--read FILE] [--timeout SECONDS] [NFSTAB]\n"
-             "check --print [NFSTAB]\n"
-             "check [--json] --program PROGRAM | --pid PID\n",
+    .usage =
+        "check [--user USER] [--unit UNIT] [--json] [--read FILE] [--timeout SECONDS] [NFSTAB]\n"
+        "check --print [NFSTAB]\n"
+        "check [--json] --program PROGRAM | --pid PID\n",
     .purpose = "shows every mistake in the nfstab and the tunables, then contacts each server\n"
                "         on each path and says what would be used and how; or shows whether a "
                "program's\n"

@@ -21,9 +21,24 @@
 #include "reach/kernel.h"
 #include "reach/server.h"
 
+/* As whom servers are asked. Both NULL: as who started the command. */
+struct check_as {
+    const char *user; /* a name or a number */
+    const char *unit; /* of systemd: its user, its capabilities, its variables of the library */
+    bool low_ports;   /* set: with CAP_NET_BIND_SERVICE */
+};
+
+/* As root: becomes it, for good, and takes over what the unit has in its environment. CMD_FINE, or
+ * CMD_NOT_FINE after a complaint. */
+int check_become(struct check_as *as);
+/* Says it, if it was asked for. */
+void check_say_as(const struct check_as *as);
+
 /* The state of one check. Owned by check.c. */
 struct check {
     struct conf_tunables tunables;
+    const struct check_as *as;
+    bool no_ledger;   /* nothing is served, whatever servers say: the run directory is not usable */
     int timeout_ms;   /* for each question */
     const char *read; /* a file to read for a while, absolute; or NULL */
     bool read_found;  /* it lies below a mount */

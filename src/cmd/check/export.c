@@ -102,10 +102,13 @@ static bool check_access(const struct nfs_client *client, const struct nfs_fh *f
                      "squashed: run check as the database's user");
         return false;
     }
-    check_say(CHECK_INFO, "access", "uid %u, gid %u: %s%s", auth->uid, auth->gid, granted,
-              access & (NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND)
-                  ? ""
-                  : "; nothing can be created: read-only export, or the directory's mode");
+    bool writes = access & (NFS_ACCESS_MODIFY | NFS_ACCESS_EXTEND);
+    check_say(writes ? CHECK_INFO : CHECK_WARNING, "access", "uid %u, gid %u: %s%s", auth->uid,
+              auth->gid, granted,
+              writes ? "" : "; nothing can be created: read-only export, or the directory's mode");
+    if (!writes)
+        check_remedy("if it shall: export it rw, or correct the owner or mode of the directory on "
+                     "the server; root is mostly squashed: run check as the database's user");
     return true;
 }
 

@@ -20,7 +20,9 @@ void check_explain_port(const struct check_path *path)
 {
     if (!is_privileged(path))
         check_remedy("the call came from a port above 1023: export with `insecure` (nfs-ganesha: "
-                     "PrivilegedPort = false), or give CAP_NET_BIND_SERVICE");
+                     "PrivilegedPort = false), or give CAP_NET_BIND_SERVICE; to ask as a service "
+                     "with the drop-in will, which has it: sudo directnfs check --user %u",
+                     geteuid());
 }
 
 bool check_lies_in(const char *path, const char *directory)
@@ -143,6 +145,8 @@ void check_ports(const struct check_path *path, const char *directory, const str
               "database's user needs CAP_NET_BIND_SERVICE for",
               service, strerror(-error));
     check_word("source_port", "below 1024");
+    if (path->check->as->user && !path->check->as->unit)
+        check_remedy("give its service the drop-in of share/directnfs/systemd, which has it");
     if (geteuid() == 0)
         check_remedy(
             "AmbientCapabilities=CAP_NET_BIND_SERVICE in the systemd unit, or export with "

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/check/program.h"
@@ -370,11 +371,89 @@ static void print_logs(void)
     printf("journalctl cannot be started: %s\n", strerror(errno));
 }
 
+/* ---- configurations ---- */
+
+enum { NFSTABS_MAX = 8, COMMAND_SECONDS = 50 };
+
+/* An nfstab that a running process was given, as by `directnfs run -t`. */
+struct given {
+    char *name;
+    uint32_t pid, uid;
+};
+
+/* Returns how many different ones there are. */
+static size_t find_given(struct given list[NFSTABS_MAX])
+{
+    const char *own = getenv("DIRECTNFS_NFSTAB");
+    struct stats_snapshot snapshot;
+    size_t count = 0, size;
+    cmd_stats_read("report", &snapshot, 1);
+    for (unsigned i = 0; i < snapshot.count && i < PROCESSES_MAX && count < NFSTABS_MAX; i++) {
+        const struct directnfs_stats *stats = snapshot.processes[i];
+        char *environment = program_read(proc_name(stats->pid, "environ"), &size);
+        for (char *at = NULL; environment && (at = next_variable(environment, size, at)) != NULL;) {
+            size_t k = 0;
+            if (strncmp(at, "DIRECTNFS_NFSTAB=", 17) != 0 || strcmp(at + 17, own ? own : "") == 0)
+                continue;
+            while (k < count && (list[k].uid != stats->uid || strcmp(list[k].name, at + 17) != 0))
+                k++;
+            if (k == count)
+                list[count++] = (struct given){strdup(at + 17), stats->pid, stats->uid};
+            break;
+        }
+        free(environment);
+    }
+    stats_snapshot_free(&snapshot);
+    return count;
+}
+
+/* Runs this command with the configuration of this process, then with each that running processes
+ * were given. What a process of another user names is read as that user. */
+static void run_for_each(const char *line)
+{
+    struct given list[NFSTABS_MAX];
+    size_t count = find_given(list);
+    for (size_t i = 0; i <= count; i++) {
+        const struct given *one = i ? &list[i - 1] : NULL;
+        char words[96], text[PATH_MAX];
+        snprintf(words, sizeof(words), "%s", line);
+        if (one) {
+            snprintf(text, sizeof(text), "with DIRECTNFS_NFSTAB=%s, as process %u has it",
+                     one->name, one->pid);
+            heading(text);
+            if (one->uid != geteuid())
+                snprintf(words, sizeof(words), "%s --user %u", line, one->uid);
+        }
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            if (one && one->name)
+                setenv("DIRECTNFS_NFSTAB", one->name, 1);
+            alarm(COMMAND_SECONDS);
+            report_become(words);
+        }
+        if (child > 0)
+            waitpid(child, NULL, 0);
+    }
+    while (count > 0)
+        free(list[--count].name);
+}
+
+static void print_nfstabs(void)
+{
+    run_for_each("check --print");
+}
+
+static void print_checks(void)
+{
+    run_for_each("check");
+}
+
 const struct report_part report_parts[] = {
     {"system", "versions, the host, settings of its kernel", NULL, print_system},
-    {"nfstab", "the configured mounts, without comments", "check --print", NULL},
+    {"nfstab", "the configured mounts, without comments", NULL, print_nfstabs},
     {"tunables", "the tunables that apply", NULL, print_tunables},
-    {"check", "what directnfs check finds", "check", NULL},
+    {"check", "what directnfs check finds", NULL, print_checks},
     {"mounts", "mounts by NFS, and what the kernel counts for them", NULL, print_mounts},
     {"processes", "processes that have the library: limits, variables of the library", NULL,
      print_processes},

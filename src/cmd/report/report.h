@@ -17,6 +17,9 @@ struct report_part {
 };
 
 /* Ended by one without a name. */
+/* Becomes this command with other words. Does not return. */
+void report_become(const char *line);
+
 extern const struct report_part report_parts[];
 
 /* A file with lines of the library, which the user names; NULL: none. Set before parts are made. */
