@@ -90,15 +90,16 @@ struct directnfs_procedure_stats {
 /* What is added up when processes end. Only uint64_t; max_ns is not added but compared. */
 struct directnfs_counters {
     struct directnfs_procedure_stats procedures[DIRECTNFS_PROCEDURES];
-    uint64_t read_bytes;         /* NFS_READBYTES: received by READ */
-    uint64_t write_bytes;        /* NFS_WRITEBYTES: acknowledged by WRITE */
-    uint64_t verifier_changes;   /* COMMITs that came back with another verifier than the WRITEs */
-    uint64_t jukebox_waits;      /* replies NFS3ERR_JUKEBOX */
-    uint64_t retransmissions;    /* calls sent again with the same xid */
-    uint64_t rewritten_bytes;    /* written again after a change of verifier */
-    uint64_t files_direct;       /* files adopted */
-    uint64_t files_kernel;       /* files of a mount that were left or handed to the kernel */
-    uint64_t files_not_shown;    /* for which the table below had no room */
+    uint64_t read_bytes;        /* NFS_READBYTES: received by READ */
+    uint64_t write_bytes;       /* NFS_WRITEBYTES: acknowledged by WRITE */
+    uint64_t verifier_changes;  /* COMMITs that came back with another verifier than the WRITEs */
+    uint64_t jukebox_waits;     /* replies NFS3ERR_JUKEBOX */
+    uint64_t retransmissions;   /* calls sent again with the same xid */
+    uint64_t rewritten_bytes;   /* written again after a change of verifier */
+    uint64_t files_direct;      /* files adopted */
+    uint64_t files_kernel;      /* files of a mount that were left or handed to the kernel */
+    uint64_t files_handed_over; /* of these: that were direct, and the kernel serves from then on */
+    uint64_t files_not_shown;   /* for which the table below had no room */
     uint64_t channels_not_shown; /* likewise */
     uint64_t paths_not_shown;    /* likewise */
     uint64_t mounts_not_shown;   /* likewise; of a sum, as is that of paths */
@@ -219,11 +220,11 @@ struct directnfs_file_stats {
     uint64_t size;  /* bytes, as last known to this process */
     uint64_t closed_ns;
     uint64_t name_hash;
-    uint64_t device, inode;              /* as stat(2) shows them; 0: not known */
-    uint64_t reads, writes;              /* calls of this process that were served */
-    uint64_t read_bytes, write_bytes;    /* by them */
-    uint64_t read_ns, write_ns;          /* that they waited for the server */
-    uint64_t syncs, sync_ns;             /* calls of fsync and the like that were served; their time */
+    uint64_t device, inode;           /* as stat(2) shows them; 0: not known */
+    uint64_t reads, writes;           /* calls of this process that were served */
+    uint64_t read_bytes, write_bytes; /* by them */
+    uint64_t read_ns, write_ns;       /* that they waited for the server */
+    uint64_t syncs, sync_ns;          /* calls of fsync and the like that were served; their time */
     char reason[DIRECTNFS_REASON_BYTES]; /* why the kernel serves it; empty for direct */
     char name[DIRECTNFS_FILE_NAME_BYTES];
 };

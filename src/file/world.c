@@ -155,6 +155,8 @@ int file_inode_demote(struct file_inode *inode, const struct rpc_auth *auth, con
         stats_file_state(open->stats, DIRECTNFS_FILE_KERNEL, reason);
         file_put(open);
     }
+    if (managed)
+        stats_add(&stats_own->counters.files_handed_over, 1);
     if (first)
         atomic_store(&inode->demoting, false);
     if (managed && reason == other_process)

@@ -206,6 +206,8 @@ static const struct stats_field counters[] = {
     COUNTER("FILES_DIRECT", files_direct, "files_direct_total", "Files served by directnfs."),
     COUNTER("FILES_KERNEL", files_kernel, "files_kernel_total",
             "Files of a mount left or handed to the kernel."),
+    COUNTER("FILES_HANDED_OVER", files_handed_over, "files_handed_over_total",
+            "Files that were direct and were handed to the kernel."),
     COUNTER("FILES_NOT_SHOWN", files_not_shown, "files_not_shown_total",
             "Files that the table had no room for."),
     COUNTER("CHANNELS_NOT_SHOWN", channels_not_shown, "channels_not_shown_total",

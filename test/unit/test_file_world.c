@@ -40,6 +40,7 @@ static void moves_it_and_waits(void)
     int fd = engine_adopt("f", O_RDWR);
     step_wait(0);
     CHECK_EQUAL(engine_demote(fd), 0);
+    CHECK_EQUAL(stats_own->counters.files_handed_over, 1);
     disk_expect("f", BLOCK, 0, 1);
     put_by_kernel(fd, 2);
     step_done(1);
@@ -55,6 +56,7 @@ static void writes_before_and_after(void)
     step_wait(1);
     engine_expect(reader, BLOCK, 0, 2);
     CHECK(!file_is_managed(reader));
+    CHECK_EQUAL(stats_own->counters.files_handed_over, 1); /* one file, however often open */
     put_by_kernel(fd, 3);
     CHECK_EQUAL(engine_fsync(fd), 0);
     CHECK(strcmp(engine_reason("f"), "another process uses the kernel for it") == 0);
@@ -66,6 +68,7 @@ static void writes_before_and_after(void)
 static void opens_what_the_kernel_has(void)
 {
     int fd = engine_open("f", O_RDWR);
+    CHECK_EQUAL(stats_own->counters.files_handed_over, 0); /* it was never direct here */
     put_by_kernel(fd, 4);
 }
 
