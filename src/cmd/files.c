@@ -1,7 +1,9 @@
 #include "cmd/files.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@
 
 /* Finds a file, or adds it without counts. NULL without memory. */
 static struct cmd_file *find_file(struct cmd_files *files, const struct directnfs_stats *stats,
-                              const struct directnfs_file_stats *file)
+                                  const struct directnfs_file_stats *file)
 {
     bool known = file->server < stats->server_count && file->server < DIRECTNFS_SERVERS &&
                  stats->servers[file->server].slot != DIRECTNFS_SLOT_FREE;
@@ -125,6 +127,22 @@ static bool is_kernels(const struct cmd_file *file)
     return file->kernel > 0 && file->sum.name[0] == '/';
 }
 
+/* Most servers give root no rights; and what a user left in shared memory shall lead root nowhere.
+ */
+static void act_as(uid_t uid)
+{
+    static uid_t now = (uid_t)-1;
+    const struct passwd *entry = uid == now ? NULL : getpwuid(uid);
+    if (uid == now)
+        return;
+    gid_t gid = entry ? entry->pw_gid : (gid_t)-2;
+    if (entry == NULL || initgroups(entry->pw_name, gid) != 0)
+        setgroups(0, NULL);
+    setfsgid(gid);
+    setfsuid(uid);
+    now = uid;
+}
+
 /* In a process of its own, which a server that does not answer may keep. */
 static void ask_all(const struct cmd_files *files, int out)
 {
@@ -134,10 +152,8 @@ static void ask_all(const struct cmd_files *files, int out)
         struct statx status;
         if (!is_kernels(&files->list[i]))
             continue;
-        if (geteuid() == 0) { /* most servers give root no rights */
-            setfsgid(files->list[i].uid);
-            setfsuid(files->list[i].uid);
-        }
+        if (geteuid() == 0)
+            act_as(files->list[i].uid);
         snprintf(name, sizeof(name), "%.*s", DIRECTNFS_FILE_NAME_BYTES, sum->name);
         if (statx(AT_FDCWD, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
                   &status) != 0)
