@@ -12,7 +12,14 @@
 #include "cmd/rundir.h"
 #include "cmd/stat/view.h"
 
-enum { SERVICES_SHOWN = 6, MOUNTS_SHOWN = 5, PATHS_SHOWN = 6, REASONS_SHOWN = 4, UNIT = 64 };
+enum {
+    SERVICES_SHOWN = 6,
+    MOUNTS_SHOWN = 5,
+    PATHS_SHOWN = 6,
+    REASONS_SHOWN = 4,
+    REASONS_TOLD_APART = 64,
+    UNIT = 64
+};
 
 /* Prints the table, and how many rows it lacks: they are in that view. */
 static void end_part(struct cmd_table *table, size_t all, const char *view, size_t width, FILE *out)
@@ -224,7 +231,7 @@ static void print_paths(const struct stat_set *set, size_t width, FILE *out)
 /* Files that the kernel serves for one reason. */
 struct reason {
     const struct cmd_file *example;
-    unsigned files, processes;
+    unsigned files;
 };
 
 static int by_files(const void *a, const void *b)
@@ -246,7 +253,8 @@ static void print_files(const struct stat_set *set, size_t width, FILE *out)
     bool listed = true;
     for (size_t i = 0; listed && i < set->count; i++)
         listed = cmd_files_add(&files, set->processes[i], NULL);
-    struct reason *list = cmd_need(calloc(files.count + 1, sizeof(*list)));
+    /* What others wrote may hold any number of reasons: the last one stands for the rest. */
+    struct reason list[REASONS_TOLD_APART] = {{0}};
     size_t count = 0;
     unsigned kernel = 0, open = 0;
     for (size_t i = 0; i < files.count; i++) {
@@ -259,7 +267,9 @@ static void print_files(const struct stat_set *set, size_t width, FILE *out)
         while (k < count && strncmp(list[k].example->sum.reason, file->sum.reason,
                                     sizeof(file->sum.reason)) != 0)
             k++;
-        if (k == count)
+        if (k == REASONS_TOLD_APART)
+            k--;
+        else if (k == count)
             list[count++].example = file;
         list[k].files++;
     }
@@ -273,7 +283,6 @@ static void print_files(const struct stat_set *set, size_t width, FILE *out)
     }
     if (kernel)
         end_part(table, count, "files", width, out);
-    free(list);
     cmd_files_free(&files);
 }
 
