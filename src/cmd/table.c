@@ -266,12 +266,9 @@ static void cut_columns(const struct cmd_table *table, size_t count, size_t *wid
     }
 }
 
-void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
+/* The widths of all columns, for free(). */
+static size_t *measure_columns(const struct cmd_table *table)
 {
-    if (table->count == 0) {
-        fprintf(out, "%s\n", table->none);
-        return;
-    }
     size_t *widths = cmd_need(calloc(table->column_count, sizeof(*widths)));
     for (size_t i = 0; i < table->column_count; i++) {
         widths[i] = strlen(table->columns[i].name);
@@ -281,6 +278,55 @@ void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
             widths[i] = length > widths[i] ? length : widths[i];
         }
     }
+    return widths;
+}
+
+static bool fits(const struct cmd_table *table, size_t width)
+{
+    size_t *widths = measure_columns(table);
+    for (size_t i = 0; i < table->column_count; i++)
+        if (table->columns[i].kind >= CMD_CUT_END && widths[i] > NARROWEST)
+            widths[i] = NARROWEST;
+    bool result = total_width(widths, table->column_count) <= width;
+    free(widths);
+    return result;
+}
+
+static void remove_column(struct cmd_table *table, struct cmd_column *columns, size_t column)
+{
+    size_t behind = --table->column_count - column;
+    memmove(&columns[column], &columns[column + 1], behind * sizeof(*columns));
+    for (size_t k = 0; k < table->count; k++) {
+        struct cmd_cell *cells = table->rows[k].cells;
+        free(cells[column].text);
+        memmove(&cells[column], &cells[column + 1], behind * sizeof(*cells));
+    }
+    table->cell = table->column_count;
+}
+
+void cmd_table_drop(struct cmd_table *table, struct cmd_column *kept, size_t width)
+{
+    memcpy(kept, table->columns, table->column_count * sizeof(*kept));
+    table->columns = kept;
+    while (width != 0 && !fits(table, width)) {
+        unsigned first = 0;
+        for (size_t i = 0; i < table->column_count; i++)
+            first = kept[i].drop > first ? kept[i].drop : first;
+        if (first == 0)
+            return;
+        for (size_t i = table->column_count; i-- > 0;)
+            if (kept[i].drop == first)
+                remove_column(table, kept, i);
+    }
+}
+
+void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out)
+{
+    if (table->count == 0) {
+        fprintf(out, "%s\n", table->none);
+        return;
+    }
+    size_t *widths = measure_columns(table);
     bool parts =
         width != 0 && table->first_part != 0 && total_width(widths, table->column_count) > width;
     if (width != 0)

@@ -18,9 +18,9 @@ struct cmd_column {
     const char *name; /* as people see it; JSON has it in lower case */
     enum cmd_kind kind;
     const char *key; /* its name in JSON; NULL: the same */
+    unsigned drop;   /* no room: those with the highest number go first, together; 0: never */
     /* On the screen of `directnfs top`: */
     const char *total; /* its name when totals are shown; NULL: the same */
-    unsigned drop;     /* no room: those with the highest number go first, together; 0: never */
     bool wide;         /* takes what room is left */
     bool history;      /* a sparkline instead of text */
     bool state;        /* has the row's look */
@@ -84,6 +84,9 @@ int cmd_column_find(const struct cmd_column *columns, size_t count, const char *
 /* Sorts the rows that are there: numbers from the largest, texts from A; or reverse. */
 void cmd_table_sort(struct cmd_table *table, size_t column, bool reverse);
 
+/* Leaves out columns where there is no room, as `drop` says; the rest is in `kept`, which has room
+ * for all of them. No limit if `width` is 0. */
+void cmd_table_drop(struct cmd_table *table, struct cmd_column *kept, size_t width);
 /* Prints a heading and the rows in `width` columns (0: no limit), or `none`. */
 void cmd_table_print(const struct cmd_table *table, size_t width, FILE *out);
 /* The table as an array of objects. */

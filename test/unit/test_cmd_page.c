@@ -12,7 +12,7 @@
 #include "../../src/cmd/table.c"
 #include "cmd_stubs.h"
 
-enum { PROCESSES = 60, LINES = 40, COLUMNS_OF_A_SCREEN = 100 };
+enum { PROCESSES = 60, LINES = 40, WIDE = 100, NARROW = 60 };
 
 int cmd_rundir_visit(const char *command, void (*visit)(void *argument), void *argument,
                      char problem[CMD_RUNDIR_PROBLEM])
@@ -59,13 +59,14 @@ static int end(void **state)
 
 #define TEST(name) UNIT_TEST_WITH(name, begin, end)
 
-static void print(void)
+static void print(size_t width)
 {
     size_t size;
     free(page);
+    stat_set_free(&set);
     FILE *out = open_memstream(&page, &size);
     stat_set_make(&set, &snapshot, &(struct stat_filter){0});
-    stat_page_print(&set, COLUMNS_OF_A_SCREEN, out);
+    stat_page_print(&set, width, out);
     fclose(out);
 }
 
@@ -75,11 +76,11 @@ static void has(const char *text)
         fail_msg("'%s' is not in:\n%s", text, page);
 }
 
-static void fits(void)
+static void fits_screen(size_t width)
 {
     unsigned lines = 0;
     for (const char *at = page, *next; (next = strchr(at, '\n')) != NULL; at = next + 1, lines++)
-        assert_true(next - at <= COLUMNS_OF_A_SCREEN);
+        assert_true(next - at <= (ptrdiff_t)width);
     assert_true(lines <= LINES);
 }
 
@@ -106,15 +107,21 @@ TEST(a_service_is_one_row)
     }
     snapshot.uncommitted = 2000000;
     snapshot.unsent = 1000;
-    print();
-    fits();
+    print(WIDE);
+    fits_screen(WIDE);
     has(" 60 processes, 0 ended");
     has("postgres  root         60    120   983k  200us");
     has("192.0.2.10         filer   up");
     has("Files: 1 open and direct, 1 left to the kernel");
     has("    1  stdio              /srv/conf");
-    has("disk yet: 2.00MB, of which 1.00kB are not sent");
+    has("disk yet: 2.00MB, of which 1.00kB are not sent\n");
     has("run directory: 5.00MB, 1.00GB are free");
+    snapshot.losses = 2;
+    /* Where there is no room what is less important goes. */
+    print(NARROW);
+    has("not sent; data was lost 2 times\n");
+    has("\nSERVICE  PROGRAM   PROCESSES  READS   MEAN  WRITES  MEAN\n");
+    has("\nPATH        LOCAL  SERVER  STATE  MEAN  DOWNS  SINCE");
 }
 
 /* As much of everything as there can be, all of it different. */
@@ -143,7 +150,7 @@ TEST(it_is_one_page_however_much_there_is)
             snprintf(file->name, sizeof(file->name), "%0*u", 400, k);
         }
     }
-    print();
+    print(WIDE);
     unsigned lines = 0;
     for (const char *at = page; (at = strchr(at, '\n')) != NULL; at++)
         lines++;

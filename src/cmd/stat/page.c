@@ -24,6 +24,8 @@ enum {
 /* Prints the table, and how many rows it lacks: they are in that view. */
 static void end_part(struct cmd_table *table, size_t all, const char *view, size_t width, FILE *out)
 {
+    struct cmd_column kept[STAT_COLUMNS];
+    cmd_table_drop(table, kept, width);
     cmd_table_print(table, width, out);
     if (all > table->count)
         fprintf(out, "... and %zu more: directnfs stat %s\n", all - table->count, view);
@@ -126,16 +128,16 @@ static int by_calls(const void *a, const void *b)
 
 #define SERVICE_COLUMNS(COLUMN)                                                    \
     COLUMN("SERVICE", CMD_CUT_END, TEXT(service->unit))                            \
-    COLUMN("PROGRAM", CMD_CUT_END, TEXT(service->program))                         \
-    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, SIZE_MAX))                \
+    COLUMN("PROGRAM", CMD_CUT_END, TEXT(service->program), .drop = 1)              \
+    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, SIZE_MAX), .drop = 2)     \
     COLUMN("PROCESSES", CMD_NUMBER, NUMBER(service->processes))                    \
     COLUMN("READS", CMD_NUMBER, NUMBER(service->sum.procedures[6].latency.calls))  \
-    COLUMN("BYTES", CMD_NUMBER, NUMBER(service->sum.read_bytes))                   \
+    COLUMN("BYTES", CMD_NUMBER, NUMBER(service->sum.read_bytes), .drop = 4)        \
     COLUMN("MEAN", CMD_NUMBER, TIME(service->sum.procedures[6].latency))           \
     COLUMN("WRITES", CMD_NUMBER, NUMBER(service->sum.procedures[7].latency.calls)) \
-    COLUMN("BYTES", CMD_NUMBER, NUMBER(service->sum.write_bytes))                  \
+    COLUMN("BYTES", CMD_NUMBER, NUMBER(service->sum.write_bytes), .drop = 4)       \
     COLUMN("MEAN", CMD_NUMBER, TIME(service->sum.procedures[7].latency))           \
-    COLUMN("ERRORS", CMD_NUMBER, NUMBER(stats_errors(&service->sum)))
+    COLUMN("ERRORS", CMD_NUMBER, NUMBER(stats_errors(&service->sum)), .drop = 3)
 
 static void print_services(const struct stat_set *set, size_t width, FILE *out)
 {
@@ -164,14 +166,15 @@ static void print_services(const struct stat_set *set, size_t width, FILE *out)
 
 #define MOUNT_COLUMNS(COLUMN)                                                             \
     COLUMN("MOUNT", CMD_CUT_START, TEXT(mount->sum.mount))                                \
-    COLUMN("SERVER", CMD_CUT_END, TEXT(mount->sum.name))                                  \
-    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, SIZE_MAX))                       \
-    COLUMN("PROCESSES", CMD_NUMBER, NUMBER(mount->processes))                             \
+    COLUMN("SERVER", CMD_CUT_END, TEXT(mount->sum.name), .drop = 2)                       \
+    COLUMN("USER", CMD_TEXT, cmd_table_text(table, user, SIZE_MAX), .drop = 1)            \
+    COLUMN("PROCESSES", CMD_NUMBER, NUMBER(mount->processes), .drop = 3)                  \
     COLUMN("READS", CMD_NUMBER, NUMBER(reads->calls))                                     \
     COLUMN("MEAN", CMD_NUMBER, MEAN(cmd_operation(reads).exe_us))                         \
     COLUMN("WRITES", CMD_NUMBER, NUMBER(writes->calls))                                   \
     COLUMN("MEAN", CMD_NUMBER, MEAN(cmd_operation(writes).exe_us))                        \
-    COLUMN("RESENT", CMD_NUMBER, NUMBER(reads->resent + writes->resent + others->resent)) \
+    COLUMN("RESENT", CMD_NUMBER, NUMBER(reads->resent + writes->resent + others->resent), \
+           .drop = 4)                                                                     \
     COLUMN("ERRORS", CMD_NUMBER, NUMBER(reads->errors + writes->errors + others->errors))
 
 static void print_mounts(const struct stat_set *set, size_t width, FILE *out)
@@ -192,15 +195,15 @@ static void print_mounts(const struct stat_set *set, size_t width, FILE *out)
 
 /* ---- network paths ---- */
 
-#define PATH_COLUMNS(COLUMN)                                 \
-    COLUMN("PATH", CMD_TEXT, TEXT(path->path))               \
-    COLUMN("LOCAL", CMD_TEXT, TEXT(path->local))             \
-    COLUMN("SERVER", CMD_CUT_END, TEXT(path->server))        \
-    COLUMN("STATE", CMD_TEXT, TEXT(state))                   \
-    COLUMN("CALLS", CMD_NUMBER, NUMBER(path->latency.calls)) \
-    COLUMN("MEAN", CMD_NUMBER, TIME(path->latency))          \
-    COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs))         \
-    COLUMN("SINCE", CMD_TEXT, TEXT(since))                   \
+#define PATH_COLUMNS(COLUMN)                                            \
+    COLUMN("PATH", CMD_TEXT, TEXT(path->path))                          \
+    COLUMN("LOCAL", CMD_TEXT, TEXT(path->local), .drop = 2)             \
+    COLUMN("SERVER", CMD_CUT_END, TEXT(path->server), .drop = 1)        \
+    COLUMN("STATE", CMD_TEXT, TEXT(state))                              \
+    COLUMN("CALLS", CMD_NUMBER, NUMBER(path->latency.calls), .drop = 5) \
+    COLUMN("MEAN", CMD_NUMBER, TIME(path->latency), .drop = 3)          \
+    COLUMN("DOWNS", CMD_NUMBER, NUMBER(path->downs), .drop = 4)         \
+    COLUMN("SINCE", CMD_TEXT, TEXT(since))                              \
     COLUMN("REASON", CMD_CUT_END, TEXT(path->reason))
 
 static void print_paths(const struct stat_set *set, size_t width, FILE *out)
@@ -300,10 +303,13 @@ static void print_safety(const struct stat_set *set, FILE *out)
     char bytes[CMD_BRIEF], unsent[CMD_BRIEF], used[CMD_BRIEF], left[CMD_BRIEF];
     char problem[CMD_RUNDIR_PROBLEM];
     cmd_rundir_visit("stat", measure, &memory, problem);
-    fprintf(out, "Not on a server's disk yet: %sB, of which %sB are not sent. ",
+    fprintf(out, "Not on a server's disk yet: %sB, of which %sB are not sent",
             cmd_brief(bytes, (double)snapshot->uncommitted),
             cmd_brief(unsent, (double)snapshot->unsent));
-    fprintf(out, "Data was lost %llu times.\n", (unsigned long long)snapshot->losses);
+    if (snapshot->losses)
+        fprintf(out, "; data was lost %llu time%s", (unsigned long long)snapshot->losses,
+                snapshot->losses == 1 ? "" : "s");
+    fputc('\n', out);
     uint64_t aside = 0;
     for (unsigned i = 0; i < snapshot->stray_count; i++)
         aside += snapshot->strays[i].bytes;
